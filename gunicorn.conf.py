@@ -1,0 +1,62 @@
+"""How gunicorn runs the service; read by ``gunicorn app:app`` in this folder.
+
+Everything that differs between deployments is a setting of the environment (README, Settings).
+"""
+
+import socket
+import struct
+import sys
+import time
+
+from gunicorn import util
+
+from service import errors
+from service.settings import BadSetting, Settings
+
+try:
+    settings = Settings.read()
+    settings.require_database()
+except BadSetting as error:
+    sys.exit(f"Error: {error}")
+
+bind = f"{settings.host}:{settings.port}"
+workers = settings.web_concurrency
+worker_class = "gthread"
+threads = settings.web_threads
+# Longer than a proxy keeps its idle connections (nginx: 60 s), so that it never writes to a closed one.
+keepalive = 75
+# Longer than a request can take: one statement for the gate, one for the work.
+graceful_timeout = 30
+limit_request_line = 8190
+# The service writes one line a request itself.
+accesslog = None
+
+
+def post_fork(_server, worker):
+    """A client that stops in the middle of a request gives its thread back after 5 seconds."""
+    for listener in worker.sockets:
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            listener.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", 5, 0))
+
+
+def worker_exit(_server, worker):
+    worker.app.wsgi().extensions["database"].close()
+
+
+def write_error(sock, status, reason, message):
+    """What gunicorn answers to requests that are no HTTP: the same JSON as everything else."""
+    body = errors.body(status, message or reason)
+    head = (
+        f"HTTP/1.1 {status} {reason}\r\n"
+        "Connection: close\r\n"
+        "Content-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n"
+        "X-RateLimit-Limit: 60\r\n"
+        "X-RateLimit-Remaining: 0\r\n"
+        f"X-RateLimit-Reset: {int(time.time()) + 60}\r\n\r\n"
+    )
+    util.write_nonblock(sock, head.encode("latin-1") + body)
+
+
+# gunicorn has no setting for its error pages, which are HTML.
+util.write_error = write_error

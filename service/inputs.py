@@ -1,0 +1,130 @@
+"""What comes in: one strict reader for bodies and queries, used by every blueprint.
+
+A body is UTF-8 JSON (RFC 8259) and an object; a query is known names, each once.
+"""
+
+import json
+import re
+
+import flask_smorest
+from flask import current_app, request
+from gunicorn.http.errors import ParseException
+from marshmallow import ValidationError
+from webargs.flaskparser import FlaskParser
+from werkzeug.exceptions import (
+    BadRequest,
+    ClientDisconnected,
+    RequestEntityTooLarge,
+    UnsupportedMediaType,
+)
+
+from service.errors import BadInput
+
+JSON_TYPE = re.compile(r"application/([a-z0-9.-]+\+)?json", re.ASCII)
+
+
+class Parser(FlaskParser):
+    """Load schemas from a strictly read body or query."""
+
+    DEFAULT_UNKNOWN_BY_LOCATION = {"json": None, "query": None}
+
+    def load_json(self, request, schema):
+        return read_object(request)
+
+    def load_querystring(self, request, schema):
+        return read_query(request)
+
+    def handle_error(self, error, request, schema, *, error_status_code, error_headers):
+        """Raise what the schema found, without the location that webargs wraps around it."""
+        raise ValidationError(next(iter(error.messages.values())))
+
+
+class Blueprint(flask_smorest.Blueprint):
+    ARGUMENTS_PARSER = Parser()
+
+    def __init__(self, name, description):
+        super().__init__(name, f"service.{name}", url_prefix="/api", description=description)
+
+
+def init_app(app):
+    app.before_request(refuse_stray_query)
+
+
+def refuse_stray_query():
+    """A query on a path that takes none is a mistake that its sender should hear of."""
+    if request.query_string and request.endpoint:
+        documented = getattr(current_app.view_functions[request.endpoint], "_apidoc", {})
+        parameters = documented.get("arguments", {}).get("parameters", [])
+        if not any(parameter["in"] == "query" for parameter in parameters):
+            raise BadInput(
+                *((name, "unknown query parameter; none is allowed here") for name in request.args)
+            )
+
+
+def read_query(request):
+    """The query as a plain dict; a name that stands twice is refused."""
+    for name, values in request.args.lists():
+        if len(values) > 1:
+            raise BadInput((name, "stands more than once; once is allowed"))
+    return request.args.to_dict()
+
+
+def read_object(request):
+    """The body as a dict; raises 400, 413 or 415 with what to mend."""
+    declared = request.mimetype
+    if declared and not JSON_TYPE.fullmatch(declared):
+        raise UnsupportedMediaType(f"Content-Type is {declared}; application/json is allowed")
+    try:
+        content = json.loads(
+            read_bytes(request).decode("utf-8"),
+            object_pairs_hook=_object,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+        )
+    except UnicodeDecodeError:
+        raise BadRequest("The body must be JSON in UTF-8") from None
+    except RecursionError:
+        raise BadRequest("The body is nested too deeply") from None
+    except ValueError as error:
+        raise BadRequest(f"The body must be a JSON object: {error}") from None
+    if not isinstance(content, dict):
+        raise BadRequest("The body must be a JSON object")
+    return content
+
+
+def read_bytes(request):
+    """All bytes of the body, exactly as many as were announced and at most ``MAX_CONTENT_LENGTH``."""
+    limit = current_app.config["MAX_CONTENT_LENGTH"]
+    try:
+        content = request.get_data()
+    except (RequestEntityTooLarge, ClientDisconnected):
+        raise
+    except (ParseException, OSError) as error:
+        raise BadRequest(f"The body could not be read: {error}") from None
+    announced = request.content_length
+    # A chunked body is cut off at the limit without a word, a short one ends without a word.
+    if announced is None and len(content) >= limit:
+        raise RequestEntityTooLarge
+    if announced is not None and len(content) != announced:
+        raise BadRequest(f"The body has {len(content)} bytes, Content-Length says {announced}")
+    return content
+
+
+def _object(pairs):
+    content = dict(pairs)
+    if len(content) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} stands more than once")
+    return content
+
+
+def _no_constant(name):
+    raise ValueError(f"{name} is not JSON")
+
+
+def _finite(text):
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"the number {text:.20} is out of range")
+    return number

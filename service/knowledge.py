@@ -1,0 +1,22 @@
+"""Knowledge: the entries of the active workspace, and the search for them."""
+
+from service import db
+from service.fields import TITLE, Cursor, Page, Text
+from service.inputs import Blueprint
+from service.replies import reply_page
+
+knowledge = Blueprint("knowledge", "Knowledge base entries")
+
+
+class KnowledgeFilter(Page):
+    q = Text(TITLE, load_default=None)
+    cursor = Cursor(keyed=True)
+
+
+@knowledge.get("/knowledge")
+@knowledge.arguments(KnowledgeFilter, location="query")
+def list_knowledge(wanted):
+    """List the knowledge of the active workspace, newest first; with q the matches, best first"""
+    after, after_id = wanted.pop("cursor")
+    statement = "knowledge/list" if wanted["q"] is None else "knowledge/search"
+    return reply_page(db.row(statement, after=after, after_id=after_id, **wanted))

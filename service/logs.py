@@ -1,0 +1,36 @@
+"""One line of JSON for each request: never a token, a cookie, a query or a body."""
+
+import json
+import logging
+import sys
+import time
+
+from flask import g, request
+
+log = logging.getLogger("service.requests")
+
+
+def init_app(app):
+    service = logging.getLogger("service")
+    if not service.handlers:
+        service.addHandler(logging.StreamHandler(sys.stderr))
+        service.setLevel(logging.INFO)
+        service.propagate = False
+    app.after_request(write_line)
+
+
+def write_line(response):
+    caller = g.get("caller")
+    log.info(
+        json.dumps(
+            {
+                "method": request.method,
+                "path": request.path,
+                "status": response.status_code,
+                "ms": round((time.perf_counter() - g.started) * 1000, 2),
+                "user": str(caller["user_id"]) if caller else None,
+                "requestId": g.request_id,
+            }
+        )
+    )
+    return response

@@ -1,0 +1,80 @@
+"""Meetings: list those of all the caller's workspaces; create, read, change and complete them."""
+
+from service import db
+from service.fields import (
+    TEXT,
+    TITLE,
+    Address,
+    Body,
+    Choice,
+    Cursor,
+    Flag,
+    Id,
+    Limit,
+    Moment,
+    Query,
+    Text,
+    Texts,
+)
+from service.inputs import Blueprint
+from service.replies import reply, reply_page
+
+PLATFORMS = "google_meet", "zoom", "teams", "in_person"
+
+meetings = Blueprint("meetings", "Meetings and what came of them")
+
+
+class NewMeeting(Body):
+    title = Text(TITLE, 1, trim=True, required=True)
+    start_time = Moment(required=True)
+    end_time = Moment(required=True)
+    platform = Choice(*PLATFORMS, allow_none=True, load_default=None)
+    attendees = Texts(Address(), 200, distinct=True, load_default=list)
+    agenda = Text(TEXT, allow_none=True, load_default=None)
+    notes = Text(TEXT, allow_none=True, load_default=None)
+
+
+class MeetingChanges(NewMeeting):
+    """Any of a meeting's fields; ``status`` completes it, and only then it can have an outcome."""
+
+    status = Choice("completed")
+    summary = Text(TEXT, allow_none=True)
+    action_items = Texts(Text(2000, 1), 200)
+    decisions = Texts(Text(2000, 1), 200)
+
+
+class MeetingFilter(Query):
+    upcoming = Flag(load_default=False)
+    only_workspace_id = Id(data_key="workspaceId", load_default=None)
+    limit = Limit(20, 100)
+    cursor = Cursor(keyed=True)
+
+
+@meetings.get("/meetings")
+@meetings.arguments(MeetingFilter, location="query")
+def list_meetings(wanted):
+    """List meetings of all workspaces or of one: latest start first, upcoming ones soonest first"""
+    after, after_id = wanted.pop("cursor")
+    statement = "meetings/upcoming" if wanted.pop("upcoming") else "meetings/list"
+    return reply_page(db.row(statement, after=after, after_id=after_id, **wanted))
+
+
+@meetings.post("/meetings")
+@meetings.arguments(NewMeeting)
+def create_meeting(meeting):
+    """Create a meeting in the active workspace"""
+    created = db.row("meetings/create", **meeting)
+    return reply(created.body, 201, {"Location": f"/api/meetings/{created.id}"})
+
+
+@meetings.get("/meetings/<id:id>")
+def get_meeting(id):
+    """Read one meeting, with its summary, action items and decisions once it is completed"""
+    return reply(db.one("meetings/get", id=id).body)
+
+
+@meetings.patch("/meetings/<id:id>")
+@meetings.arguments(MeetingChanges(partial=True))
+def update_meeting(changes, id):
+    """Change some fields of a meeting; null clears one (RFC 7396)"""
+    return reply(db.one("meetings/update", id=id, changes=db.document(changes)).body)

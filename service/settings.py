@@ -1,0 +1,81 @@
+"""Settings come from the environment, are checked once at the start, and never change after it."""
+
+import os
+import re
+from dataclasses import dataclass, field, fields
+
+
+class BadSetting(ValueError):
+    """A variable of the environment has a value that cannot be used; the message names it."""
+
+
+def _whole(minimum, maximum):
+    def parse(text):
+        if not re.fullmatch(r"[0-9]{1,12}", text) or not minimum <= int(text) <= maximum:
+            raise ValueError(f"must be a whole number from {minimum} to {maximum}")
+        return int(text)
+
+    return parse
+
+
+def _seconds(text):
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or not 0 < float(text) <= 86400:
+        raise ValueError(
+            "must be a number of seconds, more than 0 and at most 86400, like 2 or 0.5"
+        )
+    return float(text)
+
+
+def _on_off(text):
+    if text not in ("on", "off"):
+        raise ValueError("must be on or off")
+    return text == "on"
+
+
+def _setting(default, parse, meaning):
+    return field(metadata={"default": default, "parse": parse, "meaning": meaning})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings. Each is read from the variable of its name in upper case."""
+
+    database_url: str | None = _setting(
+        None, str, "PostgreSQL 15 or later, as a URL or a libpq string"
+    )
+    port: int = _setting("8000", _whole(1, 65535), "port that gunicorn listens on")
+    host: str = _setting("127.0.0.1", str, "address that gunicorn listens on")
+    web_concurrency: int = _setting("2", _whole(1, 256), "gunicorn worker processes")
+    web_threads: int = _setting(
+        "4", _whole(1, 256), "threads, and so database connections, per worker"
+    )
+    trusted_proxies: int = _setting(
+        "0", _whole(0, 16), "proxies in front whose X-Forwarded-For entries are believed"
+    )
+    database_prepare: bool = _setting(
+        "on", _on_off, "prepare statements; off behind a PgBouncer older than 1.22"
+    )
+    statement_timeout: float = _setting("5", _seconds, "seconds that one statement may take")
+    pool_timeout: float = _setting("2", _seconds, "seconds that a request waits for a connection")
+    max_body: int = _setting("1048576", _whole(1, 2**30), "bytes that a request body may have")
+
+    def require_database(self):
+        if not self.database_url:
+            raise BadSetting(
+                "DATABASE_URL is not set: it names the PostgreSQL database, like"
+                " postgresql://user:password@host:5432/name (flask dev brings its own)"
+            )
+        return self.database_url
+
+    @classmethod
+    def read(cls, environment=os.environ):
+        """Read all settings; raises BadSetting naming the first variable that cannot be used."""
+        values = {}
+        for item in fields(cls):
+            variable = item.name.upper()
+            text = environment.get(variable) or item.metadata["default"]
+            try:
+                values[item.name] = None if text is None else item.metadata["parse"](text)
+            except ValueError as error:
+                raise BadSetting(f"{variable}={text!r}: {error}") from None
+        return cls(**values)

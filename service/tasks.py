@@ -1,0 +1,75 @@
+"""Tasks of the active workspace: list, create, read, change, remove."""
+
+from service import db
+from service.fields import REFERENCE, TEXT, TITLE, Body, Choice, Id, Moment, Page, Text
+from service.inputs import Blueprint
+from service.replies import reply, reply_page
+
+STATUSES = "todo", "in_progress", "done"
+PRIORITIES = "urgent", "high", "medium", "low"
+
+tasks = Blueprint("tasks", "Work to be done, and its subtasks")
+
+
+class NewTask(Body):
+    title = Text(TITLE, 1, trim=True, required=True)
+    description = Text(TEXT, allow_none=True, load_default=None)
+    status = Choice(*STATUSES, load_default="todo")
+    priority = Choice(*PRIORITIES, load_default="medium")
+    due_date = Moment(allow_none=True, load_default=None)
+    assignee_id = Id(allow_none=True, load_default=None)
+    project_id = Text(REFERENCE, 1, allow_none=True, load_default=None)
+    parent_id = Id(allow_none=True, load_default=None)
+
+
+class TaskChanges(NewTask):
+    """Any of a task's fields."""
+
+
+class TaskFilter(Page):
+    status = Choice(*STATUSES, load_default=None)
+    priority = Choice(*PRIORITIES, load_default=None)
+    assignee_id = Id(data_key="assignee", load_default=None)
+    project_id = Text(REFERENCE, 1, load_default=None)
+    parent_id = Id(load_default=None)
+
+
+@tasks.get("/tasks")
+@tasks.arguments(TaskFilter, location="query")
+def list_tasks(wanted):
+    """List the tasks of the active workspace, newest first"""
+    _, after_id = wanted.pop("cursor")
+    limit = wanted.pop("limit")
+    if any(wanted.values()):
+        return reply_page(
+            db.row("tasks/filter", prepare=False, after_id=after_id, limit=limit, **wanted)
+        )
+    return reply_page(db.row("tasks/list", after_id=after_id, limit=limit))
+
+
+@tasks.post("/tasks")
+@tasks.arguments(NewTask)
+def create_task(task):
+    """Create a task in the active workspace"""
+    created = db.row("tasks/create", **task)
+    return reply(created.body, 201, {"Location": f"/api/tasks/{created.id}"})
+
+
+@tasks.get("/tasks/<id:id>")
+def get_task(id):
+    """Read one task"""
+    return reply(db.one("tasks/get", id=id).body)
+
+
+@tasks.patch("/tasks/<id:id>")
+@tasks.arguments(TaskChanges(partial=True))
+def update_task(changes, id):
+    """Change some fields of a task; null clears one (RFC 7396)"""
+    return reply(db.one("tasks/update", id=id, changes=db.document(changes)).body)
+
+
+@tasks.delete("/tasks/<id:id>")
+def delete_task(id):
+    """Remove a task and its subtasks for good"""
+    db.one("tasks/delete", id=id)
+    return reply(None, 204)

@@ -1,0 +1,43 @@
+"""Workspaces that the caller belongs to: list, read, change; and who else is in them."""
+
+from werkzeug.exceptions import Forbidden
+
+from service import db
+from service.fields import NAME, Body, Text, Timezone
+from service.inputs import Blueprint
+from service.replies import reply
+
+workspaces = Blueprint("workspaces", "Workspaces and their members")
+
+
+class WorkspaceChanges(Body):
+    name = Text(NAME, 1, trim=True)
+    timezone = Timezone()
+
+
+@workspaces.get("/workspaces")
+def list_workspaces():
+    """List all workspaces that you belong to"""
+    return reply(db.row("workspaces/list").body)
+
+
+@workspaces.get("/workspaces/<id:id>")
+def get_workspace(id):
+    """Read one workspace"""
+    return reply(db.one("workspaces/get", id=id).body)
+
+
+@workspaces.patch("/workspaces/<id:id>")
+@workspaces.arguments(WorkspaceChanges(partial=True))
+def update_workspace(changes, id):
+    """Change the name or the timezone of a workspace; for owners and admins"""
+    workspace = db.one("workspaces/update", id=id, changes=db.document(changes))
+    if not workspace.permitted:
+        raise Forbidden("Only an owner or an admin of this workspace may change it")
+    return reply(workspace.body)
+
+
+@workspaces.get("/workspaces/<id:id>/members")
+def list_members(id):
+    """List all members of a workspace with their roles"""
+    return reply(db.one("workspaces/members", id=id).body)

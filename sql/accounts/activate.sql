@@ -1,0 +1,9 @@
+-- Choose the workspace that a user works in; it must be one of the user's own.
+UPDATE users AS person
+   SET active_workspace_id = member.workspace_id
+  FROM members AS member
+  JOIN workspaces AS workspace ON workspace.id = member.workspace_id
+ WHERE member.user_id = person.id
+   AND lower(person.email) = lower(%(email)s)
+   AND workspace.slug = %(slug)s
+RETURNING workspace.id;

@@ -1,0 +1,4 @@
+-- A new workspace.
+INSERT INTO workspaces (name, slug, plan)
+VALUES (%(name)s, %(slug)s, %(plan)s)
+RETURNING id;

@@ -1,0 +1,13 @@
+-- The tokens of a user, oldest first.
+SELECT token.id,
+       token.kind,
+       token.scope,
+       iso(token.created_at) AS created,
+       iso(token.last_used_at) AS last_used,
+       iso(token.expires_at) AS expires,
+       iso(token.revoked_at) AS revoked,
+       nullif(token.name, '') AS name
+  FROM tokens AS token
+  JOIN users AS person ON person.id = token.user_id
+ WHERE lower(person.email) = lower(%(email)s)
+ ORDER BY token.id;

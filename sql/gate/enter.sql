@@ -1,0 +1,78 @@
+-- Who is calling, and may they: find the credential, count the request, answer both in one round trip.
+-- Callers count per user and active workspace, all others per client address (under the nil workspace).
+WITH caller AS MATERIALIZED (
+    SELECT token.id AS token_id,
+           token.scope,
+           token.last_used_at,
+           person.id AS user_id,
+           person.active_workspace_id AS workspace_id,
+           workspace.plan
+      FROM tokens AS token
+      JOIN users AS person ON person.id = token.user_id
+      LEFT JOIN workspaces AS workspace ON workspace.id = person.active_workspace_id
+     WHERE token.hash = %(hash)s::bytea
+       AND token.kind = %(kind)s::text
+       AND token.revoked_at IS NULL
+       AND (token.expires_at IS NULL OR token.expires_at > now())
+), touched AS (
+    UPDATE tokens AS token
+       SET last_used_at = now()
+      FROM caller
+     WHERE token.id = caller.token_id
+       AND (caller.last_used_at IS NULL OR caller.last_used_at < now() - interval '1 minute')
+       AND (token.last_used_at IS NULL OR token.last_used_at < now() - interval '1 minute')
+), subject AS MATERIALIZED (
+    SELECT coalesce(caller.workspace_id, '00000000-0000-0000-0000-000000000000') AS workspace_id,
+           coalesce(caller.user_id::text, %(address)s::text) AS subject,
+           plan.per_minute,
+           plan.per_day
+      FROM (VALUES (1)) AS request
+      LEFT JOIN caller ON true
+      JOIN plans AS plan ON plan.name = coalesce(caller.plan, 'Starter')
+), hit AS (
+    INSERT INTO usage AS past (
+               workspace_id, subject,
+               minute_started_at, minute_count, day_started_at, day_count, admitted
+           )
+    SELECT workspace_id, subject, now(), 1, now(), 1, true
+      FROM subject
+        ON CONFLICT (workspace_id, subject) DO UPDATE
+       SET (minute_started_at, minute_count, day_started_at, day_count, admitted) = (
+               SELECT minute_started_at,
+                      minute_count + admitted::integer,
+                      day_started_at,
+                      day_count + admitted::integer,
+                      admitted
+                 FROM (SELECT now() >= past.minute_started_at + interval '1 minute' AS new_minute,
+                              now() >= past.day_started_at + interval '1 day' AS new_day
+                      ) AS turn
+                CROSS JOIN LATERAL (
+                       SELECT CASE WHEN new_minute THEN now() ELSE past.minute_started_at END,
+                              CASE WHEN new_minute THEN 0 ELSE past.minute_count END,
+                              CASE WHEN new_day THEN now() ELSE past.day_started_at END,
+                              CASE WHEN new_day THEN 0 ELSE past.day_count END
+                      ) AS present (minute_started_at, minute_count, day_started_at, day_count)
+                CROSS JOIN LATERAL (
+                       SELECT minute_count < per_minute
+                              AND (per_day IS NULL OR day_count < per_day) AS admitted
+                         FROM subject
+                      ) AS verdict
+           )
+ RETURNING admitted, minute_started_at, minute_count, day_started_at, day_count,
+           -- This one statement need not wait for the disk; what users write does.
+           set_config('synchronous_commit', 'off', true)
+)
+SELECT caller.user_id,
+       caller.workspace_id,
+       caller.scope,
+       hit.admitted,
+       subject.per_minute,
+       hit.minute_count,
+       extract(epoch FROM hit.minute_started_at)::float8 + 60 AS minute_ends,
+       subject.per_day,
+       hit.day_count,
+       extract(epoch FROM hit.day_started_at)::float8 + 86400 AS day_ends,
+       extract(epoch FROM now())::float8 AS now
+  FROM subject
+ CROSS JOIN hit
+  LEFT JOIN caller ON true;

@@ -1,0 +1,16 @@
+-- Put a new meeting into the active workspace.
+INSERT INTO meetings AS meeting (
+           workspace_id, title, start_time, end_time, platform, attendees, agenda, notes, created_by
+       )
+VALUES (
+           %(workspace_id)s::uuid,
+           %(title)s::text,
+           %(start_time)s::timestamptz,
+           %(end_time)s::timestamptz,
+           %(platform)s::text,
+           %(attendees)s::text[],
+           %(agenda)s::text,
+           %(notes)s::text,
+           %(user_id)s::uuid
+       )
+RETURNING meeting_details(meeting) AS body, meeting.id;

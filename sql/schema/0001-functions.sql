@@ -1,0 +1,86 @@
+-- The functions that every other table and statement builds on.
+
+-- A UUIDv7 (RFC 9562): 48 bits of milliseconds, 12 bits of the fraction of that millisecond, 62 of chance;
+-- so ids sort by the moment they stand for, to a quarter of a microsecond, on every version of Postgres.
+CREATE FUNCTION new_id(at timestamptz DEFAULT clock_timestamp()) RETURNS uuid
+LANGUAGE sql VOLATILE PARALLEL SAFE
+AS $$
+    SELECT encode(
+               int8send(micros / 1000 << 16 | 28672 | (micros % 1000) * 4096 / 1000)
+                   || substring(uuid_send(gen_random_uuid()) FROM 9),
+               'hex'
+           )::uuid
+      FROM (SELECT (extract(epoch FROM at) * 1000000)::bigint AS micros) AS moment
+$$;
+
+-- A moment as every answer writes it: 2026-11-20T11:02:43.743Z.
+CREATE FUNCTION iso(at timestamptz) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+$$;
+
+-- The current moment as it is stored: whole milliseconds, so that what is answered is what is kept.
+CREATE FUNCTION moment() RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT date_trunc('milliseconds', now())
+$$;
+
+-- The members of two objects in one, in order (jsonb would sort them).
+CREATE FUNCTION json_join(one json, other json) RETURNS json
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT (left(one::text, -1) || ', ' || substr(other::text, 2))::json
+$$;
+
+-- The length of the longest string in a list, for constraints.
+CREATE FUNCTION longest(list text[]) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT coalesce(max(length(item)), 0) FROM unnest(list) AS item
+$$;
+
+-- Years that both sides of the wire can read back: 1900 to 9998 in UTC.
+CREATE DOMAIN moment_in_time AS timestamptz
+    CONSTRAINT "timestamps lie in the years 1900 to 9998"
+    CHECK (value >= '1900-01-01T00:00:00Z' AND value < '9999-01-01T00:00:00Z');
+
+-- The cursor behind the last item of a page, when a further item was found; NULL on the last page.
+CREATE FUNCTION next_cursor(cursors text[], size integer) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE WHEN cardinality(cursors) > size THEN cursors[size] END
+$$;
+
+-- One page as every list answers it, of up to one document more than its size.
+CREATE FUNCTION page_json(documents json[], cursors text[], size integer) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT json_build_object(
+        'data', coalesce(array_to_json(documents[1:size]), '[]'),
+        'nextCursor', next_cursor(cursors, size)
+    )
+$$;
+
+-- A stored moment as whole milliseconds since 1970, and back without loss: the sort keys in cursors.
+CREATE FUNCTION to_millis(at timestamptz) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT (extract(epoch FROM at) * 1000)::bigint
+$$;
+
+CREATE FUNCTION from_millis(millis bigint) RETURNS timestamptz
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT timestamptz '1970-01-01T00:00:00Z'
+         + millis / 1000 * interval '1 second'
+         + millis % 1000 * interval '1 millisecond'
+$$;
+
+-- A cursor for lists that are ordered by a number and then by id.
+CREATE FUNCTION keyed_cursor(key bigint, id uuid) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT key || '.' || replace(id::text, '-', '')
+$$;

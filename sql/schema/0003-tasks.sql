@@ -1,0 +1,107 @@
+-- Tasks; a subtask is a task with a parent, one level deep.
+
+CREATE TABLE tasks (
+    workspace_id uuid NOT NULL
+        REFERENCES workspaces (id) ON DELETE CASCADE,
+    id uuid NOT NULL DEFAULT new_id(),
+    title text NOT NULL
+        CONSTRAINT "title must have 1 to 500 characters"
+        CHECK (length(title) BETWEEN 1 AND 500),
+    description text
+        CONSTRAINT "description must have at most 65536 characters"
+        CHECK (length(description) <= 65536),
+    status text NOT NULL DEFAULT 'todo'
+        CONSTRAINT "status must be one of: todo, in_progress, done"
+        CHECK (status IN ('todo', 'in_progress', 'done')),
+    priority text NOT NULL DEFAULT 'medium'
+        CONSTRAINT "priority must be one of: urgent, high, medium, low"
+        CHECK (priority IN ('urgent', 'high', 'medium', 'low')),
+    due_date moment_in_time,
+    assignee_id uuid,
+    project_id text
+        CONSTRAINT "projectId must have 1 to 128 characters"
+        CHECK (length(project_id) BETWEEN 1 AND 128),
+    parent_id uuid
+        CONSTRAINT "parentId must be another task"
+        CHECK (parent_id <> id),
+    -- No foreign key: it stays when the person has left.
+    created_by uuid NOT NULL,
+    created_at moment_in_time NOT NULL DEFAULT moment(),
+    updated_at moment_in_time NOT NULL DEFAULT moment(),
+    completed_at moment_in_time,
+    version integer NOT NULL DEFAULT 1,
+    PRIMARY KEY (workspace_id, id),
+    CONSTRAINT "assigneeId must be the id of a member of the workspace"
+        FOREIGN KEY (workspace_id, assignee_id) REFERENCES members (workspace_id, user_id)
+        ON DELETE SET NULL (assignee_id),
+    CONSTRAINT "parentId must be the id of a task of the workspace"
+        FOREIGN KEY (workspace_id, parent_id) REFERENCES tasks (workspace_id, id)
+);
+
+CREATE INDEX tasks_by_assignee ON tasks (workspace_id, assignee_id, id);
+CREATE INDEX tasks_by_project ON tasks (workspace_id, project_id, id)
+ WHERE project_id IS NOT NULL;
+CREATE INDEX tasks_by_parent ON tasks (workspace_id, parent_id, id)
+ WHERE parent_id IS NOT NULL;
+
+-- A task as every answer and event shows it.
+CREATE FUNCTION task_json(task tasks) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT json_build_object(
+        'id', task.id,
+        'workspaceId', task.workspace_id,
+        'title', task.title,
+        'description', task.description,
+        'status', task.status,
+        'priority', task.priority,
+        'dueDate', iso(task.due_date),
+        'assigneeId', task.assignee_id,
+        'projectId', task.project_id,
+        'parentId', task.parent_id,
+        'createdBy', task.created_by,
+        'createdAt', iso(task.created_at),
+        'updatedAt', iso(task.updated_at),
+        'completedAt', iso(task.completed_at),
+        'version', task.version
+    )
+$$;
+
+-- Two levels, no more. Runs only when a task gets a new parent, and locks that parent,
+-- so that it cannot become a subtask itself at the same moment.
+CREATE FUNCTION check_parent() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    grandparent_id uuid;
+BEGIN
+    SELECT parent.parent_id
+      INTO grandparent_id
+      FROM tasks AS parent
+     WHERE parent.workspace_id = NEW.workspace_id
+       AND parent.id = NEW.parent_id
+       FOR SHARE;
+    IF grandparent_id IS NOT NULL THEN
+        RAISE check_violation USING CONSTRAINT = 'parentId must not be the id of a subtask';
+    END IF;
+    PERFORM FROM tasks AS subtask
+      WHERE subtask.workspace_id = NEW.workspace_id
+        AND subtask.parent_id = NEW.id;
+    IF FOUND THEN
+        RAISE check_violation USING CONSTRAINT = 'parentId must be null for a task with subtasks';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER check_parent_of_new
+    BEFORE INSERT ON tasks
+    FOR EACH ROW
+    WHEN (NEW.parent_id IS NOT NULL)
+    EXECUTE FUNCTION check_parent();
+
+CREATE TRIGGER check_parent_of_moved
+    BEFORE UPDATE ON tasks
+    FOR EACH ROW
+    WHEN (NEW.parent_id IS NOT NULL AND NEW.parent_id IS DISTINCT FROM OLD.parent_id)
+    EXECUTE FUNCTION check_parent();

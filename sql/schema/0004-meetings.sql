@@ -1,0 +1,91 @@
+-- Meetings, from scheduled to completed.
+
+CREATE TABLE meetings (
+    workspace_id uuid NOT NULL
+        REFERENCES workspaces (id) ON DELETE CASCADE,
+    id uuid NOT NULL DEFAULT new_id(),
+    title text NOT NULL
+        CONSTRAINT "title must have 1 to 500 characters"
+        CHECK (length(title) BETWEEN 1 AND 500),
+    start_time moment_in_time NOT NULL,
+    end_time moment_in_time NOT NULL,
+    platform text
+        CONSTRAINT "platform must be one of: google_meet, zoom, teams, in_person"
+        CHECK (platform IN ('google_meet', 'zoom', 'teams', 'in_person')),
+    attendees text[] NOT NULL DEFAULT '{}'
+        CONSTRAINT "attendees must be at most 200 addresses of 254 characters"
+        CHECK (cardinality(attendees) <= 200 AND longest(attendees) <= 254),
+    agenda text
+        CONSTRAINT "agenda must have at most 65536 characters"
+        CHECK (length(agenda) <= 65536),
+    notes text
+        CONSTRAINT "notes must have at most 65536 characters"
+        CHECK (length(notes) <= 65536),
+    status text NOT NULL DEFAULT 'scheduled'
+        CONSTRAINT "status must be one of: scheduled, completed"
+        CHECK (status IN ('scheduled', 'completed')),
+    summary text
+        CONSTRAINT "summary must have at most 65536 characters"
+        CHECK (length(summary) <= 65536),
+    action_items text[] NOT NULL DEFAULT '{}'
+        CONSTRAINT "actionItems must be at most 200 texts of 2000 characters"
+        CHECK (cardinality(action_items) <= 200 AND longest(action_items) <= 2000),
+    decisions text[] NOT NULL DEFAULT '{}'
+        CONSTRAINT "decisions must be at most 200 texts of 2000 characters"
+        CHECK (cardinality(decisions) <= 200 AND longest(decisions) <= 2000),
+    -- No foreign key: it stays when the person has left.
+    created_by uuid NOT NULL,
+    created_at moment_in_time NOT NULL DEFAULT moment(),
+    updated_at moment_in_time NOT NULL DEFAULT moment(),
+    version integer NOT NULL DEFAULT 1,
+    PRIMARY KEY (workspace_id, id),
+    CONSTRAINT "endTime must be after startTime"
+        CHECK (end_time > start_time),
+    CONSTRAINT "summary needs status completed"
+        CHECK (status = 'completed' OR summary IS NULL),
+    CONSTRAINT "actionItems need status completed"
+        CHECK (status = 'completed' OR action_items = '{}'),
+    CONSTRAINT "decisions need status completed"
+        CHECK (status = 'completed' OR decisions = '{}')
+);
+
+CREATE INDEX meetings_by_start ON meetings (workspace_id, start_time, id);
+
+-- A meeting as lists show it.
+CREATE FUNCTION meeting_json(meeting meetings) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT json_build_object(
+        'id', meeting.id,
+        'workspaceId', meeting.workspace_id,
+        'title', meeting.title,
+        'startTime', iso(meeting.start_time),
+        'endTime', iso(meeting.end_time),
+        'platform', meeting.platform,
+        'attendees', meeting.attendees,
+        'agenda', meeting.agenda,
+        'notes', meeting.notes,
+        'status', meeting.status,
+        'createdBy', meeting.created_by,
+        'createdAt', iso(meeting.created_at),
+        'updatedAt', iso(meeting.updated_at),
+        'version', meeting.version
+    )
+$$;
+
+-- A meeting by itself: with its outcome once it is completed.
+CREATE FUNCTION meeting_details(meeting meetings) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT CASE meeting.status
+               WHEN 'completed' THEN json_join(
+                   meeting_json(meeting),
+                   json_build_object(
+                       'summary', meeting.summary,
+                       'actionItems', meeting.action_items,
+                       'decisions', meeting.decisions
+                   )
+               )
+               ELSE meeting_json(meeting)
+           END
+$$;

@@ -1,0 +1,46 @@
+-- Mail: each item belongs to one user in one workspace.
+
+CREATE TABLE mail (
+    workspace_id uuid NOT NULL
+        REFERENCES workspaces (id) ON DELETE CASCADE,
+    id uuid NOT NULL DEFAULT new_id(),
+    user_id uuid NOT NULL,
+    sender text NOT NULL
+        CONSTRAINT "from must have 3 to 254 characters"
+        CHECK (length(sender) BETWEEN 3 AND 254),
+    recipients text[] NOT NULL DEFAULT '{}'
+        CONSTRAINT "to must be at most 200 addresses of 254 characters"
+        CHECK (cardinality(recipients) <= 200 AND longest(recipients) <= 254),
+    subject text NOT NULL DEFAULT ''
+        CONSTRAINT "subject must have at most 500 characters"
+        CHECK (length(subject) <= 500),
+    snippet text NOT NULL DEFAULT ''
+        CONSTRAINT "snippet must have at most 2000 characters"
+        CHECK (length(snippet) <= 2000),
+    read boolean NOT NULL DEFAULT false,
+    received_at moment_in_time NOT NULL,
+    PRIMARY KEY (workspace_id, id),
+    CONSTRAINT "user must be a member of the workspace"
+        FOREIGN KEY (workspace_id, user_id) REFERENCES members (workspace_id, user_id)
+        ON DELETE CASCADE
+);
+
+CREATE INDEX mail_by_arrival ON mail (workspace_id, user_id, received_at, id);
+
+CREATE INDEX mail_unread ON mail (workspace_id, user_id)
+ WHERE NOT read;
+
+-- A mail item as lists show it.
+CREATE FUNCTION mail_json(mail mail) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT json_build_object(
+        'id', mail.id,
+        'from', mail.sender,
+        'to', mail.recipients,
+        'subject', mail.subject,
+        'snippet', mail.snippet,
+        'read', mail.read,
+        'receivedAt', iso(mail.received_at)
+    )
+$$;

@@ -1,0 +1,48 @@
+-- Knowledge entries and their full-text index.
+
+-- What an entry is found by. The workspace is a word of its own, so that the one GIN index
+-- narrows a search to the tenant before it looks at any row.
+CREATE FUNCTION knowledge_words(workspace_id uuid, title text, content text, tags text[]) RETURNS tsvector
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT array_to_tsvector(ARRAY['workspace:' || workspace_id])
+        || setweight(to_tsvector('english', title), 'A')
+        || setweight(to_tsvector('english', array_to_string(tags, ' ')), 'B')
+        || setweight(to_tsvector('english', content), 'C')
+$$;
+
+CREATE TABLE knowledge (
+    workspace_id uuid NOT NULL
+        REFERENCES workspaces (id) ON DELETE CASCADE,
+    id uuid NOT NULL DEFAULT new_id(),
+    title text NOT NULL
+        CONSTRAINT "title must have 1 to 500 characters"
+        CHECK (length(title) BETWEEN 1 AND 500),
+    content text NOT NULL DEFAULT ''
+        CONSTRAINT "content must have at most 65536 characters"
+        CHECK (length(content) <= 65536),
+    tags text[] NOT NULL DEFAULT '{}'
+        CONSTRAINT "tags must be at most 50 of 120 characters"
+        CHECK (cardinality(tags) <= 50 AND longest(tags) <= 120),
+    created_at moment_in_time NOT NULL DEFAULT moment(),
+    updated_at moment_in_time NOT NULL DEFAULT moment(),
+    words tsvector NOT NULL
+        GENERATED ALWAYS AS (knowledge_words(workspace_id, title, content, tags)) STORED,
+    PRIMARY KEY (workspace_id, id)
+);
+
+CREATE INDEX knowledge_by_words ON knowledge USING gin (words);
+
+-- A knowledge entry as lists show it.
+CREATE FUNCTION knowledge_json(entry knowledge) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT json_build_object(
+        'id', entry.id,
+        'title', entry.title,
+        'content', entry.content,
+        'tags', entry.tags,
+        'createdAt', iso(entry.created_at),
+        'updatedAt', iso(entry.updated_at)
+    )
+$$;

@@ -1,0 +1,46 @@
+-- What the AI suggests, until somebody decides.
+
+CREATE TABLE suggestions (
+    workspace_id uuid NOT NULL
+        REFERENCES workspaces (id) ON DELETE CASCADE,
+    id uuid NOT NULL DEFAULT new_id(),
+    kind text NOT NULL
+        CONSTRAINT "kind must have 1 to 128 characters"
+        CHECK (length(kind) BETWEEN 1 AND 128),
+    title text NOT NULL
+        CONSTRAINT "title must have 1 to 500 characters"
+        CHECK (length(title) BETWEEN 1 AND 500),
+    body text
+        CONSTRAINT "body must have at most 65536 characters"
+        CHECK (length(body) <= 65536),
+    task_id uuid,
+    status text NOT NULL DEFAULT 'pending'
+        CONSTRAINT "status must be one of: pending, accepted, dismissed"
+        CHECK (status IN ('pending', 'accepted', 'dismissed')),
+    created_at moment_in_time NOT NULL DEFAULT moment(),
+    PRIMARY KEY (workspace_id, id),
+    CONSTRAINT "taskId must be the id of a task of the workspace"
+        FOREIGN KEY (workspace_id, task_id) REFERENCES tasks (workspace_id, id)
+        ON DELETE SET NULL (task_id)
+);
+
+CREATE INDEX suggestions_pending ON suggestions (workspace_id, id)
+ WHERE status = 'pending';
+
+CREATE INDEX suggestions_by_task ON suggestions (workspace_id, task_id)
+ WHERE task_id IS NOT NULL;
+
+-- A suggestion as lists and events show it.
+CREATE FUNCTION suggestion_json(suggestion suggestions) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT json_build_object(
+        'id', suggestion.id,
+        'kind', suggestion.kind,
+        'title', suggestion.title,
+        'body', suggestion.body,
+        'taskId', suggestion.task_id,
+        'status', suggestion.status,
+        'createdAt', iso(suggestion.created_at)
+    )
+$$;

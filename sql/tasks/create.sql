@@ -1,0 +1,19 @@
+-- Put a new task into the active workspace.
+INSERT INTO tasks AS task (
+           workspace_id, title, description, status, priority, due_date,
+           assignee_id, project_id, parent_id, created_by, completed_at
+       )
+VALUES (
+           %(workspace_id)s::uuid,
+           %(title)s::text,
+           %(description)s::text,
+           %(status)s::text,
+           %(priority)s::text,
+           %(due_date)s::timestamptz,
+           %(assignee_id)s::uuid,
+           %(project_id)s::text,
+           %(parent_id)s::uuid,
+           %(user_id)s::uuid,
+           CASE WHEN %(status)s::text = 'done' THEN moment() END
+       )
+RETURNING task_json(task) AS body, task.id;

@@ -1,0 +1,33 @@
+-- Change what the document names and keep all else; a document that changes nothing writes nothing.
+-- The row is locked first, so that the comparison is with what is there now, not with what was.
+WITH present AS MATERIALIZED (
+    SELECT task AS kept, jsonb_populate_record(task, %(changes)s::jsonb) AS wanted
+      FROM tasks AS task
+     WHERE task.workspace_id = %(workspace_id)s::uuid
+       AND task.id = %(id)s::uuid
+       FOR NO KEY UPDATE
+), changed AS (
+    UPDATE tasks AS task
+       SET title = (wanted).title,
+           description = (wanted).description,
+           status = (wanted).status,
+           priority = (wanted).priority,
+           due_date = (wanted).due_date,
+           assignee_id = (wanted).assignee_id,
+           project_id = (wanted).project_id,
+           parent_id = (wanted).parent_id,
+           completed_at = CASE
+               WHEN (wanted).status <> 'done' THEN NULL
+               ELSE coalesce(task.completed_at, moment())
+           END,
+           updated_at = moment(),
+           version = task.version + 1
+      FROM present
+     WHERE task.workspace_id = %(workspace_id)s::uuid
+       AND task.id = %(id)s::uuid
+       AND wanted IS DISTINCT FROM kept
+ RETURNING task_json(task) AS body
+)
+SELECT body FROM changed
+ UNION ALL
+SELECT task_json(kept) FROM present WHERE NOT EXISTS (SELECT FROM changed);
