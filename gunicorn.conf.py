@@ -23,7 +23,7 @@ bind = f"{settings.host}:{settings.port}"
 workers = settings.web_concurrency
 worker_class = "gthread"
 threads = settings.web_threads
-# Longer than a proxy keeps its idle connections (nginx: 60 s), so that it never writes to a closed one.
+# Longer than a proxy keeps idle connections (nginx: 60 s), so that it never writes to a closed one.
 keepalive = 75
 # Longer than a request can take: one statement for the gate, one for the work.
 graceful_timeout = 30

@@ -135,7 +135,7 @@ def first_row(name, /, **values):
 def row(name, /, *, prepare=None, **values):
     """Run ``sql/<name>.sql`` as the caller of this request and return its first row, or None.
 
-    Every statement is told who asks: ``user_id`` and ``workspace_id`` are always among its parameters.
+    Every statement is told who asks: ``user_id`` and ``workspace_id`` are always parameters.
     ``prepare=False`` has it planned for the values at hand.
     """
     parameters = {**g.caller, **values}

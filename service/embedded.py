@@ -1,11 +1,20 @@
 """PostgreSQL without an installation: for ``flask dev`` and the tests, never for production."""
 
 import os
+from hashlib import sha256
 from pathlib import Path
 
 
+def default_folder():
+    """``.data`` in the project; for root one outside of it, because of the passage given to others."""
+    project = Path(__file__).resolve().parent.parent
+    if os.geteuid() == 0:
+        return Path("/var/lib") / f"task-service-{sha256(bytes(project)).hexdigest()[:8]}"
+    return project / ".data"
+
+
 def start(folder):
-    """Start the PostgreSQL whose data live in ``folder`` (made if absent) and return its server object.
+    """Start the PostgreSQL whose data live in ``folder`` (made if absent); returns its server object.
 
     It stops when the last process that started it ends; ``get_uri()`` of it is the DATABASE_URL.
     As root it runs as the system user ``pgserver``, who is then given passage (o+x) to the folder.

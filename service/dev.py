@@ -1,0 +1,118 @@
+"""``flask dev``: the whole service on this machine by one command, with PostgreSQL and demo data."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from time import monotonic, sleep
+
+import click
+import urllib3
+
+from service import db, embedded
+from service.accounts import new_token
+from service.commands import told
+from service.load import load_file
+from service.migrations import migrate
+from service.settings import Settings
+
+OWNER = "ada@example.com"
+DEMO = Path(__file__).with_name("demo.jsonl")
+
+WELCOME = """
+Base URL        {base}
+API token       {token}
+Session cookie  session={cookie}
+Data folder     {folder}
+
+curl -H 'Authorization: Bearer {token}' '{base}/tasks?limit=2'
+curl -H 'Authorization: Bearer {token}' -d '{{"title": "Try it out"}}' {base}/tasks
+curl -H 'Cookie: session={cookie}' {base}/workspaces
+
+Ctrl-C stops it; the data stay.
+"""
+
+
+@click.command("dev")
+@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+@click.option(
+    "--data",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=embedded.default_folder,
+    help="Where the data live  [default: .data here; for root a folder in /var/lib]",
+)
+@click.option("--reset", is_flag=True, help="Throw the data away first.")
+@told
+def dev(port, folder, reset):
+    """Run everything here: PostgreSQL, demo data and gunicorn, reloading what you change.
+
+    Prints the base URL, a token and a cookie of the demo owner, and three commands to begin with.
+    The database is its own; DATABASE_URL is not looked at.
+    """
+    refuse_taken(port)
+    if reset:
+        shutil.rmtree(folder, ignore_errors=True)
+    # Ends like Ctrl-C does, so that PostgreSQL is stopped too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    environment = {
+        **os.environ,
+        "DATABASE_URL": embedded.start(folder).get_uri(),
+        "PORT": str(port),
+        "WEB_CONCURRENCY": "1",
+    }
+    settings = Settings.read(environment)
+    token, cookie = prepare(settings)
+    reloaded = [f"--reload-extra-file={path}" for path in db.SQL.rglob("*.sql")]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "gunicorn", "app:app", "--reload", *reloaded],
+        cwd=db.SQL.parent,
+        env=environment,
+    )
+    try:
+        wait_until_up(server, port)
+        base = f"http://127.0.0.1:{port}/api"
+        click.echo(WELCOME.format(base=base, token=token, cookie=cookie, folder=folder))
+        sys.exit(server.wait())
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def refuse_taken(port):
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise click.ClickException(
+                f"port {port} cannot be used ({error.strerror}); choose another with --port"
+            ) from None
+
+
+def prepare(settings):
+    """Migrate, load the demo data into an empty database, and return a token and a cookie."""
+    migrate(settings)
+    with db.connect(settings) as connection:
+        if not connection.execute(db.statement("accounts/any_workspace")).fetchone().exists:
+            load_file(connection, DEMO)
+        return (
+            new_token(connection, "api", OWNER, name="flask dev"),
+            new_token(connection, "session", OWNER, expires_in=30, name="flask dev"),
+        )
+
+
+def wait_until_up(server, port):
+    deadline = monotonic() + 15
+    while server.poll() is None and monotonic() < deadline:
+        try:
+            urllib3.request("GET", f"http://127.0.0.1:{port}/healthz", retries=False, timeout=1)
+            return
+        except urllib3.exceptions.HTTPError:
+            sleep(0.05)
+    raise click.ClickException("gunicorn did not start; it says why above")
