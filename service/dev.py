@@ -11,10 +11,11 @@ from time import monotonic, sleep
 
 import click
 import urllib3
+from flask import current_app
 
 from service import db, embedded
 from service.accounts import new_token
-from service.commands import told
+from service.commands import run, told
 from service.load import load_file
 from service.migrations import migrate
 from service.settings import Settings
@@ -64,10 +65,15 @@ def dev(port, folder, reset):
         "PORT": str(port),
         "WEB_CONCURRENCY": "1",
     }
-    settings = Settings.read(environment)
-    token, cookie = prepare(settings)
+    # From here on, commands talk to this database.
+    current_app.config["SETTINGS"] = Settings.read(environment)
+    migrate(current_app.config["SETTINGS"])
+    if not run("accounts/any_workspace")[0].exists:
+        load_file(current_app.config["SETTINGS"], DEMO)
+    token = new_token("api", OWNER, expires_in=30, name="flask dev")
+    cookie = new_token("session", OWNER, expires_in=30, name="flask dev")
     reloaded = [f"--reload-extra-file={path}" for path in db.SQL.rglob("*.sql")]
-    server = subprocess.Popen(
+    server = subprocess.Popen(  # noqa: S603
         [sys.executable, "-m", "gunicorn", "app:app", "--reload", *reloaded],
         cwd=db.SQL.parent,
         env=environment,
@@ -93,18 +99,6 @@ def refuse_taken(port):
             raise click.ClickException(
                 f"port {port} cannot be used ({error.strerror}); choose another with --port"
             ) from None
-
-
-def prepare(settings):
-    """Migrate, load the demo data into an empty database, and return a token and a cookie."""
-    migrate(settings)
-    with db.connect(settings) as connection:
-        if not connection.execute(db.statement("accounts/any_workspace")).fetchone().exists:
-            load_file(connection, DEMO)
-        return (
-            new_token(connection, "api", OWNER, name="flask dev"),
-            new_token(connection, "session", OWNER, expires_in=30, name="flask dev"),
-        )
 
 
 def wait_until_up(server, port):
