@@ -4,7 +4,7 @@ from flask import Flask
 from flask_smorest import Api
 from werkzeug.middleware.proxy_fix import ProxyFix
 
-from service import cli, db, errors, gate, inputs, logs
+from service import cli, db, errors, gate, inputs, logs, webhooks
 from service.dashboard import dashboard
 from service.health import health
 from service.knowledge import knowledge
@@ -38,7 +38,7 @@ def create_app(settings=None):
         app.wsgi_app = ProxyFix(app.wsgi_app, x_for=settings.trusted_proxies, x_proto=0, x_host=0)
 
     api = Api(app)
-    for module in (db, logs, gate, inputs, errors, cli):
+    for module in (db, logs, gate, inputs, errors, webhooks, cli):
         module.init_app(app)
     app.register_blueprint(health)
     for resource in (tasks, meetings, workspaces, dashboard, mail, knowledge, suggestions):

@@ -6,6 +6,7 @@ from flask import current_app
 from service import accounts
 from service.commands import told
 from service.migrations import migrate
+from service.webhook_commands import webhook
 
 
 def init_app(app):
@@ -16,6 +17,7 @@ def init_app(app):
         accounts.member,
         accounts.token,
         accounts.session,
+        webhook,
     ):
         app.cli.add_command(command)
 

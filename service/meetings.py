@@ -1,6 +1,6 @@
 """Meetings: list those of all the caller's workspaces; create, read, change and complete them."""
 
-from service import db
+from service import db, webhooks
 from service.fields import (
     TEXT,
     TITLE,
@@ -64,6 +64,7 @@ def list_meetings(wanted):
 def create_meeting(meeting):
     """Create a meeting in the active workspace"""
     created = db.row("meetings/create", **meeting)
+    webhooks.announce(created.event_id)
     return reply(created.body, 201, {"Location": f"/api/meetings/{created.id}"})
 
 
@@ -77,4 +78,6 @@ def get_meeting(id):
 @meetings.arguments(MeetingChanges(partial=True))
 def update_meeting(changes, id):
     """Change some fields of a meeting; null clears one (RFC 7396)"""
-    return reply(db.one("meetings/update", id=id, changes=db.document(changes)).body)
+    meeting = db.one("meetings/update", id=id, changes=db.document(changes))
+    webhooks.announce(meeting.event_id)
+    return reply(meeting.body)

@@ -32,6 +32,22 @@ def _on_off(text):
     return text == "on"
 
 
+def _schedule(text):
+    if not re.fullmatch(r"[0-9.,]{1,200}", text):
+        raise ValueError("must be seconds separated by commas, like 5,300,1800")
+    return tuple(_seconds(part) for part in text.split(","))
+
+
+def _words(text):
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _key(text):
+    if len(text) < 32:
+        raise ValueError("must have at least 32 characters")
+    return text
+
+
 def _setting(default, parse, meaning):
     return field(metadata={"default": default, "parse": parse, "meaning": meaning})
 
@@ -58,6 +74,27 @@ class Settings:
     statement_timeout: float = _setting("5", _seconds, "seconds that one statement may take")
     pool_timeout: float = _setting("2", _seconds, "seconds that a request waits for a connection")
     max_body: int = _setting("1048576", _whole(1, 2**30), "bytes that a request body may have")
+    webhook_key: str | None = _setting(
+        None, _key, "what the secrets of the webhooks are derived from; keep it, and keep it secret"
+    )
+    webhook_allow: tuple = _setting(
+        "", _words, "hosts and networks that webhooks may reach although they are not public"
+    )
+    webhook_timeout: float = _setting(
+        "2", _seconds, "seconds that a request may spend on posting webhooks"
+    )
+    webhook_schedule: tuple = _setting(
+        "5,300,1800,7200,18000,36000,50400,72000",
+        _schedule,
+        "seconds until each repetition of a delivery that failed",
+    )
+    webhook_lease: float = _setting(
+        "60", _seconds, "seconds after which an attempt that was never heard of again is repeated"
+    )
+    webhook_disable_after: int = _setting(
+        "120", _whole(1, 8760), "hours of failures only that disable a webhook"
+    )
+    webhook_keep: int = _setting("168", _whole(1, 8760), "hours that finished deliveries are kept")
 
     def require_database(self):
         if not self.database_url:

@@ -1,6 +1,6 @@
 """Tasks of the active workspace: list, create, read, change, remove."""
 
-from service import db
+from service import db, webhooks
 from service.fields import REFERENCE, TEXT, TITLE, Body, Choice, Id, Moment, Page, Text
 from service.inputs import Blueprint
 from service.replies import reply, reply_page
@@ -52,6 +52,7 @@ def list_tasks(wanted):
 def create_task(task):
     """Create a task in the active workspace"""
     created = db.row("tasks/create", **task)
+    webhooks.announce(created.event_id)
     return reply(created.body, 201, {"Location": f"/api/tasks/{created.id}"})
 
 
@@ -65,11 +66,14 @@ def get_task(id):
 @tasks.arguments(TaskChanges(partial=True))
 def update_task(changes, id):
     """Change some fields of a task; null clears one (RFC 7396)"""
-    return reply(db.one("tasks/update", id=id, changes=db.document(changes)).body)
+    task = db.one("tasks/update", id=id, changes=db.document(changes))
+    webhooks.announce(task.event_id)
+    return reply(task.body)
 
 
 @tasks.delete("/tasks/<id:id>")
 def delete_task(id):
     """Remove a task and its subtasks for good"""
-    db.one("tasks/delete", id=id)
+    deleted = db.one("tasks/delete", id=id)
+    webhooks.announce(*deleted.event_ids)
     return reply(None, 204)

@@ -1,16 +1,20 @@
--- Put a new meeting into the active workspace.
-INSERT INTO meetings AS meeting (
-           workspace_id, title, start_time, end_time, platform, attendees, agenda, notes, created_by
-       )
-VALUES (
-           %(workspace_id)s::uuid,
-           %(title)s::text,
-           %(start_time)s::timestamptz,
-           %(end_time)s::timestamptz,
-           %(platform)s::text,
-           %(attendees)s::text[],
-           %(agenda)s::text,
-           %(notes)s::text,
-           %(user_id)s::uuid
-       )
-RETURNING meeting_details(meeting) AS body, meeting.id;
+-- Put a new meeting into the active workspace, and announce it.
+WITH created AS (
+    INSERT INTO meetings AS meeting (
+               workspace_id, title, start_time, end_time, platform, attendees, agenda, notes, created_by
+           )
+    VALUES (
+               %(workspace_id)s::uuid,
+               %(title)s::text,
+               %(start_time)s::timestamptz,
+               %(end_time)s::timestamptz,
+               %(platform)s::text,
+               %(attendees)s::text[],
+               %(agenda)s::text,
+               %(notes)s::text,
+               %(user_id)s::uuid
+           )
+ RETURNING meeting.workspace_id, meeting.id, meeting_details(meeting) AS body
+)
+SELECT body, id, announce(workspace_id, 'meeting.created', body) AS event_id
+  FROM created;

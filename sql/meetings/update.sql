@@ -1,4 +1,5 @@
 -- Change what the document names and keep all else; a document that changes nothing writes nothing.
+-- Completing the meeting is announced; the specification knows no event for its other changes.
 -- The row is locked first, so that the comparison is with what is there now, not with what was.
 WITH present AS MATERIALIZED (
     SELECT meeting AS kept, jsonb_populate_record(meeting, %(changes)s::jsonb) AS wanted
@@ -26,8 +27,12 @@ WITH present AS MATERIALIZED (
      WHERE meeting.workspace_id = (kept).workspace_id
        AND meeting.id = (kept).id
        AND wanted IS DISTINCT FROM kept
- RETURNING meeting_details(meeting) AS body
+ RETURNING meeting.workspace_id,
+           meeting_details(meeting) AS body,
+           meeting.status <> (kept).status AS completed
 )
-SELECT body FROM changed
+SELECT body,
+       CASE WHEN completed THEN announce(workspace_id, 'meeting.completed', body) END AS event_id
+  FROM changed
  UNION ALL
-SELECT meeting_details(kept) FROM present WHERE NOT EXISTS (SELECT FROM changed);
+SELECT meeting_details(kept), NULL FROM present WHERE NOT EXISTS (SELECT FROM changed);

@@ -1,19 +1,23 @@
--- Put a new task into the active workspace.
-INSERT INTO tasks AS task (
-           workspace_id, title, description, status, priority, due_date,
-           assignee_id, project_id, parent_id, created_by, completed_at
-       )
-VALUES (
-           %(workspace_id)s::uuid,
-           %(title)s::text,
-           %(description)s::text,
-           %(status)s::text,
-           %(priority)s::text,
-           %(due_date)s::timestamptz,
-           %(assignee_id)s::uuid,
-           %(project_id)s::text,
-           %(parent_id)s::uuid,
-           %(user_id)s::uuid,
-           CASE WHEN %(status)s::text = 'done' THEN moment() END
-       )
-RETURNING task_json(task) AS body, task.id;
+-- Put a new task into the active workspace, and announce it.
+WITH created AS (
+    INSERT INTO tasks AS task (
+               workspace_id, title, description, status, priority, due_date,
+               assignee_id, project_id, parent_id, created_by, completed_at
+           )
+    VALUES (
+               %(workspace_id)s::uuid,
+               %(title)s::text,
+               %(description)s::text,
+               %(status)s::text,
+               %(priority)s::text,
+               %(due_date)s::timestamptz,
+               %(assignee_id)s::uuid,
+               %(project_id)s::text,
+               %(parent_id)s::uuid,
+               %(user_id)s::uuid,
+               CASE WHEN %(status)s::text = 'done' THEN moment() END
+           )
+ RETURNING task.workspace_id, task.id, task_json(task) AS body
+)
+SELECT body, id, announce(workspace_id, 'task.created', body) AS event_id
+  FROM created;

@@ -1,19 +1,21 @@
--- Remove a task of the active workspace for good, and its subtasks with it.
+-- Remove a task of the active workspace for good, its subtasks with it, and announce each one's last state.
 -- The task is locked first, so that nobody gives it another subtask meanwhile.
 WITH doomed AS MATERIALIZED (
-    SELECT task.workspace_id, task.id
+    SELECT task.id
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id = %(id)s::uuid
        FOR UPDATE
-), subtasks AS (
-    DELETE FROM tasks AS subtask
+), removed AS (
+    DELETE FROM tasks AS task
      USING doomed
-     WHERE subtask.workspace_id = %(workspace_id)s::uuid
-       AND subtask.parent_id = doomed.id
+     WHERE task.workspace_id = %(workspace_id)s::uuid
+       AND (task.id = doomed.id OR task.parent_id = doomed.id)
+ RETURNING task.id, task_json(task) AS body
 )
-DELETE FROM tasks AS task
- USING doomed
- WHERE task.workspace_id = %(workspace_id)s::uuid
-   AND task.id = doomed.id
-RETURNING task.id;
+SELECT array_remove(
+           array_agg(announce(%(workspace_id)s::uuid, 'task.deleted', body) ORDER BY id DESC),
+           NULL
+       ) AS event_ids
+  FROM removed
+HAVING count(*) > 0;

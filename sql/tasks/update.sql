@@ -1,4 +1,5 @@
--- Change what the document names and keep all else; a document that changes nothing writes nothing.
+-- Change what the document names and keep all else; a document that changes nothing writes and
+-- announces nothing.
 -- The row is locked first, so that the comparison is with what is there now, not with what was.
 WITH present AS MATERIALIZED (
     SELECT task AS kept, jsonb_populate_record(task, %(changes)s::jsonb) AS wanted
@@ -28,6 +29,6 @@ WITH present AS MATERIALIZED (
        AND wanted IS DISTINCT FROM kept
  RETURNING task_json(task) AS body
 )
-SELECT body FROM changed
+SELECT body, announce(%(workspace_id)s::uuid, 'task.updated', body) AS event_id FROM changed
  UNION ALL
-SELECT task_json(kept) FROM present WHERE NOT EXISTS (SELECT FROM changed);
+SELECT task_json(kept), NULL FROM present WHERE NOT EXISTS (SELECT FROM changed);

@@ -1,0 +1,6 @@
+-- A new webhook of a workspace; an empty list of events means all.
+INSERT INTO webhooks AS webhook (workspace_id, url, events)
+SELECT workspace.id, %(url)s, %(events)s::text[]
+  FROM workspaces AS workspace
+ WHERE workspace.slug = %(slug)s
+RETURNING webhook.id, webhook.secret_number;

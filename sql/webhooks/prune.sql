@@ -1,0 +1,34 @@
+-- Forget a batch of what has been finished for long enough: events that every webhook is done with,
+-- their deliveries and attempts; and the counters of subjects that have not been seen for two days.
+WITH old AS (
+    SELECT DISTINCT delivery.workspace_id, delivery.event_id
+      FROM deliveries AS delivery
+     WHERE delivery.state IN ('delivered', 'failed')
+       AND delivery.finished_at < now() - %(keep)s::integer * interval '1 hour'
+       AND NOT EXISTS (
+               SELECT
+                 FROM deliveries AS other
+                WHERE other.workspace_id = delivery.workspace_id
+                  AND other.event_id = delivery.event_id
+                  AND other.state IN ('due', 'paused')
+           )
+     LIMIT 1000
+), forgotten AS (
+    DELETE FROM events AS event
+     USING old
+     WHERE event.workspace_id = old.workspace_id
+       AND event.id = old.event_id
+ RETURNING event.id
+), unseen AS (
+    DELETE FROM usage
+     WHERE ctid = ANY (
+               ARRAY(
+                   SELECT ctid
+                     FROM usage
+                    WHERE day_started_at < now() - interval '2 days'
+                    LIMIT 1000
+               )
+           )
+ RETURNING subject
+)
+SELECT (SELECT count(*) FROM forgotten) + (SELECT count(*) FROM unseen) AS count;
