@@ -1,6 +1,7 @@
 """The database: one pool per process, one connection per request, one SQL file per statement."""
 
 import json
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -130,6 +131,13 @@ def first_row(name, /, **values):
         release()
         current_app.extensions["database"].pool.check()
         return _connection().execute(statement(name), values).fetchone()
+
+
+@contextmanager
+def transaction():
+    """Let all statements inside stand or fall together."""
+    with _connection().transaction():
+        yield
 
 
 def row(name, /, *, prepare=None, **values):

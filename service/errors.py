@@ -68,6 +68,8 @@ def answer(error):
         request_id=g.get("request_id"),
     )
     response.content_type = "application/json"
+    if hasattr(error, "etag"):
+        response.headers["ETag"] = error.etag
     return response
 
 

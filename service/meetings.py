@@ -17,7 +17,8 @@ from service.fields import (
     Texts,
 )
 from service.inputs import Blueprint
-from service.replies import reply, reply_page
+from service.preconditions import expected_versions, idempotent, reply_one
+from service.replies import reply_page
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 
@@ -61,23 +62,27 @@ def list_meetings(wanted):
 
 @meetings.post("/meetings")
 @meetings.arguments(NewMeeting)
+@idempotent
 def create_meeting(meeting):
     """Create a meeting in the active workspace"""
     created = db.row("meetings/create", **meeting)
     webhooks.announce(created.event_id)
-    return reply(created.body, 201, {"Location": f"/api/meetings/{created.id}"})
+    return reply_one(created, 201, {"Location": f"/api/meetings/{created.id}"})
 
 
 @meetings.get("/meetings/<id:id>")
 def get_meeting(id):
     """Read one meeting, with its summary, action items and decisions once it is completed"""
-    return reply(db.one("meetings/get", id=id).body)
+    return reply_one(db.one("meetings/get", id=id))
 
 
 @meetings.patch("/meetings/<id:id>")
 @meetings.arguments(MeetingChanges(partial=True))
+@idempotent
 def update_meeting(changes, id):
     """Change some fields of a meeting; null clears one (RFC 7396)"""
-    meeting = db.one("meetings/update", id=id, changes=db.document(changes))
+    meeting = db.one(
+        "meetings/update", id=id, changes=db.document(changes), versions=expected_versions()
+    )
     webhooks.announce(meeting.event_id)
-    return reply(meeting.body)
+    return reply_one(meeting)

@@ -3,6 +3,7 @@
 from service import db, webhooks
 from service.fields import REFERENCE, TEXT, TITLE, Body, Choice, Id, Moment, Page, Text
 from service.inputs import Blueprint
+from service.preconditions import expected_versions, idempotent, reply_one, require_match
 from service.replies import reply, reply_page
 
 STATUSES = "todo", "in_progress", "done"
@@ -49,31 +50,35 @@ def list_tasks(wanted):
 
 @tasks.post("/tasks")
 @tasks.arguments(NewTask)
+@idempotent
 def create_task(task):
     """Create a task in the active workspace"""
     created = db.row("tasks/create", **task)
     webhooks.announce(created.event_id)
-    return reply(created.body, 201, {"Location": f"/api/tasks/{created.id}"})
+    return reply_one(created, 201, {"Location": f"/api/tasks/{created.id}"})
 
 
 @tasks.get("/tasks/<id:id>")
 def get_task(id):
     """Read one task"""
-    return reply(db.one("tasks/get", id=id).body)
+    return reply_one(db.one("tasks/get", id=id))
 
 
 @tasks.patch("/tasks/<id:id>")
 @tasks.arguments(TaskChanges(partial=True))
+@idempotent
 def update_task(changes, id):
     """Change some fields of a task; null clears one (RFC 7396)"""
-    task = db.one("tasks/update", id=id, changes=db.document(changes))
+    task = db.one("tasks/update", id=id, changes=db.document(changes), versions=expected_versions())
     webhooks.announce(task.event_id)
-    return reply(task.body)
+    return reply_one(task)
 
 
 @tasks.delete("/tasks/<id:id>")
+@idempotent
 def delete_task(id):
     """Remove a task and its subtasks for good"""
-    deleted = db.one("tasks/delete", id=id)
+    deleted = db.one("tasks/delete", id=id, versions=expected_versions())
+    require_match(deleted)
     webhooks.announce(*deleted.event_ids)
     return reply(None, 204)

@@ -12,7 +12,7 @@ from threading import BoundedSemaphore
 from time import monotonic, time
 
 import psycopg
-from flask import current_app
+from flask import current_app, g
 
 from service import db
 from service.destinations import post
@@ -24,6 +24,7 @@ PREFIX = "whsec_"
 
 def init_app(app):
     settings = app.config["SETTINGS"]
+    app.after_request(post_announced)
     # A receiver that hangs may hold one thread in four, not all of them.
     app.extensions["webhook_slots"] = BoundedSemaphore(max(1, settings.web_threads // 4))
 
@@ -52,15 +53,24 @@ def signatures(body, message_id, timestamp, secrets):
 
 
 def announce(*event_ids):
+    """Have events posted as soon as this request has committed them; None where nobody listens."""
+    g.setdefault("event_ids", []).extend(event_id for event_id in event_ids if event_id)
+
+
+def post_announced(response):
     """Post the events that this request has made, within its time; what is left is the worker's.
 
-    Call it after the change is committed, with None for a change that nobody listens to.
     Nothing that a receiver does changes the answer.
     """
-    event_ids = [event_id for event_id in event_ids if event_id]
+    if "event_ids" in g and g.event_ids:
+        _post(g.event_ids)
+    return response
+
+
+def _post(event_ids):
     slots = current_app.extensions["webhook_slots"]
     settings = current_app.config["SETTINGS"]
-    if not event_ids or not settings.webhook_key or not slots.acquire(blocking=False):
+    if not settings.webhook_key or not slots.acquire(blocking=False):
         return
     try:
         deadline = monotonic() + settings.webhook_timeout

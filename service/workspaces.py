@@ -5,6 +5,7 @@ from werkzeug.exceptions import Forbidden
 from service import db
 from service.fields import NAME, Body, Text, Timezone
 from service.inputs import Blueprint
+from service.preconditions import expected_versions, idempotent, reply_one
 from service.replies import reply
 
 workspaces = Blueprint("workspaces", "Workspaces and their members")
@@ -24,17 +25,20 @@ def list_workspaces():
 @workspaces.get("/workspaces/<id:id>")
 def get_workspace(id):
     """Read one workspace"""
-    return reply(db.one("workspaces/get", id=id).body)
+    return reply_one(db.one("workspaces/get", id=id))
 
 
 @workspaces.patch("/workspaces/<id:id>")
 @workspaces.arguments(WorkspaceChanges(partial=True))
+@idempotent
 def update_workspace(changes, id):
     """Change the name or the timezone of a workspace; for owners and admins"""
-    workspace = db.one("workspaces/update", id=id, changes=db.document(changes))
+    workspace = db.one(
+        "workspaces/update", id=id, changes=db.document(changes), versions=expected_versions()
+    )
     if not workspace.permitted:
         raise Forbidden("Only an owner or an admin of this workspace may change it")
-    return reply(workspace.body)
+    return reply_one(workspace)
 
 
 @workspaces.get("/workspaces/<id:id>/members")

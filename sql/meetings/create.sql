@@ -14,7 +14,7 @@ WITH created AS (
                %(notes)s::text,
                %(user_id)s::uuid
            )
- RETURNING meeting.workspace_id, meeting.id, meeting_details(meeting) AS body
+ RETURNING meeting.workspace_id, meeting.id, meeting.version, meeting_details(meeting) AS body
 )
-SELECT body, id, announce(workspace_id, 'meeting.created', body) AS event_id
+SELECT body, id, version, announce(workspace_id, 'meeting.created', body) AS event_id
   FROM created;

@@ -1,5 +1,5 @@
 -- One meeting of any workspace that the caller belongs to.
-SELECT meeting_details(meeting) AS body
+SELECT meeting_details(meeting) AS body, meeting.version
   FROM meetings AS meeting
   JOIN members AS member ON member.workspace_id = meeting.workspace_id
  WHERE member.user_id = %(user_id)s::uuid

@@ -2,7 +2,9 @@
 -- Completing the meeting is announced; the specification knows no event for its other changes.
 -- The row is locked first, so that the comparison is with what is there now, not with what was.
 WITH present AS MATERIALIZED (
-    SELECT meeting AS kept, jsonb_populate_record(meeting, %(changes)s::jsonb) AS wanted
+    SELECT meeting AS kept,
+           jsonb_populate_record(meeting, %(changes)s::jsonb) AS wanted,
+           (%(versions)s::integer[] IS NULL OR meeting.version = ANY (%(versions)s::integer[])) AS matched
       FROM meetings AS meeting
       JOIN members AS member ON member.workspace_id = meeting.workspace_id
      WHERE member.user_id = %(user_id)s::uuid
@@ -26,13 +28,17 @@ WITH present AS MATERIALIZED (
       FROM present
      WHERE meeting.workspace_id = (kept).workspace_id
        AND meeting.id = (kept).id
+       AND matched
        AND wanted IS DISTINCT FROM kept
  RETURNING meeting.workspace_id,
            meeting_details(meeting) AS body,
+           meeting.version,
            meeting.status <> (kept).status AS completed
 )
 SELECT body,
+       version,
+       true AS matched,
        CASE WHEN completed THEN announce(workspace_id, 'meeting.completed', body) END AS event_id
   FROM changed
  UNION ALL
-SELECT meeting_details(kept), NULL FROM present WHERE NOT EXISTS (SELECT FROM changed);
+SELECT meeting_details(kept), (kept).version, matched, NULL FROM present WHERE NOT EXISTS (SELECT FROM changed);

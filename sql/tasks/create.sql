@@ -17,7 +17,7 @@ WITH created AS (
                %(user_id)s::uuid,
                CASE WHEN %(status)s::text = 'done' THEN moment() END
            )
- RETURNING task.workspace_id, task.id, task_json(task) AS body
+ RETURNING task.workspace_id, task.id, task.version, task_json(task) AS body
 )
-SELECT body, id, announce(workspace_id, 'task.created', body) AS event_id
+SELECT body, id, version, announce(workspace_id, 'task.created', body) AS event_id
   FROM created;

@@ -2,7 +2,9 @@
 -- announces nothing.
 -- The row is locked first, so that the comparison is with what is there now, not with what was.
 WITH present AS MATERIALIZED (
-    SELECT task AS kept, jsonb_populate_record(task, %(changes)s::jsonb) AS wanted
+    SELECT task AS kept,
+           jsonb_populate_record(task, %(changes)s::jsonb) AS wanted,
+           (%(versions)s::integer[] IS NULL OR task.version = ANY (%(versions)s::integer[])) AS matched
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id = %(id)s::uuid
@@ -26,9 +28,14 @@ WITH present AS MATERIALIZED (
       FROM present
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id = %(id)s::uuid
+       AND matched
        AND wanted IS DISTINCT FROM kept
- RETURNING task_json(task) AS body
+ RETURNING task_json(task) AS body, task.version
 )
-SELECT body, announce(%(workspace_id)s::uuid, 'task.updated', body) AS event_id FROM changed
+SELECT body,
+       version,
+       true AS matched,
+       announce(%(workspace_id)s::uuid, 'task.updated', body) AS event_id
+  FROM changed
  UNION ALL
-SELECT task_json(kept), NULL FROM present WHERE NOT EXISTS (SELECT FROM changed);
+SELECT task_json(kept), (kept).version, matched, NULL FROM present WHERE NOT EXISTS (SELECT FROM changed);

@@ -1,5 +1,6 @@
 -- Forget a batch of what has been finished for long enough: events that every webhook is done with,
--- their deliveries and attempts; and the counters of subjects that have not been seen for two days.
+-- their deliveries and attempts; keys that are a day old; and the counters of subjects that have not
+-- been seen for two days.
 WITH old AS (
     SELECT DISTINCT delivery.workspace_id, delivery.event_id
       FROM deliveries AS delivery
@@ -19,6 +20,17 @@ WITH old AS (
      WHERE event.workspace_id = old.workspace_id
        AND event.id = old.event_id
  RETURNING event.id
+), lapsed AS (
+    DELETE FROM idempotency_keys
+     WHERE ctid = ANY (
+               ARRAY(
+                   SELECT ctid
+                     FROM idempotency_keys
+                    WHERE created_at < now() - interval '24 hours'
+                    LIMIT 1000
+               )
+           )
+ RETURNING key
 ), unseen AS (
     DELETE FROM usage
      WHERE ctid = ANY (
@@ -31,4 +43,6 @@ WITH old AS (
            )
  RETURNING subject
 )
-SELECT (SELECT count(*) FROM forgotten) + (SELECT count(*) FROM unseen) AS count;
+SELECT (SELECT count(*) FROM forgotten)
+     + (SELECT count(*) FROM lapsed)
+     + (SELECT count(*) FROM unseen) AS count;

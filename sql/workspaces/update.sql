@@ -3,7 +3,8 @@
 WITH present AS MATERIALIZED (
     SELECT workspace AS kept,
            jsonb_populate_record(workspace, %(changes)s::jsonb) AS wanted,
-           member.role IN ('owner', 'admin') AS permitted
+           member.role IN ('owner', 'admin') AS permitted,
+           (%(versions)s::integer[] IS NULL OR workspace.version = ANY (%(versions)s::integer[])) AS matched
       FROM workspaces AS workspace
       JOIN members AS member ON member.workspace_id = workspace.id
      WHERE member.user_id = %(user_id)s::uuid
@@ -17,9 +18,10 @@ WITH present AS MATERIALIZED (
       FROM present
      WHERE workspace.id = %(id)s::uuid
        AND permitted
+       AND matched
        AND wanted IS DISTINCT FROM kept
- RETURNING workspace_details(workspace) AS body
+ RETURNING workspace_details(workspace) AS body, workspace.version
 )
-SELECT body, true AS permitted FROM changed
+SELECT body, version, true AS permitted, true AS matched FROM changed
  UNION ALL
-SELECT workspace_details(kept), permitted FROM present WHERE NOT EXISTS (SELECT FROM changed);
+SELECT workspace_details(kept), (kept).version, permitted, matched FROM present WHERE NOT EXISTS (SELECT FROM changed);

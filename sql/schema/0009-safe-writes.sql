@@ -1,0 +1,73 @@
+-- Writes that may be repeated: the answers to keys, and a version for whatever changes an answer.
+
+-- A key, while its first request runs and for a day after it. A second request with the key waits
+-- at the primary key until the first one has committed, and then finds its answer here.
+CREATE TABLE idempotency_keys (
+    -- Of the caller; the nil workspace for a caller without an active one, so there is no foreign key.
+    workspace_id uuid NOT NULL,
+    user_id uuid NOT NULL,
+    key text NOT NULL
+        CHECK (length(key) BETWEEN 1 AND 255),
+    -- SHA-256 of method, path and body.
+    fingerprint bytea NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    status integer,
+    headers jsonb,
+    body text,
+    PRIMARY KEY (workspace_id, user_id, key)
+);
+
+CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
+
+-- A change that comes past the service's own statements (a member leaves, an operator's UPDATE)
+-- is a new version too.
+CREATE FUNCTION next_version() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    NEW.version := OLD.version + 1;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER next_version
+    BEFORE UPDATE ON tasks
+    FOR EACH ROW
+    WHEN (NEW.version = OLD.version AND NEW IS DISTINCT FROM OLD)
+    EXECUTE FUNCTION next_version();
+
+CREATE TRIGGER next_version
+    BEFORE UPDATE ON meetings
+    FOR EACH ROW
+    WHEN (NEW.version = OLD.version AND NEW IS DISTINCT FROM OLD)
+    EXECUTE FUNCTION next_version();
+
+CREATE TRIGGER next_version
+    BEFORE UPDATE ON workspaces
+    FOR EACH ROW
+    WHEN (NEW.version = OLD.version AND NEW IS DISTINCT FROM OLD)
+    EXECUTE FUNCTION next_version();
+
+-- A workspace shows how many members it has.
+CREATE FUNCTION count_members_anew() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    UPDATE workspaces AS workspace
+       SET version = workspace.version + 1
+     WHERE workspace.id IN (SELECT workspace_id FROM changed);
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER count_members_anew_after_joining
+    AFTER INSERT ON members
+    REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT
+    EXECUTE FUNCTION count_members_anew();
+
+CREATE TRIGGER count_members_anew_after_leaving
+    AFTER DELETE ON members
+    REFERENCING OLD TABLE AS changed
+    FOR EACH STATEMENT
+    EXECUTE FUNCTION count_members_anew();
