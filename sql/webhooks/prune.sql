@@ -1,6 +1,6 @@
 -- Forget a batch of what has been finished for long enough: events that every webhook has long been
 -- done with, their deliveries and attempts; and the counters of subjects not seen for two days.
-WITH old AS (
+WITH old AS MATERIALIZED (
     SELECT DISTINCT delivery.workspace_id, delivery.event_id
       FROM deliveries AS delivery
      WHERE delivery.state IN ('delivered', 'failed')
