@@ -20,12 +20,18 @@ from urllib3.exceptions import HTTPError
 # Longer answers are cut off; nobody needs them.
 ANSWER = 64 * 1024
 
-# Not public, whatever the standard library of this Python says: translated and tunnelled IPv4.
-TRANSLATED = [
+# Not public, whatever the standard library of this Python says.
+SPECIAL = [
     ipaddress.ip_network(text)
-    for text in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "fec0::/10")
+    for text in (
+        # Translated and tunnelled IPv4.
+        *("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "192.88.99.0/24"),
+        # Protocol assignments and the metadata of clouds among them; that of Azure is elsewhere.
+        *("192.0.0.0/24", "168.63.129.16/32"),
+        # Once local to a site, and for documentation.
+        *("fec0::/10", "3fff::/20"),
+    )
 ]
-
 
 RESOLVERS = ThreadPoolExecutor(4, "resolver")
 
@@ -95,7 +101,7 @@ def public(address):
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_multicast or address.is_reserved or not address.is_global:
         return False
-    return not any(address in network for network in TRANSLATED)
+    return not any(address in network for network in SPECIAL)
 
 
 class _Pinned:
@@ -164,6 +170,9 @@ def post(url, body, headers, *, timeout, allowed=()):
         connection.request("POST", target, body=body, headers=headers, preload_content=False)
         response = connection.getresponse()
         content = response.read(ANSWER, decode_content=False)
+        if connection.over:
+            # What was cut off by the deadline looks like the end of an answer.
+            return answer(error="timeout")
         return answer(response.status, content, retry_after=response.headers.get("Retry-After"))
     except (HTTPError, HTTPException, OSError, ValueError) as error:
         late = connection.over or isinstance(error, TimeoutError)

@@ -122,7 +122,7 @@ def attempt(claim, settings, timeout):
         .decode("utf-8", "replace")
         .replace("\0", "\N{REPLACEMENT CHARACTER}"),
         "wait": None if answer.success else wait(claim.number, answer, settings.webhook_schedule),
-        "rest": settings.webhook_schedule[0],
+        "rest": max(settings.webhook_schedule[0], asked_for(answer)),
         "disable_after": settings.webhook_disable_after,
     }
 
@@ -132,6 +132,12 @@ def wait(number, answer, schedule):
     if number > len(schedule):
         return None
     seconds = schedule[number - 1] * random.uniform(0.8, 1.2)  # noqa: S311
-    if answer.retry_after and answer.retry_after.isascii() and answer.retry_after.isdigit():
-        seconds = max(seconds, min(int(answer.retry_after[:6]), 86400))
-    return seconds
+    return max(seconds, asked_for(answer))
+
+
+def asked_for(answer):
+    """Seconds, at most a day, that the receiver's Retry-After asks for: the whole webhook rests as long."""
+    text = answer.retry_after or ""
+    if text.isascii() and text.isdigit():
+        return min(int(text[:6]), 86400)
+    return 0

@@ -23,12 +23,15 @@ class Worker:
 
     def run(self):
         """Deliver until SIGTERM or SIGINT, then finish the attempts in hand."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self.stopping.set())
-        threads = [Thread(target=self._keep_delivering) for _ in range(self.settings.web_threads)]
+        # Waited for, not handled: a handler may interrupt anything, the taking of a lock too.
+        signals = {signal.SIGTERM, signal.SIGINT}
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        work = [self._keep_tidy] + [self._keep_delivering] * self.settings.web_threads
+        threads = [Thread(target=target) for target in work]
         for thread in threads:
             thread.start()
-        self._keep_tidy()
+        signal.sigwait(signals)
+        self.stopping.set()
         for thread in threads:
             thread.join()
 

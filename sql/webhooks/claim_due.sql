@@ -7,6 +7,7 @@ WITH chosen AS MATERIALIZED (
         ON webhook.workspace_id = delivery.workspace_id AND webhook.id = delivery.webhook_id
      WHERE delivery.state = 'due'
        AND delivery.due_at <= now()
+       AND webhook.disabled_at IS NULL
        AND (webhook.resting_until IS NULL OR webhook.resting_until <= now())
      ORDER BY delivery.due_at
      LIMIT 1

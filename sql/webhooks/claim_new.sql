@@ -10,6 +10,7 @@ WITH chosen AS MATERIALIZED (
        AND delivery.event_id = ANY (%(event_ids)s::uuid[])
        AND delivery.state = 'due'
        AND delivery.attempts = 0
+       AND webhook.disabled_at IS NULL
        AND webhook.failing_since IS NULL
      ORDER BY delivery.id
      LIMIT 1

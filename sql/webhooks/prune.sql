@@ -1,7 +1,7 @@
--- Forget a batch of what has been finished for long enough: events that every webhook is done with,
--- their deliveries and attempts; keys that are a day old; and the counters of subjects that have not
--- been seen for two days.
-WITH old AS (
+-- Forget a batch of what has been finished for long enough: events that every webhook has long been
+-- done with, their deliveries and attempts; keys that are a day old; and the counters of subjects not
+-- seen for two days.
+WITH old AS MATERIALIZED (
     SELECT DISTINCT delivery.workspace_id, delivery.event_id
       FROM deliveries AS delivery
      WHERE delivery.state IN ('delivered', 'failed')
@@ -11,7 +11,10 @@ WITH old AS (
                  FROM deliveries AS other
                 WHERE other.workspace_id = delivery.workspace_id
                   AND other.event_id = delivery.event_id
-                  AND other.state IN ('due', 'paused')
+                  AND (
+                          other.state IN ('due', 'paused')
+                          OR other.finished_at >= now() - %(keep)s::integer * interval '1 hour'
+                      )
            )
      LIMIT 1000
 ), forgotten AS (

@@ -1,0 +1,274 @@
+"""Receivers of webhooks: real servers on loopback, which behave as badly as those out there.
+
+PYTEST_DONT_REWRITE: a plugin with fixtures, which the tests also import names from; it asserts nothing.
+"""
+
+import os
+import re
+import ssl
+import struct
+import uuid
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass
+from email.message import Message
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from queue import Empty, Queue
+from socket import SO_LINGER, SOL_SOCKET
+from threading import Event, Lock, Thread
+
+import pytest
+from conftest import TOKENS, Client, insert
+
+from service import create_app, webhooks
+from service.settings import Settings
+
+PROJECT = Path(__file__).resolve().parent.parent
+KEY = "only for the tests, and long enough"
+# For receiver.test, signed by itself, valid for a hundred years.
+CERTIFICATE = PROJECT / "tests" / "receiver.pem"
+
+PATIENCE = 10
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request as it came in."""
+
+    path: str
+    headers: Message
+    body: bytes
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        behaviour = self.server.next_behaviour()
+        self.server.received.put(Received(self.path, self.headers, body))
+        self.close_connection = True
+        behaviour(self)
+
+    do_GET = do_POST
+
+    def log_message(self, *_):
+        pass
+
+
+class Receiver(ThreadingHTTPServer):
+    """Takes every request, keeps it in ``received``, and does what it was told to do with it."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, *behaviours, address=("127.0.0.1", 0), tls=False):
+        super().__init__(address, Handler)
+        self.received = Queue()
+        # Set at the latest when the test ends: what hangs or drips goes on until then.
+        self.released = Event()
+        self.connections = 0
+        self.server_names = []
+        self.sent = 0
+        self._lock = Lock()
+        self.behaves(*behaviours or [answer(200)])
+        if tls:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(CERTIFICATE)
+            context.sni_callback = lambda _socket, name, _context: self.server_names.append(name)
+            self.socket = context.wrap_socket(
+                self.socket, server_side=True, do_handshake_on_connect=False
+            )
+        Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+
+    @property
+    def port(self):
+        return self.server_address[1]
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}/hook"
+
+    def behaves(self, *behaviours):
+        """Do these things with the next requests, one each, and the last with all that follow."""
+        self.behaviours = deque(behaviours)
+
+    def next_behaviour(self):
+        with self._lock:
+            return self.behaviours.popleft() if len(self.behaviours) > 1 else self.behaviours[0]
+
+    def take(self):
+        """The next request that has come or will come in."""
+        return self.received.get(timeout=PATIENCE)
+
+    def take_all(self):
+        """All requests that have come in so far."""
+        received = []
+        with suppress(Empty):
+            while True:
+                received.append(self.received.get_nowait())
+        return received
+
+    def verify_request(self, _request, _address):
+        self.connections += 1
+        return True
+
+    def handle_error(self, _request, _address):
+        """Senders that have had enough are what these tests are about."""
+
+    def close(self):
+        self.released.set()
+        self.shutdown()
+        self.server_close()
+
+
+def answer(status, body=b"thanks", **headers):
+    def behave(handler):
+        handler.send_response(status)
+        for name, value in headers.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.send_header("Content-Length", str(len(body)))
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    return behave
+
+
+def hang(handler):
+    """Answer only when the test says so."""
+    handler.server.released.wait(30)
+    answer(200)(handler)
+
+
+def drip_body(handler):
+    handler.send_response(200)
+    handler.send_header("Content-Length", "1000")
+    handler.end_headers()
+    drip(handler)
+
+
+def drip_body_of_unknown_length(handler):
+    handler.send_response(200)
+    handler.end_headers()
+    drip(handler)
+
+
+def drip_headers(handler):
+    handler.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+    drip(handler)
+
+
+def drip(handler):
+    while not handler.server.released.wait(0.3):
+        handler.wfile.write(b"x")
+
+
+def reset(handler):
+    handler.connection.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+    os.close(handler.connection.detach())
+
+
+def gibberish(handler):
+    handler.wfile.write(b"220 mail.example.com ESMTP ready\r\n")
+
+
+def endless(handler):
+    """A gigabyte; ``sent`` counts what the sender's side took of it."""
+    handler.send_response(200)
+    handler.send_header("Content-Length", str(2**30))
+    handler.end_headers()
+    for _ in range(2**14):
+        handler.wfile.write(b"x" * 2**16)
+        handler.server.sent += 2**16
+
+
+@pytest.fixture
+def receiver():
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture
+def other_receiver():
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+def environment(database_url, **changes):
+    """Webhooks switched on and allowed to reach these receivers, with waits that suit a test."""
+    return {
+        "DATABASE_URL": database_url,
+        "WEBHOOK_KEY": KEY,
+        "WEBHOOK_ALLOW": "127.0.0.1/32",
+        "WEBHOOK_SCHEDULE": "0.1,0.1,0.1",
+        **changes,
+    }
+
+
+@pytest.fixture
+def with_webhooks(database_url):
+    """Build the application under these settings; a function, to be called with changes to them."""
+    apps = []
+
+    def build(**changes):
+        apps.append(create_app(Settings.read(environment(database_url, **changes))))
+        return apps[-1]
+
+    yield build
+    for app in apps:
+        app.extensions["database"].close()
+
+
+@pytest.fixture
+def ada(with_webhooks):
+    """Alice where webhooks are switched on."""
+    return Client(with_webhooks(), TOKENS["alice"])
+
+
+def subscribe(connection, workspace_id, url, *events, **columns):
+    """Put a webhook past the service; returns its id."""
+    return insert(
+        connection, "webhooks", workspace_id=workspace_id, url=url, events=list(events), **columns
+    )
+
+
+def secret_of(webhook_id, number=1):
+    return webhooks.make_secret(KEY, webhook_id, number)
+
+
+def announce(connection, workspace_id, times=1):
+    """Events that no request has made, and so none posts."""
+    connection.execute(
+        "SELECT announce(%s::uuid, 'task.created', json_build_object('number', number))"
+        " FROM generate_series(1, %s) AS number",
+        (workspace_id, times),
+    )
+
+
+def deliveries(connection):
+    """All deliveries, oldest first, each with its event's type and body."""
+    return connection.execute(
+        "SELECT delivery.*, event.type, event.body FROM deliveries AS delivery"
+        " JOIN events AS event ON event.id = delivery.event_id ORDER BY delivery.id"
+    ).fetchall()
+
+
+def attempts(connection):
+    return connection.execute("SELECT * FROM attempts ORDER BY delivery_id, number").fetchall()
+
+
+def webhook_row(connection, webhook_id):
+    return connection.execute(
+        "SELECT * FROM webhooks WHERE id = %s", (uuid.UUID(webhook_id),)
+    ).fetchone()
+
+
+def readme_blocks(heading):
+    """The Python code under a heading of the README, block by block."""
+    text = (PROJECT / "README.md").read_text(encoding="utf-8")
+    section = re.split(r"^#+ ", text.partition(f"# {heading}\n")[2], flags=re.MULTILINE)[0]
+    return re.findall(r"^```python\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)
