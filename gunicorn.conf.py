@@ -7,6 +7,7 @@ import socket
 import struct
 import sys
 import time
+from secrets import token_hex
 
 from gunicorn import util
 
@@ -33,10 +34,10 @@ accesslog = None
 
 
 def post_fork(_server, worker):
-    """A client that stops in the middle of a request gives its thread back after 5 seconds."""
+    """A client that stops in the middle of a request gives its thread back after 2.5 seconds."""
     for listener in worker.sockets:
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
-            listener.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", 5, 0))
+            listener.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", 2, 500_000))
 
 
 def worker_exit(_server, worker):
@@ -45,12 +46,17 @@ def worker_exit(_server, worker):
 
 def write_error(sock, status, reason, message):
     """What gunicorn answers to requests that are no HTTP: the same JSON as everything else."""
-    body = errors.body(status, message or reason)
+    # What cannot be understood is the client's fault: 501 Not Implemented is not for this service.
+    if status == 501:
+        status, reason = 400, "Bad Request"
+    request_id = token_hex(8)
+    body = errors.body(status, message or reason, request_id=request_id)
     head = (
         f"HTTP/1.1 {status} {reason}\r\n"
         "Connection: close\r\n"
         "Content-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n"
+        f"X-Request-Id: {request_id}\r\n"
         "X-RateLimit-Limit: 60\r\n"
         "X-RateLimit-Remaining: 0\r\n"
         f"X-RateLimit-Reset: {int(time.time()) + 60}\r\n\r\n"

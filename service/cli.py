@@ -5,6 +5,7 @@ from flask import current_app
 
 from service import accounts
 from service.commands import told
+from service.load import load
 from service.migrations import migrate
 
 
@@ -16,6 +17,7 @@ def init_app(app):
         accounts.member,
         accounts.token,
         accounts.session,
+        load,
     ):
         app.cli.add_command(command)
 
