@@ -3,6 +3,7 @@
 Everything that differs between deployments is a setting of the environment (README, Settings).
 """
 
+import signal
 import socket
 import struct
 import sys
@@ -38,6 +39,21 @@ def post_fork(_server, worker):
     for listener in worker.sockets:
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             listener.setsockopt(socket.SOL_SOCKET, option, struct.pack("ll", 2, 500_000))
+
+
+def post_worker_init(worker):
+    """Told to stop, a worker stops listening too: a new client is refused, not kept waiting."""
+
+    def close_listeners():
+        worker.set_accept_enabled(False)
+        for listener in worker.sockets:
+            listener.close()
+
+    def stop(number, frame):
+        worker.handle_exit(number, frame)
+        worker.method_queue.defer(close_listeners)
+
+    signal.signal(signal.SIGTERM, stop)
 
 
 def worker_exit(_server, worker):

@@ -35,6 +35,7 @@ from service.fields import (
     Moment,
     Text,
     Texts,
+    Timezone,
 )
 from service.inputs import parse_object
 from service.meetings import MeetingChanges
@@ -42,9 +43,11 @@ from service.tasks import NewTask
 from service.workspaces import WorkspaceChanges
 
 # What one statement takes: enough that its round trip does not count, little enough to hold twice in memory.
-ROWS, BYTES = 1000, 2**20
+ROWS, BYTES = 5000, 2**22
 
+# The types that have an author: the oldest owner of the workspace, if a line names nobody.
 AUTHORED = "task", "meeting"
+
 # The columns that hold a user, and what lines call them.
 PEOPLE = {"user_id": "user", "assignee_id": "assigneeId", "created_by": "createdBy"}
 
@@ -145,6 +148,7 @@ class WorkspaceLine(Created, WorkspaceChanges):
     name = Text(NAME, 1, trim=True, required=True)
     slug = Text(REFERENCE, 1, required=True)
     plan = Text(REFERENCE, 1, load_default="Starter")
+    timezone = Timezone(load_default="UTC")
 
 
 class UserLine(Created):
@@ -276,10 +280,9 @@ def read(file, limit):
         except ValidationError as error:
             raise BadLine(line, errors.from_schema(error).description) from None
         except ValueError as error:
-            # The decoder counts lines in what it was given, and that is always its first.
-            raise BadLine(
-                line, re.sub(r"line 1 (column \d+) \(char \d+\)", r"\1", f"{error}")
-            ) from None
+            # The decoder counts lines too: for it, this one is always the first.
+            fault = re.sub(r"line 1 (column [0-9]+) \(char [0-9]+\)", r"\1", str(error))
+            raise BadLine(line, fault) from None
         row["line"] = line
         yield kind, row, len(text)
 

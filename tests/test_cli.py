@@ -156,7 +156,11 @@ def test_a_revoked_credential_is_refused_at_once_and_stays_revoked(app, flask, c
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_one_line_on_stderr_and_exit_1(flask, connection, words, told):
-    counts = "SELECT (SELECT count(*) FROM users), (SELECT count(*) FROM tokens), (SELECT count(*) FROM workspaces)"
+    counts = """
+        SELECT (SELECT count(*) FROM users) AS users,
+               (SELECT count(*) FROM tokens) AS tokens,
+               (SELECT count(*) FROM workspaces) AS workspaces
+    """
     before = rows(connection, counts)
     assert failed(flask(*words), told)
     assert rows(connection, counts) == before

@@ -192,7 +192,8 @@ def test_today_is_the_day_in_the_workspaces_timezone(alice, cast, connection, zo
     for day in range(-2, 4):
         # Arithmetic on local time, so that a day may have 23 or 25 hours.
         begin = (midnight + timedelta(days=day)).astimezone(UTC)
-        due += [begin - just, begin, begin + just]
+        # Every day has a number of tasks of its own.
+        due += [begin - just, begin] + [begin + just] * (day + 3)
     for at in due:
         put_task(connection, cast["acme"], cast["alice"], due_date=at)
         put_task(connection, cast["acme"], cast["alice"], due_date=at, status="done")
@@ -200,7 +201,8 @@ def test_today_is_the_day_in_the_workspaces_timezone(alice, cast, connection, zo
     shown = stats(alice)
     now = moment(shown["generatedAt"])
     today = now.astimezone(here).date()
-    assert shown["tasks"]["dueToday"] == sum(at.astimezone(here).date() == today for at in due) == 3
+    assert shown["tasks"]["dueToday"] == sum(at.astimezone(here).date() == today for at in due)
+    assert shown["tasks"]["dueToday"] >= 5
     assert shown["tasks"]["overdue"] == sum(at < now for at in due)
 
 

@@ -275,7 +275,8 @@ def test_one_connection_takes_many_requests(port):
             client.sendall(request)
             raw = b""
             while b'"nextCursor"' not in raw:
-                assert (more := client.recv(65536))
+                more = client.recv(65536)
+                assert more
                 raw += more
             assert Answer(raw).status == 200
 

@@ -105,6 +105,11 @@ def test_a_title_is_better_than_a_tag_and_a_tag_better_than_the_content(alice, p
     assert titles(alice, "kettle") == ["Kettle in the title", "In the tags", "In the content"]
 
 
+def test_an_entry_that_says_it_more_often_is_better_though_it_be_older(alice, put):
+    made = [put("Drink", "tea " * times) for times in (6, 5, 4, 3, 2, 1)]
+    assert ids(read_all(alice, "/knowledge", q="tea", limit=2)) == made
+
+
 def test_among_equals_the_newest_is_best(alice, put):
     made = [put("Tea") for _ in range(5)]
     assert ids(read_all(alice, "/knowledge", q="tea")) == made[::-1]
