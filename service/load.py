@@ -15,6 +15,7 @@ from itertools import count
 import click
 import psycopg
 from flask import current_app
+from flask.cli import with_appcontext
 from marshmallow import ValidationError, fields, missing
 
 from service import db, errors
@@ -220,6 +221,7 @@ TYPES = {
 
 @click.command("load")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
+@with_appcontext
 @told
 def load(files):
     """Load JSON Lines: an object a line, with its type and the API's fields; - is standard input.
