@@ -272,7 +272,7 @@ def read(file, limit):
         try:
             if len(text) > limit:
                 raise ValueError(f"must have at most {limit} bytes")
-            document = parse_object(text)
+            document = parse_object(text.rstrip())
             kind = document.pop("type", None)
             if not isinstance(kind, str) or kind not in TYPES:
                 raise ValueError(f"type: must be one of: {', '.join(TYPES)}")

@@ -60,7 +60,7 @@ def fault(result):
     assert result.stdout == ""
     assert result.stderr.startswith("Error: ")
     assert result.stderr.count("\n") == 1
-    return result.stderr.rstrip("\n").rpartition("/")[2] or result.stderr
+    return result.stderr[result.stderr.index("in.jsonl:") :].rstrip("\n")
 
 
 def test_each_file_is_told_with_its_count(load, tmp_path):
@@ -274,7 +274,7 @@ def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, 
         ({"type": ["task"]}, "type: must be one of: workspace, user, member, task"),
         (TASK | {"priority": "hihg"}, "priority: must be one of: urgent, high, medium, low"),
         (TASK | {"asigneeId": ID}, "asigneeId: unknown field; did you mean assigneeId?"),
-        (TASK | {"a\n\x1b[31m\ud800": 1}, "a \\x1b[31m\\ud800: unknown field; allowed: "),
+        (TASK | {"a\n\x1b[31m\ud800": 1}, "a \\x1b[31m?: unknown field; allowed: "),
         ({"type": "task", **ACME}, "title: is required"),
         ({"type": "task", "title": "x"}, "workspace: is required"),
         (TASK | {"title": "x" * 70_000}, "title: must have 1 to 500 characters, not 70000"),
@@ -305,7 +305,7 @@ def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, 
         (MEETING | {"summary": "S"}, "summary: needs status completed"),
         (MAIL | {"read": 1}, "read: must be true or false"),
         (MAIL | {"user": "charlie@example.com"}, "user: must be a member of the workspace"),
-        (MAIL | {"to": ["x"]}, "to[0]: must be an e-mail address, like ada@example.com"),
+        (MAIL | {"to": ["xyz"]}, "to[0]: must be an e-mail address, like ada@example.com"),
         ({"type": "knowledge", **ACME, "title": "x", "tags": [""]}, "tags[0]: must have 1 to 120"),
         (
             {"type": "suggestion", **ACME, "kind": "k", "title": "t", "taskId": OTHER},
