@@ -30,6 +30,8 @@ keepalive = 75
 # Longer than a request can take: one statement for the gate, one for the work.
 graceful_timeout = 30
 limit_request_line = 8190
+# Two services on one machine would have one socket.
+control_socket_disable = True
 # The service writes one line a request itself.
 accesslog = None
 

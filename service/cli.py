@@ -5,12 +5,14 @@ from flask import current_app
 
 from service import accounts
 from service.commands import told
+from service.dev import dev
 from service.load import load
 from service.migrations import migrate
 
 
 def init_app(app):
     for command in (
+        dev,
         migrate_database,
         accounts.workspace,
         accounts.user,

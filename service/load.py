@@ -338,7 +338,10 @@ def store(connection, batches, advance):
             for batch in batches:
                 if pending:
                     pending.result()
-                pending = database.submit(insert, connection, batch.kind, batch.rows)
+                    pending = None
+                resolve(connection, batch.kind, batch.rows)
+                document = db.document(batch.rows)
+                pending = database.submit(insert, connection, batch.kind, batch.rows, document)
                 total += len(batch.rows)
                 advance(batch.size)
         finally:
@@ -347,16 +350,15 @@ def store(connection, batches, advance):
     return total
 
 
-def insert(connection, kind, rows):
-    """Insert rows of one type as what their slugs and addresses stand for; raises BadLine."""
+def resolve(connection, kind, rows):
+    """Put ids in the place of slugs and e-mail addresses; raises BadLine for what nobody has."""
     workspaces, users = find_owners(connection, rows)
     for position, row in enumerate(rows):
         try:
-            resolve(kind, row, workspaces, users)
+            resolve_row(kind, row, workspaces, users)
         except BadLine:
-            insert_resolved(connection, kind, rows[:position])
+            insert(connection, kind, rows[:position])
             raise
-    insert_resolved(connection, kind, rows)
 
 
 def find_owners(connection, rows):
@@ -374,7 +376,7 @@ def find_owners(connection, rows):
     return {found.slug: found for found in workspaces}, {found.name: found.id for found in users}
 
 
-def resolve(kind, row, workspaces, users):
+def resolve_row(kind, row, workspaces, users):
     for column, field in PEOPLE.items():
         name = row.get(column)
         if name and name not in users:
@@ -393,17 +395,18 @@ def resolve(kind, row, workspaces, users):
             row["created_by"] = workspace.owner_id
 
 
-def insert_resolved(connection, kind, rows):
+def insert(connection, kind, rows, document=None):
     """Insert rows by one statement; if it is refused, halve them down to the first that is at fault."""
     try:
         with connection.transaction():
-            connection.execute(db.statement(f"load/{kind}"), {"rows": db.document(rows)})
+            rows_in_json = document or db.document(rows)
+            connection.execute(db.statement(f"load/{kind}"), {"rows": rows_in_json})
     except REFUSALS as error:
         if len(rows) == 1:
             raise BadLine(rows[0]["line"], refusal(error)) from None
         middle = len(rows) // 2
-        insert_resolved(connection, kind, rows[:middle])
-        insert_resolved(connection, kind, rows[middle:])
+        insert(connection, kind, rows[:middle])
+        insert(connection, kind, rows[middle:])
 
 
 def refusal(error):
