@@ -23,6 +23,8 @@ from service.settings import Settings
 OWNER = "ada@example.com"
 DEMO = Path(__file__).with_name("demo.jsonl")
 
+JSON = "-H 'Content-Type: application/json'"
+
 WELCOME = """
 Base URL        {base}
 API token       {token}
@@ -30,7 +32,7 @@ Session cookie  session={cookie}
 Data folder     {folder}
 
 curl -H 'Authorization: Bearer {token}' '{base}/tasks?limit=2'
-curl -H 'Authorization: Bearer {token}' -H 'Content-Type: application/json' -d '{{"title": "Try it"}}' {base}/tasks
+curl -H 'Authorization: Bearer {token}' {json} -d '{{"title": "Try"}}' {base}/tasks
 curl -H 'Cookie: session={cookie}' {base}/workspaces
 
 Ctrl-C stops it; the data stay.
@@ -81,7 +83,7 @@ def dev(port, folder, reset):
     try:
         wait_until_up(server, port)
         base = f"http://127.0.0.1:{port}/api"
-        click.echo(WELCOME.format(base=base, token=token, cookie=cookie, folder=folder))
+        click.echo(WELCOME.format(base=base, json=JSON, token=token, cookie=cookie, folder=folder))
         sys.exit(server.wait())
     except KeyboardInterrupt:
         pass

@@ -332,51 +332,72 @@ def batches(lines):
 
 def store(connection, batches, advance):
     """Insert each batch while the next one is being read; return how many objects there were."""
-    total, pending = 0, None
-    with ThreadPoolExecutor(1) as database:
+    total = 0
+    with ThreadPoolExecutor(1) as thread:
+        store = Store(connection, thread)
         try:
             for batch in batches:
-                if pending:
-                    pending.result()
-                    pending = None
-                resolve(connection, batch.kind, batch.rows)
-                document = db.document(batch.rows)
-                pending = database.submit(insert, connection, batch.kind, batch.rows, document)
+                store.add(batch.kind, batch.rows)
                 total += len(batch.rows)
                 advance(batch.size)
         finally:
-            if pending:
-                pending.result()
+            store.settle()
     return total
 
 
-def resolve(connection, kind, rows):
-    """Put ids in the place of slugs and e-mail addresses; raises BadLine for what nobody has."""
-    workspaces, users = find_owners(connection, rows)
-    for position, row in enumerate(rows):
-        try:
-            resolve_row(kind, row, workspaces, users)
-        except BadLine:
-            insert(connection, kind, rows[:position])
-            raise
+class Store:
+    """The open transaction, and the one insert that is under way in it."""
+
+    def __init__(self, connection, thread):
+        self.connection, self.thread = connection, thread
+        self.pending = self.kind = None
+        self.workspaces, self.users = {}, {}
+
+    def add(self, kind, rows):
+        """Begin to insert rows of one type, as soon as those before them are in."""
+        if kind != self.kind or len(self.workspaces) + len(self.users) > ROWS:
+            # Lines of another type may have changed what names stand for.
+            self.kind, self.workspaces, self.users = kind, {}, {}
+        self.learn(rows)
+        for position, row in enumerate(rows):
+            try:
+                resolve(kind, row, self.workspaces, self.users)
+            except BadLine:
+                self.settle()
+                insert(self.connection, kind, rows[:position])
+                raise
+        document = db.document(rows)
+        self.settle()
+        self.pending = self.thread.submit(insert, self.connection, kind, rows, document)
+
+    def settle(self):
+        """Wait for the insert under way; raises what it raised."""
+        pending, self.pending = self.pending, None
+        if pending:
+            pending.result()
+
+    def learn(self, rows):
+        """Look up the slugs, addresses and user ids that the rows name and no row before them did."""
+        slugs = {row["workspace_id"] for row in rows if "workspace_id" in row}
+        people = {row[column] for row in rows for column in PEOPLE if row.get(column)}
+        slugs.difference_update(self.workspaces)
+        people.difference_update(self.users)
+        if slugs:
+            for found in self.find("load/find_workspaces", slugs=list(slugs)):
+                self.workspaces[found.slug] = found
+        if people:
+            addresses = [name for name in people if "@" in name]
+            ids = list(people.difference(addresses))
+            for found in self.find("load/find_users", addresses=addresses, ids=ids):
+                self.users[found.name] = found.id
+
+    def find(self, name, **values):
+        self.settle()
+        return self.connection.execute(db.statement(name), values)
 
 
-def find_owners(connection, rows):
-    """The workspaces and users that the rows name, by these names."""
-
-    def find(name, **values):
-        return connection.execute(db.statement(name), values)
-
-    slugs = {row["workspace_id"] for row in rows if "workspace_id" in row}
-    people = {row[column] for row in rows for column in PEOPLE if row.get(column)}
-    addresses = [name for name in people if "@" in name]
-    ids = list(people.difference(addresses))
-    workspaces = find("load/find_workspaces", slugs=list(slugs)) if slugs else ()
-    users = find("load/find_users", addresses=addresses, ids=ids) if people else ()
-    return {found.slug: found for found in workspaces}, {found.name: found.id for found in users}
-
-
-def resolve_row(kind, row, workspaces, users):
+def resolve(kind, row, workspaces, users):
+    """Put ids in the place of names; raises BadLine for a name that nothing has."""
     for column, field in PEOPLE.items():
         name = row.get(column)
         if name and name not in users:
@@ -399,8 +420,8 @@ def insert(connection, kind, rows, document=None):
     """Insert rows by one statement; if it is refused, halve them down to the first that is at fault."""
     try:
         with connection.transaction():
-            rows_in_json = document or db.document(rows)
-            connection.execute(db.statement(f"load/{kind}"), {"rows": rows_in_json})
+            document = document or db.document(rows)
+            connection.execute(db.statement(f"load/{kind}"), {"rows": document})
     except REFUSALS as error:
         if len(rows) == 1:
             raise BadLine(rows[0]["line"], refusal(error)) from None
