@@ -1,6 +1,7 @@
 """``flask dev``: the whole service on this machine by one command, with PostgreSQL and demo data."""
 
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -23,6 +24,11 @@ from service.settings import Settings
 OWNER = "ada@example.com"
 DEMO = Path(__file__).with_name("demo.jsonl")
 
+# Secrets of webhooks made here must outlive a restart; they protect nothing but this machine's own data.
+WEBHOOK_KEY = "flask-dev-is-for-this-machine-only"
+
+JSON = "-H 'Content-Type: application/json'"
+
 WELCOME = """
 Base URL        {base}
 API token       {token}
@@ -30,10 +36,12 @@ Session cookie  session={cookie}
 Data folder     {folder}
 
 curl -H 'Authorization: Bearer {token}' '{base}/tasks?limit=2'
-curl -H 'Authorization: Bearer {token}' -d '{{"title": "Try it out"}}' {base}/tasks
+curl -H 'Authorization: Bearer {token}' {json} -d '{{"title": "Try"}}' {base}/tasks
 curl -H 'Cookie: session={cookie}' {base}/workspaces
 
-Ctrl-C stops it; the data stay.
+Ctrl-C stops it; the data stay. For other commands (flask --help), in another shell:
+
+export {exports}
 """
 
 
@@ -64,6 +72,8 @@ def dev(port, folder, reset):
         "DATABASE_URL": embedded.start(folder).get_uri(),
         "PORT": str(port),
         "WEB_CONCURRENCY": "1",
+        "WEBHOOK_KEY": os.environ.get("WEBHOOK_KEY", WEBHOOK_KEY),
+        "WEBHOOK_ALLOW": os.environ.get("WEBHOOK_ALLOW", "localhost,127.0.0.0/8,::1"),
     }
     # From here on, commands talk to this database.
     current_app.config["SETTINGS"] = Settings.read(environment)
@@ -73,21 +83,33 @@ def dev(port, folder, reset):
     token = new_token("api", OWNER, expires_in=30, name="flask dev")
     cookie = new_token("session", OWNER, expires_in=30, name="flask dev")
     reloaded = [f"--reload-extra-file={path}" for path in db.SQL.rglob("*.sql")]
-    server = subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "gunicorn", "app:app", "--reload", *reloaded],
-        cwd=db.SQL.parent,
-        env=environment,
-    )
+    server = start(environment, "gunicorn", "app:app", "--reload", *reloaded)
+    worker = start(environment, "flask", "webhook", "deliver")
     try:
         wait_until_up(server, port)
         base = f"http://127.0.0.1:{port}/api"
-        click.echo(WELCOME.format(base=base, token=token, cookie=cookie, folder=folder))
+        exports = " ".join(
+            f"{name}={shlex.quote(environment[name])}"
+            for name in ("DATABASE_URL", "WEBHOOK_KEY", "WEBHOOK_ALLOW")
+        )
+        click.echo(
+            WELCOME.format(
+                base=base, json=JSON, token=token, cookie=cookie, folder=folder, exports=exports
+            )
+        )
         sys.exit(server.wait())
     except KeyboardInterrupt:
         pass
     finally:
-        server.terminate()
-        server.wait()
+        for process in (server, worker):
+            process.terminate()
+            process.wait()
+
+
+def start(environment, module, *arguments):
+    return subprocess.Popen(  # noqa: S603
+        [sys.executable, "-m", module, *arguments], cwd=db.SQL.parent, env=environment
+    )
 
 
 def refuse_taken(port):
