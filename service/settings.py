@@ -115,4 +115,7 @@ class Settings:
                 values[item.name] = None if text is None else item.metadata["parse"](text)
             except ValueError as error:
                 raise BadSetting(f"{variable}={text!r}: {error}") from None
-        return cls(**values)
+        settings = cls(**values)
+        if settings.webhook_lease <= settings.webhook_timeout:
+            raise BadSetting("WEBHOOK_LEASE: must be longer than WEBHOOK_TIMEOUT")
+        return settings

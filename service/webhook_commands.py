@@ -70,7 +70,9 @@ def list_webhooks(slug):
 @click.option("--limit", type=click.IntRange(1, 10000), default=50, show_default=True)
 @told
 def list_deliveries(id, limit):
-    """List the latest deliveries of a webhook, newest first, a line an attempt, tab-separated.
+    """List the latest deliveries of a webhook, newest first.
+
+    A line an attempt, tab-separated.
 
     Columns: delivery, event, state, attempt, when, status, milliseconds, error, answer.
     """

@@ -11,7 +11,6 @@ from base64 import b64decode, b64encode
 from threading import BoundedSemaphore
 from time import monotonic, time
 
-import psycopg
 from flask import current_app, g
 
 from service import db
@@ -86,9 +85,9 @@ def _post(event_ids):
                 return
             outcome = attempt(claim, settings, left)
             db.row("webhooks/record", **outcome)
-    except psycopg.Error as error:
+    except Exception as error:
         # The change is safe and the event with it; only the telling waits for the worker.
-        log.warning("webhook left to the worker: %s", type(error).__name__)
+        log.warning("webhook left to the worker: %s", type(error).__name__, exc_info=error)
     finally:
         slots.release()
         db.release()

@@ -95,6 +95,8 @@ def cast(request):
             "UPDATE users SET active_workspace_id = %s WHERE id = %s", (ids[slug], ids[name])
         )
         give_token(connection, ids[name], TOKENS[name])
+    # Each member who joined has made a new version of the workspace.
+    connection.execute("UPDATE workspaces SET version = 1")
     return ids
 
 

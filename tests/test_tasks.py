@@ -370,15 +370,18 @@ def test_an_unknown_a_malformed_and_a_foreign_id_are_the_same_404(alice, charlie
 def test_a_change_touches_its_field_only_and_counts_the_version_up(
     alice, task, connection, field, value
 ):
-    connection.execute("UPDATE tasks SET updated_at = '2020-01-01T00:00:00Z'")
+    connection.execute(
+        "UPDATE tasks SET updated_at = '2020-01-01T00:00:00Z', version = 7 WHERE id = %s",
+        (task["id"],),
+    )
     answer = alice.patch(f"/tasks/{task['id']}", {field: value})
     assert answer.status_code == 200
     changed = answer.get_json()
     assert list(changed) == FIELDS
-    assert changed == {**task, field: value, "updatedAt": changed["updatedAt"], "version": 2}
+    assert changed == {**task, field: value, "updatedAt": changed["updatedAt"], "version": 8}
     assert changed["updatedAt"] >= task["createdAt"]
     assert alice.get(f"/tasks/{task['id']}").get_json() == changed
-    assert row_of(connection, task["id"])["version"] == 2
+    assert row_of(connection, task["id"])["version"] == 8
     others = connection.execute("SELECT version FROM tasks WHERE id <> %s", (task["id"],))
     assert [row["version"] for row in others] == [1]
 
@@ -406,7 +409,7 @@ def test_a_document_that_changes_nothing_writes_nothing(alice, task, connection,
     before = row_of(connection, task["id"])
     answer = alice.patch(f"/tasks/{task['id']}", changes)
     assert answer.status_code == 200
-    assert answer.get_json() == {**task, "updatedAt": "2020-01-01T00:00:00.000Z"}
+    assert answer.get_json() == {**task, "updatedAt": "2020-01-01T00:00:00.000Z", "version": 2}
     assert row_of(connection, task["id"]) == before
 
 
@@ -427,10 +430,10 @@ def test_done_says_since_when_until_it_is_left(alice, plain, connection):
     path = f"/tasks/{plain['id']}"
     done = alice.patch(path, {"status": "done"}).get_json()
     assert done["completedAt"] == done["updatedAt"]
-    connection.execute("UPDATE tasks SET completed_at = '2020-01-01T00:00:00Z'")
+    connection.execute("UPDATE tasks SET completed_at = '2020-01-01T00:00:00Z', version = 7")
     renamed = alice.patch(path, {"title": "Renamed", "status": "done"}).get_json()
     assert renamed["completedAt"] == "2020-01-01T00:00:00.000Z"
-    assert renamed["version"] == 3
+    assert renamed["version"] == 8
     for status in ("in_progress", "done", "todo"):
         task = alice.patch(path, {"status": status}).get_json()
         assert (task["status"], bool(task["completedAt"])) == (status, status == "done")

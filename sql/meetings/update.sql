@@ -41,4 +41,6 @@ SELECT body,
        CASE WHEN completed THEN announce(workspace_id, 'meeting.completed', body) END AS event_id
   FROM changed
  UNION ALL
-SELECT meeting_details(kept), (kept).version, matched, NULL FROM present WHERE NOT EXISTS (SELECT FROM changed);
+SELECT meeting_details(kept), (kept).version, matched, NULL
+  FROM present
+ WHERE NOT EXISTS (SELECT FROM changed);

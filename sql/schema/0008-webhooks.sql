@@ -138,3 +138,32 @@ CREATE TRIGGER pause_or_resume
     FOR EACH ROW
     WHEN ((NEW.disabled_at IS NULL) <> (OLD.disabled_at IS NULL))
     EXECUTE FUNCTION pause_or_resume();
+
+-- A webhook that is well again gets at once what it missed; attempts under way are left alone,
+-- which are those whose outcome is not written down yet.
+CREATE FUNCTION catch_up() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    UPDATE deliveries AS delivery
+       SET due_at = now()
+     WHERE delivery.workspace_id = NEW.workspace_id
+       AND delivery.webhook_id = NEW.id
+       AND delivery.state = 'due'
+       AND delivery.due_at > now()
+       AND EXISTS (
+               SELECT
+                 FROM attempts AS attempt
+                WHERE attempt.workspace_id = delivery.workspace_id
+                  AND attempt.delivery_id = delivery.id
+                  AND attempt.number = delivery.attempts
+           );
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER catch_up
+    AFTER UPDATE OF failing_since ON webhooks
+    FOR EACH ROW
+    WHEN (OLD.failing_since IS NOT NULL AND NEW.failing_since IS NULL)
+    EXECUTE FUNCTION catch_up();

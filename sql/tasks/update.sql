@@ -38,4 +38,6 @@ SELECT body,
        announce(%(workspace_id)s::uuid, 'task.updated', body) AS event_id
   FROM changed
  UNION ALL
-SELECT task_json(kept), (kept).version, matched, NULL FROM present WHERE NOT EXISTS (SELECT FROM changed);
+SELECT task_json(kept), (kept).version, matched, NULL
+  FROM present
+ WHERE NOT EXISTS (SELECT FROM changed);

@@ -24,4 +24,6 @@ WITH present AS MATERIALIZED (
 )
 SELECT body, version, true AS permitted, true AS matched FROM changed
  UNION ALL
-SELECT workspace_details(kept), (kept).version, permitted, matched FROM present WHERE NOT EXISTS (SELECT FROM changed);
+SELECT workspace_details(kept), (kept).version, permitted, matched
+  FROM present
+ WHERE NOT EXISTS (SELECT FROM changed);
