@@ -7,216 +7,22 @@ them, plus what names its owner. A file is one transaction: loaded as a whole or
 import os
 import re
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from itertools import count
 
 import click
-import psycopg
 from flask import current_app
 from flask.cli import with_appcontext
-from marshmallow import ValidationError, fields, missing
+from marshmallow import ValidationError
 
 from service import db, errors
-from service.commands import in_words, told
-from service.fields import (
-    ADDRESS,
-    COMMON,
-    NAME,
-    NOBODY,
-    REFERENCE,
-    TEXT,
-    TITLE,
-    UUID,
-    Address,
-    Body,
-    Choice,
-    Id,
-    Moment,
-    Text,
-    Texts,
-    Timezone,
-)
+from service.commands import told
 from service.inputs import parse_object
-from service.meetings import MeetingChanges
-from service.tasks import NewTask
-from service.workspaces import WorkspaceChanges
+from service.load_lines import TYPES, BadLine
+from service.load_store import ROWS, store
 
-# What one statement takes: enough that its round trip does not count, little enough to hold twice in memory.
-ROWS, BYTES = 5000, 2**22
-
-# The types that have an author: the oldest owner of the workspace, if a line names nobody.
-AUTHORED = "task", "meeting"
-
-# The columns that hold a user, and what lines call them.
-PEOPLE = {"user_id": "user", "assignee_id": "assigneeId", "created_by": "createdBy"}
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-# Errors of the line at hand; all others (no connection, no space) are no line's fault.
-REFUSALS = psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded
-
-
-class GivenId(Text):
-    """The id that something is to have, so that later lines can refer to it."""
-
-    default_error_messages = {"uuid": "must be a UUID, like 0190163d-8694-739b-aea5-966c26f8ad91"}
-
-    # Cursors and absent ids are compared with these two.
-    reserved = NOBODY, NOBODY.replace("0", "f")
-
-    def __init__(self):
-        super().__init__(REFERENCE, load_default=None)
-
-    def _deserialize(self, value, attr, data, **kwargs):
-        text = super()._deserialize(value, attr, data, **kwargs).lower()
-        if not UUID.fullmatch(text) or text in self.reserved:
-            raise self.make_error("uuid")
-        return text
-
-
-class Person(Text):
-    """A user, by e-mail address or by id."""
-
-    default_error_messages = {"person": "must be the e-mail address or the id of a user"}
-
-    def __init__(self, **options):
-        super().__init__(ADDRESS, 1, **options)
-
-    def _deserialize(self, value, attr, data, **kwargs):
-        text = super()._deserialize(value, attr, data, **kwargs)
-        if "@" not in text and not UUID.fullmatch(text):
-            raise self.make_error("person")
-        return text
-
-
-class Past(Moment):
-    """A moment that an id can be made from, and that is not still to come."""
-
-    default_error_messages = {"past": "must lie between 1970 and now"}
-
-    def _deserialize(self, value, attr, data, **kwargs):
-        moment = super()._deserialize(value, attr, data, **kwargs)
-        if not EPOCH <= moment <= datetime.now(UTC):
-            raise self.make_error("past")
-        return moment
-
-
-class Truth(fields.Field):
-    """JSON's true or false."""
-
-    default_error_messages = {**COMMON, "truth": "must be true or false"}
-
-    def _deserialize(self, value, attr, data, **kwargs):
-        if not isinstance(value, bool):
-            raise self.make_error("truth")
-        return value
-
-
-class Line(Body):
-    """One object of a file."""
-
-    def __init__(self):
-        super().__init__()
-        known = self.load_fields.items()
-        self.checks = {field.data_key: (name, field.deserialize) for name, field in known}
-        self.required = {name for name, field in known if field.required}
-        self.defaults = {
-            name: field.load_default
-            for name, field in known
-            if field.load_default not in (missing, None)
-        }
-
-    def check(self, document):
-        """What ``load`` returns but for the absent, in half the time; that is for finding all faults."""
-        row = {name: item() if callable(item) else item for name, item in self.defaults.items()}
-        try:
-            for key, value in document.items():
-                name, deserialize = self.checks[key]
-                row[name] = deserialize(value)
-        except (KeyError, ValidationError):
-            return self.load(document)
-        return row if self.required <= row.keys() else self.load(document)
-
-
-class Created(Line):
-    id = GivenId()
-    created_at = Past(load_default=None)
-
-
-class WorkspaceLine(Created, WorkspaceChanges):
-    name = Text(NAME, 1, trim=True, required=True)
-    slug = Text(REFERENCE, 1, required=True)
-    plan = Text(REFERENCE, 1, load_default="Starter")
-    timezone = Timezone(load_default="UTC")
-
-
-class UserLine(Created):
-    email = Address(required=True)
-    name = Text(NAME, 1, trim=True, required=True)
-
-
-class Owned(Line):
-    """What belongs to a workspace."""
-
-    workspace_id = Text(REFERENCE, 1, data_key="workspace", required=True)
-
-
-class MemberLine(Owned):
-    user_id = Person(data_key="user", required=True)
-    role = Choice("owner", "admin", "member", load_default="member")
-    joined_at = Moment(load_default=None)
-
-
-class TaskLine(Owned, Created, NewTask):
-    assignee_id = Person(allow_none=True, load_default=None)
-    created_by = Person(load_default=None)
-    updated_at = Moment(load_default=None)
-    completed_at = Moment(allow_none=True, load_default=None)
-
-
-class MeetingLine(Owned, Created, MeetingChanges):
-    status = Choice("scheduled", "completed", load_default="scheduled")
-    created_by = Person(load_default=None)
-
-
-class MailLine(Owned):
-    id = GivenId()
-    user_id = Person(data_key="user", required=True)
-    sender = Address(data_key="from", required=True)
-    recipients = Texts(Address(), 200, data_key="to", load_default=list)
-    subject = Text(TITLE, load_default="")
-    snippet = Text(2000, load_default="")
-    read = Truth(load_default=False)
-    received_at = Moment(required=True)
-
-
-class KnowledgeLine(Owned, Created):
-    title = Text(TITLE, 1, trim=True, required=True)
-    content = Text(TEXT, load_default="")
-    tags = Texts(Text(NAME, 1), 50, load_default=list)
-    updated_at = Moment(load_default=None)
-
-
-class SuggestionLine(Owned, Created):
-    kind = Text(REFERENCE, 1, required=True)
-    title = Text(TITLE, 1, trim=True, required=True)
-    body = Text(TEXT, allow_none=True, load_default=None)
-    task_id = Id(allow_none=True, load_default=None)
-    status = Choice("pending", "accepted", "dismissed", load_default="pending")
-
-
-TYPES = {
-    "workspace": WorkspaceLine(),
-    "user": UserLine(),
-    "member": MemberLine(),
-    "task": TaskLine(),
-    "meeting": MeetingLine(),
-    "mail": MailLine(),
-    "knowledge": KnowledgeLine(),
-    "suggestion": SuggestionLine(),
-}
+# The bytes that one statement takes: little enough to hold twice in memory.
+BYTES = 2**22
 
 
 @click.command("load")
@@ -250,15 +56,6 @@ def load_file(settings, path):
         raise click.ClickException(f"{name}: {error.strerror or error}") from None
     except BadLine as error:
         raise click.ClickException(f"{name}:{error.line}: {error}") from None
-
-
-class BadLine(Exception):
-    """What is wrong with one line, in one line and with nothing that a terminal would obey."""
-
-    def __init__(self, line, fault):
-        fault = " ".join(str(fault).split())
-        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in fault))
-        self.line = line
 
 
 def read(file, limit):
@@ -328,116 +125,6 @@ def batches(lines):
         raise
     if batch:
         yield batch
-
-
-def store(connection, batches, advance):
-    """Insert each batch while the next one is being read; return how many objects there were."""
-    total = 0
-    with ThreadPoolExecutor(1) as thread:
-        store = Store(connection, thread)
-        try:
-            for batch in batches:
-                store.add(batch.kind, batch.rows)
-                total += len(batch.rows)
-                advance(batch.size)
-        finally:
-            store.settle()
-    return total
-
-
-class Store:
-    """The open transaction, and the one insert that is under way in it."""
-
-    def __init__(self, connection, thread):
-        self.connection, self.thread = connection, thread
-        self.pending = self.kind = None
-        self.workspaces, self.users = {}, {}
-
-    def add(self, kind, rows):
-        """Begin to insert rows of one type, as soon as those before them are in."""
-        if kind != self.kind or len(self.workspaces) + len(self.users) > ROWS:
-            # Lines of another type may have changed what names stand for.
-            self.kind, self.workspaces, self.users = kind, {}, {}
-        self.learn(rows)
-        for position, row in enumerate(rows):
-            try:
-                resolve(kind, row, self.workspaces, self.users)
-            except BadLine:
-                self.settle()
-                insert(self.connection, kind, rows[:position])
-                raise
-        document = db.document(rows)
-        self.settle()
-        self.pending = self.thread.submit(insert, self.connection, kind, rows, document)
-
-    def settle(self):
-        """Wait for the insert under way; raises what it raised."""
-        pending, self.pending = self.pending, None
-        if pending:
-            pending.result()
-
-    def learn(self, rows):
-        """Look up the slugs, addresses and user ids that the rows name and no row before them did."""
-        slugs = {row["workspace_id"] for row in rows if "workspace_id" in row}
-        people = {row[column] for row in rows for column in PEOPLE if row.get(column)}
-        slugs.difference_update(self.workspaces)
-        people.difference_update(self.users)
-        if slugs:
-            for found in self.find("load/find_workspaces", slugs=list(slugs)):
-                self.workspaces[found.slug] = found
-        if people:
-            addresses = [name for name in people if "@" in name]
-            ids = list(people.difference(addresses))
-            for found in self.find("load/find_users", addresses=addresses, ids=ids):
-                self.users[found.name] = found.id
-
-    def find(self, name, **values):
-        self.settle()
-        return self.connection.execute(db.statement(name), values)
-
-
-def resolve(kind, row, workspaces, users):
-    """Put ids in the place of names; raises BadLine for a name that nothing has."""
-    for column, field in PEOPLE.items():
-        name = row.get(column)
-        if name and name not in users:
-            raise BadLine(row["line"], f"{field}: there is no user {name!r}")
-        if name:
-            row[column] = users[name]
-    if "workspace_id" in row:
-        slug = row["workspace_id"]
-        workspace = workspaces.get(slug)
-        if workspace is None:
-            raise BadLine(row["line"], f"workspace: there is no workspace {slug!r}")
-        row["workspace_id"] = workspace.id
-        if kind in AUTHORED and not row.get("created_by"):
-            if workspace.owner_id is None:
-                raise BadLine(row["line"], f"createdBy: is required, as {slug!r} has no owner")
-            row["created_by"] = workspace.owner_id
-
-
-def insert(connection, kind, rows, document=None):
-    """Insert rows by one statement; if it is refused, halve them down to the first that is at fault."""
-    try:
-        with connection.transaction():
-            document = document or db.document(rows)
-            connection.execute(db.statement(f"load/{kind}"), {"rows": document})
-    except REFUSALS as error:
-        if len(rows) == 1:
-            raise BadLine(rows[0]["line"], refusal(error)) from None
-        middle = len(rows) // 2
-        insert(connection, kind, rows[:middle])
-        insert(connection, kind, rows[middle:])
-
-
-def refusal(error):
-    """Why Postgres refused a line; the constraints are sentences that begin with the field."""
-    constraint = error.diag.constraint_name or ""
-    if constraint == "members_pkey":
-        return "user: is a member of the workspace already"
-    if constraint.endswith("_pkey"):
-        return "id: is taken"
-    return ": ".join(constraint.split(" ", 1)) if " " in constraint else in_words(error)
 
 
 @contextmanager
