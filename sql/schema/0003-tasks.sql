@@ -38,6 +38,9 @@ CREATE TABLE tasks (
         FOREIGN KEY (workspace_id, parent_id) REFERENCES tasks (workspace_id, id)
 );
 
+-- One index a filter, so that what few tasks have is found without passing the many that lack it.
+CREATE INDEX tasks_by_status ON tasks (workspace_id, status, id);
+CREATE INDEX tasks_by_priority ON tasks (workspace_id, priority, id);
 CREATE INDEX tasks_by_assignee ON tasks (workspace_id, assignee_id, id);
 CREATE INDEX tasks_by_project ON tasks (workspace_id, project_id, id)
  WHERE project_id IS NOT NULL;
