@@ -51,6 +51,7 @@ def load_file(settings, path):
             connection.transaction(),
             progress(path) as advance,
         ):
+            connection.execute(db.statement("load/begin"))
             return store(connection, batches(read(file, settings.max_body)), advance)
     except OSError as error:
         raise click.ClickException(f"{name}: {error.strerror or error}") from None

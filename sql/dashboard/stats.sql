@@ -1,4 +1,5 @@
 -- The figures of one workspace that the caller belongs to, in one snapshot; no row for any other.
+-- The tasks are counted as they come and go (task_counts); only the late ones are counted here.
 -- "Today" is the day that it is in the workspace's timezone.
 SELECT json_build_object(
            'workspaceId', workspace.id,
@@ -8,8 +9,8 @@ SELECT json_build_object(
                'todo', task.todo,
                'inProgress', task.in_progress,
                'done', task.done,
-               'overdue', task.overdue,
-               'dueToday', task.due_today,
+               'overdue', late.overdue,
+               'dueToday', daily.due_today,
                'byPriority', json_build_object(
                    'urgent', task.urgent,
                    'high', task.high,
@@ -49,23 +50,34 @@ SELECT json_build_object(
        SELECT date_trunc('day', now() AT TIME ZONE workspace.timezone) AS local_midnight
        ) AS today
  CROSS JOIN LATERAL (
-       SELECT count(*) AS total,
-              count(*) FILTER (WHERE status = 'todo') AS todo,
-              count(*) FILTER (WHERE status = 'in_progress') AS in_progress,
-              count(*) FILTER (WHERE status = 'done') AS done,
-              count(*) FILTER (WHERE status <> 'done' AND due_date < now()) AS overdue,
-              count(*) FILTER (
-                  WHERE status <> 'done'
-                    AND due_date >= local_midnight AT TIME ZONE workspace.timezone
-                    AND due_date < (local_midnight + interval '1 day') AT TIME ZONE workspace.timezone
-              ) AS due_today,
-              count(*) FILTER (WHERE priority = 'urgent') AS urgent,
-              count(*) FILTER (WHERE priority = 'high') AS high,
-              count(*) FILTER (WHERE priority = 'medium') AS medium,
-              count(*) FILTER (WHERE priority = 'low') AS low
+       SELECT coalesce(sum(total), 0) AS total,
+              coalesce(sum(total) FILTER (WHERE status = 'todo'), 0) AS todo,
+              coalesce(sum(total) FILTER (WHERE status = 'in_progress'), 0) AS in_progress,
+              coalesce(sum(total) FILTER (WHERE status = 'done'), 0) AS done,
+              coalesce(sum(total) FILTER (WHERE priority = 'urgent'), 0) AS urgent,
+              coalesce(sum(total) FILTER (WHERE priority = 'high'), 0) AS high,
+              coalesce(sum(total) FILTER (WHERE priority = 'medium'), 0) AS medium,
+              coalesce(sum(total) FILTER (WHERE priority = 'low'), 0) AS low
+         FROM task_counts
+        WHERE task_counts.workspace_id = workspace.id
+       ) AS task
+ CROSS JOIN LATERAL (
+       SELECT count(*) AS overdue
          FROM tasks
         WHERE tasks.workspace_id = workspace.id
-       ) AS task
+          AND tasks.status <> 'done'
+          AND tasks.due_date IS NOT NULL
+          AND tasks.due_date < now()
+       ) AS late
+ CROSS JOIN LATERAL (
+       SELECT count(*) AS due_today
+         FROM tasks
+        WHERE tasks.workspace_id = workspace.id
+          AND tasks.status <> 'done'
+          AND tasks.due_date IS NOT NULL
+          AND tasks.due_date >= local_midnight AT TIME ZONE workspace.timezone
+          AND tasks.due_date < (local_midnight + interval '1 day') AT TIME ZONE workspace.timezone
+       ) AS daily
  CROSS JOIN LATERAL (
        SELECT count(*) AS total,
               count(*) FILTER (WHERE start_time > now()) AS upcoming,
