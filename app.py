@@ -1,5 +1,11 @@
 """What gunicorn and flask load: ``gunicorn app:app``, ``flask dev``."""
 
-from service import create_app
+import sys
 
-app = create_app()
+from service import create_app
+from service.settings import BadSetting
+
+try:
+    app = create_app()
+except BadSetting as error:
+    sys.exit(f"Error: {error}")

@@ -23,7 +23,7 @@ def create_app(settings=None):
     app = Flask(__name__, static_folder=None)
     app.config.update(
         SETTINGS=settings,
-        MAX_CONTENT_LENGTH=settings.max_body,
+        MAX_CONTENT_LENGTH=settings.max_body + 1,
         PROVIDE_AUTOMATIC_OPTIONS=False,
         API_TITLE="Task, Meeting and Workspace service",
         API_VERSION="1",

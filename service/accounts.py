@@ -111,8 +111,12 @@ def list_tokens(email):
 
     Columns: id, kind, scope, created, last used, expires, revoked, name.
     """
-    for row in run("accounts/list_tokens", email=email):
-        click.echo("\t".join("-" if value is None else str(value) for value in row))
+    rows = run("accounts/list_tokens", email=email)
+    only(rows, f"there is no user {email}")
+    for row in rows:
+        # A user without tokens is one row of nothing.
+        if row.id:
+            click.echo("\t".join("-" if value is None else str(value) for value in row))
 
 
 @token.command("revoke")

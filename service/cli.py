@@ -5,12 +5,15 @@ from flask import current_app
 
 from service import accounts
 from service.commands import told
+from service.dev import dev
+from service.load import load
 from service.migrations import migrate
 from service.webhook_commands import webhook
 
 
 def init_app(app):
     for command in (
+        dev,
         migrate_database,
         accounts.workspace,
         accounts.user,
@@ -18,6 +21,7 @@ def init_app(app):
         accounts.token,
         accounts.session,
         webhook,
+        load,
     ):
         app.cli.add_command(command)
 

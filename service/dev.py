@@ -30,7 +30,7 @@ Session cookie  session={cookie}
 Data folder     {folder}
 
 curl -H 'Authorization: Bearer {token}' '{base}/tasks?limit=2'
-curl -H 'Authorization: Bearer {token}' -d '{{"title": "Try it out"}}' {base}/tasks
+curl -H 'Authorization: Bearer {token}' -H 'Content-Type: application/json' -d '{{"title": "Try it"}}' {base}/tasks
 curl -H 'Cookie: session={cookie}' {base}/workspaces
 
 Ctrl-C stops it; the data stay.

@@ -8,7 +8,7 @@ import logging
 import re
 
 import psycopg
-from flask import g, request
+from flask import Response, g, request
 from marshmallow import ValidationError
 from werkzeug.exceptions import (
     BadRequest,
@@ -22,7 +22,7 @@ from werkzeug.exceptions import (
 log = logging.getLogger("service.errors")
 
 # SQLSTATE classes and codes (PostgreSQL, appendix A) that say: not now, try again.
-PASSING = re.compile(r"08|53|55P03|57|58|40|25006|25P0")
+PASSING = re.compile(r"08|53|55P03|57|58|25006|25P0")
 
 
 # What to say where werkzeug speaks of browsers and spelling.
@@ -37,6 +37,11 @@ class BadInput(BadRequest):
     """400 for faults of named fields: pairs of field and what is wrong with it."""
 
     def __init__(self, *faults):
+        # A name that the client sent may hold half a surrogate pair, which cannot be written.
+        faults = [
+            [text.encode("utf-8", "replace").decode() for text in fault_of_field]
+            for fault_of_field in faults
+        ]
         super().__init__("; ".join(f"{field}: {fault}" for field, fault in faults))
         self.errors = [{"field": field, "message": fault} for field, fault in faults]
 
@@ -57,20 +62,19 @@ def init_app(app):
 
 def answer(error):
     """Write an HTTP error as JSON, with the headers that belong to it (Allow, Retry-After, ...)."""
-    response = error.get_response()
     message = error.description
     if message is None or message == type(error).description:
         message = PLAIN.get(error.code, error.name)
-    response.data = body(
+    content = body(
         error.code,
         message,
         errors=getattr(error, "errors", None),
         request_id=g.get("request_id"),
     )
-    response.content_type = "application/json"
+    headers = [header for header in error.get_headers() if header[0] != "Content-Type"]
     if hasattr(error, "etag"):
-        response.headers["ETag"] = error.etag
-    return response
+        headers.append(("ETag", error.etag))
+    return Response(content, error.code, headers, mimetype="application/json")
 
 
 def body(status, message, *, errors=None, request_id=None):
@@ -110,7 +114,7 @@ def from_database(error):
         return Conflict("You have no active workspace: ask an owner to add you to one")
     if state == "23505":
         return Conflict(constraint)
-    if state == "23503" and request.method == "DELETE":
+    if state.startswith("40") or (state == "23503" and request.method == "DELETE"):
         return Conflict("This was changed by someone else at the same moment: try again")
     if state in ("23503", "23514") and " " in constraint:
         return BadInput(tuple(constraint.split(" ", 1)))

@@ -21,7 +21,7 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IG
 # ISO 8601 with a time, seconds and offset optional; Python alone would let week dates and more pass.
 MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]{1,9})?)?"
-    r"(Z|[+-][0-9]{2}:?[0-9]{2})?",
+    r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)?",
     re.ASCII,
 )
 

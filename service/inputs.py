@@ -75,35 +75,46 @@ def read_object(request):
     if declared and not JSON_TYPE.fullmatch(declared):
         raise UnsupportedMediaType(f"Content-Type is {declared}; application/json is allowed")
     try:
+        return parse_object(read_bytes(request))
+    except ValueError as error:
+        raise BadRequest(f"The body {error}") from None
+
+
+def parse_object(content):
+    """The bytes as a dict; raises ValueError with what is wrong with them."""
+    try:
         content = json.loads(
-            read_bytes(request).decode("utf-8"),
+            content.decode("utf-8"),
             object_pairs_hook=_object,
             parse_constant=_no_constant,
             parse_float=_finite,
+            parse_int=_whole,
         )
     except UnicodeDecodeError:
-        raise BadRequest("The body must be JSON in UTF-8") from None
+        raise ValueError("must be JSON in UTF-8") from None
     except RecursionError:
-        raise BadRequest("The body is nested too deeply") from None
+        raise ValueError("is nested too deeply") from None
     except ValueError as error:
-        raise BadRequest(f"The body must be a JSON object: {error}") from None
+        raise ValueError(f"must be a JSON object: {error}") from None
     if not isinstance(content, dict):
-        raise BadRequest("The body must be a JSON object")
+        raise ValueError("must be a JSON object")
     return content
 
 
 def read_bytes(request):
-    """All bytes of the body, exactly as many as were announced and at most ``MAX_CONTENT_LENGTH``."""
-    limit = current_app.config["MAX_CONTENT_LENGTH"]
+    """All bytes of the body, exactly as many as were announced and at most ``MAX_BODY``."""
+    limit = current_app.config["SETTINGS"].max_body
+    announced = request.content_length
+    if announced is not None and announced > limit:
+        raise RequestEntityTooLarge
     try:
         content = request.get_data()
     except (RequestEntityTooLarge, ClientDisconnected):
         raise
     except (ParseException, OSError) as error:
         raise BadRequest(f"The body could not be read: {error}") from None
-    announced = request.content_length
-    # A chunked body is cut off at the limit without a word, a short one ends without a word.
-    if announced is None and len(content) >= limit:
+    # Werkzeug cuts a chunked body off without a word, one byte later (MAX_CONTENT_LENGTH).
+    if len(content) > limit:
         raise RequestEntityTooLarge
     if announced is not None and len(content) != announced:
         raise BadRequest(f"The body has {len(content)} bytes, Content-Length says {announced}")
@@ -121,6 +132,12 @@ def _object(pairs):
 
 def _no_constant(name):
     raise ValueError(f"{name} is not JSON")
+
+
+def _whole(text):
+    if len(text) > 100:
+        raise ValueError(f"the integer {text:.20}... is out of range")
+    return int(text)
 
 
 def _finite(text):

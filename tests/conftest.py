@@ -7,6 +7,7 @@ Every test starts with these three, one token each, and nothing else.
 import os
 import tempfile
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 
 import psycopg
@@ -170,3 +171,75 @@ def charlie(app):
 @pytest.fixture
 def stranger(app):
     return Client(app)
+
+
+BAD_LIMITS = ("0", "-1", "abc", "1.5", "٣", "", "1e2", "0x10")
+
+
+def told(response, status):
+    """The message of an error answer, whose shape is checked."""
+    error = response.get_json()
+    assert response.status_code == status, error
+    assert list(error) == [
+        name for name in ("message", "status", "errors", "requestId") if name in error
+    ]
+    assert error["status"] == status
+    assert error["requestId"] == response.headers["X-Request-Id"]
+    assert error["message"]
+    return error["message"]
+
+
+def refused(response, field):
+    """What is wrong with the one field that a 400 names, in its message and in its errors."""
+    message = told(response, 400)
+    (fault,) = response.get_json()["errors"]
+    assert list(fault) == ["field", "message"]
+    assert fault["field"].split("[")[0] == field
+    assert message == f"{fault['field']}: {fault['message']}"
+    return fault["message"]
+
+
+def read_all(client, path, **query):
+    """All items of a list, page by page; the Link header must lead where nextCursor leads."""
+    items = []
+    while True:
+        response = client.get(path, query_string=query)
+        page = response.get_json()
+        assert response.status_code == 200, page
+        assert list(page) == ["data", "nextCursor"]
+        items += page["data"]
+        if page["nextCursor"] is None:
+            assert "Link" not in response.headers
+            return items
+        assert page["data"]
+        query["cursor"] = page["nextCursor"]
+        link = response.headers["Link"]
+        assert link.startswith("</api/")
+        assert link.endswith('>; rel="next"')
+        following = client.get(link[5 : link.index(">")]).get_json()
+        assert following == client.get(path, query_string=query).get_json()
+
+
+@pytest.fixture
+def together(connection, database_url):
+    """Run calls that change one row at the same moment: each is stopped at the row until all are there."""
+
+    def run(table, id, *calls):
+        with psycopg.connect(database_url) as holder, ThreadPoolExecutor(len(calls)) as threads:
+            holder.execute(f"SELECT FROM {table} WHERE id = %s FOR UPDATE", (id,))
+            started = []
+            for call in calls:
+                started.append(threads.submit(call))
+                while waiting(connection) < len(started):
+                    assert not started[-1].done(), "it did not wait for the row"
+            holder.rollback()
+            return [call.result() for call in started]
+
+    return run
+
+
+def waiting(connection):
+    return connection.execute(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    ).fetchone()["count"]

@@ -1,4 +1,4 @@
--- The tokens of a user, oldest first.
+-- The tokens of a user, oldest first; a user without any is one row of NULLs.
 SELECT token.id,
        token.kind,
        token.scope,
@@ -7,7 +7,7 @@ SELECT token.id,
        iso(token.expires_at) AS expires,
        iso(token.revoked_at) AS revoked,
        nullif(token.name, '') AS name
-  FROM tokens AS token
-  JOIN users AS person ON person.id = token.user_id
+  FROM users AS person
+  LEFT JOIN tokens AS token ON token.user_id = person.id
  WHERE lower(person.email) = lower(%(email)s)
  ORDER BY token.id;

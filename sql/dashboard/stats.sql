@@ -68,7 +68,7 @@ SELECT json_build_object(
        ) AS task
  CROSS JOIN LATERAL (
        SELECT count(*) AS total,
-              count(*) FILTER (WHERE status = 'scheduled' AND start_time > now()) AS upcoming,
+              count(*) FILTER (WHERE start_time > now()) AS upcoming,
               count(*) FILTER (WHERE status = 'completed') AS completed
          FROM meetings
         WHERE meetings.workspace_id = workspace.id

@@ -95,8 +95,8 @@ CREATE TABLE tokens (
 
 CREATE INDEX tokens_by_user ON tokens (user_id, id);
 
--- Requests of one subject in its two windows: a user in a workspace, or (under the nil workspace) a client address.
--- A logged table, so that a crash gives nobody a fresh day.
+-- Requests of one subject in its two windows: a user in a workspace, or (under the nil workspace)
+-- a client address. A logged table, so that a crash gives nobody a fresh day.
 CREATE TABLE usage (
     workspace_id uuid NOT NULL,
     subject text NOT NULL,

@@ -1,0 +1,20 @@
+-- New knowledge entries, in the order of their lines.
+INSERT INTO knowledge (workspace_id, id, title, content, tags, created_at, updated_at)
+SELECT item.workspace_id,
+       coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
+       item.title,
+       item.content,
+       item.tags,
+       coalesce(item.created_at, moment()),
+       coalesce(item.updated_at, item.created_at, moment())
+  FROM json_to_recordset(%(rows)s::json) AS item (
+           line integer,
+           workspace_id uuid,
+           id uuid,
+           title text,
+           content text,
+           tags text[],
+           created_at timestamptz,
+           updated_at timestamptz
+       )
+ ORDER BY item.line;

@@ -1,0 +1,26 @@
+-- Mail that has arrived, in the order of its lines.
+INSERT INTO mail (
+           workspace_id, id, user_id, sender, recipients, subject, snippet, read, received_at
+       )
+SELECT item.workspace_id,
+       coalesce(item.id, new_id()),
+       item.user_id,
+       item.sender,
+       item.recipients,
+       item.subject,
+       item.snippet,
+       item.read,
+       item.received_at
+  FROM json_to_recordset(%(rows)s::json) AS item (
+           line integer,
+           workspace_id uuid,
+           id uuid,
+           user_id uuid,
+           sender text,
+           recipients text[],
+           subject text,
+           snippet text,
+           read boolean,
+           received_at timestamptz
+       )
+ ORDER BY item.line;

@@ -1,0 +1,40 @@
+-- New meetings, scheduled or completed, in the order of their lines.
+INSERT INTO meetings (
+           workspace_id, id, title, start_time, end_time, platform, attendees, agenda, notes,
+           status, summary, action_items, decisions, created_by, created_at, updated_at
+       )
+SELECT item.workspace_id,
+       coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
+       item.title,
+       item.start_time,
+       item.end_time,
+       item.platform,
+       item.attendees,
+       item.agenda,
+       item.notes,
+       item.status,
+       item.summary,
+       coalesce(item.action_items, '{}'),
+       coalesce(item.decisions, '{}'),
+       item.created_by,
+       coalesce(item.created_at, moment()),
+       coalesce(item.created_at, moment())
+  FROM json_to_recordset(%(rows)s::json) AS item (
+           line integer,
+           workspace_id uuid,
+           id uuid,
+           title text,
+           start_time timestamptz,
+           end_time timestamptz,
+           platform text,
+           attendees text[],
+           agenda text,
+           notes text,
+           status text,
+           summary text,
+           action_items text[],
+           decisions text[],
+           created_by uuid,
+           created_at timestamptz
+       )
+ ORDER BY item.line;

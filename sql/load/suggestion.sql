@@ -1,0 +1,22 @@
+-- New suggestions, in the order of their lines.
+INSERT INTO suggestions (workspace_id, id, kind, title, body, task_id, status, created_at)
+SELECT item.workspace_id,
+       coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
+       item.kind,
+       item.title,
+       item.body,
+       item.task_id,
+       item.status,
+       coalesce(item.created_at, moment())
+  FROM json_to_recordset(%(rows)s::json) AS item (
+           line integer,
+           workspace_id uuid,
+           id uuid,
+           kind text,
+           title text,
+           body text,
+           task_id uuid,
+           status text,
+           created_at timestamptz
+       )
+ ORDER BY item.line;

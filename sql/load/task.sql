@@ -1,0 +1,40 @@
+-- New tasks, in the order of their lines: a subtask may follow its parent at once.
+INSERT INTO tasks (
+           workspace_id, id, title, description, status, priority, due_date, assignee_id,
+           project_id, parent_id, created_by, created_at, updated_at, completed_at
+       )
+SELECT item.workspace_id,
+       coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
+       item.title,
+       item.description,
+       item.status,
+       item.priority,
+       item.due_date,
+       item.assignee_id,
+       item.project_id,
+       item.parent_id,
+       item.created_by,
+       coalesce(item.created_at, moment()),
+       coalesce(item.updated_at, item.created_at, moment()),
+       CASE
+           WHEN item.status = 'done'
+           THEN coalesce(item.completed_at, item.updated_at, item.created_at, moment())
+       END
+  FROM json_to_recordset(%(rows)s::json) AS item (
+           line integer,
+           workspace_id uuid,
+           id uuid,
+           title text,
+           description text,
+           status text,
+           priority text,
+           due_date timestamptz,
+           assignee_id uuid,
+           project_id text,
+           parent_id uuid,
+           created_by uuid,
+           created_at timestamptz,
+           updated_at timestamptz,
+           completed_at timestamptz
+       )
+ ORDER BY item.line;

@@ -1,0 +1,14 @@
+-- New users, without a workspace yet, in the order of their lines.
+INSERT INTO users (id, email, name, created_at)
+SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
+       item.email,
+       item.name,
+       coalesce(item.created_at, moment())
+  FROM json_to_recordset(%(rows)s::json) AS item (
+           line integer,
+           id uuid,
+           email text,
+           name text,
+           created_at timestamptz
+       )
+ ORDER BY item.line;

@@ -1,0 +1,18 @@
+-- New workspaces, in the order of their lines.
+INSERT INTO workspaces (id, name, slug, plan, timezone, created_at)
+SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
+       item.name,
+       item.slug,
+       item.plan,
+       item.timezone,
+       coalesce(item.created_at, moment())
+  FROM json_to_recordset(%(rows)s::json) AS item (
+           line integer,
+           id uuid,
+           name text,
+           slug text,
+           plan text,
+           timezone text,
+           created_at timestamptz
+       )
+ ORDER BY item.line;

@@ -1,0 +1,493 @@
+"""The database: two round trips a request, what happens when it goes away, and what lists cost."""
+
+import os
+import re
+import socket
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import psycopg
+import pytest
+from conftest import TOKENS, Client
+from psycopg import sql
+
+from service import create_app, db
+from service.settings import Settings
+
+TASK = {"title": "Write the report"}
+RATE = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
+
+
+@pytest.fixture
+def build(settings):
+    """Makes services with other settings, and closes their pools afterwards."""
+    built = []
+
+    def build(**changes):
+        built.append(create_app(replace(settings, **changes)))
+        return built[-1]
+
+    yield build
+    for app in built:
+        app.extensions["database"].close()
+
+
+def alice_at(app):
+    return Client(app, TOKENS["alice"])
+
+
+def unavailable(answer):
+    assert answer.status_code == 503
+    assert answer.content_type == "application/json"
+    assert answer.get_json()["status"] == 503
+    assert "database" in answer.get_json()["message"]
+    assert int(answer.headers["Retry-After"]) >= 1
+    return True
+
+
+# Round trips
+
+READS = (
+    "/tasks",
+    "/tasks?limit=1&status=todo",
+    "/tasks?assignee={alice}",
+    "/tasks/{task}",
+    "/tasks/unknown",
+    "/meetings",
+    "/meetings?upcoming=true&workspaceId={acme}",
+    "/meetings/{meeting}",
+    "/workspaces",
+    "/workspaces/{acme}",
+    "/workspaces/{acme}/members",
+    "/dashboard/stats",
+    "/mail",
+    "/knowledge",
+    "/knowledge?q=x",
+    "/ai/suggestions",
+)
+TIMES = {"startTime": "2026-01-01T10:00Z", "endTime": "2026-01-01T11:00Z"}
+WRITES = (
+    ("POST", "/tasks", TASK),
+    ("PATCH", "/tasks/{task}", {"title": "Another"}),
+    ("PATCH", "/tasks/{task}", {}),
+    ("DELETE", "/tasks/unknown", None),
+    ("DELETE", "/tasks/{task}", None),
+    ("POST", "/meetings", {"title": "Plan", **TIMES}),
+    ("PATCH", "/meetings/{meeting}", {"status": "completed", "summary": "Done"}),
+    ("PATCH", "/workspaces/{acme}", {"name": "Acme & Co"}),
+)
+
+
+def traced(app, method, path, body=None):
+    """What libpq sends and gets during a request on the one connection of this service's pool."""
+    pool = app.extensions["database"].pool
+    with tempfile.TemporaryFile("r") as trace:
+        with pool.connection() as connection:
+            connection.pgconn.trace(trace.fileno())
+        answer = alice_at(app).send(method, path, json=body)
+        with pool.connection() as connection:
+            connection.pgconn.untrace()
+        assert answer.status_code < 500
+        trace.seek(0)
+        sent = re.findall(r"^[0-9 :.-]+\tF\t[0-9]+\t(\w+)", trace.read(), re.MULTILINE)
+    return {
+        "statements": sent.count("Execute") + sent.count("Query"),
+        "round trips": sent.count("Sync") + sent.count("Query"),
+    }
+
+
+@pytest.mark.parametrize("prepare", [True, False])
+def test_a_request_is_two_statements_in_two_round_trips(build, cast, prepare):
+    app = build(web_threads=1, database_prepare=prepare)
+    alice = alice_at(app)
+    names = {
+        **cast,
+        "task": alice.post("/tasks", TASK).get_json()["id"],
+        "meeting": alice.post("/meetings", {"title": "Plan", **TIMES}).get_json()["id"],
+    }
+    reads = [("GET", path, None) for path in READS]
+    for method, path, body in (*reads, *WRITES):
+        # A statement is prepared when it runs for the second time.
+        for _ in range(2):
+            alice.send(method, path.format(**{**names, "task": "unknown"}), json=body)
+        path = path.format(**names)
+        trips = traced(app, method, path, body)
+        assert (method, path, trips) == (method, path, {"statements": 2, "round trips": 2})
+
+
+def test_what_needs_no_work_is_the_gate_s_statement_alone(build):
+    app = build(web_threads=1)
+    for _ in range(2):
+        alice_at(app).get("/nothing")
+    assert traced(app, "GET", "/nothing") == {"statements": 1, "round trips": 1}
+    assert traced(app, "POST", "/tasks", []) == {"statements": 1, "round trips": 1}
+
+
+def test_the_app_opens_no_connection_before_its_first_request(build, connection):
+    app = build()
+    assert app.extensions["database"]._pool is None
+    app.test_client().get("/openapi.json")
+    assert app.extensions["database"]._pool is None
+
+
+def test_what_users_write_waits_for_the_disk_and_only_the_counter_does_not(build):
+    app = build(web_threads=1)
+    assert alice_at(app).get("/tasks").status_code == 200
+    with app.extensions["database"].pool.connection() as connection:
+        assert connection.execute("SHOW synchronous_commit").fetchone()[0] == "on"
+
+
+def test_a_connection_of_the_pool_has_its_limits(build):
+    with build(statement_timeout=3.5).extensions["database"].pool.connection() as connection:
+        for name, value in (
+            ("statement_timeout", "3500ms"),
+            ("lock_timeout", "3500ms"),
+            ("idle_in_transaction_session_timeout", "10s"),
+        ):
+            assert connection.execute(f"SHOW {name}").fetchone()[0] == value
+
+
+# Going away and coming back
+
+
+def fill(pool, size):
+    """Have the pool hold all the connections it may."""
+    connections = [pool.getconn() for _ in range(size)]
+    for connection in connections:
+        pool.putconn(connection)
+
+
+def terminate_pool(connection):
+    """End every connection to the test's database except the test's own; returns how many."""
+    return len(
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND backend_type = 'client backend'"
+        ).fetchall()
+    )
+
+
+@pytest.mark.parametrize("first", ["GET", "POST", "healthz"])
+def test_after_all_connections_were_ended_no_request_fails(build, connection, first):
+    app = build(web_threads=4)
+    alice = alice_at(app)
+    fill(app.extensions["database"].pool, 4)
+    assert terminate_pool(connection) >= 4
+    if first == "POST":
+        assert alice.post("/tasks", TASK).status_code == 201
+    elif first == "healthz":
+        assert app.test_client().get("/healthz").status_code == 200
+    assert [alice.get("/tasks").status_code for _ in range(6)] == [200] * 6
+    written = connection.execute("SELECT count(*) FROM tasks").fetchone()["count"]
+    assert written == (first == "POST")
+
+
+def test_after_all_connections_were_ended_no_simultaneous_request_fails(build, connection):
+    app = build(web_threads=4)
+    pool = app.extensions["database"].pool
+    fill(pool, 4)
+    terminate_pool(connection)
+    with ThreadPoolExecutor(4) as people:
+        statuses = list(
+            people.map(lambda _: alice_at(app).post("/tasks", TASK).status_code, range(40))
+        )
+    assert statuses == [201] * 40
+    assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 40
+
+
+def test_a_request_whose_connection_ends_in_its_midst_is_503_and_writes_nothing(
+    build, connection, cast
+):
+    app = build(web_threads=1)
+    task = alice_at(app).post("/tasks", TASK).get_json()
+    with ThreadPoolExecutor(1) as people, connection.transaction():
+        connection.execute("SELECT FROM tasks FOR UPDATE")
+        waiting = people.submit(alice_at(app).patch, f"/tasks/{task['id']}", {"title": "Other"})
+        until_blocked(connection)
+        terminate_pool(connection)
+        assert unavailable(waiting.result(timeout=5))
+    assert alice_at(app).get(f"/tasks/{task['id']}").get_json() == task
+
+
+def until_blocked(connection):
+    """Return once somebody waits for a lock that this connection holds; fails after 5 seconds."""
+    end = time.monotonic() + 5
+    while not connection.execute(
+        "SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+    ).fetchall():
+        assert time.monotonic() < end
+
+
+def test_a_statement_that_takes_too_long_is_503_and_writes_nothing(build, connection, cast):
+    app = build(statement_timeout=0.2)
+    alice = alice_at(app)
+    task = alice.post("/tasks", TASK).get_json()
+    with connection.transaction():
+        connection.execute("SELECT FROM tasks FOR UPDATE")
+        answer = alice.patch(f"/tasks/{task['id']}", {"title": "Other"})
+        assert unavailable(answer)
+        assert answer.headers["X-RateLimit-Limit"] == "1000"
+    assert alice.get(f"/tasks/{task['id']}").get_json() == task
+
+
+def test_a_database_that_only_reads_answers_reads_and_refuses_writes(
+    build, connection, database_url
+):
+    read_only = {"conninfo": database_url, "options": "-c default_transaction_read_only=on"}
+    app = build(database_url=psycopg.conninfo.make_conninfo(**read_only))
+    assert unavailable(alice_at(app).post("/tasks", TASK))
+    assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 0
+
+
+def test_when_all_connections_are_taken_the_answer_is_503_in_time(build):
+    app = build(web_threads=1, pool_timeout=0.2)
+    pool = app.extensions["database"].pool
+    with pool.connection():
+        start = time.monotonic()
+        assert unavailable(alice_at(app).get("/tasks"))
+        assert time.monotonic() - start < 1
+    assert alice_at(app).get("/tasks").status_code == 200
+
+
+@pytest.fixture
+def closed_port():
+    """A loopback port that refuses connections: bound, but nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def test_without_a_database_every_answer_is_503_within_3_seconds(build, closed_port):
+    app = build(database_url=f"postgresql://127.0.0.1:{closed_port}/nothing")
+    with ThreadPoolExecutor(4) as people:
+        start = time.monotonic()
+        answers = people.map(
+            lambda request: app.test_client().open(request[1], method=request[0]),
+            [
+                ("GET", "/api/tasks"),
+                ("POST", "/api/tasks"),
+                ("GET", "/nothing"),
+                ("GET", "/healthz"),
+            ],
+        )
+        for answer in answers:
+            assert unavailable(answer)
+            if answer.request.path != "/healthz":
+                assert all(answer.headers[name].isdigit() for name in RATE)
+        assert time.monotonic() - start < 3
+    assert app.test_client().get("/openapi.json").status_code == 200
+
+
+def test_a_server_that_accepts_and_says_nothing_is_503_within_3_seconds(build):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        app = build(database_url=f"postgresql://127.0.0.1:{port}/nothing?sslmode=disable")
+        start = time.monotonic()
+        assert unavailable(alice_at(app).get("/tasks"))
+        assert time.monotonic() - start < 3
+
+
+def test_a_database_that_comes_up_is_found_without_a_restart(build, database_url):
+    """The folder of its socket is empty at first, and leads to Postgres later."""
+    parts = psycopg.conninfo.conninfo_to_dict(database_url)
+    if not parts.get("host", "").startswith("/"):
+        pytest.skip("needs Postgres on a Unix socket")
+    with tempfile.TemporaryDirectory() as folder:
+        url = psycopg.conninfo.make_conninfo(database_url, host=folder)
+        app = build(database_url=url, pool_timeout=0.5)
+        assert unavailable(alice_at(app).get("/tasks"))
+        name = f".s.PGSQL.{parts.get('port', 5432)}"
+        os.symlink(f"{parts['host']}/{name}", f"{folder}/{name}")
+        end = time.monotonic() + 5
+        while alice_at(app).get("/tasks").status_code != 200:
+            assert time.monotonic() < end
+
+
+def test_every_form_of_a_connection_string_works(build, database_url):
+    assert Settings.read({"DATABASE_URL": database_url}).database_url == database_url
+    assert alice_at(build(database_url=database_url)).get("/tasks").status_code == 200
+
+
+# What lists cost
+
+MEMBER = "00000000-0000-7000-8000-00000000000a"
+WORKSPACE = "00000000-0000-7000-8000-00000000000b"
+OTHER = "00000000-0000-7000-8000-00000000000c"
+
+
+MANY = """
+INSERT INTO workspaces (id, name, slug) VALUES ({workspace}, 'Big', 'big'), ({other}, 'Other', 'other');
+INSERT INTO users (id, email, name) VALUES ({member}, 'm@example.com', 'M'), ({other}, 'o@example.com', 'O');
+INSERT INTO members (workspace_id, user_id)
+VALUES ({workspace}, {member}), ({workspace}, {other}), ({other}, {member});
+INSERT INTO tasks (workspace_id, id, title, assignee_id, project_id, created_by)
+SELECT CASE WHEN n % 10 = 0 THEN {other} ELSE {workspace} END::uuid,
+       new_id(now() - n * interval '1 second'),
+       'Task',
+       CASE WHEN n % 1000 = 1 THEN {member}::uuid END,
+       CASE WHEN n % 1000 = 2 THEN 'p' END,
+       {member}
+  FROM generate_series(1, 50000) AS n;
+INSERT INTO meetings (workspace_id, title, start_time, end_time, created_by)
+SELECT CASE WHEN n % 10 = 0 THEN {other} ELSE {workspace} END::uuid,
+       'Meeting', at, at + interval '1 hour', {member}
+  FROM generate_series(1, 25000) AS n
+ CROSS JOIN LATERAL (SELECT date_trunc('minute', now()) + (n - 12500) * interval '1 hour' AS at) AS start;
+INSERT INTO mail (workspace_id, user_id, sender, received_at)
+SELECT {workspace}, CASE WHEN n % 10 = 0 THEN {other} ELSE {member} END::uuid, 'a@example.com',
+       date_trunc('minute', now()) - n * interval '1 minute'
+  FROM generate_series(1, 25000) AS n;
+INSERT INTO knowledge (workspace_id, id, title)
+SELECT {workspace}, new_id(now() - n * interval '1 second'), 'Entry'
+  FROM generate_series(1, 10000) AS n;
+INSERT INTO suggestions (workspace_id, id, kind, title, status)
+SELECT {workspace}, new_id(now() - n * interval '1 second'), 'task', 'Do it',
+       CASE WHEN n % 10 = 0 THEN 'pending' ELSE 'accepted' END
+  FROM generate_series(1, 25000) AS n;
+ANALYZE tasks, meetings, mail, knowledge, suggestions, members
+"""
+
+
+@pytest.fixture(scope="module")
+def many(database_url):
+    """A transaction in which every table is large; it is never committed, so nobody else sees them.
+
+    Most rows are in one workspace, the rest in another one: a statement that forgets the tenant is slow.
+    """
+    names = {"member": MEMBER, "workspace": WORKSPACE, "other": OTHER}
+    with psycopg.connect(database_url) as connection, connection.transaction(force_rollback=True):
+        for statement in MANY.split(";\n"):
+            connection.execute(
+                sql.SQL(statement).format(
+                    **{name: sql.Literal(value) for name, value in names.items()}
+                )
+            )
+        yield connection
+
+
+def plan(connection, name, mode, **values):
+    """The nodes of the plan of ``sql/<name>.sql``, run with these values as prepared statements are."""
+    names = []
+
+    def number(match):
+        if match[1] not in names:
+            names.append(match[1])
+        return f"${names.index(match[1]) + 1}"
+
+    text = (
+        re.sub(r"%\((\w+)\)s", number, db.statement(name)).replace("%%", "%").rstrip().rstrip(";")
+    )
+    values = sql.SQL(", ").join(sql.Literal(values.get(each)) for each in names)
+    connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+    connection.execute(f"PREPARE counted AS {text}")
+    explain = sql.SQL("EXPLAIN (ANALYZE, TIMING off, FORMAT json) EXECUTE counted ({})").format(
+        values
+    )
+    (tree,) = connection.execute(explain).fetchone()[0]
+    connection.execute("DEALLOCATE counted")
+    nodes, stack = [], [tree["Plan"]]
+    while stack:
+        nodes.append(stack.pop())
+        stack.extend(nodes[-1].get("Plans", ()))
+    return nodes
+
+
+# Where a page begins: at the top, in the middle, near the end.
+DEPTHS = 0.0, 0.5, 0.98
+LISTS = {
+    "tasks/list": ("tasks", "workspace_id = {workspace}", "id DESC"),
+    "knowledge/list": ("knowledge", "workspace_id = {workspace}", "id DESC"),
+    "suggestions/list": (
+        "suggestions",
+        "workspace_id = {workspace} AND status = 'pending'",
+        "id DESC",
+    ),
+    "mail/list": ("mail", "user_id = {member}", "received_at DESC, id DESC"),
+    "meetings/list": ("meetings", "true", "start_time DESC, id DESC"),
+    "meetings/upcoming": ("meetings", "start_time > now()", "start_time, id"),
+}
+KEYS = {"mail": "to_millis(received_at)", "meetings": "to_millis(start_time)"}
+
+
+def cursor_at(connection, table, where, order, depth):
+    """What a page that begins at this depth is told: sort key and id of the row before it."""
+    if depth == 0:
+        return {"after": None, "after_id": None}
+    where = where.format(workspace=f"'{WORKSPACE}'", member=f"'{MEMBER}'")
+    rows = f"FROM {table} WHERE {where}"
+    key = KEYS.get(table, "NULL")
+    after, after_id = connection.execute(
+        f"SELECT {key}, id {rows} ORDER BY {order}"
+        f" OFFSET (SELECT (count(*) * {depth})::integer {rows}) LIMIT 1"
+    ).fetchone()
+    return {"after": after, "after_id": str(after_id)}
+
+
+def cheap(nodes, table, limit):
+    """No scan of the whole table, nothing sorted but what a page holds, few rows touched at all."""
+    page = limit + 1
+    scans = [node for node in nodes if node.get("Relation Name") == table]
+    assert scans
+    for node in scans:
+        assert "Index" in node["Node Type"] or "Bitmap" in node["Node Type"]
+        dropped = node.get("Rows Removed by Filter", 0) + node.get(
+            "Rows Removed by Index Recheck", 0
+        )
+        assert node["Actual Rows"] + dropped <= 2 * page
+    for node in nodes:
+        if "Sort" in node["Node Type"]:
+            # One page of each of the caller's two workspaces.
+            assert node["Plans"][0]["Actual Rows"] * node["Plans"][0]["Actual Loops"] <= 2 * page
+    return True
+
+
+@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize("name", LISTS)
+def test_a_page_of_a_list_costs_a_page_at_any_depth(many, name, depth, mode):
+    at = cursor_at(many, *LISTS[name], depth)
+    nodes = plan(many, name, mode, user_id=MEMBER, workspace_id=WORKSPACE, limit=50, **at)
+    assert nodes[0]["Actual Rows"] == 1
+    assert cheap(nodes, LISTS[name][0], 50)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"assignee_id": MEMBER},
+        {"project_id": "p"},
+        {"status": "todo"},
+        {"priority": "medium"},
+        {"assignee_id": MEMBER, "status": "todo", "priority": "medium"},
+    ],
+    ids=str,
+)
+def test_so_does_a_page_of_filtered_tasks(many, wanted, depth):
+    at = cursor_at(many, *LISTS["tasks/list"], depth)
+    at.pop("after")
+    nodes = plan(
+        many, "tasks/filter", "force_custom_plan", workspace_id=WORKSPACE, limit=50, **wanted, **at
+    )
+    assert cheap(nodes, "tasks", 50)
+
+
+def test_the_meetings_of_one_workspace_cost_a_page(many):
+    for name in ("meetings/list", "meetings/upcoming"):
+        for workspace in (WORKSPACE, OTHER):
+            wanted = {"user_id": MEMBER, "only_workspace_id": workspace, "limit": 20}
+            assert cheap(plan(many, name, "force_generic_plan", **wanted), "meetings", 20)
+
+
+@pytest.mark.parametrize("name", ["tasks/get", "meetings/get"])
+def test_one_object_is_found_by_an_index(many, name):
+    table = name.split("/")[0]
+    (id,) = many.execute(
+        f"SELECT id FROM {table} WHERE workspace_id = '{WORKSPACE}' LIMIT 1"
+    ).fetchone()
+    for mode in ("force_custom_plan", "force_generic_plan"):
+        nodes = plan(many, name, mode, user_id=MEMBER, workspace_id=WORKSPACE, id=str(id))
+        assert cheap(nodes, table, 1)
