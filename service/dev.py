@@ -64,6 +64,7 @@ def dev(port, folder, reset):
         "DATABASE_URL": embedded.start(folder).get_uri(),
         "PORT": str(port),
         "WEB_CONCURRENCY": "1",
+        "DOCS": "on",
     }
     # From here on, commands talk to this database.
     current_app.config["SETTINGS"] = Settings.read(environment)
