@@ -2,6 +2,7 @@
 
 import click
 from flask import current_app
+from flask.cli import with_appcontext
 
 from service import accounts, openapi
 from service.commands import told
@@ -36,6 +37,7 @@ def migrate_database():
 
 
 @click.command("openapi")
+@with_appcontext
 def print_document():
     """Print the interface as OpenAPI 3.1, what GET /openapi.json answers; needs no database."""
     click.echo(openapi.document())

@@ -93,7 +93,11 @@ ALWAYS = RATE + RATE_DETAILS + TRACE
 # Status: name of the component, what it means, headers.
 # 500 and 503 lack the details where the database could not be asked for them.
 ERRORS = {
-    400: ("BadRequest", "A fault in the body, the query or a header; `errors` names fields", ALWAYS),
+    400: (
+        "BadRequest",
+        "A fault in the body, the query or a header; `errors` names fields",
+        ALWAYS,
+    ),
     401: ("Unauthorized", "No valid credential", (*ALWAYS, "WWW-Authenticate")),
     403: ("Forbidden", "The role or the token's scope does not allow it", ALWAYS),
     404: ("NotFound", "Not there, or not yours to see", ALWAYS),
@@ -139,7 +143,9 @@ EVENTS = {
 RECEIVED = {
     "2XX": {"description": "Received; redirects and all other answers count as failures"},
     "410": {"description": "Gone: the webhook is disabled"},
-    "default": {"description": "Not received: it is sent again, later and later; Retry-After counts"},
+    "default": {
+        "description": "Not received: it is sent again, later and later; Retry-After counts"
+    },
 }
 
 

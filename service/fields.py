@@ -258,7 +258,8 @@ class Cursor(fields.Field):
     default_error_messages = {"cursor": "must be the nextCursor of an earlier answer"}
 
     def __init__(self, *, keyed=False):
-        key = r"-?[0-9]{1,15}" if keyed else ""
+        # Milliseconds that Postgres has a timestamp for, or the rank of a match.
+        key = "(-[0-9]{1,13}|[0-9]{1,15})" if keyed else ""
         point = r"\." if keyed else ""
         metadata = {
             "type": "string",

@@ -13,6 +13,7 @@ import flask_smorest
 from flask import Blueprint, current_app
 
 from service import contract
+from service.fields import Timezone, timezones
 from service.replies import reply
 from service.shapes import Error, answers
 from service.urls import IdConverter
@@ -32,10 +33,16 @@ def init_app(app):
     """Serve the document, built once, when it is first wanted; returns what blueprints register with."""
     about = {"title": contract.TITLE, "version": "1", "openapi_version": "3.1.0"}
     api = Api(app, spec_kwargs=about)
+    api.ma_plugin.converter.add_attribute_function(name_timezones)
     api.register_converter(IdConverter, lambda _converter: contract.ID)
     app.extensions["openapi"] = cache(lambda: json.dumps(build(app, api), indent=1).encode())
     app.register_blueprint(openapi)
     return api
+
+
+def name_timezones(_converter, field, **_options):
+    """The zones take a while to find, so they are not looked for before the document is built."""
+    return {"enum": sorted(timezones())} if isinstance(field, Timezone) else {}
 
 
 def document():
@@ -101,9 +108,7 @@ def describe(operation, path, method, view, api, examples):
         if method == "PATCH":
             forget_defaults(api.spec.components.schemas[content["schema"]["$ref"].split("/")[-1]])
     for parameter in operation.get("parameters", ()):
-        # What an absent parameter stands for inside is no value that it could have.
-        if not isinstance(parameter["schema"].get("default", ""), (int, str)):
-            del parameter["schema"]["default"]
+        plain(parameter["schema"])
     header_parameters = conditions(method, said)
     if header_parameters:
         found = (pointer("parameters", header) for header in header_parameters)
@@ -124,6 +129,14 @@ def describe(operation, path, method, view, api, examples):
             if gated
             else failure(status, examples, text, set(names) - {*contract.ALWAYS} | {"X-Request-Id"})
         )
+
+
+def plain(schema):
+    """What an absent parameter stands for inside, like None, is no value that a query could have."""
+    if not isinstance(schema.get("default", ""), (int, str)):
+        del schema["default"]
+    if isinstance(schema["type"], list):
+        schema["type"] = schema["type"][0]
 
 
 def forget_defaults(schema):

@@ -12,8 +12,8 @@ from hashlib import sha256
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 from openapi_check import hold_against_document
+from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
 from service import create_app

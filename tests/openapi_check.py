@@ -1,4 +1,4 @@
-"""Holds a reply against the published document: status, headers, body. Every reply of the suite passes here."""
+"""Holds a reply against the published document: status, headers, body; all replies of the suite."""
 
 import json
 import re
