@@ -1,14 +1,16 @@
 """What all operations have in common, in the words of OpenAPI: credentials, headers, statuses.
 
-``openapi.py`` puts these parts together with the routes and schemas.
+``operations.py`` and ``events.py`` refer to these parts, ``openapi.py`` puts all together.
 """
 
 TITLE = "Task, Meeting and Workspace service"
 
 ABOUT = """\
-A JSON interface to workspaces, tasks and meetings, with reads for dashboard, mail, knowledge and AI suggestions.
+A JSON interface to workspaces, tasks and meetings, with reads for dashboard, mail, knowledge and AI
+suggestions.
 
-- **Credentials**: `Authorization: Bearer <API token>`, or the cookie `session`. If the header is there, it alone counts.
+- **Credentials**: `Authorization: Bearer <API token>`, or the cookie `session`. If the header is there,
+  it alone counts.
 - **Limits**: `X-RateLimit-Limit`, `-Remaining` and `-Reset` (epoch seconds) on every answer below `/api`.
 - **Errors**: `message` says what to mend; `docs/errors.md` lists them all.
 - **Pages**: `nextCursor` of one answer is the `cursor` of the next request; `Link` is that request.
@@ -112,58 +114,6 @@ ERRORS = {
     503: ("ServiceUnavailable", "The database is away", (*RATE, *TRACE, "Retry-After")),
 }
 
-SUCCESS = {200: "Done", 201: "Created", 204: "Removed for good"}
-
-
-def page_of(shape):
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["data", "nextCursor"],
-        "properties": {
-            "data": {"type": "array", "items": shape},
-            "nextCursor": {
-                "type": ["string", "null"],
-                "description": "The cursor of the next page; null on the last one",
-            },
-        },
-    }
-
-
-EVENTS = {
-    "task.created": ("Task", "A task was created"),
-    "task.updated": ("Task", "A task was changed"),
-    "task.deleted": ("Task", "A task was deleted; data is its last state"),
-    "meeting.created": ("MeetingDetails", "A meeting was created"),
-    "meeting.completed": ("MeetingDetails", "A meeting was completed"),
-    "ai.suggestion.created": ("Suggestion", "An AI suggestion was created"),
-}
-
-
-RECEIVED = {
-    "2XX": {"description": "Received; redirects and all other answers count as failures"},
-    "410": {"description": "Gone: the webhook is disabled"},
-    "default": {
-        "description": "Not received: it is sent again, later and later; Retry-After counts"
-    },
-}
-
-
-def event_of(name, shape):
-    properties = {
-        "id": {"type": "string", "pattern": "^evt_[0-9a-f]{32}$"},
-        "type": {"type": "string", "const": name},
-        "timestamp": {"type": "string", "format": "date-time"},
-        "workspaceId": ID,
-        "data": shape,
-    }
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "required": list(properties),
-        "properties": properties,
-    }
-
 
 def parameter(name, description, *, place="header", required=False, **schema):
     return {
@@ -185,25 +135,10 @@ PARAMETERS = {
     "If-None-Match": parameter("If-None-Match", "304 without a body if this is the version there"),
 }
 
-SIGNATURES = (
-    parameter(
-        "X-Service-Signature",
-        "Lowercase hex HMAC-SHA256 of the body, key: the secret as shown. For 24 hours after a"
-        " rotation two, the newest first",
-        required=True,
-        pattern="^[0-9a-f]{64}(, [0-9a-f]{64})*$",
-    ),
-    parameter("webhook-id", "The id of the event; a repeat has the same", required=True),
-    parameter(
-        "webhook-timestamp",
-        "When this attempt was made: seconds since 1970",
-        required=True,
-        pattern="^[0-9]+$",
-    ),
-    parameter(
-        "webhook-signature",
-        "The signature of Standard Webhooks, of id, timestamp and body",
-        required=True,
-        pattern="^v1,[A-Za-z0-9+/]{43}=( v1,[A-Za-z0-9+/]{43}=)*$",
-    ),
-)
+
+def headers(*names):
+    return {name: pointer("headers", name) for name in names}
+
+
+def pointer(kind, name):
+    return {"$ref": f"#/components/{kind}/{name}"}

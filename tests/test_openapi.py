@@ -9,8 +9,8 @@ from openapi_check import document, faults, hold_against_document
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from service import create_app
-from service.contract import EVENTS
 from service.dashboard import Stats
+from service.events import EVENTS
 from service.knowledge import Knowledge
 from service.mail import Mail
 from service.meetings import Meeting, MeetingChanges, MeetingDetails, NewMeeting
