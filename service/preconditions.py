@@ -17,7 +17,8 @@ from service.inputs import read_bytes
 from service.replies import reply
 
 KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
-VERSION = re.compile(r"[0-9]{1,9}", re.ASCII)
+# As etag() writes it: tags are compared character by character, so "01" is not "1".
+VERSION = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 # What of an answer's headers belongs to the answer, not to the moment.
 KEPT = ("Location", "ETag")
