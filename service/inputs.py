@@ -45,6 +45,10 @@ class Blueprint(flask_smorest.Blueprint):
     def __init__(self, name, description):
         super().__init__(name, f"service.{name}", url_prefix="/api", description=description)
 
+    def arguments(self, schema, **options):
+        """Take one instance of the schema for all requests: making one costs more than using it."""
+        return super().arguments(schema() if isinstance(schema, type) else schema, **options)
+
 
 def init_app(app):
     app.before_request(refuse_stray_query)
