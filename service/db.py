@@ -140,14 +140,18 @@ def transaction():
         yield
 
 
-def row(name, /, *, prepare=None, **values):
+def row(name, /, **values):
     """Run ``sql/<name>.sql`` as the caller of this request and return its first row, or None.
 
     Every statement is told who asks: ``user_id`` and ``workspace_id`` are always parameters.
-    ``prepare=False`` has it planned for the values at hand.
     """
-    parameters = {**g.caller, **values}
-    return _connection().execute(statement(name), parameters, prepare=prepare).fetchone()
+    return _connection().execute(statement(name), {**g.caller, **values}).fetchone()
+
+
+def row_planned(name, /, **values):
+    """Like :func:`row`, but planned anew for the values at hand, which psycopg writes into the text."""
+    cursor = psycopg.ClientCursor(_connection(), row_factory=namedtuple_row)
+    return cursor.execute(statement(name), {**g.caller, **values}).fetchone()
 
 
 def one(name, /, **values):

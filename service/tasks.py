@@ -62,9 +62,7 @@ def list_tasks(wanted):
     _, after_id = wanted.pop("cursor")
     limit = wanted.pop("limit")
     if any(wanted.values()):
-        return reply_page(
-            db.row("tasks/filter", prepare=False, after_id=after_id, limit=limit, **wanted)
-        )
+        return reply_page(db.row_planned("tasks/filter", after_id=after_id, limit=limit, **wanted))
     return reply_page(db.row("tasks/list", after_id=after_id, limit=limit))
 
 

@@ -15,7 +15,7 @@ NAMES = sorted(
     if path.parent.name != "schema"
 )
 MODULES = sorted(FOLDER.glob("*.py"))
-CALLS = {"row", "one", "first_row", "run", "statement"}
+CALLS = {"row", "row_planned", "one", "first_row", "run", "statement"}
 
 
 @pytest.mark.nodatabase

@@ -1,5 +1,4 @@
 -- One page of the caller's mail in the active workspace, latest first.
--- The limit is a subquery so that one plan serves all sizes: a bare parameter is planned for anew.
 WITH page AS (
     SELECT mail_json(item) AS document,
            keyed_cursor(to_millis(item.received_at), item.id) AS cursor
@@ -11,7 +10,7 @@ WITH page AS (
                coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
            )
      ORDER BY item.received_at DESC, item.id DESC
-     LIMIT (SELECT %(limit)s::integer + 1)
+     LIMIT %(limit)s::integer + 1
 )
 SELECT page_json(array_agg(document), array_agg(cursor), %(limit)s::integer) AS body,
        next_cursor(array_agg(cursor), %(limit)s::integer) AS next_cursor

@@ -1,6 +1,5 @@
 -- One page of the meetings of all the caller's workspaces, or of one of them, latest start first.
 -- Each workspace gives at most a page from its own index, so no list is sorted whole.
--- The limit is a subquery so that one plan serves all sizes: a bare parameter is planned for anew.
 WITH page AS (
     SELECT meeting_json(meeting) AS document,
            keyed_cursor(to_millis((meeting).start_time), (meeting).id) AS cursor
@@ -14,13 +13,13 @@ WITH page AS (
                       coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
                   )
             ORDER BY meeting.start_time DESC, meeting.id DESC
-            LIMIT (SELECT %(limit)s::integer + 1)
+            LIMIT %(limit)s::integer + 1
            ) AS found
      WHERE member.user_id = %(user_id)s::uuid
        AND (%(only_workspace_id)s::uuid IS NULL
             OR member.workspace_id = %(only_workspace_id)s::uuid)
      ORDER BY (meeting).start_time DESC, (meeting).id DESC
-     LIMIT (SELECT %(limit)s::integer + 1)
+     LIMIT %(limit)s::integer + 1
 )
 SELECT page_json(array_agg(document), array_agg(cursor), %(limit)s::integer) AS body,
        next_cursor(array_agg(cursor), %(limit)s::integer) AS next_cursor

@@ -1,5 +1,4 @@
 -- One page of the pending suggestions of the active workspace, newest first.
--- The limit is a subquery so that one plan serves all sizes: a bare parameter is planned for anew.
 WITH page AS (
     SELECT suggestion_json(suggestion) AS document,
            replace(suggestion.id::text, '-', '') AS cursor
@@ -8,7 +7,7 @@ WITH page AS (
        AND suggestion.status = 'pending'
        AND suggestion.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
      ORDER BY suggestion.id DESC
-     LIMIT (SELECT %(limit)s::integer + 1)
+     LIMIT %(limit)s::integer + 1
 )
 SELECT page_json(array_agg(document), array_agg(cursor), %(limit)s::integer) AS body,
        next_cursor(array_agg(cursor), %(limit)s::integer) AS next_cursor

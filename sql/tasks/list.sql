@@ -1,6 +1,5 @@
 -- One page of the tasks of the active workspace, newest first.
 -- The first page has a bound too: without one the planner would filter where it can seek.
--- The limit is a subquery so that one plan serves all sizes: a bare parameter is planned for anew.
 WITH page AS (
     SELECT task_json(task) AS document,
            replace(task.id::text, '-', '') AS cursor
@@ -8,7 +7,7 @@ WITH page AS (
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
      ORDER BY task.id DESC
-     LIMIT (SELECT %(limit)s::integer + 1)
+     LIMIT %(limit)s::integer + 1
 )
 SELECT page_json(array_agg(document), array_agg(cursor), %(limit)s::integer) AS body,
        next_cursor(array_agg(cursor), %(limit)s::integer) AS next_cursor
