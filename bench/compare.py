@@ -62,7 +62,9 @@ def check(case, *, service, floor):
         same = body == other_body or case.method != "GET" or case.name == "dashboard"
         alike = same and keys(content) == keys(json.loads(other_body))
         if status != other_status or status not in (200, 201) or not alike:
-            raise WrongAnswer(f"{case.name}: {status} {body[:200]}, {other_status} {other_body[:200]}")
+            raise WrongAnswer(
+                f"{case.name}: {status} {body[:200]}, {other_status} {other_body[:200]}"
+            )
         if "limit" in case.values and len(content["data"]) != case.values["limit"]:
             raise WrongAnswer(f"{case.name}: {len(content['data'])} items")
 

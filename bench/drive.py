@@ -79,9 +79,7 @@ def pgbench(case, cluster, url, *, seconds, connections):
 def script(case):
     """The two statements as pgbench reads them; the first one's columns are variables of the second."""
     spaces = [user % WORKSPACES for user in case.users]
-    somebody = SOMEBODY.format(
-        first=min(spaces), last=max(spaces), circles=USERS // WORKSPACES - 1
-    )
+    somebody = SOMEBODY.format(first=min(spaces), last=max(spaces), circles=USERS // WORKSPACES - 1)
     gate = inserted("gate/enter", {"hash": HASH, "kind": "'api'", "address": "'127.0.0.1'"})
     values = {name: literal(value) for name, value in case.values.items()}
     work = inserted(
@@ -98,8 +96,10 @@ def literal(value):
     if isinstance(value, int):
         return str(value)
     quoted = "'" + value.replace("'", "''") + "'"
-    return quoted.replace("#", "' || :number || '") if "#" not in value else f"({quoted})".replace(
-        "#", "' || :number || '"
+    return (
+        quoted.replace("#", "' || :number || '")
+        if "#" not in value
+        else f"({quoted})".replace("#", "' || :number || '")
     )
 
 

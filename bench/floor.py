@@ -4,7 +4,6 @@
 """
 
 import json
-import os
 from hashlib import sha256
 from urllib.parse import parse_qs
 
