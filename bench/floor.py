@@ -28,7 +28,7 @@ def app(environ, start_response):
         values = {**case.values, "id": last}
     if environ["QUERY_STRING"]:
         query = parse_qs(environ["QUERY_STRING"])
-        values["limit"] = query["limit"][0]
+        values["limit"] = int(query["limit"][0])
     if method == "POST":
         values |= json.loads(environ["wsgi.input"].read())
     elif method == "PATCH":
