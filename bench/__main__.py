@@ -1,0 +1,76 @@
+"""``python -m bench``: measure, print the table, draw it."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from bench.cases import CASES
+from bench.compare import compare
+from bench.loading import loading
+from bench.report import draw, table
+from bench.scale import scale, scale_table
+
+PICTURE = Path(__file__).resolve().parent.parent / "docs" / "benchmark.svg"
+
+# With --scale: the small database, and the knowledge entries of the large one.
+SMALL, ENTRIES = 10_000, 200_000
+
+
+@click.command(context_settings={"show_default": True})
+@click.option(
+    "--tasks",
+    type=click.IntRange(4000, 10_000_000),
+    default=None,
+    show_default="100000; with --scale 1000000",
+    help="Tasks seeded, or loaded with --load.",
+)
+@click.option("--seconds", type=click.IntRange(1, 60), default=3, help="Seconds of each run.")
+@click.option("--rounds", type=click.IntRange(1, 20), default=3, help="Rounds, of which medians.")
+@click.option(
+    "--only",
+    "names",
+    multiple=True,
+    type=click.Choice([case.name for case in CASES]),
+    help="Only this case; may be given more than once.",
+)
+@click.option("--scale", "growing", is_flag=True, help="10 000 tasks against --tasks instead.")
+@click.option("--load", "filling", is_flag=True, help="flask load against a bare COPY instead.")
+@click.option("--picture", type=click.Path(path_type=Path), default=PICTURE, help="Drawn to here.")
+def main(tasks, seconds, rounds, names, growing, filling, picture):
+    """CPU per request of the service, beside a bare WSGI callable and pgbench with the same SQL."""
+    if not shutil.which("wrk"):
+        sys.exit("Error: wrk is missing; install it, with: apt-get install wrk")
+    load = os.getloadavg()[0]
+    if growing:
+        grow(tasks or 1_000_000, seconds)
+    elif filling:
+        fill(tasks or 100_000)
+    else:
+        tasks = tasks or 100_000
+        found = compare(names, tasks=tasks, seconds=seconds, rounds=rounds, say=tell)
+        click.echo(table(found))
+        draw(found, picture)
+        click.echo(f"\n{tasks:,} tasks, {rounds} rounds of {seconds} s, 8 connections")
+    after = os.getloadavg()[0]
+    click.echo(f"\n{os.cpu_count()} cores; load average before {load:.1f}, after {after:.1f}")
+
+
+def grow(tasks, seconds):
+    found = scale(SMALL, tasks, entries=ENTRIES, seconds=seconds, say=tell)
+    click.echo(scale_table(found, SMALL, tasks))
+
+
+def fill(tasks):
+    loaded, peak, copied = loading(tasks, say=tell)
+    click.echo(f"flask load  {tasks / loaded:,.0f} rows/s, peak {peak:.0f} MB")
+    click.echo(f"COPY        {tasks / copied:,.0f} rows/s; {loaded / copied:.1f} times as fast")
+
+
+def tell(text):
+    click.echo(text, err=True)
+
+
+main(prog_name="python -m bench")

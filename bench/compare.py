@@ -1,0 +1,73 @@
+"""The comparison: service, bare callable and pgbench in turn, round after round."""
+
+import json
+from statistics import median
+
+from bench import drive
+from bench.cases import CASES
+from bench.servers import ask, gunicorn
+from bench.stage import READERS, cluster
+
+CONNECTIONS = 8
+RUNNERS = "service", "floor", "pgbench"
+
+
+class WrongAnswer(Exception):
+    """The service or the floor answered something else than what is to be timed."""
+
+
+def compare(names, *, tasks, seconds, rounds, say):
+    """Medians of all rounds: {case name: {runner: Run}}."""
+    cases = [case for case in CASES if not names or case.name in names]
+    runs = {case.name: {runner: [] for runner in RUNNERS} for case in cases}
+    with cluster() as postgres:
+        say(f"seeding {tasks:,} tasks")
+        url = postgres.database("bench", tasks)
+        with gunicorn(url) as service, gunicorn(url, app="bench.floor:app") as floor:
+            ports = {"service": service[0], "floor": floor[0]}
+            pids = {"service": service[1], "floor": floor[1]}
+            for case in cases:
+                check(case, **ports)
+                for runner in ports:
+                    # Not counted: connections, plans, and the first minute of every token.
+                    drive.wrk(case, ports[runner], [pids[runner]], seconds=1, connections=8)
+            for number in range(rounds):
+                say(f"round {number + 1} of {rounds}")
+                for case in cases:
+                    for runner in RUNNERS:
+                        options = {"seconds": seconds, "connections": CONNECTIONS}
+                        if runner == "pgbench":
+                            found = drive.pgbench(case, postgres, url, **options)
+                        else:
+                            both = [pids[runner], postgres.pid]
+                            found = drive.wrk(case, ports[runner], both, **options)
+                        runs[case.name][runner].append(found)
+    return {
+        name: {runner: middle(found) for runner, found in runners.items()}
+        for name, runners in runs.items()
+    }
+
+
+def middle(runs):
+    columns = zip(*((run.cpu, run.rate, run.p50, run.p99) for run in runs), strict=True)
+    return drive.Run(*(None if None in column else median(column) for column in columns))
+
+
+def check(case, *, service, floor):
+    """Both must give the answer that is timed; what is read must be the same bytes."""
+    for index in range(0, len(READERS), 7):
+        status, body = ask(service, case, index)
+        other_status, other_body = ask(floor, case, index)
+        content = json.loads(body)
+        same = body == other_body or case.method != "GET" or case.name == "dashboard"
+        alike = same and keys(content) == keys(json.loads(other_body))
+        if status != other_status or status not in (200, 201) or not alike:
+            raise WrongAnswer(
+                f"{case.name}: {status} {body[:200]}, {other_status} {other_body[:200]}"
+            )
+        if "limit" in case.values and len(content["data"]) != case.values["limit"]:
+            raise WrongAnswer(f"{case.name}: {len(content['data'])} items")
+
+
+def keys(content):
+    return [sorted(item) for item in content] if isinstance(content, list) else sorted(content)

@@ -1,0 +1,118 @@
+"""One run of one case: requests by wrk, or the bare statements by pgbench; CPU is read around it."""
+
+import json
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import cpu
+from bench.stage import USERS, WORKSPACES
+from service.db import statement
+
+LUA = Path(__file__).with_name("wrk.lua")
+
+# A user and the task of theirs that :func:`bench.cases.own_task` names.
+SOMEBODY = r"""
+\set workspace random({first}, {last})
+\set circle random(0, {circles})
+\set number random(1, 2000000000)
+"""
+USER = f"(:workspace + {WORKSPACES} * :circle)"
+HASH = f"sha256(('bench-' || {USER})::bytea)"
+OWN_TASK = f"bench_id(2 * (:workspace + {WORKSPACES} * (5 + :circle)))"
+
+
+class NoAnswer(Exception):
+    """A run that measured something else than answers."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run found; ``cpu`` in milliseconds a request, latencies in milliseconds."""
+
+    cpu: float
+    rate: float
+    p50: float | None = None
+    p99: float | None = None
+
+
+def wrk(case, port, pids, *, seconds, connections):
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.writelines(f"{token} {path}\n" for token, path in case.requests())
+        file.flush()
+        before = cpu.milliseconds(*pids)
+        output = command(
+            *("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", LUA),
+            *(f"http://127.0.0.1:{port}", "--", case.method, case.text(), file.name),
+        )
+        used = cpu.milliseconds(*pids) - before
+    found = json.loads(output.splitlines()[-1])
+    if found["failed"] or not found["requests"]:
+        raise NoAnswer(f"{case.name}: {found['failed']} of {found['requests']} requests failed")
+    requests = found["requests"]
+    return Run(used / requests, requests / found["seconds"], found["p50"], found["p99"])
+
+
+def pgbench(case, cluster, url, *, seconds, connections):
+    """The gate's and the case's statement, prepared, and nothing around them."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
+        file.write(script(case))
+        file.flush()
+        arguments = (cluster.bin / "pgbench", "--no-vacuum", "--protocol=prepared")
+        arguments += (f"--client={connections}", f"--file={file.name}")
+        # Connecting and the first plans are no part of a request: one transaction each tells their price.
+        started = cpu.milliseconds(cluster.pid)
+        command(*arguments, "--transactions=1", url)
+        before = cpu.milliseconds(cluster.pid)
+        output = command(*arguments, f"--time={seconds}", url)
+        used = cpu.milliseconds(cluster.pid) - before - (before - started)
+    requests = int(re.search(r"actually processed: (\d+)", output)[1])
+    failed = re.search(r"failed transactions: (\d+)", output)
+    if not requests or (failed and int(failed[1])):
+        raise NoAnswer(f"{case.name}: pgbench failed\n{output}")
+    rate = float(re.search(r"tps = ([\d.]+)", output)[1])
+    return Run(used / requests, rate, connections * 1000 / rate)
+
+
+def script(case):
+    """The two statements as pgbench reads them; the first one's columns are variables of the second."""
+    spaces = [user % WORKSPACES for user in case.users]
+    somebody = SOMEBODY.format(first=min(spaces), last=max(spaces), circles=USERS // WORKSPACES - 1)
+    gate = inserted("gate/enter", {"hash": HASH, "kind": "'api'", "address": "'127.0.0.1'"})
+    values = {name: literal(value) for name, value in case.values.items()}
+    work = inserted(
+        case.statement, {"user_id": ":user_id", "workspace_id": ":workspace_id", **values}
+    )
+    return f"{somebody}{gate} \\gset\n{work};\n"
+
+
+def literal(value):
+    if value == "own task":
+        return OWN_TASK
+    if value is None:
+        return "NULL"
+    if isinstance(value, int):
+        return str(value)
+    quoted = "'" + value.replace("'", "''") + "'"
+    return (
+        quoted.replace("#", "' || :number || '")
+        if "#" not in value
+        else f"({quoted})".replace("#", "' || :number || '")
+    )
+
+
+def inserted(name, values):
+    # Comments go: pgbench takes any colon with a name behind it for a variable.
+    lines = (line.partition("-- ")[0] for line in statement(name).splitlines())
+    text = "\n".join(line for line in lines if line.strip()).rstrip("; \n")
+    return re.sub(r"%\((\w+)\)s", lambda match: values[match[1]], text).replace("%%", "%")
+
+
+def command(*words):
+    words = [str(word) for word in words]
+    ended = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
+    if ended.returncode:
+        raise NoAnswer(f"{words[0]} failed:\n{ended.stdout}{ended.stderr}")
+    return ended.stdout

@@ -1,0 +1,58 @@
+"""The floor: the same two statements in a bare WSGI callable, on the service's own pool.
+
+``gunicorn bench.floor:app`` in the project's folder. It checks nothing and has one header.
+"""
+
+import json
+from hashlib import sha256
+from urllib.parse import parse_qs
+
+from bench.cases import CASES
+from service.db import Database, statement
+from service.settings import Settings
+
+DATABASE = Database(Settings.read())
+# Of two cases with one path the first has the defaults.
+BY_ROUTE = {(case.method, case.path.partition("?")[0]): case for case in reversed(CASES)}
+GATE = statement("gate/enter")
+
+
+def app(environ, start_response):
+    method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"]
+    case = BY_ROUTE.get((method, path))
+    if case:
+        values = dict(case.values)
+    else:
+        folder, _, last = path.rpartition("/")
+        case = BY_ROUTE[method, f"{folder}/{{id}}"]
+        values = {**case.values, "id": last}
+    if environ["QUERY_STRING"]:
+        query = parse_qs(environ["QUERY_STRING"])
+        values["limit"] = int(query["limit"][0])
+    if method == "POST":
+        values |= json.loads(environ["wsgi.input"].read())
+    elif method == "PATCH":
+        values["changes"] = environ["wsgi.input"].read().decode()
+    token = environ["HTTP_AUTHORIZATION"].removeprefix("Bearer ")
+    connection = DATABASE.pool.getconn()
+    try:
+        entry = connection.execute(
+            GATE,
+            {
+                "kind": "api",
+                "hash": sha256(token.encode()).digest(),
+                "address": environ["REMOTE_ADDR"],
+            },
+        ).fetchone()
+        values |= {"user_id": entry.user_id, "workspace_id": entry.workspace_id}
+        found = connection.execute(statement(case.statement), values).fetchone()
+    finally:
+        DATABASE.pool.putconn(connection)
+    status = "201 Created" if method == "POST" else "200 OK"
+    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(found.body)))]
+    start_response(status, headers)
+    return [found.body]
+
+
+# gunicorn.conf.py closes the pool of a worker that ends.
+app.extensions = {"database": DATABASE}

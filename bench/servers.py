@@ -1,0 +1,69 @@
+"""gunicorn as the Procfile starts it, for the service and for the floor."""
+
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+
+import urllib3
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@contextmanager
+def gunicorn(url, *, app="app:app", **environment):
+    """Run one on a free port of this machine; yields (port, pid)."""
+    line = next(
+        line.partition(":")[2]
+        for line in (ROOT / "Procfile").read_text().splitlines()
+        if line.startswith("web:")
+    )
+    program, *rest = shlex.split(line)
+    port = free_port()
+    words = [sys.executable, "-m", program, *(app if word == "app:app" else word for word in rest)]
+    environment = {**os.environ, "DATABASE_URL": url, "PORT": str(port), **environment}
+    # The service writes a line a request, so there is somewhere to write it to.
+    with tempfile.TemporaryFile() as log:
+        server = subprocess.Popen(words, cwd=ROOT, env=environment, stderr=log)  # noqa: S603
+        try:
+            wait_until_up(server, port)
+            yield port, server.pid
+        finally:
+            server.terminate()
+            server.wait(40)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def wait_until_up(server, port):
+    deadline = monotonic() + 15
+    while server.poll() is None and monotonic() < deadline:
+        try:
+            with socket.create_connection(("127.0.0.1", port), 1):
+                return
+        except OSError:
+            sleep(0.05)
+    raise RuntimeError("gunicorn did not start")
+
+
+def ask(port, case, index=0):
+    """One request of the case; returns its status and body."""
+    token, path = case.requests()[index]
+    headers = {"Authorization": f"Bearer {token}"}
+    body = None
+    if case.body:
+        headers["Content-Type"] = "application/json"
+        body = case.text().replace("#", os.urandom(4).hex())
+    answer = urllib3.request(
+        case.method, f"http://127.0.0.1:{port}{path}", headers=headers, body=body, retries=False
+    )
+    return answer.status, answer.data

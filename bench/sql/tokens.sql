@@ -1,0 +1,4 @@
+-- One API token each, whose text everybody knows: bench-0, bench-1, ...
+INSERT INTO tokens (user_id, kind, scope, hash)
+SELECT bench_id(number), 'api', 'write', sha256(('bench-' || number)::bytea)
+  FROM generate_series(0, %(users)s::integer - 1) AS number;
