@@ -36,15 +36,19 @@ def statement(name):
     return (SQL / f"{name}.sql").read_text(encoding="utf-8")
 
 
+def how(settings):
+    """How every connection is made."""
+    return {
+        "autocommit": True,
+        "connect_timeout": 2,
+        "prepare_threshold": 1 if settings.database_prepare else None,
+        "row_factory": namedtuple_row,
+    }
+
+
 def connect(settings, **options):
     """Open one connection for a command: autocommit, rows as named tuples, JSON as bytes."""
-    connection = psycopg.connect(
-        settings.require_database(),
-        autocommit=True,
-        connect_timeout=2,
-        row_factory=namedtuple_row,
-        **options,
-    )
+    connection = psycopg.connect(settings.require_database(), **{**how(settings), **options})
     connection.adapters.register_loader("json", JsonAsBytes)
     return connection
 
@@ -69,12 +73,7 @@ class Database:
         settings = self.settings
         pool = ConnectionPool(
             settings.require_database(),
-            kwargs={
-                "autocommit": True,
-                "connect_timeout": 2,
-                "prepare_threshold": 1 if settings.database_prepare else None,
-                "row_factory": namedtuple_row,
-            },
+            kwargs=how(settings),
             configure=self._configure,
             min_size=1,
             max_size=settings.web_threads,

@@ -50,10 +50,10 @@ WITH attempt AS (
                       THEN 'nothing but failures for ' || %(disable_after)s::integer || ' hours'
                   END AS because
              FROM webhooks AS past
-            WHERE past.workspace_id = settled.workspace_id
+            WHERE past.workspace_id = %(in_workspace_id)s::uuid
               AND past.id = settled.webhook_id
            ) AS verdict
-     WHERE webhook.workspace_id = settled.workspace_id
+     WHERE webhook.workspace_id = %(in_workspace_id)s::uuid
        AND webhook.id = settled.webhook_id
        AND (NOT %(success)s::boolean OR webhook.failing_since IS NOT NULL)
 )
