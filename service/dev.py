@@ -74,6 +74,7 @@ def dev(port, folder, reset):
         "WEB_CONCURRENCY": "1",
         "WEBHOOK_KEY": os.environ.get("WEBHOOK_KEY", WEBHOOK_KEY),
         "WEBHOOK_ALLOW": os.environ.get("WEBHOOK_ALLOW", "localhost,127.0.0.0/8,::1"),
+        "DOCS": "on",
     }
     # From here on, commands talk to this database.
     current_app.config["SETTINGS"] = Settings.read(environment)

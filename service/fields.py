@@ -21,9 +21,29 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IG
 # ISO 8601 with a time, seconds and offset optional; Python alone would let week dates and more pass.
 MOMENT = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]{1,9})?)?"
-    r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)?",
+    r"(Z|[+-][0-9]{2}(:?[0-5][0-9])?)?",
     re.ASCII,
 )
+
+# The rest are patterns for the published document, which has nothing but patterns to say exactly
+# what the fields below check by other means.
+NO_NUL = r"^[^\u0000]*$"
+SPACES = "".join(f"\\u{ord(char):04x}" for char in map(chr, range(0x3001)) if char.isspace())
+NOT_BLANK = rf"^[^\u0000]*[^\u0000{SPACES}][^\u0000]*$"
+DAY = (
+    # Months of 31, 30 and 28 days in the years 1900 to 9998; then the leap days.
+    r"((19[0-9]{2}|[2-8][0-9]{3}|9[0-8][0-9]{2}|99[0-8][0-9]|999[0-8])"
+    r"-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
+    r"|02-(0[1-9]|1[0-9]|2[0-8]))"
+    r"|((19|[2-9][0-9])(0[48]|[2468][048]|[13579][26])|([2468][048]|[3579][26])00)-02-29)"
+)
+TIMESTAMP = (
+    rf"^{DAY}T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]{{1,9}})?)?"
+    r"(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)?$"
+)
+ATOM = r"[-!#$%&'*+/=?^`{}|~A-Za-z0-9_]+"
+LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+EMAIL = rf"^{ATOM}(\.{ATOM})*@({LABEL}\.)+[A-Za-z]{{2,6}}$"
 
 COMMON = {"required": "is required", "null": "must not be null"}
 
@@ -45,8 +65,14 @@ class Text(fields.String):
     }
 
     def __init__(self, maximum, minimum=0, *, trim=False, **options):
-        metadata = {"minLength": minimum, "maxLength": maximum}
-        super().__init__(metadata=metadata, **options)
+        metadata = {
+            "type": "string",
+            "minLength": minimum,
+            "maxLength": maximum,
+            "pattern": NOT_BLANK if trim else NO_NUL,
+        }
+        options["metadata"] = {**metadata, **options.get("metadata", {})}
+        super().__init__(**options)
         self.minimum, self.maximum, self.trim = minimum, maximum, trim
 
     def _deserialize(self, value, attr, data, **kwargs):
@@ -73,7 +99,8 @@ class Choice(fields.Field):
     default_error_messages = {**COMMON, "choice": "must be one of: {choices}"}
 
     def __init__(self, *choices, **options):
-        super().__init__(metadata={"type": "string", "enum": list(choices)}, **options)
+        words = [*choices, None] if options.get("allow_none") else list(choices)
+        super().__init__(metadata={"type": "string", "enum": words}, **options)
         self.choices = choices
 
     def _deserialize(self, value, attr, data, **kwargs):
@@ -102,7 +129,13 @@ class Moment(fields.Field):
     }
 
     def __init__(self, **options):
-        super().__init__(metadata={"type": "string", "format": "date-time"}, **options)
+        metadata = {
+            "type": "string",
+            "pattern": TIMESTAMP,
+            "description": "ISO 8601 with a time; without an offset it means UTC",
+            "examples": ["2026-11-20T11:02:43.743Z"],
+        }
+        super().__init__(metadata=metadata, **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         if not isinstance(value, str) or not MOMENT.fullmatch(value):
@@ -126,7 +159,8 @@ class Timezone(Text):
     default_error_messages = {"timezone": "must be an IANA timezone name, like Europe/Berlin"}
 
     def __init__(self, **options):
-        super().__init__(REFERENCE, 1, **options)
+        metadata = {"description": "An IANA timezone name", "examples": ["Europe/Berlin"]}
+        super().__init__(REFERENCE, 1, metadata=metadata, **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         name = super()._deserialize(value, attr, data, **kwargs)
@@ -142,7 +176,8 @@ class Address(Text):
     well_formed = staticmethod(validate.Email(error="x"))
 
     def __init__(self, **options):
-        super().__init__(ADDRESS, 3, **options)
+        metadata = {"format": "email", "pattern": EMAIL, "examples": ["ada@example.com"]}
+        super().__init__(ADDRESS, 3, metadata=metadata, **options)
 
     def _deserialize(self, value, attr, data, **kwargs):
         address = super()._deserialize(value, attr, data, **kwargs)
@@ -202,7 +237,12 @@ class Limit(fields.Field):
     default_error_messages = {"limit": "must be a whole number from 1 to {maximum}"}
 
     def __init__(self, default, maximum):
-        metadata = {"type": "integer", "minimum": 1, "default": default}
+        metadata = {
+            "type": "integer",
+            "minimum": 1,
+            "default": default,
+            "description": f"How many to list; above {maximum} it is lowered to {maximum}",
+        }
         super().__init__(load_default=default, metadata=metadata)
         self.maximum = maximum
 
@@ -218,9 +258,16 @@ class Cursor(fields.Field):
     default_error_messages = {"cursor": "must be the nextCursor of an earlier answer"}
 
     def __init__(self, *, keyed=False):
-        super().__init__(load_default=(None, None), metadata={"type": "string"})
-        key = r"(?P<key>-?[0-9]{1,15})\." if keyed else "(?P<key>)"
-        self.form = re.compile(key + "(?P<id>[0-9a-f]{32})", re.ASCII)
+        # Milliseconds that Postgres has a timestamp for, or the rank of a match.
+        key = "(-[0-9]{1,13}|[0-9]{1,15})" if keyed else ""
+        point = r"\." if keyed else ""
+        metadata = {
+            "type": "string",
+            "pattern": f"^{key}{point}[0-9a-f]{{32}}$",
+            "description": "The nextCursor of an earlier answer; opaque, never expires",
+        }
+        super().__init__(load_default=(None, None), metadata=metadata)
+        self.form = re.compile(f"(?P<key>{key}){point}(?P<id>[0-9a-f]{{32}})", re.ASCII)
 
     def _deserialize(self, value, attr, data, **kwargs):
         match = self.form.fullmatch(value)

@@ -4,11 +4,13 @@ from flask import Blueprint
 
 from service import db
 from service.replies import reply
+from service.shapes import Health, answers
 
 health = Blueprint("health", __name__)
 
 
 @health.get("/healthz")
+@answers(Health, form="figures", also=(503,))
 def check_health():
-    """200 when the database answers; a database that does not is 503, like everywhere."""
+    """Answer 200 when the database does; when it does not, 503 like everywhere"""
     return reply(db.first_row("health/check").body)

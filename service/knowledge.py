@@ -1,11 +1,21 @@
 """Knowledge: the entries of the active workspace, and the search for them."""
 
 from service import db
-from service.fields import TITLE, Cursor, Page, Text
+from service.fields import NAME, TEXT, TITLE, Cursor, Page, Text
 from service.inputs import Blueprint
 from service.replies import reply_page
+from service.shapes import Shape, answers, moment, text, texts, uuid
 
 knowledge = Blueprint("knowledge", "Knowledge base entries")
+
+
+class Knowledge(Shape):
+    id = uuid()
+    title = text(TITLE, 1)
+    content = text(TEXT)
+    tags = texts(50, NAME)
+    created_at = moment()
+    updated_at = moment()
 
 
 class KnowledgeFilter(Page):
@@ -15,6 +25,7 @@ class KnowledgeFilter(Page):
 
 @knowledge.get("/knowledge")
 @knowledge.arguments(KnowledgeFilter, location="query")
+@answers(Knowledge, form="page")
 def list_knowledge(wanted):
     """List the knowledge of the active workspace, newest first; with q the matches, best first"""
     after, after_id = wanted.pop("cursor")

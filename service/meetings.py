@@ -2,6 +2,7 @@
 
 from service import db, webhooks
 from service.fields import (
+    ADDRESS,
     TEXT,
     TITLE,
     Address,
@@ -19,10 +20,38 @@ from service.fields import (
 from service.inputs import Blueprint
 from service.preconditions import expected_versions, idempotent, reply_one
 from service.replies import reply_page
+from service.shapes import Shape, answers, moment, text, texts, uuid, whole, word
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 
 meetings = Blueprint("meetings", "Meetings and what came of them")
+
+
+class Meeting(Shape):
+    id = uuid()
+    workspace_id = uuid()
+    title = text(TITLE, 1)
+    start_time = moment()
+    end_time = moment()
+    platform = word(*PLATFORMS, null=True)
+    attendees = texts(200, ADDRESS)
+    agenda = text(TEXT, null=True)
+    notes = text(TEXT, null=True)
+    status = word("scheduled", "completed")
+    created_by = uuid()
+    created_at = moment()
+    updated_at = moment()
+    version = whole(1)
+
+
+class MeetingDetails(Meeting):
+    """A meeting by itself: with its outcome once it is completed."""
+
+    sometimes = "summary", "action_items", "decisions"
+
+    summary = text(TEXT, null=True)
+    action_items = texts(200, 2000)
+    decisions = texts(200, 2000)
 
 
 class NewMeeting(Body):
@@ -53,6 +82,7 @@ class MeetingFilter(Query):
 
 @meetings.get("/meetings")
 @meetings.arguments(MeetingFilter, location="query")
+@answers(Meeting, form="page")
 def list_meetings(wanted):
     """List meetings of all workspaces or of one: latest start first, upcoming ones soonest first"""
     after, after_id = wanted.pop("cursor")
@@ -63,6 +93,7 @@ def list_meetings(wanted):
 @meetings.post("/meetings")
 @meetings.arguments(NewMeeting)
 @idempotent
+@answers(MeetingDetails, 201)
 def create_meeting(meeting):
     """Create a meeting in the active workspace"""
     created = db.row("meetings/create", **meeting)
@@ -71,6 +102,7 @@ def create_meeting(meeting):
 
 
 @meetings.get("/meetings/<id:id>")
+@answers(MeetingDetails)
 def get_meeting(id):
     """Read one meeting, with its summary, action items and decisions once it is completed"""
     return reply_one(db.one("meetings/get", id=id))
@@ -79,6 +111,7 @@ def get_meeting(id):
 @meetings.patch("/meetings/<id:id>")
 @meetings.arguments(MeetingChanges(partial=True))
 @idempotent
+@answers(MeetingDetails)
 def update_meeting(changes, id):
     """Change some fields of a meeting; null clears one (RFC 7396)"""
     meeting = db.one(

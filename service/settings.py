@@ -74,6 +74,7 @@ class Settings:
     statement_timeout: float = _setting("5", _seconds, "seconds that one statement may take")
     pool_timeout: float = _setting("2", _seconds, "seconds that a request waits for a connection")
     max_body: int = _setting("1048576", _whole(1, 2**30), "bytes that a request body may have")
+    docs: bool = _setting("off", _on_off, "serve the reference page /docs; for development")
     webhook_key: str | None = _setting(
         None, _key, "what the secrets of the webhooks are derived from; keep it, and keep it secret"
     )

@@ -5,11 +5,30 @@ from service.fields import REFERENCE, TEXT, TITLE, Body, Choice, Id, Moment, Pag
 from service.inputs import Blueprint
 from service.preconditions import expected_versions, idempotent, reply_one, require_match
 from service.replies import reply, reply_page
+from service.shapes import Shape, answers, moment, text, uuid, whole, word
 
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"
 
 tasks = Blueprint("tasks", "Work to be done, and its subtasks")
+
+
+class Task(Shape):
+    id = uuid()
+    workspace_id = uuid()
+    title = text(TITLE, 1)
+    description = text(TEXT, null=True)
+    status = word(*STATUSES)
+    priority = word(*PRIORITIES)
+    due_date = moment(null=True)
+    assignee_id = uuid(null=True)
+    project_id = text(REFERENCE, 1, null=True)
+    parent_id = uuid(null=True)
+    created_by = uuid()
+    created_at = moment()
+    updated_at = moment()
+    completed_at = moment(null=True)
+    version = whole(1)
 
 
 class NewTask(Body):
@@ -37,6 +56,7 @@ class TaskFilter(Page):
 
 @tasks.get("/tasks")
 @tasks.arguments(TaskFilter, location="query")
+@answers(Task, form="page")
 def list_tasks(wanted):
     """List the tasks of the active workspace, newest first"""
     _, after_id = wanted.pop("cursor")
@@ -51,6 +71,7 @@ def list_tasks(wanted):
 @tasks.post("/tasks")
 @tasks.arguments(NewTask)
 @idempotent
+@answers(Task, 201)
 def create_task(task):
     """Create a task in the active workspace"""
     created = db.row("tasks/create", **task)
@@ -59,6 +80,7 @@ def create_task(task):
 
 
 @tasks.get("/tasks/<id:id>")
+@answers(Task)
 def get_task(id):
     """Read one task"""
     return reply_one(db.one("tasks/get", id=id))
@@ -67,6 +89,7 @@ def get_task(id):
 @tasks.patch("/tasks/<id:id>")
 @tasks.arguments(TaskChanges(partial=True))
 @idempotent
+@answers(Task)
 def update_task(changes, id):
     """Change some fields of a task; null clears one (RFC 7396)"""
     task = db.one("tasks/update", id=id, changes=db.document(changes), versions=expected_versions())
@@ -76,6 +99,7 @@ def update_task(changes, id):
 
 @tasks.delete("/tasks/<id:id>")
 @idempotent
+@answers(status=204)
 def delete_task(id):
     """Remove a task and its subtasks for good"""
     deleted = db.one("tasks/delete", id=id, versions=expected_versions())

@@ -12,6 +12,7 @@ from hashlib import sha256
 
 import psycopg
 import pytest
+from openapi_check import hold_against_document
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
@@ -148,9 +149,11 @@ class Client:
             self.headers["Cookie"] = f"session={cookie}"
 
     def send(self, method, path, *, headers=(), **options):
-        return self.client.open(
+        response = self.client.open(
             f"/api{path}", method=method, headers={**self.headers, **dict(headers)}, **options
         )
+        hold_against_document(response)
+        return response
 
     def get(self, path, **options):
         return self.send("GET", path, **options)

@@ -1,0 +1,122 @@
+"""Holds a reply against the published document: status, headers, body; all replies of the suite."""
+
+import json
+import re
+from functools import cache
+
+from jsonschema import Draft202012Validator
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
+
+from service import create_app, openapi
+from service.settings import Settings
+
+# Headers that say something: wherever one occurs it must be documented.
+TELLING = {
+    "ETag",
+    "Location",
+    "Link",
+    "Retry-After",
+    "WWW-Authenticate",
+    "Allow",
+    "Idempotent-Replayed",
+    "RateLimit",
+    "RateLimit-Policy",
+    "X-RateLimit-Limit",
+    "X-RateLimit-Remaining",
+    "X-RateLimit-Reset",
+}
+
+
+@cache
+def document():
+    with create_app(Settings.read({})).app_context():
+        return json.loads(openapi.document())
+
+
+@cache
+def routes():
+    """Pairs of a pattern for paths and the operations there, by method."""
+    return [
+        (re.compile(re.sub(r"\{[a-z]+\}", "[^/]+", path) + "/?"), item)
+        for path, item in document()["paths"].items()
+    ]
+
+
+@cache
+def validator(schema):
+    """The validator of a schema that is given as JSON text."""
+    registry = Registry().with_resource("urn:document", DRAFT202012.create_resource(document()))
+    return Draft202012Validator(
+        json.loads(schema.replace('"#/', '"urn:document#/')),
+        registry=registry,
+        format_checker=Draft202012Validator.FORMAT_CHECKER,
+    )
+
+
+def faults(schema, value):
+    return [error.message for error in validator(json.dumps(schema)).iter_errors(value)]
+
+
+def resolve(part):
+    """The part itself, or what its ``$ref`` stands for."""
+    while "$ref" in part:
+        found = document()
+        for step in part["$ref"].removeprefix("#/").split("/"):
+            found = found[step]
+        part = found
+    return part
+
+
+def operation_of(method, path):
+    """The operation that a request means, or None."""
+    for pattern, item in routes():
+        if pattern.fullmatch(path):
+            return item.get("get" if method == "HEAD" else method.lower())
+    return None
+
+
+def hold_against_document(response):
+    """Fail unless the document says that its request can be answered like this."""
+    request = response.request
+    status = response.status_code
+    operation = operation_of(request.method, request.path)
+    where = f"{request.method} {request.path} {status}"
+    if operation:
+        assert str(status) in operation["responses"], f"{where} is not documented"
+        documented = resolve(operation["responses"][str(status)])
+    else:
+        # A path or method that is not there: the answer that all operations have for this status.
+        documented = next(
+            part
+            for part in document()["components"]["responses"].values()
+            if next(iter(part["content"]["application/json"]["examples"].values()))["value"][
+                "status"
+            ]
+            == status
+        )
+    hold_headers(response, documented, where)
+    content = documented.get("content", {}).get("application/json")
+    if content is None:
+        assert not response.data, f"{where} has a body"
+    elif request.method != "HEAD":
+        assert response.mimetype == "application/json", where
+        wrong = faults(content["schema"], json.loads(response.data))
+        assert not wrong, f"{where}: {wrong}"
+
+
+def hold_headers(response, documented, where):
+    expected = {name: resolve(header) for name, header in documented["headers"].items()}
+    for name, header in expected.items():
+        value = response.headers.get(name)
+        if value is None:
+            assert not header["required"], f"{where} lacks {name}"
+            continue
+        if header["schema"]["type"] == "integer":
+            assert re.fullmatch("[0-9]+", value), f"{where} {name}: {value}"
+            value = int(value)
+        wrong = faults(header["schema"], value)
+        assert not wrong, f"{where} {name}: {wrong}"
+    if response.status_code < 500:
+        undocumented = TELLING & set(response.headers.keys()) - set(expected)
+        assert not undocumented, f"{where} has {undocumented}"
