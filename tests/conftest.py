@@ -127,6 +127,16 @@ def give_token(
     )
 
 
+@pytest.fixture
+def unlimited(connection, cast):
+    """The workspaces of the cast are on a plan that no test can use up."""
+    connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Unlimited', 1000000)")
+    connection.execute("UPDATE workspaces SET plan = 'Unlimited'")
+    yield
+    connection.execute("UPDATE workspaces SET plan = 'Team'")
+    connection.execute("DELETE FROM plans WHERE name = 'Unlimited'")
+
+
 class Client:
     """Somebody who talks to the service: by a bearer token, by a session cookie, or as a stranger."""
 

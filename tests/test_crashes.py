@@ -29,6 +29,9 @@ KILLS, RESTARTS, CLIENTS = 30, 5, 4
 PATIENCE = 60
 
 
+pytestmark = pytest.mark.proof
+
+
 @pytest.fixture
 def postgres(database_url):
     """A server of its own, which may be torn down; after the tests' own, which decides where sockets lie."""

@@ -596,6 +596,7 @@ def test_reads_are_answered_while_writes_hang_on_their_receiver(
     print("while 1 write hung: 100 reads and 40 writes answered")
 
 
+@pytest.mark.proof
 def test_killing_processes_loses_no_write_and_no_event(serve, cast, connection, receiver):
     """Kill -9 of a worker process, again and again, while four clients write."""
     subscribe(connection, cast["acme"], receiver.url)
