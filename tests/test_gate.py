@@ -1,7 +1,6 @@
 """The gate: credentials, other sites, rate limits, the request's id and its line in the log."""
 
 import json
-import logging
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -501,12 +500,18 @@ def test_any_other_is_replaced_by_a_new_one(stranger, offered):
 
 
 @pytest.fixture
-def lines(caplog):
-    """What the service logs during the test: ``lines.messages``."""
-    log = logging.getLogger("service")
-    log.addHandler(caplog.handler)
-    yield caplog
-    log.removeHandler(caplog.handler)
+def lines(capsys):
+    """What the service writes to stderr during the test: ``lines.messages``."""
+
+    class Lines:
+        found = []
+
+        @property
+        def messages(self):
+            self.found += capsys.readouterr().err.split("\n")[:-1]
+            return self.found
+
+    return Lines()
 
 
 def test_each_request_is_one_line_of_json(app, alice, stranger, cast, lines):
