@@ -25,7 +25,7 @@ SPECIAL = [
     ipaddress.ip_network(text)
     for text in (
         # Translated and tunnelled IPv4.
-        *("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96", "192.88.99.0/24"),
+        *("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/23", "::/96", "192.88.99.0/24"),
         # Protocol assignments and the metadata of clouds among them; that of Azure is elsewhere.
         *("192.0.0.0/24", "168.63.129.16/32"),
         # Once local to a site, and for documentation.
