@@ -5,9 +5,11 @@ Every test starts with these three, one token each, and nothing else.
 """
 
 import os
+import re
 import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from hashlib import sha256
 
 import psycopg
@@ -16,7 +18,7 @@ from openapi_check import hold_against_document
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
-from service import create_app
+from service import create_app, db
 from service.migrations import migrate
 from service.settings import Settings
 
@@ -63,6 +65,20 @@ def app(settings):
     app = create_app(settings)
     yield app
     app.extensions["database"].close()
+
+
+@pytest.fixture
+def build(settings):
+    """Makes services with other settings, and closes their pools afterwards."""
+    built = []
+
+    def build(**changes):
+        built.append(create_app(replace(settings, **changes)))
+        return built[-1]
+
+    yield build
+    for app in built:
+        app.extensions["database"].close()
 
 
 @pytest.fixture(scope="session")
@@ -258,3 +274,14 @@ def waiting(connection):
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
     ).fetchone()["count"]
+
+
+def preparable(name):
+    """``sql/<name>.sql`` with its parameters numbered, as PREPARE takes it, and NULLs to EXECUTE it with."""
+    places = {}
+    text = re.sub(
+        r"%\((\w+)\)s",
+        lambda match: f"${places.setdefault(match[1], len(places) + 1)}",
+        db.statement(name),
+    ).replace("%%", "%")
+    return text, f"({', '.join(['NULL'] * len(places))})" if places else ""

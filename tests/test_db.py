@@ -6,32 +6,17 @@ import socket
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import psycopg
 import pytest
 from conftest import TOKENS, Client
 from psycopg import sql
 
-from service import create_app, db
+from service import db
 from service.settings import Settings
 
 TASK = {"title": "Write the report"}
 RATE = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
-
-
-@pytest.fixture
-def build(settings):
-    """Makes services with other settings, and closes their pools afterwards."""
-    built = []
-
-    def build(**changes):
-        built.append(create_app(replace(settings, **changes)))
-        return built[-1]
-
-    yield build
-    for app in built:
-        app.extensions["database"].close()
 
 
 def alice_at(app):

@@ -2,13 +2,11 @@
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 from conftest import TOKENS, Client, join, refused, told
 from receivers import deliveries, subscribe
 
-from service import create_app
 from service.worker import Worker
 
 pytest_plugins = ["receivers"]
@@ -45,20 +43,6 @@ def listened(ids, connection):
     """A webhook of Acme that is never posted to, so that there are events to count."""
     subscribe(connection, ids["acme"], NOWHERE)
     return ids
-
-
-@pytest.fixture
-def build(settings):
-    """Makes services with other settings, and closes their pools afterwards."""
-    built = []
-
-    def build(**changes):
-        built.append(create_app(replace(settings, **changes)))
-        return built[-1]
-
-    yield build
-    for app in built:
-        app.extensions["database"].close()
 
 
 def keyed(key="k-1", **others):

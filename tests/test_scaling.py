@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from conftest import preparable
 from test_sql import NAMES
 
 from service import db
@@ -143,13 +144,7 @@ def test_the_document_lists_what_citus_refuses_of_the_schema(connection):
 
 def plan_of(connection, name):
     """The generic plan of ``sql/<name>.sql``: parameters stay parameters, columns carry their alias."""
-    places = {}
-    text = re.sub(
-        r"%\((\w+)\)s",
-        lambda match: f"${places.setdefault(match[1], len(places) + 1)}",
-        db.statement(name),
-    ).replace("%%", "%")
-    nulls = f"({', '.join(['NULL'] * len(places))})" if places else ""
+    text, nulls = preparable(name)
     with connection.transaction(force_rollback=True):
         connection.execute("SET LOCAL plan_cache_mode = force_generic_plan")
         connection.execute(f"PREPARE it AS {text}")

@@ -5,6 +5,7 @@ import re
 from fnmatch import fnmatch
 
 import pytest
+from conftest import preparable
 
 from service import db
 
@@ -47,13 +48,7 @@ def test_it_is_one_statement_that_psycopg_keeps_in_its_cache(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_fits_the_schema(connection, name):
-    places = {}
-    text = re.sub(
-        r"%\((\w+)\)s",
-        lambda match: f"${places.setdefault(match[1], len(places) + 1)}",
-        db.statement(name),
-    ).replace("%%", "%")
-    nulls = f"({', '.join(['NULL'] * len(places))})" if places else ""
+    text, nulls = preparable(name)
     with connection.transaction(force_rollback=True):
         connection.execute(f"PREPARE it AS {text}")
         assert connection.execute(f"EXPLAIN EXECUTE it{nulls}").fetchall()

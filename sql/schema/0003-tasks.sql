@@ -134,36 +134,30 @@ DECLARE
         pg_backend_pid() % 16
     );
 BEGIN
-    IF TG_OP = 'INSERT' THEN
-        INSERT INTO task_counts AS known (workspace_id, slot, status, priority, total)
-        SELECT workspace_id, own_slot, status, priority, count(*)
-          FROM came
-         GROUP BY workspace_id, status, priority
-         ORDER BY workspace_id, status, priority
-            ON CONFLICT (workspace_id, slot, status, priority) DO UPDATE
-           SET total = known.total + excluded.total;
-    ELSE
-        INSERT INTO task_counts AS known (workspace_id, slot, status, priority, total)
-        SELECT workspace_id, own_slot, status, priority, -count(*)
-          FROM went
-         GROUP BY workspace_id, status, priority
-         ORDER BY workspace_id, status, priority
-            ON CONFLICT (workspace_id, slot, status, priority) DO UPDATE
-           SET total = known.total + excluded.total;
-    END IF;
+    INSERT INTO task_counts AS known (workspace_id, slot, status, priority, total)
+    SELECT workspace_id,
+           own_slot,
+           status,
+           priority,
+           CASE TG_OP WHEN 'INSERT' THEN count(*) ELSE -count(*) END
+      FROM changed
+     GROUP BY workspace_id, status, priority
+     ORDER BY workspace_id, status, priority
+        ON CONFLICT (workspace_id, slot, status, priority) DO UPDATE
+       SET total = known.total + excluded.total;
     RETURN NULL;
 END
 $$;
 
 CREATE TRIGGER count_new_tasks
     AFTER INSERT ON tasks
-    REFERENCING NEW TABLE AS came
+    REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT
     EXECUTE FUNCTION count_tasks();
 
 CREATE TRIGGER count_removed_tasks
     AFTER DELETE ON tasks
-    REFERENCING OLD TABLE AS went
+    REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT
     EXECUTE FUNCTION count_tasks();
 
