@@ -16,10 +16,17 @@ from service.urls import IdConverter
 from service.workspaces import workspaces
 
 
+class Service(Flask):
+    """Nothing here is async, so no view and no hook is asked on each request whether it is."""
+
+    def ensure_sync(self, func):
+        return func
+
+
 def create_app(settings=None):
     """Build the WSGI application; it opens no connection before its first request."""
     settings = settings or Settings.read()
-    app = Flask(__name__, static_folder=None)
+    app = Service(__name__, static_folder=None)
     app.config.update(
         SETTINGS=settings,
         MAX_CONTENT_LENGTH=settings.max_body + 1,

@@ -104,9 +104,10 @@ def init_app(app):
 
 
 def _connection():
-    if "connection" not in g:
-        g.connection = current_app.extensions["database"].pool.getconn()
-    return g.connection
+    connection = g.get("connection")
+    if connection is None:
+        connection = g.connection = current_app.extensions["database"].pool.getconn()
+    return connection
 
 
 def release(_error=None):

@@ -6,6 +6,7 @@ IETF draft-ietf-httpapi-ratelimit-headers (RateLimit, RateLimit-Policy).
 
 import re
 import time
+from functools import lru_cache
 from hashlib import sha256
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
@@ -74,6 +75,7 @@ def credential():
     return "api", match and match[1]
 
 
+@lru_cache(maxsize=4096)
 def client_address(text):
     """The address that strangers are counted by: IPv4 as it is, IPv6 by its /64."""
     try:
@@ -124,17 +126,21 @@ def day_is_up(entry):
 
 def label(response):
     """Put the rate limits and the request's id on every answer."""
-    headers = response.headers
-    headers["X-Request-Id"] = g.request_id
+    response.headers.extend(labels(request.endpoint, response.status_code))
+    return response
+
+
+def labels(endpoint, status):
+    yield "X-Request-Id", g.request_id
+    if endpoint in OPEN:
+        return
     entry = g.get("entry")
-    if request.endpoint in OPEN:
-        return response
     if entry is None:
         # The database is away, so nothing is known but that waiting helps.
-        headers["X-RateLimit-Limit"] = "60"
-        headers["X-RateLimit-Remaining"] = "0"
-        headers["X-RateLimit-Reset"] = str(ceil(time.time()) + 1)
-        return response
+        yield "X-RateLimit-Limit", "60"
+        yield "X-RateLimit-Remaining", "0"
+        yield "X-RateLimit-Reset", str(ceil(time.time()) + 1)
+        return
     minute_left = max(0, entry.per_minute - entry.minute_count)
     policy = f'"minute";q={entry.per_minute};w=60'
     limits = f'"minute";r={minute_left};t={max(0, ceil(entry.minute_ends - entry.now))}'
@@ -145,11 +151,10 @@ def label(response):
         limits += f', "day";r={day_left};t={max(0, ceil(entry.day_ends - entry.now))}'
         if day_is_up(entry):
             limit, left, ends = entry.per_day, day_left, entry.day_ends
-    headers["X-RateLimit-Limit"] = str(limit)
-    headers["X-RateLimit-Remaining"] = str(left)
-    headers["X-RateLimit-Reset"] = str(ceil(ends))
-    headers["RateLimit-Policy"] = policy
-    headers["RateLimit"] = limits
-    if response.status_code == 401:
-        headers["WWW-Authenticate"] = "Bearer"
-    return response
+    yield "X-RateLimit-Limit", str(limit)
+    yield "X-RateLimit-Remaining", str(left)
+    yield "X-RateLimit-Reset", str(ceil(ends))
+    yield "RateLimit-Policy", policy
+    yield "RateLimit", limits
+    if status == 401:
+        yield "WWW-Authenticate", "Bearer"

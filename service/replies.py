@@ -1,6 +1,7 @@
 """What goes out: the bytes that Postgres wrote, with the headers that belong to them."""
 
-from urllib.parse import urlencode
+from functools import lru_cache
+from urllib.parse import parse_qsl, urlencode
 
 from flask import Response, request
 
@@ -14,5 +15,14 @@ def reply_page(page):
     """One page of a list; ``Link`` (RFC 8288) leads to the next one, if there is one."""
     if page.next_cursor is None:
         return reply(page.body)
-    query = urlencode({**request.args, "cursor": page.next_cursor})
+    query = f"{without_cursor(request.query_string)}cursor={page.next_cursor}"
     return reply(page.body, headers={"Link": f'<{request.path}?{query}>; rel="next"'})
+
+
+@lru_cache(maxsize=256)
+def without_cursor(query):
+    """The bytes of a query as text that a cursor can follow."""
+    named = parse_qsl(query.decode(errors="replace"), keep_blank_values=True)
+    kept = [(name, value) for name, value in named if name != "cursor"]
+    return urlencode(kept) + "&" if kept else ""
+
