@@ -12,11 +12,15 @@ from bench.compare import compare
 from bench.loading import loading
 from bench.report import draw, table
 from bench.scale import scale, scale_table
+from bench.soak import soak, soak_table
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "benchmark.svg"
 
 # With --scale: the small database, and the knowledge entries of the large one.
 SMALL, ENTRIES = 10_000, 200_000
+
+# With --soak.
+REQUESTS = 100_000
 
 
 @click.command(context_settings={"show_default": True})
@@ -38,8 +42,14 @@ SMALL, ENTRIES = 10_000, 200_000
 )
 @click.option("--scale", "growing", is_flag=True, help="10 000 tasks against --tasks instead.")
 @click.option("--load", "filling", is_flag=True, help="flask load against a bare COPY instead.")
+@click.option(
+    "--soak",
+    "staying",
+    is_flag=True,
+    help="100 000 requests in one go instead: memory of the workers, size of the tables.",
+)
 @click.option("--picture", type=click.Path(path_type=Path), default=PICTURE, help="Drawn to here.")
-def main(tasks, seconds, rounds, names, growing, filling, picture):
+def main(tasks, seconds, rounds, names, growing, filling, staying, picture):
     """CPU per request of the service, beside a bare WSGI callable and pgbench with the same SQL."""
     if not shutil.which("wrk"):
         sys.exit("Error: wrk is missing; install it, with: apt-get install wrk")
@@ -48,6 +58,8 @@ def main(tasks, seconds, rounds, names, growing, filling, picture):
         grow(tasks or 1_000_000, seconds)
     elif filling:
         fill(tasks or 100_000)
+    elif staying:
+        click.echo(soak_table(soak(REQUESTS, tasks or 100_000, seconds=seconds, say=tell)))
     else:
         tasks = tasks or 100_000
         found = compare(names, tasks=tasks, seconds=seconds, rounds=rounds, say=tell)

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import cpu
+from bench import processes
 from bench.stage import USERS, WORKSPACES
 from service.db import statement
 
@@ -36,23 +36,25 @@ class Run:
     rate: float
     p50: float | None = None
     p99: float | None = None
+    requests: int | None = None
 
 
 def wrk(case, port, pids, *, seconds, connections):
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.writelines(f"{token} {path}\n" for token, path in case.requests())
         file.flush()
-        before = cpu.milliseconds(*pids)
+        before = processes.milliseconds(*pids)
         output = command(
             *("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", LUA),
             *(f"http://127.0.0.1:{port}", "--", case.method, case.text(), file.name),
         )
-        used = cpu.milliseconds(*pids) - before
+        used = processes.milliseconds(*pids) - before
     found = json.loads(output.splitlines()[-1])
     if found["failed"] or not found["requests"]:
         raise NoAnswer(f"{case.name}: {found['failed']} of {found['requests']} requests failed")
     requests = found["requests"]
-    return Run(used / requests, requests / found["seconds"], found["p50"], found["p99"])
+    seconds = found["seconds"]
+    return Run(used / requests, requests / seconds, found["p50"], found["p99"], requests)
 
 
 def pgbench(case, cluster, url, *, seconds, connections):
@@ -63,11 +65,11 @@ def pgbench(case, cluster, url, *, seconds, connections):
         arguments = (cluster.bin / "pgbench", "--no-vacuum", "--protocol=prepared")
         arguments += (f"--client={connections}", f"--file={file.name}")
         # Connecting and the first plans are no part of a request: one transaction each tells their price.
-        started = cpu.milliseconds(cluster.pid)
+        started = processes.milliseconds(cluster.pid)
         command(*arguments, "--transactions=1", url)
-        before = cpu.milliseconds(cluster.pid)
+        before = processes.milliseconds(cluster.pid)
         output = command(*arguments, f"--time={seconds}", url)
-        used = cpu.milliseconds(cluster.pid) - before - (before - started)
+        used = processes.milliseconds(cluster.pid) - before - (before - started)
     requests = int(re.search(r"actually processed: (\d+)", output)[1])
     failed = re.search(r"failed transactions: (\d+)", output)
     if not requests or (failed and int(failed[1])):

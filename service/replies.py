@@ -25,4 +25,3 @@ def without_cursor(query):
     named = parse_qsl(query.decode(errors="replace"), keep_blank_values=True)
     kept = [(name, value) for name, value in named if name != "cursor"]
     return urlencode(kept) + "&" if kept else ""
-

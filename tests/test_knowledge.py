@@ -160,6 +160,27 @@ def test_the_pages_of_a_search_hold_every_match_exactly_once_best_first(alice, p
     assert read_all(alice, "/knowledge", q="tea", limit=limit) == everything
 
 
+@pytest.mark.parametrize("q", ["tea", "-coffee"], ids=["ranked", "all equal"])
+def test_a_thousand_matches_are_ranked_and_the_older_ones_follow_newest_first(
+    alice, cast, connection, q
+):
+    connection.execute(
+        """
+        INSERT INTO knowledge (workspace_id, title, content)
+        SELECT %s, 'Tea', repeat('tea ', number %% 7) FROM generate_series(1, 1100) AS number
+        """,
+        (cast["acme"],),
+    )
+    found = read_all(alice, "/knowledge", q=q, limit=130)
+    newest_first = sorted(ids(found), reverse=True)
+    assert len(set(newest_first)) == 1100
+    assert set(ids(found[:1000])) == set(newest_first[:1000])
+    assert ids(found[1000:]) == newest_first[1000:]
+    if q == "tea":
+        times = [entry["content"].count("tea") for entry in found[:1000]]
+        assert times == sorted(times, reverse=True)
+
+
 @pytest.mark.parametrize("query", [{}, {"q": "tea"}], ids=["list", "search"])
 def test_a_cursor_works_after_its_entry_is_gone(alice, put, connection, query):
     for n in range(4):

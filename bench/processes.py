@@ -1,0 +1,40 @@
+"""The process tables: what a tree of processes has used of the CPU so far, and holds of the memory."""
+
+import os
+from pathlib import Path
+
+TICK = 1000 / os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def milliseconds(*roots):
+    """What these processes and all below them have used; of those that ended, their parents keep count."""
+    # utime, stime, and those of the children that were waited for
+    return sum(sum(map(int, numbers[11:15])) for _, numbers in below(*roots)) * TICK
+
+
+def megabytes(root):
+    """The resident memory (RSS) of each process below this one, shared pages included."""
+    return [int(numbers[21]) * PAGE for pid, numbers in below(root) if pid != root]
+
+
+def below(*roots):
+    """Pid and numbers (proc(5), /proc/pid/stat, from the third on) of these processes and all below."""
+    children, known = {}, {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                stat = (folder / "stat").read_text()
+            except OSError:
+                continue
+            # The name in brackets may hold anything, so what counts begins behind it.
+            numbers = stat.rpartition(")")[2].split()
+            pid = int(folder.name)
+            children.setdefault(int(numbers[1]), []).append(pid)
+            known[pid] = numbers
+    waiting = list(roots)
+    while waiting:
+        pid = waiting.pop()
+        if pid in known:
+            yield pid, known[pid]
+        waiting += children.get(pid, [])
