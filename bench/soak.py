@@ -33,7 +33,7 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 def soak(requests, tasks, *, seconds, say):
-    """Yield at the start and after each fifth: requests sent, megabytes of each worker, sizes of the tables."""
+    """Yield at the start and after each fifth: requests sent, megabytes of each worker, the tables."""
     with cluster() as postgres, receiver() as hook:
         say(f"seeding {tasks:,} tasks")
         url = postgres.database("soak", tasks)

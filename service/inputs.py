@@ -91,13 +91,10 @@ def read_object(request):
 def parse_object(content):
     """The bytes as a dict; raises ValueError with what is wrong with them."""
     try:
-        content = json.loads(
-            content.decode("utf-8"),
-            object_pairs_hook=_object,
-            parse_constant=_no_constant,
-            parse_float=_finite,
-            parse_int=_whole,
-        )
+        text = content.decode("utf-8")
+        if text.startswith("\ufeff"):
+            raise ValueError("Unexpected UTF-8 BOM")
+        content = DECODER.decode(text)
     except UnicodeDecodeError:
         raise ValueError("must be JSON in UTF-8") from None
     except RecursionError:
@@ -153,3 +150,11 @@ def _finite(text):
     if number in (float("inf"), float("-inf")):
         raise ValueError(f"the number {text:.20} is out of range")
     return number
+
+
+DECODER = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_constant=_no_constant,
+    parse_float=_finite,
+    parse_int=_whole,
+)

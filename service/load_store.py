@@ -1,5 +1,6 @@
 """Storing the lines of a file: names become ids, a batch becomes one statement, a refusal finds its line."""
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
@@ -24,6 +25,9 @@ REFUSALS = psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimi
 def store(connection, batches, advance):
     """Insert each batch while the next one is being read; return how many objects there were."""
     total = 0
+    # The thread that sends must not wait 5 ms for its turn each time that the socket takes more.
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(0.0001)
     with ThreadPoolExecutor(1) as thread:
         store = Store(connection, thread)
         try:
@@ -33,6 +37,7 @@ def store(connection, batches, advance):
                 advance(batch.size)
         finally:
             store.settle()
+            sys.setswitchinterval(interval)
     return total
 
 
