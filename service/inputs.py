@@ -79,8 +79,8 @@ def parse_query(query):
 
 def read_object(request):
     """The body as a dict; raises 400, 413 or 415 with what to mend."""
-    declared = request.mimetype
-    if declared and not JSON_TYPE.fullmatch(declared):
+    declared = request.content_type
+    if declared and declared != "application/json" and not JSON_TYPE.fullmatch(request.mimetype):
         raise UnsupportedMediaType(f"Content-Type is {declared}; application/json is allowed")
     try:
         return parse_object(read_bytes(request))
@@ -92,11 +92,12 @@ def parse_object(content):
     """The bytes as a dict; raises ValueError with what is wrong with them."""
     try:
         text = content.decode("utf-8")
-        if text.startswith("\ufeff"):
-            raise ValueError("Unexpected UTF-8 BOM")
-        content = DECODER.decode(text)
     except UnicodeDecodeError:
         raise ValueError("must be JSON in UTF-8") from None
+    if text.startswith("\ufeff"):
+        raise ValueError("must be a JSON object: Unexpected UTF-8 BOM")
+    try:
+        content = DECODER.decode(text)
     except RecursionError:
         raise ValueError("is nested too deeply") from None
     except ValueError as error:

@@ -6,9 +6,18 @@ from urllib.parse import parse_qsl, urlencode
 from flask import Response, request
 
 
+class Reply(Response):
+    """An answer whose headers are right as they are; the base class would copy and correct them."""
+
+    default_mimetype = "application/json"
+
+    def get_wsgi_headers(self, environ):
+        return self.headers if self.response else super().get_wsgi_headers(environ)
+
+
 def reply(body, status=200, headers=None):
     """One JSON answer."""
-    return Response(body, status, headers, mimetype="application/json")
+    return Reply(body, status, headers)
 
 
 def reply_page(page):
