@@ -24,7 +24,7 @@ class KnowledgeFilter(Page):
         load_default=None,
         metadata={
             "description": "Words to search for, phrases in double quotes; - before a word excludes it."
-            " Of more than 1 000 matches the newest are ranked, the others follow, newest first"
+            " Best first, or newest first if more than 5 000 entries match"
         },
     )
     cursor = Cursor(keyed=True)
@@ -36,11 +36,5 @@ class KnowledgeFilter(Page):
 def list_knowledge(wanted):
     """List the knowledge of the active workspace, newest first; with q the matches, best first"""
     after, after_id = wanted.pop("cursor")
-    limit = wanted.pop("limit")
-    if wanted["q"] is None:
-        return reply_page(db.row("knowledge/list", after_id=after_id, limit=limit))
-    return reply_page(
-        db.row_planned(
-            "knowledge/search", after=after, after_id=after_id, limit=limit, q=wanted["q"]
-        )
-    )
+    statement = "knowledge/list" if wanted["q"] is None else "knowledge/search"
+    return reply_page(db.row(statement, after=after, after_id=after_id, **wanted))

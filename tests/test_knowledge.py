@@ -160,25 +160,54 @@ def test_the_pages_of_a_search_hold_every_match_exactly_once_best_first(alice, p
     assert read_all(alice, "/knowledge", q="tea", limit=limit) == everything
 
 
-@pytest.mark.parametrize("q", ["tea", "-coffee"], ids=["ranked", "all equal"])
-def test_a_thousand_matches_are_ranked_and_the_older_ones_follow_newest_first(
-    alice, cast, connection, q
+@pytest.fixture
+def put_many(connection, cast):
+    """Put so many entries into Alice's workspace that say tea, the oldest ones most often."""
+
+    def put_many(count):
+        connection.execute(
+            """
+            INSERT INTO knowledge (workspace_id, title, content)
+            SELECT %s, 'Drink', repeat('tea ', 1 + (%s - number) / 1000)
+              FROM generate_series(1, %s) AS number
+            """,
+            (cast["acme"], count, count),
+        )
+        connection.execute("ANALYZE knowledge")
+
+    return put_many
+
+
+def test_of_5000_matches_the_best_are_first_though_they_be_the_oldest(alice, put_many):
+    put_many(5000)
+    found = read_all(alice, "/knowledge", q="tea", limit=200)
+    times = [entry["content"].count("tea") for entry in found]
+    assert times == sorted(times, reverse=True)
+    assert len(set(ids(found))) == 5000
+
+
+@pytest.mark.parametrize("q", ["tea", "-coffee", "tea -coffee", '"tea tea" or drink'])
+def test_of_more_than_5000_matches_the_newest_are_first(alice, put_many, q):
+    put_many(5001)
+    found = ids(read_all(alice, "/knowledge", q=q, limit=200))
+    assert found == sorted(set(found), reverse=True)
+    assert len(found) == 5001
+
+
+@pytest.mark.parametrize("count", [5000, 5001])
+def test_pages_go_on_in_their_order_when_the_matches_become_too_many_or_few(
+    alice, put, put_many, connection, count
 ):
-    connection.execute(
-        """
-        INSERT INTO knowledge (workspace_id, title, content)
-        SELECT %s, 'Tea', repeat('tea ', number %% 7) FROM generate_series(1, 1100) AS number
-        """,
-        (cast["acme"],),
-    )
-    found = read_all(alice, "/knowledge", q=q, limit=130)
-    newest_first = sorted(ids(found), reverse=True)
-    assert len(set(newest_first)) == 1100
-    assert set(ids(found[:1000])) == set(newest_first[:1000])
-    assert ids(found[1000:]) == newest_first[1000:]
-    if q == "tea":
-        times = [entry["content"].count("tea") for entry in found[:1000]]
-        assert times == sorted(times, reverse=True)
+    put_many(count)
+    everything = ids(read_all(alice, "/knowledge", q="tea", limit=200))
+    first = alice.get("/knowledge?q=tea&limit=2").get_json()
+    assert ids(first["data"]) == everything[:2]
+    if count == 5000:
+        put("Tea")
+    else:
+        connection.execute("DELETE FROM knowledge WHERE id = %s", (everything[0],))
+    rest = ids(read_all(alice, "/knowledge", q="tea", limit=200, cursor=first["nextCursor"]))
+    assert rest == everything[2:]
 
 
 @pytest.mark.parametrize("query", [{}, {"q": "tea"}], ids=["list", "search"])

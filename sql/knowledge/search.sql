@@ -1,45 +1,47 @@
--- One page of the knowledge of the active workspace that matches the search, best first.
--- Only the newest thousand matches are ranked; the older ones follow them, newest first, with the rank 0:
--- so a word that is in every entry costs little more than one that is in few.
--- The rank is a whole number of millionths, so that a cursor can say exactly where a page ended.
-WITH newest AS MATERIALIZED (
+-- One page of the knowledge of the active workspace that matches the search, best first; newest first
+-- if more than 5 000 entries match, for then ranking them all would take long and tell little.
+-- The rank is a whole number of millionths, so that a cursor can say exactly where a page ended. In a list
+-- by age it is 0, which no ranked entry has: so all pages keep the order of the first, come or go what may.
+WITH wanted AS MATERIALIZED (
+    SELECT words, words && quote_literal('workspace:' || %(workspace_id)s::uuid)::tsquery AS words_here
+      FROM websearch_to_tsquery('english', %(q)s::text) AS words
+     WHERE numnode(words) > 0
+), found AS MATERIALIZED (
     SELECT entry.id, entry.words
-      FROM knowledge AS entry
+      FROM wanted
+      JOIN knowledge AS entry ON entry.words @@ wanted.words_here
      WHERE entry.workspace_id = %(workspace_id)s::uuid
-       AND entry.words @@ knowledge_query(%(workspace_id)s::uuid, %(q)s::text)
-     ORDER BY entry.id DESC
-     LIMIT 1000
+     LIMIT CASE
+               WHEN %(after)s::bigint IS NULL THEN 5001
+               WHEN %(after)s::bigint = 0 THEN 0
+           END
 ), ranked AS (
-    SELECT (ts_rank(newest.words, wanted) * 1000000)::bigint AS rank, newest.id
-      FROM newest, websearch_to_tsquery('english', %(q)s::text) AS wanted
-), near AS MATERIALIZED (
-    SELECT ranked.rank, ranked.id
-      FROM ranked
-     WHERE (ranked.rank, ranked.id) < (
-               coalesce(%(after)s::bigint, 9223372036854775807),
-               coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-           )
-     ORDER BY ranked.rank DESC, ranked.id DESC
-     LIMIT %(limit)s::integer + 1
-), far AS (
+    SELECT greatest(1, (ts_rank(found.words, wanted.words) * 1000000)::bigint) AS rank, found.id
+      FROM wanted
+     CROSS JOIN found
+     WHERE %(after)s::bigint > 0 OR (SELECT count(*) FROM found) <= 5000
+), newest AS (
     SELECT 0 AS rank, entry.id
-      FROM knowledge AS entry
+      FROM wanted
+     CROSS JOIN knowledge AS entry
      WHERE entry.workspace_id = %(workspace_id)s::uuid
-       AND entry.words @@ knowledge_query(%(workspace_id)s::uuid, %(q)s::text)
-       AND entry.id < (
-               SELECT least(newest.id, CASE WHEN %(after)s::bigint = 0 THEN %(after_id)s::uuid END)
-                 FROM newest
-                ORDER BY newest.id DESC
-               OFFSET 999
-           )
-       -- Nobody looks so far while the page is full without them.
-       AND (SELECT count(*) FROM near) <= %(limit)s::integer
+       AND entry.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       -- IS TRUE keeps the index of words out: of so many, the next ones are soon met on the way back.
+       AND (entry.words @@ wanted.words_here) IS TRUE
+       AND (%(after)s::bigint = 0
+            OR (%(after)s::bigint IS NULL AND (SELECT count(*) FROM found) > 5000))
      ORDER BY entry.id DESC
      LIMIT %(limit)s::integer + 1
 ), best AS (
-    SELECT rank, id FROM near
+    SELECT rank, id
+      FROM ranked
+     WHERE (rank, id) < (
+               coalesce(%(after)s::bigint, 9223372036854775807),
+               coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+           )
      UNION ALL
-    SELECT rank, id FROM far
+    SELECT rank, id
+      FROM newest
      ORDER BY rank DESC, id DESC
      LIMIT %(limit)s::integer + 1
 ), page AS (
