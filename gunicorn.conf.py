@@ -3,6 +3,7 @@
 Everything that differs between deployments is a setting of the environment (README, Settings).
 """
 
+import logging
 import signal
 import socket
 import struct
@@ -21,7 +22,8 @@ try:
 except BadSetting as error:
     sys.exit(f"Error: {error}")
 
-bind = f"{settings.host}:{settings.port}"
+host = f"[{settings.host}]" if ":" in settings.host else settings.host
+bind = f"{host}:{settings.port}"
 workers = settings.web_concurrency
 worker_class = "gthread"
 threads = settings.web_threads
@@ -34,6 +36,12 @@ limit_request_line = 8190
 control_socket_disable = True
 # The service writes one line a request itself.
 accesslog = None
+
+
+# A client that is gone or stands still is no fault of the service, and worth no traceback.
+logging.getLogger("gunicorn.error").addFilter(
+    lambda record: not (record.exc_info and isinstance(record.exc_info[1], BlockingIOError))
+)
 
 
 def post_fork(_server, worker):

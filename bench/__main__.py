@@ -59,7 +59,7 @@ def main(tasks, seconds, rounds, names, growing, filling, staying, picture):
     elif filling:
         fill(tasks or 100_000)
     elif staying:
-        click.echo(soak_table(soak(REQUESTS, tasks or 100_000, seconds=seconds, say=tell)))
+        click.echo(soak_table(soak(REQUESTS, tasks or 100_000, say=tell)))
     else:
         tasks = tasks or 100_000
         found = compare(names, tasks=tasks, seconds=seconds, rounds=rounds, say=tell)

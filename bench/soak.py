@@ -32,8 +32,8 @@ class Receiver(BaseHTTPRequestHandler):
         pass
 
 
-def soak(requests, tasks, *, seconds, say):
-    """Yield at the start and after each fifth: requests sent, megabytes of each worker, the tables."""
+def soak(requests, tasks, *, say):
+    """Yield after one round of cases and after each fifth: requests sent, megabytes a worker, the tables."""
     with cluster() as postgres, receiver() as hook:
         say(f"seeding {tasks:,} tasks")
         url = postgres.database("soak", tasks)
@@ -42,9 +42,11 @@ def soak(requests, tasks, *, seconds, say):
         with gunicorn(url, **SETTINGS) as (port, pid), worker(url):
             sent = 0
             for step in range(STEPS + 1):
-                while sent < requests * step / STEPS or not sent:
+                # A round at the least: before the first one the workers have not even begun.
+                goal = max(requests * step / STEPS, sent + 1)
+                while sent < goal:
                     for case in CASES:
-                        options = {"seconds": seconds, "connections": CONNECTIONS}
+                        options = {"seconds": 1, "connections": CONNECTIONS}
                         sent += drive.wrk(case, port, [pid], **options).requests
                 say(f"{sent:,} requests")
                 with psycopg.connect(url) as connection:

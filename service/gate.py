@@ -75,7 +75,7 @@ def credential():
     return "api", match and match[1]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def client_address(text):
     """The address that strangers are counted by: IPv4 as it is, IPv6 by its /64."""
     try:

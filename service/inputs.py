@@ -36,15 +36,24 @@ class Blueprint(flask_smorest.Blueprint):
         requests and without the parser around it, which would take longer than the schema itself.
         """
         schema = schema() if isinstance(schema, type) else schema
+
+        def read_body():
+            return schema.load(read_object(request))
+
         # Clients ask the same again and again, so what a query comes to is remembered.
-        known = lru_cache(maxsize=256)(lambda query: schema.load(parse_query(query)))
+        @lru_cache(maxsize=256)
+        def load_query(query):
+            return schema.load(parse_query(query))
+
+        def read_query():
+            return load_query(request.query_string).copy()
+
+        read = {"json": read_body, "query": read_query}[location]
 
         def decorator(view):
             @wraps(view)
-            def checked(**named):
-                if location == "query":
-                    return view(known(request.query_string).copy(), **named)
-                return view(schema.load(read_object(request)), **named)
+            def checked(**variables):
+                return view(read(), **variables)
 
             documented = super(Blueprint, self).arguments(schema, location=location)(view)
             checked._apidoc = documented._apidoc
@@ -62,25 +71,33 @@ def refuse_stray_query():
     if request.query_string and request.endpoint:
         documented = getattr(current_app.view_functions[request.endpoint], "_apidoc", {})
         parameters = documented.get("arguments", {}).get("parameters", [])
-        if not any(parameter["in"] == "query" for parameter in parameters):
+        stray = named(request.query_string)
+        if stray and not any(parameter["in"] == "query" for parameter in parameters):
             raise BadInput(
-                *((name, "unknown query parameter; none is allowed here") for name in request.args)
+                *((name, "unknown query parameter; none is allowed here") for name in stray)
             )
+
+
+def named(query):
+    """The names in the bytes of a query, each with a list of its values."""
+    return parse_qs(query.decode(errors="replace"), keep_blank_values=True)
 
 
 def parse_query(query):
     """The bytes of a query as a plain dict; a name that stands twice is refused."""
-    named = parse_qs(query.decode(errors="replace"), keep_blank_values=True)
-    for name, values in named.items():
+    parameters = named(query)
+    for name, values in parameters.items():
         if len(values) > 1:
             raise BadInput((name, "stands more than once; once is allowed"))
-    return {name: value for name, (value,) in named.items()}
+    return {name: value for name, (value,) in parameters.items()}
 
 
 def read_object(request):
     """The body as a dict; raises 400, 413 or 415 with what to mend."""
     declared = request.content_type
-    if declared and declared != "application/json" and not JSON_TYPE.fullmatch(request.mimetype):
+    if declared and declared != "application/json":
+        declared = request.mimetype
+    if declared and not JSON_TYPE.fullmatch(declared):
         raise UnsupportedMediaType(f"Content-Type is {declared}; application/json is allowed")
     try:
         return parse_object(read_bytes(request))
@@ -115,8 +132,10 @@ def read_bytes(request):
         raise RequestEntityTooLarge
     try:
         content = request.get_data()
-    except (RequestEntityTooLarge, ClientDisconnected):
+    except RequestEntityTooLarge:
         raise
+    except ClientDisconnected:
+        raise BadRequest("The body stopped before all of it had come") from None
     except (ParseException, OSError) as error:
         raise BadRequest(f"The body could not be read: {error}") from None
     # Werkzeug cuts a chunked body off without a word, one byte later (MAX_CONTENT_LENGTH).

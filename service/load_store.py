@@ -2,6 +2,7 @@
 
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import psycopg
 
@@ -25,10 +26,7 @@ REFUSALS = psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimi
 def store(connection, batches, advance):
     """Insert each batch while the next one is being read; return how many objects there were."""
     total = 0
-    # The thread that sends must not wait 5 ms for its turn each time that the socket takes more.
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(0.0001)
-    with ThreadPoolExecutor(1) as thread:
+    with sharing(), ThreadPoolExecutor(1) as thread:
         store = Store(connection, thread)
         try:
             for batch in batches:
@@ -37,8 +35,18 @@ def store(connection, batches, advance):
                 advance(batch.size)
         finally:
             store.settle()
-            sys.setswitchinterval(interval)
     return total
+
+
+@contextmanager
+def sharing():
+    """Threads take turns often: the one that sends else waits 5 ms each time that the socket takes more."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(0.0001)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
 
 
 class Store:

@@ -1,9 +1,11 @@
 """What goes out: the bytes that Postgres wrote, with the headers that belong to them."""
 
 from functools import lru_cache
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from flask import Response, request
+
+from service.inputs import named
 
 
 class Reply(Response):
@@ -31,6 +33,5 @@ def reply_page(page):
 @lru_cache(maxsize=256)
 def without_cursor(query):
     """The bytes of a query as text that a cursor can follow."""
-    named = parse_qsl(query.decode(errors="replace"), keep_blank_values=True)
-    kept = [(name, value) for name, value in named if name != "cursor"]
-    return urlencode(kept) + "&" if kept else ""
+    kept = {name: values for name, values in named(query).items() if name != "cursor"}
+    return urlencode(kept, doseq=True) + "&" if kept else ""

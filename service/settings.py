@@ -3,6 +3,10 @@
 import os
 import re
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_address, ip_network
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
 
 
 class BadSetting(ValueError):
@@ -42,14 +46,47 @@ def _words(text):
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
+def _host(text):
+    if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", text):
+        try:
+            ip_address(text)
+        except ValueError:
+            raise ValueError("must be a host name or an IP address, without a port") from None
+    return text
+
+
+def _allowed(text):
+    for word in _words(text):
+        if "/" in word:
+            try:
+                ip_network(word, strict=False)
+            except ValueError:
+                raise ValueError(f"must be networks like 10.0.0.0/8, unlike {word}") from None
+        elif not re.fullmatch(r"[A-Za-z0-9.:_-]{1,253}", word):
+            raise ValueError("must be hosts and networks separated by commas")
+    return _words(text)
+
+
+def _database(text):
+    try:
+        conninfo_to_dict(text)
+    except ProgrammingError:
+        raise ValueError(
+            "must be a URL like postgresql://user:password@host:5432/name, or a libpq string"
+        ) from None
+    return text
+
+
 def _key(text):
     if len(text) < 32:
         raise ValueError("must have at least 32 characters")
     return text
 
 
-def _setting(default, parse, meaning):
-    return field(metadata={"default": default, "parse": parse, "meaning": meaning})
+def _setting(default, parse, meaning, *, secret=False):
+    return field(
+        metadata={"default": default, "parse": parse, "meaning": meaning, "secret": secret}
+    )
 
 
 @dataclass(frozen=True)
@@ -57,10 +94,10 @@ class Settings:
     """All settings. Each is read from the variable of its name in upper case."""
 
     database_url: str | None = _setting(
-        None, str, "PostgreSQL 15 or later, as a URL or a libpq string"
+        None, _database, "PostgreSQL 15 or later, as a URL or a libpq string", secret=True
     )
     port: int = _setting("8000", _whole(1, 65535), "port that gunicorn listens on")
-    host: str = _setting("127.0.0.1", str, "address that gunicorn listens on")
+    host: str = _setting("127.0.0.1", _host, "address that gunicorn listens on")
     web_concurrency: int = _setting("2", _whole(1, 256), "gunicorn worker processes")
     web_threads: int = _setting(
         "4", _whole(1, 256), "threads, and so database connections, per worker"
@@ -76,10 +113,13 @@ class Settings:
     max_body: int = _setting("1048576", _whole(1, 2**30), "bytes that a request body may have")
     docs: bool = _setting("off", _on_off, "serve the reference page /docs; for development")
     webhook_key: str | None = _setting(
-        None, _key, "what the secrets of the webhooks are derived from; keep it, and keep it secret"
+        None,
+        _key,
+        "what the secrets of the webhooks are derived from; keep it, and keep it secret",
+        secret=True,
     )
     webhook_allow: tuple = _setting(
-        "", _words, "hosts and networks that webhooks may reach although they are not public"
+        "", _allowed, "hosts and networks that webhooks may reach although they are not public"
     )
     webhook_timeout: float = _setting(
         "2", _seconds, "seconds that a request may spend on posting webhooks"
@@ -115,7 +155,8 @@ class Settings:
             try:
                 values[item.name] = None if text is None else item.metadata["parse"](text)
             except ValueError as error:
-                raise BadSetting(f"{variable}={text!r}: {error}") from None
+                shown = variable if item.metadata["secret"] else f"{variable}={text!r}"
+                raise BadSetting(f"{shown}: {error}") from None
         settings = cls(**values)
         if settings.webhook_lease <= settings.webhook_timeout:
             raise BadSetting("WEBHOOK_LEASE: must be longer than WEBHOOK_TIMEOUT")

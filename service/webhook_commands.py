@@ -61,6 +61,7 @@ def list_webhooks(slug):
 
     Columns: id, state, URL, events, failing since, why disabled.
     """
+    only(run("load/find_workspaces", slugs=[slug]), f"there is no workspace {slug}")
     for row in run("webhooks/list", slug=slug):
         echo(row)
 
@@ -76,6 +77,7 @@ def list_deliveries(id, limit):
 
     Columns: delivery, event, state, attempt, when, status, milliseconds, error, answer.
     """
+    only(run("webhooks/get", id=as_id(id)), f"there is no webhook {id}")
     for row in run("webhooks/deliveries", id=as_id(id), limit=limit):
         echo(row)
 
@@ -129,7 +131,10 @@ def rotate(id):
 @click.argument("id")
 @told
 def disable(id):
-    """Send a webhook nothing more until it is enabled; prints its id."""
+    """Send a webhook nothing more until it is enabled; prints its id.
+
+    What it has not received waits; what happens from now on is not kept for it.
+    """
     click.echo(only(run("webhooks/disable", id=as_id(id)), f"there is no webhook {id}").id)
 
 

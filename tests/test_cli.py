@@ -1,7 +1,9 @@
 """The commands: plain values on stdout, one line on stderr when something cannot be done."""
 
 import re
+import socket
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from click import Group
@@ -203,3 +205,15 @@ def test_help_says_what_each_command_does_and_needs(app, flask):
         for parameter in command.params:
             if parameter.param_type_name == "argument":
                 assert parameter.human_readable_name.strip("[]") in outcome.stdout
+
+
+def test_dev_does_not_throw_away_data_that_are_in_use(flask, connection):
+    folder = Path(rows(connection, "SHOW data_directory")[0]["data_directory"])
+    if folder.name != "postgres":
+        pytest.skip("the server is not one of flask dev")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = ("--port", str(port), "--data", str(folder.parent))
+    assert failed(flask("dev", *words, "--reset"), "are in use")
+    assert (folder / "PG_VERSION").exists()

@@ -4,6 +4,7 @@ import json
 from io import BytesIO
 
 import pytest
+from conftest import TOKENS
 
 TASK = {"title": "Write the report"}
 
@@ -163,6 +164,7 @@ def test_any_json_beside_that_is_taken(alice):
     [
         None,
         "",
+        "; charset=utf-8",
         "application/json",
         "APPLICATION/JSON",
         "application/json; charset=utf-8",
@@ -275,6 +277,23 @@ def test_an_unknown_query_parameter_is_400_on_every_path(alice, paths, query):
     for path in paths:
         assert alice.get(path).status_code == 200
         refused(alice.get(f"{path}?{query}"))
+
+
+@pytest.mark.parametrize("query", ["", "&", "&&"])
+def test_a_query_without_names_is_none(alice, query):
+    for path in ("/tasks", "/workspaces"):
+        assert alice.get(f"{path}?{query}").status_code == 200
+
+
+@pytest.mark.parametrize("query", [b"\xff=1", b"%FF=1", b"zzz=\xc3\xa4"])
+def test_bytes_that_are_no_utf_8_are_400_too(app, query):
+    for path in ("/api/tasks", "/api/workspaces"):
+        answer = app.test_client().get(
+            path,
+            environ_overrides={"QUERY_STRING": query.decode("latin-1")},
+            headers={"Authorization": f"Bearer {TOKENS['alice']}"},
+        )
+        assert "unknown query parameter" in refused(answer)
 
 
 @pytest.mark.parametrize("query", ["zzz=1", "title=x", "limit=1"])

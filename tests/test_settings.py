@@ -32,6 +32,9 @@ def test_without_an_environment_everything_has_its_default():
         ("POOL_TIMEOUT", "10", 10.0),
         ("MAX_BODY", "1", 1),
         ("PORT", "", 8000),
+        ("HOST", "::1", "::1"),
+        ("HOST", "db-1.internal", "db-1.internal"),
+        ("WEBHOOK_ALLOW", "localhost, 10.0.0.0/8,::1", ("localhost", "10.0.0.0/8", "::1")),
     ],
 )
 def test_each_is_read_from_the_variable_of_its_name(variable, text, value):
@@ -49,6 +52,8 @@ def test_each_is_read_from_the_variable_of_its_name(variable, text, value):
         *(("STATEMENT_TIMEOUT", text) for text in ("0", "0.0", "-1", "nan", "1e3", "5s", "86401", ".5")),
         *(("POOL_TIMEOUT", text) for text in ("0", "x")),
         *(("MAX_BODY", text) for text in ("0", "1M", "9999999999")),
+        *(("HOST", text) for text in ("127.0.0.1:9", "0:0", "[::1]", "a b", "-", "unix:/tmp/x")),
+        *(("WEBHOOK_ALLOW", text) for text in ("10.0.0.0/33", "a b", "http://localhost")),
     ],
 )  # fmt: skip
 def test_a_bad_value_names_its_variable_and_what_is_allowed(variable, text):
@@ -65,7 +70,21 @@ def test_the_database_is_asked_for_by_name():
     for environment in ({}, {"DATABASE_URL": ""}):
         with pytest.raises(BadSetting, match=r"^DATABASE_URL is not set"):
             Settings.read(environment).require_database()
-    assert Settings.read({"DATABASE_URL": "x"}).require_database() == "x"
+    assert Settings.read({"DATABASE_URL": "host=x"}).require_database() == "host=x"
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"),
+    [
+        ("DATABASE_URL", "the-password"),
+        ("DATABASE_URL", "postgresql://user:the-password@host:port/name=%"),
+        ("WEBHOOK_KEY", "the-password"),
+    ],
+)
+def test_a_bad_secret_is_named_but_not_shown(variable, text):
+    with pytest.raises(BadSetting, match=f"^{variable}: must") as caught:
+        Settings.read({variable: text})
+    assert "the-password" not in str(caught.value)
 
 
 def test_settings_never_change():
