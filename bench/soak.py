@@ -6,6 +6,7 @@ import sys
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from time import monotonic, sleep
 
 import psycopg
 
@@ -33,7 +34,10 @@ class Receiver(BaseHTTPRequestHandler):
 
 
 def soak(requests, tasks, *, say):
-    """Yield after one round of cases and after each fifth: requests sent, megabytes a worker, the tables."""
+    """Yield after one round of cases, after each fifth, and once the dead rows are cleared away.
+
+    Each time: requests sent so far, megabytes of each worker, and the tables.
+    """
     with cluster() as postgres, receiver() as hook:
         say(f"seeding {tasks:,} tasks")
         url = postgres.database("soak", tasks)
@@ -49,8 +53,17 @@ def soak(requests, tasks, *, say):
                         options = {"seconds": 1, "connections": CONNECTIONS}
                         sent += drive.wrk(case, port, [pid], **options).requests
                 say(f"{sent:,} requests")
-                with psycopg.connect(url) as connection:
-                    yield sent, processes.megabytes(pid), run(connection, "sizes", {}).fetchall()
+                yield sent, processes.megabytes(pid), sizes(url)
+            say("until autovacuum has been there")
+            deadline = monotonic() + 130
+            while monotonic() < deadline and max(dead for *_, dead in sizes(url)) > 2000:
+                sleep(1)
+            yield sent, processes.megabytes(pid), sizes(url)
+
+
+def sizes(url):
+    with psycopg.connect(url) as connection:
+        return run(connection, "sizes", {}).fetchall()
 
 
 @contextmanager
