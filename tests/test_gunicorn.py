@@ -392,7 +392,8 @@ def refuses(port):
         get(port, timeout=1)
     except ConnectionRefusedError:
         return True
-    except TimeoutError:
+    except (TimeoutError, ConnectionResetError):
+        # Whoever knocks at the very moment at which the door is closed is turned away by a reset.
         return False
     return False
 
