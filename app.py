@@ -3,9 +3,9 @@
 import sys
 
 from service import create_app
-from service.settings import BadSetting
+from service.settings import InvalidSetting
 
 try:
     app = create_app()
-except BadSetting as error:
+except InvalidSetting as error:
     sys.exit(f"Error: {error}")

@@ -13,13 +13,13 @@ from secrets import token_hex
 
 from gunicorn import util
 
-from service import errors
-from service.settings import BadSetting, Settings
+from service.http import errors
+from service.settings import InvalidSetting, Settings
 
 try:
     settings = Settings.read()
     settings.require_database()
-except BadSetting as error:
+except InvalidSetting as error:
     sys.exit(f"Error: {error}")
 
 host = f"[{settings.host}]" if ":" in settings.host else settings.host

@@ -1,43 +1,56 @@
 """The database: one pool per process, one connection per request, one SQL file per statement."""
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import psycopg
-from flask import current_app, g
-from psycopg.adapt import Loader
+from flask import Flask, current_app, g
+from psycopg.adapt import Buffer, Loader
 from psycopg.rows import namedtuple_row
 from psycopg_pool import ConnectionPool
 
-from service.errors import NotHere
+from service.settings import Settings
 
 SQL = Path(__file__).resolve().parent.parent / "sql"
 
+Connection = psycopg.Connection[Any]
+
+
+class NotFound(LookupError):
+    """No row of ``resource`` has this id for this caller."""
+
+    def __init__(self, resource: str) -> None:
+        super().__init__(resource)
+        self.resource = resource
+
 
 class JsonAsBytes(Loader):
-    """Hand JSON on as the bytes that Postgres wrote: no answer is parsed or rebuilt."""
+    """Hand JSON on as the bytes that Postgres wrote: no response is parsed or rebuilt."""
 
-    def load(self, data):
+    def load(self, data: Buffer) -> bytes:
+        """Copy the bytes."""
         return bytes(data)
 
 
-def document(changes):
-    """Named values as one JSON document, for statements that take a subset of columns."""
-    return json.dumps(changes, default=datetime.isoformat)
+def to_json(value: object) -> str:
+    """Python values as JSON text, for statements that take whole objects."""
+    return json.dumps(value, default=datetime.isoformat)
 
 
 @cache
-def statement(name):
+def statement(name: str) -> bytes:
     """Return the text of ``sql/<name>.sql``, byte for byte."""
-    return (SQL / f"{name}.sql").read_text(encoding="utf-8")
+    return (SQL / f"{name}.sql").read_bytes()
 
 
-def how(settings):
-    """How every connection is made."""
+def connection_options(settings: Settings) -> dict[str, Any]:
+    """What every connection has in common."""
     return {
         "autocommit": True,
         "connect_timeout": 2,
@@ -46,9 +59,10 @@ def how(settings):
     }
 
 
-def connect(settings, **options):
+def connect(settings: Settings, **options: Any) -> Connection:
     """Open one connection for a command: autocommit, rows as named tuples, JSON as bytes."""
-    connection = psycopg.connect(settings.require_database(), **{**how(settings), **options})
+    options = {**connection_options(settings), **options}
+    connection = psycopg.connect(settings.require_database(), **options)
     connection.adapters.register_loader("json", JsonAsBytes)
     return connection
 
@@ -56,69 +70,79 @@ def connect(settings, **options):
 class Database:
     """A pool that opens on first use, so that each forked worker has its own."""
 
-    def __init__(self, settings):
+    def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._pool = None
+        self._pool: ConnectionPool[Connection] | None = None
         self._lock = Lock()
 
     @property
-    def pool(self):
+    def pool(self) -> ConnectionPool[Connection]:
+        """The pool, opened if it is not."""
         if self._pool is None:
             with self._lock:
                 if self._pool is None:
                     self._pool = self._open()
         return self._pool
 
-    def _open(self):
+    def _open(self) -> ConnectionPool[Connection]:
         settings = self.settings
         pool = ConnectionPool(
             settings.require_database(),
-            kwargs=how(settings),
+            kwargs=connection_options(settings),
             configure=self._configure,
             min_size=1,
             max_size=settings.web_threads,
             timeout=settings.pool_timeout,
-            # The default of five minutes lets attempts to reconnect grow far apart.
+            # With the default of five minutes, attempts to reconnect grow far apart.
             reconnect_timeout=5,
             open=False,
         )
         pool.open()
         return pool
 
-    def _configure(self, connection):
+    def _configure(self, connection: Connection) -> None:
         connection.adapters.register_loader("json", JsonAsBytes)
-        limit = f"{self.settings.statement_timeout}s"
+        timeout = f"{self.settings.statement_timeout}s"
         connection.execute(
-            statement("gate/configure"), {"statement_timeout": limit, "idle_timeout": "10s"}
+            statement("connection/configure"), {"statement_timeout": timeout, "idle_timeout": "10s"}
         )
 
-    def close(self):
+    def close(self) -> None:
+        """Close all connections; the next use opens new ones."""
         if self._pool is not None:
             self._pool.close()
             self._pool = None
 
 
-def init_app(app):
+def init_app(app: Flask) -> None:
+    """Give the app its database."""
     app.extensions["database"] = Database(app.config["SETTINGS"])
     app.teardown_request(release)
 
 
-def _connection():
-    connection = g.get("connection")
+def _connection() -> Connection:
+    connection: Connection | None = g.get("connection")
     if connection is None:
         connection = g.connection = current_app.extensions["database"].pool.getconn()
     return connection
 
 
-def release(_error=None):
-    """Give the connection of this request back; the next statement takes a new one."""
+def release(_error: BaseException | None = None) -> None:
+    """Return the connection of this request to the pool; the next statement takes another one."""
     connection = g.pop("connection", None)
     if connection is not None:
         current_app.extensions["database"].pool.putconn(connection)
 
 
-def first_row(name, /, **values):
-    """Run the first statement of a request, on another connection if the pooled one turns out dead.
+@contextmanager
+def transaction() -> Iterator[None]:
+    """Make all statements inside one transaction."""
+    with _connection().transaction():
+        yield
+
+
+def row_with_retry(name: str, /, **values: Any) -> Any:
+    """Run the first statement of a request, again if the pooled connection turns out dead.
 
     Connections die in the pool when Postgres restarts. Only the first statement may be repeated:
     nothing of this request has been written yet.
@@ -133,30 +157,23 @@ def first_row(name, /, **values):
         return _connection().execute(statement(name), values).fetchone()
 
 
-@contextmanager
-def transaction():
-    """Let all statements inside stand or fall together."""
-    with _connection().transaction():
-        yield
+def row(name: str, /, **values: Any) -> Any:
+    """Run ``sql/<name>.sql`` as the caller of this request; returns its first row, or None.
 
-
-def row(name, /, **values):
-    """Run ``sql/<name>.sql`` as the caller of this request and return its first row, or None.
-
-    Every statement is told who asks: ``user_id`` and ``workspace_id`` are always parameters.
+    ``user_id`` and ``workspace_id`` of the caller are always parameters.
     """
     return _connection().execute(statement(name), {**g.caller, **values}).fetchone()
 
 
-def row_planned(name, /, **values):
-    """Like :func:`row`, but planned anew for the values at hand, which psycopg writes into the text."""
+def row_custom_plan(name: str, /, **values: Any) -> Any:
+    """Like :func:`row`, but planned for these values, which psycopg writes into the text."""
     cursor = psycopg.ClientCursor(_connection(), row_factory=namedtuple_row)
     return cursor.execute(statement(name), {**g.caller, **values}).fetchone()
 
 
-def one(name, /, **values):
-    """Like :func:`row`, but no row means that there is nothing there for this caller: 404."""
-    found = row(name, **values)
-    if found is None:
-        raise NotHere(name.split("/")[0])
-    return found
+def row_or_raise(name: str, /, **values: Any) -> Any:
+    """Like :func:`row`; raises NotFound if there is no row for this caller."""
+    row_or_none = row(name, **values)
+    if row_or_none is None:
+        raise NotFound(name.split("/")[0].removesuffix("s"))
+    return row_or_none

@@ -1,88 +1,88 @@
-"""The fields and base schemas that several resources share: what may come in, or why it may not.
+"""Marshmallow fields and base schemas: what a value may be, and what to say when it is not.
 
-Wire names are camelCase, Python and SQL names snake_case; the base schemas translate.
+Each field carries its JSON Schema as metadata, so requests, responses and the published document
+read one declaration. Wire names are camelCase, Python and SQL names snake_case.
 """
 
 import re
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from functools import cache
+from itertools import islice
+from typing import Any, NamedTuple
 from zoneinfo import available_timezones
 
-from marshmallow import RAISE, Schema, fields, validate
+from marshmallow import RAISE, Schema, ValidationError, fields, post_load, validate
 
-NAME, TITLE, TEXT, REFERENCE, ADDRESS = 120, 500, 65_536, 128, 254
+MAX_NAME, MAX_TITLE, MAX_TEXT, MAX_REFERENCE, MAX_EMAIL = 120, 500, 65_536, 128, 254
+# A response names at most so many faults, and of a name that the client sent so many characters.
+MAX_ERRORS, MAX_ECHO = 20, 100
 
-# No row ever has this id: what is no UUID at all names nothing, just like an unknown one.
-NOBODY = "00000000-0000-0000-0000-000000000000"
-
+# No row has this id. A malformed id is treated like an unknown one.
+NIL_UUID = "00000000-0000-0000-0000-000000000000"
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
-# ISO 8601 with a time, seconds and offset optional; Python alone would let week dates and more pass.
-MOMENT = re.compile(
+# ISO 8601 with a time; seconds and offset are optional. fromisoformat() alone accepts week dates.
+TIMESTAMP = (
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]{1,9})?)?"
-    r"(Z|[+-][0-9]{2}(:?[0-5][0-9])?)?",
-    re.ASCII,
+    r"(Z|[+-][0-9]{2}(:?[0-5][0-9])?)?"
 )
 
-# The rest are patterns for the published document, which has nothing but patterns to say exactly
-# what the fields below check by other means.
+# Patterns of the published document; the fields check the same by other means.
 NO_NUL = r"^[^\u0000]*$"
 SPACES = "".join(f"\\u{ord(char):04x}" for char in map(chr, range(0x3001)) if char.isspace())
 NOT_BLANK = rf"^[^\u0000]*[^\u0000{SPACES}][^\u0000]*$"
-DAY = (
-    # Months of 31, 30 and 28 days in the years 1900 to 9998; then the leap days.
-    r"((19[0-9]{2}|[2-8][0-9]{3}|9[0-8][0-9]{2}|99[0-8][0-9]|999[0-8])"
-    r"-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
-    r"|02-(0[1-9]|1[0-9]|2[0-8]))"
-    r"|((19|[2-9][0-9])(0[48]|[2468][048]|[13579][26])|([2468][048]|[3579][26])00)-02-29)"
-)
-TIMESTAMP = (
-    rf"^{DAY}T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]{{1,9}})?)?"
-    r"(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)?$"
-)
 ATOM = r"[-!#$%&'*+/=?^`{}|~A-Za-z0-9_]+"
 LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 EMAIL = rf"^{ATOM}(\.{ATOM})*@({LABEL}\.)+[A-Za-z0-9-]{{2,63}}$"
 
-COMMON = {"required": "is required", "null": "must not be null"}
+
+class FieldError(NamedTuple):
+    """What is wrong with one field."""
+
+    field: str
+    message: str
 
 
-def as_id(text):
-    """The id as the database takes it; anything that is no id becomes one that nobody has."""
-    return text if isinstance(text, str) and UUID.fullmatch(text) else NOBODY
+def uuid_or_nil(text: object) -> str:
+    """Return ``text`` if it is a UUID, else the nil UUID, which names nothing."""
+    return text if isinstance(text, str) and UUID.fullmatch(text) else NIL_UUID
 
 
-class Text(fields.String):
-    """A string of ``minimum`` to ``maximum`` characters; ``trim`` drops the white space around it."""
+class Field(fields.Field[Any]):
+    """A field that carries its JSON Schema; ``response_schema`` is what only responses promise."""
+
+    default_error_messages = {"required": "is required", "null": "must not be null"}
+    response_schema: Mapping[str, Any] = {}
+
+    def __init__(self, json_schema: Mapping[str, Any], **options: Any) -> None:
+        metadata = {**json_schema, **options.pop("metadata", {})}
+        super().__init__(metadata=metadata, **options)
+
+
+class Text(Field):
+    """A string of ``min`` to ``max`` characters; ``trim`` drops the white space around it."""
 
     default_error_messages = {
-        **COMMON,
         "invalid": "must be a string",
         "nul": "must not contain the character NUL",
-        "surrogate": "must not contain half of a surrogate pair",
-        "length": "must have {minimum} to {maximum} characters, not {actual}",
+        "surrogate": "must not contain an unpaired surrogate",
+        "length": "must have {min} to {max} characters, not {actual}",
     }
 
-    def __init__(self, maximum, minimum=0, *, trim=False, **options):
-        metadata = {
-            "type": "string",
-            "minLength": minimum,
-            "maxLength": maximum,
-            "pattern": NOT_BLANK if trim else NO_NUL,
-        }
-        options["metadata"] = {**metadata, **options.get("metadata", {})}
-        super().__init__(**options)
-        self.minimum, self.maximum, self.trim = minimum, maximum, trim
+    def __init__(self, max: int, *, min: int = 0, trim: bool = False, **options: Any) -> None:
+        pattern = NOT_BLANK if trim else NO_NUL
+        json_schema = {"type": "string", "minLength": min, "maxLength": max, "pattern": pattern}
+        super().__init__(json_schema, **options)
+        self.min, self.max, self.trim = min, max, trim
 
-    def _deserialize(self, value, attr, data, **kwargs):
-        text = super()._deserialize(value, attr, data, **kwargs)
-        if self.trim:
-            text = text.strip()
-        if not self.minimum <= len(text) <= self.maximum:
-            raise self.make_error(
-                "length", minimum=self.minimum, maximum=self.maximum, actual=len(text)
-            )
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
+        if not isinstance(value, str):
+            raise self.make_error("invalid")
+        text = value.strip() if self.trim else value
+        if not self.min <= len(text) <= self.max:
+            raise self.make_error("length", min=self.min, max=self.max, actual=len(text))
         if "\0" in text:
             raise self.make_error("nul")
         if not text.isascii():
@@ -93,64 +93,66 @@ class Text(fields.String):
         return text
 
 
-class Choice(fields.Field):
-    """One of a few words."""
+class Enum(Field):
+    """One of a few strings; ``accepts`` are those that a request may send, if not all."""
 
-    default_error_messages = {**COMMON, "choice": "must be one of: {choices}"}
+    default_error_messages = {"choice": "must be one of: {choices}"}
 
-    def __init__(self, *choices, **options):
-        words = [*choices, None] if options.get("allow_none") else list(choices)
-        super().__init__(metadata={"type": "string", "enum": words}, **options)
-        self.choices = choices
+    def __init__(self, *choices: str, accepts: tuple[str, ...] = (), **options: Any) -> None:
+        null = [None] if options.get("allow_none") else []
+        super().__init__({"type": "string", "enum": [*choices, *null]}, **options)
+        self.accepts = accepts or choices
 
-    def _deserialize(self, value, attr, data, **kwargs):
-        if not isinstance(value, str) or value not in self.choices:
-            raise self.make_error("choice", choices=", ".join(self.choices))
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
+        if not isinstance(value, str) or value not in self.accepts:
+            raise self.make_error("choice", choices=", ".join(self.accepts))
         return value
 
 
 class Id(Text):
-    """The id of something; one that is malformed names nothing, and is not a fault by itself."""
+    """The id of something. A malformed one is no error by itself: it names nothing."""
 
-    def __init__(self, **options):
-        super().__init__(REFERENCE, 1, **options)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(MAX_REFERENCE, min=1, **options)
+        self.metadata = {"type": "string", "format": "uuid"}
 
-    def _deserialize(self, value, attr, data, **kwargs):
-        return as_id(super()._deserialize(value, attr, data, **kwargs))
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
+        return uuid_or_nil(super()._deserialize(value))
 
 
-class Moment(fields.Field):
-    """An ISO 8601 timestamp, converted to UTC and cut to the millisecond; without offset it means UTC."""
+class Timestamp(Field):
+    """An ISO 8601 timestamp, converted to UTC and cut to milliseconds; no offset means UTC."""
 
     default_error_messages = {
-        **COMMON,
-        "moment": "must be an ISO 8601 timestamp with a time, like 2026-11-20T11:02:43Z",
-        "range": "must lie in the years 1900 to 9998 (UTC)",
+        "timestamp": "must be an ISO 8601 timestamp with a time, like 2026-11-20T11:02:43Z",
+        "range": "must be in the years 1900 to 9998 (UTC)",
     }
+    well_formed = re.compile(TIMESTAMP, re.ASCII)
+    response_schema = {"pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T([0-9]{2}:){2}[0-9]{2}\.[0-9]{3}Z$"}
 
-    def __init__(self, **options):
-        metadata = {
+    def __init__(self, **options: Any) -> None:
+        json_schema = {
             "type": "string",
-            "pattern": TIMESTAMP,
-            "description": "ISO 8601 with a time; without an offset it means UTC",
+            "format": "date-time",
+            "pattern": f"^{TIMESTAMP}$",
             "examples": ["2026-11-20T11:02:43.743Z"],
         }
-        super().__init__(metadata=metadata, **options)
+        super().__init__(json_schema, **options)
 
-    def _deserialize(self, value, attr, data, **kwargs):
-        if not isinstance(value, str) or not MOMENT.fullmatch(value):
-            raise self.make_error("moment")
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> datetime:
+        if not isinstance(value, str) or not self.well_formed.fullmatch(value):
+            raise self.make_error("timestamp")
         try:
-            moment = datetime.fromisoformat(value)
+            timestamp = datetime.fromisoformat(value)
         except ValueError:
-            raise self.make_error("moment") from None
+            raise self.make_error("timestamp") from None
         try:
-            moment = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+            timestamp = timestamp.replace(tzinfo=timestamp.tzinfo or UTC).astimezone(UTC)
         except OverflowError:
             raise self.make_error("range") from None
-        if not 1900 <= moment.year <= 9998:
+        if not 1900 <= timestamp.year <= 9998:
             raise self.make_error("range")
-        return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+        return timestamp.replace(microsecond=timestamp.microsecond // 1000 * 1000)
 
 
 class Timezone(Text):
@@ -158,127 +160,20 @@ class Timezone(Text):
 
     default_error_messages = {"timezone": "must be an IANA timezone name, like Europe/Berlin"}
 
-    def __init__(self, **options):
+    def __init__(self, **options: Any) -> None:
         metadata = {"description": "An IANA timezone name", "examples": ["Europe/Berlin"]}
-        super().__init__(REFERENCE, 1, metadata=metadata, **options)
+        super().__init__(MAX_REFERENCE, min=1, metadata=metadata, **options)
 
-    def _deserialize(self, value, attr, data, **kwargs):
-        name = super()._deserialize(value, attr, data, **kwargs)
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
+        name = super()._deserialize(value)
         if name not in timezones():
             raise self.make_error("timezone")
         return name
 
 
-class Address(Text):
-    """An e-mail address."""
-
-    default_error_messages = {"address": "must be an e-mail address, like ada@example.com"}
-    well_formed = staticmethod(validate.Email(error="x"))
-
-    def __init__(self, **options):
-        metadata = {"format": "email", "pattern": EMAIL, "examples": ["ada@example.com"]}
-        super().__init__(ADDRESS, 3, metadata=metadata, **options)
-
-    def _deserialize(self, value, attr, data, **kwargs):
-        address = super()._deserialize(value, attr, data, **kwargs)
-        try:
-            return self.well_formed(address)
-        except validate.ValidationError:
-            raise self.make_error("address") from None
-
-
-class Texts(fields.List):
-    """At most ``maximum`` strings, in order; ``distinct`` refuses repeats whatever their case."""
-
-    default_error_messages = {
-        **COMMON,
-        "invalid": "must be a list",
-        "many": "must have at most {maximum} entries, not {actual}",
-        "repeat": "must not name {value} twice",
-    }
-
-    def __init__(self, item, maximum, *, distinct=False, **options):
-        metadata = {"maxItems": maximum, "uniqueItems": distinct}
-        super().__init__(item, metadata=metadata, **options)
-        self.maximum, self.distinct = maximum, distinct
-
-    def _deserialize(self, value, attr, data, **kwargs):
-        if isinstance(value, list) and len(value) > self.maximum:
-            raise self.make_error("many", maximum=self.maximum, actual=len(value))
-        if not isinstance(value, list):
-            raise self.make_error("invalid")
-        items = super()._deserialize(value, attr, data, **kwargs)
-        if self.distinct:
-            seen = set()
-            for item in items:
-                if item.lower() in seen:
-                    raise self.make_error("repeat", value=item)
-                seen.add(item.lower())
-        return items
-
-
-class Flag(fields.Field):
-    """A query value that is true or false, in these very words."""
-
-    default_error_messages = {**COMMON, "flag": "must be true or false"}
-
-    def __init__(self, **options):
-        super().__init__(metadata={"type": "boolean"}, **options)
-
-    def _deserialize(self, value, attr, data, **kwargs):
-        if value not in ("true", "false"):
-            raise self.make_error("flag")
-        return value == "true"
-
-
-class Limit(fields.Field):
-    """How many to list, 1 or more; above ``maximum`` it is lowered to it."""
-
-    default_error_messages = {"limit": "must be a whole number from 1 to {maximum}"}
-
-    def __init__(self, default, maximum):
-        metadata = {
-            "type": "integer",
-            "minimum": 1,
-            "default": default,
-            "description": f"How many to list; above {maximum} it is lowered to {maximum}",
-        }
-        super().__init__(load_default=default, metadata=metadata)
-        self.maximum = maximum
-
-    def _deserialize(self, value, attr, data, **kwargs):
-        if not re.fullmatch("0*[1-9][0-9]*", value, re.ASCII):
-            raise self.make_error("limit", maximum=self.maximum)
-        return min(int(value.lstrip("0")[:9]), self.maximum)
-
-
-class Cursor(fields.Field):
-    """Where the previous page ended: an id, and before it what the list is ordered by, if anything else."""
-
-    default_error_messages = {"cursor": "must be the nextCursor of an earlier answer"}
-
-    def __init__(self, *, keyed=False):
-        # Milliseconds that Postgres has a timestamp for, or the rank of a match.
-        key = "(-[0-9]{1,13}|[0-9]{1,15})" if keyed else ""
-        point = r"\." if keyed else ""
-        metadata = {
-            "type": "string",
-            "pattern": f"^{key}{point}[0-9a-f]{{32}}$",
-            "description": "The nextCursor of an earlier answer; opaque, never expires",
-        }
-        super().__init__(load_default=(None, None), metadata=metadata)
-        self.form = re.compile(f"(?P<key>{key}){point}(?P<id>[0-9a-f]{{32}})", re.ASCII)
-
-    def _deserialize(self, value, attr, data, **kwargs):
-        match = self.form.fullmatch(value)
-        if match is None:
-            raise self.make_error("cursor")
-        return match["key"] or None, match["id"]
-
-
 @cache
-def timezones():
-    """The names of the zones, without the ones that stand for this machine or count leap seconds."""
+def timezones() -> frozenset[str]:
+    """The IANA names, without those that stand for this machine or count leap seconds."""
     return frozenset(
         name
         for name in available_timezones()
@@ -286,41 +181,185 @@ def timezones():
     )
 
 
-class Strict(Schema):
-    """Refuses what it does not know, and names the nearest name that it does."""
+class Email(Text):
+    """An e-mail address."""
+
+    default_error_messages = {"email": "must be an e-mail address, like ada@example.com"}
+    well_formed = staticmethod(validate.Email())
+
+    def __init__(self, **options: Any) -> None:
+        metadata = {"format": "email", "pattern": EMAIL, "examples": ["ada@example.com"]}
+        super().__init__(MAX_EMAIL, min=3, metadata=metadata, **options)
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
+        email = super()._deserialize(value)
+        try:
+            return self.well_formed(email)
+        except ValidationError:
+            raise self.make_error("email") from None
+
+
+class StringList(fields.List[Any]):
+    """At most ``max`` strings, in order; ``unique`` refuses duplicates whatever their case."""
+
+    default_error_messages = {
+        **Field.default_error_messages,
+        "invalid": "must be a list",
+        "length": "must have at most {max} entries, not {actual}",
+        "duplicate": "must not contain duplicates: {value}",
+    }
+
+    def __init__(self, item: Text, max: int, *, unique: bool = False, **options: Any) -> None:
+        metadata = {"maxItems": max, "uniqueItems": unique}
+        super().__init__(item, metadata=metadata, **options)
+        self.max, self.unique = max, unique
+
+    def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
+        if not isinstance(value, list):
+            raise self.make_error("invalid")
+        if len(value) > self.max:
+            raise self.make_error("length", max=self.max, actual=len(value))
+        items: list[Any] = super()._deserialize(value, *args, **kwargs)
+        seen: set[str] = set()
+        for item in items if self.unique else ():
+            if item.lower() in seen:
+                raise self.make_error("duplicate", value=item)
+            seen.add(item.lower())
+        return items
+
+
+class Boolean(Field):
+    """JSON's true or false; in a query these two words."""
+
+    default_error_messages = {"boolean": "must be true or false"}
+
+    def __init__(self, *, query: bool = False, **options: Any) -> None:
+        super().__init__({"type": "boolean"}, **options)
+        self.query = query
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> bool:
+        if self.query and value in ("true", "false"):
+            return bool(value == "true")
+        if self.query or not isinstance(value, bool):
+            raise self.make_error("boolean")
+        return value
+
+
+class Integer(Field):
+    """An integer of at least ``min``; responses have them, no request does."""
+
+    def __init__(self, *, min: int = 0, **options: Any) -> None:
+        super().__init__({"type": "integer", "minimum": min}, dump_only=True, **options)
+
+
+class Limit(Field):
+    """How many to list, from 1; above ``max`` it is lowered to ``max``."""
+
+    default_error_messages = {"limit": "must be an integer from 1 to {max}"}
+
+    def __init__(self, default: int, max: int) -> None:
+        description = f"How many to list; above {max} it is lowered to {max}"
+        json_schema = {"type": "integer", "minimum": 1, "description": description}
+        super().__init__(json_schema, load_default=default)
+        self.max = max
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> int:
+        if not re.fullmatch("[1-9][0-9]*", value, re.ASCII):
+            raise self.make_error("limit", max=self.max)
+        return min(int(value[:9]), self.max)
+
+
+class Cursor(Field):
+    """Where the previous page ended: an id, and before it a sort key if the list has one."""
+
+    default_error_messages = {"cursor": "must be the nextCursor of an earlier response"}
+
+    def __init__(self, *, keyed: bool = False) -> None:
+        # Milliseconds that Postgres has a timestamp for, or the rank of a match.
+        key, dot = ("(-[0-9]{1,13}|[0-9]{1,15})", r"\.") if keyed else ("", "")
+        json_schema = {
+            "type": "string",
+            "pattern": f"^{key}{dot}[0-9a-f]{{32}}$",
+            "description": "The nextCursor of an earlier response; opaque, never expires",
+        }
+        super().__init__(json_schema, load_default=(None, None))
+        self.well_formed = re.compile(f"(?P<key>{key}){dot}(?P<id>[0-9a-f]{{32}})", re.ASCII)
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> tuple[str | None, str]:
+        match = self.well_formed.fullmatch(value)
+        if match is None:
+            raise self.make_error("cursor")
+        return match["key"] or None, match["id"]
+
+
+class StrictSchema(Schema):
+    """Refuses unknown names and suggests the nearest known one."""
 
     unknown_message = "unknown field"
 
     class Meta:
+        """Unknown names are errors."""
+
         unknown = RAISE
 
-    def on_bind_field(self, field_name, field_obj):
+    def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
+        """Give each field its wire name, in camelCase."""
         head, *rest = field_name.split("_")
         field_obj.data_key = field_obj.data_key or head + "".join(map(str.title, rest))
 
-    def handle_error(self, error, data, **kwargs):
+    def handle_error(self, error: ValidationError, data: Any, *, many: bool, **kwargs: Any) -> None:  # noqa: ARG002
+        """Say for each unknown name which one was probably meant."""
         if not isinstance(error.messages, dict):
             return
-        known = [field.data_key for field in self.load_fields.values()]
-        for name, messages in error.messages.items():
-            if name not in known and messages == [self.error_messages["unknown"]]:
-                near = get_close_matches(str(name), known, 1)
-                hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(known)}"
+        names = [str(field.data_key) for field in self.load_fields.values()]
+        for name, messages in list(error.messages.items())[:MAX_ERRORS]:
+            if name not in names and messages == [self.error_messages["unknown"]]:
+                near = get_close_matches(str(name)[:MAX_ECHO], names, 1)
+                hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(names)}"
                 error.messages[name] = [f"{self.unknown_message}; {hint}"]
 
 
-class Body(Strict):
-    """The object in the body of a request."""
+class Resource(StrictSchema):
+    """A resource of the API; fields that clients cannot set are ``dump_only``.
+
+    ``Task()`` loads what POST takes, ``Task(partial=True)`` what PATCH takes, and a response has
+    all fields, but for those that are ``optional``.
+    """
+
+    optional: tuple[str, ...] = ()
 
 
-class Query(Strict):
+class Query(StrictSchema):
     """The parameters in the query of a request."""
 
     unknown_message = "unknown query parameter"
 
 
 class Page(Query):
-    """What every paged list takes. ``cursor`` loads as a pair: sort key or None, id or None."""
+    """The parameters of every paged list; ``cursor`` loads as ``after`` and ``after_id``."""
 
     limit = Limit(50, 200)
     cursor = Cursor()
+
+    @post_load
+    def split_cursor(self, values: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Name the two parts of the cursor as the statements do."""
+        values["after"], values["after_id"] = values.pop("cursor")
+        return values
+
+
+def flatten(error: ValidationError) -> list[FieldError]:
+    """What marshmallow found, as ``title``, ``attendees[2]``; bounded in number and length."""
+
+    def walk(path: str, messages: Any) -> Iterator[FieldError]:
+        if isinstance(messages, dict):
+            for key, inner in messages.items():
+                step = f"[{key}]" if isinstance(key, int) else f".{key}"
+                yield from walk(path + step if path else str(key), inner)
+        else:
+            # The client's own name may hold an unpaired surrogate, which cannot be written.
+            name = path[:MAX_ECHO].encode("utf-8", "replace").decode()
+            yield from (FieldError(name, message) for message in messages)
+
+    messages = error.messages if isinstance(error.messages, dict) else {"body": error.messages}
+    return list(islice(walk("", messages), MAX_ERRORS))

@@ -1,163 +1,182 @@
-"""Settings come from the environment, are checked once at the start, and never change after it."""
+"""Settings come from environment variables, are checked once at startup, and never change after."""
 
 import os
 import re
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from dataclasses import fields as dataclass_fields
 from ipaddress import ip_address, ip_network
+from typing import Any
 
+from marshmallow import ValidationError, fields, validate
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 
-class BadSetting(ValueError):
-    """A variable of the environment has a value that cannot be used; the message names it."""
+class InvalidSetting(ValueError):
+    """An environment variable is missing or has an invalid value; the message names it."""
 
 
-def _whole(minimum, maximum):
-    def parse(text):
-        if not re.fullmatch(r"[0-9]{1,12}", text) or not minimum <= int(text) <= maximum:
-            raise ValueError(f"must be a whole number from {minimum} to {maximum}")
-        return int(text)
-
-    return parse
+def integer(low: int, high: int) -> fields.Integer:
+    """An integer from ``low`` to ``high``."""
+    error = f"must be an integer from {low} to {high}"
+    in_range = validate.Range(low, high, error=error)
+    return fields.Integer(validate=in_range, error_messages={"invalid": error})
 
 
-def _seconds(text):
-    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or not 0 < float(text) <= 86400:
-        raise ValueError(
-            "must be a number of seconds, more than 0 and at most 86400, like 2 or 0.5"
-        )
-    return float(text)
+def seconds() -> fields.Float:
+    """A number of seconds, at most a day."""
+    error = "must be a number of seconds, more than 0 and at most 86400, like 2 or 0.5"
+    in_range = validate.Range(0, 86_400, min_inclusive=False, error=error)
+    return fields.Float(validate=in_range, error_messages={"invalid": error, "special": error})
 
 
-def _on_off(text):
-    if text not in ("on", "off"):
-        raise ValueError("must be on or off")
-    return text == "on"
+def switch() -> fields.Boolean:
+    """The word on or off."""
+    error = "must be on or off"
+    return fields.Boolean(truthy={"on"}, falsy={"off"}, error_messages={"invalid": error})
 
 
-def _schedule(text):
-    if not re.fullmatch(r"[0-9.,]{1,200}", text):
-        raise ValueError("must be seconds separated by commas, like 5,300,1800")
-    return tuple(_seconds(part) for part in text.split(","))
+class CommaSeparated(fields.List):  # type: ignore[type-arg]
+    """Values separated by commas; loads as a tuple."""
+
+    def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> Any:
+        items = [item.strip() for item in value.split(",") if item.strip()]
+        try:
+            return tuple(super()._deserialize(items, *args, **kwargs))
+        except ValidationError as error:
+            # A list has an error for each item; the first one says enough.
+            messages = error.messages
+            raise ValidationError(
+                next(iter(messages.values())) if isinstance(messages, dict) else messages
+            ) from None
 
 
-def _words(text):
-    return tuple(word.strip() for word in text.split(",") if word.strip())
-
-
-def _host(text):
+def check_host(text: str) -> None:
+    """Raise ValidationError unless ``text`` is a host name or an IP address."""
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", text):
         try:
             ip_address(text)
         except ValueError:
-            raise ValueError("must be a host name or an IP address, without a port") from None
-    return text
+            error = "must be a host name or an IP address, without a port"
+            raise ValidationError(error) from None
 
 
-def _allowed(text):
-    for word in _words(text):
-        if "/" in word:
-            try:
-                ip_network(word, strict=False)
-            except ValueError:
-                raise ValueError(f"must be networks like 10.0.0.0/8, unlike {word}") from None
-        elif not re.fullmatch(r"[A-Za-z0-9.:_-]{1,253}", word):
-            raise ValueError("must be hosts and networks separated by commas")
-    return _words(text)
+def check_host_or_network(text: str) -> None:
+    """Raise ValidationError unless ``text`` is a host or a network."""
+    if "/" in text:
+        try:
+            ip_network(text, strict=False)
+        except ValueError:
+            raise ValidationError(f"must be networks like 10.0.0.0/8, unlike {text}") from None
+    elif not re.fullmatch(r"[A-Za-z0-9.:_-]{1,253}", text):
+        raise ValidationError("must be hosts and networks separated by commas")
 
 
-def _database(text):
+def check_conninfo(text: str) -> None:
+    """Raise ValidationError unless libpq can parse ``text``."""
     try:
         conninfo_to_dict(text)
     except ProgrammingError:
-        raise ValueError(
+        raise ValidationError(
             "must be a URL like postgresql://user:password@host:5432/name, or a libpq string"
         ) from None
-    return text
 
 
-def _key(text):
-    if len(text) < 32:
-        raise ValueError("must have at least 32 characters")
-    return text
-
-
-def _setting(default, parse, meaning, *, secret=False):
-    return field(
-        metadata={"default": default, "parse": parse, "meaning": meaning, "secret": secret}
-    )
+def setting(default: str | None, kind: fields.Field[Any], meaning: str, **options: bool) -> Any:
+    """One setting: its default as the variable would have it, its type, and what it means."""
+    metadata = {"default": default, "field": kind, "meaning": meaning, "secret": False, **options}
+    return field(metadata=metadata)
 
 
 @dataclass(frozen=True)
 class Settings:
     """All settings. Each is read from the variable of its name in upper case."""
 
-    database_url: str | None = _setting(
-        None, _database, "PostgreSQL 15 or later, as a URL or a libpq string", secret=True
-    )
-    port: int = _setting("8000", _whole(1, 65535), "port that gunicorn listens on")
-    host: str = _setting("127.0.0.1", _host, "address that gunicorn listens on")
-    web_concurrency: int = _setting("2", _whole(1, 256), "gunicorn worker processes")
-    web_threads: int = _setting(
-        "4", _whole(1, 256), "threads, and so database connections, per worker"
-    )
-    trusted_proxies: int = _setting(
-        "0", _whole(0, 16), "proxies in front whose X-Forwarded-For entries are believed"
-    )
-    database_prepare: bool = _setting(
-        "on", _on_off, "prepare statements; off behind a PgBouncer older than 1.22"
-    )
-    statement_timeout: float = _setting("5", _seconds, "seconds that one statement may take")
-    pool_timeout: float = _setting("2", _seconds, "seconds that a request waits for a connection")
-    max_body: int = _setting("1048576", _whole(1, 2**30), "bytes that a request body may have")
-    docs: bool = _setting("off", _on_off, "serve the reference page /docs; for development")
-    webhook_key: str | None = _setting(
+    database_url: str | None = setting(
         None,
-        _key,
-        "what the secrets of the webhooks are derived from; keep it, and keep it secret",
+        fields.String(validate=check_conninfo),
+        "PostgreSQL 15 or later, as a URL or a libpq string",
         secret=True,
     )
-    webhook_allow: tuple = _setting(
-        "", _allowed, "hosts and networks that webhooks may reach although they are not public"
+    port: int = setting("8000", integer(1, 65535), "port that gunicorn listens on")
+    host: str = setting(
+        "127.0.0.1", fields.String(validate=check_host), "address that gunicorn listens on"
     )
-    webhook_timeout: float = _setting(
-        "2", _seconds, "seconds that a request may spend on posting webhooks"
+    web_concurrency: int = setting("2", integer(1, 256), "gunicorn worker processes")
+    web_threads: int = setting(
+        "4", integer(1, 256), "threads, and so database connections, per worker"
     )
-    webhook_schedule: tuple = _setting(
+    trusted_proxies: int = setting(
+        "0", integer(0, 16), "proxies in front whose X-Forwarded-For entries are trusted"
+    )
+    database_prepare: bool = setting(
+        "on", switch(), "prepare statements; off behind a PgBouncer older than 1.22"
+    )
+    statement_timeout: float = setting("5", seconds(), "seconds that one statement may take")
+    pool_timeout: float = setting("2", seconds(), "seconds that a request waits for a connection")
+    max_body: int = setting("1048576", integer(1, 2**30), "maximum size of a request body in bytes")
+    docs: bool = setting("off", switch(), "serve the reference page /docs; for development")
+    webhook_key: str | None = setting(
+        None,
+        fields.String(validate=validate.Length(32, error="must have at least 32 characters")),
+        "the key that webhook secrets are derived from; keep it, and keep it secret",
+        secret=True,
+    )
+    webhook_allow: tuple[str, ...] = setting(
+        "",
+        CommaSeparated(fields.String(validate=check_host_or_network)),
+        "hosts and networks that webhooks may reach although they are not public",
+    )
+    webhook_timeout: float = setting(
+        "2", seconds(), "seconds that a request may spend on posting webhooks"
+    )
+    webhook_schedule: tuple[float, ...] = setting(
         "5,300,1800,7200,18000,36000,50400,72000",
-        _schedule,
-        "seconds until each repetition of a delivery that failed",
+        CommaSeparated(seconds(), validate=validate.Length(1, error="must not be empty")),
+        "seconds until each retry of a failed delivery",
     )
-    webhook_lease: float = _setting(
-        "60", _seconds, "seconds after which an attempt that was never heard of again is repeated"
+    webhook_lease: float = setting(
+        "60", seconds(), "seconds after which an attempt without a recorded outcome is retried"
     )
-    webhook_disable_after: int = _setting(
-        "120", _whole(1, 8760), "hours of failures only that disable a webhook"
+    webhook_disable_after: int = setting(
+        "120", integer(1, 8760), "hours without a success after which a webhook is disabled"
     )
-    webhook_keep: int = _setting("168", _whole(1, 8760), "hours that finished deliveries are kept")
+    webhook_keep: int = setting("168", integer(1, 8760), "hours that finished deliveries are kept")
 
-    def require_database(self):
+    def require_database(self) -> str:
+        """Return DATABASE_URL; raises InvalidSetting if it is not set."""
         if not self.database_url:
-            raise BadSetting(
+            raise InvalidSetting(
                 "DATABASE_URL is not set: it names the PostgreSQL database, like"
                 " postgresql://user:password@host:5432/name (flask dev brings its own)"
             )
         return self.database_url
 
+    def require_webhook_key(self) -> str:
+        """Return WEBHOOK_KEY; raises InvalidSetting if it is not set."""
+        if not self.webhook_key:
+            raise InvalidSetting(
+                "WEBHOOK_KEY is not set: the secrets of the webhooks are derived from it;"
+                " make one with: openssl rand -hex 32"
+            )
+        return self.webhook_key
+
     @classmethod
-    def read(cls, environment=os.environ):
-        """Read all settings; raises BadSetting naming the first variable that cannot be used."""
-        values = {}
-        for item in fields(cls):
+    def read(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
+        """Read all settings; raises InvalidSetting naming the first variable that is invalid."""
+        values: dict[str, Any] = {}
+        for item in dataclass_fields(cls):
             variable = item.name.upper()
             text = environment.get(variable) or item.metadata["default"]
             try:
-                values[item.name] = None if text is None else item.metadata["parse"](text)
-            except ValueError as error:
+                values[item.name] = (
+                    None if text is None else item.metadata["field"].deserialize(text)
+                )
+            except ValidationError as error:
                 shown = variable if item.metadata["secret"] else f"{variable}={text!r}"
-                raise BadSetting(f"{shown}: {error}") from None
+                raise InvalidSetting(f"{shown}: {error.messages[0]}") from None
         settings = cls(**values)
         if settings.webhook_lease <= settings.webhook_timeout:
-            raise BadSetting("WEBHOOK_LEASE: must be longer than WEBHOOK_TIMEOUT")
+            raise InvalidSetting("WEBHOOK_LEASE: must be longer than WEBHOOK_TIMEOUT")
         return settings

@@ -5,24 +5,21 @@ Every test starts with these three, one token each, and nothing else.
 """
 
 import os
-import re
 import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from hashlib import sha256
 
 import psycopg
 import pytest
-from openapi_check import hold_against_document
+from client import TOKENS, Client, give_token, insert, join
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
+from receivers import Receiver, environment
 
-from service import create_app, db
-from service.migrations import migrate
+from service import create_app
+from service.commands.migrate import migrate
 from service.settings import Settings
-
-TOKENS = {name: f"tmw_api_{name}" for name in ("alice", "bob", "charlie")}
 
 
 @pytest.fixture(scope="session")
@@ -32,11 +29,11 @@ def database_url():
     if server:
         yield from new_database(server)
         return
-    from service import embedded
+    from service.commands import embedded_postgres
 
     with tempfile.TemporaryDirectory(prefix="service-tests-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o711)
-        postgres = embedded.start(folder)
+        postgres = embedded_postgres.start(folder)
         with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
             # Nobody mourns this data when the machine loses power.
             connection.execute("ALTER SYSTEM SET fsync = off")
@@ -117,32 +114,6 @@ def cast(request):
     return ids
 
 
-def insert(connection, table, **values):
-    """Put a row past the service, and return its id as the API shows it."""
-    columns = ", ".join(values)
-    marks = ", ".join(["%s"] * len(values))
-    sql = f"INSERT INTO {table} ({columns}) VALUES ({marks}) RETURNING id"
-    return str(connection.execute(sql, list(values.values())).fetchone()["id"])
-
-
-def join(connection, workspace_id, user_id, role="member"):
-    connection.execute(
-        "INSERT INTO members (workspace_id, user_id, role) VALUES (%s, %s, %s)",
-        (workspace_id, user_id, role),
-    )
-
-
-def give_token(
-    connection, user_id, token, *, kind="api", scope="write", expires="infinity", revoked=None
-):
-    """A credential whose text the test knows; past the service, because the service tells it only once."""
-    connection.execute(
-        "INSERT INTO tokens (user_id, kind, scope, hash, expires_at, revoked_at)"
-        " VALUES (%s, %s, %s, %s, nullif(%s::timestamptz, 'infinity'), %s)",
-        (user_id, kind, scope, sha256(token.encode()).digest(), expires, revoked),
-    )
-
-
 @pytest.fixture
 def unlimited(connection, cast):
     """The workspaces of the cast are on a plan that no test can use up."""
@@ -151,37 +122,6 @@ def unlimited(connection, cast):
     yield
     connection.execute("UPDATE workspaces SET plan = 'Team'")
     connection.execute("DELETE FROM plans WHERE name = 'Unlimited'")
-
-
-class Client:
-    """Somebody who talks to the service: by a bearer token, by a session cookie, or as a stranger."""
-
-    def __init__(self, app, token=None, *, cookie=None):
-        self.client = app.test_client(use_cookies=False)
-        self.headers = {}
-        if token:
-            self.headers["Authorization"] = f"Bearer {token}"
-        if cookie:
-            self.headers["Cookie"] = f"session={cookie}"
-
-    def send(self, method, path, *, headers=(), **options):
-        response = self.client.open(
-            f"/api{path}", method=method, headers={**self.headers, **dict(headers)}, **options
-        )
-        hold_against_document(response)
-        return response
-
-    def get(self, path, **options):
-        return self.send("GET", path, **options)
-
-    def post(self, path, json=None, **options):
-        return self.send("POST", path, json=json, **options)
-
-    def patch(self, path, json=None, **options):
-        return self.send("PATCH", path, json=json, **options)
-
-    def delete(self, path, **options):
-        return self.send("DELETE", path, **options)
 
 
 @pytest.fixture
@@ -202,53 +142,6 @@ def charlie(app):
 @pytest.fixture
 def stranger(app):
     return Client(app)
-
-
-BAD_LIMITS = ("0", "-1", "abc", "1.5", "٣", "", "1e2", "0x10")
-
-
-def told(response, status):
-    """The message of an error answer, whose shape is checked."""
-    error = response.get_json()
-    assert response.status_code == status, error
-    assert list(error) == [
-        name for name in ("message", "status", "errors", "requestId") if name in error
-    ]
-    assert error["status"] == status
-    assert error["requestId"] == response.headers["X-Request-Id"]
-    assert error["message"]
-    return error["message"]
-
-
-def refused(response, field):
-    """What is wrong with the one field that a 400 names, in its message and in its errors."""
-    message = told(response, 400)
-    (fault,) = response.get_json()["errors"]
-    assert list(fault) == ["field", "message"]
-    assert fault["field"].split("[")[0] == field
-    assert message == f"{fault['field']}: {fault['message']}"
-    return fault["message"]
-
-
-def read_all(client, path, **query):
-    """All items of a list, page by page; the Link header must lead where nextCursor leads."""
-    items = []
-    while True:
-        response = client.get(path, query_string=query)
-        page = response.get_json()
-        assert response.status_code == 200, page
-        assert list(page) == ["data", "nextCursor"]
-        items += page["data"]
-        if page["nextCursor"] is None:
-            assert "Link" not in response.headers
-            return items
-        assert page["data"]
-        query["cursor"] = page["nextCursor"]
-        link = response.headers["Link"]
-        assert link.startswith("</api/")
-        assert link.endswith('>; rel="next"')
-        following = client.get(link[5 : link.index(">")]).get_json()
-        assert following == client.get(path, query_string=query).get_json()
 
 
 @pytest.fixture
@@ -276,12 +169,35 @@ def waiting(connection):
     ).fetchone()["count"]
 
 
-def preparable(name):
-    """``sql/<name>.sql`` with its parameters numbered, as PREPARE takes it, and NULLs to EXECUTE it with."""
-    places = {}
-    text = re.sub(
-        r"%\((\w+)\)s",
-        lambda match: f"${places.setdefault(match[1], len(places) + 1)}",
-        db.statement(name),
-    ).replace("%%", "%")
-    return text, f"({', '.join(['NULL'] * len(places))})" if places else ""
+@pytest.fixture
+def receiver():
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture
+def other_receiver():
+    receiver = Receiver()
+    yield receiver
+    receiver.close()
+
+
+@pytest.fixture
+def with_webhooks(database_url):
+    """Build the application under these settings; a function, to be called with changes to them."""
+    apps = []
+
+    def build(**changes):
+        apps.append(create_app(Settings.read(environment(database_url, **changes))))
+        return apps[-1]
+
+    yield build
+    for app in apps:
+        app.extensions["database"].close()
+
+
+@pytest.fixture
+def ada(with_webhooks):
+    """Alice where webhooks are switched on."""
+    return Client(with_webhooks(), TOKENS["alice"])

@@ -1,7 +1,4 @@
-"""Receivers of webhooks: real servers on loopback, which behave as badly as those out there.
-
-PYTEST_DONT_REWRITE: a plugin with fixtures, which the tests also import names from; it asserts nothing.
-"""
+"""Receivers of webhooks: real servers on loopback, which behave as badly as those out there."""
 
 import os
 import re
@@ -18,11 +15,9 @@ from queue import Empty, Queue
 from socket import SO_LINGER, SOL_SOCKET
 from threading import Event, Lock, Thread
 
-import pytest
-from conftest import TOKENS, Client, insert
+from client import insert
 
-from service import create_app, webhooks
-from service.settings import Settings
+from service.webhooks import delivery
 
 PROJECT = Path(__file__).resolve().parent.parent
 KEY = "only for the tests, and long enough"
@@ -184,20 +179,6 @@ def endless(handler):
         handler.server.sent += 2**16
 
 
-@pytest.fixture
-def receiver():
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
-@pytest.fixture
-def other_receiver():
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
 def environment(database_url, **changes):
     """Webhooks switched on and allowed to reach these receivers, with waits that suit a test."""
     return {
@@ -209,26 +190,6 @@ def environment(database_url, **changes):
     }
 
 
-@pytest.fixture
-def with_webhooks(database_url):
-    """Build the application under these settings; a function, to be called with changes to them."""
-    apps = []
-
-    def build(**changes):
-        apps.append(create_app(Settings.read(environment(database_url, **changes))))
-        return apps[-1]
-
-    yield build
-    for app in apps:
-        app.extensions["database"].close()
-
-
-@pytest.fixture
-def ada(with_webhooks):
-    """Alice where webhooks are switched on."""
-    return Client(with_webhooks(), TOKENS["alice"])
-
-
 def subscribe(connection, workspace_id, url, *events, **columns):
     """Put a webhook past the service; returns its id."""
     return insert(
@@ -237,7 +198,7 @@ def subscribe(connection, workspace_id, url, *events, **columns):
 
 
 def secret_of(webhook_id, number=1):
-    return webhooks.make_secret(KEY, webhook_id, number)
+    return delivery.derive_secret(KEY, webhook_id, number)
 
 
 def announce(connection, workspace_id, times=1):

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from conftest import TOKENS, Client
+from client import TOKENS, Client
 from psycopg import sql
 
 from service import db

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import preparable
+from client import preparable
 from test_sql import NAMES
 
 from service import db

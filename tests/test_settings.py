@@ -4,7 +4,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from service.settings import BadSetting, Settings
+from service.settings import InvalidSetting, Settings
 
 pytestmark = pytest.mark.nodatabase
 
@@ -57,7 +57,7 @@ def test_each_is_read_from_the_variable_of_its_name(variable, text, value):
     ],
 )  # fmt: skip
 def test_a_bad_value_names_its_variable_and_what_is_allowed(variable, text):
-    with pytest.raises(BadSetting, match="must be") as caught:
+    with pytest.raises(InvalidSetting, match="must be") as caught:
         Settings.read({variable: text})
     assert str(caught.value).startswith(f"{variable}={text!r}: must be")
 
@@ -68,7 +68,7 @@ def test_what_is_not_a_setting_is_left_alone():
 
 def test_the_database_is_asked_for_by_name():
     for environment in ({}, {"DATABASE_URL": ""}):
-        with pytest.raises(BadSetting, match=r"^DATABASE_URL is not set"):
+        with pytest.raises(InvalidSetting, match=r"^DATABASE_URL is not set"):
             Settings.read(environment).require_database()
     assert Settings.read({"DATABASE_URL": "host=x"}).require_database() == "host=x"
 
@@ -82,7 +82,7 @@ def test_the_database_is_asked_for_by_name():
     ],
 )
 def test_a_bad_secret_is_named_but_not_shown(variable, text):
-    with pytest.raises(BadSetting, match=f"^{variable}: must") as caught:
+    with pytest.raises(InvalidSetting, match=f"^{variable}: must") as caught:
         Settings.read({variable: text})
     assert "the-password" not in str(caught.value)
 

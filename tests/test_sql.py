@@ -5,7 +5,7 @@ import re
 from fnmatch import fnmatch
 
 import pytest
-from conftest import preparable
+from client import preparable
 
 from service import db
 

@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from conftest import TOKENS, Client, give_token, insert, read_all, told
+from client import TOKENS, Client, give_token, insert, read_all, told
 
 from service import create_app
 from service.settings import Settings

@@ -1,6 +1,6 @@
 -- A new API token or session of a user; only its hash comes here.
 INSERT INTO tokens (user_id, kind, name, scope, hash, expires_at)
-SELECT person.id, %(kind)s, %(name)s, %(scope)s, %(hash)s, moment() + %(days)s::integer * interval '1 day'
+SELECT person.id, %(kind)s, %(name)s, %(scope)s, %(hash)s, now_ms() + %(days)s::integer * interval '1 day'
   FROM users AS person
  WHERE lower(person.email) = lower(%(email)s)
 RETURNING id;

@@ -5,8 +5,8 @@ SELECT item.workspace_id,
        item.title,
        item.content,
        item.tags,
-       coalesce(item.created_at, moment()),
-       coalesce(item.updated_at, item.created_at, moment())
+       coalesce(item.created_at, now_ms()),
+       coalesce(item.updated_at, item.created_at, now_ms())
   FROM json_to_recordset(%(rows)s::json) AS item (
            line integer,
            workspace_id uuid,

@@ -17,8 +17,8 @@ SELECT item.workspace_id,
        coalesce(item.action_items, '{}'),
        coalesce(item.decisions, '{}'),
        item.created_by,
-       coalesce(item.created_at, moment()),
-       coalesce(item.created_at, moment())
+       coalesce(item.created_at, now_ms()),
+       coalesce(item.created_at, now_ms())
   FROM json_to_recordset(%(rows)s::json) AS item (
            line integer,
            workspace_id uuid,

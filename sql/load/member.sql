@@ -10,7 +10,7 @@ WITH item AS MATERIALIZED (
            )
 ), joined AS (
     INSERT INTO members (workspace_id, user_id, role, joined_at)
-    SELECT item.workspace_id, item.user_id, item.role, coalesce(item.joined_at, moment())
+    SELECT item.workspace_id, item.user_id, item.role, coalesce(item.joined_at, now_ms())
       FROM item
      ORDER BY item.line
 )

@@ -10,7 +10,7 @@ WITH created AS (
            item.body,
            item.task_id,
            item.status,
-           coalesce(item.created_at, moment())
+           coalesce(item.created_at, now_ms())
       FROM json_to_recordset(%(rows)s::json) AS item (
                line integer,
                workspace_id uuid,

@@ -14,11 +14,11 @@ SELECT item.workspace_id,
        item.project_id,
        item.parent_id,
        item.created_by,
-       coalesce(item.created_at, moment()),
-       coalesce(item.updated_at, item.created_at, moment()),
+       coalesce(item.created_at, now_ms()),
+       coalesce(item.updated_at, item.created_at, now_ms()),
        CASE
            WHEN item.status = 'done'
-           THEN coalesce(item.completed_at, item.updated_at, item.created_at, moment())
+           THEN coalesce(item.completed_at, item.updated_at, item.created_at, now_ms())
        END
   FROM json_to_recordset(%(rows)s::json) AS item (
            line integer,

@@ -3,7 +3,7 @@ INSERT INTO users (id, email, name, created_at)
 SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
        item.email,
        item.name,
-       coalesce(item.created_at, moment())
+       coalesce(item.created_at, now_ms())
   FROM json_to_recordset(%(rows)s::json) AS item (
            line integer,
            id uuid,

@@ -5,7 +5,7 @@ SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
        item.slug,
        item.plan,
        item.timezone,
-       coalesce(item.created_at, moment())
+       coalesce(item.created_at, now_ms())
   FROM json_to_recordset(%(rows)s::json) AS item (
            line integer,
            id uuid,

@@ -23,7 +23,7 @@ WITH present AS MATERIALIZED (
            summary = (wanted).summary,
            action_items = (wanted).action_items,
            decisions = (wanted).decisions,
-           updated_at = moment(),
+           updated_at = now_ms(),
            version = meeting.version + 1
       FROM present
      WHERE meeting.workspace_id = (kept).workspace_id

@@ -21,7 +21,7 @@ AS $$
 $$;
 
 -- The current moment as it is stored: whole milliseconds, so that what is answered is what is kept.
-CREATE FUNCTION moment() RETURNS timestamptz
+CREATE FUNCTION now_ms() RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT date_trunc('milliseconds', now())
@@ -42,7 +42,7 @@ AS $$
 $$;
 
 -- Years that both sides of the wire can read back: 1900 to 9998 in UTC.
-CREATE DOMAIN moment_in_time AS timestamptz
+CREATE DOMAIN timestamp_ms AS timestamptz
     CONSTRAINT "timestamps lie in the years 1900 to 9998"
     CHECK (value >= '1900-01-01T00:00:00Z' AND value < '9999-01-01T00:00:00Z');
 

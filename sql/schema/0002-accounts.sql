@@ -33,7 +33,7 @@ CREATE TABLE workspaces (
         CHECK (length(timezone) BETWEEN 1 AND 128)
         -- Postgres has its own list of zones: what it does not know, it refuses here.
         CHECK (timestamptz '2000-01-01T00:00:00Z' AT TIME ZONE timezone IS NOT NULL),
-    created_at moment_in_time NOT NULL DEFAULT moment(),
+    created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     version integer NOT NULL DEFAULT 1
 );
 
@@ -46,7 +46,7 @@ CREATE TABLE users (
         CONSTRAINT "name must have 1 to 120 characters"
         CHECK (length(name) BETWEEN 1 AND 120),
     active_workspace_id uuid,
-    created_at moment_in_time NOT NULL DEFAULT moment()
+    created_at timestamp_ms NOT NULL DEFAULT now_ms()
 );
 
 CREATE UNIQUE INDEX "email is taken by another user" ON users (lower(email));
@@ -61,7 +61,7 @@ CREATE TABLE members (
     role text NOT NULL DEFAULT 'member'
         CONSTRAINT "role must be one of: owner, admin, member"
         CHECK (role IN ('owner', 'admin', 'member')),
-    joined_at moment_in_time NOT NULL DEFAULT moment(),
+    joined_at timestamp_ms NOT NULL DEFAULT now_ms(),
     PRIMARY KEY (workspace_id, user_id)
 );
 
@@ -87,9 +87,9 @@ CREATE TABLE tokens (
         CHECK (scope IN ('read', 'write')),
     hash bytea NOT NULL UNIQUE
         CHECK (length(hash) = 32),
-    created_at moment_in_time NOT NULL DEFAULT moment(),
+    created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     last_used_at timestamptz,
-    expires_at moment_in_time,
+    expires_at timestamp_ms,
     revoked_at timestamptz
 );
 

@@ -16,7 +16,7 @@ CREATE TABLE tasks (
     priority text NOT NULL DEFAULT 'medium'
         CONSTRAINT "priority must be one of: urgent, high, medium, low"
         CHECK (priority IN ('urgent', 'high', 'medium', 'low')),
-    due_date moment_in_time,
+    due_date timestamp_ms,
     assignee_id uuid,
     project_id text
         CONSTRAINT "projectId must have 1 to 128 characters"
@@ -26,9 +26,9 @@ CREATE TABLE tasks (
         CHECK (parent_id <> id),
     -- No foreign key: it stays when the person has left.
     created_by uuid NOT NULL,
-    created_at moment_in_time NOT NULL DEFAULT moment(),
-    updated_at moment_in_time NOT NULL DEFAULT moment(),
-    completed_at moment_in_time,
+    created_at timestamp_ms NOT NULL DEFAULT now_ms(),
+    updated_at timestamp_ms NOT NULL DEFAULT now_ms(),
+    completed_at timestamp_ms,
     version integer NOT NULL DEFAULT 1,
     PRIMARY KEY (workspace_id, id),
     CONSTRAINT "assigneeId must be the id of a member of the workspace"

@@ -7,8 +7,8 @@ CREATE TABLE meetings (
     title text NOT NULL
         CONSTRAINT "title must have 1 to 500 characters"
         CHECK (length(title) BETWEEN 1 AND 500),
-    start_time moment_in_time NOT NULL,
-    end_time moment_in_time NOT NULL,
+    start_time timestamp_ms NOT NULL,
+    end_time timestamp_ms NOT NULL,
     platform text
         CONSTRAINT "platform must be one of: google_meet, zoom, teams, in_person"
         CHECK (platform IN ('google_meet', 'zoom', 'teams', 'in_person')),
@@ -35,8 +35,8 @@ CREATE TABLE meetings (
         CHECK (cardinality(decisions) <= 200 AND longest(decisions) <= 2000),
     -- No foreign key: it stays when the person has left.
     created_by uuid NOT NULL,
-    created_at moment_in_time NOT NULL DEFAULT moment(),
-    updated_at moment_in_time NOT NULL DEFAULT moment(),
+    created_at timestamp_ms NOT NULL DEFAULT now_ms(),
+    updated_at timestamp_ms NOT NULL DEFAULT now_ms(),
     version integer NOT NULL DEFAULT 1,
     PRIMARY KEY (workspace_id, id),
     CONSTRAINT "endTime must be after startTime"

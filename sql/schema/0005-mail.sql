@@ -18,7 +18,7 @@ CREATE TABLE mail (
         CONSTRAINT "snippet must have at most 2000 characters"
         CHECK (length(snippet) <= 2000),
     read boolean NOT NULL DEFAULT false,
-    received_at moment_in_time NOT NULL,
+    received_at timestamp_ms NOT NULL,
     PRIMARY KEY (workspace_id, id),
     CONSTRAINT "user must be a member of the workspace"
         FOREIGN KEY (workspace_id, user_id) REFERENCES members (workspace_id, user_id)

@@ -24,8 +24,8 @@ CREATE TABLE knowledge (
     tags text[] NOT NULL DEFAULT '{}'
         CONSTRAINT "tags must be at most 50 of 120 characters"
         CHECK (cardinality(tags) <= 50 AND longest(tags) <= 120),
-    created_at moment_in_time NOT NULL DEFAULT moment(),
-    updated_at moment_in_time NOT NULL DEFAULT moment(),
+    created_at timestamp_ms NOT NULL DEFAULT now_ms(),
+    updated_at timestamp_ms NOT NULL DEFAULT now_ms(),
     words tsvector NOT NULL
         GENERATED ALWAYS AS (knowledge_words(workspace_id, title, content, tags)) STORED,
     PRIMARY KEY (workspace_id, id)

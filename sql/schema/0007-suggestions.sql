@@ -17,7 +17,7 @@ CREATE TABLE suggestions (
     status text NOT NULL DEFAULT 'pending'
         CONSTRAINT "status must be one of: pending, accepted, dismissed"
         CHECK (status IN ('pending', 'accepted', 'dismissed')),
-    created_at moment_in_time NOT NULL DEFAULT moment(),
+    created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     PRIMARY KEY (workspace_id, id),
     CONSTRAINT "taskId must be the id of a task of the workspace"
         FOREIGN KEY (workspace_id, task_id) REFERENCES tasks (workspace_id, id)

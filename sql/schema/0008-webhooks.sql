@@ -16,13 +16,13 @@ CREATE TABLE webhooks (
     secret_number integer NOT NULL DEFAULT 1,
     -- Until then the secret before this one signs too.
     rotated_until timestamptz,
-    created_at moment_in_time NOT NULL DEFAULT moment(),
+    created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     -- When the attempts began to fail without a success since; NULL while all is well.
     failing_since timestamptz,
     -- After a failure nothing is attempted until then, so that a dead receiver holds up no others.
-    resting_until timestamptz,
+    backoff_until timestamptz,
     disabled_at timestamptz,
-    disabled_because text,
+    disabled_reason text,
     PRIMARY KEY (workspace_id, id)
 );
 

@@ -15,7 +15,7 @@ WITH created AS (
                %(project_id)s::text,
                %(parent_id)s::uuid,
                %(user_id)s::uuid,
-               CASE WHEN %(status)s::text = 'done' THEN moment() END
+               CASE WHEN %(status)s::text = 'done' THEN now_ms() END
            )
  RETURNING task.workspace_id, task.id, task.version, task_json(task) AS body
 )

@@ -21,9 +21,9 @@ WITH present AS MATERIALIZED (
            parent_id = (wanted).parent_id,
            completed_at = CASE
                WHEN (wanted).status <> 'done' THEN NULL
-               ELSE coalesce(task.completed_at, moment())
+               ELSE coalesce(task.completed_at, now_ms())
            END,
-           updated_at = moment(),
+           updated_at = now_ms(),
            version = task.version + 1
       FROM present
      WHERE task.workspace_id = %(workspace_id)s::uuid

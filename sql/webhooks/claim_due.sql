@@ -8,7 +8,7 @@ WITH chosen AS MATERIALIZED (
      WHERE delivery.state = 'due'
        AND delivery.due_at <= now()
        AND webhook.disabled_at IS NULL
-       AND (webhook.resting_until IS NULL OR webhook.resting_until <= now())
+       AND (webhook.backoff_until IS NULL OR webhook.backoff_until <= now())
      ORDER BY delivery.due_at
      LIMIT 1
        FOR UPDATE OF delivery SKIP LOCKED

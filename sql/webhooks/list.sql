@@ -8,7 +8,7 @@ SELECT webhook.id,
        webhook.url,
        coalesce(nullif(array_to_string(webhook.events, ','), ''), 'all') AS events,
        iso(webhook.failing_since) AS failing_since,
-       webhook.disabled_because
+       webhook.disabled_reason
   FROM webhooks AS webhook
   JOIN workspaces AS workspace ON workspace.id = webhook.workspace_id
  WHERE workspace.slug = %(slug)s

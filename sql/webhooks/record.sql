@@ -16,12 +16,12 @@ WITH attempt AS (
     UPDATE deliveries AS delivery
        SET state = CASE
                WHEN %(success)s::boolean THEN 'delivered'
-               WHEN %(wait)s::float8 IS NULL THEN 'failed'
+               WHEN %(retry_delay)s::float8 IS NULL THEN 'failed'
                ELSE 'due'
            END,
-           due_at = now() + coalesce(%(wait)s::float8, 0) * interval '1 second',
+           due_at = now() + coalesce(%(retry_delay)s::float8, 0) * interval '1 second',
            finished_at = CASE
-               WHEN %(success)s::boolean OR %(wait)s::float8 IS NULL THEN now()
+               WHEN %(success)s::boolean OR %(retry_delay)s::float8 IS NULL THEN now()
            END
      WHERE delivery.workspace_id = %(in_workspace_id)s::uuid
        AND delivery.id = %(delivery_id)s::uuid
@@ -33,14 +33,14 @@ WITH attempt AS (
        SET failing_since = CASE
                WHEN NOT %(success)s::boolean THEN coalesce(webhook.failing_since, now())
            END,
-           resting_until = CASE
-               WHEN NOT %(success)s::boolean THEN now() + %(rest)s::float8 * interval '1 second'
+           backoff_until = CASE
+               WHEN NOT %(success)s::boolean THEN now() + %(backoff)s::float8 * interval '1 second'
            END,
            disabled_at = CASE
                WHEN verdict.because IS NOT NULL THEN coalesce(webhook.disabled_at, now())
                ELSE webhook.disabled_at
            END,
-           disabled_because = coalesce(webhook.disabled_because, verdict.because)
+           disabled_reason = coalesce(webhook.disabled_reason, verdict.because)
       FROM settled
      CROSS JOIN LATERAL (
            SELECT CASE

@@ -1,0 +1,19 @@
+"""The API: one module per resource, its schema and its views side by side."""
+
+from flask import Flask
+
+from service.api.dashboard import dashboard
+from service.api.health import health
+from service.api.knowledge import knowledge
+from service.api.mail import mail
+from service.api.meetings import meetings
+from service.api.suggestions import suggestions
+from service.api.tasks import tasks
+from service.api.workspaces import workspaces
+
+
+def init_app(app: Flask) -> None:
+    """Register the resources, in the order in which they are documented."""
+    for resource in (tasks, meetings, workspaces, dashboard, mail, knowledge, suggestions):
+        app.register_blueprint(resource, url_prefix="/api")
+    app.register_blueprint(health)

@@ -1,0 +1,52 @@
+"""Figures of a workspace."""
+
+from typing import Any
+
+from flask import Blueprint, Response
+from marshmallow.fields import Nested
+
+from service import db, fields
+from service.api.tasks import PRIORITIES, STATUSES
+from service.http.requests import arguments
+from service.http.responses import reply, response
+
+dashboard = Blueprint("dashboard", __name__)
+
+
+def figures(name: str, *counts: str, **nested: Nested) -> Nested:
+    """An object of counts; ``name`` is that of its schema in the published document."""
+    members = {count: fields.Integer() for count in counts}
+    return Nested(fields.Resource.from_dict({**members, **nested}, name=name))
+
+
+class Stats(fields.Resource):
+    """The figures of one workspace, in one snapshot."""
+
+    workspace_id = fields.Id(dump_only=True)
+    generated_at = fields.Timestamp(dump_only=True)
+    tasks = figures(
+        "TaskFigures",
+        *("total", *STATUSES, "overdue", "due_today"),
+        by_priority=figures("Priorities", *PRIORITIES),
+    )
+    meetings = figures("MeetingFigures", "total", "upcoming", "completed")
+    members = fields.Integer()
+    mail = figures("MailFigures", "unread")
+    suggestions = figures("SuggestionFigures", "pending")
+
+
+class StatsFilter(fields.Query):
+    """The query of the figures."""
+
+    only_workspace_id = fields.Id(data_key="workspaceId", load_default=None)
+
+
+@dashboard.get("/dashboard/stats")
+@arguments(StatsFilter())
+@response(Stats, kind="object", also=(404,))
+def get_stats(query: dict[str, Any]) -> Response:
+    """Count the tasks, meetings, members, unread mail and pending suggestions of a workspace"""
+    stats = db.row("dashboard/stats", **query)
+    if stats is None:
+        raise db.NotFound("workspace")
+    return reply(stats.body)

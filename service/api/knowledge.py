@@ -1,0 +1,45 @@
+"""Knowledge base entries."""
+
+from typing import Any
+
+from flask import Blueprint, Response
+
+from service import db, fields
+from service.http.requests import arguments
+from service.http.responses import reply_page, response
+
+knowledge = Blueprint("knowledge", __name__)
+
+
+class Knowledge(fields.Resource):
+    """An entry of the knowledge base; ``flask load`` brings them in."""
+
+    id = fields.Id(dump_only=True)
+    title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
+    content = fields.Text(fields.MAX_TEXT, load_default="")
+    tags = fields.StringList(fields.Text(fields.MAX_NAME, min=1), 50, load_default=list)
+    created_at = fields.Timestamp(dump_only=True)
+    updated_at = fields.Timestamp(dump_only=True)
+
+
+class KnowledgeFilter(fields.Page):
+    """The query of the list."""
+
+    q = fields.Text(
+        fields.MAX_TITLE,
+        load_default=None,
+        metadata={
+            "description": "Words to search for, phrases in double quotes; - before a word"
+            " excludes it. Best first, or newest first if more than 5 000 entries match"
+        },
+    )
+    cursor = fields.Cursor(keyed=True)
+
+
+@knowledge.get("/knowledge")
+@arguments(KnowledgeFilter())
+@response(Knowledge, kind="page")
+def list_knowledge(query: dict[str, Any]) -> Response:
+    """List the knowledge of the active workspace, newest first; with q the matches, best first"""
+    statement = "knowledge/list" if query["q"] is None else "knowledge/search"
+    return reply_page(db.row(statement, **query))

@@ -1,0 +1,37 @@
+"""E-mails of the caller."""
+
+from typing import Any
+
+from flask import Blueprint, Response
+
+from service import db, fields
+from service.http.requests import arguments
+from service.http.responses import reply_page, response
+
+mail = Blueprint("mail", __name__)
+
+
+class Mail(fields.Resource):
+    """An e-mail that has arrived; the service only reads them, ``flask load`` brings them in."""
+
+    id = fields.Id(dump_only=True)
+    sender = fields.Email(data_key="from", required=True)
+    recipients = fields.StringList(fields.Email(), 200, data_key="to", load_default=list)
+    subject = fields.Text(fields.MAX_TITLE, load_default="")
+    snippet = fields.Text(2000, load_default="")
+    read = fields.Boolean(load_default=False)
+    received_at = fields.Timestamp(required=True)
+
+
+class MailFilter(fields.Page):
+    """The query of the list."""
+
+    cursor = fields.Cursor(keyed=True)
+
+
+@mail.get("/mail")
+@arguments(MailFilter())
+@response(Mail, kind="page")
+def list_mail(query: dict[str, Any]) -> Response:
+    """List your mail in the active workspace, latest first"""
+    return reply_page(db.row("mail/list", **query))

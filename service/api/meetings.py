@@ -1,0 +1,94 @@
+"""Meetings and what came of them."""
+
+from typing import Any
+
+from flask import Blueprint, Response
+
+from service import db, fields, webhooks
+from service.http.requests import arguments
+from service.http.responses import reply_one, reply_page, response
+from service.http.safe_writes import expected_versions, idempotent
+
+PLATFORMS = "google_meet", "zoom", "teams", "in_person"
+STATUSES = "scheduled", "completed"
+
+meetings = Blueprint("meetings", __name__)
+
+
+class Meeting(fields.Resource):
+    """A meeting as lists show it."""
+
+    id = fields.Id(dump_only=True)
+    workspace_id = fields.Id(dump_only=True)
+    title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
+    start_time = fields.Timestamp(required=True)
+    end_time = fields.Timestamp(required=True)
+    platform = fields.Enum(*PLATFORMS, allow_none=True, load_default=None)
+    attendees = fields.StringList(fields.Email(), 200, unique=True, load_default=list)
+    agenda = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
+    notes = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
+    status = fields.Enum(*STATUSES, dump_only=True)
+    created_by = fields.Id(dump_only=True)
+    created_at = fields.Timestamp(dump_only=True)
+    updated_at = fields.Timestamp(dump_only=True)
+    version = fields.Integer(min=1)
+
+
+class MeetingDetails(Meeting):
+    """A meeting by itself; PATCH completes it, and only then it can have an outcome."""
+
+    optional = "summary", "action_items", "decisions"
+
+    status = fields.Enum(*STATUSES, accepts=("completed",))
+    summary = fields.Text(fields.MAX_TEXT, allow_none=True)
+    action_items = fields.StringList(fields.Text(2000, min=1), 200)
+    decisions = fields.StringList(fields.Text(2000, min=1), 200)
+
+
+class MeetingFilter(fields.Page):
+    """The query of the list."""
+
+    upcoming = fields.Boolean(query=True, load_default=False)
+    only_workspace_id = fields.Id(data_key="workspaceId", load_default=None)
+    limit = fields.Limit(20, 100)
+    cursor = fields.Cursor(keyed=True)
+
+
+@meetings.get("/meetings")
+@arguments(MeetingFilter())
+@response(Meeting, kind="page")
+def list_meetings(query: dict[str, Any]) -> Response:
+    """List meetings of all workspaces or of one: latest start first, upcoming ones soonest first"""
+    statement = "meetings/upcoming" if query.pop("upcoming") else "meetings/list"
+    return reply_page(db.row(statement, **query))
+
+
+@meetings.post("/meetings")
+@arguments(Meeting())
+@idempotent
+@response(MeetingDetails, 201)
+def create_meeting(meeting: dict[str, Any]) -> Response:
+    """Create a meeting in the active workspace"""
+    created = db.row("meetings/create", **meeting)
+    webhooks.announce(created.event_id)
+    return reply_one(created, 201, {"Location": f"/api/meetings/{created.id}"})
+
+
+@meetings.get("/meetings/<id:id>")
+@response(MeetingDetails)
+def get_meeting(id: str) -> Response:
+    """Read one meeting, with its summary, action items and decisions once it is completed"""
+    return reply_one(db.row_or_raise("meetings/get", id=id))
+
+
+@meetings.patch("/meetings/<id:id>")
+@arguments(MeetingDetails(partial=True))
+@idempotent
+@response(MeetingDetails)
+def update_meeting(changes: dict[str, Any], id: str) -> Response:
+    """Change some fields of a meeting; null clears one (RFC 7396)"""
+    meeting = db.row_or_raise(
+        "meetings/update", id=id, changes=db.to_json(changes), versions=expected_versions()
+    )
+    webhooks.announce(meeting.event_id)
+    return reply_one(meeting)

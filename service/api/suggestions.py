@@ -1,0 +1,31 @@
+"""Pending AI suggestions."""
+
+from typing import Any
+
+from flask import Blueprint, Response
+
+from service import db, fields
+from service.http.requests import arguments
+from service.http.responses import reply_page, response
+
+suggestions = Blueprint("suggestions", __name__)
+
+
+class Suggestion(fields.Resource):
+    """What the AI suggests; ``flask load`` brings them in."""
+
+    id = fields.Id(dump_only=True)
+    kind = fields.Text(fields.MAX_REFERENCE, min=1, required=True)
+    title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
+    body = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
+    task_id = fields.Id(allow_none=True, load_default=None)
+    status = fields.Enum("pending", "accepted", "dismissed", load_default="pending")
+    created_at = fields.Timestamp(dump_only=True)
+
+
+@suggestions.get("/ai/suggestions")
+@arguments(fields.Page())
+@response(Suggestion, kind="page")
+def list_suggestions(query: dict[str, Any]) -> Response:
+    """List the pending suggestions of the active workspace, newest first"""
+    return reply_page(db.row("suggestions/list", **query))

@@ -1,0 +1,79 @@
+"""Workspaces and their members."""
+
+from typing import Any
+
+from flask import Blueprint, Response
+
+from service import db, fields
+from service.http.errors import http_error
+from service.http.requests import arguments
+from service.http.responses import reply, reply_one, response
+from service.http.safe_writes import expected_versions, idempotent
+
+ROLES = "owner", "admin", "member"
+SLUG = {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$"}
+PLAN = {"examples": ["Starter", "Pro", "Team"]}
+
+workspaces = Blueprint("workspaces", __name__)
+
+
+class Workspace(fields.Resource):
+    """A workspace as lists show it: the six specified fields."""
+
+    id = fields.Id(dump_only=True)
+    name = fields.Text(fields.MAX_NAME, min=1, trim=True, required=True)
+    slug = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=SLUG)
+    plan = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=PLAN)
+    member_count = fields.Integer()
+    created_at = fields.Timestamp(dump_only=True)
+
+
+class WorkspaceDetails(Workspace):
+    """A workspace by itself."""
+
+    timezone = fields.Timezone()
+
+
+class Member(fields.Resource):
+    """A user in a workspace."""
+
+    user_id = fields.Id(dump_only=True)
+    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True)
+    email = fields.Email(dump_only=True)
+    role = fields.Enum(*ROLES, load_default="member")
+    joined_at = fields.Timestamp(dump_only=True)
+
+
+@workspaces.get("/workspaces")
+@response(Workspace, kind="list")
+def list_workspaces() -> Response:
+    """List all workspaces that you belong to"""
+    return reply(db.row("workspaces/list").body)
+
+
+@workspaces.get("/workspaces/<id:id>")
+@response(WorkspaceDetails)
+def get_workspace(id: str) -> Response:
+    """Read one workspace"""
+    return reply_one(db.row_or_raise("workspaces/get", id=id))
+
+
+@workspaces.patch("/workspaces/<id:id>")
+@arguments(WorkspaceDetails(partial=True))
+@idempotent
+@response(WorkspaceDetails)
+def update_workspace(changes: dict[str, Any], id: str) -> Response:
+    """Change the name or the timezone of a workspace; for owners and admins"""
+    workspace = db.row_or_raise(
+        "workspaces/update", id=id, changes=db.to_json(changes), versions=expected_versions()
+    )
+    if not workspace.permitted:
+        raise http_error("role")
+    return reply_one(workspace)
+
+
+@workspaces.get("/workspaces/<id:id>/members")
+@response(Member, kind="list")
+def list_members(id: str) -> Response:
+    """List all members of a workspace with their roles"""
+    return reply(db.row_or_raise("workspaces/members", id=id).body)

@@ -1,0 +1,27 @@
+"""All ``flask`` commands: this file lists them."""
+
+from flask import Flask
+
+from service.commands import accounts
+from service.commands.dev import dev
+from service.commands.document import print_document
+from service.commands.load import load
+from service.commands.migrate import migrate_database
+from service.commands.webhooks import webhook
+
+
+def init_app(app: Flask) -> None:
+    """Register the commands."""
+    for command in (
+        dev,
+        migrate_database,
+        accounts.workspace,
+        accounts.user,
+        accounts.member,
+        accounts.token,
+        accounts.session,
+        webhook,
+        load,
+        print_document,
+    ):
+        app.cli.add_command(command)

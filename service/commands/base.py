@@ -1,0 +1,80 @@
+"""What all ``flask`` commands share: plain values on stdout, errors in one line on stderr."""
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+import click
+import psycopg
+from flask import current_app
+from flask.cli import with_appcontext
+from marshmallow import ValidationError, fields
+
+from service import db
+from service.fields import flatten
+from service.settings import InvalidSetting
+
+Command = Callable[..., Any]
+
+
+def report_errors(command: Command) -> Command:
+    """Turn what can go wrong into one line on stderr and exit status 1."""
+
+    @with_appcontext
+    @wraps(command)
+    def wrapper(*args: Any, **options: Any) -> Any:
+        try:
+            return command(*args, **options)
+        except InvalidSetting as error:
+            raise click.ClickException(str(error)) from None
+        except ValidationError as error:
+            raise click.ClickException(describe_invalid(error)) from None
+        except psycopg.Error as error:
+            raise click.ClickException(describe(error)) from None
+
+    return wrapper
+
+
+def describe(error: psycopg.Error) -> str:
+    """A constraint's sentence where there is one, else the first line of what Postgres says."""
+    constraint = error.diag.constraint_name or ""
+    if " " in constraint:
+        return constraint
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def describe_invalid(error: ValidationError) -> str:
+    """What is wrong with which field, in one line."""
+    return "; ".join(f"{field}: {message}" for field, message in flatten(error))
+
+
+def query(name: str, /, **values: Any) -> list[Any]:
+    """Run ``sql/<name>.sql`` on a connection of its own; returns its rows."""
+    with db.connect(current_app.config["SETTINGS"]) as connection:
+        return connection.execute(db.statement(name), values).fetchall()
+
+
+def one_row(name: str, absent: str, /, **values: Any) -> Any:
+    """Like :func:`query`, but the first row; raises ClickException with ``absent`` if none."""
+    rows = query(name, **values)
+    if not rows:
+        raise click.ClickException(absent)
+    return rows[0]
+
+
+def validate(field: fields.Field[Any], name: str, value: str) -> Any:
+    """The value as the schema field loads it."""
+    try:
+        return field.deserialize(value)
+    except ValidationError as error:
+        raise ValidationError({name: error.messages}) from None
+
+
+def printable(text: str) -> str:
+    """The text with escapes in place of what a terminal would obey."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+
+
+def echo_row(row: Iterable[object]) -> None:
+    """Print a row in one line: tabs between the values, ``-`` for null."""
+    click.echo("\t".join("-" if value is None else printable(str(value)) for value in row))

@@ -1,0 +1,119 @@
+"""``flask load``: workspaces, users and all that is theirs, from files of JSON Lines.
+
+A line is an object with its ``type`` and the fields that the API gives it, checked as the API
+checks them, plus what names its owner. A file is one transaction: all of it or nothing is loaded.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import IO, Any
+
+import click
+from flask import current_app
+from marshmallow import ValidationError
+
+from service import db
+from service.commands.base import describe_invalid, report_errors
+from service.commands.load.insert import Batch, InvalidLine, store
+from service.commands.load.schemas import TYPES
+from service.settings import Settings
+from service.strict_json import parse_object
+
+
+@click.command("load")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
+@report_errors
+def load(files: tuple[str, ...]) -> None:
+    """Load JSON Lines: an object a line, with its type and the API's fields; - is standard input.
+
+    Prints each file and how many objects it had, tab-separated. Each is loaded as a whole or not
+    at all; the first invalid line is named and ends the command.
+    """
+    for file in files:
+        total = load_file(current_app.config["SETTINGS"], file)
+        click.echo(f"{click.format_filename(file)}\t{total}")
+
+
+def load_file(settings: Settings, path: str | os.PathLike[str]) -> int:
+    """Load all lines of a file in one transaction; returns how many objects they held."""
+    name = click.format_filename(path)
+    try:
+        with (
+            click.open_file(path, "rb") as file,
+            # Prepared statements would gain nothing on large batches and not pass an old PgBouncer.
+            db.connect(settings, prepare_threshold=None) as connection,
+            connection.transaction(),
+            progress(path) as advance,
+        ):
+            connection.execute(db.statement("load/begin"))
+            return store(connection, batches(read(file, settings.max_body)), advance)
+    except OSError as error:
+        raise click.ClickException(f"{name}: {error.strerror or error}") from None
+    except InvalidLine as error:
+        raise click.ClickException(f"{name}:{error.line}: {error}") from None
+
+
+def read(file: IO[bytes], limit: int) -> Iterator[tuple[str, dict[str, Any], int]]:
+    """Yield the type, the checked content and the size of every line; raises InvalidLine."""
+    for line in count(1):
+        text = file.readline(limit + 1)
+        if not text:
+            return
+        if text.isspace():
+            continue
+        try:
+            if len(text) > limit:
+                raise ValueError(f"must have at most {limit} bytes")
+            document = parse_object(text.rstrip())
+            kind = document.pop("type", None)
+            if not isinstance(kind, str) or kind not in TYPES:
+                raise ValueError(f"type: must be one of: {', '.join(TYPES)}")
+            row = TYPES[kind].check(document)
+            if row.get("completed_at") and row["status"] != "done":
+                raise ValueError("completedAt: needs status done")
+        except ValidationError as error:
+            raise InvalidLine(line, describe_invalid(error)) from None
+        except ValueError as error:
+            # The decoder counts lines too: for it, this one is always the first.
+            message = re.sub(r"line 1 (column [0-9]+) \(char [0-9]+\)", r"\1", str(error))
+            raise InvalidLine(line, message) from None
+        row["line"] = line
+        yield kind, row, len(text)
+
+
+def batches(lines: Iterable[tuple[str, dict[str, Any], int]]) -> Iterator[Batch]:
+    """Gather lines into batches."""
+    batch = None
+    try:
+        for kind, row, size in lines:
+            if batch and not batch.takes(kind, row):
+                yield batch
+                batch = None
+            batch = batch or Batch(kind)
+            batch.add(row, size)
+    except InvalidLine:
+        # A line before it may be rejected, and is then the one to report.
+        if batch:
+            yield batch
+        raise
+    if batch:
+        yield batch
+
+
+@contextmanager
+def progress(path: str | os.PathLike[str]) -> Iterator[Callable[[int], object]]:
+    """A function that takes the bytes read: it moves a bar if there are a terminal and tqdm."""
+    try:
+        if not sys.stderr.isatty():
+            raise ImportError
+        from tqdm import tqdm
+    except ImportError:
+        yield lambda _size: None
+        return
+    size = os.path.getsize(path) if os.path.isfile(path) else None
+    with tqdm(desc=str(path), total=size, unit="B", unit_scale=True, leave=False) as bar:
+        yield bar.update

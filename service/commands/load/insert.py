@@ -1,0 +1,156 @@
+"""Storing lines: names become ids, a batch one statement; a rejection finds its line."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import psycopg
+
+from service import db
+from service.commands.base import describe, printable
+
+Row = dict[str, Any]
+
+# The rows that one statement takes: enough that its round trip does not count.
+MAX_ROWS = 5000
+
+# The types that have an author: the oldest owner of the workspace, if a line names nobody.
+AUTHORED = "task", "meeting"
+
+# The columns that hold a user, and what lines call them.
+USER_COLUMNS = {"user_id": "user", "assignee_id": "assigneeId", "created_by": "createdBy"}
+
+# Errors of the line at hand; all others (no connection, no space) are no line's fault.
+REJECTIONS = psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded
+
+
+class InvalidLine(Exception):
+    """What is wrong with one line, in one line of text."""
+
+    def __init__(self, line: int, message: object) -> None:
+        super().__init__(printable(" ".join(str(message).split())))
+        self.line = line
+
+
+class Batch:
+    """Consecutive lines of one type, for one statement."""
+
+    # The bytes that one statement takes: little enough to hold twice in memory.
+    MAX_BYTES = 2**22
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.rows: list[Row] = []
+        self.size = 0
+        self.parents: set[str] = set()
+
+    def takes(self, kind: str, row: Row) -> bool:
+        """Whether the row may be in the same statement as those before it."""
+        return (
+            kind == self.kind
+            and len(self.rows) < MAX_ROWS
+            and self.size < self.MAX_BYTES
+            # A parent goes first: within one statement the wrong order would pass, but only there.
+            and row.get("id") not in self.parents
+        )
+
+    def add(self, row: Row, size: int) -> None:
+        """Take the row, whose line had ``size`` bytes."""
+        self.rows.append(row)
+        self.size += size
+        if row.get("parent_id"):
+            self.parents.add(row["parent_id"].lower())
+
+
+def store(
+    connection: db.Connection, batches: Iterable[Batch], advance: Callable[[int], object]
+) -> int:
+    """Insert all batches in order; returns how many objects there were."""
+    names = Names(connection)
+    total = 0
+    for batch in batches:
+        names.look_up(batch)
+        for position, row in enumerate(batch.rows):
+            try:
+                names.resolve(batch.kind, row)
+            except InvalidLine:
+                # A line before it may be rejected, and is then the one to report.
+                insert(connection, batch.kind, batch.rows[:position])
+                raise
+        insert(connection, batch.kind, batch.rows)
+        total += len(batch.rows)
+        advance(batch.size)
+    return total
+
+
+class Names:
+    """The workspaces and users that lines name, by slug, e-mail address or id."""
+
+    def __init__(self, connection: db.Connection) -> None:
+        self.connection = connection
+        self.kind = ""
+        self.workspaces: dict[str, Any] = {}
+        self.users: dict[str, str] = {}
+
+    def look_up(self, batch: Batch) -> None:
+        """Find the ids of what the batch names and no batch before it did."""
+        if batch.kind != self.kind or len(self.workspaces) + len(self.users) > MAX_ROWS:
+            # Lines of another type may have changed what names stand for.
+            self.kind, self.workspaces, self.users = batch.kind, {}, {}
+        slugs = {row["workspace_id"] for row in batch.rows if "workspace_id" in row}
+        users = {row[column] for row in batch.rows for column in USER_COLUMNS if row.get(column)}
+        slugs.difference_update(self.workspaces)
+        users.difference_update(self.users)
+        if slugs:
+            for workspace in self._query("workspaces/find", slugs=list(slugs)):
+                self.workspaces[workspace.slug] = workspace
+        if users:
+            emails = [name for name in users if "@" in name]
+            ids = list(users.difference(emails))
+            for user in self._query("users/find", emails=emails, ids=ids):
+                self.users[user.name] = user.id
+
+    def _query(self, name: str, **values: Any) -> Iterable[Any]:
+        return self.connection.execute(db.statement(name), values)
+
+    def resolve(self, kind: str, row: Row) -> None:
+        """Put ids in the place of names; raises InvalidLine for a name that nothing has."""
+        for column, field in USER_COLUMNS.items():
+            name = row.get(column)
+            if name and name not in self.users:
+                raise InvalidLine(row["line"], f"{field}: there is no user {name!r}")
+            if name:
+                row[column] = self.users[name]
+        if "workspace_id" in row:
+            slug = row["workspace_id"]
+            workspace = self.workspaces.get(slug)
+            if workspace is None:
+                raise InvalidLine(row["line"], f"workspace: there is no workspace {slug!r}")
+            row["workspace_id"] = workspace.id
+            if kind in AUTHORED and not row.get("created_by"):
+                if workspace.owner_id is None:
+                    message = f"createdBy: is required, as {slug!r} has no owner"
+                    raise InvalidLine(row["line"], message)
+                row["created_by"] = workspace.owner_id
+
+
+def insert(connection: db.Connection, kind: str, rows: list[Row]) -> None:
+    """Insert rows by one statement; if it is rejected, halve them down to the first invalid one."""
+    try:
+        with connection.transaction():
+            connection.execute(db.statement(f"load/{kind}"), {"rows": db.to_json(rows)})
+    except REJECTIONS as error:
+        if len(rows) == 1:
+            raise InvalidLine(rows[0]["line"], rejection(error)) from None
+        middle = len(rows) // 2
+        insert(connection, kind, rows[:middle])
+        insert(connection, kind, rows[middle:])
+
+
+def rejection(error: psycopg.Error) -> str:
+    """Why Postgres rejected a line; constraints are sentences that begin with the field."""
+    constraint = error.diag.constraint_name or ""
+    if constraint == "members_pkey":
+        return "user: is a member of the workspace already"
+    if constraint.endswith("_pkey"):
+        return "id: is taken"
+    return ": ".join(constraint.split(" ", 1)) if " " in constraint else describe(error)

@@ -1,0 +1,186 @@
+"""What a line of a ``flask load`` file may hold: the API's resources, plus what names the owner."""
+
+# A line's field may be of another class than the resource's: it loads ids from names.
+# mypy: disable-error-code="misc, assignment"
+
+from datetime import UTC, datetime
+from typing import Any
+
+from marshmallow import ValidationError, missing
+
+from service.api.knowledge import Knowledge
+from service.api.mail import Mail
+from service.api.meetings import STATUSES, MeetingDetails
+from service.api.suggestions import Suggestion
+from service.api.tasks import Task
+from service.api.workspaces import Member, WorkspaceDetails
+from service.fields import (
+    MAX_EMAIL,
+    MAX_NAME,
+    MAX_REFERENCE,
+    NIL_UUID,
+    UUID,
+    Email,
+    Enum,
+    Resource,
+    Text,
+    Timestamp,
+    Timezone,
+)
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class ExplicitId(Text):
+    """The id that something is to have, so that later lines can refer to it."""
+
+    default_error_messages = {"uuid": "must be a UUID, like 0190163d-8694-739b-aea5-966c26f8ad91"}
+
+    # Cursors and absent ids are compared with these two.
+    reserved = NIL_UUID, NIL_UUID.replace("0", "f")
+
+    def __init__(self) -> None:
+        super().__init__(MAX_REFERENCE, load_default=None)
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
+        text = super()._deserialize(value).lower()
+        if not UUID.fullmatch(text) or text in self.reserved:
+            raise self.make_error("uuid")
+        return text
+
+
+class UserRef(Text):
+    """A user, by e-mail address or by id."""
+
+    default_error_messages = {"user": "must be the e-mail address or the id of a user"}
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(MAX_EMAIL, min=1, **options)
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
+        text = super()._deserialize(value)
+        if "@" not in text and not UUID.fullmatch(text):
+            raise self.make_error("user")
+        return text
+
+
+class PastTimestamp(Timestamp):
+    """A timestamp that an id can be made from, and that is not in the future."""
+
+    default_error_messages = {"past": "must be between 1970 and now"}
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> datetime:
+        timestamp = super()._deserialize(value)
+        if not EPOCH <= timestamp <= datetime.now(UTC):
+            raise self.make_error("past")
+        return timestamp
+
+
+class Line(Resource):
+    """One object of a file."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        loaded = self.load_fields.items()
+        self.by_key = {field.data_key: (name, field) for name, field in loaded}
+        self.required = {name for name, field in loaded if field.required}
+        self.defaults = {
+            name: field.load_default
+            for name, field in loaded
+            if field.load_default not in (missing, None)
+        }
+
+    def check(self, document: dict[str, Any]) -> dict[str, Any]:
+        """Like ``load``, without absent fields, in a third of the time."""
+        row = {name: item() if callable(item) else item for name, item in self.defaults.items()}
+        try:
+            for key, value in document.items():
+                name, field = self.by_key[key]
+                if value is None:
+                    row[name] = field.deserialize(None)
+                else:
+                    # No field has further validators, which is what ``deserialize`` would look for.
+                    row[name] = field._deserialize(value, key, document)
+        except (KeyError, ValidationError):
+            return self.load(document)  # type: ignore[no-any-return]
+        return row if self.required <= row.keys() else self.load(document)
+
+
+class Created(Line):
+    """What has an id and a time of creation."""
+
+    id = ExplicitId()
+    created_at = PastTimestamp(load_default=None)
+
+
+class Owned(Line):
+    """What belongs to a workspace, which the line names by its slug."""
+
+    workspace_id = Text(MAX_REFERENCE, min=1, data_key="workspace", required=True)
+
+
+class WorkspaceLine(Created, WorkspaceDetails):
+    """A workspace."""
+
+    slug = Text(MAX_REFERENCE, min=1, required=True)
+    plan = Text(MAX_REFERENCE, min=1, load_default="Starter")
+    timezone = Timezone(load_default="UTC")
+
+
+class UserLine(Created):
+    """A user."""
+
+    email = Email(required=True)
+    name = Text(MAX_NAME, min=1, trim=True, required=True)
+
+
+class MemberLine(Owned, Member):
+    """A user in a workspace."""
+
+    user_id = UserRef(data_key="user", required=True)
+    joined_at = Timestamp(load_default=None)
+
+
+class TaskLine(Owned, Created, Task):
+    """A task."""
+
+    assignee_id = UserRef(allow_none=True, load_default=None)
+    created_by = UserRef(load_default=None)
+    updated_at = Timestamp(load_default=None)
+    completed_at = Timestamp(allow_none=True, load_default=None)
+
+
+class MeetingLine(Owned, Created, MeetingDetails):
+    """A meeting, scheduled or completed."""
+
+    status = Enum(*STATUSES, load_default="scheduled")
+    created_by = UserRef(load_default=None)
+
+
+class MailLine(Owned, Mail):
+    """An e-mail of a user."""
+
+    id = ExplicitId()
+    user_id = UserRef(data_key="user", required=True)
+
+
+class KnowledgeLine(Owned, Created, Knowledge):
+    """A knowledge base entry."""
+
+    updated_at = Timestamp(load_default=None)
+
+
+class SuggestionLine(Owned, Created, Suggestion):
+    """An AI suggestion."""
+
+
+TYPES: dict[str, Line] = {
+    "workspace": WorkspaceLine(),
+    "user": UserLine(),
+    "member": MemberLine(),
+    "task": TaskLine(),
+    "meeting": MeetingLine(),
+    "mail": MailLine(),
+    "knowledge": KnowledgeLine(),
+    "suggestion": SuggestionLine(),
+}

@@ -1,0 +1,17 @@
+"""The way of every request: these hooks run in this order, whatever its path."""
+
+from flask import Flask
+
+from service.http import access_log, errors, gate, requests
+
+
+def init_app(app: Flask) -> None:
+    """Register the hooks; Flask runs those after the request in reverse order."""
+    app.before_request(access_log.assign_request_id)
+    app.before_request(gate.authenticate_and_count)
+    app.before_request(requests.reject_unknown_query)
+    app.after_request(access_log.write_line)
+    app.after_request(gate.add_headers)
+    requests.init_app(app)
+    errors.init_app(app)
+    access_log.init_app()

@@ -1,0 +1,140 @@
+"""Before each request: who is calling, and within the limits? After it: the headers that say so.
+
+Specification sections 5 (authentication) and 8 (limits); RFC 6750 (Bearer);
+IETF draft-ietf-httpapi-ratelimit-headers (RateLimit, RateLimit-Policy).
+"""
+
+import re
+import time
+from collections.abc import Iterator
+from functools import lru_cache
+from hashlib import sha256
+from ipaddress import IPv6Address, ip_address, ip_network
+from math import ceil
+from typing import Any
+
+from flask import Response, g, request
+from werkzeug.exceptions import HTTPException
+
+from service import db
+from service.http.errors import http_error
+from service.http.requests import JSON_TYPE
+
+# Documents for machines that have no credential: neither authenticated nor counted.
+# The last one exists in development only (openapi/page.py).
+PUBLIC = {"health.check_health", "openapi.get_openapi", "swagger_ui.show"}
+
+SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII | re.IGNORECASE)
+
+
+def authenticate_and_count() -> None:
+    """Find the caller and count the request; raises 401, 403, 415 or 429."""
+    if request.endpoint in PUBLIC:
+        return
+    kind, token = credential()
+    g.usage = usage = db.row_with_retry(
+        "gate/authenticate_and_count",
+        kind=kind,
+        hash=sha256(token.encode()).digest() if token else None,
+        address=client_address(request.remote_addr),
+    )
+    if not usage.admitted:
+        raise rate_limit_error(usage)
+    if usage.user_id is None:
+        raise http_error("unauthorized")
+    g.caller = {"user_id": usage.user_id, "workspace_id": usage.workspace_id}
+    if request.method not in SAFE_METHODS:
+        if kind == "session":
+            reject_cross_site()
+        if usage.scope != "write":
+            raise http_error("read_only_token")
+
+
+def credential() -> tuple[str, str | None]:
+    """Kind and text of the credential; an Authorization header, even malformed, decides alone."""
+    header = request.headers.get("Authorization")
+    if header is None:
+        return "session", request.cookies.get("session")
+    match = BEARER.fullmatch(header)
+    return "api", match[1] if match else None
+
+
+@lru_cache(maxsize=1024)
+def client_address(text: str | None) -> str:
+    """The address that strangers are counted by: IPv4 as it is, IPv6 by its /64."""
+    try:
+        address = ip_address(text or "")
+    except ValueError:
+        return "unknown"
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped:
+            return str(address.ipv4_mapped)
+        return str(ip_network((address.packed, 64), strict=False))
+    return str(address)
+
+
+def reject_cross_site() -> None:
+    """A browser sends the cookie whoever asked it to: writes must come from this site, as JSON."""
+    site = request.headers.get("Sec-Fetch-Site")
+    origin = request.headers.get("Origin")
+    if site is not None:
+        cross_site = site not in ("same-origin", "none")
+    else:
+        cross_site = origin is not None and origin.partition("://")[2] != request.host
+    if cross_site:
+        raise http_error("cross_site")
+    if not JSON_TYPE.fullmatch(request.mimetype):
+        raise http_error("session_media_type")
+
+
+def rate_limit_error(usage: Any) -> HTTPException:
+    """429, naming the window that is used up and the seconds until it ends."""
+    if daily_quota_used(usage):
+        window, ends, limit = "day", usage.day_ends, usage.per_day
+    else:
+        window, ends, limit = "minute", usage.minute_ends, usage.per_minute
+    seconds = max(1, ceil(ends - usage.now))
+    return http_error("rate_limit", seconds, limit=limit, window=window, seconds=seconds)
+
+
+def daily_quota_used(usage: Any) -> bool:
+    """Whether the plan has a daily quota and the caller has used it."""
+    return usage.per_day is not None and usage.day_count >= usage.per_day
+
+
+def add_headers(response: Response) -> Response:
+    """Put the rate limits and the request's id on every response."""
+    response.headers.extend(headers(request.endpoint, response.status_code))
+    return response
+
+
+def headers(endpoint: str | None, status: int) -> Iterator[tuple[str, str]]:
+    """The headers that every response to this endpoint has."""
+    yield "X-Request-Id", g.request_id
+    if endpoint in PUBLIC:
+        return
+    usage = g.get("usage")
+    if usage is None:
+        # The database is away: all that is known is that waiting helps.
+        yield "X-RateLimit-Limit", "60"
+        yield "X-RateLimit-Remaining", "0"
+        yield "X-RateLimit-Reset", str(ceil(time.time()) + 1)
+        return
+    minute_left = max(0, usage.per_minute - usage.minute_count)
+    policy = f'"minute";q={usage.per_minute};w=60'
+    limits = f'"minute";r={minute_left};t={max(0, ceil(usage.minute_ends - usage.now))}'
+    limit, left, ends = usage.per_minute, minute_left, usage.minute_ends
+    if usage.per_day is not None:
+        day_left = max(0, usage.per_day - usage.day_count)
+        policy += f', "day";q={usage.per_day};w=86400'
+        limits += f', "day";r={day_left};t={max(0, ceil(usage.day_ends - usage.now))}'
+        if daily_quota_used(usage):
+            limit, left, ends = usage.per_day, day_left, usage.day_ends
+    yield "X-RateLimit-Limit", str(limit)
+    yield "X-RateLimit-Remaining", str(left)
+    yield "X-RateLimit-Reset", str(ceil(ends))
+    yield "RateLimit-Policy", policy
+    yield "RateLimit", limits
+    if status == 401:
+        yield "WWW-Authenticate", "Bearer"

@@ -1,0 +1,126 @@
+"""What comes in: one strict reader for bodies, queries and ids, used by every view.
+
+A body is a JSON object in UTF-8 (RFC 8259); a query has known names, each once.
+"""
+
+import re
+from collections.abc import Callable
+from functools import lru_cache, wraps
+from typing import Any
+from urllib.parse import parse_qs
+
+from flask import Flask, current_app, request
+from gunicorn.http.errors import ParseException
+from marshmallow import Schema
+from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
+from werkzeug.routing import BaseConverter
+
+from service.fields import MAX_ECHO, Query, uuid_or_nil
+from service.http.errors import http_error, invalid_field
+from service.strict_json import StrictJSONError, parse_object
+
+View = Callable[..., Any]
+Values = dict[str, Any]
+
+JSON_TYPE = re.compile(r"application/([a-z0-9.-]+\+)?json", re.ASCII)
+
+
+class IdConverter(BaseConverter):
+    """``<id:id>``: a malformed id reaches the view as the nil UUID, which names nothing."""
+
+    def to_python(self, value: str) -> str:
+        """Return the id."""
+        return uuid_or_nil(value)
+
+
+def init_app(app: Flask) -> None:
+    """Let paths have ids."""
+    app.url_map.converters["id"] = IdConverter
+
+
+def arguments(schema: Schema) -> Callable[[View], View]:
+    """Hand the view what ``schema`` loads from the query (a Query) or the body, first.
+
+    Raises 400, 413 or 415. One instance of the schema serves all requests.
+    """
+
+    # Clients repeat their queries, so what a query loads as is remembered.
+    @lru_cache(maxsize=256)
+    def load_query(query: bytes) -> Values:
+        return schema.load(parse_query(query))  # type: ignore[no-any-return]
+
+    def read_query() -> Values:
+        return load_query(request.query_string).copy()
+
+    def read_body() -> Values:
+        return schema.load(read_object())  # type: ignore[no-any-return]
+
+    read = read_query if isinstance(schema, Query) else read_body
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def wrapper(**variables: Any) -> Any:
+            return view(read(), **variables)
+
+        wrapper.arguments = schema  # type: ignore[attr-defined]
+        return wrapper
+
+    return decorate
+
+
+def reject_unknown_query() -> None:
+    """Raise 400 for a query on a path that takes none: its sender should know."""
+    if request.query_string and request.endpoint:
+        view = current_app.view_functions[request.endpoint]
+        names = list(query_values(request.query_string))
+        if names and not isinstance(getattr(view, "arguments", None), Query):
+            raise invalid_field(names[0][:MAX_ECHO], "unknown_query_parameter")
+
+
+def query_values(query: bytes) -> dict[str, list[str]]:
+    """The names in a query, each with its values."""
+    return parse_qs(query.decode(errors="replace"), keep_blank_values=True)
+
+
+def parse_query(query: bytes) -> dict[str, str]:
+    """The query as a dict; raises 400 for a repeated name."""
+    values = query_values(query)
+    for name, (_, *more) in values.items():
+        if more:
+            raise invalid_field(name[:MAX_ECHO], "repeated_query_parameter")
+    return {name: value for name, (value,) in values.items()}
+
+
+def read_object() -> Values:
+    """The body as a dict; raises 400, 413 or 415."""
+    declared = request.content_type
+    if declared and declared != "application/json":
+        declared = request.mimetype
+    if declared and not JSON_TYPE.fullmatch(declared):
+        raise http_error("media_type", declared=declared[:MAX_ECHO])
+    try:
+        return parse_object(read_bytes())
+    except StrictJSONError as error:
+        raise http_error("invalid_body", reason=error) from None
+
+
+def read_bytes() -> bytes:
+    """All bytes of the body: as many as were declared, at most ``MAX_BODY``; raises 400 or 413."""
+    limit = current_app.config["SETTINGS"].max_body
+    declared = request.content_length
+    if declared is not None and declared > limit:
+        raise http_error("too_large")
+    try:
+        content = request.get_data()
+    except RequestEntityTooLarge:
+        raise
+    except ClientDisconnected:
+        raise http_error("incomplete_body") from None
+    except (ParseException, OSError) as error:
+        raise http_error("unreadable_body", error=error) from None
+    # Werkzeug cuts a chunked body off without a word, one byte later (MAX_CONTENT_LENGTH).
+    if len(content) > limit:
+        raise http_error("too_large")
+    if declared is not None and len(content) != declared:
+        raise http_error("body_length", actual=len(content), declared=declared)
+    return content

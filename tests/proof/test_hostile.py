@@ -1,0 +1,163 @@
+"""Whatever comes over the wire: no 5xx, no hanging, always JSON, always the rate limits.
+
+Malformed heads, lengths and chunks are in test_gunicorn.py, hostile JSON in test_inputs.py.
+"""
+
+import json
+import re
+
+import pytest
+from client import insert
+from server import ALICE, RATE, send, serving
+
+pytestmark = [pytest.mark.proof, pytest.mark.usefixtures("unlimited")]
+
+METHODS = (
+    *("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"),
+    *("PROPFIND", "QUERY", "MOVE", "PURGE", "BREW", "TASK", "M-SEARCH", "X" * 20),
+)
+OPEN = "/healthz", "/openapi.json"
+
+# As bytes, because some of it is none that a client library would send.
+ODD = [
+    *(b"%00", b"a%00b", b"%ff", b"%c3%28", b"%ed%a0%80", b"%f4%90%80%80", b"%c0%af", b"\xff\xfe"),
+    *(
+        b"%",
+        b"%2",
+        b"%zz",
+        b"%u0041",
+        b"%0d%0aX-Evil:%201",
+        b"%0a",
+        b"\\",
+        b"%5c",
+        b"%2f",
+        b"%2F..",
+    ),
+    *(
+        b"..",
+        b"../..",
+        b"%2e%2e",
+        b".",
+        b"/",
+        b"//",
+        b";a=b",
+        b"*",
+        b"~",
+        b"'",
+        b'"',
+        b"<a>",
+        b"{id}",
+    ),
+    *(b"-1", b"null", b"undefined", b"0" * 32, b"9" * 400, b"%F0%9F%92%A9", b"e%CC%81", b"|", b"^"),
+]
+HEADERS = [
+    *(b"Authorization: Bearer \xff", b"Authorization: Basic YTpi", b"Authorization: Bearer", b"Cookie: ="),
+    *(b"Cookie: session=\xff\x80; session=b", b"Cookie: " + b"a=b; " * 1000, b"Cookie: session=%00"),
+    *(b"If-Match: \xff", b'If-Match: "' + b"9" * 400 + b'"', b"If-Match: W/", b"If-None-Match: ,,,"),
+    *(b"If-None-Match: " + b'"1",' * 900, b"Idempotency-Key: \xc3\xa9", b"Idempotency-Key: "),
+    *(b"Idempotency-Key: " + b"k" * 256, b"X-Request-Id: \xff", b"X-Request-Id: " + b"a" * 5000),
+    *(b"Content-Type: \xff", b"Content-Type: application/json; charset=utf-7", b"Content-Type: ;;;"),
+    *(b"Content-Type: multipart/form-data", b"Content-Encoding: gzip", b"Accept: \xff", b"Accept: text/html"),
+    *(b"Range: bytes=0-1", b"Date: never", b"Expect: \xff", b"Upgrade: websocket"),
+    *(b"X-Forwarded-For: \xff", b"X-Forwarded-For: 1.1.1.1, ::1%25", b"Forwarded: \xff", b"Te: trailers"),
+    *(b"X-HTTP-Method-Override: DELETE", b"Origin: null", b"Sec-Fetch-Site: \xff", b"Host: \xff"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def port(database_url):
+    with serving(database_url) as server:
+        yield server.port
+
+
+@pytest.fixture
+def paths(app, connection, cast):
+    """A path of every route, with an id that is there and one that is not."""
+    task = insert(
+        connection, "tasks", title="x", workspace_id=cast["acme"], created_by=cast["alice"]
+    )
+    found = {rule.rule for rule in app.url_map.iter_rules()}
+    assert len(found) > 10
+    return sorted(re.sub("<.*?>", id, path) for path in found for id in (task, cast["acme"], "x"))
+
+
+def request(method, path, *headers, body=b""):
+    lines = [method.encode() + b" " + path + b" HTTP/1.1", ALICE.encode().rstrip(), *headers]
+    length = b"Content-Length: %d" % len(body)
+    return b"\r\n".join([*lines, length, b"Connection: close", b"", body])
+
+
+def hold(answer, sent, *, bodiless=False, open_to_all=False):
+    """What is true of every answer, whoever gives it."""
+    assert answer.status, sent
+    assert answer.status < 500, sent
+    assert "x-request-id" in answer.headers, sent
+    assert open_to_all or all(answer.headers[name].isdigit() for name in RATE), sent
+    if bodiless or answer.status in (204, 304):
+        assert answer.body == b"", sent
+        return
+    assert answer.headers["content-type"] == "application/json", sent
+    body = json.loads(answer.body)
+    if answer.status >= 400:
+        assert body["status"] == answer.status, sent
+        assert body["requestId"] == answer.headers["x-request-id"], sent
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"\xff" * 100], ids=["empty", "object", "bytes"])
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_on_every_path_is_answered_in_json(port, paths, method, body):
+    for path in paths:
+        sent = request(method, path.encode(), body=body)
+        answer = send(port, sent, timeout=5)
+        hold(answer, sent, bodiless=method == "HEAD", open_to_all=path in OPEN)
+        if answer.status == 405:
+            assert method not in re.split(", *", answer.headers["allow"].upper()), sent
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *(b"/%s", b"/api/%s", b"/api/tasks/%s", b"/api/tasks%s", b"/api/%s/tasks", b"/%s/api/tasks"),
+        *(b"/api/workspaces/%s/members", b"/api/tasks?%s", b"/api/tasks?%s=%s", b"/api/tasks?status=%s"),
+        *(b"/api/tasks?cursor=%s", b"/api/tasks?parentId=%s&projectId=%s", b"/api/meetings?cursor=%s"),
+        *(b"/api/knowledge?q=%s", b"/api/mail?limit=%s", b"/api/tasks/x?%s", b"/api/tasks#%s"),
+    ],
+)  # fmt: skip
+def test_an_odd_path_or_query_is_answered_in_json(port, form):
+    for odd in ODD:
+        for method in ("GET", "DELETE"):
+            sent = request(method, form.replace(b"%s", odd))
+            hold(send(port, sent, timeout=5), sent)
+
+
+@pytest.mark.parametrize("header", HEADERS, ids=lambda header: header[:40].decode("latin-1"))
+def test_an_odd_header_is_answered_in_json(port, header):
+    for method, body in (("GET", b""), ("POST", b'{"title": "x"}'), ("POST", b"\x1f\x8b")):
+        sent = request(method, b"/api/tasks", header, body=body)
+        hold(send(port, sent, timeout=5), sent)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        request("GET", b"/api/tasks?" + b"a" * 20_000),
+        request("GET", b"/api/tasks?" + b"a=b&" * 2_000),
+        request("GET", b"/api/" + b"a/" * 3_000),
+        request("A" * 10_000, b"/api/tasks"),
+        request("GET", b"/api/tasks", b"X: " + b"x" * 100_000),
+        request("GET", b"/api/tasks", b"X" * 100_000 + b": x"),
+        request("GET", b"/api/tasks", *[b"X: x"] * 1_000),
+        request("GET", b"/api/tasks", body=b" " * 500_000),
+        request("POST", b"/api/tasks", body=b'{"title": "' + b"x" * 1_000_000 + b'"}'),
+        request("POST", b"/api/tasks", body=b'{"title": ' + b"[" * 500_000),
+        request("POST", b"/api/tasks", body=b'{"a": ' * 100_000),
+        request("POST", b"/api/tasks", body=b"9" * 1_000_000),
+        request("DELETE", b"/api/tasks/x", body=b" " * 1_100_000),
+    ],
+    ids=lambda sent: f"{sent[:24]}",
+)
+def test_what_is_too_large_is_refused_or_heard_and_never_hangs(port, sent):
+    answer = send(port, sent, timeout=5)
+    # A server that has heard enough may close before all is sent, and the answer be lost.
+    if answer.status:
+        hold(answer, sent[:100])

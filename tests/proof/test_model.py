@@ -1,0 +1,349 @@
+"""The service against a model of it: whatever is done in whatever order, both show the same."""
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+
+import pytest
+from client import TOKENS, Client, join, told
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, rule
+from hypothesis.stateful import run_state_machine_as_test as run_machine
+
+from service.api.meetings import PLATFORMS
+from service.api.tasks import PRIORITIES, STATUSES
+
+pytestmark = pytest.mark.proof
+
+MANY = settings(
+    max_examples=200,
+    stateful_step_count=25,
+    deadline=None,
+    database=None,
+    print_blob=True,
+)
+
+
+def iso(moment):
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+@st.composite
+def moments(draw):
+    """A time as a client may write it, and as the service answers it."""
+    near = st.datetimes(datetime(2000, 1, 1), datetime(2060, 1, 1))
+    far = st.datetimes(datetime(1900, 1, 1), datetime(9998, 12, 31, 23, 59, 59))
+    moment = draw(near | far).replace(tzinfo=UTC)
+    zone = timedelta(minutes=draw(st.integers(-14 * 60, 14 * 60)))
+    text = (moment + zone).replace(tzinfo=None).isoformat()
+    sign, minutes = ("-", -zone) if zone < timedelta(0) else ("+", zone)
+    hours, minutes = divmod(minutes // timedelta(minutes=1), 60)
+    return f"{text}{sign}{hours:02}:{minutes:02}", iso(moment)
+
+
+def same(strategy):
+    """Values that are answered as they were sent."""
+    return strategy.map(lambda value: (value, value))
+
+
+characters = st.characters(codec="utf-8", exclude_characters="\0")
+texts = same(st.none() | st.text(characters, max_size=40))
+lists = same(st.lists(st.text(characters, min_size=1, max_size=10), max_size=3))
+titles = st.text(characters, max_size=20).map(lambda text: (text + " x ", (text + " x").strip()))
+people = st.sampled_from(["alice", "bob", "charlie"])
+limits = st.sampled_from([1, 2, 3, 50])
+
+# Each field's values are pairs, of what is sent and what is answered.
+TASK = {
+    "title": titles,
+    "description": texts,
+    "status": same(st.sampled_from(STATUSES)),
+    "priority": same(st.sampled_from(PRIORITIES)),
+    "dueDate": same(st.none()) | moments(),
+    "projectId": same(st.sampled_from([None, "p", "Q", " ", "é"])),
+}
+MEETING = {
+    "title": titles,
+    "startTime": moments(),
+    "endTime": moments(),
+    "platform": same(st.none() | st.sampled_from(PLATFORMS)),
+    "attendees": same(st.sampled_from([[], ["a@example.com"], ["b@example.com", "a@example.com"]])),
+    "agenda": texts,
+    "notes": texts,
+}
+OUTCOME = {"summary": texts, "actionItems": lists, "decisions": lists}
+
+NEW_TASK = {
+    "description": None,
+    "status": "todo",
+    "priority": "medium",
+    "dueDate": None,
+    "assigneeId": None,
+    "projectId": None,
+    "parentId": None,
+}
+FILTERS = {
+    "status": "status",
+    "priority": "priority",
+    "assignee": "assigneeId",
+    "projectId": "projectId",
+    "parentId": "parentId",
+}
+NEW_MEETING = {"platform": None, "attendees": [], "agenda": None, "notes": None}
+
+
+def some(fields, *required):
+    return st.fixed_dictionaries(
+        {name: fields[name] for name in required},
+        optional={name: values for name, values in fields.items() if name not in required},
+    )
+
+
+def split(pairs):
+    return [{name: pair[side] for name, pair in pairs.items()} for side in (0, 1)]
+
+
+class Model(RuleBasedStateMachine):
+    """Acme is Alice's and Bob's, Globex is Charlie's and, beside her active workspace, Alice's too."""
+
+    task_ids = Bundle("task_ids")
+    meeting_ids = Bundle("meeting_ids")
+
+    def __init__(self, app, connection, cast):
+        super().__init__()
+        connection.execute("DELETE FROM tasks")
+        connection.execute("DELETE FROM meetings")
+        self.cast = cast
+        self.clients = {name: Client(app, token) for name, token in TOKENS.items()}
+        self.active = {"alice": cast["acme"], "bob": cast["acme"], "charlie": cast["globex"]}
+        self.members = {cast["acme"]: ["alice", "bob"], cast["globex"]: ["alice", "charlie"]}
+        self.tasks, self.meetings = {}, {}
+
+    # What somebody may see.
+
+    def tasks_of(self, who):
+        return {
+            id: task for id, task in self.tasks.items() if task["workspaceId"] == self.active[who]
+        }
+
+    def meetings_of(self, who):
+        return {
+            id: meeting
+            for id, meeting in self.meetings.items()
+            if who in self.members[meeting["workspaceId"]]
+        }
+
+    def subtasks_of(self, id):
+        return [task["id"] for task in self.tasks.values() if task["parentId"] == id]
+
+    def may_have_parent(self, who, parent_id, id=None):
+        parent = self.tasks_of(who).get(parent_id)
+        free = parent and parent["parentId"] is None and parent_id != id
+        return free and not (id and self.subtasks_of(id))
+
+    # Answers.
+
+    def created(self, answer, who, wanted):
+        """Hold a new row against the model; what the service alone can know must be coherent."""
+        row = answer.get_json()
+        assert answer.status_code == 201, row
+        assert row["createdAt"] == row["updatedAt"]
+        made = {
+            "workspaceId": self.active[who],
+            "createdBy": self.cast[who],
+            "version": 1,
+            **{name: row[name] for name in ("id", "createdAt", "updatedAt")},
+        }
+        assert row == {**made, **wanted(row)}
+        return row
+
+    def changed(self, answer, old, wanted):
+        """Hold a changed row against the model; only a real change makes a version."""
+        row = answer.get_json()
+        assert answer.status_code == 200, row
+        if wanted != old:
+            assert row["updatedAt"] >= old["updatedAt"]
+            wanted |= {"version": old["version"] + 1, "updatedAt": row["updatedAt"]}
+        return row, wanted
+
+    def same_pages(self, who, path, query, limit, rows):
+        """The list has exactly these rows in this order, page by page."""
+        rows = list(rows)
+        query = {**query, "limit": limit}
+        for start in range(0, max(len(rows), 1), limit):
+            answer = self.clients[who].get(path, query_string=query)
+            page = answer.get_json()
+            assert answer.status_code == 200, page
+            assert page["data"] == rows[start : start + limit]
+            query["cursor"] = page["nextCursor"]
+        assert page["nextCursor"] is None
+
+    # Tasks.
+
+    @rule(target=task_ids, who=people, fields=some(TASK, "title"))
+    def create_task(self, who, fields):
+        sent, kept = split(fields)
+        return self.store_task(who, sent, kept)
+
+    @rule(target=task_ids, who=people, title=titles, parent_id=task_ids)
+    def create_subtask(self, who, title, parent_id):
+        sent, kept = split({"title": title, "parentId": (parent_id, parent_id)})
+        if self.may_have_parent(who, parent_id):
+            return self.store_task(who, sent, kept)
+        told(self.clients[who].post("/tasks", sent), 400)
+        return multiple()
+
+    def store_task(self, who, sent, kept):
+        def wanted(row):
+            done = kept.get("status") == "done"
+            return {**NEW_TASK, **kept, "completedAt": row["createdAt"] if done else None}
+
+        task = self.created(self.clients[who].post("/tasks", sent), who, wanted)
+        self.tasks[task["id"]] = task
+        return task["id"]
+
+    @rule(who=people, id=task_ids, fields=some(TASK))
+    def change_task(self, who, id, fields):
+        self.patch_task(who, id, *split(fields))
+
+    @rule(who=people, id=task_ids, assignee=st.none() | people)
+    def assign_task(self, who, id, assignee):
+        change = {"assigneeId": assignee and self.cast[assignee]}
+        member = assignee is None or assignee in self.members[self.active[who]]
+        self.patch_task(who, id, change, change, allowed=member)
+
+    @rule(who=people, id=task_ids, parent_id=st.none() | task_ids)
+    def move_task(self, who, id, parent_id):
+        change = {"parentId": parent_id}
+        task = self.tasks.get(id)
+        stays = parent_id is None or (task and task["parentId"] == parent_id)
+        allowed = stays or self.may_have_parent(who, parent_id, id)
+        self.patch_task(who, id, change, change, allowed=allowed)
+
+    def patch_task(self, who, id, sent, kept, *, allowed=True):
+        answer = self.clients[who].patch(f"/tasks/{id}", sent)
+        old = self.tasks_of(who).get(id)
+        if old is None:
+            told(answer, 404)
+        elif not allowed:
+            told(answer, 400)
+        else:
+            row, wanted = self.changed(answer, old, old | kept)
+            if wanted["status"] != "done":
+                wanted["completedAt"] = None
+            elif old["status"] != "done":
+                wanted["completedAt"] = wanted["updatedAt"]
+            assert row == wanted
+            self.tasks[id] = row
+
+    @rule(who=people, id=task_ids)
+    def delete_task(self, who, id):
+        answer = self.clients[who].delete(f"/tasks/{id}")
+        if id not in self.tasks_of(who):
+            told(answer, 404)
+            return
+        assert (answer.status_code, answer.data) == (204, b"")
+        for gone in (*self.subtasks_of(id), id):
+            del self.tasks[gone]
+
+    @rule(who=people, id=task_ids)
+    def get_task(self, who, id):
+        answer = self.clients[who].get(f"/tasks/{id}")
+        if id in self.tasks_of(who):
+            assert answer.get_json() == self.tasks[id]
+        else:
+            told(answer, 404)
+
+    @rule(who=people, limit=limits, like=task_ids, names=st.sets(st.sampled_from(list(FILTERS))))
+    def list_tasks(self, who, limit, like, names):
+        """By what some task has, so that something is found."""
+        task = self.tasks.get(like, NEW_TASK)
+        query = {name: task[FILTERS[name]] for name in names if task[FILTERS[name]]}
+        rows = [
+            task
+            for task in reversed(self.tasks_of(who).values())
+            if all(task[FILTERS[name]] == value for name, value in query.items())
+        ]
+        self.same_pages(who, "/tasks", query, limit, rows)
+
+    # Meetings.
+
+    @rule(target=meeting_ids, who=people, fields=some(MEETING, "title", "startTime", "endTime"))
+    def create_meeting(self, who, fields):
+        sent, kept = split(fields)
+        answer = self.clients[who].post("/meetings", sent)
+        if kept["endTime"] <= kept["startTime"]:
+            told(answer, 400)
+            return multiple()
+        wanted = {**NEW_MEETING, "status": "scheduled", **kept}
+        meeting = self.created(answer, who, lambda row: wanted)
+        self.meetings[meeting["id"]] = meeting
+        return meeting["id"]
+
+    @rule(
+        who=people,
+        id=meeting_ids,
+        fields=some(MEETING),
+        outcome=some(OUTCOME),
+        completes=st.booleans(),
+    )
+    def change_meeting(self, who, id, fields, outcome, completes):
+        sent, kept = split(fields | outcome)
+        if completes:
+            sent["status"] = kept["status"] = "completed"
+        answer = self.clients[who].patch(f"/meetings/{id}", sent)
+        old = self.meetings_of(who).get(id)
+        if old is None:
+            told(answer, 404)
+            return
+        nothing = {"summary": None, "actionItems": [], "decisions": []}
+        wanted = nothing | old | kept
+        open_still = wanted["status"] == "scheduled"
+        early = open_still and any(wanted[name] != value for name, value in nothing.items())
+        if wanted["endTime"] <= wanted["startTime"] or early:
+            told(answer, 400)
+            return
+        if open_still:
+            wanted = {name: value for name, value in wanted.items() if name not in nothing}
+        row, wanted = self.changed(answer, old, wanted)
+        assert row == wanted
+        self.meetings[id] = row
+
+    @rule(who=people, id=meeting_ids)
+    def get_meeting(self, who, id):
+        answer = self.clients[who].get(f"/meetings/{id}")
+        if id in self.meetings_of(who):
+            assert answer.get_json() == self.meetings[id]
+        else:
+            told(answer, 404)
+
+    @rule(
+        who=people,
+        limit=limits,
+        upcoming=st.booleans(),
+        slug=st.sampled_from([None, "acme", "globex"]),
+    )
+    def list_meetings(self, who, limit, upcoming, slug):
+        query = {"upcoming": str(upcoming).lower()} | (
+            {"workspaceId": self.cast[slug]} if slug else {}
+        )
+        now = iso(datetime.now(UTC))
+        rows = [
+            {name: value for name, value in meeting.items() if name not in OUTCOME}
+            for meeting in self.meetings_of(who).values()
+            if slug
+            in (None, *(s for s in ("acme", "globex") if self.cast[s] == meeting["workspaceId"]))
+            and (meeting["startTime"] > now or not upcoming)
+        ]
+        rows.sort(key=lambda row: (row["startTime"], row["id"]), reverse=not upcoming)
+        self.same_pages(who, "/meetings", query, limit, rows)
+
+    def teardown(self):
+        for who in self.clients:
+            self.list_tasks(who, 2, None, ())
+            self.list_meetings(who, 2, False, None)
+
+
+def test_the_service_does_what_its_model_does(app, connection, cast, unlimited):
+    join(connection, cast["globex"], cast["alice"])
+    run_machine(partial(Model, app, connection, cast), settings=MANY)

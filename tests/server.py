@@ -1,0 +1,171 @@
+"""The web server as the Procfile starts it, talked to by raw sockets."""
+
+import http.client
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+from client import TOKENS
+
+PROJECT = Path(__file__).resolve().parents[1]
+RATE = "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"
+ALICE = f"Host: x\r\nAuthorization: Bearer {TOKENS['alice']}\r\n"
+TASK = b'{"title": "Write the report"}'
+
+
+def web_line():
+    lines = (PROJECT / "Procfile").read_text().splitlines()
+    return shlex.split(next(line for line in lines if line.startswith("web:")).removeprefix("web:"))
+
+
+def environment(**settings):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    kept = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
+    return {**kept, "PATH": path, **settings}
+
+
+@contextmanager
+def serving(database_url, *, stderr=subprocess.DEVNULL, **settings):
+    """A server of its own on a free loopback port; ends it by its pid."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = subprocess.Popen(
+        web_line(),
+        cwd=PROJECT,
+        env=environment(DATABASE_URL=database_url, PORT=str(port), **settings),
+        stderr=stderr,
+    )
+    server.port = port
+    try:
+        end = time.monotonic() + 15
+        while not answers(port):
+            assert server.poll() is None
+            assert time.monotonic() < end
+        yield server
+    finally:
+        server.terminate()
+        try:
+            server.wait(10)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+        if server.stderr:
+            server.stderr.close()
+
+
+def answers(port):
+    try:
+        return send(port, b"GET /healthz HTTP/1.0\r\n\r\n").status == 200
+    except OSError:
+        time.sleep(0.05)
+        return False
+
+
+class Answer:
+    """One answer off the wire; ``status`` is None if the server just closed."""
+
+    def __init__(self, raw):
+        head, _, self.body = raw.partition(b"\r\n\r\n")
+        lines = head.decode("latin-1").split("\r\n")
+        self.status = int(lines[0].split()[1]) if raw else None
+        self.headers = dict(re.split(": *", line.lower(), maxsplit=1) for line in lines[1:] if line)
+
+
+def send(port, request, *, finish=False, timeout=10):
+    """Send these bytes and read until the server closes or the announced body is there."""
+    raw = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=timeout) as client:
+        try:
+            client.sendall(request)
+            if finish:
+                client.shutdown(socket.SHUT_WR)
+            while more := client.recv(65536):
+                raw += more
+                answer = Answer(raw) if b"\r\n\r\n" in raw else None
+                if answer and len(answer.body) >= int(
+                    answer.headers.get("content-length", 1 << 60)
+                ):
+                    break
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+    return Answer(raw)
+
+
+def get(port, path="/api/tasks", timeout=10):
+    return send(
+        port, f"GET {path} HTTP/1.1\r\n{ALICE}Connection: close\r\n\r\n".encode(), timeout=timeout
+    )
+
+
+def post(body, headers):
+    return f"POST /api/tasks HTTP/1.1\r\n{ALICE}{headers}Connection: close\r\n\r\n".encode() + body
+
+
+class Served:
+    """The Procfile's web line on a free port of loopback, and its processes."""
+
+    def __init__(self, log, variables):
+        procfile = (PROJECT / "Procfile").read_text()
+        (line,) = [line[5:] for line in procfile.splitlines() if line.startswith("web: ")]
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        binaries = os.path.dirname(sys.executable)
+        self.process = subprocess.Popen(
+            shlex.split(line),
+            cwd=PROJECT,
+            env={
+                **os.environ,
+                "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
+                **variables,
+                "PORT": str(self.port),
+            },
+            stdout=log,
+            stderr=log,
+        )
+        pause = Event()
+        for _ in range(200):
+            try:
+                if self.send("GET", "/healthz", None)[0] == 200:
+                    return
+            except OSError:
+                pause.wait(0.05)
+        raise AssertionError("gunicorn does not answer")
+
+    def send(self, method, path, token, document=None):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(
+                method,
+                path,
+                None if document is None else json.dumps(document),
+                {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
+            )
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read() or b"null")
+        finally:
+            connection.close()
+
+    def workers(self):
+        """The ids of the worker processes: the children of the process that was started here."""
+        table = subprocess.run(
+            ["ps", "-A", "-o", "pid=", "-o", "ppid="], capture_output=True, text=True, check=True
+        ).stdout
+        pairs = (map(int, line.split()) for line in table.splitlines())
+        return [child for child, parent in pairs if parent == self.process.pid]
+
+    def close(self):
+        self.process.terminate()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()

@@ -1,0 +1,377 @@
+"""Destinations: nothing but public addresses is connected to, whoever asks and however it is spelled."""
+
+import gzip
+import socket
+import sys
+import tracemalloc
+
+import pytest
+from receivers import (
+    CERTIFICATE,
+    Receiver,
+    answer,
+    drip_body,
+    endless,
+    hang,
+)
+
+from service.webhooks.outbound import BlockedURL, post, resolve
+
+pytestmark = pytest.mark.nodatabase
+
+PRIVATE = {
+    "this network": "0.0.0.0",
+    "this network, another": "0.1.2.3",
+    "private 10": "10.0.0.1",
+    "private 172.16": "172.16.0.1",
+    "private 172.31": "172.31.255.255",
+    "private 192.168": "192.168.1.1",
+    "carrier's": "100.64.0.1",
+    "loopback": "127.0.0.1",
+    "loopback, another": "127.255.255.254",
+    "link-local": "169.254.0.1",
+    "metadata": "169.254.169.254",
+    "metadata of containers": "169.254.170.2",
+    "metadata in a carrier's network": "100.100.100.200",
+    "metadata in protocol assignments": "192.0.0.192",
+    "platform's": "168.63.129.16",
+    "protocol assignments": "192.0.0.8",
+    "documentation": "192.0.2.1",
+    "documentation, 2": "198.51.100.1",
+    "documentation, 3": "203.0.113.1",
+    "6to4 relay": "192.88.99.1",
+    "benchmarks": "198.18.0.1",
+    "multicast": "224.0.0.1",
+    "multicast, last": "239.255.255.255",
+    "reserved": "240.0.0.1",
+    "broadcast": "255.255.255.255",
+    "IPv6 unspecified": "[::]",
+    "IPv6 loopback": "[::1]",
+    "IPv4-mapped loopback": "[::ffff:127.0.0.1]",
+    "IPv4-mapped metadata": "[::ffff:a9fe:a9fe]",
+    "IPv4-mapped private": "[0:0:0:0:0:ffff:10.0.0.1]",
+    "IPv4-compatible": "[::127.0.0.1]",
+    "IPv4-translated": "[::ffff:0:127.0.0.1]",
+    "NAT64 loopback": "[64:ff9b::7f00:1]",
+    "NAT64 metadata": "[64:ff9b::169.254.169.254]",
+    "NAT64 local": "[64:ff9b:1::10.0.0.1]",
+    "6to4 loopback": "[2002:7f00:1::]",
+    "6to4 metadata": "[2002:a9fe:a9fe::1]",
+    "6to4 of a public address": "[2002:808:808::1]",
+    "Teredo": "[2001:0:4136:e378:8000:63bf:80ff:fffe]",
+    "discard": "[100::1]",
+    "IPv6 protocol assignments": "[2001:1::1]",
+    "IPv6 documentation": "[2001:db8::1]",
+    "IPv6 documentation, 2": "[3fff::1]",
+    "IPv6 segments": "[5f00::1]",
+    "unique local": "[fc00::1]",
+    "metadata, unique local": "[fd00:ec2::254]",
+    "IPv6 link-local": "[fe80::1]",
+    "site-local": "[fec0::1]",
+    "IPv6 multicast": "[ff02::1]",
+    "IPv6 multicast, global": "[ff0e::1]",
+}
+
+# All of these are 127.0.0.1, or nothing at all.
+SPELLINGS = [
+    "127.1",
+    "127.0.1",
+    "2130706433",
+    "0x7f000001",
+    "0x7f.0.0.1",
+    "0x7f.1",
+    "017700000001",
+    "0177.0.0.1",
+    "0177.0.0.01",
+    "0",
+    "localhost",
+    "LOCALHOST",
+    "\N{CIRCLED LATIN SMALL LETTER L}ocalhost",
+    "\N{FULLWIDTH DIGIT ONE}27.0.0.1",
+    "127\N{IDEOGRAPHIC FULL STOP}0\N{IDEOGRAPHIC FULL STOP}0\N{IDEOGRAPHIC FULL STOP}1",
+    "[::ffff:7f00:1]",
+    "[0:0:0:0:0:0:0:1]",
+    "[::1%25lo]",
+    "127.0.0.1%00.example.com",
+    "example.com@127.0.0.1",
+    "127.0.0.1\\@example.com",
+]
+
+PUBLIC = [
+    "1.1.1.1",
+    "8.8.8.8",
+    "93.184.216.34",
+    "172.15.255.255",
+    "172.32.0.1",
+    "100.128.0.1",
+    "192.0.1.1",
+    "198.20.0.1",
+    "223.255.255.254",
+    "[2606:4700:4700::1111]",
+    "[2a00:1450:4001:81b::200e]",
+    "[::ffff:8.8.8.8]",
+]
+
+attempted = None
+
+
+def witness(event, arguments):
+    """Python itself tells of each connection that this process tries to make."""
+    if event == "socket.connect" and attempted is not None:
+        attempted.append(arguments[1])
+
+
+sys.addaudithook(witness)
+
+
+@pytest.fixture
+def connects():
+    """The addresses that were connected to, or tried, in this test."""
+    global attempted
+    attempted = []
+    yield attempted
+    attempted = None
+
+
+@pytest.fixture
+def names(monkeypatch):
+    """A resolver that gives these answers, one after the other: the stand-in for a hostile name server."""
+    answers = {}
+    asked = []
+    real = socket.getaddrinfo
+
+    def getaddrinfo(host, port, *args, **options):
+        if host not in answers:
+            return real(host, port, *args, **options)
+        asked.append(host)
+        left = answers[host]
+        addresses = left.pop(0) if len(left) > 1 else left[0]
+        return [
+            (
+                socket.AF_INET6 if ":" in address else socket.AF_INET,
+                socket.SOCK_STREAM,
+                socket.IPPROTO_TCP,
+                "",
+                (address, port, 0, 0) if ":" in address else (address, port),
+            )
+            for address in addresses
+        ]
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    answers["asked"] = asked
+    return answers
+
+
+def send(url, allowed=("127.0.0.1/32",), timeout=5, **headers):
+    return post(url, b"{}", headers, timeout=timeout, allowed=allowed)
+
+
+@pytest.mark.parametrize("host", PRIVATE.values(), ids=PRIVATE)
+def test_an_address_that_is_not_public_is_not_connected_to(host, connects):
+    for url in (f"http://{host}/", f"https://{host}:8443/x?y"):
+        with pytest.raises(BlockedURL, match=r"not a public address|cannot be resolved"):
+            resolve(url, ())
+        assert send(url, allowed=()).error.startswith("refused: ")
+    assert connects == []
+
+
+@pytest.mark.parametrize("address", PRIVATE.values(), ids=PRIVATE)
+def test_a_name_that_leads_to_such_an_address_is_not_connected_to(address, names, connects):
+    names["innocent.example.com"] = [[address.strip("[]")]]
+    sent = send("http://innocent.example.com/", allowed=())
+    assert sent.error == (f"refused: leads to {address.strip('[]')}, which is not a public address")
+    assert connects == []
+
+
+@pytest.mark.parametrize("host", SPELLINGS)
+def test_loopback_in_disguise_is_not_connected_to(host, connects, receiver):
+    assert send(f"http://{host}:{receiver.port}/", allowed=()).error.startswith("refused: ")
+    assert connects == []
+    assert receiver.connections == 0
+
+
+@pytest.mark.parametrize("host", PUBLIC)
+def test_public_addresses_are_fine(host):
+    _, port, (*_, address) = resolve(f"https://{host}/", ())
+    assert port == 443
+    assert address[0].removeprefix("::ffff:") == host.strip("[]").removeprefix("::ffff:")
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("ftp://8.8.8.8/", "must be an http or https URL"),
+        ("file:///etc/passwd", "must be an http or https URL"),
+        ("gopher://8.8.8.8/", "must be an http or https URL"),
+        ("//8.8.8.8/", "must be an http or https URL"),
+        ("8.8.8.8", "must be an http or https URL"),
+        ("http://", "must be an http or https URL"),
+        ("http:///x", "must be an http or https URL"),
+        ("", "must be an http or https URL"),
+        ("http://user:secret@8.8.8.8/", "must not carry a user name"),
+        ("http://@8.8.8.8/", "must not carry a user name"),
+        ("http://8.8.8.8:99999/", "is not a URL"),
+        ("http://8.8.8.8:x/", "is not a URL"),
+        ("http://[::1/", "is not a URL"),
+        ("http://8.8.8.8/a b", "must be plain ASCII"),
+        ("http://8.8.8.8/\r\nX-Evil: 1", "must be plain ASCII"),
+        ("http://bücher.example/", "must be plain ASCII"),
+        ("http://" + "a" * 64 + ".example/", "cannot be resolved"),
+    ],
+)
+def test_what_is_no_url_of_a_receiver_is_refused_with_the_reason(url, reason, connects):
+    with pytest.raises(BlockedURL, match=reason):
+        resolve(url, ("0.0.0.0/0",))
+    assert send(url).error.startswith(f"refused: {reason}")
+    assert connects == []
+
+
+def test_only_what_is_allowed_is_allowed(receiver):
+    assert send(receiver.url, allowed=("127.0.0.1",)).success
+    assert send(receiver.url, allowed=("10.0.0.0/8", "127.0.0.0/8")).success
+    assert send(receiver.url, allowed=("10.0.0.0/8", "::1")).error.startswith("refused: ")
+    assert send(receiver.url, allowed=("example.com",)).error.startswith("refused: ")
+    assert receiver.connections == 2
+
+
+def test_a_host_can_be_allowed_by_its_name(names, receiver):
+    names["hooks.internal"] = [["127.0.0.1"]]
+    url = f"http://hooks.internal:{receiver.port}/"
+    assert send(url, allowed=("hooks.internal",)).success
+    assert send(url, allowed=("internal",)).error.startswith("refused: ")
+    assert receiver.connections == 1
+
+
+def test_one_address_that_is_not_public_spoils_a_name(names, connects):
+    names["both.example.com"] = [["8.8.8.8", "10.0.0.1"]]
+    assert send("http://both.example.com/").error.startswith("refused: leads to 10.0.0.1")
+    assert connects == []
+
+
+def test_the_address_that_was_checked_is_the_one_connected_to(names, connects, receiver):
+    """A name that is harmless when it is looked up first and something else from then on."""
+    inside = Receiver(address=("127.0.0.2", receiver.port))
+    names["rebinding.example.com"] = [["127.0.0.1"], ["127.0.0.2"]]
+    assert send(f"http://rebinding.example.com:{receiver.port}/").success
+    assert names["asked"] == ["rebinding.example.com"]
+    assert connects == [("127.0.0.1", receiver.port)]
+    # From now on it leads inside, and to nowhere.
+    sent = send(f"http://rebinding.example.com:{receiver.port}/")
+    assert sent.error == "refused: leads to 127.0.0.2, which is not a public address"
+    assert len(connects) == 1
+    assert (receiver.connections, inside.connections) == (1, 0)
+    inside.close()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_are_answers_and_not_followed(status, connects, receiver, other_receiver):
+    for target in ("http://169.254.169.254/latest/meta-data/", other_receiver.url, "/again"):
+        receiver.behaves(answer(status, Location=target))
+        sent = send(receiver.url)
+        assert (sent.status, sent.success, sent.error) == (status, False, None)
+    assert connects == [("127.0.0.1", receiver.port)] * 3
+    assert other_receiver.connections == 0
+
+
+def test_proxies_of_the_environment_are_not_asked(monkeypatch, connects, receiver, other_receiver):
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, other_receiver.url)
+        monkeypatch.setenv(name.upper(), other_receiver.url)
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    assert send(receiver.url).success
+    send(receiver.url.replace("http:", "https:"))
+    assert connects == [("127.0.0.1", receiver.port)] * 2
+    assert other_receiver.connections == 0
+
+
+def test_the_path_and_the_query_arrive_as_they_are(receiver):
+    send(f"http://127.0.0.1:{receiver.port}/a%20b/../c;d?x=1&y=%2F#fragment")
+    received = receiver.take()
+    assert received.path == "/a%20b/../c;d?x=1&y=%2F"
+    assert received.headers["Host"] == f"127.0.0.1:{receiver.port}"
+    send(f"http://127.0.0.1:{receiver.port}?only=query")
+    assert receiver.take().path == "/?only=query"
+
+
+def test_of_a_gigabyte_64_kib_are_read(receiver):
+    receiver.behaves(endless)
+    tracemalloc.start()
+    sent = send(receiver.url)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (sent.status, len(sent.content)) == (200, 64 * 1024)
+    assert peak < 2**21
+    # What the kernel's buffers took besides.
+    assert receiver.sent < 2**25
+
+
+def test_compressed_answers_are_not_unpacked(receiver):
+    bomb = gzip.compress(b"\0" * 2**24)
+    receiver.behaves(answer(200, bomb, Content_Encoding="gzip"))
+    assert send(receiver.url).content == bomb
+
+
+@pytest.mark.parametrize("behaviour", [hang, drip_body])
+def test_the_deadline_is_one_for_everything(behaviour, receiver):
+    receiver.behaves(behaviour)
+    sent = send(receiver.url, timeout=0.7)
+    assert (sent.status, sent.error) == (None, "timeout")
+    assert 650 <= sent.milliseconds <= 1200
+
+
+def test_looking_up_a_name_counts_too(monkeypatch, receiver, connects):
+    def slow(*_args, **_options):
+        receiver.released.wait(30)
+        raise socket.gaierror("nobody knows")
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    sent = send("http://slow.example.com/", timeout=0.3)
+    receiver.released.set()
+    assert sent.error == "timeout"
+    assert 250 <= sent.milliseconds <= 800
+    assert connects == []
+
+
+@pytest.fixture
+def secure_receiver():
+    receiver = Receiver(tls=True)
+    yield receiver
+    receiver.close()
+
+
+def test_tls_is_spoken_to_the_name_at_the_address_that_was_checked(
+    names, monkeypatch, secure_receiver, connects
+):
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    names["receiver.test"] = [["127.0.0.1"]]
+    assert send(f"https://receiver.test:{secure_receiver.port}/").status == 200
+    assert secure_receiver.server_names == ["receiver.test"]
+    received = secure_receiver.take()
+    assert received.headers["Host"] == f"receiver.test:{secure_receiver.port}"
+    assert connects == [("127.0.0.1", secure_receiver.port)]
+
+
+def test_a_tls_receiver_that_drips_is_left_on_time(names, monkeypatch, secure_receiver):
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    names["receiver.test"] = [["127.0.0.1"]]
+    secure_receiver.behaves(drip_body)
+    sent = send(f"https://receiver.test:{secure_receiver.port}/", timeout=0.7)
+    assert (sent.status, sent.error) == (None, "timeout")
+    assert 650 <= sent.milliseconds <= 1200
+
+
+@pytest.mark.parametrize("trusted", [False, True], ids=["unknown issuer", "other name"])
+def test_a_wrong_certificate_gets_nothing(trusted, names, monkeypatch, secure_receiver):
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+    names["receiver.test"] = names["other.test"] = [["127.0.0.1"]]
+    host = "other.test" if trusted else "receiver.test"
+    sent = send(f"https://{host}:{secure_receiver.port}/")
+    assert (sent.status, sent.error) == (None, "SSLCertVerificationError")
+    assert secure_receiver.take_all() == []
+
+
+def test_tls_with_a_receiver_that_speaks_none_fails(receiver):
+    assert "SSL" in send(receiver.url.replace("http:", "https:")).error
+    assert receiver.take_all() == []

@@ -1,0 +1,462 @@
+"""The worker: who attempts what when, and that nothing is lost when it is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+from receivers import (
+    PROJECT,
+    announce,
+    answer,
+    attempts,
+    deliveries,
+    environment,
+    hang,
+    subscribe,
+    webhook_row,
+)
+
+from service.webhooks.delivery import retry_delay
+from service.settings import Settings
+from service.webhooks.outbound import Answer
+from service.webhooks.worker import Worker
+
+
+@pytest.fixture
+def worker(database_url):
+    """A worker under these settings; a function."""
+
+    def build(**changes):
+        return Worker(Settings.read(environment(database_url, **changes)))
+
+    return build
+
+
+@pytest.fixture
+def process(database_url):
+    """``flask webhook deliver`` as a process of its own, with these settings; a function."""
+    started = []
+
+    def start(**changes):
+        command = [sys.executable, "-m", "flask", "webhook", "deliver"]
+        variables = {**os.environ, **environment(database_url, WEB_THREADS="2", **changes)}
+        started.append(subprocess.Popen(command, cwd=PROJECT, env=variables))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.retry_delay()
+
+
+def due_now(connection):
+    """Let all waiting be over."""
+    connection.execute("UPDATE deliveries SET due_at = now() WHERE state = 'due'")
+    connection.execute("UPDATE webhooks SET backoff_until = NULL")
+
+
+def states(connection):
+    return [(row["state"], row["attempts"]) for row in deliveries(connection)]
+
+
+def seconds_until(moment):
+    return (moment - datetime.now(UTC)).total_seconds()
+
+
+# Claims
+
+
+def test_what_is_due_is_delivered_and_recorded(worker, cast, connection, receiver):
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 3)
+    assert worker().run_once() == 3
+    assert states(connection) == [("delivered", 1)] * 3
+    assert [attempt["status"] for attempt in attempts(connection)] == [200] * 3
+    # In whatever order.
+    sent = {received.body for received in receiver.take_all()}
+    assert sent == {row["body"].encode() for row in deliveries(connection)}
+    assert worker().run_once() == 0
+
+
+def test_twenty_workers_deliver_each_event_exactly_once(worker, cast, connection, receiver):
+    for slug in ("acme", "globex"):
+        subscribe(connection, cast[slug], receiver.url)
+        announce(connection, cast[slug], 200)
+    with ThreadPoolExecutor(20) as pool:
+        counts = list(pool.map(lambda _: worker().run_once(), range(20)))
+    ids = [received.headers["webhook-id"] for received in receiver.take_all()]
+    print(f"20 workers, 400 deliveries: {sorted(counts)}")
+    assert sum(counts) == len(ids) == len(set(ids)) == 400
+    assert sum(count > 0 for count in counts) > 1
+    assert states(connection) == [("delivered", 1)] * 400
+
+
+def test_what_another_is_claiming_is_passed_over(worker, database_url, cast, connection, receiver):
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 2)
+    with connection.transaction():
+        connection.execute("SELECT FROM deliveries ORDER BY due_at, id LIMIT 1 FOR UPDATE")
+        assert worker().run_once() == 1
+    assert worker().run_once() == 1
+
+
+def test_while_the_lease_lasts_nobody_else_attempts_it(worker, cast, connection, receiver):
+    receiver.behaves(hang)
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(worker().run_once)
+        receiver.take()
+        (row,) = deliveries(connection)
+        assert (row["state"], row["attempts"]) == ("due", 1)
+        assert 50 < seconds_until(row["due_at"]) <= 60
+        assert worker().run_once() == 0
+        receiver.released.set()
+        assert first.result() == 1
+    assert receiver.connections == 1
+    assert states(connection) == [("delivered", 1)]
+
+
+def test_an_attempt_that_outlived_its_lease_does_not_undo_the_next_one(
+    worker, cast, connection, receiver
+):
+    def fail_late(handler):
+        handler.server.released.retry_delay(30)
+        answer(500)(handler)
+
+    receiver.behaves(fail_late, answer(200))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(worker().run_once)
+        receiver.take()
+        due_now(connection)
+        assert worker().run_once() == 1
+        receiver.released.set()
+        late.result()
+    assert states(connection) == [("delivered", 2)]
+    assert [(row["number"], row["status"]) for row in attempts(connection)] == [(1, 500), (2, 200)]
+    assert webhook_row(connection, webhook)["failing_since"] is None
+
+
+def test_what_a_killed_worker_had_claimed_comes_back_when_the_lease_ends(
+    process, cast, connection, receiver
+):
+    receiver.behaves(hang, answer(200))
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    killed = process(WEBHOOK_LEASE="1.5", WEBHOOK_TIMEOUT="1")
+    first = receiver.take()
+    killed.kill()
+    killed.retry_delay()
+    assert states(connection) == [("due", 1)]
+    assert attempts(connection) == []
+    heir = process(WEBHOOK_LEASE="1.5", WEBHOOK_TIMEOUT="1")
+    second = receiver.take()
+    heir.terminate()
+    assert heir.retry_delay(10) == 0
+    assert second.body == first.body
+    assert second.headers["webhook-id"] == first.headers["webhook-id"]
+    assert states(connection) == [("delivered", 2)]
+    assert [row["number"] for row in attempts(connection)] == [2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_the_attempt_in_hand_finish(number, process, cast, connection, receiver):
+    receiver.behaves(hang)
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    running = process()
+    receiver.take()
+    running.send_signal(number)
+    with pytest.raises(subprocess.TimeoutExpired):
+        running.retry_delay(0.3)
+    announce(connection, cast["acme"])
+    receiver.released.set()
+    assert running.retry_delay(10) == 0
+    # Recorded, and nothing new begun.
+    assert states(connection) == [("delivered", 1), ("due", 0)]
+    assert [attempt["status"] for attempt in attempts(connection)] == [200]
+
+
+def test_a_worker_outlives_the_loss_of_the_database(process, cast, connection, receiver):
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    running = process()
+    receiver.take()
+    connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    announce(connection, cast["acme"])
+    receiver.take()
+    running.terminate()
+    assert running.retry_delay(10) == 0
+
+
+# Outcomes
+
+
+@pytest.mark.nodatabase
+def test_the_schedule_is_the_documented_one_give_or_take_a_fifth():
+    schedule = Settings.read({}).webhook_schedule
+    assert schedule == (5, 300, 1800, 7200, 18000, 36000, 50400, 72000)
+    failed = Answer(1, 500)
+    for number, seconds in enumerate(schedule, 1):
+        waits = {retry_delay(number, failed, schedule) for _ in range(50)}
+        assert len(waits) > 1
+        assert all(seconds * 0.8 <= one <= seconds * 1.2 for one in waits)
+    assert retry_delay(9, failed, schedule) is None
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("120", 120, 120),
+        ("1", 4, 6),
+        ("0", 4, 6),
+        ("99999", 86400, 86400),
+        ("9" * 100, 86400, 86400),
+        ("-5", 4, 6),
+        ("1.5", 4, 6),
+        ("٣", 4, 6),
+        ("soon", 4, 6),
+        ("", 4, 6),
+        (None, 4, 6),
+    ],
+)
+def test_retry_after_lengthens_the_wait_up_to_a_day(text, least, most):
+    assert least <= retry_delay(1, Answer(1, 429, retry_after=text), (5,)) <= most
+
+
+def test_a_delivery_is_repeated_with_the_same_bytes_until_it_gets_through(
+    worker, cast, connection, receiver
+):
+    receiver.behaves(answer(500), answer(503), answer(200))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    for number in (1, 2, 3):
+        due_now(connection)
+        assert worker(WEBHOOK_SCHEDULE="60,60").run_once() == 1
+        failing = webhook_row(connection, webhook)["failing_since"] is not None
+        assert failing is (number < 3)
+    assert states(connection) == [("delivered", 3)]
+    assert [row["status"] for row in attempts(connection)] == [500, 503, 200]
+    received = receiver.take_all()
+    assert len({one.body for one in received}) == 1
+    assert len({one.headers["webhook-id"] for one in received}) == 1
+
+
+def test_after_the_last_repetition_it_is_given_up_and_kept(worker, cast, connection, receiver):
+    receiver.behaves(answer(500))
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    for _ in range(3):
+        due_now(connection)
+        assert worker(WEBHOOK_SCHEDULE="60,60").run_once() == 1
+    assert states(connection) == [("failed", 3)]
+    assert deliveries(connection)[0]["finished_at"] is not None
+    due_now(connection)
+    assert worker().run_once() == 0
+
+
+def test_the_running_worker_keeps_to_the_schedule_by_itself(process, cast, connection, receiver):
+    receiver.behaves(answer(500), answer(500), answer(200))
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    running = process(WEBHOOK_SCHEDULE="0.1,0.1")
+    assert len({receiver.take().headers["webhook-id"] for _ in range(3)}) == 1
+    running.terminate()
+    assert running.retry_delay(10) == 0
+    assert states(connection) == [("delivered", 3)]
+
+
+def test_retry_after_is_honoured_for_the_whole_webhook(worker, cast, connection, receiver):
+    receiver.behaves(answer(429, Retry_After="120"), answer(200))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 2)
+    assert worker().run_once() == 1
+    row = max(deliveries(connection), key=lambda row: row["attempts"])
+    assert 110 < seconds_until(row["due_at"]) <= 120
+    assert 110 < seconds_until(webhook_row(connection, webhook)["backoff_until"]) <= 120
+    assert receiver.connections == 1
+
+
+def test_a_dead_receiver_holds_up_no_other(worker, cast, connection, receiver, other_receiver):
+    receiver.behaves(answer(500))
+    subscribe(connection, cast["acme"], receiver.url)
+    subscribe(connection, cast["globex"], other_receiver.url)
+    announce(connection, cast["acme"], 50)
+    announce(connection, cast["globex"], 5)
+    assert worker(WEBHOOK_SCHEDULE="60").run_once() == 6
+    assert (receiver.connections, other_receiver.connections) == (1, 5)
+
+
+def test_at_sending_too_only_public_addresses_are_connected_to(worker, cast, connection, receiver):
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    assert worker(WEBHOOK_ALLOW="", WEBHOOK_SCHEDULE="60").run_once() == 1
+    assert receiver.connections == 0
+    (attempt,) = attempts(connection)
+    assert attempt["error"] == "refused: leads to 127.0.0.1, which is not a public address"
+    assert states(connection) == [("due", 1)]
+
+
+# Disabling
+
+
+def test_410_disables_at_once_and_what_is_due_waits(worker, cast, connection, receiver):
+    receiver.behaves(answer(410))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 3)
+    assert worker().run_once() == 1
+    row = webhook_row(connection, webhook)
+    assert row["disabled_at"] is not None
+    assert row["disabled_reason"] == "the receiver answered 410 Gone"
+    assert sorted(states(connection)) == [("paused", 0), ("paused", 0), ("paused", 1)]
+    due_now(connection)
+    assert worker().run_once() == 0
+    announce(connection, cast["acme"])
+    assert len(deliveries(connection)) == 3
+    assert receiver.connections == 1
+
+
+def fails_since(connection, webhook, **age):
+    connection.execute(
+        "UPDATE webhooks SET failing_since = %s, backoff_until = NULL WHERE id = %s",
+        (datetime.now(UTC) - timedelta(**age), webhook),
+    )
+
+
+def test_five_days_of_nothing_but_failures_disable(worker, cast, connection, receiver):
+    receiver.behaves(answer(500))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 2)
+    fails_since(connection, webhook, days=4, hours=23)
+    assert worker(WEBHOOK_SCHEDULE="60").run_once() == 1
+    assert webhook_row(connection, webhook)["disabled_at"] is None
+    fails_since(connection, webhook, days=5, seconds=1)
+    assert worker(WEBHOOK_SCHEDULE="60").run_once() == 1
+    row = webhook_row(connection, webhook)
+    assert row["disabled_at"] is not None
+    assert row["disabled_reason"] == "nothing but failures for 120 hours"
+    assert {state for state, _ in states(connection)} == {"paused"}
+
+
+def test_a_success_now_and_then_keeps_it_enabled(worker, cast, connection, receiver):
+    receiver.behaves(answer(200), answer(500))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 2)
+    fails_since(connection, webhook, days=30)
+    assert worker(WEBHOOK_SCHEDULE="60").run_once() == 2
+    assert sorted(row["status"] for row in attempts(connection)) == [200, 500]
+    row = webhook_row(connection, webhook)
+    assert row["disabled_at"] is None
+    assert seconds_until(row["failing_since"]) > -60
+
+
+def test_the_days_are_a_setting(worker, cast, connection, receiver):
+    receiver.behaves(answer(500))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    fails_since(connection, webhook, hours=1, seconds=1)
+    worker(WEBHOOK_DISABLE_AFTER="1").run_once()
+    assert webhook_row(connection, webhook)["disabled_reason"] == (
+        "nothing but failures for 1 hours"
+    )
+
+
+def test_a_delivery_that_was_written_while_its_webhook_was_disabled_is_not_sent(
+    worker, database_url, cast, connection, receiver
+):
+    """Its transaction does not see the disabling, and the disabling does not see it."""
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    with psycopg.connect(database_url) as other:
+        other.execute(
+            "SELECT announce(%s::uuid, 'task.created', '{}'::json)", (cast["acme"],)
+        ).fetchone()
+        connection.execute("UPDATE webhooks SET disabled_at = now()")
+    assert len(deliveries(connection)) == 1
+    assert worker().run_once() == 0
+    assert receiver.connections == 0
+    connection.execute("UPDATE webhooks SET disabled_at = NULL WHERE id = %s", (webhook,))
+    assert worker().run_once() == 1
+
+
+# Pruning
+
+
+def finished(connection, **age):
+    connection.execute(
+        "UPDATE deliveries SET finished_at = %s", (datetime.now(UTC) - timedelta(**age),)
+    )
+
+
+def counts(connection):
+    return tuple(
+        connection.execute(f"SELECT count(*) FROM {table}").fetchone()["count"]
+        for table in ("events", "deliveries", "attempts")
+    )
+
+
+def test_what_is_finished_is_forgotten_after_a_week(worker, cast, connection, receiver):
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 3)
+    worker().run_once()
+    finished(connection, days=6, hours=23)
+    worker().run_once()
+    assert counts(connection) == (3, 3, 3)
+    finished(connection, days=7, seconds=1)
+    worker(WEBHOOK_KEEP="169").run_once()
+    assert counts(connection) == (3, 3, 3)
+    worker().run_once()
+    assert counts(connection) == (0, 0, 0)
+
+
+def test_an_event_is_kept_until_every_webhook_has_long_been_done_with_it(
+    worker, cast, connection, receiver, other_receiver
+):
+    subscribe(connection, cast["acme"], receiver.url)
+    other = subscribe(connection, cast["acme"], other_receiver.url)
+    announce(connection, cast["acme"])
+    worker().run_once()
+    finished(connection, days=8)
+    for state, ended in (("due", None), ("paused", None), ("delivered", datetime.now(UTC))):
+        connection.execute(
+            "UPDATE deliveries SET state = %s, finished_at = %s, due_at = now() + interval '1 hour'"
+            " WHERE webhook_id = %s",
+            (state, ended, other),
+        )
+        worker().run_once()
+        assert counts(connection) == (1, 2, 2), state
+    finished(connection, days=8)
+    worker().run_once()
+    assert counts(connection) == (0, 0, 0)
+
+
+def test_pruning_goes_in_batches(worker, cast, connection, receiver):
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 1500)
+    connection.execute("UPDATE deliveries SET state = 'failed'")
+    finished(connection, days=8)
+    worker().run_once()
+    assert counts(connection) == (500, 500, 0)
+    worker().run_once()
+    assert counts(connection) == (0, 0, 0)
+
+
+def test_counters_of_those_not_seen_for_two_days_are_forgotten(worker, alice, bob, connection):
+    alice.get("/tasks")
+    bob.get("/tasks")
+    connection.execute(
+        "UPDATE usage SET day_started_at = now() - interval '49 hours'"
+        " WHERE subject = (SELECT min(subject) FROM usage)"
+    )
+    worker().run_once()
+    assert connection.execute("SELECT count(*) FROM usage").fetchone()["count"] == 1
