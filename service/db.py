@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import psycopg
@@ -67,71 +66,46 @@ def connect(settings: Settings, **options: Any) -> Connection:
     return connection
 
 
-class Database:
-    """A pool that opens on first use, so that each forked worker has its own."""
+def create_pool(settings: Settings) -> ConnectionPool[Connection]:
+    """A closed pool: it opens on first use, so that each forked worker has connections of its own."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self._pool: ConnectionPool[Connection] | None = None
-        self._lock = Lock()
-
-    @property
-    def pool(self) -> ConnectionPool[Connection]:
-        """The pool, opened if it is not."""
-        if self._pool is None:
-            with self._lock:
-                if self._pool is None:
-                    self._pool = self._open()
-        return self._pool
-
-    def _open(self) -> ConnectionPool[Connection]:
-        settings = self.settings
-        pool = ConnectionPool(
-            settings.require_database(),
-            kwargs=connection_options(settings),
-            configure=self._configure,
-            min_size=1,
-            max_size=settings.web_threads,
-            timeout=settings.pool_timeout,
-            # With the default of five minutes, attempts to reconnect grow far apart.
-            reconnect_timeout=5,
-            open=False,
-        )
-        pool.open()
-        return pool
-
-    def _configure(self, connection: Connection) -> None:
+    def configure(connection: Connection) -> None:
         connection.adapters.register_loader("json", JsonAsBytes)
-        timeout = f"{self.settings.statement_timeout}s"
-        connection.execute(
-            statement("connection/configure"), {"statement_timeout": timeout, "idle_timeout": "10s"}
-        )
+        timeouts = {"statement_timeout": f"{settings.statement_timeout}s", "idle_timeout": "10s"}
+        connection.execute(statement("connection/configure"), timeouts)
 
-    def close(self) -> None:
-        """Close all connections; the next use opens new ones."""
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
+    return ConnectionPool(
+        settings.require_database,
+        kwargs=connection_options(settings),
+        configure=configure,
+        min_size=1,
+        max_size=settings.web_threads,
+        timeout=settings.pool_timeout,
+        # With the default of five minutes, attempts to reconnect grow far apart.
+        reconnect_timeout=5,
+        open=False,
+    )
 
 
 def init_app(app: Flask) -> None:
-    """Give the app its database."""
-    app.extensions["database"] = Database(app.config["SETTINGS"])
+    """Give the app its pool."""
+    app.extensions["pool"] = create_pool(app.config["SETTINGS"])
     app.teardown_request(release)
 
 
 def _connection() -> Connection:
-    connection: Connection | None = g.get("connection")
-    if connection is None:
-        connection = g.connection = current_app.extensions["database"].pool.getconn()
-    return connection
+    if "connection" not in g:
+        pool = current_app.extensions["pool"]
+        if pool.closed:
+            pool.open()
+        g.connection = pool.getconn()
+    return g.connection  # type: ignore[no-any-return]
 
 
 def release(_error: BaseException | None = None) -> None:
     """Return the connection of this request to the pool; the next statement takes another one."""
-    connection = g.pop("connection", None)
-    if connection is not None:
-        current_app.extensions["database"].pool.putconn(connection)
+    if "connection" in g:
+        current_app.extensions["pool"].putconn(g.pop("connection"))
 
 
 @contextmanager
@@ -153,7 +127,7 @@ def row_with_retry(name: str, /, **values: Any) -> Any:
         if not g.get("connection") or not g.connection.broken:
             raise
         release()
-        current_app.extensions["database"].pool.check()
+        current_app.extensions["pool"].check()
         return _connection().execute(statement(name), values).fetchone()
 
 

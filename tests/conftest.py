@@ -61,7 +61,7 @@ def settings(database_url):
 def app(settings):
     app = create_app(settings)
     yield app
-    app.extensions["database"].close()
+    app.extensions["pool"].close()
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def build(settings):
 
     yield build
     for app in built:
-        app.extensions["database"].close()
+        app.extensions["pool"].close()
 
 
 @pytest.fixture(scope="session")
@@ -194,7 +194,7 @@ def with_webhooks(database_url):
 
     yield build
     for app in apps:
-        app.extensions["database"].close()
+        app.extensions["pool"].close()
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ def proxied(settings):
     """The service behind one trusted proxy."""
     app = create_app(replace(settings, trusted_proxies=1))
     yield app
-    app.extensions["database"].close()
+    app.extensions["pool"].close()
 
 
 def count(connection, table="tasks"):
