@@ -123,3 +123,11 @@ def preparable(name):
         db.statement(name).decode(),
     ).replace("%%", "%")
     return text, f"({', '.join(['NULL'] * len(places))})" if places else ""
+
+
+def waiting(connection):
+    """How many statements wait for a lock."""
+    return connection.execute(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    ).fetchone()["count"]

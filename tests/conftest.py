@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import psycopg
 import pytest
-from client import TOKENS, Client, give_token, insert, join
+from client import TOKENS, Client, give_token, insert, join, waiting
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from receivers import Receiver, environment
@@ -160,13 +160,6 @@ def together(connection, database_url):
             return [call.result() for call in started]
 
     return run
-
-
-def waiting(connection):
-    return connection.execute(
-        "SELECT count(*) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    ).fetchone()["count"]
 
 
 @pytest.fixture

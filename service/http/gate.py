@@ -65,7 +65,7 @@ def credential() -> tuple[str, str | None]:
 
 @lru_cache(maxsize=1024)
 def client_address(text: str | None) -> str:
-    """The address that strangers are counted by: IPv4 as it is, IPv6 by its /64; ports are dropped."""
+    """The address that strangers are counted by, without a port: of IPv6 the /64."""
     match = ADDRESS_AND_PORT.fullmatch(text or "")
     try:
         address = ip_address((match[1] or match[2]) if match else text or "")
