@@ -6,7 +6,7 @@ import re
 from io import StringIO
 
 import pytest
-from client import TOKENS, Client, give_token
+from client import TOKENS, Client, insert_token
 from server import TASK, get, post, send, serving
 
 from service.http.access_log import JSONFormatter
@@ -46,7 +46,7 @@ def test_each_request_is_one_line_of_json_with_time_and_client(app, alice, stran
 
 
 def test_no_line_contains_a_token_a_cookie_a_query_or_a_body(app, alice, cast, connection, lines):
-    give_token(connection, cast["alice"], COOKIE, kind="session")
+    insert_token(connection, cast["alice"], COOKIE, kind="session")
     browser = Client(app, cookie=COOKIE)
     secret = {"title": "s3cret"}
     alice.post("/tasks", secret)

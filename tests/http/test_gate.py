@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
-from client import TOKENS, Client, give_token, told
+from client import TOKENS, Client, error_message, insert_token
 
 from service import create_app
 
@@ -19,7 +19,7 @@ RATE = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
 @pytest.fixture
 def browser(app, cast, connection):
     """Alice in her browser: a session cookie, no header."""
-    give_token(connection, cast["alice"], COOKIE, kind="session")
+    insert_token(connection, cast["alice"], COOKIE, kind="session")
     return Client(app, cookie=COOKIE)
 
 
@@ -129,8 +129,8 @@ def test_the_word_bearer_has_no_case(stranger):
     ],
 )
 def test_an_expired_or_revoked_token_is_401(app, connection, cast, kind, end):
-    give_token(connection, cast["alice"], "ended", kind=kind, **end)
-    give_token(connection, cast["alice"], "alive", kind=kind, expires="2100-01-01T00:00:00Z")
+    insert_token(connection, cast["alice"], "ended", kind=kind, **end)
+    insert_token(connection, cast["alice"], "alive", kind=kind, expires="2100-01-01T00:00:00Z")
     ended, alive = (
         Client(app, token) if kind == "api" else Client(app, cookie=token)
         for token in ("ended", "alive")
@@ -146,7 +146,7 @@ def test_the_token_of_someone_deleted_is_401(alice, connection):
 
 
 def test_the_scope_read_reads_and_does_not_write(app, alice, connection, cast):
-    give_token(connection, cast["alice"], "reader", scope="read")
+    insert_token(connection, cast["alice"], "reader", scope="read")
     reader = Client(app, "reader")
     task = alice.post("/tasks", TASK).get_json()
     assert reader.get("/tasks").get_json()["data"] == [task]
@@ -179,7 +179,7 @@ def test_last_use_is_written_at_most_once_a_minute(alice, connection):
 
 
 def test_a_refused_credential_leaves_no_last_use(app, connection, cast):
-    give_token(connection, cast["alice"], "gone", revoked="2020-01-01T00:00:00Z")
+    insert_token(connection, cast["alice"], "gone", revoked="2020-01-01T00:00:00Z")
     Client(app, "gone").get("/tasks")
     used = connection.execute("SELECT count(last_used_at) FROM tokens").fetchone()
     assert used["count"] == 0
@@ -519,13 +519,13 @@ def test_not_modified_may_not_be_shared_either(alice):
     ("method", "path", "status"), [("POST", "/nothing", 404), ("PUT", "/tasks", 405)]
 )
 def test_a_read_token_learns_of_a_wrong_path_or_method(app, cast, connection, method, path, status):
-    give_token(connection, cast["alice"], "tmw_api_reader", scope="read")
-    told(Client(app, "tmw_api_reader").send(method, path, json=TASK), status)
+    insert_token(connection, cast["alice"], "tmw_api_reader", scope="read")
+    error_message(Client(app, "tmw_api_reader").send(method, path, json=TASK), status)
 
 
 def test_an_opaque_origin_is_cross_site_whatever_the_host(browser):
     headers = {"Origin": "null", "Host": ""}
-    assert "another site" in told(browser.post("/tasks", TASK, headers=headers), 403)
+    assert "another site" in error_message(browser.post("/tasks", TASK, headers=headers), 403)
 
 
 @pytest.mark.parametrize(
