@@ -174,7 +174,8 @@ def timezones() -> frozenset[str]:
     return frozenset(
         name
         for name in available_timezones()
-        if not name.startswith(("right/", "posix/")) and name not in ("posixrules", "localtime")
+        if not name.startswith(("right/", "posix/"))
+        and name not in ("posixrules", "localtime", "Factory")
     )
 
 

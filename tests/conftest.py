@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import psycopg
 import pytest
-from client import TOKENS, Client, give_token, insert, join
+from client import TOKENS, Client, insert, insert_member, insert_token, waiting
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from receivers import Receiver, environment
@@ -104,11 +104,11 @@ def cast(request):
         ("charlie", "globex", "owner"),
     ):
         ids[name] = insert(connection, "users", email=f"{name}@example.com", name=name.title())
-        join(connection, ids[slug], ids[name], role)
+        insert_member(connection, ids[slug], ids[name], role)
         connection.execute(
             "UPDATE users SET active_workspace_id = %s WHERE id = %s", (ids[slug], ids[name])
         )
-        give_token(connection, ids[name], TOKENS[name])
+        insert_token(connection, ids[name], TOKENS[name])
     # Each member who joined has made a new version of the workspace.
     connection.execute("UPDATE workspaces SET version = 1")
     return ids
@@ -160,13 +160,6 @@ def together(connection, database_url):
             return [call.result() for call in started]
 
     return run
-
-
-def waiting(connection):
-    return connection.execute(
-        "SELECT count(*) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    ).fetchone()["count"]
 
 
 @pytest.fixture
