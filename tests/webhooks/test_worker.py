@@ -51,7 +51,7 @@ def process(database_url):
     yield start
     for process in started:
         process.kill()
-        process.retry_delay()
+        process.wait()
 
 
 def due_now(connection):
@@ -126,7 +126,7 @@ def test_an_attempt_that_outlived_its_lease_does_not_undo_the_next_one(
     worker, cast, connection, receiver
 ):
     def fail_late(handler):
-        handler.server.released.retry_delay(30)
+        handler.server.released.wait(30)
         answer(500)(handler)
 
     receiver.behaves(fail_late, answer(200))
@@ -153,13 +153,13 @@ def test_what_a_killed_worker_had_claimed_comes_back_when_the_lease_ends(
     killed = process(WEBHOOK_LEASE="1.5", WEBHOOK_TIMEOUT="1")
     first = receiver.take()
     killed.kill()
-    killed.retry_delay()
+    killed.wait()
     assert states(connection) == [("due", 1)]
     assert attempts(connection) == []
     heir = process(WEBHOOK_LEASE="1.5", WEBHOOK_TIMEOUT="1")
     second = receiver.take()
     heir.terminate()
-    assert heir.retry_delay(10) == 0
+    assert heir.wait(10) == 0
     assert second.body == first.body
     assert second.headers["webhook-id"] == first.headers["webhook-id"]
     assert states(connection) == [("delivered", 2)]
@@ -175,10 +175,10 @@ def test_a_signal_lets_the_attempt_in_hand_finish(number, process, cast, connect
     receiver.take()
     running.send_signal(number)
     with pytest.raises(subprocess.TimeoutExpired):
-        running.retry_delay(0.3)
+        running.wait(0.3)
     announce(connection, cast["acme"])
     receiver.released.set()
-    assert running.retry_delay(10) == 0
+    assert running.wait(10) == 0
     # Recorded, and nothing new begun.
     assert states(connection) == [("delivered", 1), ("due", 0)]
     assert [attempt["status"] for attempt in attempts(connection)] == [200]
@@ -196,7 +196,7 @@ def test_a_worker_outlives_the_loss_of_the_database(process, cast, connection, r
     announce(connection, cast["acme"])
     receiver.take()
     running.terminate()
-    assert running.retry_delay(10) == 0
+    assert running.wait(10) == 0
 
 
 # Outcomes
@@ -273,7 +273,7 @@ def test_the_running_worker_keeps_to_the_schedule_by_itself(process, cast, conne
     running = process(WEBHOOK_SCHEDULE="0.1,0.1")
     assert len({receiver.take().headers["webhook-id"] for _ in range(3)}) == 1
     running.terminate()
-    assert running.retry_delay(10) == 0
+    assert running.wait(10) == 0
     assert states(connection) == [("delivered", 3)]
 
 
@@ -304,7 +304,7 @@ def test_at_sending_too_only_public_addresses_are_connected_to(worker, cast, con
     assert worker(WEBHOOK_ALLOW="", WEBHOOK_SCHEDULE="60").run_once() == 1
     assert receiver.connections == 0
     (attempt,) = attempts(connection)
-    assert attempt["error"] == "refused: leads to 127.0.0.1, which is not a public address"
+    assert attempt["error"] == "blocked: leads to 127.0.0.1, which is not a public address"
     assert states(connection) == [("due", 1)]
 
 

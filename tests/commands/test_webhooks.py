@@ -160,7 +160,7 @@ def test_deliveries_shows_each_attempt_in_a_line_whatever_was_answered(
     assert all(len(line) == 9 for line in shown)
     (failed,) = [line for line in shown if line[5] == "500"]
     assert failed[1:4] == ["task.created", "delivered", "1"]
-    assert failed[8] == r"line\nline\ttab \u001b[31mred"
+    assert failed[8] == r"line\nline\ttab \x1b[31mred"
     assert sorted(line[3] for line in shown) == ["1", "1", "2"]
     assert [line[0] for line in shown] == sorted((line[0] for line in shown), reverse=True)
     assert {line[0] for line in lines(flask("deliveries", webhook, "--limit", 1))} == {shown[0][0]}
