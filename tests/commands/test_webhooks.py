@@ -199,7 +199,7 @@ def test_redeliver_takes_what_was_given_up_and_waits_for_a_disabled_webhook(
     (delivery,) = deliveries(connection)
     flask("disable", webhook)
     flask("redeliver", delivery["id"])
-    assert deliveries(connection)[0]["state"] == "paused"
+    assert deliveries(connection)[0]["state"] == "due"
     assert lines(flask("deliver", "--once")) == [["0"]]
     flask("enable", webhook)
     assert lines(flask("deliver", "--once")) == [["1"]]
@@ -278,7 +278,7 @@ def test_disable_holds_everything_back_and_enable_goes_on_with_it(
     assert lines(flask("list", "acme"))[0][1] == "disabled"
     assert lines(flask("list", "acme"))[0][5] == "by an operator"
     announce(connection, cast["acme"])
-    assert {row["state"] for row in deliveries(connection)} == {"paused"}
+    assert {row["state"] for row in deliveries(connection)} == {"due"}
     assert lines(flask("deliver", "--once")) == [["0"]]
     assert lines(flask("enable", webhook)) == [[webhook]]
     assert lines(flask("deliver", "--once")) == [["2"]]

@@ -6,10 +6,12 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from threading import Barrier
 
 import psycopg
 import pytest
 from receivers import (
+    PATIENCE,
     PROJECT,
     announce,
     answer,
@@ -319,12 +321,29 @@ def test_410_disables_at_once_and_what_is_due_waits(worker, cast, connection, re
     row = webhook_row(connection, webhook)
     assert row["disabled_at"] is not None
     assert row["disabled_reason"] == "the receiver answered 410 Gone"
-    assert sorted(states(connection)) == [("paused", 0), ("paused", 0), ("paused", 1)]
+    assert sorted(states(connection)) == [("due", 0), ("due", 0), ("due", 1)]
     due_now(connection)
     assert worker().run_once() == 0
     announce(connection, cast["acme"])
     assert len(deliveries(connection)) == 3
     assert receiver.connections == 1
+
+
+def test_four_responses_of_410_at_once_do_not_deadlock(worker, cast, connection, receiver):
+    together = Barrier(4)
+
+    def gone(handler):
+        together.wait(PATIENCE)
+        answer(410)(handler)
+
+    receiver.behaves(gone)
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 4)
+    with ThreadPoolExecutor(4) as pool:
+        attempted = [pool.submit(worker().run_once) for _ in range(4)]
+    assert [attempt.result() for attempt in attempted] == [1] * 4
+    assert webhook_row(connection, webhook)["disabled_reason"] == "the receiver answered 410 Gone"
+    assert states(connection) == [("due", 1)] * 4
 
 
 def fails_since(connection, webhook, **age):
@@ -346,7 +365,7 @@ def test_five_days_of_nothing_but_failures_disable(worker, cast, connection, rec
     row = webhook_row(connection, webhook)
     assert row["disabled_at"] is not None
     assert row["disabled_reason"] == "nothing but failures for 120 hours"
-    assert {state for state, _ in states(connection)} == {"paused"}
+    assert {state for state, _ in states(connection)} == {"due"}
 
 
 def test_a_success_now_and_then_keeps_it_enabled(worker, cast, connection, receiver):
@@ -427,7 +446,7 @@ def test_an_event_is_kept_until_every_webhook_has_long_been_done_with_it(
     announce(connection, cast["acme"])
     worker().run_once()
     finished(connection, days=8)
-    for state, ended in (("due", None), ("paused", None), ("delivered", datetime.now(UTC))):
+    for state, ended in (("due", None), ("delivered", datetime.now(UTC))):
         connection.execute(
             "UPDATE deliveries SET state = %s, finished_at = %s, due_at = now() + interval '1 hour'"
             " WHERE webhook_id = %s",
