@@ -1,4 +1,4 @@
--- Send to a webhook again, beginning with what has waited.
+-- Send to a webhook again, due deliveries first.
 UPDATE webhooks AS webhook
    SET disabled_at = NULL,
        disabled_reason = NULL,

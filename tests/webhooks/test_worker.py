@@ -6,10 +6,12 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from threading import Barrier
 
 import psycopg
 import pytest
 from receivers import (
+    PATIENCE,
     PROJECT,
     announce,
     answer,
@@ -51,7 +53,7 @@ def process(database_url):
     yield start
     for process in started:
         process.kill()
-        process.retry_delay()
+        process.wait()
 
 
 def due_now(connection):
@@ -126,7 +128,7 @@ def test_an_attempt_that_outlived_its_lease_does_not_undo_the_next_one(
     worker, cast, connection, receiver
 ):
     def fail_late(handler):
-        handler.server.released.retry_delay(30)
+        handler.server.released.wait(30)
         answer(500)(handler)
 
     receiver.behaves(fail_late, answer(200))
@@ -153,13 +155,13 @@ def test_what_a_killed_worker_had_claimed_comes_back_when_the_lease_ends(
     killed = process(WEBHOOK_LEASE="1.5", WEBHOOK_TIMEOUT="1")
     first = receiver.take()
     killed.kill()
-    killed.retry_delay()
+    killed.wait()
     assert states(connection) == [("due", 1)]
     assert attempts(connection) == []
     heir = process(WEBHOOK_LEASE="1.5", WEBHOOK_TIMEOUT="1")
     second = receiver.take()
     heir.terminate()
-    assert heir.retry_delay(10) == 0
+    assert heir.wait(10) == 0
     assert second.body == first.body
     assert second.headers["webhook-id"] == first.headers["webhook-id"]
     assert states(connection) == [("delivered", 2)]
@@ -175,10 +177,10 @@ def test_a_signal_lets_the_attempt_in_hand_finish(number, process, cast, connect
     receiver.take()
     running.send_signal(number)
     with pytest.raises(subprocess.TimeoutExpired):
-        running.retry_delay(0.3)
+        running.wait(0.3)
     announce(connection, cast["acme"])
     receiver.released.set()
-    assert running.retry_delay(10) == 0
+    assert running.wait(10) == 0
     # Recorded, and nothing new begun.
     assert states(connection) == [("delivered", 1), ("due", 0)]
     assert [attempt["status"] for attempt in attempts(connection)] == [200]
@@ -196,7 +198,7 @@ def test_a_worker_outlives_the_loss_of_the_database(process, cast, connection, r
     announce(connection, cast["acme"])
     receiver.take()
     running.terminate()
-    assert running.retry_delay(10) == 0
+    assert running.wait(10) == 0
 
 
 # Outcomes
@@ -273,7 +275,7 @@ def test_the_running_worker_keeps_to_the_schedule_by_itself(process, cast, conne
     running = process(WEBHOOK_SCHEDULE="0.1,0.1")
     assert len({receiver.take().headers["webhook-id"] for _ in range(3)}) == 1
     running.terminate()
-    assert running.retry_delay(10) == 0
+    assert running.wait(10) == 0
     assert states(connection) == [("delivered", 3)]
 
 
@@ -304,7 +306,7 @@ def test_at_sending_too_only_public_addresses_are_connected_to(worker, cast, con
     assert worker(WEBHOOK_ALLOW="", WEBHOOK_SCHEDULE="60").run_once() == 1
     assert receiver.connections == 0
     (attempt,) = attempts(connection)
-    assert attempt["error"] == "refused: leads to 127.0.0.1, which is not a public address"
+    assert attempt["error"] == "blocked: leads to 127.0.0.1, which is not a public address"
     assert states(connection) == [("due", 1)]
 
 
@@ -319,12 +321,29 @@ def test_410_disables_at_once_and_what_is_due_waits(worker, cast, connection, re
     row = webhook_row(connection, webhook)
     assert row["disabled_at"] is not None
     assert row["disabled_reason"] == "the receiver answered 410 Gone"
-    assert sorted(states(connection)) == [("paused", 0), ("paused", 0), ("paused", 1)]
+    assert sorted(states(connection)) == [("due", 0), ("due", 0), ("due", 1)]
     due_now(connection)
     assert worker().run_once() == 0
     announce(connection, cast["acme"])
     assert len(deliveries(connection)) == 3
     assert receiver.connections == 1
+
+
+def test_four_responses_of_410_at_once_do_not_deadlock(worker, cast, connection, receiver):
+    together = Barrier(4)
+
+    def gone(handler):
+        together.wait(PATIENCE)
+        answer(410)(handler)
+
+    receiver.behaves(gone)
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 4)
+    with ThreadPoolExecutor(4) as pool:
+        attempted = [pool.submit(worker().run_once) for _ in range(4)]
+    assert [attempt.result() for attempt in attempted] == [1] * 4
+    assert webhook_row(connection, webhook)["disabled_reason"] == "the receiver answered 410 Gone"
+    assert states(connection) == [("due", 1)] * 4
 
 
 def fails_since(connection, webhook, **age):
@@ -346,7 +365,7 @@ def test_five_days_of_nothing_but_failures_disable(worker, cast, connection, rec
     row = webhook_row(connection, webhook)
     assert row["disabled_at"] is not None
     assert row["disabled_reason"] == "nothing but failures for 120 hours"
-    assert {state for state, _ in states(connection)} == {"paused"}
+    assert {state for state, _ in states(connection)} == {"due"}
 
 
 def test_a_success_now_and_then_keeps_it_enabled(worker, cast, connection, receiver):
@@ -427,7 +446,7 @@ def test_an_event_is_kept_until_every_webhook_has_long_been_done_with_it(
     announce(connection, cast["acme"])
     worker().run_once()
     finished(connection, days=8)
-    for state, ended in (("due", None), ("paused", None), ("delivered", datetime.now(UTC))):
+    for state, ended in (("due", None), ("delivered", datetime.now(UTC))):
         connection.execute(
             "UPDATE deliveries SET state = %s, finished_at = %s, due_at = now() + interval '1 hour'"
             " WHERE webhook_id = %s",
