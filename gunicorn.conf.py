@@ -67,7 +67,7 @@ def post_worker_init(worker):
 
 
 def worker_exit(_server, worker):
-    worker.app.wsgi().extensions["database"].close()
+    worker.app.wsgi().extensions["pool"].close()
 
 
 def write_error(sock, status, reason, message):

@@ -8,13 +8,13 @@ from hashlib import sha256
 from urllib.parse import parse_qs
 
 from bench.cases import CASES
-from service.db import Database, statement
+from service.db import Pool, statement
 from service.settings import Settings
 
-DATABASE = Database(Settings.read())
+POOL = Pool(Settings.read())
 # Of two cases with one path the first has the defaults.
 BY_ROUTE = {(case.method, case.path.partition("?")[0]): case for case in reversed(CASES)}
-GATE = statement("gate/enter")
+GATE = statement("gate/authenticate_and_count")
 
 
 def app(environ, start_response):
@@ -34,7 +34,9 @@ def app(environ, start_response):
     elif method == "PATCH":
         values["changes"] = environ["wsgi.input"].read().decode()
     token = environ["HTTP_AUTHORIZATION"].removeprefix("Bearer ")
-    connection = DATABASE.pool.getconn()
+    if POOL.closed:
+        POOL.open()
+    connection = POOL.getconn()
     try:
         entry = connection.execute(
             GATE,
@@ -47,7 +49,7 @@ def app(environ, start_response):
         values |= {"user_id": entry.user_id, "workspace_id": entry.workspace_id}
         found = connection.execute(statement(case.statement), values).fetchone()
     finally:
-        DATABASE.pool.putconn(connection)
+        POOL.putconn(connection)
     status = "201 Created" if method == "POST" else "200 OK"
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(found.body)))]
     start_response(status, headers)
@@ -55,4 +57,4 @@ def app(environ, start_response):
 
 
 # gunicorn.conf.py closes the pool of a worker that ends.
-app.extensions = {"database": DATABASE}
+app.extensions = {"pool": POOL}

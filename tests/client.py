@@ -3,7 +3,7 @@
 import re
 from hashlib import sha256
 
-from openapi_check import hold_against_document
+from openapi_check import check_against_document
 
 from service import db
 
@@ -18,14 +18,14 @@ def insert(connection, table, **values):
     return str(connection.execute(sql, list(values.values())).fetchone()["id"])
 
 
-def join(connection, workspace_id, user_id, role="member"):
+def insert_member(connection, workspace_id, user_id, role="member"):
     connection.execute(
         "INSERT INTO members (workspace_id, user_id, role) VALUES (%s, %s, %s)",
         (workspace_id, user_id, role),
     )
 
 
-def give_token(
+def insert_token(
     connection, user_id, token, *, kind="api", scope="write", expires="infinity", revoked=None
 ):
     """A credential whose text the test knows; past the service, because the service tells it only once."""
@@ -51,7 +51,7 @@ class Client:
         response = self.client.open(
             f"/api{path}", method=method, headers={**self.headers, **dict(headers)}, **options
         )
-        hold_against_document(response)
+        check_against_document(response)
         return response
 
     def get(self, path, **options):
@@ -67,10 +67,10 @@ class Client:
         return self.send("DELETE", path, **options)
 
 
-BAD_LIMITS = ("0", "-1", "abc", "1.5", "٣", "", "1e2", "0x10")
+INVALID_LIMITS = ("0", "-1", "abc", "1.5", "٣", "", "1e2", "0x10")
 
 
-def told(response, status):
+def error_message(response, status):
     """The message of an error answer, whose shape is checked."""
     error = response.get_json()
     assert response.status_code == status, error
@@ -83,9 +83,9 @@ def told(response, status):
     return error["message"]
 
 
-def refused(response, field):
+def invalid_field(response, field):
     """What is wrong with the one field that a 400 names, in its message and in its errors."""
-    message = told(response, 400)
+    message = error_message(response, 400)
     (fault,) = response.get_json()["errors"]
     assert list(fault) == ["field", "message"]
     assert fault["field"].split("[")[0] == field
@@ -123,3 +123,11 @@ def preparable(name):
         db.statement(name).decode(),
     ).replace("%%", "%")
     return text, f"({', '.join(['NULL'] * len(places))})" if places else ""
+
+
+def waiting(connection):
+    """How many statements wait for a lock."""
+    return connection.execute(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    ).fetchone()["count"]

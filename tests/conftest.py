@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import psycopg
 import pytest
-from client import TOKENS, Client, give_token, insert, join
+from client import TOKENS, Client, insert, insert_member, insert_token, waiting
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from receivers import Receiver, environment
@@ -61,7 +61,7 @@ def settings(database_url):
 def app(settings):
     app = create_app(settings)
     yield app
-    app.extensions["database"].close()
+    app.extensions["pool"].close()
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def build(settings):
 
     yield build
     for app in built:
-        app.extensions["database"].close()
+        app.extensions["pool"].close()
 
 
 @pytest.fixture(scope="session")
@@ -104,11 +104,11 @@ def cast(request):
         ("charlie", "globex", "owner"),
     ):
         ids[name] = insert(connection, "users", email=f"{name}@example.com", name=name.title())
-        join(connection, ids[slug], ids[name], role)
+        insert_member(connection, ids[slug], ids[name], role)
         connection.execute(
             "UPDATE users SET active_workspace_id = %s WHERE id = %s", (ids[slug], ids[name])
         )
-        give_token(connection, ids[name], TOKENS[name])
+        insert_token(connection, ids[name], TOKENS[name])
     # Each member who joined has made a new version of the workspace.
     connection.execute("UPDATE workspaces SET version = 1")
     return ids
@@ -162,13 +162,6 @@ def together(connection, database_url):
     return run
 
 
-def waiting(connection):
-    return connection.execute(
-        "SELECT count(*) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    ).fetchone()["count"]
-
-
 @pytest.fixture
 def receiver():
     receiver = Receiver()
@@ -194,7 +187,7 @@ def with_webhooks(database_url):
 
     yield build
     for app in apps:
-        app.extensions["database"].close()
+        app.extensions["pool"].close()
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def validator(schema):
     )
 
 
-def faults(schema, value):
+def violations(schema, value):
     return [error.message for error in validator(json.dumps(schema)).iter_errors(value)]
 
 
@@ -76,7 +76,7 @@ def operation_of(method, path):
     return None
 
 
-def hold_against_document(response):
+def check_against_document(response):
     """Fail unless the document says that its request can be answered like this."""
     request = response.request
     status = response.status_code
@@ -95,17 +95,17 @@ def hold_against_document(response):
             ]
             == status
         )
-    hold_headers(response, documented, where)
+    check_headers(response, documented, where)
     content = documented.get("content", {}).get("application/json")
     if content is None:
         assert not response.data, f"{where} has a body"
     elif request.method != "HEAD":
         assert response.mimetype == "application/json", where
-        wrong = faults(content["schema"], json.loads(response.data))
+        wrong = violations(content["schema"], json.loads(response.data))
         assert not wrong, f"{where}: {wrong}"
 
 
-def hold_headers(response, documented, where):
+def check_headers(response, documented, where):
     expected = {name: resolve(header) for name, header in documented["headers"].items()}
     for name, header in expected.items():
         value = response.headers.get(name)
@@ -115,7 +115,7 @@ def hold_headers(response, documented, where):
         if header["schema"]["type"] == "integer":
             assert re.fullmatch("[0-9]+", value), f"{where} {name}: {value}"
             value = int(value)
-        wrong = faults(header["schema"], value)
+        wrong = violations(header["schema"], value)
         assert not wrong, f"{where} {name}: {wrong}"
     if response.status_code < 500:
         undocumented = TELLING & set(response.headers.keys()) - set(expected)

@@ -67,7 +67,7 @@ WRITES = (
 
 def traced(app, method, path, body=None):
     """What libpq sends and gets during a request on the one connection of this service's pool."""
-    pool = app.extensions["database"].pool
+    pool = app.extensions["pool"]
     with tempfile.TemporaryFile("r") as trace:
         with pool.connection() as connection:
             connection.pgconn.trace(trace.fileno())
@@ -112,20 +112,20 @@ def test_what_needs_no_work_is_the_gate_s_statement_alone(build):
 
 def test_the_app_opens_no_connection_before_its_first_request(build, connection):
     app = build()
-    assert app.extensions["database"]._pool is None
+    assert app.extensions["pool"].closed
     app.test_client().get("/openapi.json")
-    assert app.extensions["database"]._pool is None
+    assert app.extensions["pool"].closed
 
 
 def test_what_users_write_waits_for_the_disk_and_only_the_counter_does_not(build):
     app = build(web_threads=1)
     assert alice_at(app).get("/tasks").status_code == 200
-    with app.extensions["database"].pool.connection() as connection:
+    with app.extensions["pool"].connection() as connection:
         assert connection.execute("SHOW synchronous_commit").fetchone()[0] == "on"
 
 
 def test_a_connection_of_the_pool_has_its_limits(build):
-    with build(statement_timeout=3.5).extensions["database"].pool.connection() as connection:
+    with build(statement_timeout=3.5).extensions["pool"].connection() as connection:
         for name, value in (
             ("statement_timeout", "3500ms"),
             ("lock_timeout", "3500ms"),
@@ -159,7 +159,7 @@ def terminate_pool(connection):
 def test_after_all_connections_were_ended_no_request_fails(build, connection, first):
     app = build(web_threads=4)
     alice = alice_at(app)
-    fill(app.extensions["database"].pool, 4)
+    fill(app.extensions["pool"], 4)
     assert terminate_pool(connection) >= 4
     if first == "POST":
         assert alice.post("/tasks", TASK).status_code == 201
@@ -172,7 +172,7 @@ def test_after_all_connections_were_ended_no_request_fails(build, connection, fi
 
 def test_after_all_connections_were_ended_no_simultaneous_request_fails(build, connection):
     app = build(web_threads=4)
-    pool = app.extensions["database"].pool
+    pool = app.extensions["pool"]
     fill(pool, 4)
     terminate_pool(connection)
     with ThreadPoolExecutor(4) as people:
@@ -229,7 +229,7 @@ def test_a_database_that_only_reads_answers_reads_and_refuses_writes(
 
 def test_when_all_connections_are_taken_the_answer_is_503_in_time(build):
     app = build(web_threads=1, pool_timeout=0.2)
-    pool = app.extensions["database"].pool
+    pool = app.extensions["pool"]
     with pool.connection():
         start = time.monotonic()
         assert unavailable(alice_at(app).get("/tasks"))

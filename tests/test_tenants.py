@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 
 import pytest
-from client import TOKENS, Client, give_token, insert, read_all, told
+from client import TOKENS, Client, error_message, insert, insert_token, read_all
 
 from service import create_app
 from service.settings import Settings
@@ -68,7 +68,7 @@ def alice(request, app, cast, connection):
     if request.param == "token":
         who = Client(app, TOKENS["alice"])
     else:
-        give_token(connection, cast["alice"], "tmw_session_alice", kind="session")
+        insert_token(connection, cast["alice"], "tmw_session_alice", kind="session")
         who = Client(app, cookie="tmw_session_alice")
     who.headers["Content-Type"] = "application/json"
     return who
@@ -176,9 +176,9 @@ def test_the_figures_count_nothing_foreign(alice, globex):
     shown = alice.get("/dashboard/stats").get_json()
     assert (shown["tasks"]["total"], shown["meetings"]["total"], shown["members"]) == (0, 0, 2)
     assert (shown["mail"]["unread"], shown["suggestions"]["pending"]) == (0, 0)
-    unknown = told(alice.get(f"/dashboard/stats?workspaceId={UNKNOWN}"), 404)
+    unknown = error_message(alice.get(f"/dashboard/stats?workspaceId={UNKNOWN}"), 404)
     foreign = alice.get(f"/dashboard/stats?workspaceId={globex['workspaces']}")
-    assert told(foreign, 404) == unknown
+    assert error_message(foreign, 404) == unknown
 
 
 @pytest.mark.parametrize(("field", "kind"), [("assigneeId", "users"), ("parentId", "tasks")])
@@ -190,7 +190,7 @@ def test_a_foreign_reference_is_refused_like_an_unknown_one(alice, globex, conne
         ("PATCH", f"/tasks/{mine['id']}", {}),
     ):
         unknown, foreign = (
-            told(alice.send(method, path, json={**body, field: id}), 400)
+            error_message(alice.send(method, path, json={**body, field: id}), 400)
             for id in (UNKNOWN, globex[kind])
         )
         assert unknown == foreign
@@ -224,12 +224,12 @@ def test_who_has_left_a_workspace_sees_nothing_of_it_at_once(alice, bob, cast, c
         (f"/meetings/{meeting['id']}", {"title": "Stolen"}),
         (f"/workspaces/{cast['acme']}", {"name": "Stolen"}),
     ):
-        told(alice.get(path), 404)
-        told(alice.patch(path, body), 404)
-    told(alice.delete(f"/tasks/{task['id']}"), 404)
-    told(alice.get(f"/workspaces/{cast['acme']}/members"), 404)
-    told(alice.get(f"/dashboard/stats?workspaceId={cast['acme']}"), 404)
-    told(alice.get("/dashboard/stats"), 404)
-    told(alice.post("/tasks", {"title": "New"}), 409)
-    told(alice.post("/meetings", {"title": "New", **times}), 409)
+        error_message(alice.get(path), 404)
+        error_message(alice.patch(path, body), 404)
+    error_message(alice.delete(f"/tasks/{task['id']}"), 404)
+    error_message(alice.get(f"/workspaces/{cast['acme']}/members"), 404)
+    error_message(alice.get(f"/dashboard/stats?workspaceId={cast['acme']}"), 404)
+    error_message(alice.get("/dashboard/stats"), 404)
+    error_message(alice.post("/tasks", {"title": "New"}), 409)
+    error_message(alice.post("/meetings", {"title": "New", **times}), 409)
     assert everything(connection, cast["acme"]) == before

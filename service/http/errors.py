@@ -62,13 +62,16 @@ MESSAGES = {
     "rate_limit": (429, "Rate limit exceeded: {limit} per {window}; retry in {seconds} s"),
     "internal": (500, "Internal error; it is logged under this requestId"),
     "unavailable": (503, "The database is not available at the moment"),
+    "timeout": (503, "The database took too long; the statement was cancelled"),
 }
 
 # What to say where werkzeug raises by itself and speaks of browsers and spelling.
 DEFAULT_MESSAGES = {404: "unknown_path", 405: "method", 413: "too_large"}
 
 # SQLSTATE classes and codes (PostgreSQL, appendix A) that say: not now, try again.
-TRANSIENT = re.compile(r"08|53|55P03|57|58|25006|25P0")
+TRANSIENT = re.compile(r"08|53|57|58|25006|25P0")
+# By statement_timeout, by lock_timeout.
+CANCELLED = {"57014", "55P03"}
 
 
 def http_error(name: str, /, retry_after: int | None = None, **values: object) -> HTTPException:
@@ -145,6 +148,9 @@ def from_database(error: psycopg.Error) -> HTTPException:
     constraint = error.diag.constraint_name or ""
     if state is None and isinstance(error, psycopg.DataError):
         return http_error("nul")
+    if state in CANCELLED:
+        log.warning("statement cancelled: %s", type(error).__name__)
+        return http_error("timeout", retry_after=1)
     if state is None or TRANSIENT.match(state):
         log.warning("database unavailable: %s", type(error).__name__)
         return http_error("unavailable", retry_after=1)

@@ -25,6 +25,8 @@ from service.http.requests import JSON_TYPE
 PUBLIC = {"health.check_health", "openapi.get_openapi", "swagger_ui.show"}
 
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
+# Some proxies write 192.0.2.7:4711 or [2001:db8::7]:4711.
+ADDRESS_AND_PORT = re.compile(r"(?:\[([^\]]+)\]|([0-9.]+))(?::[0-9]+)?", re.ASCII)
 BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII | re.IGNORECASE)
 
 
@@ -47,7 +49,8 @@ def authenticate_and_count() -> None:
     if request.method not in SAFE_METHODS:
         if kind == "session":
             reject_cross_site()
-        if usage.scope != "write":
+        # Where there is nothing to write, 404 or 405 says more.
+        if usage.scope != "write" and request.routing_exception is None:
             raise http_error("read_only_token")
 
 
@@ -62,9 +65,10 @@ def credential() -> tuple[str, str | None]:
 
 @lru_cache(maxsize=1024)
 def client_address(text: str | None) -> str:
-    """The address that strangers are counted by: IPv4 as it is, IPv6 by its /64."""
+    """The address that strangers are counted by, without a port: of IPv6 the /64."""
+    match = ADDRESS_AND_PORT.fullmatch(text or "")
     try:
-        address = ip_address(text or "")
+        address = ip_address((match[1] or match[2]) if match else text or "")
     except ValueError:
         return "unknown"
     if isinstance(address, IPv6Address):
@@ -81,7 +85,8 @@ def reject_cross_site() -> None:
     if site is not None:
         cross_site = site not in ("same-origin", "none")
     else:
-        cross_site = origin is not None and origin.partition("://")[2] != request.host
+        host = (origin or "").partition("://")[2]
+        cross_site = origin is not None and (not host or host != request.host)
     if cross_site:
         raise http_error("cross_site")
     if not JSON_TYPE.fullmatch(request.mimetype):
@@ -114,6 +119,9 @@ def headers(endpoint: str | None, status: int) -> Iterator[tuple[str, str]]:
     yield "X-Request-Id", g.request_id
     if endpoint in PUBLIC:
         return
+    # What one caller sees is nobody else's; a browser may keep it, but asks before it reuses it.
+    yield "Cache-Control", "private, no-cache"
+    yield "Vary", "Authorization, Cookie"
     usage = g.get("usage")
     if usage is None:
         # The database is away: all that is known is that waiting helps.

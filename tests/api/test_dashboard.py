@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from client import insert, join, refused, told
+from client import error_message, insert, insert_member, invalid_field
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 NOTHING = {
@@ -161,7 +161,7 @@ def test_what_the_service_is_told_changes_the_figures(alice):
 
 def test_each_of_her_workspaces_has_figures_of_its_own(alice, bob, cast, connection, busy):
     initech = insert(connection, "workspaces", name="Initech", slug="initech", plan="Team")
-    join(connection, initech, cast["alice"])
+    insert_member(connection, initech, cast["alice"])
     put_task(connection, initech, cast["alice"], status="in_progress", priority="low")
     put_mail(connection, initech, cast["alice"])
     shown = stats(alice, workspaceId=initech)
@@ -169,7 +169,7 @@ def test_each_of_her_workspaces_has_figures_of_its_own(alice, bob, cast, connect
     assert (shown["tasks"]["total"], shown["tasks"]["inProgress"]) == (1, 1)
     assert (shown["members"], shown["mail"]["unread"]) == (1, 1)
     assert figures(alice) == figures(alice, workspaceId=cast["acme"]) == busy
-    told(bob.get(f"/dashboard/stats?workspaceId={initech}"), 404)
+    error_message(bob.get(f"/dashboard/stats?workspaceId={initech}"), 404)
 
 
 @pytest.mark.parametrize(
@@ -208,20 +208,20 @@ def test_today_is_the_day_in_the_workspaces_timezone(alice, cast, connection, zo
 
 def test_a_workspace_that_is_not_hers_has_no_figures_for_her(alice, cast):
     messages = {
-        told(alice.get("/dashboard/stats", query_string={"workspaceId": id}), 404)
+        error_message(alice.get("/dashboard/stats", query_string={"workspaceId": id}), 404)
         for id in (cast["globex"], cast["globex"].upper(), UNKNOWN, "nothing", cast["alice"])
     }
     assert len(messages) == 1
 
 
 def test_a_stranger_sees_no_figures(stranger):
-    assert "nauthorized" in told(stranger.get("/dashboard/stats"), 401)
+    assert "nauthorized" in error_message(stranger.get("/dashboard/stats"), 401)
 
 
 @pytest.mark.parametrize("value", ["", "x" * 129])
 def test_a_workspace_id_that_can_be_none_is_refused(alice, value):
     answer = alice.get("/dashboard/stats", query_string={"workspaceId": value})
-    assert refused(answer, "workspaceId")
+    assert invalid_field(answer, "workspaceId")
 
 
 @pytest.mark.parametrize(
@@ -230,9 +230,9 @@ def test_a_workspace_id_that_can_be_none_is_refused(alice, value):
 )
 def test_an_unknown_query_parameter_is_refused_and_the_known_one_named(alice, name, hint):
     answer = alice.get("/dashboard/stats", query_string={name: "1"})
-    assert refused(answer, name) == f"unknown query parameter; {hint}"
+    assert invalid_field(answer, name) == f"unknown query parameter; {hint}"
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])
 def test_figures_can_only_be_read(alice, method):
-    told(alice.send(method, "/dashboard/stats", json={}), 405)
+    error_message(alice.send(method, "/dashboard/stats", json={}), 405)

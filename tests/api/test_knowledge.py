@@ -1,7 +1,7 @@
 """Knowledge: the list, and the search for the best."""
 
 import pytest
-from client import BAD_LIMITS, insert, join, read_all, refused, told
+from client import INVALID_LIMITS, error_message, insert, insert_member, invalid_field, read_all
 
 FIELDS = ["id", "title", "content", "tags", "createdAt", "updatedAt"]
 
@@ -78,7 +78,7 @@ def test_nobody_sees_the_knowledge_of_another_tenant(alice, charlie, put, query)
 @pytest.mark.parametrize("query", [{}, {"q": "tea"}], ids=["list", "search"])
 def test_only_the_knowledge_of_the_active_workspace_is_listed(alice, cast, connection, put, query):
     initech = insert(connection, "workspaces", name="Initech", slug="initech", plan="Team")
-    join(connection, initech, cast["alice"], "owner")
+    insert_member(connection, initech, cast["alice"], "owner")
     acme, other = put("Our tea"), put("Other tea", workspace=initech)
     assert ids(read_all(alice, "/knowledge", **query)) == [acme]
     connection.execute(
@@ -296,7 +296,7 @@ def test_tags_and_content_cannot_pretend_to_be_of_another_workspace(alice, charl
 
 @pytest.mark.parametrize("q", ["x" * 501, "a\0b", "\0"], ids=["long", "nul inside", "nul"])
 def test_a_search_that_can_be_none_is_refused(alice, q):
-    assert refused(alice.get("/knowledge", query_string={"q": q}), "q")
+    assert invalid_field(alice.get("/knowledge", query_string={"q": q}), "q")
 
 
 # The checklist of lists
@@ -315,10 +315,10 @@ def test_the_limit_is_50_unless_told_and_never_more_than_200(alice, cast, connec
         assert page["nextCursor"]
 
 
-@pytest.mark.parametrize("limit", BAD_LIMITS)
+@pytest.mark.parametrize("limit", INVALID_LIMITS)
 def test_a_limit_that_is_no_whole_number_from_1_is_refused(alice, limit):
     answer = alice.get("/knowledge", query_string={"limit": limit})
-    assert refused(answer, "limit") == "must be an integer from 1 to 200"
+    assert invalid_field(answer, "limit") == "must be an integer from 1 to 200"
 
 
 @pytest.mark.parametrize("query", [{}, {"q": "tea"}], ids=["list", "search"])
@@ -327,7 +327,7 @@ def test_a_limit_that_is_no_whole_number_from_1_is_refused(alice, limit):
 )
 def test_a_cursor_that_was_never_given_is_refused(alice, query, cursor):
     answer = alice.get("/knowledge", query_string={**query, "cursor": cursor})
-    assert refused(answer, "cursor") == "must be the nextCursor of an earlier response"
+    assert invalid_field(answer, "cursor") == "must be the nextCursor of an earlier response"
 
 
 @pytest.mark.parametrize(
@@ -335,17 +335,17 @@ def test_a_cursor_that_was_never_given_is_refused(alice, query, cursor):
 )
 def test_an_unknown_query_parameter_is_refused_and_the_known_ones_named(alice, name, nearest):
     answer = alice.get("/knowledge", query_string={name: "1"})
-    fault = refused(answer, name)
+    fault = invalid_field(answer, name)
     assert "unknown query parameter" in fault
     assert nearest in fault.replace(",", "").replace("?", "").split()
 
 
 def test_a_stranger_sees_no_knowledge(stranger, put):
     put("Tea")
-    assert "nauthorized" in told(stranger.get("/knowledge"), 401)
-    assert "nauthorized" in told(stranger.get("/knowledge?q=tea"), 401)
+    assert "nauthorized" in error_message(stranger.get("/knowledge"), 401)
+    assert "nauthorized" in error_message(stranger.get("/knowledge?q=tea"), 401)
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])
 def test_knowledge_can_only_be_read(alice, method):
-    told(alice.send(method, "/knowledge", json={}), 405)
+    error_message(alice.send(method, "/knowledge", json={}), 405)

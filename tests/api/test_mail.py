@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from client import BAD_LIMITS, insert, join, read_all, refused, told
+from client import INVALID_LIMITS, error_message, insert, insert_member, invalid_field, read_all
 
 FIELDS = ["id", "from", "to", "subject", "snippet", "read", "receivedAt"]
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -83,7 +83,7 @@ def test_nobody_sees_the_mail_of_another_user(alice, bob, charlie, put):
 
 def test_only_the_mail_of_the_active_workspace_is_listed(alice, cast, connection, put):
     initech = insert(connection, "workspaces", name="Initech", slug="initech", plan="Team")
-    join(connection, initech, cast["alice"], "owner")
+    insert_member(connection, initech, cast["alice"], "owner")
     acme, other = put(), put(workspace=initech)
     assert ids(read_all(alice, "/mail")) == [acme]
     connection.execute(
@@ -147,10 +147,10 @@ def test_the_limit_is_50_unless_told_and_never_more_than_200(alice, cast, connec
         assert page["nextCursor"]
 
 
-@pytest.mark.parametrize("limit", BAD_LIMITS)
+@pytest.mark.parametrize("limit", INVALID_LIMITS)
 def test_a_limit_that_is_no_whole_number_from_1_is_refused(alice, limit):
     answer = alice.get("/mail", query_string={"limit": limit})
-    assert refused(answer, "limit") == "must be an integer from 1 to 200"
+    assert invalid_field(answer, "limit") == "must be an integer from 1 to 200"
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_limit_that_is_no_whole_number_from_1_is_refused(alice, limit):
 )
 def test_a_cursor_that_was_never_given_is_refused(alice, cursor):
     answer = alice.get("/mail", query_string={"cursor": cursor})
-    assert refused(answer, "cursor") == "must be the nextCursor of an earlier response"
+    assert invalid_field(answer, "cursor") == "must be the nextCursor of an earlier response"
 
 
 @pytest.mark.parametrize("key", ["9" * 15, "-" + "9" * 15])
@@ -174,14 +174,14 @@ def test_a_cursor_far_outside_of_time_is_no_failure_of_the_service(alice, put, k
 )
 def test_an_unknown_query_parameter_is_refused_and_the_known_ones_named(alice, name, hint):
     answer = alice.get("/mail", query_string={name: "1"})
-    assert refused(answer, name) == f"unknown query parameter; {hint}"
+    assert invalid_field(answer, name) == f"unknown query parameter; {hint}"
 
 
 def test_a_stranger_sees_no_mail(stranger, put):
     put()
-    assert "nauthorized" in told(stranger.get("/mail"), 401)
+    assert "nauthorized" in error_message(stranger.get("/mail"), 401)
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])
 def test_mail_can_only_be_read(alice, method):
-    told(alice.send(method, "/mail", json={}), 405)
+    error_message(alice.send(method, "/mail", json={}), 405)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from client import BAD_LIMITS, insert, join, read_all, refused, told
+from client import INVALID_LIMITS, error_message, insert, insert_member, invalid_field, read_all
 
 FIELDS = [
     "id",
@@ -118,7 +118,7 @@ def meeting(alice):
 def initech(connection, cast):
     """Alice's second workspace, not the active one."""
     id = insert(connection, "workspaces", name="Initech", slug="initech", plan="Team")
-    join(connection, id, cast["alice"], "owner")
+    insert_member(connection, id, cast["alice"], "owner")
     return id
 
 
@@ -201,16 +201,16 @@ def test_every_platform_is_taken(alice, platform):
 @pytest.mark.parametrize("field", ["title", "startTime", "endTime"])
 def test_what_is_required_must_be_there(alice, connection, field):
     body = {name: value for name, value in NEW.items() if name != field}
-    assert refused(alice.post("/meetings", body), field) == "is required"
+    assert invalid_field(alice.post("/meetings", body), field) == "is required"
     assert count(connection) == 0
 
 
 @pytest.mark.parametrize(("field", "value"), each(WRONG), ids=label)
 def test_a_wrong_value_makes_no_meeting_and_no_change(alice, connection, field, value):
-    assert refused(alice.post("/meetings", {**NEW, field: value}), field)
+    assert invalid_field(alice.post("/meetings", {**NEW, field: value}), field)
     assert count(connection) == 0
     old = alice.post("/meetings", NEW).get_json()
-    assert refused(alice.patch(f"/meetings/{old['id']}", {field: value}), field)
+    assert invalid_field(alice.patch(f"/meetings/{old['id']}", {field: value}), field)
     assert alice.get(f"/meetings/{old['id']}").get_json() == old
 
 
@@ -249,7 +249,7 @@ def test_an_unknown_field_is_refused_and_the_nearest_one_named(alice, meeting, f
         alice.post("/meetings", {**NEW, field: "x"}),
         alice.patch(f"/meetings/{meeting['id']}", {field: "x"}),
     ):
-        assert refused(answer, field) == f"unknown field; did you mean {nearest}?"
+        assert invalid_field(answer, field) == f"unknown field; did you mean {nearest}?"
     assert read_all(alice, "/meetings") == [meeting]
 
 
@@ -258,14 +258,14 @@ def test_an_unknown_field_is_refused_and_the_nearest_one_named(alice, meeting, f
 )
 def test_what_the_service_sets_cannot_be_sent(alice, meeting, field):
     body = {field: meeting[field]}
-    assert "unknown field" in refused(alice.post("/meetings", {**NEW, **body}), field)
-    assert "unknown field" in refused(alice.patch(f"/meetings/{meeting['id']}", body), field)
+    assert "unknown field" in invalid_field(alice.post("/meetings", {**NEW, **body}), field)
+    assert "unknown field" in invalid_field(alice.patch(f"/meetings/{meeting['id']}", body), field)
 
 
 @pytest.mark.parametrize("field", ["status", "summary", "actionItems", "decisions"])
 def test_a_new_meeting_cannot_be_completed_already(alice, connection, field):
     answer = alice.post("/meetings", {**NEW, field: COMPLETION[field]})
-    assert "unknown field" in refused(answer, field)
+    assert "unknown field" in invalid_field(answer, field)
     assert count(connection) == 0
 
 
@@ -301,7 +301,7 @@ def test_a_timestamp_is_kept_in_utc_to_the_millisecond(alice, sent, kept):
     ],
 )
 def test_a_new_meeting_cannot_end_before_it_has_begun(alice, connection, end):
-    assert refused(alice.post("/meetings", {**NEW, "endTime": end}), "endTime")
+    assert invalid_field(alice.post("/meetings", {**NEW, "endTime": end}), "endTime")
     assert count(connection) == 0
 
 
@@ -317,7 +317,7 @@ def test_a_new_meeting_cannot_end_before_it_has_begun(alice, connection, end):
 )
 def test_a_change_of_one_time_is_held_against_the_other_one(alice, meeting, changes):
     answer = alice.patch(f"/meetings/{meeting['id']}", changes)
-    assert refused(answer, "endTime") == "must be after startTime"
+    assert invalid_field(answer, "endTime") == "must be after startTime"
     assert alice.get(f"/meetings/{meeting['id']}").get_json() == meeting
 
 
@@ -356,7 +356,7 @@ def test_two_changes_at_once_cannot_make_it_end_before_it_begins(alice, bob, mee
 def test_a_stranger_may_do_nothing_with_meetings(stranger, alice, meeting, method, path):
     body = {"POST": NEW, "PATCH": {"title": "Stolen"}}.get(method)
     answer = stranger.send(method, path.format(**meeting), json=body)
-    assert "nauthorized" in told(answer, 401)
+    assert "nauthorized" in error_message(answer, 401)
     assert read_all(alice, "/meetings") == [meeting]
 
 
@@ -365,7 +365,7 @@ def test_an_unknown_a_malformed_and_a_foreign_id_are_the_same_404(alice, charlie
     foreign = charlie.post("/meetings", NEW).get_json()
     body = {"title": "Stolen"} if method == "PATCH" else None
     messages = {
-        told(alice.send(method, f"/meetings/{id}", json=body), 404)
+        error_message(alice.send(method, f"/meetings/{id}", json=body), 404)
         for id in (
             UNKNOWN,
             "nothing",
@@ -382,7 +382,7 @@ def test_an_unknown_a_malformed_and_a_foreign_id_are_the_same_404(alice, charlie
 
 def test_a_meeting_cannot_be_deleted(alice, meeting, connection):
     answer = alice.delete(f"/meetings/{meeting['id']}")
-    told(answer, 405)
+    error_message(answer, 405)
     assert {"GET", "PATCH"} <= {name.strip() for name in answer.headers["Allow"].split(",")}
     assert count(connection) == 1
 
@@ -391,8 +391,8 @@ def test_a_meeting_of_any_of_her_workspaces_is_alices(alice, bob, cast, connecti
     (id,) = put(connection, cast, initech, datetime(2097, 1, 1, tzinfo=UTC))
     assert alice.get(f"/meetings/{id}").get_json()["workspaceId"] == initech
     assert alice.patch(f"/meetings/{id}", {"title": "Renamed"}).get_json()["title"] == "Renamed"
-    told(bob.get(f"/meetings/{id}"), 404)
-    told(bob.patch(f"/meetings/{id}", {"title": "Stolen"}), 404)
+    error_message(bob.get(f"/meetings/{id}"), 404)
+    error_message(bob.patch(f"/meetings/{id}", {"title": "Stolen"}), 404)
     assert row_of(connection, id)["title"] == "Renamed"
 
 
@@ -523,7 +523,7 @@ def test_an_outcome_before_completion_is_refused(alice, meeting, connection, fie
     path = f"/meetings/{meeting['id']}"
     before = row_of(connection, meeting["id"])
     answer = alice.patch(path, {field: OUTCOME[field], "title": "Renamed"})
-    assert "status completed" in refused(answer, field)
+    assert "status completed" in invalid_field(answer, field)
     assert row_of(connection, meeting["id"]) == before
     assert list(alice.get(path).get_json()) == FIELDS
 
@@ -531,7 +531,7 @@ def test_an_outcome_before_completion_is_refused(alice, meeting, connection, fie
 @pytest.mark.parametrize(("field", "value"), each(WRONG_OUTCOME), ids=label)
 def test_a_wrong_outcome_completes_nothing(alice, meeting, field, value):
     path = f"/meetings/{meeting['id']}"
-    assert refused(alice.patch(path, {**COMPLETION, field: value}), field)
+    assert invalid_field(alice.patch(path, {**COMPLETION, field: value}), field)
     assert alice.get(path).get_json() == meeting
 
 
@@ -612,12 +612,12 @@ def test_upcoming_ones_lie_in_the_future_and_come_soonest_first(alice, cast, con
 @pytest.mark.parametrize("value", ["", "1", "0", "True", "TRUE", "yes", "null"])
 def test_upcoming_is_true_or_false_in_these_words(alice, value):
     answer = alice.get("/meetings", query_string={"upcoming": value})
-    assert refused(answer, "upcoming") == "must be true or false"
+    assert invalid_field(answer, "upcoming") == "must be true or false"
 
 
 @pytest.mark.parametrize("value", ["", "x" * 129])
 def test_a_workspace_id_that_can_be_none_is_refused(alice, value):
-    assert refused(alice.get("/meetings", query_string={"workspaceId": value}), "workspaceId")
+    assert invalid_field(alice.get("/meetings", query_string={"workspaceId": value}), "workspaceId")
 
 
 @pytest.mark.parametrize("upcoming", ["true", "false"])
@@ -639,10 +639,10 @@ def test_the_limit_is_20_unless_told_and_never_more_than_100(alice, cast, connec
         assert page["nextCursor"]
 
 
-@pytest.mark.parametrize("limit", BAD_LIMITS)
+@pytest.mark.parametrize("limit", INVALID_LIMITS)
 def test_a_limit_that_is_no_whole_number_from_1_is_refused(alice, limit):
     answer = alice.get("/meetings", query_string={"limit": limit})
-    assert refused(answer, "limit") == "must be an integer from 1 to 100"
+    assert invalid_field(answer, "limit") == "must be an integer from 1 to 100"
 
 
 @pytest.mark.parametrize(
@@ -651,7 +651,7 @@ def test_a_limit_that_is_no_whole_number_from_1_is_refused(alice, limit):
 )
 def test_a_cursor_that_was_never_given_is_refused(alice, cursor):
     answer = alice.get("/meetings", query_string={"cursor": cursor})
-    assert refused(answer, "cursor") == "must be the nextCursor of an earlier response"
+    assert invalid_field(answer, "cursor") == "must be the nextCursor of an earlier response"
 
 
 @pytest.mark.parametrize("key", ["9" * 15, "-" + "9" * 15, "-0", "253370764800000"])
@@ -716,12 +716,12 @@ def test_a_cursor_works_after_its_meeting_is_gone(alice, cast, connection, upcom
 )
 def test_an_unknown_query_parameter_is_refused_and_the_nearest_one_named(alice, name, nearest):
     answer = alice.get("/meetings", query_string={name: "true"})
-    assert refused(answer, name) == f"unknown query parameter; did you mean {nearest}?"
+    assert invalid_field(answer, name) == f"unknown query parameter; did you mean {nearest}?"
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH"])
 def test_one_meeting_takes_no_query(alice, meeting, method):
     body = {"title": "Renamed"} if method == "PATCH" else None
-    assert refused(alice.send(method, f"/meetings/{meeting['id']}?full=1", json=body), "full")
-    assert refused(alice.post("/meetings?dry=1", NEW), "dry")
+    assert invalid_field(alice.send(method, f"/meetings/{meeting['id']}?full=1", json=body), "full")
+    assert invalid_field(alice.post("/meetings?dry=1", NEW), "dry")
     assert read_all(alice, "/meetings") == [meeting]

@@ -1,7 +1,7 @@
 """Suggestions: the pending ones of the workspace, and no others."""
 
 import pytest
-from client import BAD_LIMITS, insert, join, read_all, refused, told
+from client import INVALID_LIMITS, error_message, insert, insert_member, invalid_field, read_all
 
 FIELDS = ["id", "kind", "title", "body", "taskId", "status", "createdAt"]
 PATH = "/ai/suggestions"
@@ -82,7 +82,7 @@ def test_nobody_sees_the_suggestions_of_another_tenant(alice, charlie, put):
 
 def test_only_those_of_the_active_workspace_are_listed(alice, cast, connection, put):
     initech = insert(connection, "workspaces", name="Initech", slug="initech", plan="Team")
-    join(connection, initech, cast["alice"], "owner")
+    insert_member(connection, initech, cast["alice"], "owner")
     acme, other = put(), put(initech)
     assert ids(read_all(alice, PATH)) == [acme]
     connection.execute(
@@ -128,16 +128,16 @@ def test_the_limit_is_50_unless_told_and_never_more_than_200(alice, cast, connec
         assert page["nextCursor"]
 
 
-@pytest.mark.parametrize("limit", BAD_LIMITS)
+@pytest.mark.parametrize("limit", INVALID_LIMITS)
 def test_a_limit_that_is_no_whole_number_from_1_is_refused(alice, limit):
     answer = alice.get(PATH, query_string={"limit": limit})
-    assert refused(answer, "limit") == "must be an integer from 1 to 200"
+    assert invalid_field(answer, "limit") == "must be an integer from 1 to 200"
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "0", "0." + "a" * 32, "g" * 32, "a" * 31])
 def test_a_cursor_that_was_never_given_is_refused(alice, cursor):
     answer = alice.get(PATH, query_string={"cursor": cursor})
-    assert refused(answer, "cursor") == "must be the nextCursor of an earlier response"
+    assert invalid_field(answer, "cursor") == "must be the nextCursor of an earlier response"
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,14 @@ def test_a_cursor_that_was_never_given_is_refused(alice, cursor):
 )
 def test_an_unknown_query_parameter_is_refused_and_the_known_ones_named(alice, name, hint):
     answer = alice.get(PATH, query_string={name: "pending"})
-    assert refused(answer, name) == f"unknown query parameter; {hint}"
+    assert invalid_field(answer, name) == f"unknown query parameter; {hint}"
 
 
 def test_a_stranger_sees_no_suggestions(stranger, put):
     put()
-    assert "nauthorized" in told(stranger.get(PATH), 401)
+    assert "nauthorized" in error_message(stranger.get(PATH), 401)
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])
 def test_suggestions_can_only_be_read(alice, method):
-    told(alice.send(method, PATH, json={}), 405)
+    error_message(alice.send(method, PATH, json={}), 405)

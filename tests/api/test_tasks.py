@@ -1,7 +1,7 @@
 """Tasks: the checklist of every endpoint, then what is special about tasks."""
 
 import pytest
-from client import BAD_LIMITS, insert, join, read_all, refused, told
+from client import INVALID_LIMITS, error_message, insert, insert_member, invalid_field, read_all
 
 FIELDS = [
     "id",
@@ -174,7 +174,7 @@ def test_bob_may_do_all_that_alice_may_do_with_tasks(bob, plain, connection):
 
 
 def test_a_title_is_required(alice, connection):
-    assert refused(alice.post("/tasks", {"description": "x"}), "title") == "is required"
+    assert invalid_field(alice.post("/tasks", {"description": "x"}), "title") == "is required"
     assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 0
 
 
@@ -187,10 +187,10 @@ def test_null_is_as_good_as_absent_where_null_is_allowed(alice):
 
 @pytest.mark.parametrize(("field", "value"), EACH_WRONG, ids=label)
 def test_a_wrong_value_makes_no_task_and_no_change(alice, connection, field, value):
-    assert refused(alice.post("/tasks", {"title": "New", field: value}), field)
+    assert invalid_field(alice.post("/tasks", {"title": "New", field: value}), field)
     assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 0
     old = alice.post("/tasks", {"title": "Old"}).get_json()
-    assert refused(alice.patch(f"/tasks/{old['id']}", {field: value}), field)
+    assert invalid_field(alice.patch(f"/tasks/{old['id']}", {field: value}), field)
     assert alice.get(f"/tasks/{old['id']}").get_json() == old
 
 
@@ -235,7 +235,7 @@ def test_an_unknown_field_is_refused_and_the_nearest_one_named(alice, plain, fie
         alice.post("/tasks", {"title": "New", field: "x"}),
         alice.patch(f"/tasks/{plain['id']}", {field: "x"}),
     ):
-        assert refused(answer, field) == f"unknown field; did you mean {nearest}?"
+        assert invalid_field(answer, field) == f"unknown field; did you mean {nearest}?"
     assert read_all(alice, "/tasks") == [plain]
 
 
@@ -244,14 +244,14 @@ def test_an_unknown_field_is_refused_and_the_nearest_one_named(alice, plain, fie
     ["id", "workspaceId", "createdBy", "createdAt", "updatedAt", "completedAt", "version"],
 )
 def test_what_the_service_sets_cannot_be_sent(alice, task, field):
-    assert "unknown field" in refused(alice.post("/tasks", {"title": "x", field: "x"}), field)
+    assert "unknown field" in invalid_field(alice.post("/tasks", {"title": "x", field: "x"}), field)
     answer = alice.patch(f"/tasks/{task['id']}", {field: task[field]})
-    assert "unknown field" in refused(answer, field)
+    assert "unknown field" in invalid_field(answer, field)
 
 
 def test_all_faults_are_told_at_once(alice):
     answer = alice.post("/tasks", {"status": "x", "priority": 1, "nonsense": 1})
-    told(answer, 400)
+    error_message(answer, 400)
     fields = {fault["field"] for fault in answer.get_json()["errors"]}
     assert fields == {"title", "status", "priority", "nonsense"}
 
@@ -263,7 +263,7 @@ def test_only_a_member_can_be_the_assignee(alice, plain, cast, connection, who):
         alice.post("/tasks", {"title": "New", **assignee}),
         alice.patch(f"/tasks/{plain['id']}", assignee),
     ):
-        assert refused(answer, "assigneeId") == "must be the id of a member of the workspace"
+        assert invalid_field(answer, "assigneeId") == "must be the id of a member of the workspace"
     assert read_all(alice, "/tasks") == [plain]
     assert row_of(connection, plain["id"])["assignee_id"] is None
 
@@ -330,7 +330,7 @@ def test_a_timestamp_is_kept_in_utc_to_the_millisecond(alice, connection, sent, 
 def test_a_stranger_may_do_nothing_with_tasks(stranger, alice, plain, method, path):
     body = {"title": "Stolen"} if method in ("POST", "PATCH") else None
     answer = stranger.send(method, path.format(**plain), json=body)
-    assert "nauthorized" in told(answer, 401)
+    assert "nauthorized" in error_message(answer, 401)
     assert answer.headers["WWW-Authenticate"] == "Bearer"
     assert read_all(alice, "/tasks") == [plain]
 
@@ -341,7 +341,7 @@ def test_an_unknown_a_malformed_and_a_foreign_id_are_the_same_404(alice, charlie
     body = {"title": "Stolen"} if method == "PATCH" else None
     odd = [UNKNOWN, "nothing", "1", "%00", "a%20b", foreign["id"][:-1], "x" * 1000, "٣", "%ff"]
     messages = {
-        told(alice.send(method, f"/tasks/{id}", json=body), 404)
+        error_message(alice.send(method, f"/tasks/{id}", json=body), 404)
         for id in [*odd, foreign["id"], foreign["id"].upper()]
     }
     assert messages == {"Task not found"}
@@ -422,7 +422,7 @@ def test_clearing_what_is_empty_writes_nothing(alice, plain):
 
 def test_a_fault_in_one_field_keeps_the_others_unchanged_too(alice, plain):
     answer = alice.patch(f"/tasks/{plain['id']}", {"title": "Another", "assigneeId": UNKNOWN})
-    refused(answer, "assigneeId")
+    invalid_field(answer, "assigneeId")
     assert alice.get(f"/tasks/{plain['id']}").get_json() == plain
 
 
@@ -460,8 +460,8 @@ def test_a_deleted_task_is_gone(alice, plain, connection):
     assert (answer.status_code, answer.data) == (204, b"")
     assert row_of(connection, plain["id"]) is None
     for method in ("GET", "DELETE"):
-        told(alice.send(method, f"/tasks/{plain['id']}"), 404)
-    told(alice.patch(f"/tasks/{plain['id']}", {"title": "Back"}), 404)
+        error_message(alice.send(method, f"/tasks/{plain['id']}"), 404)
+    error_message(alice.patch(f"/tasks/{plain['id']}", {"title": "Back"}), 404)
     assert read_all(alice, "/tasks") == []
 
 
@@ -490,7 +490,7 @@ def test_a_subtask_cannot_have_subtasks(alice, task, plain):
         alice.post("/tasks", {"title": "Third level", **parent}),
         alice.patch(f"/tasks/{plain['id']}", parent),
     ):
-        assert refused(answer, "parentId") == "must not be the id of a subtask"
+        assert invalid_field(answer, "parentId") == "must not be the id of a subtask"
     assert alice.get(f"/tasks/{plain['id']}").get_json() == plain
 
 
@@ -498,21 +498,23 @@ def test_a_task_with_subtasks_cannot_become_one(alice, task, plain):
     path = f"/tasks/{task['parentId']}"
     before = alice.get(path).get_json()
     answer = alice.patch(path, {"parentId": plain["id"]})
-    assert refused(answer, "parentId") == "must be null for a task with subtasks"
+    assert invalid_field(answer, "parentId") == "must be null for a task with subtasks"
     assert alice.get(path).get_json() == before
 
 
 def test_a_task_cannot_be_its_own_parent(alice, plain):
-    assert refused(alice.patch(f"/tasks/{plain['id']}", {"parentId": plain["id"]}), "parentId")
+    assert invalid_field(
+        alice.patch(f"/tasks/{plain['id']}", {"parentId": plain["id"]}), "parentId"
+    )
     assert alice.get(f"/tasks/{plain['id']}").get_json() == plain
 
 
 def test_a_task_of_another_tenant_cannot_be_the_parent(alice, charlie, plain):
     foreign = charlie.post("/tasks", {"title": "Globex only"}).get_json()
-    unknown = refused(alice.post("/tasks", {"title": "New", "parentId": UNKNOWN}), "parentId")
+    unknown = invalid_field(alice.post("/tasks", {"title": "New", "parentId": UNKNOWN}), "parentId")
     parent = {"parentId": foreign["id"]}
-    assert refused(alice.post("/tasks", {"title": "New", **parent}), "parentId") == unknown
-    assert refused(alice.patch(f"/tasks/{plain['id']}", parent), "parentId") == unknown
+    assert invalid_field(alice.post("/tasks", {"title": "New", **parent}), "parentId") == unknown
+    assert invalid_field(alice.patch(f"/tasks/{plain['id']}", parent), "parentId") == unknown
     assert read_all(alice, "/tasks") == [plain]
 
 
@@ -553,10 +555,10 @@ def test_the_limit_is_50_unless_told_and_never_more_than_200(alice, cast, connec
         assert page["nextCursor"]
 
 
-@pytest.mark.parametrize("limit", BAD_LIMITS)
+@pytest.mark.parametrize("limit", INVALID_LIMITS)
 def test_a_limit_that_is_no_whole_number_from_1_is_refused(alice, limit):
     answer = alice.get("/tasks", query_string={"limit": limit})
-    assert refused(answer, "limit") == "must be an integer from 1 to 200"
+    assert invalid_field(answer, "limit") == "must be an integer from 1 to 200"
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 8])
@@ -602,7 +604,7 @@ def test_a_cursor_works_after_its_task_is_deleted(alice, cast, connection, query
 )
 def test_a_cursor_that_was_never_given_is_refused(alice, cursor):
     answer = alice.get("/tasks", query_string={"cursor": cursor})
-    assert refused(answer, "cursor") == "must be the nextCursor of an earlier response"
+    assert invalid_field(answer, "cursor") == "must be the nextCursor of an earlier response"
 
 
 @pytest.fixture
@@ -676,7 +678,7 @@ def test_filters_show_what_passes_all_of_them(alice, various, query, found):
     ],
 )
 def test_a_wrong_filter_is_refused(alice, name, value):
-    assert refused(alice.get("/tasks", query_string={name: value}), name)
+    assert invalid_field(alice.get("/tasks", query_string={name: value}), name)
 
 
 @pytest.mark.parametrize(
@@ -690,24 +692,24 @@ def test_a_wrong_filter_is_refused(alice, name, value):
 )
 def test_an_unknown_query_parameter_is_refused_and_the_nearest_one_named(alice, name, nearest):
     answer = alice.get("/tasks", query_string={name: "1"})
-    assert refused(answer, name) == f"unknown query parameter; did you mean {nearest}?"
+    assert invalid_field(answer, name) == f"unknown query parameter; did you mean {nearest}?"
 
 
 def test_a_parameter_that_stands_twice_is_refused(alice):
-    assert refused(alice.get("/tasks?status=todo&status=done"), "status")
+    assert invalid_field(alice.get("/tasks?status=todo&status=done"), "status")
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
 def test_one_task_takes_no_query(alice, plain, method):
     body = {"title": "Renamed"} if method == "PATCH" else None
-    assert refused(alice.send(method, f"/tasks/{plain['id']}?force=1", json=body), "force")
-    assert refused(alice.post("/tasks?dry=1", {"title": "New"}), "dry")
+    assert invalid_field(alice.send(method, f"/tasks/{plain['id']}?force=1", json=body), "force")
+    assert invalid_field(alice.post("/tasks?dry=1", {"title": "New"}), "dry")
     assert read_all(alice, "/tasks") == [plain]
 
 
 def test_only_the_active_workspace_is_listed(alice, cast, connection, plain):
     initech = insert(connection, "workspaces", name="Initech", slug="initech", plan="Team")
-    join(connection, initech, cast["alice"], "owner")
+    insert_member(connection, initech, cast["alice"], "owner")
     assert read_all(alice, "/tasks") == [plain]
     connection.execute(
         "UPDATE users SET active_workspace_id = %s WHERE id = %s", (initech, cast["alice"])

@@ -1,7 +1,7 @@
 """Workspaces and their members: the checklist of every endpoint, then roles and timezones."""
 
 import pytest
-from client import TOKENS, Client, give_token, insert, join, refused, told
+from client import TOKENS, Client, error_message, insert, insert_member, insert_token, invalid_field
 
 FIELDS = ["id", "name", "slug", "plan", "memberCount", "createdAt"]
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
@@ -51,8 +51,8 @@ def row_of(connection, id):
 def adam(app, cast, connection):
     """An admin of Acme."""
     id = insert(connection, "users", email="adam@example.com", name="Adam")
-    join(connection, cast["acme"], id, "admin")
-    give_token(connection, id, "tmw_api_adam")
+    insert_member(connection, cast["acme"], id, "admin")
+    insert_token(connection, id, "tmw_api_adam")
     return Client(app, "tmw_api_adam")
 
 
@@ -77,7 +77,7 @@ def test_the_list_has_exactly_the_six_fields(alice, cast, connection):
 
 def test_the_list_holds_all_that_she_belongs_to_and_no_other(alice, bob, charlie, cast, connection):
     initech = insert(connection, "workspaces", name="Initech", slug="initech", plan="Pro")
-    join(connection, initech, cast["alice"], "member")
+    insert_member(connection, initech, cast["alice"], "member")
 
     def listed(who):
         return [(one["id"], one["memberCount"]) for one in who.get("/workspaces").get_json()]
@@ -109,7 +109,7 @@ def test_by_id_it_has_its_timezone_too(alice, bob, cast, acme):
 
 def test_a_workspace_that_is_not_the_active_one_can_be_read_and_changed(alice, cast, connection):
     initech = insert(connection, "workspaces", name="Initech", slug="initech", plan="Team")
-    join(connection, initech, cast["alice"], "owner")
+    insert_member(connection, initech, cast["alice"], "owner")
     assert alice.get(f"/workspaces/{initech}").get_json()["name"] == "Initech"
     changed = alice.patch(f"/workspaces/{initech}", {"name": "Initrode"})
     assert changed.get_json()["name"] == "Initrode"
@@ -137,19 +137,21 @@ def test_an_owner_and_an_admin_can_change_it(alice, adam, acme, connection, role
 @pytest.mark.parametrize("changes", [{"name": "Bob's"}, {"timezone": "Asia/Tokyo"}], ids=str)
 def test_bob_cannot_change_the_workspace(bob, alice, acme, connection, changes):
     before = row_of(connection, acme["id"])
-    assert "owner or an admin" in told(bob.patch(f"/workspaces/{acme['id']}", changes), 403)
+    assert "owner or an admin" in error_message(
+        bob.patch(f"/workspaces/{acme['id']}", changes), 403
+    )
     assert row_of(connection, acme["id"]) == before
 
 
 def test_an_owner_elsewhere_is_a_mere_member_here(bob, cast, acme, connection):
     initech = insert(connection, "workspaces", name="Initech", slug="initech", plan="Team")
-    join(connection, initech, cast["bob"], "owner")
-    told(bob.patch(f"/workspaces/{acme['id']}", {"name": "Bob's"}), 403)
+    insert_member(connection, initech, cast["bob"], "owner")
+    error_message(bob.patch(f"/workspaces/{acme['id']}", {"name": "Bob's"}), 403)
     assert row_of(connection, acme["id"])["name"] == "Acme"
 
 
 def test_charlie_cannot_tell_that_it_exists(charlie, acme, connection):
-    told(charlie.patch(f"/workspaces/{acme['id']}", {"name": "Charlie's"}), 404)
+    error_message(charlie.patch(f"/workspaces/{acme['id']}", {"name": "Charlie's"}), 404)
     assert row_of(connection, acme["id"])["name"] == "Acme"
 
 
@@ -186,7 +188,7 @@ def test_a_document_that_changes_nothing_writes_nothing(alice, acme, connection,
 def test_a_wrong_value_changes_nothing(alice, acme, connection, field, value):
     before = row_of(connection, acme["id"])
     other = {"name": "Another"} if field == "timezone" else {"timezone": "Asia/Tokyo"}
-    assert refused(alice.patch(f"/workspaces/{acme['id']}", {**other, field: value}), field)
+    assert invalid_field(alice.patch(f"/workspaces/{acme['id']}", {**other, field: value}), field)
     assert row_of(connection, acme["id"]) == before
 
 
@@ -225,7 +227,7 @@ def test_an_iana_timezone_is_taken_and_the_figures_still_read(alice, acme, conne
 )
 def test_an_unknown_field_is_refused_and_the_known_ones_named(alice, acme, connection, field, hint):
     answer = alice.patch(f"/workspaces/{acme['id']}", {field: "Pro"})
-    assert refused(answer, field) == f"unknown field; {hint}"
+    assert invalid_field(answer, field) == f"unknown field; {hint}"
     assert row_of(connection, acme["id"])["version"] == 1
 
 
@@ -277,8 +279,8 @@ def test_who_has_left_is_no_member_and_sees_no_members(alice, bob, cast, connect
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["bob"],))
     members = alice.get(f"/workspaces/{cast['acme']}/members").get_json()
     assert [member["name"] for member in members] == ["Alice"]
-    told(bob.get(f"/workspaces/{cast['acme']}/members"), 404)
-    told(bob.get(f"/workspaces/{cast['acme']}"), 404)
+    error_message(bob.get(f"/workspaces/{cast['acme']}/members"), 404)
+    error_message(bob.get(f"/workspaces/{cast['acme']}"), 404)
 
 
 # Credentials, ids and queries
@@ -295,7 +297,7 @@ ENDPOINTS = [
 def test_a_stranger_may_do_nothing_with_workspaces(stranger, acme, connection, method, path):
     body = {"name": "Stolen"} if method == "PATCH" else None
     answer = stranger.send(method, path.format(**acme), json=body)
-    assert "nauthorized" in told(answer, 401)
+    assert "nauthorized" in error_message(answer, 401)
     assert row_of(connection, acme["id"])["name"] == "Acme"
 
 
@@ -306,7 +308,7 @@ def test_an_unknown_a_malformed_and_a_foreign_id_are_the_same_404(
     body = {"name": "Stolen"} if method == "PATCH" else None
     odd = [UNKNOWN, "acme", "1", "%00", "x" * 1000, cast["alice"]]
     messages = {
-        told(alice.send(method, path.format(id=id), json=body), 404)
+        error_message(alice.send(method, path.format(id=id), json=body), 404)
         for id in [*odd, cast["globex"], cast["globex"].upper()]
     }
     assert messages == {"Workspace not found"}
@@ -317,7 +319,7 @@ def test_an_unknown_a_malformed_and_a_foreign_id_are_the_same_404(
 def test_workspaces_take_no_query(alice, acme, connection, method, path):
     body = {"name": "Renamed"} if method == "PATCH" else None
     answer = alice.send(method, path.format(**acme) + "?limit=1", json=body)
-    assert "unknown query parameter" in refused(answer, "limit")
+    assert "unknown query parameter" in invalid_field(answer, "limit")
     assert row_of(connection, acme["id"])["name"] == "Acme"
 
 
@@ -326,5 +328,5 @@ def test_workspaces_take_no_query(alice, acme, connection, method, path):
     [("POST", "/workspaces"), ("DELETE", "/workspaces/{id}"), ("POST", "/workspaces/{id}/members")],
 )
 def test_workspaces_and_members_are_not_made_or_removed_here(alice, acme, connection, method, path):
-    told(alice.send(method, path.format(**acme), json={"name": "New"}), 405)
+    error_message(alice.send(method, path.format(**acme), json={"name": "New"}), 405)
     assert connection.execute("SELECT count(*) FROM workspaces").fetchone()["count"] == 2

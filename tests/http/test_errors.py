@@ -180,7 +180,7 @@ def test_a_bug_is_a_500_that_tells_nothing_and_is_logged(settings, cast, caplog)
     log.addHandler(caplog.handler)
     answer = refused(Client(app, TOKENS["alice"]).get("/bug"), 500)
     log.removeHandler(caplog.handler)
-    app.extensions["database"].close()
+    app.extensions["pool"].close()
     assert "s3cret" not in answer.text
     assert "s3cret" in caplog.text
     assert answer.headers["X-RateLimit-Limit"] == "1000"

@@ -4,7 +4,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from client import TOKENS, Client, join, refused, told
+from client import TOKENS, Client, error_message, insert_member, invalid_field
 from receivers import deliveries, subscribe
 
 from service.webhooks.worker import Worker
@@ -138,7 +138,7 @@ def test_a_key_with_another_body_is_422(alice, listened, connection, name):
     path, method = path.format(**listened), name.split()[0]
     first = alice.send(method, path, json=body, headers=keyed())
     done = everything(connection)
-    message = told(alice.send(method, path, json=other, headers=keyed()), 422)
+    message = error_message(alice.send(method, path, json=other, headers=keyed()), 422)
     assert message.startswith("Idempotency-Key: was used for another request")
     assert everything(connection) == done
     again = alice.send(method, path, json=body, headers=keyed())
@@ -161,7 +161,7 @@ def test_a_key_with_another_path_or_method_is_422(alice, ids, connection, method
     assert alice.patch(f"/tasks/{ids['task']}", body, headers=keyed()).status_code == 200
     done = everything(connection)
     path = path.format(**ids, other=other)
-    told(alice.send(method, path, json=body, headers=keyed()), 422)
+    error_message(alice.send(method, path, json=body, headers=keyed()), 422)
     assert everything(connection) == done
 
 
@@ -177,7 +177,7 @@ def test_keys_are_per_user_and_workspace(alice, bob, charlie, ids, connection):
         )
 
     firsts = [create(client) for client in (alice, bob, charlie)]
-    join(connection, ids["globex"], ids["alice"])
+    insert_member(connection, ids["globex"], ids["alice"])
     move_alice("globex")
     firsts.append(create(alice))
     assert [known for _, known in firsts] == [False] * 4
@@ -192,7 +192,7 @@ def test_a_malformed_key_is_400(alice, ids, connection, key):
     for name in ("POST task", "PATCH task", "DELETE task"):
         path, body, _ = WRITES[name]
         answer = alice.send(name.split()[0], path.format(**ids), json=body, headers=keyed(key))
-        assert "1 to 255" in refused(answer, "Idempotency-Key")
+        assert "1 to 255" in invalid_field(answer, "Idempotency-Key")
     assert everything(connection) == done
 
 
@@ -224,7 +224,7 @@ def test_what_fails_leaves_no_key(bob, listened, connection, status, method, pat
     done = everything(connection)
     headers = keyed(**({"If-Match": '"9"'} if status == 412 else {}))
     for _ in range(2):
-        told(bob.send(method, path.format(**listened), json=body, headers=headers), status)
+        error_message(bob.send(method, path.format(**listened), json=body, headers=headers), status)
         assert count(connection, "idempotency_keys") == 0
     assert everything(connection) == done
     mended = bob.post("/tasks", {"title": "Mended"}, headers=keyed())
@@ -256,7 +256,7 @@ def test_a_first_that_ends_in_500_leaves_no_key_no_event_and_posts_nothing(
 ):
     connection.execute("DELETE FROM idempotency_keys")
     subscribe(connection, cast["acme"], receiver.url)
-    told(ada.post("/tasks", {"title": "New"}, headers=keyed()), 500)
+    error_message(ada.post("/tasks", {"title": "New"}, headers=keyed()), 500)
     for table in ("tasks", "events", "deliveries", "idempotency_keys"):
         assert count(connection, table) == 0
     assert receiver.connections == 0
@@ -271,7 +271,7 @@ def test_a_first_that_ends_in_503_leaves_no_key(build, listened, connection):
     path = f"/tasks/{listened['task']}"
     with connection.transaction():
         connection.execute("SELECT FROM tasks FOR UPDATE")
-        told(alice.patch(path, {"title": "New"}, headers=keyed()), 503)
+        error_message(alice.patch(path, {"title": "New"}, headers=keyed()), 503)
     assert count(connection, "idempotency_keys") == count(connection, "events") == 0
     answer = alice.patch(path, {"title": "New"}, headers=keyed())
     assert (answer.status_code, answer.headers["ETag"]) == (200, '"2"')
@@ -303,7 +303,7 @@ def test_another_request_that_waits_for_the_first_is_422(alice, listened, togeth
         lambda: alice.patch(path, {"title": "Other"}, headers=keyed()),
     )
     assert first.status_code == 200
-    told(other, 422)
+    error_message(other, 422)
     assert row_of(connection, "tasks", listened["task"])["title"] == "New"
     assert count(connection, "events") == 1
 
@@ -413,7 +413,7 @@ def test_changes_past_the_service_make_a_new_etag(alice, ids, connection):
     # Bob leaves: the workspace counts one less, and his task is nobody's.
     connection.execute("DELETE FROM members WHERE user_id = %s", (ids["bob"],))
     assert etags() == ['"3"', '"1"', '"2"']
-    join(connection, ids["acme"], ids["bob"])
+    insert_member(connection, ids["acme"], ids["bob"])
     connection.execute("UPDATE meetings SET notes = 'Mended by hand'")
     assert etags() == ['"3"', '"2"', '"3"']
     connection.execute("UPDATE meetings SET notes = notes")
@@ -463,7 +463,7 @@ def test_after_a_change_the_reader_is_sent_all_of_it(alice, ids):
 @pytest.mark.parametrize("table", OBJECTS)
 def test_if_none_match_tells_a_stranger_nothing(charlie, ids, table, offered):
     answer = charlie.get(f"/{table}/{ids[OBJECTS[table]]}", headers={"If-None-Match": offered})
-    told(answer, 404)
+    error_message(answer, 404)
     assert "ETag" not in answer.headers
 
 
@@ -513,7 +513,7 @@ def test_any_other_version_is_412_with_the_etag_of_what_is_there(
     for method, table, changes in (*requests, ("DELETE", "tasks", None)):
         path = f"/{table}/{listened[OBJECTS[table]]}"
         answer = alice.send(method, path, json=changes, headers={"If-Match": offered})
-        assert told(answer, 412).startswith("If-Match: ")
+        assert error_message(answer, 412).startswith("If-Match: ")
         assert answer.headers["ETag"] == '"1"'
     assert everything(connection) == done
 
@@ -522,7 +522,7 @@ def test_whoever_reads_the_412_can_go_on_from_it(alice, ids, connection):
     path = f"/tasks/{ids['task']}"
     alice.patch(path, {"title": "New"})
     late = alice.patch(path, {"status": "done"}, headers={"If-Match": '"1"'})
-    told(late, 412)
+    error_message(late, 412)
     again = alice.patch(path, {"status": "done"}, headers={"If-Match": late.headers["ETag"]})
     assert (again.status_code, again.headers["ETag"]) == (200, '"3"')
     row = row_of(connection, "tasks", ids["task"])
@@ -540,7 +540,7 @@ def test_if_match_tells_a_stranger_nothing(charlie, ids, connection, method, off
             json=CHANGES[table] if method == "PATCH" else None,
             headers={"If-Match": offered},
         )
-        told(answer, 404)
+        error_message(answer, 404)
         assert "ETag" not in answer.headers
     assert everything(connection) == done
 
@@ -550,7 +550,7 @@ def test_a_member_who_may_not_change_the_workspace_is_told_so_first(bob, ids, co
     answer = bob.patch(
         f"/workspaces/{ids['acme']}", {"name": "Bob's"}, headers={"If-Match": offered}
     )
-    told(answer, 403)
+    error_message(answer, 403)
     assert row_of(connection, "workspaces", ids["acme"])["version"] == 1
 
 
@@ -588,7 +588,7 @@ def test_a_removal_does_not_take_a_change_that_it_has_not_seen(
         lambda: bob.delete(path, headers={"If-Match": '"1"'}),
     )
     assert changed.status_code == 200
-    told(removed, 412)
+    error_message(removed, 412)
     assert removed.headers["ETag"] == '"2"'
     assert row_of(connection, "tasks", listened["task"])["title"] == "New"
     assert count(connection, "events") == 1
@@ -656,7 +656,7 @@ def test_of_1000_increments_at_once_none_is_lost(alice, bob, listened, connectio
             )
             if answer.status_code == 200:
                 return number + 1
-            told(answer, 412)
+            error_message(answer, 412)
             conflicts.append(number)
         raise AssertionError("never came through")
 

@@ -119,7 +119,7 @@ def with_page(database_url):
     pytest.importorskip("flask_swagger_ui")
     app = create_app(Settings.read({"DATABASE_URL": database_url, "DOCS": "on"}))
     yield app.test_client()
-    app.extensions["database"].close()
+    app.extensions["pool"].close()
 
 
 def test_the_page_and_all_that_it_loads_come_from_here_without_credentials(with_page, connection):

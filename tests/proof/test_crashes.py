@@ -13,7 +13,7 @@ from time import monotonic
 
 import psycopg
 import pytest
-from client import TOKENS, give_token, insert, join
+from client import TOKENS, insert, insert_member, insert_token
 from psycopg.rows import dict_row
 from receivers import environment, subscribe
 from server import Served
@@ -128,9 +128,9 @@ def arrange(postgres, url):
         connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Tests', 1000000)")
         acme = insert(connection, "workspaces", name="Acme", slug="acme", plan="Tests")
         alice = insert(connection, "users", email="alice@example.com", name="Alice")
-        join(connection, acme, alice, "owner")
+        insert_member(connection, acme, alice, "owner")
         connection.execute("UPDATE users SET active_workspace_id = %s", (acme,))
-        give_token(connection, alice, TOKENS["alice"])
+        insert_token(connection, alice, TOKENS["alice"])
         subscribe(connection, acme, url, "task.created")
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
-from client import TOKENS, Client, join, told
+from client import TOKENS, Client, error_message, insert_member
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, rule
@@ -190,7 +190,7 @@ class Model(RuleBasedStateMachine):
         sent, kept = split({"title": title, "parentId": (parent_id, parent_id)})
         if self.may_have_parent(who, parent_id):
             return self.store_task(who, sent, kept)
-        told(self.clients[who].post("/tasks", sent), 400)
+        error_message(self.clients[who].post("/tasks", sent), 400)
         return multiple()
 
     def store_task(self, who, sent, kept):
@@ -224,9 +224,9 @@ class Model(RuleBasedStateMachine):
         answer = self.clients[who].patch(f"/tasks/{id}", sent)
         old = self.tasks_of(who).get(id)
         if old is None:
-            told(answer, 404)
+            error_message(answer, 404)
         elif not allowed:
-            told(answer, 400)
+            error_message(answer, 400)
         else:
             row, wanted = self.changed(answer, old, old | kept)
             if wanted["status"] != "done":
@@ -240,7 +240,7 @@ class Model(RuleBasedStateMachine):
     def delete_task(self, who, id):
         answer = self.clients[who].delete(f"/tasks/{id}")
         if id not in self.tasks_of(who):
-            told(answer, 404)
+            error_message(answer, 404)
             return
         assert (answer.status_code, answer.data) == (204, b"")
         for gone in (*self.subtasks_of(id), id):
@@ -252,7 +252,7 @@ class Model(RuleBasedStateMachine):
         if id in self.tasks_of(who):
             assert answer.get_json() == self.tasks[id]
         else:
-            told(answer, 404)
+            error_message(answer, 404)
 
     @rule(who=people, limit=limits, like=task_ids, names=st.sets(st.sampled_from(list(FILTERS))))
     def list_tasks(self, who, limit, like, names):
@@ -273,7 +273,7 @@ class Model(RuleBasedStateMachine):
         sent, kept = split(fields)
         answer = self.clients[who].post("/meetings", sent)
         if kept["endTime"] <= kept["startTime"]:
-            told(answer, 400)
+            error_message(answer, 400)
             return multiple()
         wanted = {**NEW_MEETING, "status": "scheduled", **kept}
         meeting = self.created(answer, who, lambda row: wanted)
@@ -294,14 +294,14 @@ class Model(RuleBasedStateMachine):
         answer = self.clients[who].patch(f"/meetings/{id}", sent)
         old = self.meetings_of(who).get(id)
         if old is None:
-            told(answer, 404)
+            error_message(answer, 404)
             return
         nothing = {"summary": None, "actionItems": [], "decisions": []}
         wanted = nothing | old | kept
         open_still = wanted["status"] == "scheduled"
         early = open_still and any(wanted[name] != value for name, value in nothing.items())
         if wanted["endTime"] <= wanted["startTime"] or early:
-            told(answer, 400)
+            error_message(answer, 400)
             return
         if open_still:
             wanted = {name: value for name, value in wanted.items() if name not in nothing}
@@ -315,7 +315,7 @@ class Model(RuleBasedStateMachine):
         if id in self.meetings_of(who):
             assert answer.get_json() == self.meetings[id]
         else:
-            told(answer, 404)
+            error_message(answer, 404)
 
     @rule(
         who=people,
@@ -345,5 +345,5 @@ class Model(RuleBasedStateMachine):
 
 
 def test_the_service_does_what_its_model_does(app, connection, cast, unlimited):
-    join(connection, cast["globex"], cast["alice"])
+    insert_member(connection, cast["globex"], cast["alice"])
     run_machine(partial(Model, app, connection, cast), settings=MANY)

@@ -424,7 +424,7 @@ def test_while_a_receiver_hangs_no_connection_is_held_and_no_second_request_hang
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(client.post, "/tasks", {"title": "Hangs"})
         receiver.take()
-        figures = app.extensions["database"].pool.get_stats()
+        figures = app.extensions["pool"].get_stats()
         assert figures["pool_available"] == figures["pool_size"]
         # With four threads one may hang; this one would be the second.
         assert Client(app, TOKENS["bob"]).post("/tasks", {"title": "Goes on"}).status_code == 201
