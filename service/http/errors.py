@@ -62,6 +62,7 @@ MESSAGES = {
     "rate_limit": (429, "Rate limit exceeded: {limit} per {window}; retry in {seconds} s"),
     "internal": (500, "Internal error; it is logged under this requestId"),
     "unavailable": (503, "The database is not available at the moment"),
+    "migrations_pending": (503, "The database lacks migrations: run flask migrate"),
     "timeout": (503, "The database took too long; the statement was cancelled"),
 }
 
