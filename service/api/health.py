@@ -1,7 +1,9 @@
 """The service itself."""
 
+import json
+
 import psycopg
-from flask import Blueprint, Response
+from flask import Blueprint, Response, current_app
 
 from service import db, fields
 from service.http.errors import http_error
@@ -13,10 +15,30 @@ health = Blueprint("health", __name__)
 RETRY_AFTER = 5
 
 
+class Index(fields.Resource):
+    """Where to go on from the root; ``docs`` only where the setting DOCS is on."""
+
+    optional = ("docs",)
+
+    name = fields.Text(fields.MAX_NAME, dump_only=True)
+    docs = fields.Text(fields.MAX_NAME, dump_only=True)
+    openapi = fields.Text(fields.MAX_NAME, dump_only=True)
+    health = fields.Text(fields.MAX_NAME, dump_only=True)
+
+
 class Health(fields.Resource):
     """The service can answer."""
 
     status = fields.Enum("ok", dump_only=True)
+
+
+@health.get("/")
+@response(Index, kind="object")
+def get_index() -> Response:
+    """Find the documents that need no credential"""
+    docs = {"docs": "/docs"} if current_app.config["SETTINGS"].docs else {}
+    paths = {**docs, "openapi": "/openapi.json", "health": "/healthz"}
+    return reply(json.dumps({"name": "Task, Meeting and Workspace service", **paths}))
 
 
 @health.get("/healthz")

@@ -1,4 +1,4 @@
-"""/healthz: 200 only when the database answers and its schema is at least as new as the code."""
+"""/ names the open documents; /healthz is 200 only when the database answers and is migrated."""
 
 import uuid
 
@@ -58,3 +58,16 @@ def test_a_database_that_is_newer_than_the_code_is_fine(database, check):
     with psycopg.connect(database) as connection:
         connection.execute("INSERT INTO schema_migrations (name) VALUES ('9999-future')")
     assert check().status_code == 200
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("docs", ["on", "off"])
+def test_the_root_names_the_open_documents_and_each_is_there(docs):
+    client = create_app(Settings.read({"DOCS": docs})).test_client()
+    response = client.get("/")
+    check_against_document(response)
+    name, *paths = response.get_json().values()
+    assert name == "Task, Meeting and Workspace service"
+    assert paths == ["/docs"] * (docs == "on") + ["/openapi.json", "/healthz"]
+    for path in paths[:-1]:
+        assert client.get(path).status_code == 200
