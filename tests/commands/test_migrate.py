@@ -15,7 +15,8 @@ from psycopg.conninfo import make_conninfo
 from service import db
 
 PROJECT = Path(__file__).resolve().parents[2]
-FILES = sorted(path.stem for path in (db.SQL / "schema").glob("*.sql"))
+FILES = db.migrations()
+UP_TO_DATE = "nothing to do: the schema is up to date\n"
 
 
 @pytest.fixture
@@ -40,9 +41,9 @@ def migrate(database_url, **settings):
 
 
 def printed(process):
-    """The lines on stdout of a command that went well, and said nothing else."""
+    """The lines on stdout of a command that succeeds; stderr says so if there are none."""
     stdout, stderr = process.communicate(timeout=20)
-    assert (process.returncode, stderr) == (0, "")
+    assert (process.returncode, stderr) == (0, "" if stdout else UP_TO_DATE)
     return stdout.splitlines()
 
 
@@ -94,6 +95,19 @@ def test_a_killed_run_keeps_what_it_finished_and_can_be_repeated(empty, database
         assert printed(migrate(empty)) == FILES[FILES.index("0004-meetings") :]
     assert schema(empty) == schema(database_url)
     assert printed(migrate(empty)) == []
+
+
+def test_a_database_of_an_earlier_development_version_is_rejected_and_stays_as_it_is(empty):
+    with psycopg.connect(empty) as connection:
+        connection.execute("CREATE TABLE _yoyo_migration (migration_id text)")
+        connection.execute("CREATE TABLE tasks (id uuid)")
+    before = schema(empty)
+    process = migrate(empty)
+    stdout, stderr = process.communicate(timeout=20)
+    assert (process.returncode, stdout) == (1, "")
+    assert "made by a development version before 1.0.0" in stderr
+    assert "create a new one; if it is the one of flask dev, run flask dev --reset\n" in stderr
+    assert schema(empty) == before
 
 
 @pytest.mark.nodatabase
