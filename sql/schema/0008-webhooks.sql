@@ -119,31 +119,32 @@ BEGIN
 END
 $$;
 
--- A webhook that is well again gets at once what it missed; attempts under way are left alone,
--- which are those whose outcome is not written down yet.
-CREATE FUNCTION catch_up() RETURNS trigger
-LANGUAGE plpgsql
+-- Make the deliveries of a recovered webhook due, each no sooner than a pause after its last attempt;
+-- return how many. Their schedule goes on as before: it runs from the event. Claimed deliveries are
+-- left alone: their attempts have no outcome yet.
+CREATE FUNCTION catch_up(workspace_id uuid, webhook_id uuid, pause interval) RETURNS bigint
+LANGUAGE sql
 AS $$
-BEGIN
-    UPDATE deliveries AS delivery
-       SET due_at = now()
-     WHERE delivery.workspace_id = NEW.workspace_id
-       AND delivery.webhook_id = NEW.id
-       AND delivery.state = 'due'
-       AND delivery.due_at > now()
-       AND EXISTS (
-               SELECT
-                 FROM attempts AS attempt
-                WHERE attempt.workspace_id = delivery.workspace_id
-                  AND attempt.delivery_id = delivery.id
-                  AND attempt.number = delivery.attempts
-           );
-    RETURN NULL;
-END
+    WITH waiting AS MATERIALIZED (
+        SELECT delivery.id, greatest(now(), attempt.at + catch_up.pause) AS due_at
+          FROM deliveries AS delivery
+          JOIN attempts AS attempt
+            ON attempt.workspace_id = delivery.workspace_id
+           AND attempt.delivery_id = delivery.id
+           AND attempt.number = delivery.attempts
+         WHERE delivery.workspace_id = catch_up.workspace_id
+           AND delivery.webhook_id = catch_up.webhook_id
+           AND delivery.state = 'due'
+           AND delivery.due_at > greatest(now(), attempt.at + catch_up.pause)
+           -- Waiting for a lock here could be a deadlock: whoever records holds one, too.
+           FOR UPDATE OF delivery SKIP LOCKED
+    ), caught_up AS (
+        UPDATE deliveries AS delivery
+           SET due_at = waiting.due_at
+          FROM waiting
+         WHERE delivery.workspace_id = catch_up.workspace_id
+           AND delivery.id = waiting.id
+     RETURNING delivery.id
+    )
+    SELECT count(*) FROM caught_up
 $$;
-
-CREATE TRIGGER catch_up
-    AFTER UPDATE OF failing_since ON webhooks
-    FOR EACH ROW
-    WHEN (OLD.failing_since IS NOT NULL AND NEW.failing_since IS NULL)
-    EXECUTE FUNCTION catch_up();

@@ -243,7 +243,7 @@ def test_ping_ends_with_1_when_it_does_not_get_through(flask, cast, connection, 
 # rotate
 
 
-def test_rotate_prints_a_new_secret_and_for_24_hours_both_sign(
+def test_rotate_prints_a_new_secret_that_signs_at_once_and_the_old_one_for_24_hours(
     flask, with_webhooks, cast, connection, receiver
 ):
     (webhook,), (old,) = lines(flask("create", "acme", receiver.url))
@@ -258,9 +258,8 @@ def test_rotate_prints_a_new_secret_and_for_24_hours_both_sign(
     names = {}
     exec(readme_blocks("Verify a webhook")[0], names)
     signature = received.headers["X-Service-Signature"]
-    assert len(signature.split(", ")) == 2
+    assert names["is_genuine"](new, received.body, signature)
     for secret in (new, old):
-        assert names["is_genuine"](secret, received.body, signature)
         both = {"secret": secret, "body": received.body, "headers": dict(received.headers)}
         exec(readme_blocks("Verify a webhook")[1], both)
         assert both["event"]["type"] == "task.created"

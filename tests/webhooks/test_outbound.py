@@ -234,12 +234,14 @@ def test_only_what_is_allowed_is_allowed(receiver):
     assert receiver.connections == 2
 
 
-def test_a_host_can_be_allowed_by_its_name(names, receiver):
+def test_a_host_can_be_allowed_by_its_name_in_any_case(names, receiver):
     names["hooks.internal"] = [["127.0.0.1"]]
-    url = f"http://hooks.internal:{receiver.port}/"
-    assert send(url, allowed=("hooks.internal",)).success
-    assert send(url, allowed=("internal",)).error.startswith("blocked: ")
-    assert receiver.connections == 1
+    for host in ("hooks.internal", "HOOKS.internal"):
+        url = f"http://{host}:{receiver.port}/"
+        assert send(url, allowed=("hooks.internal",)).success
+        assert send(url, allowed=("Hooks.Internal",)).success
+        assert send(url, allowed=("internal",)).error.startswith("blocked: ")
+    assert receiver.connections == 4
 
 
 def test_one_address_that_is_not_public_spoils_a_name(names, connects):
