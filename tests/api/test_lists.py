@@ -40,7 +40,7 @@ class PagedList:
     order: str = "id DESC"
     query: dict = field(default_factory=dict)
     where: str = "true"
-    columns: Callable = lambda n: {}
+    columns: Callable = lambda _: {}
     default: int = 50
     maximum: int = 200
     keyed: bool = False
@@ -359,9 +359,10 @@ class Writer:
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("unlimited")
 @pytest.mark.parametrize("name", [name for name in LISTS if name != "search"])
 def test_a_row_that_is_there_throughout_is_listed_exactly_once_while_others_write(
-    alice, bob, connection, insert_into, unlimited, name
+    alice, bob, connection, insert_into, name
 ):
     paged = LISTS[name]
     writer = Writer(paged, bob, connection, insert_into)

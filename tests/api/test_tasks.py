@@ -220,7 +220,7 @@ def test_the_list_shows_tasks_as_their_paths_show_them(alice, task, plain):
     assert [list(item) for item in listed] == [list(plain)] * 3
 
 
-def test_the_next_page_keeps_the_filters(alice, plain):
+def test_the_next_page_keeps_the_filters(alice):
     for title in "xyz":
         alice.post("/tasks", {"title": title, "projectId": "a&b=c d/é" if title > "x" else None})
     listed = read_all(alice, "/tasks", projectId="a&b=c d/é", limit=1)
@@ -228,26 +228,18 @@ def test_the_next_page_keeps_the_filters(alice, plain):
 
 
 @pytest.fixture
-def various(alice, bob, cast):
+def various(alice, cast):
     """Four tasks that differ in every field that filters use; a is the parent of b."""
     parent = None
     for title, status, priority, project, assignee in (
-        ("a", "todo", "urgent", "apollo", "alice"),
-        ("b", "todo", "high", "apollo", "bob"),
-        ("c", "in_progress", "low", "gemini", "bob"),
+        ("a", "todo", "urgent", "apollo", cast["alice"]),
+        ("b", "todo", "high", "apollo", cast["bob"]),
+        ("c", "in_progress", "low", "gemini", cast["bob"]),
         ("d", "done", "high", None, None),
     ):
-        created = alice.post(
-            "/tasks",
-            {
-                "title": title,
-                "status": status,
-                "priority": priority,
-                "projectId": project,
-                "assigneeId": assignee and cast[assignee],
-                "parentId": parent if title == "b" else None,
-            },
-        )
+        task = {"title": title, "status": status, "priority": priority, "projectId": project}
+        more = {"assigneeId": assignee, "parentId": parent if title == "b" else None}
+        created = alice.post("/tasks", {**task, **more})
         assert created.status_code == 201
         parent = parent or created.get_json()["id"]
     return {**cast, "a": parent, "unknown": UNKNOWN}
@@ -298,7 +290,8 @@ def test_an_invalid_filter_is_400(alice, name, values):
         assert invalid_field(alice.get("/tasks", query_string={name: value}), name)
 
 
-def test_a_new_task_belongs_to_the_active_workspace(alice, cast, connection, initech, plain):
+@pytest.mark.usefixtures("plain")
+def test_a_new_task_belongs_to_the_active_workspace(alice, cast, connection, initech):
     activate(connection, initech, cast["alice"])
     created = alice.post("/tasks", {"title": "New"}).get_json()
     assert created["workspaceId"] == initech

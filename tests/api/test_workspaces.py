@@ -101,7 +101,7 @@ def test_an_owner_and_an_admin_can_change_a_workspace(alice, adam, acme, connect
 
 
 @pytest.mark.parametrize("changes", [{"name": "Bob's"}, {"timezone": "Asia/Tokyo"}], ids=str)
-def test_a_member_cannot_change_the_workspace(bob, alice, acme, connection, changes):
+def test_a_member_cannot_change_the_workspace(bob, acme, connection, changes):
     before = row_of(connection, "workspaces", acme["id"])
     assert "owner or an admin" in error_message(
         bob.patch(f"/workspaces/{acme['id']}", changes), 403
@@ -118,9 +118,8 @@ def test_an_owner_elsewhere_is_only_a_member_here(bob, cast, acme, connection, i
 # Members
 
 
-def test_members_are_listed_with_their_roles_in_the_order_of_joining(
-    alice, bob, adam, cast, connection
-):
+@pytest.mark.usefixtures("adam")
+def test_members_are_listed_with_their_roles_in_the_order_of_joining(alice, bob, cast, connection):
     for name, day in (("alice", 2), ("bob", 1)):
         connection.execute(
             "UPDATE members SET joined_at = %s WHERE user_id = %s",
