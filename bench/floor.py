@@ -8,10 +8,10 @@ from hashlib import sha256
 from urllib.parse import parse_qs
 
 from bench.cases import CASES
-from service.db import create_pool, statement
+from service.db import Pool, statement
 from service.settings import Settings
 
-POOL = create_pool(Settings.read())
+POOL = Pool(Settings.read())
 # Of two cases with one path the first has the defaults.
 BY_ROUTE = {(case.method, case.path.partition("?")[0]): case for case in reversed(CASES)}
 GATE = statement("gate/authenticate_and_count")

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import psycopg
@@ -15,6 +16,7 @@ from psycopg.rows import namedtuple_row
 from psycopg_pool import ConnectionPool
 
 from service.settings import Settings
+from service.watchdog import Watchdog
 
 SQL = Path(__file__).resolve().parent.parent / "sql"
 
@@ -48,6 +50,12 @@ def statement(name: str) -> bytes:
     return (SQL / f"{name}.sql").read_bytes()
 
 
+@cache
+def migrations() -> list[str]:
+    """Return the names of all migrations, in order."""
+    return sorted(path.stem for path in (SQL / "schema").glob("*.sql"))
+
+
 def connection_options(settings: Settings) -> dict[str, Any]:
     """What every connection has in common."""
     return {
@@ -55,6 +63,11 @@ def connection_options(settings: Settings) -> dict[str, Any]:
         "connect_timeout": 2,
         "prepare_threshold": 1 if settings.database_prepare else None,
         "row_factory": namedtuple_row,
+        # A peer that is gone without a word is noticed after 5 s with data on the way, else 25 s.
+        "tcp_user_timeout": 5000,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
     }
 
 
@@ -66,46 +79,76 @@ def connect(settings: Settings, **options: Any) -> Connection:
     return connection
 
 
-def create_pool(settings: Settings) -> ConnectionPool[Connection]:
-    """A closed pool: it opens on first use, so that each forked worker has connections of its own."""
+class Pool(ConnectionPool[Connection]):
+    """Opens on first use, so that each forked worker has connections of its own.
 
-    def configure(connection: Connection) -> None:
+    A connection that a request holds for longer than STATEMENT_TIMEOUT and a bit is ended.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.seconds = settings.statement_timeout + 0.5
+        self.watchdog = Watchdog()
+        super().__init__(
+            settings.require_database,
+            kwargs=connection_options(settings),
+            configure=self.prepare,
+            min_size=1,
+            max_size=settings.web_threads,
+            timeout=settings.pool_timeout,
+            # With the default of five minutes, attempts to reconnect grow far apart.
+            reconnect_timeout=5,
+            open=False,
+        )
+
+    def prepare(self, connection: Connection) -> None:
+        """Set up a new connection."""
         connection.adapters.register_loader("json", JsonAsBytes)
-        timeouts = {"statement_timeout": f"{settings.statement_timeout}s", "idle_timeout": "10s"}
-        connection.execute(statement("connection/configure"), timeouts)
+        timeout = f"{self.settings.statement_timeout}s"
+        self.watchdog.watch(connection, monotonic() + self.seconds)
+        connection.execute(
+            statement("connection/configure"), {"statement_timeout": timeout, "idle_timeout": "10s"}
+        )
+        self.watchdog.release(connection)
 
-    return ConnectionPool(
-        settings.require_database,
-        kwargs=connection_options(settings),
-        configure=configure,
-        min_size=1,
-        max_size=settings.web_threads,
-        timeout=settings.pool_timeout,
-        # With the default of five minutes, attempts to reconnect grow far apart.
-        reconnect_timeout=5,
-        open=False,
-    )
+    def take(self, deadline: float) -> Connection:
+        """Take a connection that is ended at ``deadline`` unless it is given back before."""
+        if self.closed:
+            self.open()
+        connection = self.getconn()
+        self.watchdog.watch(connection, deadline)
+        return connection
+
+    def give_back(self, connection: Connection) -> None:
+        """Return a connection."""
+        self.watchdog.release(connection)
+        self.putconn(connection)
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Close all connections."""
+        self.watchdog.close()
+        super().close(timeout)
 
 
 def init_app(app: Flask) -> None:
     """Give the app its pool."""
-    app.extensions["pool"] = create_pool(app.config["SETTINGS"])
+    app.extensions["pool"] = Pool(app.config["SETTINGS"])
     app.teardown_request(release)
 
 
 def _connection() -> Connection:
     if "connection" not in g:
         pool = current_app.extensions["pool"]
-        if pool.closed:
-            pool.open()
-        g.connection = pool.getconn()
+        g.setdefault("deadline", monotonic() + pool.seconds)
+        g.connection = pool.take(g.deadline)
     return g.connection  # type: ignore[no-any-return]
 
 
 def release(_error: BaseException | None = None) -> None:
     """Return the connection of this request to the pool; the next statement takes another one."""
+    g.pop("deadline", None)
     if "connection" in g:
-        current_app.extensions["pool"].putconn(g.pop("connection"))
+        current_app.extensions["pool"].give_back(g.pop("connection"))
 
 
 @contextmanager
@@ -124,10 +167,13 @@ def row_with_retry(name: str, /, **values: Any) -> Any:
     try:
         return _connection().execute(statement(name), values).fetchone()
     except psycopg.OperationalError:
-        if not g.get("connection") or not g.connection.broken:
+        deadline = g.deadline
+        if "connection" not in g or not g.connection.broken or monotonic() >= deadline:
             raise
         release()
-        current_app.extensions["pool"].check()
+        g.deadline = deadline
+        # The others died with it.
+        current_app.extensions["pool"].drain()
         return _connection().execute(statement(name), values).fetchone()
 
 

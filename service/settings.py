@@ -113,7 +113,7 @@ class Settings:
     database_prepare: bool = setting(
         "on", switch(), "prepare statements; off behind a PgBouncer older than 1.22"
     )
-    statement_timeout: float = setting("5", seconds(), "seconds that one statement may take")
+    statement_timeout: float = setting("4", seconds(), "seconds that one statement may take")
     pool_timeout: float = setting("2", seconds(), "seconds that a request waits for a connection")
     max_body: int = setting("1048576", integer(1, 2**30), "maximum size of a request body in bytes")
     docs: bool = setting("off", switch(), "serve the reference page /docs; for development")

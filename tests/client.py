@@ -156,3 +156,11 @@ def preparable(name):
     """``sql/<name>.sql`` as PREPARE takes it, and NULLs to EXECUTE it with."""
     text, names = numbered(name)
     return text, f"({', '.join(['NULL'] * len(names))})" if names else ""
+
+
+def waiting(connection):
+    """How many statements wait for a lock."""
+    return connection.execute(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    ).fetchone()["count"]

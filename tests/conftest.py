@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
-from client import TOKENS, Client, activate, insert, insert_member, insert_token
+from client import TOKENS, Client, activate, insert, insert_member, insert_token, waiting
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from receivers import Receiver, environment
@@ -194,13 +194,6 @@ def together(connection, database_url):
             return [call.result() for call in started]
 
     return run
-
-
-def waiting(connection):
-    return connection.execute(
-        "SELECT count(*) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    ).fetchone()["count"]
 
 
 @pytest.fixture

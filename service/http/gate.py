@@ -22,7 +22,7 @@ from service.http.requests import JSON_TYPE
 
 # Documents for machines that have no credential: neither authenticated nor counted.
 # The last one exists in development only (openapi/page.py).
-PUBLIC = {"health.check_health", "openapi.get_openapi", "swagger_ui.show"}
+PUBLIC = {"health.get_index", "health.check_health", "openapi.get_openapi", "swagger_ui.show"}
 
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 # Some proxies write 192.0.2.7:4711 or [2001:db8::7]:4711.
@@ -65,7 +65,7 @@ def credential() -> tuple[str, str | None]:
 
 @lru_cache(maxsize=1024)
 def client_address(text: str | None) -> str:
-    """The address that strangers are counted by: IPv4 as it is, IPv6 by its /64; ports are dropped."""
+    """The address that strangers are counted by, without a port: of IPv6 the /64."""
     match = ADDRESS_AND_PORT.fullmatch(text or "")
     try:
         address = ip_address((match[1] or match[2]) if match else text or "")

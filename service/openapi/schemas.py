@@ -5,7 +5,7 @@ from typing import Any
 
 from marshmallow import Schema, fields, missing
 
-from service.fields import Enum, StrictSchema, Timezone, timezones
+from service.fields import Enum, Id, StrictSchema, Text, Timestamp, Timezone, timezones
 
 JSONSchema = dict[str, Any]
 
@@ -60,13 +60,15 @@ class Schemas:
             schema["enum"] = [*field.accepts, *([None] if field.allow_none else [])]
         if isinstance(field, Timezone):
             schema["enum"] = sorted(timezones())
+        if isinstance(field, Timestamp):
+            schema["description"] = "ISO 8601 with a time, from 1900 to 9998; no offset means UTC"
         return schema
 
     def of_request_with_default(self, field: fields.Field[Any]) -> JSONSchema:
         """The same, with what an absent field stands for."""
         default = field.load_default() if callable(field.load_default) else field.load_default
-        known = {} if default is missing else {"default": default}
-        return {**self.of_request(field), **known}
+        schema = self.of_request(field)
+        return schema if default is missing else {**schema, "default": default}
 
 
 def of_field(field: fields.Field[Any]) -> JSONSchema:
@@ -85,6 +87,9 @@ def query_parameter(field: fields.Field[Any]) -> dict[str, Any]:
     schema = {**Schemas.of_request(field), "type": field.metadata["type"]}
     if isinstance(field, Enum):
         schema["enum"] = list(field.accepts)
+    if isinstance(field, Id):
+        # Nothing has a malformed id: a filter by it is valid and matches nothing.
+        schema = dict(Text(field.max, min=field.min).metadata)
     parameter = {"name": field.data_key, "in": "query", "required": field.required}
     if "description" in schema:
         parameter["description"] = schema.pop("description")
@@ -98,6 +103,6 @@ def strict_object(properties: dict[str, JSONSchema], required: list[str]) -> JSO
     return {
         "type": "object",
         "additionalProperties": False,
-        "required": required,
+        **({"required": required} if required else {}),
         "properties": properties,
     }
