@@ -83,7 +83,7 @@ def test_both_credentials_are_in_it_and_only_open_documents_need_none():
     assert (schemes["session"]["in"], schemes["session"]["name"]) == ("cookie", "session")
     assert document()["security"] == [{"bearer": []}, {"session": []}]
     free = {path for _, path, operation in operations() if operation.get("security") == []}
-    assert free == {"/healthz", "/openapi.json"}
+    assert free == {"/", "/healthz", "/openapi.json"}
 
 
 @pytest.mark.nodatabase
