@@ -71,3 +71,22 @@ CREATE TRIGGER count_members_anew_after_leaving
     REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT
     EXECUTE FUNCTION count_members_anew();
+
+-- A task whose assignee leaves the workspace is updated by the foreign key, past the service's own
+-- statements: receivers learn of it all the same. Not while the workspace itself is being deleted.
+CREATE FUNCTION announce_unassigned() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM workspaces WHERE workspaces.id = NEW.workspace_id) THEN
+        PERFORM announce(NEW.workspace_id, 'task.updated', task_json(NEW));
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER announce_unassigned
+    AFTER UPDATE OF assignee_id ON tasks
+    FOR EACH ROW
+    WHEN (OLD.assignee_id IS NOT NULL AND NEW.assignee_id IS NULL AND pg_trigger_depth() > 0)
+    EXECUTE FUNCTION announce_unassigned();
