@@ -51,6 +51,10 @@ CREATE TABLE meetings (
 
 CREATE INDEX meetings_by_start ON meetings (workspace_id, start_time, id);
 
+-- A meeting is found by its id alone, so no other workspace may have that id: flask load looks here.
+-- It is no unique index, as those of a sharded table need the workspace.
+CREATE INDEX meetings_by_id ON meetings (id);
+
 -- A meeting as lists show it.
 CREATE FUNCTION meeting_json(meeting meetings) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
