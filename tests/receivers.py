@@ -8,6 +8,7 @@ import uuid
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -40,7 +41,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.body = body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         behaviour = self.server.next_behaviour()
         self.server.received.put(Received(self.path, self.headers, body))
         self.close_connection = True
@@ -185,7 +186,7 @@ def environment(database_url, **changes):
         "DATABASE_URL": database_url,
         "WEBHOOK_KEY": KEY,
         "WEBHOOK_ALLOW": "127.0.0.1/32",
-        "WEBHOOK_SCHEDULE": "0.1,0.1,0.1",
+        "WEBHOOK_SCHEDULE": "0.1,60",
         **changes,
     }
 
@@ -208,6 +209,15 @@ def announce(connection, workspace_id, times=1):
         " FROM generate_series(1, %s) AS number",
         (workspace_id, times),
     )
+
+
+def grow_older(connection, **age):
+    """Let events and attempts be of this age, and whatever waited for a time be due."""
+    age = timedelta(**age)
+    connection.execute("UPDATE events SET created_at = now() - %s", (age,))
+    connection.execute("UPDATE attempts SET at = now() - %s", (age,))
+    connection.execute("UPDATE deliveries SET due_at = now() WHERE state = 'due'")
+    connection.execute("UPDATE webhooks SET backoff_until = NULL")
 
 
 def deliveries(connection):

@@ -88,7 +88,7 @@ def ping(id: str) -> None:
         "workspaceId": str(target.workspace_id),
         "data": {},
     }
-    claim = SimpleNamespace(**target._asdict(), id=None, number=1, body=json.dumps(body))
+    claim = SimpleNamespace(**target._asdict(), id=None, number=1, age=0, body=json.dumps(body))
     outcome = delivery.attempt(claim, settings, timeout=settings.webhook_timeout)
     echo_row(outcome[name] for name in ("status", "milliseconds", "error", "answer"))
     if not outcome["success"]:

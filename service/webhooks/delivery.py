@@ -1,34 +1,41 @@
-"""One attempt to deliver an event: sign it, post it, and say what is to be recorded of it.
+"""One attempt to deliver an event: sign, post, and say when to retry.
 
 Signatures: ``X-Service-Signature`` (specification section 6) is the lowercase hex HMAC-SHA256 of
-the body; ``webhook-id``, ``-timestamp`` and ``-signature`` are those of Standard Webhooks.
+the body; ``webhook-id``, ``-timestamp`` and ``-signature`` follow Standard Webhooks.
 """
 
 import hmac
 import random
 from base64 import b64decode, b64encode
+from itertools import accumulate
 from time import time
 from typing import Any
+
+from werkzeug.http import parse_date
 
 from service.settings import Settings
 from service.webhooks.outbound import Answer, post
 
 PREFIX = "whsec_"
+# Each delay varies by this share of it, so a retry comes before its time by at most a quarter.
+JITTER, TOLERANCE = 0.2, 0.25
+DAY = 86400
 
 
 def derive_secret(key: str, webhook_id: object, number: int) -> str:
-    """The secret of a webhook, as its owner was shown it: derived, so that it is stored nowhere."""
+    """Return a secret of a webhook, as shown to its owner; it is derived, and stored nowhere."""
     seed = f"webhook {webhook_id} {number}".encode()
     return PREFIX + b64encode(hmac.digest(key.encode(), seed, "sha256")).decode()
 
 
 def signatures(body: bytes, message_id: str, timestamp: int, secrets: list[str]) -> dict[str, str]:
-    """The headers that let a receiver verify ``body``, newest secret first."""
+    """Return the headers that let a receiver verify ``body``; ``secrets`` has the newest first.
+
+    After a rotation, ``X-Service-Signature`` is by the new secret alone.
+    """
     signed = f"{message_id}.{timestamp}.".encode() + body
     return {
-        "X-Service-Signature": ", ".join(
-            hmac.digest(secret.encode(), body, "sha256").hex() for secret in secrets
-        ),
+        "X-Service-Signature": hmac.digest(secrets[0].encode(), body, "sha256").hex(),
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
         "webhook-signature": " ".join(
@@ -40,8 +47,9 @@ def signatures(body: bytes, message_id: str, timestamp: int, secrets: list[str])
 
 
 def attempt(claim: Any, settings: Settings, timeout: float) -> dict[str, Any]:
-    """Post one claimed delivery within ``timeout`` seconds; returns what is to be recorded."""
+    """Post one claimed delivery within ``timeout`` seconds; return the values of webhooks/record."""
     body = claim.body.encode()
+    schedule = settings.webhook_schedule
     numbers = [claim.secret_number] + [claim.secret_number - 1] * claim.rotated
     key = settings.webhook_key or ""
     secrets = [derive_secret(key, claim.webhook_id, number) for number in numbers]
@@ -69,23 +77,29 @@ def attempt(claim: Any, settings: Settings, timeout: float) -> dict[str, Any]:
         .replace("\0", "\N{REPLACEMENT CHARACTER}"),
         "retry_delay": None
         if answer.success
-        else retry_delay(claim.number, answer, settings.webhook_schedule),
-        "backoff": max(settings.webhook_schedule[0], retry_after(answer)),
+        else retry_delay(claim.age + answer.milliseconds / 1000, answer, schedule),
+        "backoff": max(schedule[0], retry_after(answer)),
         "disable_after": settings.webhook_disable_after,
     }
 
 
-def retry_delay(number: int, answer: Answer, schedule: tuple[float, ...]) -> float | None:
-    """Seconds until the retry after attempt ``number``, ± 20 %; None when it is given up."""
-    if number > len(schedule):
-        return None
-    seconds = schedule[number - 1] * random.uniform(0.8, 1.2)  # noqa: S311
-    return max(seconds, retry_after(answer))
+def retry_delay(age: float, answer: Answer, schedule: tuple[float, ...]) -> float | None:
+    """Return the seconds until the next retry, ± 20 %; None if the event is too old for one.
+
+    The schedule runs from the event, so an attempt in between takes none of its retries.
+    """
+    for step, due in zip(schedule, accumulate(schedule), strict=True):
+        # An attempt that the jitter puts just before its time in the schedule counts as on time.
+        if (left := due - age) > TOLERANCE * step:
+            jitter = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
+            return max(left * jitter, retry_after(answer))
+    return None
 
 
-def retry_after(answer: Answer) -> int:
-    """Seconds, at most a day, that the receiver's Retry-After asks for."""
+def retry_after(answer: Answer) -> float:
+    """Return the seconds that the receiver's Retry-After asks for, at most a day."""
     text = answer.retry_after or ""
     if text.isascii() and text.isdigit():
-        return min(int(text[:6]), 86400)
-    return 0
+        return min(int(text[:6]), DAY)
+    date = parse_date(text)
+    return min(max(0, date.timestamp() - time()), DAY) if date else 0

@@ -62,7 +62,7 @@ class Answer:
 def resolve(url: str, allowed: Collection[str]) -> tuple[SplitResult, int, Any]:
     """Check a URL; returns its parts, its port and the one address to connect to.
 
-    Raises BlockedURL. ``allowed`` names hosts and networks that are fine although they are not public.
+    Raises BlockedURL. ``allowed`` names hosts and networks that may be reached though not public.
     """
     if not url.isascii() or any(character <= " " for character in url):
         raise BlockedURL(
@@ -82,10 +82,11 @@ def resolve(url: str, allowed: Collection[str]) -> tuple[SplitResult, int, Any]:
     except (OSError, UnicodeError) as error:
         raise BlockedURL(f"cannot be resolved: {error}") from None
     networks = [network for word in allowed if (network := _network(word))]
+    hosts = {word.lower() for word in allowed}
     for *_, address in found:
         number = ipaddress.ip_address(str(address[0]).partition("%")[0])
         if not (
-            parts.hostname in allowed
+            parts.hostname in hosts
             or any(number in network for network in networks)
             or public(number)
         ):

@@ -1,4 +1,4 @@
--- Webhooks: who wants to hear of what, what there is to tell, and what came of telling it.
+-- Webhooks, the events to send to them, and the outcome of each attempt.
 
 CREATE TABLE webhooks (
     workspace_id uuid NOT NULL
@@ -7,26 +7,26 @@ CREATE TABLE webhooks (
     url text NOT NULL
         CONSTRAINT "url must have at most 2048 characters"
         CHECK (length(url) <= 2048),
-    -- Empty is every type.
+    -- Empty: all types.
     events text[] NOT NULL DEFAULT '{}'
         CONSTRAINT "event must be a type of event"
         CHECK (events <@ ARRAY['task.created', 'task.updated', 'task.deleted',
                                'meeting.created', 'meeting.completed', 'ai.suggestion.created']),
-    -- The secret itself is nowhere: it is derived from WEBHOOK_KEY, the id and this number.
+    -- The secret itself is not stored: it derives from WEBHOOK_KEY, the id and this number.
     secret_number integer NOT NULL DEFAULT 1,
-    -- Until then the secret before this one signs too.
+    -- Until then the previous secret signs too.
     rotated_until timestamptz,
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
-    -- When the attempts began to fail without a success since; NULL while all is well.
+    -- The first failure since the last success; NULL after a success.
     failing_since timestamptz,
-    -- After a failure nothing is attempted until then, so that a dead receiver holds up no others.
+    -- After a failure nothing is attempted until then.
     backoff_until timestamptz,
     disabled_at timestamptz,
     disabled_reason text,
     PRIMARY KEY (workspace_id, id)
 );
 
--- The outbox: the exact bytes of each message, written with the change that it tells of.
+-- The outbox: the exact bytes of each message, written in the transaction of the change.
 CREATE TABLE events (
     workspace_id uuid NOT NULL
         REFERENCES workspaces (id) ON DELETE CASCADE,
@@ -37,22 +37,23 @@ CREATE TABLE events (
     PRIMARY KEY (workspace_id, id)
 );
 
--- One event on its way to one webhook.
+-- One event for one webhook.
 CREATE TABLE deliveries (
     workspace_id uuid NOT NULL,
     id uuid NOT NULL DEFAULT new_id(),
     webhook_id uuid NOT NULL,
     event_id uuid NOT NULL,
-    -- Paused while its webhook is disabled.
     state text NOT NULL DEFAULT 'due'
-        CHECK (state IN ('due', 'paused', 'delivered', 'failed')),
-    -- While due: when it may be attempted next. An attempt under way moves it behind its lease.
+        CHECK (state IN ('due', 'delivered', 'failed')),
+    -- While due: the time of the next attempt. A claim moves it to the end of its lease.
     due_at timestamptz NOT NULL,
     attempts integer NOT NULL DEFAULT 0,
     finished_at timestamptz,
     PRIMARY KEY (workspace_id, id),
-    FOREIGN KEY (workspace_id, webhook_id) REFERENCES webhooks (workspace_id, id) ON DELETE CASCADE,
-    FOREIGN KEY (workspace_id, event_id) REFERENCES events (workspace_id, id) ON DELETE CASCADE
+    FOREIGN KEY (workspace_id, webhook_id) REFERENCES webhooks (workspace_id, id)
+        ON DELETE CASCADE,
+    FOREIGN KEY (workspace_id, event_id) REFERENCES events (workspace_id, id)
+        ON DELETE CASCADE
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 
 CREATE INDEX deliveries_due ON deliveries (due_at)
@@ -62,7 +63,7 @@ CREATE INDEX deliveries_finished ON deliveries (finished_at)
 CREATE INDEX deliveries_by_event ON deliveries (workspace_id, event_id);
 CREATE INDEX deliveries_by_webhook ON deliveries (workspace_id, webhook_id, id);
 
--- One try: what came back, or what kept it from coming.
+-- One attempt: the receiver's status and first bytes, or the error.
 CREATE TABLE attempts (
     workspace_id uuid NOT NULL,
     delivery_id uuid NOT NULL,
@@ -71,15 +72,15 @@ CREATE TABLE attempts (
     status integer,
     milliseconds integer NOT NULL,
     error text,
-    -- The first bytes of the answer, as text.
     answer text,
     PRIMARY KEY (workspace_id, delivery_id, number),
-    FOREIGN KEY (workspace_id, delivery_id) REFERENCES deliveries (workspace_id, id) ON DELETE CASCADE
+    FOREIGN KEY (workspace_id, delivery_id) REFERENCES deliveries (workspace_id, id)
+        ON DELETE CASCADE
 );
 
--- Write an event and a delivery for each webhook that wants it, in the transaction of the change.
--- Returns the event's id; NULL, for next to nothing, where nobody listens. The deliveries are due
--- from the start: whoever claims one first attempts it, the request that made it or a worker.
+-- Write an event, and a delivery for each webhook that subscribes to it, in the transaction of the
+-- change. Return the event's id, or NULL if no webhook subscribes. The deliveries are due at once:
+-- the request or a worker attempts them, whichever claims them first.
 CREATE FUNCTION announce(workspace_id uuid, type text, data json) RETURNS uuid
 LANGUAGE plpgsql
 AS $$
@@ -118,52 +119,32 @@ BEGIN
 END
 $$;
 
--- What a disabled webhook has not received waits, and is due again once it is enabled.
-CREATE FUNCTION pause_or_resume() RETURNS trigger
-LANGUAGE plpgsql
+-- Make the deliveries of a recovered webhook due, each no sooner than a pause after its last attempt;
+-- return how many. Their schedule goes on as before: it runs from the event. Claimed deliveries are
+-- left alone: their attempts have no outcome yet.
+CREATE FUNCTION catch_up(workspace_id uuid, webhook_id uuid, pause interval) RETURNS bigint
+LANGUAGE sql
 AS $$
-BEGIN
-    UPDATE deliveries AS delivery
-       SET state = CASE WHEN NEW.disabled_at IS NULL THEN 'due' ELSE 'paused' END,
-           due_at = now()
-     WHERE delivery.workspace_id = NEW.workspace_id
-       AND delivery.webhook_id = NEW.id
-       AND delivery.state = CASE WHEN NEW.disabled_at IS NULL THEN 'paused' ELSE 'due' END;
-    RETURN NULL;
-END
+    WITH waiting AS MATERIALIZED (
+        SELECT delivery.id, greatest(now(), attempt.at + catch_up.pause) AS due_at
+          FROM deliveries AS delivery
+          JOIN attempts AS attempt
+            ON attempt.workspace_id = delivery.workspace_id
+           AND attempt.delivery_id = delivery.id
+           AND attempt.number = delivery.attempts
+         WHERE delivery.workspace_id = catch_up.workspace_id
+           AND delivery.webhook_id = catch_up.webhook_id
+           AND delivery.state = 'due'
+           AND delivery.due_at > greatest(now(), attempt.at + catch_up.pause)
+           -- Waiting for a lock here could be a deadlock: whoever records holds one, too.
+           FOR UPDATE OF delivery SKIP LOCKED
+    ), caught_up AS (
+        UPDATE deliveries AS delivery
+           SET due_at = waiting.due_at
+          FROM waiting
+         WHERE delivery.workspace_id = catch_up.workspace_id
+           AND delivery.id = waiting.id
+     RETURNING delivery.id
+    )
+    SELECT count(*) FROM caught_up
 $$;
-
-CREATE TRIGGER pause_or_resume
-    AFTER UPDATE OF disabled_at ON webhooks
-    FOR EACH ROW
-    WHEN ((NEW.disabled_at IS NULL) <> (OLD.disabled_at IS NULL))
-    EXECUTE FUNCTION pause_or_resume();
-
--- A webhook that is well again gets at once what it missed; attempts under way are left alone,
--- which are those whose outcome is not written down yet.
-CREATE FUNCTION catch_up() RETURNS trigger
-LANGUAGE plpgsql
-AS $$
-BEGIN
-    UPDATE deliveries AS delivery
-       SET due_at = now()
-     WHERE delivery.workspace_id = NEW.workspace_id
-       AND delivery.webhook_id = NEW.id
-       AND delivery.state = 'due'
-       AND delivery.due_at > now()
-       AND EXISTS (
-               SELECT
-                 FROM attempts AS attempt
-                WHERE attempt.workspace_id = delivery.workspace_id
-                  AND attempt.delivery_id = delivery.id
-                  AND attempt.number = delivery.attempts
-           );
-    RETURN NULL;
-END
-$$;
-
-CREATE TRIGGER catch_up
-    AFTER UPDATE OF failing_since ON webhooks
-    FOR EACH ROW
-    WHEN (OLD.failing_since IS NOT NULL AND NEW.failing_since IS NULL)
-    EXECUTE FUNCTION catch_up();

@@ -34,4 +34,5 @@ RETURNING delivery.workspace_id,
           webhook.secret_number,
           coalesce(webhook.rotated_until > now(), false) AS rotated,
           'evt_' || replace(event.id::text, '-', '') AS message_id,
-          event.body;
+          event.body,
+          extract(epoch FROM now() - event.created_at)::float8 AS age;

@@ -1,4 +1,4 @@
--- A new webhook of a workspace; an empty list of events means all.
+-- Create a webhook in a workspace; an empty list of events means all.
 INSERT INTO webhooks AS webhook (workspace_id, url, events)
 SELECT workspace.id, %(url)s, %(events)s::text[]
   FROM workspaces AS workspace

@@ -1,8 +1,13 @@
--- Send to a webhook again, beginning with what has waited.
-UPDATE webhooks AS webhook
-   SET disabled_at = NULL,
-       disabled_reason = NULL,
-       failing_since = NULL,
-       backoff_until = NULL
- WHERE webhook.id = %(id)s::uuid
-RETURNING webhook.id;
+-- Send to a webhook again, the deliveries that waited first.
+WITH updated_webhook AS (
+    UPDATE webhooks AS webhook
+       SET disabled_at = NULL,
+           disabled_reason = NULL,
+           failing_since = NULL,
+           backoff_until = NULL
+     WHERE webhook.id = %(id)s::uuid
+ RETURNING webhook.workspace_id, webhook.id
+)
+SELECT webhook.id,
+       catch_up(webhook.workspace_id, webhook.id, interval '0') AS caught_up
+  FROM updated_webhook AS webhook;

@@ -1,4 +1,4 @@
--- The webhooks of a workspace, oldest first, and how they are.
+-- The webhooks of a workspace with their state, oldest first.
 SELECT webhook.id,
        CASE
            WHEN webhook.disabled_at IS NOT NULL THEN 'disabled'

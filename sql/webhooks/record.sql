@@ -1,5 +1,5 @@
--- Write down what came of an attempt: the delivery is done, due again, or given up; the webhook is well,
--- failing, or disabled. An attempt that outlived its lease changes nothing but the list of attempts.
+-- Record the outcome of an attempt: its delivery is delivered, due again or failed; its webhook
+-- recovers, backs off or is disabled. An attempt that outlived its lease is listed, no more.
 WITH attempt AS (
     INSERT INTO attempts (workspace_id, delivery_id, number, status, milliseconds, error, answer)
     VALUES (
@@ -12,7 +12,7 @@ WITH attempt AS (
                %(answer)s::text
            )
         ON CONFLICT (workspace_id, delivery_id, number) DO NOTHING
-), settled AS (
+), updated_delivery AS (
     UPDATE deliveries AS delivery
        SET state = CASE
                WHEN %(success)s::boolean THEN 'delivered'
@@ -27,8 +27,8 @@ WITH attempt AS (
        AND delivery.id = %(delivery_id)s::uuid
        AND delivery.attempts = %(number)s::integer
        AND delivery.state = 'due'
- RETURNING delivery.workspace_id, delivery.webhook_id
-), judged AS (
+ RETURNING delivery.webhook_id
+), updated_webhook AS (
     UPDATE webhooks AS webhook
        SET failing_since = CASE
                WHEN NOT %(success)s::boolean THEN coalesce(webhook.failing_since, now())
@@ -36,25 +36,34 @@ WITH attempt AS (
            backoff_until = CASE
                WHEN NOT %(success)s::boolean THEN now() + %(backoff)s::float8 * interval '1 second'
            END,
-           disabled_at = CASE
-               WHEN verdict.because IS NOT NULL THEN coalesce(webhook.disabled_at, now())
-               ELSE webhook.disabled_at
-           END,
-           disabled_reason = coalesce(webhook.disabled_reason, verdict.because)
-      FROM settled
-     CROSS JOIN LATERAL (
-           SELECT CASE
-                      WHEN %(success)s::boolean THEN NULL
-                      WHEN %(status)s::integer = 410 THEN 'the receiver answered 410 Gone'
-                      WHEN past.failing_since < now() - %(disable_after)s::integer * interval '1 hour'
-                      THEN 'nothing but failures for ' || %(disable_after)s::integer || ' hours'
-                  END AS because
-             FROM webhooks AS past
-            WHERE past.workspace_id = %(in_workspace_id)s::uuid
-              AND past.id = settled.webhook_id
-           ) AS verdict
+           (disabled_at, disabled_reason) = (
+               SELECT coalesce(webhook.disabled_at, CASE WHEN reason IS NOT NULL THEN now() END),
+                      coalesce(webhook.disabled_reason, reason)
+                 FROM (
+                      SELECT CASE
+                                 WHEN %(success)s::boolean THEN NULL
+                                 WHEN %(status)s::integer = 410
+                                 THEN 'the receiver answered 410 Gone'
+                                 WHEN webhook.failing_since
+                                      < now() - %(disable_after)s::integer * interval '1 hour'
+                                 THEN 'only failures for ' || %(disable_after)s::integer || ' hours'
+                             END AS reason
+                      ) AS verdict
+           )
+      FROM updated_delivery
      WHERE webhook.workspace_id = %(in_workspace_id)s::uuid
-       AND webhook.id = settled.webhook_id
+       AND webhook.id = updated_delivery.webhook_id
+       -- A success changes nothing unless the webhook was failing.
        AND (NOT %(success)s::boolean OR webhook.failing_since IS NOT NULL)
+ RETURNING webhook.workspace_id, webhook.id, webhook.disabled_reason
 )
-SELECT count(*) AS settled FROM settled;
+SELECT webhook.disabled_reason,
+       CASE
+           WHEN %(success)s::boolean
+           THEN catch_up(
+                    webhook.workspace_id,
+                    webhook.id,
+                    %(backoff)s::float8 * interval '1 second'
+                )
+       END AS caught_up
+  FROM updated_webhook AS webhook;

@@ -1,10 +1,7 @@
--- Have a delivery attempted once more, with the same bytes.
+-- Attempt a delivery once more, with the same bytes; a disabled webhook gets it when enabled.
 UPDATE deliveries AS delivery
-   SET state = CASE WHEN webhook.disabled_at IS NULL THEN 'due' ELSE 'paused' END,
+   SET state = 'due',
        due_at = now(),
        finished_at = NULL
-  FROM webhooks AS webhook
  WHERE delivery.id = %(id)s::uuid
-   AND webhook.workspace_id = delivery.workspace_id
-   AND webhook.id = delivery.webhook_id
 RETURNING delivery.id;

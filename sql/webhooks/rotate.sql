@@ -1,4 +1,4 @@
--- Give a webhook a new secret; the one before it signs too for 24 hours.
+-- Give a webhook a new secret; the previous one signs too for 24 hours.
 UPDATE webhooks AS webhook
    SET secret_number = webhook.secret_number + 1,
        rotated_until = now() + interval '24 hours'

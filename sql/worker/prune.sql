@@ -12,7 +12,7 @@ WITH old AS MATERIALIZED (
                 WHERE other.workspace_id = delivery.workspace_id
                   AND other.event_id = delivery.event_id
                   AND (
-                          other.state IN ('due', 'paused')
+                          other.state = 'due'
                           OR other.finished_at >= now() - %(keep)s::integer * interval '1 hour'
                       )
            )

@@ -171,7 +171,7 @@ def test_an_address_that_is_not_public_is_not_connected_to(host, connects):
     for url in (f"http://{host}/", f"https://{host}:8443/x?y"):
         with pytest.raises(BlockedURL, match=r"not a public address|cannot be resolved"):
             resolve(url, ())
-        assert send(url, allowed=()).error.startswith("refused: ")
+        assert send(url, allowed=()).error.startswith("blocked: ")
     assert connects == []
 
 
@@ -179,13 +179,13 @@ def test_an_address_that_is_not_public_is_not_connected_to(host, connects):
 def test_a_name_that_leads_to_such_an_address_is_not_connected_to(address, names, connects):
     names["innocent.example.com"] = [[address.strip("[]")]]
     sent = send("http://innocent.example.com/", allowed=())
-    assert sent.error == (f"refused: leads to {address.strip('[]')}, which is not a public address")
+    assert sent.error == (f"blocked: leads to {address.strip('[]')}, which is not a public address")
     assert connects == []
 
 
 @pytest.mark.parametrize("host", SPELLINGS)
 def test_loopback_in_disguise_is_not_connected_to(host, connects, receiver):
-    assert send(f"http://{host}:{receiver.port}/", allowed=()).error.startswith("refused: ")
+    assert send(f"http://{host}:{receiver.port}/", allowed=()).error.startswith("blocked: ")
     assert connects == []
     assert receiver.connections == 0
 
@@ -222,29 +222,31 @@ def test_public_addresses_are_fine(host):
 def test_what_is_no_url_of_a_receiver_is_refused_with_the_reason(url, reason, connects):
     with pytest.raises(BlockedURL, match=reason):
         resolve(url, ("0.0.0.0/0",))
-    assert send(url).error.startswith(f"refused: {reason}")
+    assert send(url).error.startswith(f"blocked: {reason}")
     assert connects == []
 
 
 def test_only_what_is_allowed_is_allowed(receiver):
     assert send(receiver.url, allowed=("127.0.0.1",)).success
     assert send(receiver.url, allowed=("10.0.0.0/8", "127.0.0.0/8")).success
-    assert send(receiver.url, allowed=("10.0.0.0/8", "::1")).error.startswith("refused: ")
-    assert send(receiver.url, allowed=("example.com",)).error.startswith("refused: ")
+    assert send(receiver.url, allowed=("10.0.0.0/8", "::1")).error.startswith("blocked: ")
+    assert send(receiver.url, allowed=("example.com",)).error.startswith("blocked: ")
     assert receiver.connections == 2
 
 
-def test_a_host_can_be_allowed_by_its_name(names, receiver):
+def test_a_host_can_be_allowed_by_its_name_in_any_case(names, receiver):
     names["hooks.internal"] = [["127.0.0.1"]]
-    url = f"http://hooks.internal:{receiver.port}/"
-    assert send(url, allowed=("hooks.internal",)).success
-    assert send(url, allowed=("internal",)).error.startswith("refused: ")
-    assert receiver.connections == 1
+    for host in ("hooks.internal", "HOOKS.internal"):
+        url = f"http://{host}:{receiver.port}/"
+        assert send(url, allowed=("hooks.internal",)).success
+        assert send(url, allowed=("Hooks.Internal",)).success
+        assert send(url, allowed=("internal",)).error.startswith("blocked: ")
+    assert receiver.connections == 4
 
 
 def test_one_address_that_is_not_public_spoils_a_name(names, connects):
     names["both.example.com"] = [["8.8.8.8", "10.0.0.1"]]
-    assert send("http://both.example.com/").error.startswith("refused: leads to 10.0.0.1")
+    assert send("http://both.example.com/").error.startswith("blocked: leads to 10.0.0.1")
     assert connects == []
 
 
@@ -257,7 +259,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to(names, connects, r
     assert connects == [("127.0.0.1", receiver.port)]
     # From now on it leads inside, and to nowhere.
     sent = send(f"http://rebinding.example.com:{receiver.port}/")
-    assert sent.error == "refused: leads to 127.0.0.2, which is not a public address"
+    assert sent.error == "blocked: leads to 127.0.0.2, which is not a public address"
     assert len(connects) == 1
     assert (receiver.connections, inside.connections) == (1, 0)
     inside.close()

@@ -6,23 +6,28 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+from threading import Barrier
 
 import psycopg
 import pytest
 from receivers import (
+    PATIENCE,
     PROJECT,
     announce,
     answer,
     attempts,
     deliveries,
     environment,
+    grow_older,
     hang,
     subscribe,
     webhook_row,
 )
+from werkzeug.http import http_date
 
-from service.webhooks.delivery import retry_delay
 from service.settings import Settings
+from service.webhooks.delivery import retry_delay
 from service.webhooks.outbound import Answer
 from service.webhooks.worker import Worker
 
@@ -51,7 +56,7 @@ def process(database_url):
     yield start
     for process in started:
         process.kill()
-        process.retry_delay()
+        process.wait()
 
 
 def due_now(connection):
@@ -126,7 +131,7 @@ def test_an_attempt_that_outlived_its_lease_does_not_undo_the_next_one(
     worker, cast, connection, receiver
 ):
     def fail_late(handler):
-        handler.server.released.retry_delay(30)
+        handler.server.released.wait(30)
         answer(500)(handler)
 
     receiver.behaves(fail_late, answer(200))
@@ -153,13 +158,13 @@ def test_what_a_killed_worker_had_claimed_comes_back_when_the_lease_ends(
     killed = process(WEBHOOK_LEASE="1.5", WEBHOOK_TIMEOUT="1")
     first = receiver.take()
     killed.kill()
-    killed.retry_delay()
+    killed.wait()
     assert states(connection) == [("due", 1)]
     assert attempts(connection) == []
     heir = process(WEBHOOK_LEASE="1.5", WEBHOOK_TIMEOUT="1")
     second = receiver.take()
     heir.terminate()
-    assert heir.retry_delay(10) == 0
+    assert heir.wait(10) == 0
     assert second.body == first.body
     assert second.headers["webhook-id"] == first.headers["webhook-id"]
     assert states(connection) == [("delivered", 2)]
@@ -175,10 +180,10 @@ def test_a_signal_lets_the_attempt_in_hand_finish(number, process, cast, connect
     receiver.take()
     running.send_signal(number)
     with pytest.raises(subprocess.TimeoutExpired):
-        running.retry_delay(0.3)
+        running.wait(0.3)
     announce(connection, cast["acme"])
     receiver.released.set()
-    assert running.retry_delay(10) == 0
+    assert running.wait(10) == 0
     # Recorded, and nothing new begun.
     assert states(connection) == [("delivered", 1), ("due", 0)]
     assert [attempt["status"] for attempt in attempts(connection)] == [200]
@@ -196,22 +201,49 @@ def test_a_worker_outlives_the_loss_of_the_database(process, cast, connection, r
     announce(connection, cast["acme"])
     receiver.take()
     running.terminate()
-    assert running.retry_delay(10) == 0
+    assert running.wait(10) == 0
 
 
 # Outcomes
 
 
+SCHEDULE = (5, 300, 1800, 7200, 18000, 36000, 50400, 72000)
+FAILED = Answer(1, 500)
+
+
 @pytest.mark.nodatabase
-def test_the_schedule_is_the_documented_one_give_or_take_a_fifth():
-    schedule = Settings.read({}).webhook_schedule
-    assert schedule == (5, 300, 1800, 7200, 18000, 36000, 50400, 72000)
-    failed = Answer(1, 500)
-    for number, seconds in enumerate(schedule, 1):
-        waits = {retry_delay(number, failed, schedule) for _ in range(50)}
-        assert len(waits) > 1
-        assert all(seconds * 0.8 <= one <= seconds * 1.2 for one in waits)
-    assert retry_delay(9, failed, schedule) is None
+def test_retries_follow_the_documented_schedule_within_a_fifth():
+    assert Settings.read({}).webhook_schedule == SCHEDULE
+    for _ in range(50):
+        age, delays = 0, []
+        # An attempt takes a second.
+        while (delay := retry_delay(age, FAILED, SCHEDULE)) is not None:
+            delays.append(delay)
+            age += delay + 1
+        assert len(delays) == len(SCHEDULE)
+        for due, step, at in zip(accumulate(SCHEDULE), SCHEDULE, accumulate(delays), strict=True):
+            assert abs(at - due) <= 0.25 * step + len(SCHEDULE)
+    assert len({retry_delay(0, FAILED, SCHEDULE) for _ in range(50)}) > 1
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize(
+    ("age", "least", "most"),
+    [
+        (3.7, 1.04, 1.56),
+        # So close to the retry after 5 s that it is that retry.
+        (3.8, 240, 362),
+        (100, 164, 246),
+        (305 - 76, 60, 92),
+        (305 - 74, 1499, 2249),
+        (185_705 - 17_000, None, None),
+        (185_706, None, None),
+        (10**9, None, None),
+    ],
+)
+def test_the_schedule_runs_from_the_event(age, least, most):
+    delay = retry_delay(age, FAILED, SCHEDULE)
+    assert delay is None if least is None else least <= delay <= most
 
 
 @pytest.mark.nodatabase
@@ -223,6 +255,11 @@ def test_the_schedule_is_the_documented_one_give_or_take_a_fifth():
         ("0", 4, 6),
         ("99999", 86400, 86400),
         ("9" * 100, 86400, 86400),
+        (http_date(datetime.now(UTC) + timedelta(hours=2)), 7000, 7200),
+        ((datetime.now(UTC) + timedelta(hours=2)).strftime("%a %b %d %H:%M:%S %Y"), 7000, 7200),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 86400, 86400),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 4, 6),
+        ("Sun, 99 Nov 1994 08:49:37 GMT", 4, 6),
         ("-5", 4, 6),
         ("1.5", 4, 6),
         ("٣", 4, 6),
@@ -231,11 +268,11 @@ def test_the_schedule_is_the_documented_one_give_or_take_a_fifth():
         (None, 4, 6),
     ],
 )
-def test_retry_after_lengthens_the_wait_up_to_a_day(text, least, most):
-    assert least <= retry_delay(1, Answer(1, 429, retry_after=text), (5,)) <= most
+def test_retry_after_lengthens_the_delay_up_to_a_day(text, least, most):
+    assert least <= retry_delay(0, Answer(1, 429, retry_after=text), (5,)) <= most
 
 
-def test_a_delivery_is_repeated_with_the_same_bytes_until_it_gets_through(
+def test_a_delivery_is_retried_with_the_same_bytes_until_a_success(
     worker, cast, connection, receiver
 ):
     receiver.behaves(answer(500), answer(503), answer(200))
@@ -253,28 +290,78 @@ def test_a_delivery_is_repeated_with_the_same_bytes_until_it_gets_through(
     assert len({one.headers["webhook-id"] for one in received}) == 1
 
 
-def test_after_the_last_repetition_it_is_given_up_and_kept(worker, cast, connection, receiver):
+def test_a_delivery_fails_with_the_first_attempt_after_the_whole_schedule(
+    worker, cast, connection, receiver
+):
     receiver.behaves(answer(500))
     subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
-    for _ in range(3):
-        due_now(connection)
+    for age, state in ((0, "due"), (59, "due"), (100, "due"), (120, "failed")):
+        grow_older(connection, seconds=age)
         assert worker(WEBHOOK_SCHEDULE="60,60").run_once() == 1
-    assert states(connection) == [("failed", 3)]
+        assert deliveries(connection)[0]["state"] == state, age
     assert deliveries(connection)[0]["finished_at"] is not None
     due_now(connection)
     assert worker().run_once() == 0
 
 
-def test_the_running_worker_keeps_to_the_schedule_by_itself(process, cast, connection, receiver):
+def test_a_running_worker_follows_the_schedule(process, cast, connection, receiver):
     receiver.behaves(answer(500), answer(500), answer(200))
     subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
-    running = process(WEBHOOK_SCHEDULE="0.1,0.1")
+    running = process(WEBHOOK_SCHEDULE=",".join(["0.1"] * 100))
     assert len({receiver.take().headers["webhook-id"] for _ in range(3)}) == 1
     running.terminate()
-    assert running.retry_delay(10) == 0
+    assert running.wait(10) == 0
     assert states(connection) == [("delivered", 3)]
+
+
+def rejects_number(number):
+    """503 for one event of announce(), 200 for all others."""
+
+    def behave(handler):
+        answer(503 if f'"number" : {number}}}'.encode() in handler.body else 200)(handler)
+
+    return behave
+
+
+def test_an_event_that_fails_among_others_keeps_its_whole_schedule(
+    worker, cast, connection, receiver
+):
+    receiver.behaves(rejects_number(1))
+    subscribe(connection, cast["acme"], receiver.url)
+    for _ in range(12):
+        announce(connection, cast["acme"], 3)
+        due_now(connection)
+        worker(WEBHOOK_SCHEDULE="20,20").run_once()
+    poisoned = [row for row in deliveries(connection) if row["state"] != "delivered"]
+    assert {row["state"] for row in poisoned} == {"due"}
+    assert max(row["attempts"] for row in poisoned) > 3
+    receiver.behaves(answer(200))
+    due_now(connection)
+    worker(WEBHOOK_SCHEDULE="20,20").run_once()
+    assert {state for state, _ in states(connection)} == {"delivered"}
+
+
+def test_a_success_makes_the_waiting_deliveries_of_its_webhook_due(
+    worker, cast, connection, receiver, other_receiver
+):
+    receiver.behaves(answer(500))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 3)
+    for _ in range(2):
+        connection.execute("UPDATE webhooks SET backoff_until = NULL")
+        assert worker(WEBHOOK_SCHEDULE="60,600").run_once() == 1
+    connection.execute("UPDATE attempts SET at = at - interval '59 seconds'")
+    connection.execute("UPDATE attempts SET at = at - interval '9 seconds' WHERE delivery_id = "
+                       "(SELECT min(delivery_id::text)::uuid FROM attempts)")  # fmt: skip
+    connection.execute("UPDATE webhooks SET backoff_until = NULL")
+    receiver.behaves(answer(200))
+    # The third is due, and the first follows; the second's last attempt is not a step ago.
+    assert worker(WEBHOOK_SCHEDULE="60,600").run_once() == 2
+    assert [state for state, _ in states(connection)] == ["delivered", "due", "delivered"]
+    assert 0 < seconds_until(deliveries(connection)[1]["due_at"]) <= 1
+    assert webhook_row(connection, webhook)["failing_since"] is None
 
 
 def test_retry_after_is_honoured_for_the_whole_webhook(worker, cast, connection, receiver):
@@ -304,7 +391,7 @@ def test_at_sending_too_only_public_addresses_are_connected_to(worker, cast, con
     assert worker(WEBHOOK_ALLOW="", WEBHOOK_SCHEDULE="60").run_once() == 1
     assert receiver.connections == 0
     (attempt,) = attempts(connection)
-    assert attempt["error"] == "refused: leads to 127.0.0.1, which is not a public address"
+    assert attempt["error"] == "blocked: leads to 127.0.0.1, which is not a public address"
     assert states(connection) == [("due", 1)]
 
 
@@ -319,12 +406,29 @@ def test_410_disables_at_once_and_what_is_due_waits(worker, cast, connection, re
     row = webhook_row(connection, webhook)
     assert row["disabled_at"] is not None
     assert row["disabled_reason"] == "the receiver answered 410 Gone"
-    assert sorted(states(connection)) == [("paused", 0), ("paused", 0), ("paused", 1)]
+    assert sorted(states(connection)) == [("due", 0), ("due", 0), ("due", 1)]
     due_now(connection)
     assert worker().run_once() == 0
     announce(connection, cast["acme"])
     assert len(deliveries(connection)) == 3
     assert receiver.connections == 1
+
+
+def test_four_responses_of_410_at_once_do_not_deadlock(worker, cast, connection, receiver):
+    together = Barrier(4)
+
+    def gone(handler):
+        together.wait(PATIENCE)
+        answer(410)(handler)
+
+    receiver.behaves(gone)
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 4)
+    with ThreadPoolExecutor(4) as pool:
+        attempted = [pool.submit(worker().run_once) for _ in range(4)]
+    assert [attempt.result() for attempt in attempted] == [1] * 4
+    assert webhook_row(connection, webhook)["disabled_reason"] == "the receiver answered 410 Gone"
+    assert states(connection) == [("due", 1)] * 4
 
 
 def fails_since(connection, webhook, **age):
@@ -345,8 +449,8 @@ def test_five_days_of_nothing_but_failures_disable(worker, cast, connection, rec
     assert worker(WEBHOOK_SCHEDULE="60").run_once() == 1
     row = webhook_row(connection, webhook)
     assert row["disabled_at"] is not None
-    assert row["disabled_reason"] == "nothing but failures for 120 hours"
-    assert {state for state, _ in states(connection)} == {"paused"}
+    assert row["disabled_reason"] == "only failures for 120 hours"
+    assert {state for state, _ in states(connection)} == {"due"}
 
 
 def test_a_success_now_and_then_keeps_it_enabled(worker, cast, connection, receiver):
@@ -367,9 +471,7 @@ def test_the_days_are_a_setting(worker, cast, connection, receiver):
     announce(connection, cast["acme"])
     fails_since(connection, webhook, hours=1, seconds=1)
     worker(WEBHOOK_DISABLE_AFTER="1").run_once()
-    assert webhook_row(connection, webhook)["disabled_reason"] == (
-        "nothing but failures for 1 hours"
-    )
+    assert webhook_row(connection, webhook)["disabled_reason"] == ("only failures for 1 hours")
 
 
 def test_a_delivery_that_was_written_while_its_webhook_was_disabled_is_not_sent(
@@ -427,7 +529,7 @@ def test_an_event_is_kept_until_every_webhook_has_long_been_done_with_it(
     announce(connection, cast["acme"])
     worker().run_once()
     finished(connection, days=8)
-    for state, ended in (("due", None), ("paused", None), ("delivered", datetime.now(UTC))):
+    for state, ended in (("due", None), ("delivered", datetime.now(UTC))):
         connection.execute(
             "UPDATE deliveries SET state = %s, finished_at = %s, due_at = now() + interval '1 hour'"
             " WHERE webhook_id = %s",

@@ -160,7 +160,7 @@ def test_deliveries_shows_each_attempt_in_a_line_whatever_was_answered(
     assert all(len(line) == 9 for line in shown)
     (failed,) = [line for line in shown if line[5] == "500"]
     assert failed[1:4] == ["task.created", "delivered", "1"]
-    assert failed[8] == r"line\nline\ttab \u001b[31mred"
+    assert failed[8] == r"line\nline\ttab \x1b[31mred"
     assert sorted(line[3] for line in shown) == ["1", "1", "2"]
     assert [line[0] for line in shown] == sorted((line[0] for line in shown), reverse=True)
     assert {line[0] for line in lines(flask("deliveries", webhook, "--limit", 1))} == {shown[0][0]}
@@ -199,7 +199,7 @@ def test_redeliver_takes_what_was_given_up_and_waits_for_a_disabled_webhook(
     (delivery,) = deliveries(connection)
     flask("disable", webhook)
     flask("redeliver", delivery["id"])
-    assert deliveries(connection)[0]["state"] == "paused"
+    assert deliveries(connection)[0]["state"] == "due"
     assert lines(flask("deliver", "--once")) == [["0"]]
     flask("enable", webhook)
     assert lines(flask("deliver", "--once")) == [["1"]]
@@ -243,7 +243,7 @@ def test_ping_ends_with_1_when_it_does_not_get_through(flask, cast, connection, 
 # rotate
 
 
-def test_rotate_prints_a_new_secret_and_for_24_hours_both_sign(
+def test_rotate_prints_a_new_secret_that_signs_at_once_and_the_old_one_for_24_hours(
     flask, with_webhooks, cast, connection, receiver
 ):
     (webhook,), (old,) = lines(flask("create", "acme", receiver.url))
@@ -258,9 +258,8 @@ def test_rotate_prints_a_new_secret_and_for_24_hours_both_sign(
     names = {}
     exec(readme_blocks("Verify a webhook")[0], names)
     signature = received.headers["X-Service-Signature"]
-    assert len(signature.split(", ")) == 2
+    assert names["is_genuine"](new, received.body, signature)
     for secret in (new, old):
-        assert names["is_genuine"](secret, received.body, signature)
         both = {"secret": secret, "body": received.body, "headers": dict(received.headers)}
         exec(readme_blocks("Verify a webhook")[1], both)
         assert both["event"]["type"] == "task.created"
@@ -278,7 +277,7 @@ def test_disable_holds_everything_back_and_enable_goes_on_with_it(
     assert lines(flask("list", "acme"))[0][1] == "disabled"
     assert lines(flask("list", "acme"))[0][5] == "by an operator"
     announce(connection, cast["acme"])
-    assert {row["state"] for row in deliveries(connection)} == {"paused"}
+    assert {row["state"] for row in deliveries(connection)} == {"due"}
     assert lines(flask("deliver", "--once")) == [["0"]]
     assert lines(flask("enable", webhook)) == [[webhook]]
     assert lines(flask("deliver", "--once")) == [["2"]]
