@@ -51,6 +51,10 @@ CREATE TABLE meetings (
 
 CREATE INDEX meetings_by_start ON meetings (workspace_id, start_time, id);
 
+-- The API finds a meeting by its id alone, so flask load looks here whether another one has it.
+-- The index is not unique: on shards a unique index must have the workspace.
+CREATE INDEX meetings_by_id ON meetings (id);
+
 -- A meeting in lists.
 CREATE FUNCTION meeting_json(meeting meetings) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
