@@ -90,7 +90,7 @@ def dev(port: int, folder: Path, reset: bool) -> None:
     cookie = new_token("session", OWNER, expires_in=30, name="flask dev")
     reloaded = [f"--reload-extra-file={path}" for path in db.SQL.rglob("*.sql")]
     server = start(environment, "gunicorn", "app:app", "--reload", *reloaded)
-    worker = start(environment, "flask", "webhook", "deliver")
+    worker = start(environment, "flask", "worker")
     try:
         wait_until_up(server, port)
         base = f"http://127.0.0.1:{port}/api"

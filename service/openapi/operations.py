@@ -84,9 +84,7 @@ class Operation:
             }
             operation["requestBody"] = {"required": True, "content": {"application/json": content}}
         operation["responses"] = {
-            str(self.documented.status): self.success(
-                schemas, examples["responses"].get(self.name)
-            ),
+            str(self.documented.status): self.success(schemas, examples["responses"].get(self.name)),
             **self.not_modified(),
             **{str(status): self.failure(status, errors) for status in self.error_statuses()},
         }

@@ -56,7 +56,7 @@ CREATE TABLE deliveries (
         ON DELETE CASCADE
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 
-CREATE INDEX deliveries_due ON deliveries (due_at)
+CREATE INDEX deliveries_due ON deliveries (workspace_id, webhook_id, due_at)
  WHERE state = 'due';
 CREATE INDEX deliveries_finished ON deliveries (finished_at)
  WHERE state IN ('delivered', 'failed');

@@ -4,6 +4,7 @@ import gzip
 import socket
 import sys
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from receivers import (
@@ -141,7 +142,7 @@ def names(monkeypatch):
     real = socket.getaddrinfo
 
     def getaddrinfo(host, port, *args, **options):
-        if host not in answers:
+        if host not in answers or options.get("flags"):
             return real(host, port, *args, **options)
         asked.append(host)
         left = answers[host]
@@ -322,17 +323,28 @@ def test_the_deadline_is_one_for_everything(behaviour, receiver):
     assert 650 <= sent.milliseconds <= 1200
 
 
-def test_looking_up_a_name_counts_too(monkeypatch, receiver, connects):
-    def slow(*_args, **_options):
-        receiver.released.wait(30)
-        raise socket.gaierror("nobody knows")
+def test_a_dead_name_server_delays_no_other_host(monkeypatch, receiver, connects):
+    real, asked = socket.getaddrinfo, []
 
-    monkeypatch.setattr(socket, "getaddrinfo", slow)
-    sent = send("http://slow.example.com/", timeout=0.3)
+    def getaddrinfo(host, port, *args, **options):
+        if host.endswith(".dead.example.com") and not options.get("flags"):
+            asked.append(host)
+            receiver.released.wait(30)
+            raise socket.gaierror("no name server responds")
+        return real(host, port, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    hosts = [f"{number}.dead.example.com" for number in range(8)]
+    with ThreadPoolExecutor(16) as pool:
+        for sent in pool.map(lambda host: send(f"http://{host}/", timeout=0.3), hosts * 2):
+            assert (sent.status, sent.error) == (None, "timeout")
+    # While all of these still run, a name and an address are looked up as ever.
+    assert send(f"http://localhost:{receiver.port}/", allowed=("localhost",)).success
+    assert send(receiver.url).success
     receiver.released.set()
-    assert sent.error == "timeout"
-    assert 250 <= sent.milliseconds <= 800
-    assert connects == []
+    # One look-up for each host, whoever waits for it.
+    assert sorted(asked) == hosts
+    assert connects == [("127.0.0.1", receiver.port)] * 2
 
 
 @pytest.fixture

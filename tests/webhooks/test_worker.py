@@ -1,5 +1,6 @@
 """The worker: who attempts what when, and that nothing is lost when it is killed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -21,11 +22,14 @@ from receivers import (
     environment,
     grow_older,
     hang,
+    reset,
     subscribe,
     webhook_row,
 )
 from werkzeug.http import http_date
 
+from service.db import statement
+from service.fields import NIL_UUID
 from service.settings import Settings
 from service.webhooks.delivery import retry_delay
 from service.webhooks.outbound import Answer
@@ -44,11 +48,11 @@ def worker(database_url):
 
 @pytest.fixture
 def process(database_url):
-    """``flask webhook deliver`` as a process of its own, with these settings; a function."""
+    """``flask worker`` as a process of its own, with these settings; a function."""
     started = []
 
     def start(**changes):
-        command = [sys.executable, "-m", "flask", "webhook", "deliver"]
+        command = [sys.executable, "-m", "flask", "worker"]
         variables = {**os.environ, **environment(database_url, WEB_THREADS="2", **changes)}
         started.append(subprocess.Popen(command, cwd=PROJECT, env=variables))
         return started[-1]
@@ -204,7 +208,99 @@ def test_a_worker_outlives_the_loss_of_the_database(process, cast, connection, r
     assert running.wait(10) == 0
 
 
+def test_webhooks_take_turns_and_each_begins_with_its_oldest_delivery(
+    worker, cast, connection, receiver
+):
+    urls = [f"{receiver.url}/{name}" for name in ("a", "b", "c")]
+    for url, slug in zip(urls, ("acme", "acme", "globex"), strict=True):
+        subscribe(connection, cast[slug], url)
+    announce(connection, cast["acme"], 5)
+    announce(connection, cast["globex"], 2)
+    assert worker().run_once() == 12
+    received = receiver.take_all()
+    paths = [one.path.removeprefix("/hook/") for one in received]
+    assert sorted(paths[:6]) == sorted("abc" * 2)
+    assert sorted(paths[6:]) == sorted("ab" * 3)
+    numbers = [one.body for one in received if one.path == "/hook/a"]
+    assert numbers == sorted(numbers, key=lambda body: json.loads(body)["data"]["number"])
+
+
+def test_forty_deliveries_to_a_slow_receiver_delay_no_other_workspace(
+    process, cast, connection, receiver, other_receiver
+):
+    receiver.behaves(hang)
+    subscribe(connection, cast["acme"], receiver.url)
+    subscribe(connection, cast["acme"], f"{receiver.url}/too")
+    subscribe(connection, cast["globex"], other_receiver.url)
+    announce(connection, cast["acme"], 20)
+    running = process()
+    for _ in range(2):
+        receiver.take()
+    announce(connection, cast["globex"], 20)
+    for _ in range(20):
+        other_receiver.take()
+    # As many attempts in flight for the workspace as WEB_THREADS, no more.
+    assert receiver.connections == 2
+    receiver.released.set()
+    running.terminate()
+    assert running.wait(10) == 0
+
+
+def test_a_poll_reads_no_backlog_of_a_webhook_that_may_not_be_attempted(cast, connection, receiver):
+    subscribe(connection, cast["acme"], receiver.url, backoff_until="2999-01-01T00:00:00Z")
+    disabled = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 3000)
+    connection.execute("UPDATE webhooks SET disabled_at = now() WHERE id = %s", (disabled,))
+    connection.execute("ANALYZE deliveries")
+    values = {"after_workspace_id": NIL_UUID, "after_webhook_id": NIL_UUID, "busy": [], "lease": 1}
+    (line,) = connection.execute(
+        b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement("webhooks/claim_due"), values
+    ).fetchall()
+    (plan,) = line["QUERY PLAN"]
+    assert plan["Plan"]["Actual Rows"] == 0
+    assert plan["Plan"]["Shared Hit Blocks"] < 40
+
+
+@pytest.mark.nodatabase
+def test_no_error_ends_a_thread_of_the_worker(worker, monkeypatch, caplog):
+    monkeypatch.setattr("service.webhooks.worker.ERROR_INTERVAL", 0)
+    errors = [RuntimeError("unforeseen"), psycopg.OperationalError("password=secret")]
+    running = worker()
+
+    def work():
+        if errors:
+            raise errors.pop(0)
+        running.stopping.set()
+        return False
+
+    running.repeat(work, 0)
+    messages = [record.message for record in caplog.records]
+    assert messages == [
+        "unhandled: RuntimeError",
+        "the worker waits for the database: OperationalError",
+    ]
+
+
 # Outcomes
+
+
+def test_failures_and_disabling_are_logged_without_the_url(
+    worker, cast, connection, receiver, caplog
+):
+    receiver.behaves(answer(200), answer(503), reset, answer(410))
+    webhook = subscribe(connection, cast["acme"], f"{receiver.url}?token=secret")
+    announce(connection, cast["acme"], 4)
+    for _ in range(4):
+        connection.execute("UPDATE webhooks SET backoff_until = NULL")
+        worker(WEBHOOK_SCHEDULE="60").run_once()
+    ids = [row["id"] for row in deliveries(connection)]
+    assert [record.message for record in caplog.records if record.name == "service.webhooks"] == [
+        f"delivery {ids[1]} to webhook {webhook} failed at attempt 1: 503",
+        f"delivery {ids[2]} to webhook {webhook} failed at attempt 1: ConnectionResetError",
+        f"delivery {ids[3]} to webhook {webhook} failed at attempt 1: 410",
+        f"webhook {webhook} is disabled: the receiver answered 410 Gone",
+    ]
+    assert "secret" not in caplog.text
 
 
 SCHEDULE = (5, 300, 1800, 7200, 18000, 36000, 50400, 72000)
@@ -547,9 +643,10 @@ def test_pruning_goes_in_batches(worker, cast, connection, receiver):
     announce(connection, cast["acme"], 1500)
     connection.execute("UPDATE deliveries SET state = 'failed'")
     finished(connection, days=8)
-    worker().run_once()
+    pruning = worker()
+    assert pruning.prune()
     assert counts(connection) == (500, 500, 0)
-    worker().run_once()
+    assert pruning.run_once() == 0
     assert counts(connection) == (0, 0, 0)
 
 
