@@ -1,4 +1,4 @@
-"""One request of each method against a running service; ends with an error if an answer is wrong."""
+"""One request of each method to a running service; fails if a response is not as expected."""
 
 import json
 import sys
@@ -14,10 +14,10 @@ def send(method, path, body=None):
         data=None if body is None else json.dumps(body).encode(),
         headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
     )
-    with urlopen(request, timeout=10) as answer:
-        content = answer.read()
-        print(method, path, answer.status)
-        return answer.status, json.loads(content) if content else None
+    with urlopen(request, timeout=10) as response:
+        content = response.read()
+        print(method, path, response.status)
+        return response.status, json.loads(content) if content else None
 
 
 status, page = send("GET", "/tasks?limit=1")

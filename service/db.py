@@ -50,6 +50,12 @@ def statement(name: str) -> bytes:
     return (SQL / f"{name}.sql").read_bytes()
 
 
+@cache
+def migrations() -> list[str]:
+    """Return the names of all migrations, in order."""
+    return sorted(path.stem for path in (SQL / "schema").glob("*.sql"))
+
+
 def connection_options(settings: Settings) -> dict[str, Any]:
     """What every connection has in common."""
     return {

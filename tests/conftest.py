@@ -9,10 +9,11 @@ import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
-from client import TOKENS, Client, insert, insert_member, insert_token, waiting
+from client import TOKENS, Client, activate, insert, insert_member, insert_token, waiting
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from receivers import Receiver, environment
@@ -20,6 +21,9 @@ from receivers import Receiver, environment
 from service import create_app
 from service.commands.migrate import migrate
 from service.settings import Settings
+
+# When meetings start and mail arrives unless a test says otherwise: in the future.
+NOON = datetime(2099, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture(scope="session")
@@ -105,13 +109,43 @@ def cast(request):
     ):
         ids[name] = insert(connection, "users", email=f"{name}@example.com", name=name.title())
         insert_member(connection, ids[slug], ids[name], role)
-        connection.execute(
-            "UPDATE users SET active_workspace_id = %s WHERE id = %s", (ids[slug], ids[name])
-        )
+        activate(connection, ids[slug], ids[name])
         insert_token(connection, ids[name], TOKENS[name])
     # Each member who joined has made a new version of the workspace.
     connection.execute("UPDATE workspaces SET version = 1")
     return ids
+
+
+@pytest.fixture
+def initech(connection, cast):
+    """Alice's second workspace, not the active one."""
+    id = insert(connection, "workspaces", name="Initech", slug="initech", plan="Team")
+    insert_member(connection, id, cast["alice"], "owner")
+    return id
+
+
+@pytest.fixture
+def insert_into(connection, cast):
+    """Insert a row past the service; what it needs and is not given is filled in. Returns its id."""
+
+    def insert_into(table, workspace="acme", user="alice", **values):
+        start = values.get("start_time", NOON)
+        required = {
+            "tasks": {"title": "Task", "created_by": cast[user]},
+            "meetings": {
+                "title": "Meeting",
+                "start_time": start,
+                "end_time": start + timedelta(milliseconds=1),
+                "created_by": cast[user],
+            },
+            "mail": {"user_id": cast[user], "sender": "ada@example.com", "received_at": NOON},
+            "knowledge": {"title": "Tea"},
+            "suggestions": {"kind": "task", "title": "Ask again"},
+        }[table]
+        workspace_id = cast.get(workspace, workspace)
+        return insert(connection, table, workspace_id=workspace_id, **{**required, **values})
+
+    return insert_into
 
 
 @pytest.fixture

@@ -44,18 +44,18 @@ def routes():
 
 
 @cache
-def validator(schema):
-    """The validator of a schema that is given as JSON text."""
+def validator(schema, formats):
+    """The validator of a schema that is given as JSON text; ``formats`` are checked or ignored."""
     registry = Registry().with_resource("urn:document", DRAFT202012.create_resource(document()))
     return Draft202012Validator(
         json.loads(schema.replace('"#/', '"urn:document#/')),
         registry=registry,
-        format_checker=Draft202012Validator.FORMAT_CHECKER,
+        format_checker=Draft202012Validator.FORMAT_CHECKER if formats else None,
     )
 
 
-def violations(schema, value):
-    return [error.message for error in validator(json.dumps(schema)).iter_errors(value)]
+def violations(schema, value, *, formats=True):
+    return [error.message for error in validator(json.dumps(schema), formats).iter_errors(value)]
 
 
 def resolve(part):

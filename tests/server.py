@@ -46,10 +46,7 @@ def serving(database_url, *, stderr=subprocess.DEVNULL, **settings):
     )
     server.port = port
     try:
-        end = time.monotonic() + 15
-        while not answers(port):
-            assert server.poll() is None
-            assert time.monotonic() < end
+        wait_until(lambda: answers(port), server)
         yield server
     finally:
         server.terminate()
@@ -62,11 +59,19 @@ def serving(database_url, *, stderr=subprocess.DEVNULL, **settings):
             server.stderr.close()
 
 
+def wait_until(ready, process):
+    """Return once ``ready()`` is true; fail if the process ends before, or after 15 s."""
+    end = time.monotonic() + 15
+    while not ready():
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def answers(port):
     try:
         return send(port, b"GET /healthz HTTP/1.0\r\n\r\n").status == 200
     except OSError:
-        time.sleep(0.05)
         return False
 
 

@@ -6,9 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from service import create_app
 from service.settings import Settings
 
-README = Path(__file__).parent.parent.joinpath("README.md").read_text(encoding="utf-8")
+pytestmark = pytest.mark.nodatabase
+
+PROJECT = Path(__file__).parents[1]
+README = PROJECT.joinpath("README.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def app():
+    return create_app(Settings.read({}))
 
 
 def rows(heading):
@@ -19,13 +28,13 @@ def rows(heading):
 
 
 def test_the_endpoint_table_has_every_route_and_no_other(app):
-    written = {(method, path.strip("`")) for method, path, _ in rows("Endpoints")}
-    built = {
+    listed = {(method, path.strip("`")) for method, path, _ in rows("Endpoints")}
+    routes = {
         (method, re.sub("<.*?>", ":id", rule.rule))
         for rule in app.url_map.iter_rules()
         for method in rule.methods - {"HEAD", "OPTIONS"}
     }
-    assert written == built
+    assert listed == routes
 
 
 def test_the_settings_table_has_every_setting_with_its_default_and_meaning():
@@ -35,11 +44,10 @@ def test_the_settings_table_has_every_setting_with_its_default_and_meaning():
     ]
 
 
-@pytest.mark.parametrize(
-    "path", sorted(set(re.findall(r"`((?:service|sql|tests)/[a-z_/]+\.[a-z]+)`", README)))
-)
-def test_the_files_that_it_names_exist(path):
-    assert Path(__file__).parent.parent.joinpath(path).exists()
+def test_every_file_that_it_names_exists():
+    named = set(re.findall(r"`((?:service|sql|tests)/[a-z0-9_/-]+\.[a-z]+)`", README))
+    assert named
+    assert sorted(path for path in named if not PROJECT.joinpath(path).exists()) == []
 
 
 def test_every_command_that_it_shows_exists(app):
@@ -50,6 +58,7 @@ def test_every_command_that_it_shows_exists(app):
         for word in words.split():
             command = getattr(group, "commands", {}).get(word)
             if command is None:
+                # What follows a command is its argument.
                 assert not hasattr(group, "commands"), words
                 break
             group = command

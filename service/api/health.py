@@ -1,11 +1,29 @@
 """The service itself."""
 
-from flask import Blueprint, Response
+import json
+
+import psycopg
+from flask import Blueprint, Response, current_app
 
 from service import db, fields
+from service.http.errors import http_error
 from service.http.responses import reply, response
 
 health = Blueprint("health", __name__)
+
+# A migration takes seconds; a client that comes back sooner learns nothing new.
+RETRY_AFTER = 5
+
+
+class Index(fields.Resource):
+    """Where to go on from the root; ``docs`` only where the setting DOCS is on."""
+
+    optional = ("docs",)
+
+    name = fields.Text(fields.MAX_NAME, dump_only=True)
+    docs = fields.Text(fields.MAX_NAME, dump_only=True)
+    openapi = fields.Text(fields.MAX_NAME, dump_only=True)
+    health = fields.Text(fields.MAX_NAME, dump_only=True)
 
 
 class Health(fields.Resource):
@@ -14,8 +32,24 @@ class Health(fields.Resource):
     status = fields.Enum("ok", dump_only=True)
 
 
+@health.get("/")
+@response(Index, kind="object")
+def get_index() -> Response:
+    """Find the documents that need no credential"""
+    docs = {"docs": "/docs"} if current_app.config["SETTINGS"].docs else {}
+    paths = {**docs, "openapi": "/openapi.json", "health": "/healthz"}
+    return reply(json.dumps({"name": "Task, Meeting and Workspace service", **paths}))
+
+
 @health.get("/healthz")
 @response(Health, kind="object", also=(503,))
 def check_health() -> Response:
-    """Answer 200 when the database does; when it does not, 503 like everywhere"""
-    return reply(db.row_with_retry("health/check").body)
+    """Answer 200 when the database does and has all migrations, else 503"""
+    try:
+        row = db.row_with_retry("health/check", migrations=db.migrations())
+    except psycopg.errors.UndefinedTable:
+        # Nothing was ever migrated here.
+        raise http_error("migrations_pending", RETRY_AFTER) from None
+    if row.pending:
+        raise http_error("migrations_pending", RETRY_AFTER)
+    return reply(row.body)

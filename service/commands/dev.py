@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -32,6 +31,7 @@ JSON = "-H 'Content-Type: application/json'"
 
 WELCOME = """
 Base URL        {base}
+Reference page  {docs}
 API token       {token}
 Session cookie  session={cookie}
 Data folder     {folder}
@@ -53,7 +53,7 @@ export {exports}
     "folder",
     type=click.Path(path_type=Path),
     default=embedded_postgres.default_folder,
-    help="Where the data live  [default: .data here; for root a folder in /var/lib]",
+    help="Where the data are  [default: .data here; for root a folder in /var/lib]",
 )
 @click.option("--reset", is_flag=True, help="Throw the data away first.")
 @report_errors
@@ -61,20 +61,19 @@ def dev(port: int, folder: Path, reset: bool) -> None:
     """Run everything here: PostgreSQL, demo data and gunicorn, reloading what you change.
 
     Prints the base URL, a token and a cookie of the demo owner, and three commands to begin with.
-    The database is its own; DATABASE_URL is not looked at.
+    The database is its own; DATABASE_URL is ignored.
     """
+    postgres = click.get_current_context().with_resource(embedded_postgres.Server(folder))
     require_free_port(port)
-    if reset:
-        if embedded_postgres.in_use(folder):
-            raise click.ClickException(
-                f"the data in {folder} are in use: end the flask dev that runs on them first"
-            )
-        shutil.rmtree(folder, ignore_errors=True)
     # Ends like Ctrl-C does, so that PostgreSQL is stopped too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    if reset:
+        postgres.erase()
+    postgres.start()
     environment = {
         **os.environ,
-        "DATABASE_URL": embedded_postgres.start(folder).get_uri(),
+        "DATABASE_URL": postgres.get_uri(),
+        "HOST": "127.0.0.1",
         "PORT": str(port),
         "WEB_CONCURRENCY": "1",
         "WEBHOOK_KEY": os.environ.get("WEBHOOK_KEY", WEBHOOK_KEY),
@@ -93,14 +92,20 @@ def dev(port: int, folder: Path, reset: bool) -> None:
     worker = start(environment, "flask", "worker")
     try:
         wait_until_up(server, port)
-        base = f"http://127.0.0.1:{port}/api"
+        address = f"http://127.0.0.1:{port}"
         exports = " ".join(
             f"{name}={shlex.quote(environment[name])}"
             for name in ("DATABASE_URL", "WEBHOOK_KEY", "WEBHOOK_ALLOW")
         )
         click.echo(
             WELCOME.format(
-                base=base, json=JSON, token=token, cookie=cookie, folder=folder, exports=exports
+                base=f"{address}/api",
+                docs=f"{address}/docs",
+                json=JSON,
+                token=token,
+                cookie=cookie,
+                folder=folder,
+                exports=exports,
             )
         )
         sys.exit(server.wait())
@@ -127,7 +132,7 @@ def require_free_port(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise click.ClickException(
-                f"port {port} cannot be used ({error.strerror}); choose another with --port"
+                f"port {port}: {error.strerror}; choose another with --port"
             ) from None
 
 

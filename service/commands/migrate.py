@@ -4,13 +4,13 @@ import click
 from flask import current_app
 
 from service.commands.base import report_errors
-from service.db import SQL, connect, statement
+from service.db import connect, migrations, statement
 from service.settings import Settings
 
-
-def migration_names() -> list[str]:
-    """The names of all migrations, in order."""
-    return sorted(path.stem for path in (SQL / "schema").glob("*.sql"))
+OUTDATED = (
+    "this database was made by a development version before 1.0.0 and cannot be migrated:"
+    " create a new one; if it is the one of flask dev, run flask dev --reset"
+)
 
 
 def migrate(settings: Settings) -> list[str]:
@@ -20,9 +20,11 @@ def migrate(settings: Settings) -> list[str]:
     """
     with connect(settings) as connection:
         connection.execute(statement("migrations/lock"))
+        if any(row.outdated for row in connection.execute(statement("migrations/is_outdated"))):
+            raise click.ClickException(OUTDATED)
         connection.execute(statement("migrations/prepare"))
         applied = {row.name for row in connection.execute(statement("migrations/list"))}
-        pending = [name for name in migration_names() if name not in applied]
+        pending = [name for name in migrations() if name not in applied]
         for name in pending:
             with connection.transaction():
                 connection.execute(statement(f"schema/{name}"), prepare=False)
@@ -34,5 +36,8 @@ def migrate(settings: Settings) -> list[str]:
 @report_errors
 def migrate_database() -> None:
     """Bring the database's schema up to date. Repeatable; safe when two run at once."""
-    for name in migrate(current_app.config["SETTINGS"]):
+    applied = migrate(current_app.config["SETTINGS"])
+    for name in applied:
         click.echo(name)
+    if not applied:
+        click.echo("nothing to do: the schema is up to date", err=True)

@@ -6,6 +6,8 @@ Sources: specification section 7 (message and status), RFC 9110 (statuses and he
 import json
 import logging
 import re
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -18,51 +20,13 @@ from service.fields import FieldError, flatten
 
 log = logging.getLogger("service.errors")
 
-# All messages but those of fields, of JSON and of constraints; docs/errors.md explains each.
-MESSAGES = {
-    "invalid_body": (400, "The body {reason}"),
-    "incomplete_body": (400, "The body is incomplete"),
-    "unreadable_body": (400, "The body could not be read: {error}"),
-    "body_length": (400, "The body has {actual} bytes, Content-Length says {declared}"),
-    "unknown_query_parameter": (400, "unknown query parameter; none is allowed here"),
-    "repeated_query_parameter": (400, "must not be repeated"),
-    "invalid_idempotency_key": (400, "must have 1 to 255 visible ASCII characters"),
-    "nul": (400, "The request contains the character NUL, which cannot be stored"),
-    "out_of_range": (400, "The request contains a value that is out of range"),
-    "unauthorized": (
-        401,
-        "Unauthorized: send an API token as 'Authorization: Bearer <token>',"
-        " or a session token as the cookie 'session'",
-    ),
-    "read_only_token": (403, "This token has the scope read; writing needs the scope write"),
-    "role": (403, "Only an owner or an admin of this workspace may change it"),
-    "cross_site": (
-        403,
-        "A session cookie cannot be used to write from another site; use an API token",
-    ),
-    "unknown_path": (404, "No resource has this path"),
-    "not_found": (404, "{resource} not found"),
-    "method": (405, "Method not allowed; see the Allow header"),
-    "no_workspace": (409, "You have no active workspace: ask an owner to add you to one"),
-    "concurrent_change": (409, "Somebody else changed this at the same time; try again"),
-    "precondition": (
-        412,
-        "If-Match: the resource has changed; its current version is in ETag",
-    ),
-    "too_large": (413, "The body is too large"),
-    "media_type": (415, "Content-Type is {declared}; application/json is allowed"),
-    "session_media_type": (
-        415,
-        "With a session cookie, writing needs Content-Type: application/json",
-    ),
-    "reused_idempotency_key": (
-        422,
-        "Idempotency-Key: was used for another request within 24 hours; use a new one",
-    ),
-    "rate_limit": (429, "Rate limit exceeded: {limit} per {window}; retry in {seconds} s"),
-    "internal": (500, "Internal error; it is logged under this requestId"),
-    "unavailable": (503, "The database is not available at the moment"),
-    "timeout": (503, "The database took too long; the statement was cancelled"),
+# Names of messages, each with its status and its text.
+MESSAGES: dict[str, tuple[int, str]] = {
+    name: (int(status), text)
+    for status, texts in tomllib.loads(
+        Path(__file__).with_name("messages.toml").read_text(encoding="utf-8")
+    ).items()
+    for name, text in texts.items()
 }
 
 # What to say where werkzeug raises by itself and speaks of browsers and spelling.

@@ -22,7 +22,7 @@ from service.http.requests import JSON_TYPE
 
 # Documents for machines that have no credential: neither authenticated nor counted.
 # The last one exists in development only (openapi/page.py).
-PUBLIC = {"health.check_health", "openapi.get_openapi", "swagger_ui.show"}
+PUBLIC = {"health.get_index", "health.check_health", "openapi.get_openapi", "swagger_ui.show"}
 
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 # Some proxies write 192.0.2.7:4711 or [2001:db8::7]:4711.

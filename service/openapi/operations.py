@@ -83,8 +83,9 @@ class Operation:
                 "example": examples["requests"][self.name],
             }
             operation["requestBody"] = {"required": True, "content": {"application/json": content}}
+        example = examples["responses"].get(self.name)
         operation["responses"] = {
-            str(self.documented.status): self.success(schemas, examples["responses"].get(self.name)),
+            str(self.documented.status): self.success(schemas, example),
             **self.not_modified(),
             **{str(status): self.failure(status, errors) for status in self.error_statuses()},
         }

@@ -1,6 +1,5 @@
--- What each new connection of the pool promises: no statement, lock or forgotten transaction lasts for ever;
--- and a prepared statement is planned once. Left to itself, Postgres plans lists anew each time, because
--- the plan for a known limit always looks cheaper than it is.
+-- Set the timeouts of a new connection of the pool, and have prepared statements planned once.
+-- By default Postgres would plan lists each time: for a given LIMIT it underestimates the cost.
 SELECT set_config('statement_timeout', %(statement_timeout)s::text, false) AS statement,
        set_config('lock_timeout', %(statement_timeout)s::text, false) AS lock,
        set_config('idle_in_transaction_session_timeout', %(idle_timeout)s::text, false) AS idle,

@@ -1,6 +1,6 @@
--- The figures of one workspace that the caller belongs to, in one snapshot; no row for any other.
--- The tasks are counted as they come and go (task_counts); only the late ones are counted here.
--- "Today" is the day that it is in the workspace's timezone.
+-- The figures of one workspace of the caller, in one snapshot; no row for other workspaces.
+-- Triggers count the tasks (task_counts); only those overdue or due today are counted here.
+-- "Today" is the current day in the workspace's timezone.
 SELECT json_build_object(
            'workspaceId', workspace.id,
            'generatedAt', iso(now()),

@@ -1,2 +1,11 @@
--- The database answers.
-SELECT json_build_object('status', 'ok') AS body;
+-- The database answers; whether it lacks one of these migrations. It may have more: it is newer then.
+SELECT json_build_object('status', 'ok') AS body,
+       EXISTS (
+           SELECT
+             FROM unnest(%(migrations)s::text[]) AS file (name)
+            WHERE NOT EXISTS (
+                      SELECT
+                        FROM schema_migrations AS migration
+                       WHERE migration.name = file.name
+                  )
+       ) AS pending;

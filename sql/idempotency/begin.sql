@@ -1,6 +1,6 @@
--- Take a key for this request, or find what it was answered with; waits for a first one that still runs.
--- After a day a key is as good as new.
-INSERT INTO idempotency_keys AS known (workspace_id, user_id, key, fingerprint)
+-- Claim a key for this request, or return the response stored under it.
+-- It waits for a request with the same key that still runs. After a day a key can be reused.
+INSERT INTO idempotency_keys AS stored (workspace_id, user_id, key, fingerprint)
 VALUES (
            coalesce(%(workspace_id)s::uuid, '00000000-0000-0000-0000-000000000000'),
            %(user_id)s::uuid,
@@ -10,12 +10,12 @@ VALUES (
     ON CONFLICT (workspace_id, user_id, key) DO UPDATE
    SET (fingerprint, created_at, status, headers, body) = (
            SELECT excluded.fingerprint, now(), NULL::integer, NULL::jsonb, NULL::text
-            WHERE known.created_at < now() - interval '24 hours'
+            WHERE stored.created_at < now() - interval '24 hours'
             UNION ALL
-           SELECT known.fingerprint, known.created_at, known.status, known.headers, known.body
-            WHERE known.created_at >= now() - interval '24 hours'
+           SELECT stored.fingerprint, stored.created_at, stored.status, stored.headers, stored.body
+            WHERE stored.created_at >= now() - interval '24 hours'
        )
-RETURNING known.status,
-          known.headers::text AS headers,
-          known.body,
-          known.fingerprint = %(fingerprint)s::bytea AS same;
+RETURNING stored.status,
+          stored.headers::text AS headers,
+          stored.body,
+          stored.fingerprint = %(fingerprint)s::bytea AS same;

@@ -1,35 +1,37 @@
--- One page of the knowledge of the active workspace that matches the search, best first; newest first
--- if more than 5 000 entries match, for then ranking them all would take long and tell little.
--- The rank is a whole number of millionths, so that a cursor can say exactly where a page ended. In a list
--- by age it is 0, which no ranked entry has: so all pages keep the order of the first, come or go what may.
-WITH wanted AS MATERIALIZED (
-    SELECT words, words && quote_literal('workspace:' || %(workspace_id)s::uuid)::tsquery AS words_here
+-- One page of the knowledge of the active workspace that matches the search, best first.
+-- If more than 5 000 entries match, newest first: ranking them all would take long.
+-- The rank is an integer, so that a cursor holds it exactly. By age the rank is 0, which no ranked
+-- entry has; so all pages have the order of the first one, even if the number of matches changes.
+WITH query AS MATERIALIZED (
+    SELECT words,
+           words && quote_literal('workspace:' || %(workspace_id)s::uuid)::tsquery AS words_here
       FROM websearch_to_tsquery('english', %(q)s::text) AS words
      WHERE numnode(words) > 0
-), found AS MATERIALIZED (
+), matches AS MATERIALIZED (
     SELECT entry.id, entry.words
-      FROM wanted
-      JOIN knowledge AS entry ON entry.words @@ wanted.words_here
+      FROM query
+      JOIN knowledge AS entry ON entry.words @@ query.words_here
      WHERE entry.workspace_id = %(workspace_id)s::uuid
      LIMIT CASE
                WHEN %(after)s::bigint IS NULL THEN 5001
                WHEN %(after)s::bigint = 0 THEN 0
            END
 ), ranked AS (
-    SELECT greatest(1, (ts_rank(found.words, wanted.words) * 1000000)::bigint) AS rank, found.id
-      FROM wanted
-     CROSS JOIN found
-     WHERE %(after)s::bigint > 0 OR (SELECT count(*) FROM found) <= 5000
+    SELECT greatest(1, (ts_rank(matches.words, query.words) * 1000000)::bigint) AS rank, matches.id
+      FROM query
+     CROSS JOIN matches
+     WHERE %(after)s::bigint > 0 OR (SELECT count(*) FROM matches) <= 5000
 ), newest AS (
     SELECT 0 AS rank, entry.id
-      FROM wanted
+      FROM query
      CROSS JOIN knowledge AS entry
      WHERE entry.workspace_id = %(workspace_id)s::uuid
        AND entry.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-       -- IS TRUE keeps the index of words out: of so many, the next ones are soon met on the way back.
-       AND (entry.words @@ wanted.words_here) IS TRUE
+       -- IS TRUE keeps Postgres from the index of words: the primary key meets the next of so
+       -- many matches soon.
+       AND (entry.words @@ query.words_here) IS TRUE
        AND (%(after)s::bigint = 0
-            OR (%(after)s::bigint IS NULL AND (SELECT count(*) FROM found) > 5000))
+            OR (%(after)s::bigint IS NULL AND (SELECT count(*) FROM matches) > 5000))
      ORDER BY entry.id DESC
      LIMIT %(limit)s::integer + 1
 ), best AS (

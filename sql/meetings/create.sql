@@ -1,7 +1,8 @@
--- Put a new meeting into the active workspace, and announce it.
+-- Create a meeting in the active workspace and announce it.
 WITH created AS (
     INSERT INTO meetings AS meeting (
-               workspace_id, title, start_time, end_time, platform, attendees, agenda, notes, created_by
+               workspace_id, title, start_time, end_time, platform,
+               attendees, agenda, notes, created_by
            )
     VALUES (
                %(workspace_id)s::uuid,

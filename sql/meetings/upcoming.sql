@@ -1,5 +1,5 @@
--- One page of the meetings that have not begun, of all the caller's workspaces or of one, soonest first.
--- Each workspace gives at most a page from its own index, so no list is sorted whole.
+-- One page of the upcoming meetings of all the caller's workspaces, or of one, soonest first.
+-- Each workspace yields at most one page from its index, so only those pages are sorted.
 WITH page AS (
     SELECT meeting_json(meeting) AS document,
            keyed_cursor(to_millis((meeting).start_time), (meeting).id) AS cursor
@@ -15,7 +15,7 @@ WITH page AS (
                   )
             ORDER BY meeting.start_time, meeting.id
             LIMIT %(limit)s::integer + 1
-           ) AS found
+           ) AS in_workspace
      WHERE member.user_id = %(user_id)s::uuid
        AND (%(only_workspace_id)s::uuid IS NULL
             OR member.workspace_id = %(only_workspace_id)s::uuid)

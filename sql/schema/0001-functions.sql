@@ -1,7 +1,7 @@
--- The functions that every other table and statement builds on.
+-- Functions that the tables and statements share.
 
--- A UUIDv7 (RFC 9562): 48 bits of milliseconds, 12 bits of the fraction of that millisecond, 62 of chance;
--- so ids sort by the moment they stand for, to a quarter of a microsecond, on every version of Postgres.
+-- A UUIDv7 (RFC 9562): 48 bits of milliseconds, 12 bits of their fraction, 62 random bits.
+-- So ids sort by their timestamp, to a quarter of a microsecond, on every version of Postgres.
 CREATE FUNCTION new_id(at timestamptz DEFAULT clock_timestamp()) RETURNS uuid
 LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$
@@ -10,24 +10,24 @@ AS $$
                    || substring(uuid_send(gen_random_uuid()) FROM 9),
                'hex'
            )::uuid
-      FROM (SELECT (extract(epoch FROM at) * 1000000)::bigint AS micros) AS moment
+      FROM (SELECT (extract(epoch FROM at) * 1000000)::bigint AS micros) AS clock
 $$;
 
--- A moment as every answer writes it: 2026-11-20T11:02:43.743Z.
+-- A timestamp as every response has it: 2026-11-20T11:02:43.743Z.
 CREATE FUNCTION iso(at timestamptz) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
 
--- The current moment as it is stored: whole milliseconds, so that what is answered is what is kept.
+-- The current time in milliseconds, which is the precision of responses.
 CREATE FUNCTION now_ms() RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT date_trunc('milliseconds', now())
 $$;
 
--- The members of two objects in one, in order (jsonb would sort them).
+-- Join two objects and keep the order of their members (jsonb would sort them).
 CREATE FUNCTION json_join(one json, other json) RETURNS json
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -41,7 +41,7 @@ AS $$
     SELECT coalesce(max(length(item)), 0) FROM unnest(list) AS item
 $$;
 
--- Years that both sides of the wire can read back: 1900 to 9998 in UTC.
+-- A timestamp that clients and drivers can read back: years 1900 to 9998 in UTC.
 CREATE DOMAIN timestamp_ms AS timestamptz
     CONSTRAINT "timestamps lie in the years 1900 to 9998"
     CHECK (value >= '1900-01-01T00:00:00Z' AND value < '9999-01-01T00:00:00Z');
@@ -63,7 +63,7 @@ AS $$
     )
 $$;
 
--- A stored moment as whole milliseconds since 1970, and back without loss: the sort keys in cursors.
+-- A timestamp as milliseconds since 1970, and back without loss: the sort keys in cursors.
 CREATE FUNCTION to_millis(at timestamptz) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -78,7 +78,7 @@ AS $$
          + millis % 1000 * interval '1 millisecond'
 $$;
 
--- A cursor for lists that are ordered by a number and then by id.
+-- The cursor of a list that is ordered by a number and then by id.
 CREATE FUNCTION keyed_cursor(key bigint, id uuid) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$

@@ -1,11 +1,11 @@
--- Who may call: plans, workspaces, users, their memberships, their tokens, and what they have used.
+-- Plans, workspaces, users, their memberships and tokens, and how many requests they have made.
 
 CREATE TABLE plans (
     name text PRIMARY KEY
         CHECK (length(name) BETWEEN 1 AND 128),
     per_minute integer NOT NULL
         CHECK (per_minute > 0),
-    -- NULL is without limit.
+    -- NULL means unlimited.
     per_day integer
         CHECK (per_day > 0)
 );
@@ -31,7 +31,7 @@ CREATE TABLE workspaces (
     timezone text NOT NULL DEFAULT 'UTC'
         CONSTRAINT "timezone must have 1 to 128 characters"
         CHECK (length(timezone) BETWEEN 1 AND 128)
-        -- Postgres has its own list of zones: what it does not know, it refuses here.
+        -- Postgres has a list of its own and rejects what is not on it.
         CHECK (timestamptz '2000-01-01T00:00:00Z' AT TIME ZONE timezone IS NOT NULL),
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     version integer NOT NULL DEFAULT 1
@@ -67,13 +67,13 @@ CREATE TABLE members (
 
 CREATE INDEX members_by_user ON members (user_id, workspace_id);
 
--- Whoever leaves a workspace has it no longer as the active one.
+-- A user who leaves a workspace has no active workspace.
 ALTER TABLE users
     ADD CONSTRAINT "the active workspace must be one that the user belongs to"
     FOREIGN KEY (active_workspace_id, id) REFERENCES members (workspace_id, user_id)
     ON DELETE SET NULL (active_workspace_id);
 
--- API tokens and session cookies; of each only the SHA-256 is kept.
+-- API tokens and session cookies, stored as SHA-256.
 CREATE TABLE tokens (
     id uuid PRIMARY KEY DEFAULT new_id(),
     user_id uuid NOT NULL
@@ -95,8 +95,8 @@ CREATE TABLE tokens (
 
 CREATE INDEX tokens_by_user ON tokens (user_id, id);
 
--- Requests of one subject in its two windows: a user in a workspace, or (under the nil workspace)
--- a client address. A logged table, so that a crash gives nobody a fresh day.
+-- How many requests a subject made in the current minute and day. A subject is a user in a
+-- workspace, or a client address under the nil workspace. A logged table: a crash resets no quota.
 CREATE TABLE usage (
     workspace_id uuid NOT NULL,
     subject text NOT NULL,
@@ -104,12 +104,12 @@ CREATE TABLE usage (
     minute_count integer NOT NULL,
     day_started_at timestamptz NOT NULL,
     day_count integer NOT NULL,
-    -- Whether the last request was let through.
+    -- Whether the last request was within the limits.
     admitted boolean NOT NULL,
     PRIMARY KEY (workspace_id, subject)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
--- A workspace as lists show it.
+-- A workspace in lists.
 CREATE FUNCTION workspace_json(workspace workspaces) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$

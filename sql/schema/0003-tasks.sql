@@ -24,7 +24,7 @@ CREATE TABLE tasks (
     parent_id uuid
         CONSTRAINT "parentId must be another task"
         CHECK (parent_id <> id),
-    -- No foreign key: it stays when the person has left.
+    -- No foreign key: it stays when the user has left.
     created_by uuid NOT NULL,
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     updated_at timestamp_ms NOT NULL DEFAULT now_ms(),
@@ -38,7 +38,7 @@ CREATE TABLE tasks (
         FOREIGN KEY (workspace_id, parent_id) REFERENCES tasks (workspace_id, id)
 );
 
--- One index a filter, so that what few tasks have is found without passing the many that lack it.
+-- One index per filter, so that Postgres finds rare values without reading other tasks.
 CREATE INDEX tasks_by_status ON tasks (workspace_id, status, id);
 CREATE INDEX tasks_by_priority ON tasks (workspace_id, priority, id);
 CREATE INDEX tasks_by_assignee ON tasks (workspace_id, assignee_id, id);
@@ -50,7 +50,7 @@ CREATE INDEX tasks_open_by_due_date ON tasks (workspace_id, due_date)
 CREATE INDEX tasks_by_parent ON tasks (workspace_id, parent_id, id)
  WHERE parent_id IS NOT NULL;
 
--- A task as every answer and event shows it.
+-- A task in responses and events.
 CREATE FUNCTION task_json(task tasks) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
@@ -73,8 +73,8 @@ AS $$
     )
 $$;
 
--- Two levels, no more. Runs only when a task gets a new parent, and locks that parent,
--- so that it cannot become a subtask itself at the same moment.
+-- Allow two levels only. This runs when a task gets a new parent, and locks that parent,
+-- so that it cannot become a subtask at the same time.
 CREATE FUNCTION check_parent() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -112,8 +112,8 @@ CREATE TRIGGER check_parent_of_moved
     WHEN (NEW.parent_id IS NOT NULL AND NEW.parent_id IS DISTINCT FROM OLD.parent_id)
     EXECUTE FUNCTION check_parent();
 
--- How many tasks a workspace has of each status and priority, so that the dashboard need not count them.
--- The number is spread over slots, so that writers in one workspace seldom wait for each other.
+-- How many tasks a workspace has of each status and priority, for the dashboard.
+-- Each number is spread over slots, so that writers in one workspace rarely wait for each other.
 CREATE TABLE task_counts (
     workspace_id uuid NOT NULL,
     slot integer NOT NULL,
@@ -123,8 +123,8 @@ CREATE TABLE task_counts (
     PRIMARY KEY (workspace_id, slot, status, priority)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
--- Add what came and subtract what went, in one order for all, so that nobody waits in a circle.
--- A long transaction sets service.slot to one that is nobody else's.
+-- Count new and deleted tasks, always in the same order, so that writers cannot deadlock.
+-- A long transaction sets service.slot to a slot of its own.
 CREATE FUNCTION count_tasks() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -134,7 +134,7 @@ DECLARE
         pg_backend_pid() % 16
     );
 BEGIN
-    INSERT INTO task_counts AS known (workspace_id, slot, status, priority, total)
+    INSERT INTO task_counts AS counter (workspace_id, slot, status, priority, total)
     SELECT workspace_id,
            own_slot,
            status,
@@ -144,7 +144,7 @@ BEGIN
      GROUP BY workspace_id, status, priority
      ORDER BY workspace_id, status, priority
         ON CONFLICT (workspace_id, slot, status, priority) DO UPDATE
-       SET total = known.total + excluded.total;
+       SET total = counter.total + excluded.total;
     RETURN NULL;
 END
 $$;
@@ -161,18 +161,18 @@ CREATE TRIGGER count_removed_tasks
     FOR EACH STATEMENT
     EXECUTE FUNCTION count_tasks();
 
--- A task that changes its status or priority moves from one count to another.
+-- Count a task anew when its status or priority changes.
 CREATE FUNCTION recount_task() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    INSERT INTO task_counts AS known (workspace_id, slot, status, priority, total)
+    INSERT INTO task_counts AS counter (workspace_id, slot, status, priority, total)
     SELECT NEW.workspace_id, pg_backend_pid() % 16, moved.status, moved.priority, moved.change
       FROM (VALUES (OLD.status, OLD.priority, -1), (NEW.status, NEW.priority, 1))
            AS moved (status, priority, change)
      ORDER BY moved.status, moved.priority
         ON CONFLICT (workspace_id, slot, status, priority) DO UPDATE
-       SET total = known.total + excluded.total;
+       SET total = counter.total + excluded.total;
     RETURN NULL;
 END
 $$;

@@ -33,7 +33,7 @@ CREATE TABLE meetings (
     decisions text[] NOT NULL DEFAULT '{}'
         CONSTRAINT "decisions must be at most 200 texts of 2000 characters"
         CHECK (cardinality(decisions) <= 200 AND longest(decisions) <= 2000),
-    -- No foreign key: it stays when the person has left.
+    -- No foreign key: it stays when the user has left.
     created_by uuid NOT NULL,
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     updated_at timestamp_ms NOT NULL DEFAULT now_ms(),
@@ -51,7 +51,11 @@ CREATE TABLE meetings (
 
 CREATE INDEX meetings_by_start ON meetings (workspace_id, start_time, id);
 
--- A meeting as lists show it.
+-- The API finds a meeting by its id alone, so flask load looks here whether another one has it.
+-- The index is not unique: on shards a unique index must have the workspace.
+CREATE INDEX meetings_by_id ON meetings (id);
+
+-- A meeting in lists.
 CREATE FUNCTION meeting_json(meeting meetings) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
@@ -73,7 +77,7 @@ AS $$
     )
 $$;
 
--- A meeting by itself: with its outcome once it is completed.
+-- A single meeting, with its outcome once it is completed.
 CREATE FUNCTION meeting_details(meeting meetings) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$

@@ -1,4 +1,4 @@
--- Mail: each item belongs to one user in one workspace.
+-- Mail; each e-mail belongs to one user in one workspace.
 
 CREATE TABLE mail (
     workspace_id uuid NOT NULL
@@ -30,7 +30,7 @@ CREATE INDEX mail_by_arrival ON mail (workspace_id, user_id, received_at, id);
 CREATE INDEX mail_unread ON mail (workspace_id, user_id)
  WHERE NOT read;
 
--- A mail item as lists show it.
+-- An e-mail in lists.
 CREATE FUNCTION mail_json(mail mail) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$

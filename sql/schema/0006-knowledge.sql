@@ -1,8 +1,9 @@
 -- Knowledge entries and their full-text index.
 
--- What an entry is found by. The workspace is a word of its own, so that the one GIN index
--- narrows a search to the tenant before it looks at any row.
-CREATE FUNCTION knowledge_words(workspace_id uuid, title text, content text, tags text[]) RETURNS tsvector
+-- The words of an entry. The workspace is one of them, so that the GIN index narrows a search
+-- to the tenant before Postgres reads any row.
+CREATE FUNCTION knowledge_words(workspace_id uuid, title text, content text, tags text[])
+RETURNS tsvector
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
     SELECT array_to_tsvector(ARRAY['workspace:' || workspace_id])
@@ -33,7 +34,7 @@ CREATE TABLE knowledge (
 
 CREATE INDEX knowledge_by_words ON knowledge USING gin (words);
 
--- A knowledge entry as lists show it.
+-- A knowledge entry in lists.
 CREATE FUNCTION knowledge_json(entry knowledge) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$

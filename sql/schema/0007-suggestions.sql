@@ -1,4 +1,4 @@
--- What the AI suggests, until somebody decides.
+-- Suggestions of the AI; a pending one awaits a decision.
 
 CREATE TABLE suggestions (
     workspace_id uuid NOT NULL
@@ -30,7 +30,7 @@ CREATE INDEX suggestions_pending ON suggestions (workspace_id, id)
 CREATE INDEX suggestions_by_task ON suggestions (workspace_id, task_id)
  WHERE task_id IS NOT NULL;
 
--- A suggestion as lists and events show it.
+-- A suggestion in lists and events.
 CREATE FUNCTION suggestion_json(suggestion suggestions) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$

@@ -1,9 +1,9 @@
--- Writes that may be repeated: the answers to keys, and a version for whatever changes an answer.
+-- Idempotency keys with their responses, and a version for each change of a resource.
 
--- A key, while its first request runs and for a day after it. A second request with the key waits
--- at the primary key until the first one has committed, and then finds its answer here.
+-- A key is stored while its first request runs and for a day after it. A second request with the
+-- key waits at the primary key until the first one has committed, and then reads its response.
 CREATE TABLE idempotency_keys (
-    -- Of the caller; the nil workspace for a caller without an active one, so there is no foreign key.
+    -- The nil workspace if the caller has no active one; hence no foreign key.
     workspace_id uuid NOT NULL,
     user_id uuid NOT NULL,
     key text NOT NULL
@@ -19,7 +19,7 @@ CREATE TABLE idempotency_keys (
 
 CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 
--- A change that comes past the service's own statements (a member leaves, an operator's UPDATE)
+-- A change that the service's statements do not make (a member leaves, an operator's UPDATE)
 -- is a new version too.
 CREATE FUNCTION next_version() RETURNS trigger
 LANGUAGE plpgsql
@@ -48,7 +48,7 @@ CREATE TRIGGER next_version
     WHEN (NEW.version = OLD.version AND NEW IS DISTINCT FROM OLD)
     EXECUTE FUNCTION next_version();
 
--- A workspace shows how many members it has.
+-- The number of members is part of a workspace, so joining and leaving make a new version.
 CREATE FUNCTION count_members_anew() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -71,3 +71,22 @@ CREATE TRIGGER count_members_anew_after_leaving
     REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT
     EXECUTE FUNCTION count_members_anew();
+
+-- A task whose assignee leaves the workspace is updated by the foreign key, past the service's own
+-- statements: receivers learn of it all the same. Not while the workspace itself is being deleted.
+CREATE FUNCTION announce_unassigned() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM workspaces WHERE workspaces.id = NEW.workspace_id) THEN
+        PERFORM announce(NEW.workspace_id, 'task.updated', task_json(NEW));
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER announce_unassigned
+    AFTER UPDATE OF assignee_id ON tasks
+    FOR EACH ROW
+    WHEN (OLD.assignee_id IS NOT NULL AND NEW.assignee_id IS NULL AND pg_trigger_depth() > 0)
+    EXECUTE FUNCTION announce_unassigned();

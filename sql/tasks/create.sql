@@ -1,4 +1,4 @@
--- Put a new task into the active workspace, and announce it.
+-- Create a task in the active workspace and announce it.
 WITH created AS (
     INSERT INTO tasks AS task (
                workspace_id, title, description, status, priority, due_date,

@@ -1,26 +1,27 @@
--- Remove a task of the active workspace for good, its subtasks with it, and announce each one's last state.
--- The task is locked first, so that nobody gives it another subtask meanwhile.
-WITH doomed AS MATERIALIZED (
+-- Delete a task of the active workspace and its subtasks, and announce the last state of each.
+-- The task is locked first, so that nobody can add a subtask meanwhile.
+WITH target AS MATERIALIZED (
     SELECT task.id,
            task.version,
-           (%(versions)s::integer[] IS NULL OR task.version = ANY (%(versions)s::integer[])) AS matched
+           (%(versions)s::integer[] IS NULL
+            OR task.version = ANY (%(versions)s::integer[])) AS matched
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id = %(id)s::uuid
        FOR UPDATE
-), removed AS (
+), deleted AS (
     DELETE FROM tasks AS task
-     USING doomed
+     USING target
      WHERE task.workspace_id = %(workspace_id)s::uuid
-       AND (task.id = doomed.id OR task.parent_id = doomed.id)
+       AND (task.id = target.id OR task.parent_id = target.id)
        AND matched
  RETURNING task.id, task_json(task) AS body
 )
-SELECT doomed.version,
+SELECT target.version,
        matched,
        ARRAY(
            SELECT announce(%(workspace_id)s::uuid, 'task.deleted', body)
-             FROM removed
+             FROM deleted
             ORDER BY id DESC
        ) AS event_ids
-  FROM doomed;
+  FROM target;

@@ -1,5 +1,5 @@
 -- One page of the tasks of the active workspace that pass the filters, newest first.
--- Planned for the values at hand: only so the index can be chosen that fits them.
+-- This statement is planned for its values, so that Postgres chooses the index that fits them.
 WITH page AS (
     SELECT task_json(task) AS document,
            replace(task.id::text, '-', '') AS cursor

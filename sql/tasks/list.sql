@@ -1,5 +1,5 @@
 -- One page of the tasks of the active workspace, newest first.
--- The first page has a bound too: without one the planner would filter where it can seek.
+-- The first page has a bound too: without one Postgres would filter where it can seek.
 WITH page AS (
     SELECT task_json(task) AS document,
            replace(task.id::text, '-', '') AS cursor

@@ -1,35 +1,35 @@
--- Change what the document names and keep all else; a document that changes nothing writes and
--- announces nothing.
--- The row is locked first, so that the comparison is with what is there now, not with what was.
-WITH present AS MATERIALIZED (
-    SELECT task AS kept,
-           jsonb_populate_record(task, %(changes)s::jsonb) AS wanted,
-           (%(versions)s::integer[] IS NULL OR task.version = ANY (%(versions)s::integer[])) AS matched
+-- Change the fields that the document names and announce the change; without one, write nothing.
+-- The row is locked first, so that the comparison is with its current version.
+WITH locked AS MATERIALIZED (
+    SELECT task AS before,
+           jsonb_populate_record(task, %(changes)s::jsonb) AS after,
+           (%(versions)s::integer[] IS NULL
+            OR task.version = ANY (%(versions)s::integer[])) AS matched
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id = %(id)s::uuid
        FOR NO KEY UPDATE
 ), changed AS (
     UPDATE tasks AS task
-       SET title = (wanted).title,
-           description = (wanted).description,
-           status = (wanted).status,
-           priority = (wanted).priority,
-           due_date = (wanted).due_date,
-           assignee_id = (wanted).assignee_id,
-           project_id = (wanted).project_id,
-           parent_id = (wanted).parent_id,
+       SET title = (after).title,
+           description = (after).description,
+           status = (after).status,
+           priority = (after).priority,
+           due_date = (after).due_date,
+           assignee_id = (after).assignee_id,
+           project_id = (after).project_id,
+           parent_id = (after).parent_id,
            completed_at = CASE
-               WHEN (wanted).status <> 'done' THEN NULL
+               WHEN (after).status <> 'done' THEN NULL
                ELSE coalesce(task.completed_at, now_ms())
            END,
            updated_at = now_ms(),
            version = task.version + 1
-      FROM present
+      FROM locked
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id = %(id)s::uuid
        AND matched
-       AND wanted IS DISTINCT FROM kept
+       AND after IS DISTINCT FROM before
  RETURNING task_json(task) AS body, task.version
 )
 SELECT body,
@@ -38,6 +38,6 @@ SELECT body,
        announce(%(workspace_id)s::uuid, 'task.updated', body) AS event_id
   FROM changed
  UNION ALL
-SELECT task_json(kept), (kept).version, matched, NULL
-  FROM present
+SELECT task_json(before), (before).version, matched, NULL
+  FROM locked
  WHERE NOT EXISTS (SELECT FROM changed);

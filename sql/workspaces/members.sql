@@ -1,17 +1,17 @@
--- All members of a workspace that the caller belongs to, in the order of joining; no row for any other.
+-- All members of a workspace of the caller in the order of joining; no row for other workspaces.
 SELECT json_agg(
            json_build_object(
-               'userId', person.id,
-               'name', person.name,
-               'email', person.email,
+               'userId', account.id,
+               'name', account.name,
+               'email', account.email,
                'role', member.role,
                'joinedAt', iso(member.joined_at)
            )
-           ORDER BY member.joined_at, person.id
+           ORDER BY member.joined_at, account.id
        ) AS body
   FROM members AS caller
   JOIN members AS member ON member.workspace_id = caller.workspace_id
-  JOIN users AS person ON person.id = member.user_id
+  JOIN users AS account ON account.id = member.user_id
  WHERE caller.user_id = %(user_id)s::uuid
    AND caller.workspace_id = %(id)s::uuid
 HAVING count(*) > 0;

@@ -1,10 +1,11 @@
--- Change what the document names, for owners and admins; the answer says whether the caller is one.
--- The row is locked first, so that the comparison is with what is there now, not with what was.
-WITH present AS MATERIALIZED (
-    SELECT workspace AS kept,
-           jsonb_populate_record(workspace, %(changes)s::jsonb) AS wanted,
+-- Change the fields that the document names, if the caller is an owner or an admin.
+-- The row is locked first, so that the comparison is with its current version.
+WITH locked AS MATERIALIZED (
+    SELECT workspace AS before,
+           jsonb_populate_record(workspace, %(changes)s::jsonb) AS after,
            member.role IN ('owner', 'admin') AS permitted,
-           (%(versions)s::integer[] IS NULL OR workspace.version = ANY (%(versions)s::integer[])) AS matched
+           (%(versions)s::integer[] IS NULL
+            OR workspace.version = ANY (%(versions)s::integer[])) AS matched
       FROM workspaces AS workspace
       JOIN members AS member ON member.workspace_id = workspace.id
      WHERE member.user_id = %(user_id)s::uuid
@@ -12,18 +13,18 @@ WITH present AS MATERIALIZED (
        FOR NO KEY UPDATE OF workspace
 ), changed AS (
     UPDATE workspaces AS workspace
-       SET name = (wanted).name,
-           timezone = (wanted).timezone,
+       SET name = (after).name,
+           timezone = (after).timezone,
            version = workspace.version + 1
-      FROM present
+      FROM locked
      WHERE workspace.id = %(id)s::uuid
        AND permitted
        AND matched
-       AND wanted IS DISTINCT FROM kept
+       AND after IS DISTINCT FROM before
  RETURNING workspace_details(workspace) AS body, workspace.version
 )
 SELECT body, version, true AS permitted, true AS matched FROM changed
  UNION ALL
-SELECT workspace_details(kept), (kept).version, permitted, matched
-  FROM present
+SELECT workspace_details(before), (before).version, permitted, matched
+  FROM locked
  WHERE NOT EXISTS (SELECT FROM changed);

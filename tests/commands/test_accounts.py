@@ -1,9 +1,7 @@
-"""The commands: plain values on stdout, one line on stderr when something cannot be done."""
+"""Accounts by commands: plain values on stdout, errors in one line on stderr."""
 
 import re
-import socket
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
 from click import Group
@@ -28,23 +26,21 @@ def value(outcome):
     return line
 
 
-def failed(outcome, told, code=1):
-    assert outcome.exit_code == code
-    assert outcome.stdout == ""
+def assert_failed(outcome, message, code=1):
+    assert (outcome.exit_code, outcome.stdout) == (code, "")
     assert "Traceback" not in outcome.stderr
+    assert message in outcome.stderr
     if code == 1:
         (line,) = outcome.stderr.splitlines()
         assert line.startswith("Error: ")
-    assert told in outcome.stderr
-    return True
 
 
 def rows(connection, sql, *values):
     return connection.execute(sql, values).fetchall()
 
 
-def test_from_nothing_to_a_first_request(app, flask, connection):
-    """All that an operator types for a new customer, each word of output used by the next command."""
+def test_from_nothing_to_a_first_request(app, flask):
+    """What an operator types for a new customer; each command prints what the next one needs."""
     workspace = value(flask("workspace", "create", "Initech Ltd", "--plan", "Pro"))
     user = value(flask("user", "create", "peter@example.com", "Peter"))
     member = value(flask("member", "add", "initech-ltd", "peter@example.com", "--role", "owner"))
@@ -55,8 +51,8 @@ def test_from_nothing_to_a_first_request(app, flask, connection):
     task = Client(app, token).post("/tasks", {"title": "TPS"}).get_json()
     assert (task["workspaceId"], task["createdBy"]) == (workspace, user)
     assert Client(app, cookie=cookie).get(f"/tasks/{task['id']}").get_json() == task
-    (found,) = Client(app, token).get("/workspaces").get_json()
-    assert (found["id"], found["slug"], found["plan"]) == (workspace, "initech-ltd", "Pro")
+    (only,) = Client(app, token).get("/workspaces").get_json()
+    assert (only["id"], only["slug"], only["plan"]) == (workspace, "initech-ltd", "Pro")
 
 
 def test_the_first_workspace_becomes_the_active_one_and_later_ones_do_not(flask, connection, cast):
@@ -76,12 +72,12 @@ def test_adding_a_member_again_changes_the_role(flask, connection, cast):
         assert (
             value(flask("member", "add", "acme", "bob@example.com", "--role", role)) == cast["bob"]
         )
-        found = rows(connection, "SELECT role FROM members WHERE user_id = %s", cast["bob"])
-        assert found == [{"role": role}]
+        query = "SELECT role FROM members WHERE user_id = %s"
+        assert rows(connection, query, cast["bob"]) == [{"role": role}]
 
 
 @pytest.mark.parametrize("kind", ["token", "session"])
-def test_a_credential_is_told_once_and_only_its_hash_is_kept(flask, connection, kind):
+def test_a_credential_is_printed_once_and_only_its_hash_is_stored(flask, connection, kind):
     secret = value(flask(kind, "create", "alice@example.com"))
     assert re.fullmatch(r"tmw_(api|session)_[0-9a-f]{40}", secret)
     assert value(flask(kind, "create", "alice@example.com")) != secret
@@ -92,7 +88,7 @@ def test_a_credential_is_told_once_and_only_its_hash_is_kept(flask, connection, 
     assert secret not in flask("token", "list", "alice@example.com").stdout
 
 
-def test_a_token_has_a_scope_an_end_and_a_name(app, flask, connection):
+def test_a_token_has_a_scope_an_expiry_and_a_name(app, flask, connection):
     words = "--scope", "read", "--expires-in", "7", "--name", "for the report"
     secret = value(flask("token", "create", "alice@example.com", *words))
     (row,) = rows(
@@ -105,7 +101,7 @@ def test_a_token_has_a_scope_an_end_and_a_name(app, flask, connection):
     assert Client(app, secret).post("/tasks", {"title": "x"}).status_code == 403
 
 
-def test_a_list_of_tokens_is_tab_separated(flask, connection, app):
+def test_a_list_of_tokens_is_tab_separated(flask, app):
     secret = value(flask("token", "create", "bob@example.com", "--name", "x"))
     Client(app, secret).get("/tasks")
     first, second = flask("token", "list", "bob@example.com").stdout.splitlines()
@@ -113,12 +109,12 @@ def test_a_list_of_tokens_is_tab_separated(flask, connection, app):
     id, kind, scope, created, used, expires, revoked, name = second.split("\t")
     assert re.fullmatch(UUID, id)
     assert (kind, scope, expires, revoked, name) == ("api", "write", "-", "-", "x")
-    for moment in (created, used):
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", moment)
+    for timestamp in (created, used):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", timestamp)
 
 
 @pytest.mark.parametrize("kind", ["token", "session"])
-def test_a_revoked_credential_is_refused_at_once_and_stays_revoked(app, flask, connection, kind):
+def test_a_revoked_credential_is_rejected_at_once_and_stays_revoked(app, flask, connection, kind):
     secret = value(flask(kind, "create", "alice@example.com"))
     alice = Client(app, secret) if kind == "token" else Client(app, cookie=secret)
     assert alice.get("/tasks").status_code == 200
@@ -131,7 +127,7 @@ def test_a_revoked_credential_is_refused_at_once_and_stays_revoked(app, flask, c
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["workspace", "create", ""], "NAME"),
         (["workspace", "create", "   "], "NAME"),
@@ -157,14 +153,14 @@ def test_a_revoked_credential_is_refused_at_once_and_stays_revoked(app, flask, c
         (["token", "revoke", "00000000-0000-7000-8000-000000000000"], "no token"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_done_is_one_line_on_stderr_and_exit_1(flask, connection, words, told):
+def test_an_error_is_one_line_on_stderr_and_exit_1(flask, connection, words, message):
     counts = """
         SELECT (SELECT count(*) FROM users) AS users,
                (SELECT count(*) FROM tokens) AS tokens,
                (SELECT count(*) FROM workspaces) AS workspaces
     """
     before = rows(connection, counts)
-    assert failed(flask(*words), told)
+    assert_failed(flask(*words), message)
     assert rows(connection, counts) == before
 
 
@@ -182,8 +178,8 @@ def test_what_cannot_be_done_is_one_line_on_stderr_and_exit_1(flask, connection,
         ["token", "steal"],
     ],
 )
-def test_a_wrong_word_is_exit_2_and_shows_the_usage(flask, words):
-    assert failed(flask(*words), "Usage", code=2)
+def test_an_invalid_argument_shows_the_usage_and_is_exit_2(flask, words):
+    assert_failed(flask(*words), "Usage", code=2)
 
 
 def commands(group, path=()):
@@ -195,9 +191,9 @@ def commands(group, path=()):
 
 
 def test_help_says_what_each_command_does_and_needs(app, flask):
-    found = dict(commands(app.cli))
-    assert {("migrate",), ("token", "create"), ("workspace", "create")} <= set(found)
-    for path, command in found.items():
+    all_commands = dict(commands(app.cli))
+    assert {("migrate",), ("token", "create"), ("workspace", "create")} <= set(all_commands)
+    for path, command in all_commands.items():
         outcome = flask(*path, "--help")
         assert outcome.exit_code == 0
         assert re.match(r"[A-Z].*[.:]", command.help, re.DOTALL), path
@@ -205,15 +201,3 @@ def test_help_says_what_each_command_does_and_needs(app, flask):
         for parameter in command.params:
             if parameter.param_type_name == "argument":
                 assert parameter.human_readable_name.strip("[]") in outcome.stdout
-
-
-def test_dev_does_not_throw_away_data_that_are_in_use(flask, connection):
-    folder = Path(rows(connection, "SHOW data_directory")[0]["data_directory"])
-    if folder.name != "postgres":
-        pytest.skip("the server is not one of flask dev")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ("--port", str(port), "--data", str(folder.parent))
-    assert failed(flask("dev", *words, "--reset"), "are in use")
-    assert (folder / "PG_VERSION").exists()

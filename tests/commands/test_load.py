@@ -1,11 +1,16 @@
-"""`flask load`: what is loaded shows in the API as it was given; a bad line is named and leaves nothing."""
+"""flask load: the API shows what was loaded; an invalid line is named, and nothing is loaded."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 
+import psycopg
 import pytest
+from client import waiting
 
+from service.commands.dev import DEMO
 from service.commands.load.insert import MAX_ROWS
 from service.db import SQL
 
@@ -54,7 +59,7 @@ def counts(connection):
     }
 
 
-def fault(result):
+def rejection(result):
     """The one line on stderr, without the folder; nothing is on stdout."""
     assert result.exit_code == 1, result.output
     assert result.stdout == ""
@@ -63,13 +68,13 @@ def fault(result):
     return result.stderr[result.stderr.index("in.jsonl:") :].rstrip("\n")
 
 
-def test_each_file_is_told_with_its_count(load, tmp_path):
+def test_it_prints_each_file_with_its_count(load, tmp_path):
     result = load(TASK, TASK)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == f"{tmp_path}/in.jsonl\t2\n"
 
 
-def test_a_task_comes_back_as_it_was_given(load, alice, cast):
+def test_a_task_reads_back_as_loaded(load, alice, cast):
     given = {
         "id": ID,
         "title": "Schön ☕",
@@ -95,7 +100,7 @@ def test_a_task_comes_back_as_it_was_given(load, alice, cast):
     }
 
 
-def test_a_task_says_no_more_than_it_must(load, alice, cast):
+def test_a_task_needs_only_a_title(load, alice, cast):
     load(TASK)
     (task,) = alice.get("/tasks").get_json()["data"]
     assert task["status"] == "todo"
@@ -105,18 +110,18 @@ def test_a_task_says_no_more_than_it_must(load, alice, cast):
     assert task["completedAt"] is None
 
 
-def test_a_done_task_was_completed_when_it_was_last_changed(load, alice):
+def test_a_done_task_is_completed_at_its_last_change_by_default(load, alice):
     load(TASK | {"status": "done", "updatedAt": "2025-01-01T00:00:00Z"})
     assert alice.get("/tasks").get_json()["data"][0]["completedAt"] == "2025-01-01T00:00:00.000Z"
 
 
-def test_people_may_be_given_by_id(load, alice, cast):
+def test_users_may_be_named_by_id(load, alice, cast):
     load(TASK | {"assigneeId": cast["bob"].upper(), "createdBy": cast["bob"]})
     (task,) = alice.get("/tasks").get_json()["data"]
     assert (task["assigneeId"], task["createdBy"]) == (cast["bob"], cast["bob"])
 
 
-def test_a_meeting_comes_back_as_it_was_given(load, alice, cast):
+def test_a_meeting_reads_back_as_loaded(load, alice, cast):
     given = {
         "id": ID,
         "title": "Talk",
@@ -144,7 +149,7 @@ def test_a_meeting_comes_back_as_it_was_given(load, alice, cast):
     assert len(alice.get("/meetings").get_json()["data"]) == 2
 
 
-def test_mail_knowledge_and_suggestions_come_back_as_they_were_given(load, alice):
+def test_mail_knowledge_and_suggestions_read_back_as_loaded(load, alice):
     mail = {
         "id": ID,
         "from": "bob@example.com",
@@ -184,7 +189,7 @@ def test_mail_knowledge_and_suggestions_come_back_as_they_were_given(load, alice
     assert alice.get("/ai/suggestions").get_json()["data"] == [suggestion]
 
 
-def test_a_workspace_its_users_and_their_memberships_come_back(load, alice, connection):
+def test_a_workspace_its_users_and_its_members_read_back_as_loaded(load, alice, connection):
     result = load(
         {
             "type": "workspace",
@@ -228,17 +233,25 @@ def test_a_workspace_its_users_and_their_memberships_come_back(load, alice, conn
     assert str(dora["active_workspace_id"]) == ID
 
 
-def test_whoever_has_an_active_workspace_keeps_it(load, cast, connection):
+def test_a_user_keeps_the_active_workspace(load, cast, connection):
     load({"type": "member", "workspace": "globex", "user": "alice@example.com"})
     alice = connection.execute("SELECT * FROM users WHERE id = %s", (cast["alice"],)).fetchone()
     assert str(alice["active_workspace_id"]) == cast["acme"]
 
 
 def test_the_order_of_creation_is_the_order_of_ids(load, alice):
-    moments = ["2025-03-01T00:00:00.000Z", "1970-01-01T00:00:00.000Z", "2025-02-01T00:00:00.001Z"]
-    load(*(TASK | {"title": moment, "createdAt": moment} for moment in moments), TASK, TASK)
+    timestamps = [
+        "2025-03-01T00:00:00.000Z",
+        "1970-01-01T00:00:00.000Z",
+        "2025-02-01T00:00:00.001Z",
+    ]
+    load(
+        *(TASK | {"title": timestamp, "createdAt": timestamp} for timestamp in timestamps),
+        TASK,
+        TASK,
+    )
     titles = [task["title"] for task in alice.get("/tasks").get_json()["data"]]
-    assert titles == ["Write", "Write", *sorted(moments, reverse=True)]
+    assert titles == ["Write", "Write", *sorted(timestamps, reverse=True)]
 
 
 def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, alice):
@@ -261,9 +274,9 @@ def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, 
         (b'{"type": "\xff"}', "must be JSON in UTF-8"),
         (
             b'{"type": "task", "type": "task"}',
-            "must be a JSON object: 'type' stands more than once",
+            'must not repeat the name "type"',
         ),
-        (b'{"a": NaN}', "must be a JSON object: NaN is not JSON"),
+        (b'{"a": NaN}', "must not contain NaN, which is not JSON"),
         (b'{"a":' * 9000, "is nested too deeply"),
         (b'{"a": "' + b"x" * 2**20 + b'"}', "must have at most 1048576 bytes"),
         (
@@ -335,42 +348,96 @@ def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, 
         ({"type": "member", **ACME, "user": "bob@example.com", "id": ID}, "id: unknown field"),
     ],
 )
-def test_a_bad_line_is_named_and_nothing_of_its_file_is_loaded(load, connection, line, message):
+def test_an_invalid_line_is_named_and_nothing_of_its_file_is_loaded(
+    load, connection, line, message
+):
     before = counts(connection)
     result = load(TASK | {"id": ID}, b"", MEETING, TASK, line, TASK, {"type": "?"})
-    assert fault(result).startswith(f"in.jsonl:5: {message}")
+    assert rejection(result).startswith(f"in.jsonl:5: {message}")
     assert counts(connection) == before
 
 
-def test_of_two_bad_lines_the_first_is_named(load):
+def test_of_two_invalid_lines_the_first_is_named(load):
     unknown = TASK | {"workspace": "acne"}
-    refused = TASK | {"parentId": OTHER}
-    assert fault(load(TASK, refused, unknown)).startswith("in.jsonl:2: parentId: ")
-    assert fault(load(TASK, unknown, refused)).startswith("in.jsonl:2: workspace: ")
-    assert fault(load(TASK, refused, b"{")).startswith("in.jsonl:2: parentId: ")
+    rejected = TASK | {"parentId": OTHER}
+    assert rejection(load(TASK, rejected, unknown)).startswith("in.jsonl:2: parentId: ")
+    assert rejection(load(TASK, unknown, rejected)).startswith("in.jsonl:2: workspace: ")
+    assert rejection(load(TASK, rejected, b"{")).startswith("in.jsonl:2: parentId: ")
     many = [TASK] * (MAX_ROWS + 10)
-    many[MAX_ROWS - 3] = many[MAX_ROWS + 3] = refused
-    assert fault(load(*many)).startswith(f"in.jsonl:{MAX_ROWS - 2}: parentId: ")
+    many[MAX_ROWS - 3] = many[MAX_ROWS + 3] = rejected
+    assert rejection(load(*many)).startswith(f"in.jsonl:{MAX_ROWS - 2}: parentId: ")
 
 
-def test_a_child_before_its_parent_is_refused(load, connection):
+def test_a_meeting_has_an_id_that_no_other_workspace_has(load, connection):
+    """The API finds meetings by id alone: one PATCH would change both."""
+    ours, theirs = MEETING | {"id": ID}, MEETING | {"id": ID.upper(), "workspace": "globex"}
+    assert rejection(load(ours, theirs)) == "in.jsonl:2: id: is taken"
+    assert rejection(load(ours, TASK, theirs)) == "in.jsonl:3: id: is taken"
+    assert load(ours).exit_code == 0
+    assert rejection(load(TASK, theirs)) == "in.jsonl:2: id: is taken"
+    assert counts(connection)["meetings"] == 1
+
+
+def test_two_files_at_once_cannot_give_two_meetings_one_id(database_url, connection, tmp_path):
+    """The second file waits for the first one, which a row holds up after its meeting."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_bytes(written(MEETING | {"id": ID}, TASK | {"id": OTHER}))
+    second.write_bytes(written(MEETING | {"id": ID, "workspace": "globex"}))
+    with psycopg.connect(database_url) as holder:
+        holder.execute(
+            "INSERT INTO tasks (workspace_id, id, title, created_by)"
+            " SELECT id, %s, 'Held', id FROM workspaces WHERE slug = 'acme'",
+            (OTHER,),
+        )
+        runs, end = [], time.monotonic() + 30
+        for file in (first, second):
+            runs.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "flask", "load", str(file)],
+                    cwd=SQL.parent,
+                    env={**os.environ, "DATABASE_URL": database_url},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            while waiting(connection) < len(runs):
+                assert runs[-1].poll() is None, runs[-1].communicate()
+                assert time.monotonic() < end
+        holder.rollback()
+    assert runs[0].communicate(timeout=20) == (f"{first}\t2\n", "")
+    assert runs[1].communicate(timeout=20) == ("", f"Error: {second}:1: id: is taken\n")
+    assert counts(connection)["meetings"] == 1
+
+
+def test_a_task_may_have_an_id_of_another_workspace(load, alice, charlie):
+    """Tasks are found in the active workspace only."""
+    theirs = {"workspace": "globex", "title": "Theirs"}
+    assert load(TASK | {"id": ID}, TASK | {"id": ID} | theirs).exit_code == 0
+    assert alice.patch(f"/tasks/{ID}", {"status": "done"}).status_code == 200
+    assert charlie.get(f"/tasks/{ID}").get_json()["status"] == "todo"
+
+
+def test_a_subtask_before_its_parent_is_rejected(load, connection):
     child = TASK | {"parentId": ID.upper()}
-    assert fault(load(child, TASK | {"id": ID})).startswith("in.jsonl:1: parentId: must be the id")
+    assert rejection(load(child, TASK | {"id": ID})).startswith(
+        "in.jsonl:1: parentId: must be the id"
+    )
     assert counts(connection)["tasks"] == 0
 
 
-def test_a_subtask_of_a_subtask_is_refused(load):
+def test_a_subtask_of_a_subtask_is_rejected(load):
     lines = TASK | {"id": ID}, TASK | {"id": OTHER, "parentId": ID}, TASK | {"parentId": OTHER}
     expected = "in.jsonl:3: parentId: must not be the id of a subtask"
-    assert fault(load(*lines)).startswith(expected)
+    assert rejection(load(*lines)).startswith(expected)
 
 
-def test_without_an_owner_an_author_must_be_named(load):
-    orphanage = {"type": "workspace", "name": "O", "slug": "orphans"}
-    lines = orphanage, TASK | {"workspace": "orphans"}
-    expected = "in.jsonl:2: createdBy: is required, as 'orphans' has no owner"
-    assert fault(load(*lines)) == expected
-    assert load(orphanage, lines[1] | {"createdBy": "bob@example.com"}).exit_code == 0
+def test_a_workspace_without_an_owner_needs_an_explicit_author(load):
+    ownerless = {"type": "workspace", "name": "O", "slug": "ownerless"}
+    lines = ownerless, TASK | {"workspace": "ownerless"}
+    expected = "in.jsonl:2: createdBy: is required, as 'ownerless' has no owner"
+    assert rejection(load(*lines)) == expected
+    assert load(ownerless, lines[1] | {"createdBy": "bob@example.com"}).exit_code == 0
 
 
 def test_a_file_stays_loaded_when_the_next_one_fails(app, tmp_path, connection):
@@ -394,22 +461,22 @@ def test_a_minus_is_standard_input(app, connection):
     assert result.stderr.startswith("Error: -:1: must be a JSON object")
 
 
-def test_an_empty_file_holds_nothing(load):
+def test_an_empty_file_is_loaded(load):
     assert load().stdout.endswith("in.jsonl\t0\n")
 
 
 @pytest.mark.parametrize(
     ("name", "message"), [("absent", "No such file or directory"), (".", "Is a directory")]
 )
-def test_a_file_that_cannot_be_read_is_named(app, tmp_path, name, message):
+def test_an_unreadable_file_is_named(app, tmp_path, name, message):
     path = str(tmp_path / name)
     result = app.test_cli_runner().invoke(args=["load", path])
     assert result.exit_code == 1
     assert result.stderr == f"Error: {path}: {message}\n"
 
 
-def test_the_demo_loads_and_shows(app, connection, alice):
-    demo = str(SQL.parent / "service" / "demo.jsonl")
+def test_the_demo_data_load(app, connection, alice):
+    demo = str(DEMO)
     result = app.test_cli_runner().invoke(args=["load", demo])
     assert result.exit_code == 0, result.output
     assert counts(connection)["tasks"] == 31
@@ -444,8 +511,8 @@ def test_fifty_thousand_tasks_pass_through_a_pipe_in_little_memory(database_url,
         for number in range(50_000):
             child.stdin.write(json.dumps(TASK | {"title": f"Task {number}"}) + "\n")
         child.stdin.close()
-        told, megabytes = child.stdout.read().splitlines()
-    assert told == "-\t50000"
+        printed, megabytes = child.stdout.read().splitlines()
+    assert printed == "-\t50000"
     assert int(megabytes) < 150
     assert counts(connection)["tasks"] == 50_000
     # The next test would clear them row by row.

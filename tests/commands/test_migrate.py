@@ -1,4 +1,4 @@
-"""flask migrate: as often as you like, by two at once, and again after it was killed."""
+"""flask migrate: repeatable, safe when two run at once, and safe to repeat after it was killed."""
 
 import os
 import signal
@@ -15,7 +15,8 @@ from psycopg.conninfo import make_conninfo
 from service import db
 
 PROJECT = Path(__file__).resolve().parents[2]
-FILES = sorted(path.stem for path in (db.SQL / "schema").glob("*.sql"))
+FILES = db.migrations()
+UP_TO_DATE = "nothing to do: the schema is up to date\n"
 
 
 @pytest.fixture
@@ -40,43 +41,44 @@ def migrate(database_url, **settings):
 
 
 def printed(process):
-    """The lines on stdout of a command that went well, and said nothing else."""
+    """The lines on stdout of a command that succeeds; stderr says so if there are none."""
     stdout, stderr = process.communicate(timeout=20)
-    assert (process.returncode, stderr) == (0, "")
+    assert (process.returncode, stderr) == (0, "" if stdout else UP_TO_DATE)
     return stdout.splitlines()
 
 
-def shape(database_url):
+def schema(database_url):
     """Every column, constraint, index and function of the schema."""
     with psycopg.connect(database_url) as connection:
         return connection.execute("""
-            SELECT table_name || '.' || column_name || ' ' || data_type FROM information_schema.columns
-             WHERE table_schema = 'public' AND table_name NOT LIKE '%yoyo%'
+            SELECT table_name || '.' || column_name || ' ' || data_type
+              FROM information_schema.columns
+             WHERE table_schema = 'public'
              UNION ALL
             SELECT conname || pg_get_constraintdef(oid) FROM pg_constraint
-             WHERE connamespace = 'public'::regnamespace AND conname NOT LIKE '%yoyo%'
+             WHERE connamespace = 'public'::regnamespace
              UNION ALL
-            SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename NOT LIKE '%yoyo%'
+            SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
              UNION ALL
             SELECT proname || prosrc FROM pg_proc WHERE pronamespace = 'public'::regnamespace
              ORDER BY 1
         """).fetchall()
 
 
-def test_it_prints_what_it_applied_and_does_nothing_the_next_time(empty, database_url):
+def test_it_prints_what_it_applies_and_then_has_nothing_to_do(empty, database_url):
     assert printed(migrate(empty)) == FILES
-    assert shape(empty) == shape(database_url)
+    assert schema(empty) == schema(database_url)
     assert printed(migrate(empty)) == []
-    assert shape(empty) == shape(database_url)
+    assert schema(empty) == schema(database_url)
 
 
-def test_two_at_once_are_fine_and_each_file_is_applied_once(empty, database_url):
+def test_two_at_once_apply_each_file_once(empty, database_url):
     both = [migrate(empty), migrate(empty)]
     assert sorted(line for process in both for line in printed(process)) == FILES
-    assert shape(empty) == shape(database_url)
+    assert schema(empty) == schema(database_url)
 
 
-def test_one_that_was_killed_midway_can_be_repeated(empty, database_url):
+def test_a_killed_run_keeps_what_it_finished_and_can_be_repeated(empty, database_url):
     with psycopg.connect(empty) as blocker, psycopg.connect(empty, autocommit=True) as watcher:
         # An uncommitted table of the same name: the migration that makes it has to wait.
         blocker.execute("CREATE TABLE meetings ()")
@@ -91,13 +93,26 @@ def test_one_that_was_killed_midway_can_be_repeated(empty, database_url):
         # What it had finished is kept, what it was at is not.
         blocker.rollback()
         assert printed(migrate(empty)) == FILES[FILES.index("0004-meetings") :]
-    assert shape(empty) == shape(database_url)
+    assert schema(empty) == schema(database_url)
     assert printed(migrate(empty)) == []
+
+
+def test_a_database_of_an_earlier_development_version_is_rejected_and_stays_as_it_is(empty):
+    with psycopg.connect(empty) as connection:
+        connection.execute("CREATE TABLE _yoyo_migration (migration_id text)")
+        connection.execute("CREATE TABLE tasks (id uuid)")
+    before = schema(empty)
+    process = migrate(empty)
+    stdout, stderr = process.communicate(timeout=20)
+    assert (process.returncode, stdout) == (1, "")
+    assert "made by a development version before 1.0.0" in stderr
+    assert "create a new one; if it is the one of flask dev, run flask dev --reset\n" in stderr
+    assert schema(empty) == before
 
 
 @pytest.mark.nodatabase
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"DATABASE_URL": ""}, "Error: DATABASE_URL is not set"),
         ({"DATABASE_URL": "rubbish"}, "Error: "),
@@ -106,10 +121,10 @@ def test_one_that_was_killed_midway_can_be_repeated(empty, database_url):
         ({"DATABASE_URL": "host=/nowhere", "WEB_THREADS": "0"}, "WEB_THREADS='0': must be"),
     ],
 )
-def test_without_a_usable_database_or_setting_it_stops_and_says_why(settings, told):
+def test_without_a_database_or_with_an_invalid_setting_it_stops_with_a_message(settings, message):
     process = migrate(settings.pop("DATABASE_URL"), **settings)
     stdout, stderr = process.communicate(timeout=20)
     assert process.returncode != 0
     assert stdout == ""
-    assert told in stderr
+    assert message in stderr
     assert "Traceback" not in stderr

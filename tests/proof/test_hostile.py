@@ -16,7 +16,7 @@ METHODS = (
     *("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"),
     *("PROPFIND", "QUERY", "MOVE", "PURGE", "BREW", "TASK", "M-SEARCH", "X" * 20),
 )
-OPEN = "/healthz", "/openapi.json"
+OPEN = "/", "/healthz", "/openapi.json"
 
 # As bytes, because some of it is none that a client library would send.
 ODD = [

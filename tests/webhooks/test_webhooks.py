@@ -616,3 +616,23 @@ def deliver_once(connection, variables):
         output, _ = worker.communicate(timeout=30)
         assert worker.returncode == 0
         assert int(output) >= 0
+
+
+def test_a_task_whose_assignee_leaves_is_announced(ada, cast, connection):
+    subscribe(connection, cast["acme"], "http://127.0.0.1:9/hook", "task.updated")
+    task = ada.post("/tasks", {"title": "Write", "assigneeId": cast["bob"]}).get_json()
+    connection.execute("DELETE FROM members WHERE user_id = %s", (cast["bob"],))
+    (delivery,) = deliveries(connection)
+    announced = json.loads(delivery["body"])["data"]
+    assert announced == ada.get(f"/tasks/{task['id']}").get_json()
+    assert (announced["assigneeId"], announced["version"]) == (None, 2)
+    ada.patch(f"/tasks/{task['id']}", {"assigneeId": cast["alice"]})
+    ada.patch(f"/tasks/{task['id']}", {"assigneeId": None})
+    assert len(deliveries(connection)) == 3
+
+
+def test_a_workspace_with_assigned_tasks_and_a_webhook_can_be_deleted(ada, cast, connection):
+    subscribe(connection, cast["acme"], "http://127.0.0.1:9/hook")
+    ada.post("/tasks", {"title": "Write", "assigneeId": cast["bob"]})
+    connection.execute("DELETE FROM workspaces WHERE id = %s", (cast["acme"],))
+    assert deliveries(connection) == []

@@ -1,0 +1,29 @@
+# What a contributor types. The tools live in .venv; nothing is installed outside of it.
+.DEFAULT_GOAL := help
+.PHONY: help setup run test proof lint bench
+
+BIN := .venv/bin
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## create .venv with everything that the other targets need
+	python3 -m venv .venv
+	$(BIN)/pip install -q -e '.[dev,test,bench]'
+
+run: ## run the service with PostgreSQL and demo data, reloading what changes
+	$(BIN)/flask dev
+
+test: ## run the tests
+	$(BIN)/pytest
+
+proof: ## run the long tests: fuzzing, killed processes, hostile bytes, a model
+	$(BIN)/pytest -m proof
+
+lint: ## check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: ## measure CPU per request; needs wrk (apt-get install wrk)
+	$(BIN)/python -m bench

@@ -1,0 +1,73 @@
+"""/ names the open documents; /healthz is 200 only when the database answers and is migrated."""
+
+import uuid
+
+import psycopg
+import pytest
+from client import error_message
+from openapi_check import check_against_document
+from psycopg.conninfo import make_conninfo
+
+from service import create_app, db
+from service.commands.migrate import migrate
+from service.settings import Settings
+
+
+@pytest.fixture
+def database(database_url):
+    """The address of a new database without any schema."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(database_url, autocommit=True) as server:
+        server.execute(f"CREATE DATABASE {name}")
+        yield make_conninfo(database_url, dbname=name)
+        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def check(database):
+    """Get /healthz of a service on that database."""
+    app = create_app(Settings.read({"DATABASE_URL": database}))
+
+    def check():
+        response = app.test_client().get("/healthz")
+        check_against_document(response)
+        return response
+
+    yield check
+    app.extensions["pool"].close()
+
+
+def assert_pending(response):
+    message = error_message(response, 503)
+    assert message == "The database lacks migrations: run flask migrate"
+    assert int(response.headers["Retry-After"]) > 0
+
+
+def test_it_is_503_until_all_migrations_are_applied(database, check):
+    assert_pending(check())
+    migrate(Settings.read({"DATABASE_URL": database}))
+    assert check().get_json() == {"status": "ok"}
+    last = db.migrations()[-1]
+    with psycopg.connect(database) as connection:
+        connection.execute("DELETE FROM schema_migrations WHERE name = %s", (last,))
+    assert_pending(check())
+
+
+def test_a_database_that_is_newer_than_the_code_is_fine(database, check):
+    migrate(Settings.read({"DATABASE_URL": database}))
+    with psycopg.connect(database) as connection:
+        connection.execute("INSERT INTO schema_migrations (name) VALUES ('9999-future')")
+    assert check().status_code == 200
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("docs", ["on", "off"])
+def test_the_root_names_the_open_documents_and_each_is_there(docs):
+    client = create_app(Settings.read({"DOCS": docs})).test_client()
+    response = client.get("/")
+    check_against_document(response)
+    name, *paths = response.get_json().values()
+    assert name == "Task, Meeting and Workspace service"
+    assert paths == ["/docs"] * (docs == "on") + ["/openapi.json", "/healthz"]
+    for path in paths[:-1]:
+        assert client.get(path).status_code == 200

@@ -1,0 +1,122 @@
+"""Messages come from tables; docs/errors.md and the published examples have these and no others."""
+
+import re
+from pathlib import Path
+
+import pytest
+from openapi_check import document
+
+from service import create_app, fields, strict_json
+from service.api.meetings import MeetingDetails
+from service.api.tasks import Task
+from service.api.workspaces import WorkspaceDetails
+from service.http import errors
+from service.settings import Settings
+
+PAGE = Path(__file__).parents[2].joinpath("docs/errors.md").read_text(encoding="utf-8")
+
+# The tables that requests write, with what they may set there.
+WRITTEN = {"tasks": Task, "meetings": MeetingDetails, "workspaces": WorkspaceDetails}
+
+
+def subclasses(base):
+    for subclass in base.__subclasses__():
+        yield subclass
+        yield from subclasses(subclass)
+
+
+def field_messages():
+    """What the fields and the base schemas of requests say about one value or name."""
+    for field in {fields.Field, fields.StringList, *subclasses(fields.Field)}:
+        if field.__module__ == fields.__name__:
+            yield from vars(field).get("default_error_messages", {}).values()
+    for schema in (fields.Resource, fields.Query):
+        yield f"{schema.unknown_message}; did you mean …?"
+        yield f"{schema.unknown_message}; allowed: …"
+
+
+def constraint_messages(connection):
+    """The constraints that a valid request can violate: on two columns, or on another row."""
+    constraints = connection.execute(
+        "SELECT conrelid::regclass::text AS table_name, conname FROM pg_constraint"
+        " WHERE contype = 'f' OR contype = 'c' AND cardinality(conkey) > 1"
+    ).fetchall()
+    sentences = [
+        row["conname"]
+        for row in constraints
+        if row["table_name"] in WRITTEN and row["conname"].split()[0] in loaded(row["table_name"])
+    ]
+    raised = connection.execute("SELECT prosrc FROM pg_proc WHERE proname = 'check_parent'")
+    sentences += re.findall(r"CONSTRAINT = '([^']+)'", raised.fetchone()["prosrc"])
+    return [": ".join(sentence.split(" ", 1)) for sentence in sentences]
+
+
+def loaded(table):
+    return {field.data_key for field in WRITTEN[table](partial=True).load_fields.values()}
+
+
+@pytest.fixture
+def messages(connection):
+    """Pairs of status and message of all that the API says; … stands for what is filled in."""
+    bodies = {f"The body {message}" for message in strict_json.MESSAGES.values()}
+    whole = {errors.MESSAGES[name] for name in errors.MESSAGES.keys() - {"invalid_body"}}
+    sentences = {*bodies, *field_messages(), *constraint_messages(connection)}
+    return {
+        (status, re.sub(r"\{\w+\}", "…", message))
+        for status, message in whole | {(400, sentence) for sentence in sentences}
+    }
+
+
+def test_the_page_of_errors_lists_every_message_once_and_no_other(messages):
+    listed = [
+        (int(status), message)
+        for status, message in re.findall(r"^\| (\d{3}) \| `([^|]+)` \|", PAGE, re.MULTILINE)
+    ]
+    assert len(messages) > 60
+    assert sorted(messages - set(listed)) == []
+    assert sorted(set(listed) - messages) == []
+    assert len(listed) == len(set(listed))
+
+
+def test_every_example_of_an_error_has_a_message_of_the_tables(messages):
+    def produced(status, message):
+        return any(
+            status == table_status and re.fullmatch(re.escape(text).replace("…", ".+?"), message)
+            for table_status, text in messages
+        )
+
+    examples = [
+        example["value"]
+        for response in document()["components"]["responses"].values()
+        for example in response["content"]["application/json"]["examples"].values()
+    ]
+    assert len(examples) >= 15
+    for example in examples:
+        faults = example.get("errors")
+        if faults:
+            joined = "; ".join(f"{fault['field']}: {fault['message']}" for fault in faults)
+            assert example["message"] == joined
+        for message in [fault["message"] for fault in faults or [example]]:
+            assert produced(example["status"], message), message
+
+
+@pytest.mark.nodatabase
+def test_no_field_of_a_request_has_a_message_of_marshmallow():
+    views = create_app(Settings.read({})).view_functions.values()
+    schemas = [view.arguments for view in views if hasattr(view, "arguments")]
+    assert len(schemas) >= 10
+    for field in [field for schema in schemas for field in schema.load_fields.values()]:
+        # Only a validator could fail, and no field has one.
+        assert not field.validators
+        own = {key: text for key, text in field.error_messages.items() if key != "validator_failed"}
+        assert set(own.values()) <= set(field_messages()), field.data_key
+
+
+@pytest.mark.nodatabase
+def test_every_status_of_the_tables_is_published():
+    published = {
+        example["value"]["status"]
+        for response in document()["components"]["responses"].values()
+        for example in response["content"]["application/json"]["examples"].values()
+    }
+    assert published == {status for status, _ in errors.MESSAGES.values()}

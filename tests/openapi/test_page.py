@@ -1,0 +1,41 @@
+"""The reference page: served by this service alone, and only where the setting DOCS asks for it."""
+
+import re
+
+import pytest
+from client import TOKENS
+
+
+@pytest.fixture
+def with_page(build):
+    pytest.importorskip("flask_swagger_ui")
+    return build(docs=True).test_client()
+
+
+def test_the_page_and_its_files_come_from_this_service_without_credentials(with_page, connection):
+    page = with_page.get("/docs")
+    assert page.status_code == 200
+    assert page.mimetype == "text/html"
+    loaded = re.findall(r'(?:href|src)="([^"]+)"', page.text)
+    assert len(loaded) >= 4
+    for path in loaded:
+        assert path.startswith("/docs/")
+        assert with_page.get(path, buffered=True).status_code == 200
+    assert '"url": "/openapi.json"' in page.text
+    assert connection.execute("SELECT count(*) FROM usage").fetchone()["count"] == 0
+
+
+def test_an_unknown_file_of_the_page_is_a_json_error(with_page):
+    for path in ("/docs/nothing.js", "/docs/../gate.py", "/docs/..%2f..%2fsecret"):
+        response = with_page.get(path)
+        assert response.mimetype == "application/json"
+        assert response.status_code in (401, 404)
+
+
+@pytest.mark.parametrize("path", ["/docs", "/docs/", "/docs/swagger-ui.css"])
+def test_by_default_there_is_no_page(app, path):
+    client = app.test_client()
+    assert client.get(path).status_code == 401
+    response = client.get(path, headers={"Authorization": f"Bearer {TOKENS['alice']}"})
+    assert response.status_code == 404
+    assert response.mimetype == "application/json"
