@@ -1,4 +1,4 @@
-"""Checks status, headers and body of every response of the suite against the published document."""
+"""Checks every response of the suite against the published document: status, headers, body."""
 
 import json
 import re
@@ -13,19 +13,10 @@ from service.settings import Settings
 
 # Headers that must be documented wherever they occur.
 DOCUMENTED = {
-    "ETag",
-    "Location",
-    "Link",
-    "Retry-After",
-    "WWW-Authenticate",
-    "Allow",
-    "Idempotent-Replayed",
-    "RateLimit",
-    "RateLimit-Policy",
-    "X-RateLimit-Limit",
-    "X-RateLimit-Remaining",
-    "X-RateLimit-Reset",
-}
+    "ETag", "Location", "Link", "Retry-After", "WWW-Authenticate", "Allow", "Idempotent-Replayed",
+    "RateLimit", "RateLimit-Policy",
+    "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+}  # fmt: skip
 
 
 @cache

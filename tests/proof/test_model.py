@@ -70,21 +70,12 @@ MEETING = {
 OUTCOME = {"summary": texts, "actionItems": lists, "decisions": lists}
 
 NEW_TASK = {
-    "description": None,
     "status": "todo",
     "priority": "medium",
-    "dueDate": None,
-    "assigneeId": None,
-    "projectId": None,
-    "parentId": None,
+    **dict.fromkeys(["description", "dueDate", "assigneeId", "projectId", "parentId"]),
 }
-FILTERS = {
-    "status": "status",
-    "priority": "priority",
-    "assignee": "assigneeId",
-    "projectId": "projectId",
-    "parentId": "parentId",
-}
+FILTERS = {name: name for name in ("status", "priority", "projectId", "parentId")}
+FILTERS["assignee"] = "assigneeId"
 NEW_MEETING = {"platform": None, "attendees": [], "agenda": None, "notes": None}
 
 
@@ -100,7 +91,7 @@ def split(pairs):
 
 
 class Model(RuleBasedStateMachine):
-    """Acme is Alice's and Bob's, Globex is Charlie's and, beside her active workspace, Alice's too."""
+    """Alice and Bob are in Acme; Charlie is in Globex, and so is Alice, active in Acme."""
 
     task_ids = Bundle("task_ids")
     meeting_ids = Bundle("meeting_ids")
