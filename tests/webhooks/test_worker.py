@@ -591,9 +591,10 @@ def test_a_delivery_that_was_written_while_its_webhook_was_disabled_is_not_sent(
 
 
 def finished(connection, **age):
-    connection.execute(
-        "UPDATE deliveries SET finished_at = %s", (datetime.now(UTC) - timedelta(**age),)
-    )
+    """Let every event be finished, or created if it is due, as long ago as this."""
+    at = datetime.now(UTC) - timedelta(**age)
+    connection.execute("UPDATE deliveries SET finished_at = %s WHERE state <> 'due'", (at,))
+    connection.execute("UPDATE events SET created_at = %s", (at,))
 
 
 def counts(connection):
@@ -603,7 +604,7 @@ def counts(connection):
     )
 
 
-def test_what_is_finished_is_forgotten_after_a_week(worker, cast, connection, receiver):
+def test_finished_events_are_pruned_after_webhook_keep(worker, cast, connection, receiver):
     subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 3)
     worker().run_once()
@@ -617,28 +618,29 @@ def test_what_is_finished_is_forgotten_after_a_week(worker, cast, connection, re
     assert counts(connection) == (0, 0, 0)
 
 
-def test_an_event_is_kept_until_every_webhook_has_long_been_done_with_it(
-    worker, cast, connection, receiver, other_receiver
+@pytest.mark.parametrize(("state", "age"), [("due", None), ("delivered", timedelta())])
+def test_an_event_is_kept_until_its_last_delivery_is_finished_long_enough(
+    state, age, worker, cast, connection, receiver, other_receiver
 ):
     subscribe(connection, cast["acme"], receiver.url)
     other = subscribe(connection, cast["acme"], other_receiver.url)
     announce(connection, cast["acme"])
     worker().run_once()
     finished(connection, days=8)
-    for state, ended in (("due", None), ("delivered", datetime.now(UTC))):
-        connection.execute(
-            "UPDATE deliveries SET state = %s, finished_at = %s, due_at = now() + interval '1 hour'"
-            " WHERE webhook_id = %s",
-            (state, ended, other),
-        )
-        worker().run_once()
-        assert counts(connection) == (1, 2, 2), state
+    connection.execute(
+        "UPDATE deliveries SET state = %s, finished_at = now() - %s::interval, due_at = 'infinity'"
+        " WHERE webhook_id = %s",
+        (state, age, other),
+    )
+    worker().run_once()
+    assert counts(connection) == (1, 2, 2)
+    connection.execute("UPDATE deliveries SET state = 'failed'")
     finished(connection, days=8)
     worker().run_once()
     assert counts(connection) == (0, 0, 0)
 
 
-def test_pruning_goes_in_batches(worker, cast, connection, receiver):
+def test_pruning_deletes_a_bounded_batch_at_a_time(worker, cast, connection, receiver):
     subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 1500)
     connection.execute("UPDATE deliveries SET state = 'failed'")
@@ -650,7 +652,18 @@ def test_pruning_goes_in_batches(worker, cast, connection, receiver):
     assert counts(connection) == (0, 0, 0)
 
 
-def test_counters_of_those_not_seen_for_two_days_are_forgotten(worker, alice, bob, connection):
+def test_events_of_a_deleted_webhook_are_pruned(worker, cast, connection, receiver):
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 2)
+    worker().run_once()
+    connection.execute("DELETE FROM webhooks WHERE id = %s", (webhook,))
+    assert counts(connection) == (2, 0, 0)
+    finished(connection, days=8)
+    worker().run_once()
+    assert counts(connection) == (0, 0, 0)
+
+
+def test_usage_is_pruned_after_two_days(worker, alice, bob, connection):
     alice.get("/tasks")
     bob.get("/tasks")
     connection.execute(
@@ -659,3 +672,74 @@ def test_counters_of_those_not_seen_for_two_days_are_forgotten(worker, alice, bo
     )
     worker().run_once()
     assert connection.execute("SELECT count(*) FROM usage").fetchone()["count"] == 1
+
+
+def total(client):
+    return client.get("/dashboard/stats").get_json()["tasks"]["total"]
+
+
+def task_counts(connection):
+    rows = connection.execute("SELECT * FROM task_counts").fetchall()
+    return [(row["status"], row["priority"], row["total"]) for row in rows]
+
+
+def test_counts_of_no_tasks_are_pruned_and_truncated_tasks_are_not_counted(
+    worker, alice, connection
+):
+    tasks = [alice.post("/tasks", {"title": "New"}).get_json() for _ in range(2)]
+    alice.patch(f"/tasks/{tasks[0]['id']}", {"status": "done"})
+    alice.delete(f"/tasks/{tasks[1]['id']}")
+    worker().run_once()
+    assert 0 not in [count for *_, count in task_counts(connection)]
+    assert total(alice) == 1
+    connection.execute("TRUNCATE tasks CASCADE")
+    assert task_counts(connection) == []
+    assert total(alice) == 0
+
+
+def test_a_deleted_workspace_leaves_nothing_behind(
+    ada, worker, cast, connection, receiver, database_url
+):
+    keyed = {"headers": {"Idempotency-Key": "k"}}
+    subscribe(connection, cast["acme"], receiver.url)
+    for _ in range(2):
+        task = ada.post("/tasks", {"title": "New"}).get_json()
+        # Each time from another slot.
+        with psycopg.connect(database_url) as other:
+            other.execute("DELETE FROM tasks WHERE id = %s", (task["id"],))
+    ada.post("/tasks", {"title": "New"}, **keyed)
+    times = {"startTime": "2027-01-01T09:00:00Z", "endTime": "2027-01-01T10:00:00Z"}
+    ada.post("/meetings", {"title": "New", **times})
+    columns = connection.execute(
+        "SELECT table_name FROM information_schema.columns"
+        " WHERE table_schema = 'public' AND column_name = 'workspace_id'"
+    ).fetchall()
+
+    def rows():
+        return {
+            table: count
+            for table in (column["table_name"] for column in columns)
+            if (
+                count := connection.execute(
+                    f"SELECT count(*) FROM {table} WHERE workspace_id = %s", (cast["acme"],)
+                ).fetchone()["count"]
+            )
+        }
+
+    assert {"usage", "idempotency_keys", "task_counts", "events", "attempts"} <= set(rows())
+    connection.execute("DELETE FROM workspaces WHERE id = %s", (cast["acme"],))
+    assert rows() == {}
+
+
+def test_a_webhook_that_is_deleted_during_a_change_gets_no_event(
+    ada, cast, connection, database_url, receiver, together
+):
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+
+    def delete():
+        with psycopg.connect(database_url) as other:
+            other.execute("DELETE FROM webhooks WHERE id = %s", (webhook,))
+
+    _, created = together("webhooks", webhook, delete, lambda: ada.post("/tasks", {"title": "New"}))
+    assert created.status_code == 201
+    assert counts(connection) == (0, 0, 0)
