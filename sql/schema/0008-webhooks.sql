@@ -127,9 +127,9 @@ BEGIN
 END
 $$;
 
--- Make the deliveries of a recovered webhook due, each no sooner than a pause after its last attempt;
--- return how many. Their schedule goes on as before: it runs from the event. Claimed deliveries are
--- left alone: their attempts have no outcome yet.
+-- Make the deliveries of a recovered webhook due, each no sooner than a pause after its last
+-- attempt; return how many. Their schedule stays the same: it runs from the event. Claimed
+-- deliveries stay as they are: their attempts have no outcome yet.
 CREATE FUNCTION catch_up(workspace_id uuid, webhook_id uuid, pause interval) RETURNS bigint
 LANGUAGE sql
 AS $$
@@ -144,7 +144,7 @@ AS $$
            AND delivery.webhook_id = catch_up.webhook_id
            AND delivery.state = 'due'
            AND delivery.due_at > greatest(now(), attempt.at + catch_up.pause)
-           -- Waiting for a lock here could be a deadlock: whoever records holds one, too.
+           -- To wait here could be a deadlock: each record holds its delivery and wants the webhook.
            FOR UPDATE OF delivery SKIP LOCKED
     ), caught_up AS (
         UPDATE deliveries AS delivery
