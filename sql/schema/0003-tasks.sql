@@ -202,3 +202,27 @@ CREATE TRIGGER recount_task
     FOR EACH ROW
     WHEN ((OLD.status, OLD.priority) IS DISTINCT FROM (NEW.status, NEW.priority))
     EXECUTE FUNCTION recount_task();
+
+-- Counts go with all tasks, and with their workspace: at commit, since until then the deletion of its
+-- tasks is counted.
+CREATE FUNCTION delete_task_counts() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    DELETE FROM task_counts
+     WHERE TG_OP = 'TRUNCATE'
+        OR workspace_id = OLD.id;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER delete_task_counts
+    AFTER TRUNCATE ON tasks
+    FOR EACH STATEMENT
+    EXECUTE FUNCTION delete_task_counts();
+
+CREATE CONSTRAINT TRIGGER delete_task_counts
+    AFTER DELETE ON workspaces
+    DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW
+    EXECUTE FUNCTION delete_task_counts();
