@@ -1,0 +1,1 @@
+"""The HTTP side of the service: what every request and every answer goes through."""
