@@ -35,7 +35,7 @@ from service import errors
 READ, LARGE_READ, WRITE, LINGER = 10, 10, 30, 2
 # Bytes: of a head; of a body that is read before a thread begins; of what is drained before closing;
 # of the answers that one worker keeps for slow readers.
-HEAD, SMALL_BODY, DRAIN, UNSENT = 2**15, 2**16, 2**20, 2**25
+HEAD, SMALL_BODY, DRAIN, UNSENT = 2**15, 2**16, 2**22, 2**25
 
 FRAMING = compile(rb"\r\n(content-length|transfer-encoding|expect)[ \t]*:([^\r]*)", IGNORECASE)
 STATUS = {LimitRequestLine: 414, LimitRequestHeaders: 431, ExpectationFailed: 417}
@@ -50,7 +50,7 @@ class ClientSocket(socket.socket):
         super().setblocking(False)
         self.deadline = 0.0
         self.request: Any = None
-        self.unsent: deque[memoryview] = deque()
+        self.unsent = bytearray()
 
     def setblocking(self, flag: bool) -> None:
         """Leave it as it is: gunicorn switches it for each request, which is a system call each time."""
@@ -72,26 +72,22 @@ class ClientSocket(socket.socket):
         return super().recv(size)
 
     def sendall(self, data: Any, flags: int = 0) -> None:
-        self.unsent.append(memoryview(data))
-        if len(self.unsent) == 1:
-            self.flush()
+        """Keep it for ``flush``: head and body leave together."""
+        self.unsent += data
 
-    def send(self, data: Any, flags: int = 0) -> int:  # type: ignore[override]
+    def send(self, data: Any, flags: int = 0) -> int:
+        """100 Continue, for which the client waits."""
         self.sendall(data)
+        self.flush()
         return len(data)
 
     def flush(self) -> bool:
         """Send as much as the client takes now; whether that was all."""
-        while self.unsent:
-            try:
-                sent = super().send(self.unsent[0])
-            except BlockingIOError:
-                return False
-            rest = self.unsent[0][sent:]
-            if rest:
-                self.unsent[0] = rest
-            else:
-                self.unsent.popleft()
+        try:
+            while self.unsent:
+                del self.unsent[: super().send(self.unsent)]
+        except BlockingIOError:
+            return False
         return True
 
 
@@ -108,7 +104,7 @@ class Connection(TConn):
 
     sock: ClientSocket
     line: Line | None = None
-    events = drained = 0
+    drained = 0
     size: int | None = None
     reuse = False
 
@@ -184,36 +180,24 @@ class Worker(ThreadWorker):
         conn.line = line
         conn.timeout = time.monotonic() + line.seconds
         line.append(conn)
-        # Registered until closed: twice less work for each request on a kept-alive connection.
-        if conn.events != line.event:
-            self.unregister(conn)
-            self.poller.register(conn.sock, line.event, lambda _: self.on_ready(conn))
-            conn.events = line.event
+        self.poller.register(conn.sock, line.event, lambda _: self.on_ready(conn))
 
     def leave(self, conn: Connection) -> None:
         if conn.line is not None:
+            self.poller.unregister(conn.sock)
             conn.line.remove(conn)
             conn.line = None
 
-    def unregister(self, conn: Connection) -> None:
-        if conn.events:
-            self.poller.unregister(conn.sock)
-            conn.events = 0
-
     def drop(self, conn: Connection) -> None:
         self.leave(conn)
-        self.unregister(conn)
         self.nr_conns -= 1
         conn.close()
 
     def on_ready(self, conn: Connection) -> None:
         """Read or write what is possible now."""
-        if conn.line is None:
-            # It sends while a thread answers it, or was dropped a moment ago.
-            self.unregister(conn)
-        elif conn.line is self.flushing:
+        if conn.line is self.flushing:
             self.proceed(conn)
-        else:
+        elif conn.line is not None:
             try:
                 received = conn.sock.recv_now(2**16)
             except BlockingIOError:
@@ -264,7 +248,10 @@ class Worker(ThreadWorker):
 
     def handle_request(self, req: Any, conn: Connection) -> bool:
         conn.sock.request = req
-        return super().handle_request(req, conn)
+        try:
+            return super().handle_request(req, conn)
+        finally:
+            conn.sock.flush()
 
     def _keepalive_after(self, conn: Connection, keepalive: bool) -> bool:
         """Go on behind a body that nobody read only if it is here already: no thread drains a client."""
@@ -297,9 +284,9 @@ class Worker(ThreadWorker):
             self.drop(conn)
 
     def bound_unsent(self) -> None:
-        unsent = sum(len(part) for conn in self.flushing for part in conn.sock.unsent)
+        unsent = sum(len(conn.sock.unsent) for conn in self.flushing)
         while unsent > UNSENT and len(self.flushing) > 1:
-            unsent -= sum(map(len, self.flushing[0].sock.unsent))
+            unsent -= len(self.flushing[0].sock.unsent)
             self.drop(self.flushing[0])
 
     def murder_pending(self) -> None:
