@@ -32,11 +32,12 @@ from werkzeug.exceptions import RequestTimeout
 from service import errors
 
 # Seconds: for the head and a small body; for a large body; for taking the answer; for closing.
-READ, LARGE_READ, WRITE, LINGER = 10, 10, 30, 2
+READ, LARGE_READ, WRITE, LINGER = 10, 10, 30, 1
 # Bytes: of a head; of a body that is read before a thread begins; of what is drained before closing;
 # of the answers that one worker keeps for slow readers.
 HEAD, SMALL_BODY, DRAIN, UNSENT = 2**15, 2**16, 2**22, 2**25
 
+TOO_SLOW = "The request did not come in time"
 FRAMING = compile(rb"\r\n(content-length|transfer-encoding|expect)[ \t]*:([^\r]*)", IGNORECASE)
 STATUS = {LimitRequestLine: 414, LimitRequestHeaders: 431, ExpectationFailed: 417}
 OUR_FAULT = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
@@ -66,7 +67,7 @@ class ClientSocket(socket.socket):
                 poll.poll(left * 1000)
         if self.request:
             self.request.force_close()
-        raise RequestTimeout(f"The request did not come within {READ} s")
+        raise RequestTimeout(TOO_SLOW)
 
     def recv_now(self, size: int) -> bytes:
         return super().recv(size)
@@ -295,7 +296,7 @@ class Worker(ThreadWorker):
         for line in (self.pending_conns, self.flushing, self.lingering):
             while line and line[0].timeout <= now:
                 if line is self.pending_conns and line[0].buffer.tell():
-                    self.refuse(line[0], RequestTimeout(f"The request did not come within {READ} s"))
+                    self.refuse(line[0], RequestTimeout(TOO_SLOW))
                 else:
                     self.drop(line[0])
 
