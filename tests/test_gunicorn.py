@@ -307,14 +307,12 @@ def test_half_open_clients_do_not_stop_the_others(lone):
         with ThreadPoolExecutor(4) as people:
             found = list(people.map(lambda _: get(lone.port, timeout=20), range(4)))
         waited = time.monotonic() - start
-        told = Answer(clients[1].recv(65536))
     finally:
         for client in clients:
             client.close()
-    assert json.loads(told.body)["message"] == "The body stopped before all of it had come"
     assert [answer.status for answer in found] == [200] * 4
     assert json.loads(found[0].body)["data"] == []
-    assert waited < 7
+    assert waited < 2
 
 
 def test_a_killed_worker_is_replaced(lone):

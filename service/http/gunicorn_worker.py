@@ -1,63 +1,64 @@
-"""The gunicorn worker: clients are read and written in its poller, and a thread never waits for one.
+"""The gunicorn worker: its poller reads requests and writes answers, so no thread waits for a client.
 
-Connections wait in lines, each with a time limit and sorted by it. Plain TCP only; TLS is a proxy's task.
+Connections wait in lines, each with a time limit and sorted by it. Plain TCP only: TLS ends at a proxy.
 """
 
 import errno
+import re
 import select
 import socket
 import time
 import traceback
 from collections import deque
 from concurrent.futures import Future
+from contextlib import suppress
 from http import HTTPStatus
-from io import BytesIO
-from re import IGNORECASE, compile
 from secrets import token_hex
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any
 
-from gunicorn.http.errors import (
-    ConfigurationProblem,
-    ExpectationFailed,
-    InvalidResponseHeader,
-    InvalidResponseHeaderName,
-    LimitRequestHeaders,
-    LimitRequestLine,
-    ParseException,
-)
+from gunicorn.http import errors as faults
 from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER, TConn, ThreadWorker
 from werkzeug.exceptions import RequestTimeout
 
 from service import errors
 
-# Seconds: for the head and a small body; for a large body; for taking the answer; for closing.
-READ, LARGE_READ, WRITE, LINGER = 10, 10, 30, 1
-# Bytes: of a head; of a body that is read before a thread begins; of what is drained before closing;
-# of the answers that one worker keeps for slow readers.
+# Seconds: for a request to come, for its answer to be taken, for the client to close.
+READ, WRITE, LINGER = 10, 30, 1
+# Bytes: of a head, of a body that is read before a thread begins, of what is read before closing,
+# of the answers that a worker keeps for those who do not take them.
 HEAD, SMALL_BODY, DRAIN, UNSENT = 2**15, 2**16, 2**22, 2**25
 
-TOO_SLOW = "The request did not come in time"
-FRAMING = compile(rb"\r\n(content-length|transfer-encoding|expect)[ \t]*:([^\r]*)", IGNORECASE)
-STATUS = {LimitRequestLine: 414, LimitRequestHeaders: 431, ExpectationFailed: 417}
-OUR_FAULT = (ConfigurationProblem, InvalidResponseHeader, InvalidResponseHeaderName)
+FRAMING = re.compile(
+    rb"\r\n(content-length|transfer-encoding|expect)[ \t]*:([^\r]*)", re.IGNORECASE
+)
+STATUS = {
+    faults.ConfigurationProblem: 500,
+    faults.InvalidResponseHeader: 500,
+    faults.InvalidResponseHeaderName: 500,
+    faults.LimitRequestLine: 414,
+    faults.LimitRequestHeaders: 431,
+    faults.ExpectationFailed: 417,
+    faults.ParseException: 400,
+    RequestTimeout: 408,
+}
 
 
 class ClientSocket(socket.socket):
-    """A socket that never blocks: reads give up at ``deadline``, writes keep what does not fit."""
+    """Never blocks: a read gives up at ``deadline``, and what a write cannot send waits in ``unsent``."""
 
     def __init__(self, accepted: socket.socket) -> None:
         super().__init__(accepted.family, accepted.type, accepted.proto, accepted.detach())
         super().setblocking(False)
         self.deadline = 0.0
-        self.request: Any = None
         self.unsent = bytearray()
+        self.parser: Any = None
 
     def setblocking(self, flag: bool) -> None:
-        """Leave it as it is: gunicorn switches it for each request, which is a system call each time."""
+        """Nothing: gunicorn switches this twice a request, a system call each time."""
 
     def recv(self, size: int, flags: int = 0) -> bytes:
-        """Wait for bytes in a thread; raises 408 once the time of the request is up."""
+        """What a thread reads of a large body; the deadline is the request's, not that of each byte."""
         while (left := self.deadline - time.monotonic()) > 0:
             try:
                 return super().recv(size, flags)
@@ -65,35 +66,29 @@ class ClientSocket(socket.socket):
                 poll = select.poll()
                 poll.register(self, select.POLLIN)
                 poll.poll(left * 1000)
-        if self.request:
-            self.request.force_close()
-        raise RequestTimeout(TOO_SLOW)
-
-    def recv_now(self, size: int) -> bytes:
-        return super().recv(size)
+        self.parser.mesg.force_close()
+        raise RequestTimeout("The request did not come in time")
 
     def sendall(self, data: Any, flags: int = 0) -> None:
-        """Keep it for ``flush``: head and body leave together."""
+        """Keep it for ``flush``, so that head and body leave together."""
         self.unsent += data
 
     def send(self, data: Any, flags: int = 0) -> int:
-        """100 Continue, for which the client waits."""
+        """Send 100 Continue, for which the client waits."""
         self.sendall(data)
         self.flush()
         return len(data)
 
     def flush(self) -> bool:
-        """Send as much as the client takes now; whether that was all."""
-        try:
+        """Send what the client takes now; whether that was all."""
+        with suppress(BlockingIOError):
             while self.unsent:
                 del self.unsent[: super().send(self.unsent)]
-        except BlockingIOError:
-            return False
-        return True
+        return not self.unsent
 
 
 class Line(deque["Connection"]):
-    """Connections that wait for the same: for ``event``, each at most ``seconds``, oldest first."""
+    """Connections that wait for ``event``, oldest first, each for ``seconds`` at most."""
 
     def __init__(self, seconds: float, event: int = EVENT_READ) -> None:
         super().__init__()
@@ -103,19 +98,16 @@ class Line(deque["Connection"]):
 class Connection(TConn):
     """A client, and the line it waits in: none while a thread has its request."""
 
-    sock: ClientSocket
     line: Line | None = None
-    drained = 0
     size: int | None = None
     reuse = False
-
-    @property
-    def buffer(self) -> BytesIO:
-        return self.parser.unreader.buf
+    drained = 0
 
 
 class Worker(ThreadWorker):
-    """gunicorn's threads, given complete requests only."""
+    """gunicorn's threads, but they are given complete requests."""
+
+    wsgi: Any
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -123,10 +115,9 @@ class Worker(ThreadWorker):
         self.pending_conns = Line(READ)
         self.flushing = Line(WRITE, EVENT_WRITE)
         self.lingering = Line(LINGER)
-        self.lines = self.keepalived_conns, self.pending_conns, self.flushing, self.lingering
 
     def load_wsgi(self) -> None:
-        """Without Upgrade: werkzeug would look for a WebSocket route, and there is none."""
+        """Without Upgrade: werkzeug would look for a WebSocket route, and the service has none."""
         super().load_wsgi()
         app = self.wsgi
 
@@ -137,27 +128,29 @@ class Worker(ThreadWorker):
         self.wsgi = plain
 
     def handle_exit(self, number: int, frame: Any) -> None:
-        """Told to stop, stop listening too: a new client is refused, not kept waiting."""
-        super().handle_exit(number, frame)
-        self.method_queue.defer(self.close_listeners)
+        """Stop listening when told to stop: gunicorn would let new clients wait for nobody."""
 
-    def close_listeners(self) -> None:
-        self.set_accept_enabled(False)
-        for listener in self.sockets:
-            listener.close()
+        def close_listeners() -> None:
+            self.set_accept_enabled(False)
+            for listener in self.sockets:
+                listener.close()
+
+        super().handle_exit(number, frame)
+        self.method_queue.defer(close_listeners)
 
     def _cap_keepalive(self, deadline: float) -> None:
-        """A stopping worker waits as briefly for half a request as for the next one."""
+        """A stopping worker waits no longer for the rest of a request than for the next one."""
         for line in (self.keepalived_conns, self.pending_conns):
             line.seconds = min(line.seconds, STOP_KEEPALIVE_LINGER)
             for conn in line:
                 conn.timeout = min(conn.timeout, deadline)
 
     def accept(self, listener: Any) -> None:
-        """To the poller, not to a thread; when there are too many, room is made rather than waited for."""
+        """Straight to the poller: gunicorn would let a thread wait for the first byte."""
         try:
             accepted, address = listener.accept()
         except OSError as error:
+            # gunicorn would end the worker when there are no more file descriptors.
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 self.evict()
             return
@@ -165,23 +158,26 @@ class Worker(ThreadWorker):
             self.evict()
         conn = Connection(self.cfg, ClientSocket(accepted), address, listener.getsockname())
         conn.init()
+        conn.sock.parser = conn.parser
         self.nr_conns += 1
         self.wait(conn, self.pending_conns)
 
     def evict(self) -> None:
-        """Drop the oldest of those that are most: a flood pushes out itself, not who was just accepted."""
-        line = max(self.lines, key=len)
+        """Drop the oldest of the longest line: a flood of connections pushes out its own."""
+        line = max(
+            self.keepalived_conns, self.pending_conns, self.flushing, self.lingering, key=len
+        )
         if line:
             self.drop(line[0])
 
     def wait(self, conn: Connection, line: Line) -> None:
-        if conn.line is line:
-            return
-        self.leave(conn)
-        conn.line = line
-        conn.timeout = time.monotonic() + line.seconds
-        line.append(conn)
-        self.poller.register(conn.sock, line.event, lambda _: self.on_ready(conn))
+        """Put it into this line, unless it stands there: its time goes on then."""
+        if conn.line is not line:
+            self.leave(conn)
+            conn.line = line
+            conn.timeout = time.monotonic() + line.seconds
+            line.append(conn)
+            self.poller.register(conn.sock, line.event, lambda _: self.on_ready(conn))
 
     def leave(self, conn: Connection) -> None:
         if conn.line is not None:
@@ -195,48 +191,46 @@ class Worker(ThreadWorker):
         conn.close()
 
     def on_ready(self, conn: Connection) -> None:
-        """Read or write what is possible now."""
+        """Go on with a connection that can be read or written."""
+        if conn.line is None:
+            return  # dropped a moment ago, for another one
         if conn.line is self.flushing:
             self.proceed(conn)
-        elif conn.line is not None:
-            try:
-                received = conn.sock.recv_now(2**16)
-            except BlockingIOError:
-                return
-            except OSError:
-                received = b""
-            if conn.line is not self.lingering:
-                self.receive(conn, received)
-            elif not received or conn.drained > DRAIN:
+            return
+        try:
+            received = socket.socket.recv(conn.sock, 2**16)
+        except BlockingIOError:
+            return
+        except OSError:
+            received = b""
+        if conn.line is self.lingering:
+            conn.drained += len(received)
+            if not received or conn.drained > DRAIN:
                 self.drop(conn)
-            else:
-                conn.drained += len(received)
-
-    def receive(self, conn: Connection, received: bytes) -> None:
-        conn.buffer.seek(0, 2)
-        conn.buffer.write(received)
-        if received:
+        elif received:
+            conn.parser.unreader.buf.seek(0, 2)
+            conn.parser.unreader.buf.write(received)
             self.admit(conn)
-        elif conn.buffer.tell():
-            # The client stopped sending: whatever that means for its request, a thread need not wait.
+        elif conn.parser.unreader.buf.tell():
+            # The end: whatever it means for the request, no thread waits for more.
             self.enqueue_req(conn)
         else:
             self.drop(conn)
 
     def admit(self, conn: Connection) -> None:
-        """Give the request to a thread if it is there; if not, it has the time of its line to come."""
-        held = conn.buffer.tell()
+        """Give a thread the request that is complete; wait for the rest of any other."""
+        buffer = conn.parser.unreader.buf
+        held = buffer.tell()
+        if held and conn.size is None:
+            conn.size = request_size(buffer.getvalue())
         if not held:
             self.wait(conn, self.keepalived_conns)
-            return
-        if conn.size is None:
-            conn.size = request_size(conn.buffer.getvalue())
-        if conn.size is None and held > HEAD:
-            self.refuse(conn, LimitRequestHeaders(f"The head has more than {HEAD} bytes"))
-        elif conn.size is None or held < conn.size:
-            self.wait(conn, self.pending_conns)
-        else:
+        elif conn.size is not None and held >= conn.size:
             self.enqueue_req(conn)
+        elif conn.size is None and held > HEAD:
+            self.refuse(conn, faults.LimitRequestHeaders(f"The head has more than {HEAD} bytes"))
+        else:
+            self.wait(conn, self.pending_conns)
 
     def enqueue_req(self, conn: Connection) -> None:
         self.leave(conn)
@@ -244,59 +238,51 @@ class Worker(ThreadWorker):
         super().enqueue_req(conn)
 
     def handle(self, conn: Connection) -> bool:
-        conn.sock.deadline = time.monotonic() + LARGE_READ
-        return super().handle(conn)
-
-    def handle_request(self, req: Any, conn: Connection) -> bool:
-        conn.sock.request = req
-        try:
-            return super().handle_request(req, conn)
-        finally:
+        """Answer, as far as the client takes it now; the poller sends the rest."""
+        conn.sock.deadline = time.monotonic() + READ
+        reuse: bool = super().handle(conn)
+        with suppress(OSError):
             conn.sock.flush()
+        return reuse
 
     def _keepalive_after(self, conn: Connection, keepalive: bool) -> bool:
-        """Go on behind a body that nobody read only if it is here already: no thread drains a client."""
+        """Reuse it behind an unread body only if all of it is here: no thread drains a client."""
         conn.sock.deadline = 0
         try:
-            return keepalive and conn.parser.finish_body()
-        except (ParseException, RequestTimeout, OSError):
+            return bool(keepalive and conn.parser.finish_body())
+        except (faults.ParseException, RequestTimeout, OSError):
             return False
 
     def finish_request(self, conn: Connection, future: "Future[bool]") -> None:
-        """What follows an answer follows once the client has taken it."""
-        try:
-            conn.reuse = future.result()
-        except Exception:
-            conn.reuse = False
+        conn.reuse = not future.exception() and future.result()
         self.proceed(conn)
 
     def proceed(self, conn: Connection) -> None:
+        """Once the answer is sent, wait for the next request or for the client to close."""
         try:
             if not conn.sock.flush():
                 self.wait(conn, self.flushing)
-                self.bound_unsent()
+                while sum(len(slow.sock.unsent) for slow in self.flushing) > UNSENT:
+                    if self.flushing[0] is conn:
+                        break
+                    self.drop(self.flushing[0])
             elif conn.reuse:
                 self.admit(conn)
             else:
-                # Closed at once, unread bytes would make the system take the answer back.
+                # Closed with bytes unread, the system would take back the answer; gunicorn's own
+                # lingering keeps everybody waiting.
                 conn.sock.shutdown(socket.SHUT_WR)
                 self.wait(conn, self.lingering)
         except OSError:
             self.drop(conn)
 
-    def bound_unsent(self) -> None:
-        unsent = sum(len(conn.sock.unsent) for conn in self.flushing)
-        while unsent > UNSENT and len(self.flushing) > 1:
-            unsent -= len(self.flushing[0].sock.unsent)
-            self.drop(self.flushing[0])
-
     def murder_pending(self) -> None:
-        """408 to those who began a request and ran out of time; the others are just closed."""
+        """Those whose time is up: 408 if they had begun a request, else closed without a word."""
         now = time.monotonic()
         for line in (self.pending_conns, self.flushing, self.lingering):
             while line and line[0].timeout <= now:
-                if line is self.pending_conns and line[0].buffer.tell():
-                    self.refuse(line[0], RequestTimeout(TOO_SLOW))
+                if line is self.pending_conns and line[0].parser.unreader.buf.tell():
+                    self.refuse(line[0], RequestTimeout("The request did not come in time"))
                 else:
                     self.drop(line[0])
 
@@ -306,27 +292,24 @@ class Worker(ThreadWorker):
         self.proceed(conn)
 
     def handle_error(self, req: Any, client: ClientSocket, address: Any, fault: Exception) -> None:
-        """JSON like every other error; the log gets the class only, since the rest is what a client sent."""
+        """JSON, not HTML; and no word in the log of what the client sent: there may be a token in it."""
         name = type(fault).__name__
-        if isinstance(fault, RequestTimeout | ParseException) and not isinstance(fault, OUR_FAULT):
+        status = next((STATUS[kind] for kind in STATUS if isinstance(fault, kind)), 500)
+        if status < 500:
             self.log.warning("Invalid request from ip=%s: %s", address[0] if address else "", name)
-            status = 408 if isinstance(fault, RequestTimeout) else STATUS.get(type(fault), 400)
-            message = getattr(fault, "description", None) or str(fault)[:200]
+            message = getattr(fault, "description", str(fault)[:200])
         else:
             frames = "".join(traceback.format_tb(fault.__traceback__))
             self.log.error("Error handling request: %s\n%s", name, frames)
-            status, message = 500, "Internal Server Error"
-        try:
-            client.sendall(error_page(status, message))
-        except OSError:
-            self.log.debug("The client of an error page is gone")
+            message = "Internal Server Error"
+        client.sendall(error_page(status, message))
 
 
 def request_size(received: bytes) -> int | None:
-    """How many bytes a thread needs to begin with: the head and a small body; None while it is unknown."""
+    """The bytes of the head and of a small body: what a thread needs to begin; None while unknown."""
     end = received.find(b"\r\n\r\n") + 4
-    if end < 4 or end > HEAD:
-        # A line that ends otherwise is refused by the parser; it need not wait for the rest.
+    if not 4 <= end <= HEAD:
+        # The parser refuses lines that end otherwise; it must not wait for a proper end first.
         return None if received.count(b"\n") == received.count(b"\r\n") else len(received)
     found = FRAMING.findall(received, 0, end)
     if len(found) != 1 or found[0][0].lower() != b"content-length":
@@ -337,9 +320,9 @@ def request_size(received: bytes) -> int | None:
 
 
 def error_page(status: int, message: str) -> bytes:
-    """A whole answer for a request that never reached the application."""
+    """A whole answer, for a request that the application has not seen."""
     request_id = token_hex(8)
-    body = errors.body(status, message, request_id=request_id)
+    body: bytes = errors.body(status, message, request_id=request_id)
     head = (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
         "Connection: close\r\n"
@@ -350,4 +333,4 @@ def error_page(status: int, message: str) -> bytes:
         "X-RateLimit-Remaining: 0\r\n"
         f"X-RateLimit-Reset: {int(time.time()) + 60}\r\n\r\n"
     )
-    return head.encode("latin-1") + body
+    return head.encode() + body

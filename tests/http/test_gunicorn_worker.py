@@ -1,16 +1,14 @@
 """The web server against slow and hostile clients, talked to by raw sockets without a proxy."""
 
 import json
-import os
 import re
 import socket
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from conftest import TOKENS
 from test_gunicorn import ALICE, CHUNKED, RATE, TASK, Answer, get, post, send, serving, until
 
 from service.http import gunicorn_worker
@@ -206,14 +204,10 @@ def test_a_flood_of_unfinished_requests_takes_little_memory(lone):
             for _ in range(300):
                 client = stack.enter_context(connect(lone.port))
                 client.setblocking(False)
-                for _ in range(3):
-                    try:
-                        first_part = client.send(first)
-                        assert first_part
-                    except BlockingIOError:
-                        break
-                    except OSError:
-                        break
+                # No more of a head than the socket takes at once, and it may be reset meanwhile.
+                with suppress(BlockingIOError, ConnectionResetError, BrokenPipeError):
+                    for _ in range(3):
+                        client.send(first)
             assert get(lone.port, timeout=5).status == 200
             assert resident(lone) - before < 300 * (HEAD + 2 * SMALL_BODY) / 2**20
 
@@ -311,7 +305,7 @@ def test_who_goes_on_sending_after_an_early_answer_is_cut_off(port):
     with connect(port) as client:
         client.sendall(f"{STRANGER}Content-Length: 1000000000\r\n\r\n".encode())
         sent = 0
-        with pytest.raises(OSError):  # noqa: PT011
+        with suppress(ConnectionResetError, BrokenPipeError):
             while sent < 20 * DRAIN:
                 sent += client.send(b" " * 65536)
     assert sent < 20 * DRAIN
@@ -373,13 +367,16 @@ def test_http_1_0_and_head_are_answered(port):
 
 
 def test_a_stopping_server_does_not_wait_for_half_a_request(database_url):
-    with serving(database_url, WEB_CONCURRENCY="1") as server:
-        with connect(server.port) as client, connect(server.port) as idle:
-            client.sendall(GET[:-2])
-            idle.sendall(GET)
-            assert read_answer(idle).status == 200
-            server.terminate()
-            assert server.wait(6) == 0
+    with (
+        serving(database_url, WEB_CONCURRENCY="1") as server,
+        connect(server.port) as client,
+        connect(server.port) as idle,
+    ):
+        client.sendall(GET[:-2])
+        idle.sendall(GET)
+        assert read_answer(idle).status == 200
+        server.terminate()
+        assert server.wait(7) == 0
 
 
 @pytest.mark.nodatabase
