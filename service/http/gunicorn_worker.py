@@ -7,6 +7,7 @@ import errno
 import re
 import select
 import socket
+import struct
 import time
 import traceback
 from collections import deque
@@ -188,6 +189,10 @@ class Worker(ThreadWorker):
     def drop(self, conn: Connection) -> None:
         self.leave(conn)
         self.nr_conns -= 1
+        if conn.sock.unsent:
+            # By a reset: an answer cut short must not look like a whole one, nor stay in the kernel.
+            with suppress(OSError):
+                conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         conn.close()
 
     def on_ready(self, conn: Connection) -> None:
