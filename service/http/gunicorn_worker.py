@@ -155,8 +155,6 @@ class Worker(ThreadWorker):
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 self.evict()
             return
-        if self.nr_conns >= self.max_keepalived:
-            self.evict()
         conn = Connection(self.cfg, ClientSocket(accepted), address, listener.getsockname())
         conn.init()
         conn.sock.parser = conn.parser
@@ -168,7 +166,8 @@ class Worker(ThreadWorker):
         line = max(
             self.keepalived_conns, self.pending_conns, self.flushing, self.lingering, key=len
         )
-        if line:
+        # A short one means that the threads have the others, who will soon be answered.
+        if len(line) > self.max_keepalived // 5:
             self.drop(line[0])
 
     def wait(self, conn: Connection, line: Line) -> None:
@@ -179,6 +178,9 @@ class Worker(ThreadWorker):
             conn.timeout = time.monotonic() + line.seconds
             line.append(conn)
             self.poller.register(conn.sock, line.event, lambda _: self.on_ready(conn))
+            # Before gunicorn stops accepting: it would wait for those that wait here.
+            if self.nr_conns > self.max_keepalived:
+                self.evict()
 
     def leave(self, conn: Connection) -> None:
         if conn.line is not None:
