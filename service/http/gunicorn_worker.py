@@ -1,11 +1,10 @@
-"""The gunicorn worker: its poller reads requests and writes answers, so no thread waits for a client.
+"""The gunicorn worker: its poller reads requests and writes responses; threads wait for nobody.
 
-Connections wait in lines, each with a time limit and sorted by it. Plain TCP only: TLS ends at a proxy.
+Connections wait in lines, each with a time limit and sorted by it. Plain TCP only: a proxy has TLS.
 """
 
 import errno
 import re
-import select
 import socket
 import struct
 import time
@@ -23,11 +22,12 @@ from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER, TConn, ThreadWorker
 from werkzeug.exceptions import RequestTimeout
 
 from service.http import errors
+from service.http.client_socket import ClientSocket
 
-# Seconds: for a request to come, for its answer to be taken, for the client to close.
+# Seconds: for a request to arrive, for its response to be taken, for the client to close.
 READ, WRITE, LINGER = 10, 30, 1
 # Bytes: of a head, of a body that is read before a thread begins, of what is read before closing,
-# of the answers that a worker keeps for those who do not take them.
+# of the responses that a worker keeps for those who do not take them.
 HEAD, SMALL_BODY, DRAIN, UNSENT = 2**15, 2**16, 2**22, 2**25
 
 FRAMING = re.compile(
@@ -45,49 +45,6 @@ STATUS = {
 }
 
 
-class ClientSocket(socket.socket):
-    """Never blocks: a read gives up at ``deadline``, and what a write cannot send waits in ``unsent``."""
-
-    def __init__(self, accepted: socket.socket) -> None:
-        super().__init__(accepted.family, accepted.type, accepted.proto, accepted.detach())
-        super().setblocking(False)
-        self.deadline = 0.0
-        self.unsent = bytearray()
-        self.parser: Any = None
-
-    def setblocking(self, flag: bool) -> None:
-        """Nothing: gunicorn switches this twice a request, a system call each time."""
-
-    def recv(self, size: int, flags: int = 0) -> bytes:
-        """What a thread reads of a large body; the deadline is the request's, not that of each byte."""
-        while (left := self.deadline - time.monotonic()) > 0:
-            try:
-                return super().recv(size, flags)
-            except BlockingIOError:
-                poll = select.poll()
-                poll.register(self, select.POLLIN)
-                poll.poll(left * 1000)
-        self.parser.mesg.force_close()
-        raise RequestTimeout("The request did not come in time")
-
-    def sendall(self, data: Any, flags: int = 0) -> None:
-        """Keep it for ``flush``, so that head and body leave together."""
-        self.unsent += data
-
-    def send(self, data: Any, flags: int = 0) -> int:
-        """Send 100 Continue, for which the client waits."""
-        self.sendall(data)
-        self.flush()
-        return len(data)
-
-    def flush(self) -> bool:
-        """Send what the client takes now; whether that was all."""
-        with suppress(BlockingIOError):
-            while self.unsent:
-                del self.unsent[: super().send(self.unsent)]
-        return not self.unsent
-
-
 class Line(deque["Connection"]):
     """Connections that wait for ``event``, oldest first, each for ``seconds`` at most."""
 
@@ -96,7 +53,7 @@ class Line(deque["Connection"]):
         self.seconds, self.event = seconds, event
 
 
-class Connection(TConn):
+class Connection(TConn):  # type: ignore[misc]
     """A client, and the line it waits in: none while a thread has its request."""
 
     line: Line | None = None
@@ -105,7 +62,7 @@ class Connection(TConn):
     drained = 0
 
 
-class Worker(ThreadWorker):
+class Worker(ThreadWorker):  # type: ignore[misc]
     """gunicorn's threads, but they are given complete requests."""
 
     wsgi: Any
@@ -183,16 +140,18 @@ class Worker(ThreadWorker):
                 self.evict()
 
     def leave(self, conn: Connection) -> None:
+        """Take it out of its line."""
         if conn.line is not None:
             self.poller.unregister(conn.sock)
             conn.line.remove(conn)
             conn.line = None
 
     def drop(self, conn: Connection) -> None:
+        """Close it."""
         self.leave(conn)
         self.nr_conns -= 1
         if conn.sock.unsent:
-            # By a reset: an answer cut short must not look like a whole one, nor stay in the kernel.
+            # By a reset: a response cut short must not look whole, nor stay in the kernel.
             with suppress(OSError):
                 conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         conn.close()
@@ -235,17 +194,18 @@ class Worker(ThreadWorker):
         elif conn.size is not None and held >= conn.size:
             self.enqueue_req(conn)
         elif conn.size is None and held > HEAD:
-            self.refuse(conn, faults.LimitRequestHeaders(f"The head has more than {HEAD} bytes"))
+            self.reject(conn, faults.LimitRequestHeaders(f"The head has more than {HEAD} bytes"))
         else:
             self.wait(conn, self.pending_conns)
 
     def enqueue_req(self, conn: Connection) -> None:
+        """Give its request to a thread."""
         self.leave(conn)
         conn.size = None
         super().enqueue_req(conn)
 
     def handle(self, conn: Connection) -> bool:
-        """Answer, as far as the client takes it now; the poller sends the rest."""
+        """Respond, as far as the client takes it now; the poller sends the rest."""
         conn.sock.deadline = time.monotonic() + READ
         reuse: bool = super().handle(conn)
         with suppress(OSError):
@@ -261,11 +221,12 @@ class Worker(ThreadWorker):
             return False
 
     def finish_request(self, conn: Connection, future: "Future[bool]") -> None:
+        """Take it back from the thread."""
         conn.reuse = not future.exception() and future.result()
         self.proceed(conn)
 
     def proceed(self, conn: Connection) -> None:
-        """Once the answer is sent, wait for the next request or for the client to close."""
+        """Once the response is sent, wait for the next request or for the client to close."""
         try:
             if not conn.sock.flush():
                 self.wait(conn, self.flushing)
@@ -276,7 +237,7 @@ class Worker(ThreadWorker):
             elif conn.reuse:
                 self.admit(conn)
             else:
-                # Closed with bytes unread, the system would take back the answer; gunicorn's own
+                # Closed with bytes unread, the system would take back the response; gunicorn's own
                 # lingering keeps everybody waiting.
                 conn.sock.shutdown(socket.SHUT_WR)
                 self.wait(conn, self.lingering)
@@ -284,22 +245,23 @@ class Worker(ThreadWorker):
             self.drop(conn)
 
     def murder_pending(self) -> None:
-        """Those whose time is up: 408 if they had begun a request, else closed without a word."""
+        """Close what is overdue: with 408 if it has begun a request, else without a word."""
         now = time.monotonic()
         for line in (self.pending_conns, self.flushing, self.lingering):
             while line and line[0].timeout <= now:
                 if line is self.pending_conns and line[0].parser.unreader.buf.tell():
-                    self.refuse(line[0], RequestTimeout("The request did not come in time"))
+                    self.reject(line[0], errors.http_error("request_timeout"))
                 else:
                     self.drop(line[0])
 
-    def refuse(self, conn: Connection, fault: Exception) -> None:
+    def reject(self, conn: Connection, fault: Exception) -> None:
+        """Respond with an error that no thread is needed for."""
         self.handle_error(None, conn.sock, conn.client, fault)
         conn.reuse = False
         self.proceed(conn)
 
-    def handle_error(self, req: Any, client: ClientSocket, address: Any, fault: Exception) -> None:
-        """JSON, not HTML; and no word in the log of what the client sent: there may be a token in it."""
+    def handle_error(self, _req: Any, client: ClientSocket, address: Any, fault: Exception) -> None:
+        """JSON, not HTML; the log has nothing that the client sent: it may contain a token."""
         name = type(fault).__name__
         status = next((STATUS[kind] for kind in STATUS if isinstance(fault, kind)), 500)
         if status < 500:
@@ -313,7 +275,7 @@ class Worker(ThreadWorker):
 
 
 def request_size(received: bytes) -> int | None:
-    """The bytes of the head and of a small body: what a thread needs to begin; None while unknown."""
+    """The bytes that a thread needs to begin: the head and a small body; None while unknown."""
     end = received.find(b"\r\n\r\n") + 4
     if not 4 <= end <= HEAD:
         # The parser refuses lines that end otherwise; it must not wait for a proper end first.
@@ -327,7 +289,7 @@ def request_size(received: bytes) -> int | None:
 
 
 def error_page(status: int, message: str) -> bytes:
-    """A whole answer, for a request that the application has not seen."""
+    """A whole response, for a request that the application has not seen."""
     request_id = token_hex(8)
     body: bytes = errors.body(status, message, request_id=request_id)
     head = (

@@ -27,6 +27,7 @@ ERRORS = {
     403: "Forbidden",
     404: "NotFound",
     405: "MethodNotAllowed",
+    408: "RequestTimeout",
     409: "Conflict",
     412: "PreconditionFailed",
     413: "ContentTooLarge",
@@ -157,7 +158,7 @@ class Operation:
         if "{" in self.path:
             statuses.add(404)
         if self.method != "GET":
-            statuses |= {403, 409, 413, 415, 422}
+            statuses |= {403, 408, 409, 413, 415, 422}
         if self.method in ("PATCH", "DELETE"):
             statuses.add(412)
         return sorted(statuses)
