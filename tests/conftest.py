@@ -39,7 +39,7 @@ def database_url():
         os.chmod(folder, 0o711)
         postgres = embedded_postgres.start(folder)
         with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
-            # Nobody mourns this data when the machine loses power.
+            # The data need not survive a crash of the machine.
             connection.execute("ALTER SYSTEM SET fsync = off")
             connection.execute("SELECT pg_reload_conf()")
         yield from new_database(postgres.get_uri())
@@ -84,7 +84,7 @@ def build(settings):
 
 @pytest.fixture(scope="session")
 def connection(database_url):
-    """A connection past the service, for looking at rows and arranging them."""
+    """A connection past the service, to read and write rows."""
     with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
         yield connection
 
@@ -95,7 +95,7 @@ def cast(request):
     if "nodatabase" in request.keywords:
         return None
     connection = request.getfixturevalue("connection")
-    # Not by rollback: what happens after commit must happen. workspaces and users cascade to all else.
+    # Not by rollback: what happens after commit must happen. All else cascades from these.
     connection.execute("DELETE FROM workspaces")
     connection.execute("DELETE FROM users")
     connection.execute("DELETE FROM usage")
@@ -126,7 +126,7 @@ def initech(connection, cast):
 
 @pytest.fixture
 def insert_into(connection, cast):
-    """Insert a row past the service; what it needs and is not given is filled in. Returns its id."""
+    """Insert a row past the service, required columns are filled in; returns its id."""
 
     def insert_into(table, workspace="acme", user="alice", **values):
         start = values.get("start_time", NOON)
@@ -180,7 +180,7 @@ def stranger(app):
 
 @pytest.fixture
 def together(connection, database_url):
-    """Run calls that change one row at the same moment: each is stopped at the row until all are there."""
+    """Run calls that change one row at the same time: each waits at the row until all are there."""
 
     def run(table, id, *calls):
         with psycopg.connect(database_url) as holder, ThreadPoolExecutor(len(calls)) as threads:

@@ -195,9 +195,11 @@ READ_ONLY = ["id", "workspaceId", "createdBy", "createdAt", "updatedAt", "versio
 
 @by_value(
     {
-        "tasks": dict.fromkeys([*READ_ONLY, "completedAt"], ["x"]),
-        "meetings": dict.fromkeys(READ_ONLY, ["x"]),
-        "workspaces": dict.fromkeys(["id", "slug", "plan", "memberCount", "createdAt"], ["x"]),
+        "tasks": {field: ["x"] for field in [*READ_ONLY, "completedAt"]},
+        "meetings": {field: ["x"] for field in READ_ONLY},
+        "workspaces": {
+            field: ["x"] for field in ["id", "slug", "plan", "memberCount", "createdAt"]
+        },
     }
 )
 def test_a_read_only_field_cannot_be_set(alice, connection, create, resource, field, value):
