@@ -203,15 +203,15 @@ CREATE TRIGGER recount_task
     WHEN ((OLD.status, OLD.priority) IS DISTINCT FROM (NEW.status, NEW.priority))
     EXECUTE FUNCTION recount_task();
 
--- Counts go with all tasks, and with their workspace: at commit, since until then the deletion of its
--- tasks is counted.
+-- Delete the counts with all tasks (TRUNCATE), and with their workspace: at commit, because the
+-- deletion of its tasks counts until then.
 CREATE FUNCTION delete_task_counts() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    DELETE FROM task_counts
-     WHERE TG_OP = 'TRUNCATE'
-        OR workspace_id = OLD.id;
+    DELETE FROM task_counts AS counted
+     WHERE counted.workspace_id = OLD.id
+        OR TG_OP = 'TRUNCATE';
     RETURN NULL;
 END
 $$;

@@ -25,9 +25,9 @@ CREATE FUNCTION delete_keys_of_member() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
-    DELETE FROM usage
-     WHERE workspace_id = OLD.workspace_id
-       AND subject = OLD.user_id::text;
+    DELETE FROM usage AS counted
+     WHERE counted.workspace_id = OLD.workspace_id
+       AND counted.subject = OLD.user_id::text;
     DELETE FROM idempotency_keys AS stored
      USING (
            SELECT OLD.workspace_id AS workspace_id
