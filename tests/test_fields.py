@@ -1,4 +1,4 @@
-"""The fields by themselves: what each takes, as what, and what it refuses."""
+"""The fields by themselves: what each accepts, as what it loads, and what it rejects."""
 
 from datetime import UTC, datetime
 
@@ -6,6 +6,8 @@ import pytest
 from marshmallow import ValidationError
 
 from service.fields import (
+    MAX_ECHO,
+    MAX_ERRORS,
     NIL_UUID,
     Boolean,
     Cursor,
@@ -19,20 +21,25 @@ from service.fields import (
     Text,
     Timestamp,
     Timezone,
+    flatten,
     uuid_or_nil,
 )
 
 pytestmark = pytest.mark.nodatabase
 
+UUID = "0199d0b4-0b5e-7cc3-98c4-dc0c0c07398f"
+CURSOR_ID = "0123456789abcdef" * 2
 
-def refuses(field, value):
+
+def message(field, value):
+    """What the field says about an invalid value."""
     with pytest.raises(ValidationError) as caught:
         field.deserialize(value)
     return " ".join(map(str, caught.value.messages))
 
 
 @pytest.mark.parametrize(
-    ("text", "moment"),
+    ("text", "utc"),
     [
         ("2026-11-20T11:02:43Z", "2026-11-20 11:02:43"),
         ("2026-11-20T11:02:43", "2026-11-20 11:02:43"),
@@ -53,91 +60,87 @@ def refuses(field, value):
         ("2026-11-20T11:02:43+05", "2026-11-20 06:02:43"),
     ],
 )
-def test_a_timestamp_is_taken_in_utc_to_the_millisecond(text, moment):
-    assert Timestamp().deserialize(text) == datetime.fromisoformat(moment).replace(tzinfo=UTC)
+def test_a_timestamp_loads_in_utc_cut_to_milliseconds(text, utc):
+    assert Timestamp().deserialize(text) == datetime.fromisoformat(utc).replace(tzinfo=UTC)
+
+
+NO_TIMESTAMPS = [
+    "", "now", "today", "epoch", "infinity", "2026-11-20", "20261120T110243Z", "2026-W01-1T00:00Z",
+    "2026-324T00:00:00Z", "2026-11-20 11:02:43Z", "2026-11-20T11Z", "2026-11-20t11:02:43z",
+    "2026-11-20T11:02:43z", "2026-11-20T24:00:00Z", "2026-11-20T23:59:60Z", "2026-11-20T11:60:00Z",
+    "2026-02-30T00:00:00Z", "2025-02-29T00:00:00Z", "2026-13-01T00:00:00Z", "2026-00-01T00:00:00Z",
+    "0000-01-01T00:00:00Z", "2026-1-1T00:00:00Z", "2026-11-20T11:02:43Z\0",
+    "2026-11-20T11:02:43Z\n", " 2026-11-20T11:02:43Z", "2026-11-20T11:02:43 Z",
+    "2026-11-20T11:02:43.Z",
+    "\uff12\uff1026-11-20T11:02:43Z", "2026-11-20T11:02:43+24:00", "2026-11-20T11:02:43+5:30",
+    "2026-11-20T11:02:43[Europe/Berlin]", "+2026-11-20T11:02:43Z", "-2026-11-20T11:02:43Z",
+    "2026-11-20T11:02:43UTC", "1700000000", 1700000000, 1.5, True, [], {},
+]  # fmt: skip
+OUT_OF_RANGE = [
+    "0001-01-01T00:00:00+01:00", "0001-01-01T00:00:00Z", "1899-12-31T23:59:59Z",
+    "1900-01-01T00:00:00+01:00", "9998-12-31T23:59:59-01:00", "9999-01-01T00:00:00Z",
+    "9999-12-31T23:59:59-01:00",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("value", "reason"),
     [
-        "", "now", "today", "epoch", "infinity", "2026-11-20", "20261120T110243Z", "2026-W01-1T00:00Z",
-        "2026-324T00:00:00Z", "2026-11-20 11:02:43Z", "2026-11-20T11Z", "2026-11-20t11:02:43z",
-        "2026-11-20T11:02:43z", "2026-11-20T24:00:00Z", "2026-11-20T23:59:60Z", "2026-11-20T11:60:00Z",
-        "2026-02-30T00:00:00Z", "2025-02-29T00:00:00Z", "2026-13-01T00:00:00Z", "2026-00-01T00:00:00Z",
-        "0000-01-01T00:00:00Z", "2026-1-1T00:00:00Z", "2026-11-20T11:02:43Z\0", "2026-11-20T11:02:43Z\n",
-        " 2026-11-20T11:02:43Z", "2026-11-20T11:02:43 Z", "2026-11-20T11:02:43.Z",
-        "\uff12\uff1026-11-20T11:02:43Z",
-        "2026-11-20T11:02:43+24:00", "2026-11-20T11:02:43+5:30",
-        "2026-11-20T11:02:43[Europe/Berlin]", "+2026-11-20T11:02:43Z", "-2026-11-20T11:02:43Z",
-        "2026-11-20T11:02:43UTC", "1700000000", 1700000000, 1.5, None, True, [], {},
-    ],
-)  # fmt: skip
-def test_anything_that_is_no_iso_8601_timestamp_with_a_time_is_refused(text):
-    assert refuses(Timestamp(), text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "0001-01-01T00:00:00+01:00",
-        "0001-01-01T00:00:00Z",
-        "1899-12-31T23:59:59Z",
-        "1900-01-01T00:00:00+01:00",
-        "9998-12-31T23:59:59-01:00",
-        "9999-01-01T00:00:00Z",
-        "9999-12-31T23:59:59-01:00",
+        *((value, "must be an ISO 8601 timestamp with a time, like ") for value in NO_TIMESTAMPS),
+        *((value, "must be in the years 1900 to 9998 (UTC)") for value in OUT_OF_RANGE),
     ],
 )
-def test_a_timestamp_outside_the_years_1900_to_9998_is_refused(text):
-    assert refuses(Timestamp(), text) == "must be in the years 1900 to 9998 (UTC)"
+def test_anything_else_is_no_timestamp(value, reason):
+    assert message(Timestamp(), value).startswith(reason)
 
 
-def test_a_text_keeps_what_it_is_and_has_a_length():
+def test_a_text_loads_unchanged_and_has_a_length():
     assert Text(3).deserialize(" a ") == " a "
     assert Text(1, min=1, trim=True).deserialize(" \t\na\u2003") == "a"
     assert Text(2).deserialize("\U0001f600" * 2) == "\U0001f600" * 2
-    assert refuses(Text(3), "aaaa") == "must have 0 to 3 characters, not 4"
-    assert refuses(Text(3, min=1, trim=True), " \u00a0 ") == "must have 1 to 3 characters, not 0"
+    assert message(Text(3), "aaaa") == "must have 0 to 3 characters, not 4"
+    assert message(Text(3, min=1, trim=True), " \u00a0 ") == "must have 1 to 3 characters, not 0"
 
 
-@pytest.mark.parametrize("value", ["\0", "a\0", "\ud800", "a\udfff", 1, 1.0, True, [], {}, None])
-def test_a_text_is_a_string_that_can_be_stored(value):
-    assert refuses(Text(10), value).startswith("must ")
+REASONS = {
+    "must be a string": (1, 1.0, True, [], {}),
+    "must not be null": (None,),
+    "must not contain the character NUL": ("\0", "a\0"),
+    "must not contain an unpaired surrogate": ("\ud800", "a\udfff"),
+}
 
 
-def test_a_choice_is_one_of_its_words():
+@pytest.mark.parametrize(
+    ("value", "reason"), [(value, reason) for reason in REASONS for value in REASONS[reason]]
+)
+def test_a_text_is_a_string_that_postgres_can_store(value, reason):
+    assert message(Text(10), value) == reason
+
+
+def test_an_enum_has_a_few_values():
     assert Enum("a", "b").deserialize("b") == "b"
-    for value in ("A", "", "a ", "c", 1, None, True, ["a"], {"a": 1}):
-        assert refuses(Enum("a", "b"), value)
-    assert refuses(Enum("a", "b"), "c") == "must be one of: a, b"
+    for value in ("A", "", "a ", "c", 1, True, ["a"], {"a": 1}):
+        assert message(Enum("a", "b"), value) == "must be one of: a, b"
+    assert message(Enum("a", "b", accepts=("b",)), "a") == "must be one of: b"
+    assert message(Enum("a"), None) == "must not be null"
 
 
-UUID = "0199d0b4-0b5e-7cc3-98c4-dc0c0c07398f"
+NO_UUIDS = (
+    "", UUID[1:], UUID + "\n", UUID.replace("-", ""), f"{{{UUID}}}", "x", None, 1, "é", "\0",
+)  # fmt: skip
 
 
-def test_a_malformed_id_is_nobody():
+def test_a_malformed_id_is_the_nil_uuid():
     assert uuid_or_nil(UUID) == UUID
-    assert uuid_or_nil(UUID.upper()).lower() == UUID
-    for text in (
-        "",
-        UUID[1:],
-        UUID + "\n",
-        UUID.replace("-", ""),
-        f"{{{UUID}}}",
-        "x",
-        None,
-        1,
-        "é",
-        "\0",
-    ):
-        assert uuid_or_nil(text) == NIL_UUID
+    assert uuid_or_nil(UUID.upper()) == UUID.upper()
+    assert {uuid_or_nil(text) for text in NO_UUIDS} == {NIL_UUID}
 
 
 def test_an_id_is_a_string_of_at_most_128_characters():
     assert Id().deserialize(UUID) == UUID
     assert Id().deserialize("x" * 128) == NIL_UUID
     for value in ("", "x" * 129, 1, None, [], "\0", "\ud800"):
-        assert refuses(Id(), value)
+        assert message(Id(), value)
 
 
 @pytest.mark.parametrize(
@@ -149,93 +152,86 @@ def test_a_timezone_is_an_iana_name(name):
 
 @pytest.mark.parametrize(
     "name",
-    ["", "europe/berlin", "Berlin", "posixrules", "localtime", "Factory", "right/UTC", "posix/UTC", "+01:00",
-     "UTC+1", "../../etc/passwd", "/etc/localtime", "Europe/", "Europe", "a\0", "x" * 129, 1, None],
+    ["europe/berlin", "Berlin", "posixrules", "localtime", "Factory", "right/UTC", "posix/UTC",
+     "+01:00", "UTC+1", "../../etc/passwd", "/etc/localtime", "Europe/", "Europe"],
 )  # fmt: skip
-def test_anything_else_is_no_timezone(name):
-    assert refuses(Timezone(), name)
+def test_any_other_name_is_no_timezone(name):
+    assert message(Timezone(), name) == "must be an IANA timezone name, like Europe/Berlin"
 
 
-def test_an_address_is_one_e_mail_address():
-    for address in ("ada@example.com", "a.b+c@sub.example.org", "ADA@EXAMPLE.COM"):
-        assert Email().deserialize(address) == address
-    for address in ("", "ada", "@example.com", "ada@", "a b@example.com", "a@b@c.de", "a@example.com\n",
-                    "Ada <ada@example.com>", "a" * 250 + "@b.de", "a\0@example.com", 1, None):  # fmt: skip
-        assert refuses(Email(), address)
+NO_EMAILS = (
+    "ada", "@example.com", "ada@", "a b@example.com", "a@b@c.de", "a@example.com\n",
+    "Ada <ada@example.com>",
+)  # fmt: skip
 
 
-def test_a_list_has_an_order_a_length_and_no_repeats():
+def test_an_email_is_one_address():
+    for email in ("ada@example.com", "a.b+c@sub.example.org", "ADA@EXAMPLE.COM"):
+        assert Email().deserialize(email) == email
+    for email in NO_EMAILS:
+        assert message(Email(), email) == "must be an e-mail address, like ada@example.com"
+    assert message(Email(), "a" * 250 + "@b.de") == "must have 3 to 254 characters, not 255"
+
+
+def test_a_list_of_strings_has_an_order_a_length_and_no_duplicates():
     texts = StringList(Text(5, min=1), 3, unique=True)
     assert texts.deserialize(["b", "a"]) == ["b", "a"]
     assert texts.deserialize([]) == []
-    assert refuses(texts, ["a", "b", "c", "d"]) == "must have at most 3 entries, not 4"
-    assert refuses(texts, ["a", "A"]) == "must not contain duplicates: A"
-    for value in ("a", {}, {"0": "a"}, 1, None, ["a", None], [["a"]], [1], [""], ["\0"]):
-        assert refuses(texts, value)
+    assert message(texts, ["a", "b", "c", "d"]) == "must have at most 3 entries, not 4"
+    assert message(texts, ["a", "A"]) == "must not contain duplicates: A"
+    for value in ("a", {}, {"0": "a"}, 1):
+        assert message(texts, value) == "must be a list"
+    for value in (None, ["a", None], [["a"]], [1], [""], ["\0"]):
+        assert message(texts, value)
     assert StringList(Text(5), 3).deserialize(["a", "a"]) == ["a", "a"]
 
 
-def test_a_flag_is_true_or_false_in_these_words():
-    assert Boolean(query=True).deserialize("true") is True
-    assert Boolean(query=True).deserialize("false") is False
-    for value in ("", "True", "TRUE", "1", "0", "yes", "on", "null", " true"):
-        assert refuses(Boolean(query=True), value) == "must be true or false"
+@pytest.mark.parametrize("query", [False, True])
+def test_a_boolean_is_true_or_false(query):
+    values = ("true", "false") if query else (True, False)
+    assert [Boolean(query=query).deserialize(value) for value in values] == [True, False]
+    other = (True, False, 1) if query else ("true", "false", 1, 0)
+    for value in (*other, "", "True", "TRUE", "1", "0", "yes", "on", "null", " true"):
+        assert message(Boolean(query=query), value) == "must be true or false"
 
 
-def test_a_limit_is_a_whole_number_lowered_to_the_maximum():
-    limit = Limit(50, 200)
-    taken = {"1": 1, "200": 200, "201": 200, "9" * 400: 200, "1000000001": 200}
-    for text, number in taken.items():
-        assert limit.deserialize(text) == number
-    for text in (
-        "",
-        "0",
-        "000",
-        "007",
-        "-1",
-        "+1",
-        "1.0",
-        "1e2",
-        "1_0",
-        "\uff15",
-        "\u0663",
-        " 1",
-        "1 ",
-        "1\n",
-        "0x1",
-        "x",
-    ):
-        assert refuses(limit, text) == "must be an integer from 1 to 200"
+NO_LIMITS = (
+    "", "0", "000", "007", "-1", "+1", "1.0", "1e2", "1_0", "\uff15", "\u0663", " 1", "1 ", "1\n",
+    "0x1", "x",
+)  # fmt: skip
 
 
-ID = "0123456789abcdef" * 2
+def test_a_limit_is_an_integer_lowered_to_the_maximum():
+    limits = {"1": 1, "200": 200, "201": 200, "9" * 400: 200, "1000000001": 200}
+    assert {text: Limit(50, 200).deserialize(text) for text in limits} == limits
+    for text in NO_LIMITS:
+        assert message(Limit(50, 200), text) == "must be an integer from 1 to 200"
 
 
-def test_a_cursor_is_an_id_or_a_key_and_an_id():
-    assert Cursor().deserialize(ID) == (None, ID)
-    assert Cursor(keyed=True).deserialize(f"-12.{ID}") == ("-12", ID)
-    for text in ("", "=" * 4, "%%%", ID[1:], ID + "0", ID.upper(), f"1.{ID}", ID + "\n", "é", "\0"):
-        assert refuses(Cursor(), text) == "must be the nextCursor of an earlier response"
-    for text in (
-        "",
-        ID,
-        f".{ID}",
-        f"1,{ID}",
-        f"1.5.{ID}",
-        f"{'9' * 16}.{ID}",
-        f"\u0663.{ID}",
-        f"+1.{ID}",
-    ):
-        assert refuses(Cursor(keyed=True), text)
+NO_CURSORS = {
+    False: ("", "=" * 4, "%%%", CURSOR_ID[1:], CURSOR_ID + "0", CURSOR_ID.upper(),
+            f"1.{CURSOR_ID}", CURSOR_ID + "\n", "é", "\0"),
+    True: ("", CURSOR_ID, f".{CURSOR_ID}", f"1,{CURSOR_ID}", f"1.5.{CURSOR_ID}",
+           f"{'9' * 16}.{CURSOR_ID}", f"\u0663.{CURSOR_ID}", f"+1.{CURSOR_ID}"),
+}  # fmt: skip
 
 
-class Things(Resource):
+@pytest.mark.parametrize("keyed", [False, True])
+def test_a_cursor_is_an_id_or_a_key_and_an_id(keyed):
+    text, loaded = (f"-12.{CURSOR_ID}", "-12") if keyed else (CURSOR_ID, None)
+    assert Cursor(keyed=keyed).deserialize(text) == (loaded, CURSOR_ID)
+    for text in NO_CURSORS[keyed]:
+        error = message(Cursor(keyed=keyed), text)
+        assert error == "must be the nextCursor of an earlier response"
+
+
+class Example(Resource):
     due_date = Timestamp()
     only_title = Text(5, data_key="title")
 
 
-def test_names_are_camel_case_outside_and_snake_case_inside():
-    assert Things().load({"dueDate": "2026-01-01T00:00Z", "title": "x"}) == {
+def test_names_are_camel_case_in_json_and_snake_case_in_python():
+    assert Example().load({"dueDate": "2026-01-01T00:00Z", "title": "x"}) == {
         "due_date": datetime(2026, 1, 1, tzinfo=UTC),
         "only_title": "x",
     }
@@ -249,10 +245,20 @@ def test_names_are_camel_case_outside_and_snake_case_inside():
         ("zzz", "allowed: dueDate, title"),
     ],
 )
-def test_an_unknown_name_is_refused_with_the_nearest(name, hint):
+def test_an_unknown_name_is_rejected_with_the_nearest(name, hint):
     with pytest.raises(ValidationError) as caught:
-        Things().load({name: "x"})
+        Example().load({name: "x"})
     assert caught.value.messages == {name: [f"unknown field; {hint}"]}
+
+
+def test_errors_are_flat_and_bounded():
+    with pytest.raises(ValidationError) as caught:
+        Example().load({"x" * 2 * MAX_ECHO + str(number): 1 for number in range(2 * MAX_ERRORS)})
+    errors = flatten(caught.value)
+    assert len(errors) == MAX_ERRORS
+    assert {len(error.field) for error in errors} == {MAX_ECHO}
+    nested = ValidationError({"attendees": {2: ["x"]}, "a": {"b": ["y"]}, "\ud800": ["z"]})
+    assert flatten(nested) == [("attendees[2]", "x"), ("a.b", "y"), ("?", "z")]
 
 
 def test_a_page_has_its_defaults():

@@ -17,7 +17,7 @@ def repeated_names():
 
 
 BODIES = {
-    "one repeated name": f'{{{",".join([chr(34) + "a" + chr(34) + ":1"] * 150_000)}}}',
+    "one repeated name": f"{{{','.join([chr(34) + 'a' + chr(34) + ':1'] * 150_000)}}}",
     "many names, one of them twice": repeated_names(),
     "many unknown names": json.dumps({f"{number:x}": 1 for number in range(80_000)}),
     "one long unknown name": json.dumps({"x" * (MEBIBYTE - 64): 1}),

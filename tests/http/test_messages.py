@@ -36,7 +36,7 @@ def field_messages():
 
 
 def constraint_messages(connection):
-    """The constraints that a valid request can violate: they involve two columns, or another row."""
+    """The constraints that a valid request can violate: on two columns, or on another row."""
     constraints = connection.execute(
         "SELECT conrelid::regclass::text AS table_name, conname FROM pg_constraint"
         " WHERE contype = 'f' OR contype = 'c' AND cardinality(conkey) > 1"

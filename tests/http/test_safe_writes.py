@@ -1,10 +1,10 @@
-"""Safe writes: a repeat is answered but not done again, and nobody overwrites what they have not seen."""
+"""Safe writes: a repeated request runs once, and no client overwrites a version it has not read."""
 
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from client import TOKENS, Client, error_message, insert_member, invalid_field
+from client import TOKENS, Client, activate, error_message, insert_member, invalid_field
 from receivers import deliveries, subscribe
 
 from service.webhooks.worker import Worker
@@ -27,7 +27,7 @@ OBJECTS = {"tasks": "task", "meetings": "meeting", "workspaces": "acme"}
 
 @pytest.fixture
 def ids(alice, cast, connection):
-    """The cast, a task and a meeting of Acme, all in their first version; whoever listens comes later."""
+    """The cast, a task and a meeting of Acme, all in their first version; no webhook yet."""
     connection.execute("DELETE FROM idempotency_keys")
     return {
         **cast,
@@ -37,7 +37,7 @@ def ids(alice, cast, connection):
 
 
 @pytest.fixture
-def listened(ids, connection):
+def subscribed(ids, connection):
     """A webhook of Acme that is never posted to, so that there are events to count."""
     subscribe(connection, ids["acme"], NOWHERE)
     return ids
@@ -59,8 +59,8 @@ def row_of(connection, table, id):
     return connection.execute(f"SELECT * FROM {table} WHERE id = %s", (uuid.UUID(id),)).fetchone()
 
 
-def everything(connection):
-    """Whatever a write can change, to be compared with itself later."""
+def snapshot(connection):
+    """All rows that a write can change."""
     tables = "tasks", "meetings", "workspaces", "events", "deliveries"
     return [connection.execute(f"SELECT * FROM {table} ORDER BY id").fetchall() for table in tables]
 
@@ -69,13 +69,15 @@ def everything(connection):
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_a_repeat_replays_the_answer_and_does_nothing(alice, listened, connection, name):
+def test_a_repeated_request_gets_the_first_response_and_changes_nothing(
+    alice, subscribed, connection, name
+):
     path, body, _ = WRITES[name]
-    path, method = path.format(**listened), name.split()[0]
+    path, method = path.format(**subscribed), name.split()[0]
     first = alice.send(method, path, json=body, headers=keyed())
     assert first.status_code == {"POST": 201, "PATCH": 200, "DELETE": 204}[method]
     assert not replayed(first)
-    done = everything(connection)
+    before = snapshot(connection)
     for _ in range(2):
         repeat = alice.send(method, path, json=body, headers=keyed())
         assert replayed(repeat)
@@ -87,12 +89,14 @@ def test_a_repeat_replays_the_answer_and_does_nothing(alice, listened, connectio
         method == "POST",
         method != "DELETE",
     )
-    assert everything(connection) == done
+    assert snapshot(connection) == before
     assert count(connection, "events") == (0 if "workspace" in name else 1)
     assert count(connection, "idempotency_keys") == 1
 
 
-def test_a_repeat_replays_what_was_even_when_more_has_happened_since(alice, ids, connection):
+def test_a_repeated_request_gets_the_first_response_even_after_later_changes(
+    alice, ids, connection
+):
     path = f"/tasks/{ids['task']}"
     options = {"json": {"title": "New"}, "headers": keyed(**{"If-Match": '"1"'})}
     first = alice.send("PATCH", path, **options)
@@ -105,21 +109,21 @@ def test_a_repeat_replays_what_was_even_when_more_has_happened_since(alice, ids,
     assert row_of(connection, "tasks", ids["task"]) is None
 
 
-def test_key_change_event_and_answer_are_one_transaction(alice, listened, connection):
+def test_key_change_event_and_response_are_one_transaction(alice, subscribed, connection):
     created = alice.post("/tasks", {"title": "New"}, headers=keyed())
-    (known,) = connection.execute("SELECT *, xmin::text AS xmin FROM idempotency_keys").fetchall()
-    assert (known["status"], known["body"]) == (201, created.get_data(as_text=True))
-    assert known["headers"] == {name: created.headers[name] for name in ("Location", "ETag")}
+    (stored,) = connection.execute("SELECT *, xmin::text AS xmin FROM idempotency_keys").fetchall()
+    assert (stored["status"], stored["body"]) == (201, created.get_data(as_text=True))
+    assert stored["headers"] == {name: created.headers[name] for name in ("Location", "ETag")}
     transactions = connection.execute(
         "SELECT xmin::text FROM tasks WHERE title = 'New'"
         " UNION ALL SELECT xmin::text FROM events UNION ALL SELECT xmin::text FROM deliveries"
     ).fetchall()
-    assert [row["xmin"] for row in transactions] == [known["xmin"]] * 3
+    assert [row["xmin"] for row in transactions] == [stored["xmin"]] * 3
 
 
-def test_without_a_key_each_write_is_done_and_no_key_is_kept(alice, ids, connection):
-    answers = [alice.post("/tasks", {"title": "Twice"}) for _ in range(2)]
-    assert [replayed(answer) for answer in answers] == [False, False]
+def test_without_a_key_every_write_runs_and_no_key_is_stored(alice, ids, connection):
+    responses = [alice.post("/tasks", {"title": "Twice"}) for _ in range(2)]
+    assert [replayed(response) for response in responses] == [False, False]
     assert count(connection, "tasks", "title = 'Twice'") == 2
     assert count(connection, "idempotency_keys") == 0
 
@@ -133,14 +137,14 @@ def test_an_event_is_posted_once_after_its_transaction(ada, ids, connection, rec
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_a_key_with_another_body_is_422(alice, listened, connection, name):
+def test_a_key_with_another_body_is_422(alice, subscribed, connection, name):
     path, body, other = WRITES[name]
-    path, method = path.format(**listened), name.split()[0]
+    path, method = path.format(**subscribed), name.split()[0]
     first = alice.send(method, path, json=body, headers=keyed())
-    done = everything(connection)
+    before = snapshot(connection)
     message = error_message(alice.send(method, path, json=other, headers=keyed()), 422)
     assert message.startswith("Idempotency-Key: was used for another request")
-    assert everything(connection) == done
+    assert snapshot(connection) == before
     again = alice.send(method, path, json=body, headers=keyed())
     assert replayed(again)
     assert again.data == first.data
@@ -159,17 +163,17 @@ def test_a_key_with_another_path_or_method_is_422(alice, ids, connection, method
     other = alice.post("/tasks", {"title": "Other"}).get_json()["id"]
     body = {"title": "New"}
     assert alice.patch(f"/tasks/{ids['task']}", body, headers=keyed()).status_code == 200
-    done = everything(connection)
+    before = snapshot(connection)
     path = path.format(**ids, other=other)
     error_message(alice.send(method, path, json=body, headers=keyed()), 422)
-    assert everything(connection) == done
+    assert snapshot(connection) == before
 
 
 def test_keys_are_per_user_and_workspace(alice, bob, charlie, ids, connection):
     def create(client):
-        answer = client.post("/tasks", {"title": "New"}, headers=keyed())
-        assert answer.status_code == 201
-        return answer.get_json()["id"], replayed(answer)
+        response = client.post("/tasks", {"title": "New"}, headers=keyed())
+        assert response.status_code == 201
+        return response.get_json()["id"], replayed(response)
 
     def move_alice(slug):
         connection.execute(
@@ -180,7 +184,7 @@ def test_keys_are_per_user_and_workspace(alice, bob, charlie, ids, connection):
     insert_member(connection, ids["globex"], ids["alice"])
     move_alice("globex")
     firsts.append(create(alice))
-    assert [known for _, known in firsts] == [False] * 4
+    assert [is_replayed for _, is_replayed in firsts] == [False] * 4
     assert len(dict(firsts)) == count(connection, "tasks", "title = 'New'") == 4
     move_alice("acme")
     assert create(alice) == (firsts[0][0], True)
@@ -188,19 +192,19 @@ def test_keys_are_per_user_and_workspace(alice, bob, charlie, ids, connection):
 
 @pytest.mark.parametrize("key", ["", "a b", "a\tb", "x" * 256, "\xfc", "a\x7f"], ids=ascii)
 def test_a_malformed_key_is_400(alice, ids, connection, key):
-    done = everything(connection)
+    before = snapshot(connection)
     for name in ("POST task", "PATCH task", "DELETE task"):
         path, body, _ = WRITES[name]
-        answer = alice.send(name.split()[0], path.format(**ids), json=body, headers=keyed(key))
-        assert "1 to 255" in invalid_field(answer, "Idempotency-Key")
-    assert everything(connection) == done
+        response = alice.send(name.split()[0], path.format(**ids), json=body, headers=keyed(key))
+        assert "1 to 255" in invalid_field(response, "Idempotency-Key")
+    assert snapshot(connection) == before
 
 
 @pytest.mark.parametrize("key", ["x" * 255, '"8e03978e-40d5"', "~!/,;="])
-def test_any_other_visible_text_is_a_key(alice, ids, connection, key):
+def test_any_other_visible_ascii_is_a_key(alice, ids, connection, key):
     for repeat in (False, True):
-        answer = alice.post("/tasks", {"title": "New"}, headers=keyed(key))
-        assert (answer.status_code, replayed(answer)) == (201, repeat)
+        response = alice.post("/tasks", {"title": "New"}, headers=keyed(key))
+        assert (response.status_code, replayed(response)) == (201, repeat)
     assert count(connection, "tasks", "title = 'New'") == 1
 
 
@@ -220,20 +224,22 @@ def test_any_other_visible_text_is_a_key(alice, ids, connection, key):
     ],
     ids=str,
 )
-def test_what_fails_leaves_no_key(bob, listened, connection, status, method, path, body):
-    done = everything(connection)
+def test_a_failed_request_stores_no_key(bob, subscribed, connection, status, method, path, body):
+    before = snapshot(connection)
     headers = keyed(**({"If-Match": '"9"'} if status == 412 else {}))
     for _ in range(2):
-        error_message(bob.send(method, path.format(**listened), json=body, headers=headers), status)
+        error_message(
+            bob.send(method, path.format(**subscribed), json=body, headers=headers), status
+        )
         assert count(connection, "idempotency_keys") == 0
-    assert everything(connection) == done
+    assert snapshot(connection) == before
     mended = bob.post("/tasks", {"title": "Mended"}, headers=keyed())
     assert (mended.status_code, replayed(mended)) == (201, False)
 
 
 @pytest.fixture(params=["at once", "at commit"])
 def broken(request, connection):
-    """No task can be added: a bug, which shows when the row is written or only when all is committed."""
+    """No task can be inserted: the failure comes with the statement or with the commit."""
     connection.execute(
         "CREATE FUNCTION break() RETURNS trigger LANGUAGE plpgsql AS"
         " $$ BEGIN RAISE 'broken'; END $$"
@@ -251,7 +257,7 @@ def broken(request, connection):
     mend()
 
 
-def test_a_first_that_ends_in_500_leaves_no_key_no_event_and_posts_nothing(
+def test_a_request_that_ends_in_500_stores_no_key_and_no_event_and_posts_nothing(
     ada, cast, connection, receiver, broken
 ):
     connection.execute("DELETE FROM idempotency_keys")
@@ -261,115 +267,119 @@ def test_a_first_that_ends_in_500_leaves_no_key_no_event_and_posts_nothing(
         assert count(connection, table) == 0
     assert receiver.connections == 0
     broken()
-    answer = ada.post("/tasks", {"title": "New"}, headers=keyed())
-    assert (answer.status_code, replayed(answer)) == (201, False)
+    response = ada.post("/tasks", {"title": "New"}, headers=keyed())
+    assert (response.status_code, replayed(response)) == (201, False)
     assert (count(connection, "tasks"), len(receiver.take_all())) == (1, 1)
 
 
-def test_a_first_that_ends_in_503_leaves_no_key(build, listened, connection):
+def test_a_request_that_ends_in_503_stores_no_key(build, subscribed, connection):
     alice = Client(build(statement_timeout=0.2), TOKENS["alice"])
-    path = f"/tasks/{listened['task']}"
+    path = f"/tasks/{subscribed['task']}"
     with connection.transaction():
         connection.execute("SELECT FROM tasks FOR UPDATE")
         error_message(alice.patch(path, {"title": "New"}, headers=keyed()), 503)
     assert count(connection, "idempotency_keys") == count(connection, "events") == 0
-    answer = alice.patch(path, {"title": "New"}, headers=keyed())
-    assert (answer.status_code, answer.headers["ETag"]) == (200, '"2"')
-    assert not replayed(answer)
+    response = alice.patch(path, {"title": "New"}, headers=keyed())
+    assert (response.status_code, response.headers["ETag"]) == (200, '"2"')
+    assert not replayed(response)
 
 
-def test_repeats_that_come_while_the_first_runs_wait_and_replay(
-    alice, listened, together, connection
+def test_repeated_requests_wait_for_the_first_and_get_its_response(
+    alice, subscribed, together, connection
 ):
-    path = f"/tasks/{listened['task']}"
-    answers = together(
+    path = f"/tasks/{subscribed['task']}"
+    responses = together(
         "tasks",
-        listened["task"],
+        subscribed["task"],
         *[lambda: alice.patch(path, {"title": "New"}, headers=keyed())] * 4,
     )
-    assert [answer.status_code for answer in answers] == [200] * 4
-    assert [replayed(answer) for answer in answers] == [False, True, True, True]
-    assert len({(answer.data, answer.headers["ETag"]) for answer in answers}) == 1
-    assert row_of(connection, "tasks", listened["task"])["version"] == 2
+    assert [response.status_code for response in responses] == [200] * 4
+    assert [replayed(response) for response in responses] == [False, True, True, True]
+    assert len({(response.data, response.headers["ETag"]) for response in responses}) == 1
+    assert row_of(connection, "tasks", subscribed["task"])["version"] == 2
     assert count(connection, "events") == 1
 
 
-def test_another_request_that_waits_for_the_first_is_422(alice, listened, together, connection):
-    path = f"/tasks/{listened['task']}"
+def test_another_request_that_waits_for_the_first_is_422(alice, subscribed, together, connection):
+    path = f"/tasks/{subscribed['task']}"
     first, other = together(
         "tasks",
-        listened["task"],
+        subscribed["task"],
         lambda: alice.patch(path, {"title": "New"}, headers=keyed()),
         lambda: alice.patch(path, {"title": "Other"}, headers=keyed()),
     )
     assert first.status_code == 200
     error_message(other, 422)
-    assert row_of(connection, "tasks", listened["task"])["title"] == "New"
+    assert row_of(connection, "tasks", subscribed["task"])["title"] == "New"
     assert count(connection, "events") == 1
 
 
-def test_a_repeat_that_waits_for_a_first_that_fails_is_done(alice, listened, together, connection):
-    path = f"/tasks/{listened['task']}"
+def test_a_repeated_request_runs_if_the_first_fails(alice, subscribed, together, connection):
+    path = f"/tasks/{subscribed['task']}"
     first, repeat = together(
         "tasks",
-        listened["task"],
+        subscribed["task"],
         lambda: alice.patch(path, {"title": "New"}, headers=keyed(**{"If-Match": '"9"'})),
         lambda: alice.patch(path, {"title": "New"}, headers=keyed()),
     )
     assert first.status_code == 412
     assert (repeat.status_code, replayed(repeat)) == (200, False)
-    assert row_of(connection, "tasks", listened["task"])["version"] == 2
+    assert row_of(connection, "tasks", subscribed["task"])["version"] == 2
     assert count(connection, "events") == count(connection, "idempotency_keys") == 1
 
 
-def test_of_many_posts_at_once_under_one_key_one_is_done(alice, listened, connection):
-    with ThreadPoolExecutor(8) as people:
-        answers = list(
-            people.map(lambda _: alice.post("/tasks", {"title": "New"}, headers=keyed()), range(40))
+def test_one_of_many_simultaneous_posts_with_one_key_runs(alice, subscribed, connection):
+    with ThreadPoolExecutor(8) as threads:
+        responses = list(
+            threads.map(
+                lambda _: alice.post("/tasks", {"title": "New"}, headers=keyed()), range(40)
+            )
         )
-    assert {(answer.status_code, answer.data) for answer in answers} == {(201, answers[0].data)}
-    assert sorted(map(replayed, answers)) == [False] + [True] * 39
+    assert {(response.status_code, response.data) for response in responses} == {
+        (201, responses[0].data)
+    }
+    assert sorted(map(replayed, responses)) == [False] + [True] * 39
     assert count(connection, "tasks", "title = 'New'") == count(connection, "events") == 1
 
 
-def grow_old(connection, age):
+def age_keys(connection, age):
     connection.execute("UPDATE idempotency_keys SET created_at = now() - %s::interval", (age,))
 
 
-@pytest.mark.parametrize(("age", "known"), [("23:59:50", True), ("24:00:01", False)])
-def test_a_key_is_known_for_24_hours(alice, ids, connection, settings, age, known):
+@pytest.mark.parametrize(("age", "stored"), [("23:59:50", True), ("24:00:01", False)])
+def test_a_key_is_stored_for_24_hours(alice, ids, connection, age, stored):
     first = alice.post("/tasks", {"title": "New"}, headers=keyed())
-    grow_old(connection, age)
+    age_keys(connection, age)
     repeat = alice.post("/tasks", {"title": "New"}, headers=keyed())
-    assert (replayed(repeat), repeat.data == first.data) == (known, known)
-    assert count(connection, "tasks", "title = 'New'") == (1 if known else 2)
-    # From then on the second one is what is known.
+    assert (replayed(repeat), repeat.data == first.data) == (stored, stored)
+    assert count(connection, "tasks", "title = 'New'") == (1 if stored else 2)
+    # From then on the second one is stored.
     again = alice.post("/tasks", {"title": "New"}, headers=keyed())
     assert (replayed(again), again.data) == (True, repeat.data)
 
 
 def test_after_24_hours_a_key_may_be_used_for_anything(alice, ids, connection):
     alice.post("/tasks", {"title": "New"}, headers=keyed())
-    grow_old(connection, "24:00:01")
-    answer = alice.patch(f"/tasks/{ids['task']}", {"title": "Other"}, headers=keyed())
-    assert (answer.status_code, replayed(answer)) == (200, False)
+    age_keys(connection, "24:00:01")
+    response = alice.patch(f"/tasks/{ids['task']}", {"title": "Other"}, headers=keyed())
+    assert (response.status_code, replayed(response)) == (200, False)
     assert count(connection, "idempotency_keys") == 1
 
 
-def test_the_worker_forgets_keys_after_24_hours(alice, ids, connection, settings):
+def test_the_worker_prunes_keys_after_24_hours(alice, ids, connection, settings):
     alice.post("/tasks", {"title": "New"}, headers=keyed("old"))
-    grow_old(connection, "24:00:01")
+    age_keys(connection, "24:00:01")
     alice.post("/tasks", {"title": "New"}, headers=keyed("new"))
     Worker(settings).run_once()
     assert [row["key"] for row in connection.execute("SELECT key FROM idempotency_keys")] == ["new"]
 
 
-def test_the_worker_does_not_forget_an_old_key_that_is_being_used_anew(
+def test_the_worker_does_not_prune_an_expired_key_in_use(
     alice, ids, connection, settings, together
 ):
     path = f"/tasks/{ids['task']}"
     alice.post("/tasks", {"title": "New"}, headers=keyed())
-    grow_old(connection, "24:00:01")
+    age_keys(connection, "24:00:01")
     first, _ = together(
         "tasks",
         ids["task"],
@@ -384,7 +394,7 @@ def test_the_worker_does_not_forget_an_old_key_that_is_being_used_anew(
 # ETag and If-None-Match
 
 
-def test_every_answer_of_one_object_has_its_etag(alice, ids, connection):
+def test_every_response_with_one_object_has_its_etag(alice, ids, connection):
     for name in ("POST task", "POST meeting"):
         path, body, _ = WRITES[name]
         assert alice.post(path, body).headers["ETag"] == '"1"'
@@ -401,7 +411,7 @@ def test_every_answer_of_one_object_has_its_etag(alice, ids, connection):
         assert "ETag" not in alice.get(f"/{table}").headers
 
 
-def test_changes_past_the_service_make_a_new_etag(alice, ids, connection):
+def test_changes_outside_the_service_make_a_new_etag(alice, ids, connection):
     def etags():
         return [
             alice.get(f"/{table}/{ids[object]}").headers["ETag"]
@@ -438,33 +448,33 @@ READ = {
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("table", OBJECTS)
-def test_if_none_match_spares_a_reader_what_he_has(alice, ids, table, method):
+def test_if_none_match_is_304_for_the_current_version(alice, ids, table, method):
     path = f"/{table}/{ids[OBJECTS[table]]}"
     full = alice.send(method, path)
     for offered, status in READ.items():
-        answer = alice.send(method, path, headers={"If-None-Match": offered})
-        assert (offered, answer.status_code) == (offered, status)
-        assert answer.headers["ETag"] == '"1"'
-        assert answer.headers["X-RateLimit-Limit"] == "1000"
-        assert answer.data == (full.data if status == 200 else b"")
+        response = alice.send(method, path, headers={"If-None-Match": offered})
+        assert (offered, response.status_code) == (offered, status)
+        assert response.headers["ETag"] == '"1"'
+        assert response.headers["X-RateLimit-Limit"] == "1000"
+        assert response.data == (full.data if status == 200 else b"")
         if status == 304:
-            assert "Content-Length" not in answer.headers
+            assert "Content-Length" not in response.headers
 
 
-def test_after_a_change_the_reader_is_sent_all_of_it(alice, ids):
+def test_after_a_change_if_none_match_gets_the_whole_object(alice, ids):
     path = f"/tasks/{ids['task']}"
     alice.patch(path, {"title": "New"})
-    answer = alice.get(path, headers={"If-None-Match": '"1"'})
-    assert (answer.status_code, answer.get_json()["title"]) == (200, "New")
+    response = alice.get(path, headers={"If-None-Match": '"1"'})
+    assert (response.status_code, response.get_json()["title"]) == (200, "New")
     assert alice.get(path, headers={"If-None-Match": '"2"'}).status_code == 304
 
 
 @pytest.mark.parametrize("offered", ["*", '"1"'])
 @pytest.mark.parametrize("table", OBJECTS)
-def test_if_none_match_tells_a_stranger_nothing(charlie, ids, table, offered):
-    answer = charlie.get(f"/{table}/{ids[OBJECTS[table]]}", headers={"If-None-Match": offered})
-    error_message(answer, 404)
-    assert "ETag" not in answer.headers
+def test_if_none_match_is_404_for_a_foreign_object(charlie, ids, table, offered):
+    response = charlie.get(f"/{table}/{ids[OBJECTS[table]]}", headers={"If-None-Match": offered})
+    error_message(response, 404)
+    assert "ETag" not in response.headers
 
 
 # If-Match
@@ -491,12 +501,12 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("offered", MATCHING)
-def test_a_change_is_made_to_a_version_that_if_match_names(alice, ids, connection, offered):
+def test_a_version_that_if_match_names_is_changed(alice, ids, connection, offered):
     for table, changes in CHANGES.items():
-        answer = alice.patch(
+        response = alice.patch(
             f"/{table}/{ids[OBJECTS[table]]}", changes, headers={"If-Match": offered}
         )
-        assert (answer.status_code, answer.headers["ETag"]) == (200, '"2"')
+        assert (response.status_code, response.headers["ETag"]) == (200, '"2"')
         assert row_of(connection, table, ids[OBJECTS[table]])["version"] == 2
     task = alice.post("/tasks", {"title": "Short-lived"}).get_json()["id"]
     assert alice.delete(f"/tasks/{task}", headers={"If-Match": offered}).status_code == 204
@@ -504,21 +514,19 @@ def test_a_change_is_made_to_a_version_that_if_match_names(alice, ids, connectio
 
 
 @pytest.mark.parametrize("offered", NOT_MATCHING)
-def test_any_other_version_is_412_with_the_etag_of_what_is_there(
-    alice, listened, connection, offered
-):
-    done = everything(connection)
+def test_any_other_version_is_412_with_the_current_etag(alice, subscribed, connection, offered):
+    before = snapshot(connection)
     requests = [("PATCH", table, changes) for table, changes in CHANGES.items()]
     requests += [("PATCH", table, {}) for table in CHANGES]
     for method, table, changes in (*requests, ("DELETE", "tasks", None)):
-        path = f"/{table}/{listened[OBJECTS[table]]}"
-        answer = alice.send(method, path, json=changes, headers={"If-Match": offered})
-        assert error_message(answer, 412).startswith("If-Match: ")
-        assert answer.headers["ETag"] == '"1"'
-    assert everything(connection) == done
+        path = f"/{table}/{subscribed[OBJECTS[table]]}"
+        response = alice.send(method, path, json=changes, headers={"If-Match": offered})
+        assert error_message(response, 412).startswith("If-Match: ")
+        assert response.headers["ETag"] == '"1"'
+    assert snapshot(connection) == before
 
 
-def test_whoever_reads_the_412_can_go_on_from_it(alice, ids, connection):
+def test_the_etag_of_a_412_allows_the_next_change(alice, ids, connection):
     path = f"/tasks/{ids['task']}"
     alice.patch(path, {"title": "New"})
     late = alice.patch(path, {"status": "done"}, headers={"If-Match": '"1"'})
@@ -531,36 +539,36 @@ def test_whoever_reads_the_412_can_go_on_from_it(alice, ids, connection):
 
 @pytest.mark.parametrize("offered", ["*", '"1"', '"9"'])
 @pytest.mark.parametrize("method", ["PATCH", "DELETE"])
-def test_if_match_tells_a_stranger_nothing(charlie, ids, connection, method, offered):
-    done = everything(connection)
+def test_if_match_is_404_for_a_foreign_object(charlie, ids, connection, method, offered):
+    before = snapshot(connection)
     for table in ["tasks"] if method == "DELETE" else OBJECTS:
-        answer = charlie.send(
+        response = charlie.send(
             method,
             f"/{table}/{ids[OBJECTS[table]]}",
             json=CHANGES[table] if method == "PATCH" else None,
             headers={"If-Match": offered},
         )
-        error_message(answer, 404)
-        assert "ETag" not in answer.headers
-    assert everything(connection) == done
+        error_message(response, 404)
+        assert "ETag" not in response.headers
+    assert snapshot(connection) == before
 
 
 @pytest.mark.parametrize("offered", ["*", '"1"', '"9"'])
-def test_a_member_who_may_not_change_the_workspace_is_told_so_first(bob, ids, connection, offered):
-    answer = bob.patch(
+def test_a_member_without_the_role_gets_403_before_412(bob, ids, connection, offered):
+    response = bob.patch(
         f"/workspaces/{ids['acme']}", {"name": "Bob's"}, headers={"If-Match": offered}
     )
-    error_message(answer, 403)
+    error_message(response, 403)
     assert row_of(connection, "workspaces", ids["acme"])["version"] == 1
 
 
 @pytest.mark.parametrize("table", CHANGES)
-def test_of_two_changes_to_one_version_at_once_one_is_412(
-    alice, listened, connection, together, table
+def test_one_of_two_simultaneous_changes_to_one_version_is_412(
+    alice, subscribed, connection, together, table
 ):
-    id = listened[OBJECTS[table]]
+    id = subscribed[OBJECTS[table]]
     (field,) = CHANGES[table]
-    answers = together(
+    responses = together(
         table,
         id,
         *(
@@ -570,31 +578,29 @@ def test_of_two_changes_to_one_version_at_once_one_is_412(
             for value in ("First", "Second")
         ),
     )
-    assert [answer.status_code for answer in answers] == [200, 412]
-    assert [answer.headers["ETag"] for answer in answers] == ['"2"', '"2"']
+    assert [response.status_code for response in responses] == [200, 412]
+    assert [response.headers["ETag"] for response in responses] == ['"2"', '"2"']
     row = row_of(connection, table, id)
     assert (row[field], row["version"]) == ("First", 2)
     assert count(connection, "events") == (table == "tasks")
 
 
-def test_a_removal_does_not_take_a_change_that_it_has_not_seen(
-    alice, bob, listened, connection, together
-):
-    path = f"/tasks/{listened['task']}"
+def test_a_deletion_does_not_remove_a_newer_version(alice, bob, subscribed, connection, together):
+    path = f"/tasks/{subscribed['task']}"
     changed, removed = together(
         "tasks",
-        listened["task"],
+        subscribed["task"],
         lambda: alice.patch(path, {"title": "New"}),
         lambda: bob.delete(path, headers={"If-Match": '"1"'}),
     )
     assert changed.status_code == 200
     error_message(removed, 412)
     assert removed.headers["ETag"] == '"2"'
-    assert row_of(connection, "tasks", listened["task"])["title"] == "New"
+    assert row_of(connection, "tasks", subscribed["task"])["title"] == "New"
     assert count(connection, "events") == 1
 
 
-# At the same moment
+# Simultaneous changes
 
 FIELDS = {
     "tasks": ({"title": "New"}, {"description": "Also new"}),
@@ -605,11 +611,11 @@ FIELDS = {
 
 @pytest.mark.parametrize("with_key", [False, True], ids=["without keys", "with keys"])
 @pytest.mark.parametrize("table", FIELDS)
-def test_changes_of_different_fields_at_once_both_survive(
-    alice, listened, connection, together, table, with_key
+def test_simultaneous_changes_of_different_fields_both_remain(
+    alice, subscribed, connection, together, table, with_key
 ):
-    id = listened[OBJECTS[table]]
-    answers = together(
+    id = subscribed[OBJECTS[table]]
+    responses = together(
         table,
         id,
         *(
@@ -619,29 +625,20 @@ def test_changes_of_different_fields_at_once_both_survive(
             for changes in FIELDS[table]
         ),
     )
-    assert [(answer.status_code, answer.headers["ETag"]) for answer in answers] == [
+    assert [(response.status_code, response.headers["ETag"]) for response in responses] == [
         (200, '"2"'),
         (200, '"3"'),
     ]
-    wanted = {**FIELDS[table][0], **FIELDS[table][1]}
+    expected = {**FIELDS[table][0], **FIELDS[table][1]}
     row = row_of(connection, table, id)
-    assert {name: row[name] for name in wanted} == wanted
+    assert {name: row[name] for name in expected} == expected
     assert row["version"] == 3
     assert count(connection, "events") == (2 if table == "tasks" else 0)
 
 
-@pytest.fixture
-def unlimited(connection):
-    """No plan holds back what is many on purpose."""
-    connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Tests', 1000000)")
-    connection.execute("UPDATE workspaces SET plan = 'Tests', version = version")
-    yield
-    connection.execute("UPDATE workspaces SET plan = 'Team'")
-    connection.execute("DELETE FROM plans WHERE name = 'Tests'")
-
-
-def test_of_1000_increments_at_once_none_is_lost(alice, bob, listened, connection, unlimited):
-    path = f"/tasks/{listened['task']}"
+@pytest.mark.usefixtures("unlimited")
+def test_none_of_1000_simultaneous_increments_is_lost(alice, bob, subscribed, connection):
+    path = f"/tasks/{subscribed['task']}"
     alice.patch(path, {"description": "0"})
     conflicts = []
 
@@ -649,23 +646,23 @@ def test_of_1000_increments_at_once_none_is_lost(alice, bob, listened, connectio
         for _ in range(1000):
             read = client.get(path)
             number = int(read.get_json()["description"])
-            answer = client.patch(
+            response = client.patch(
                 path,
                 {"description": str(number + 1)},
                 headers={"If-Match": read.headers["ETag"]},
             )
-            if answer.status_code == 200:
+            if response.status_code == 200:
                 return number + 1
-            error_message(answer, 412)
+            error_message(response, 412)
             conflicts.append(number)
         raise AssertionError("never came through")
 
-    with ThreadPoolExecutor(4) as people:
-        reached = list(people.map(increment, [alice, bob] * 500))
+    with ThreadPoolExecutor(4) as threads:
+        reached = list(threads.map(increment, [alice, bob] * 500))
     print(f"increments {len(reached)}, conflicts {len(conflicts)}")
     assert sorted(reached) == list(range(1, 1001))
     assert conflicts
-    row = row_of(connection, "tasks", listened["task"])
+    row = row_of(connection, "tasks", subscribed["task"])
     assert (row["description"], row["version"]) == ("1000", 1002)
     # One event a commit, each with its own version.
     versions = connection.execute(
@@ -673,3 +670,34 @@ def test_of_1000_increments_at_once_none_is_lost(alice, bob, listened, connectio
         " WHERE type = 'task.updated' ORDER BY version"
     ).fetchall()
     assert [row["version"] for row in versions] == list(range(2, 1003))
+
+
+def test_keys_end_with_the_membership(alice, ids, connection):
+    """Alice is in Globex for a while: what she did there is no longer replayed to her afterwards."""
+    insert_member(connection, ids["globex"], ids["alice"], "owner")
+    mine = [
+        ("POST", "/tasks", {"title": "Mine"}, keyed("acme")),
+        ("PATCH", f"/workspaces/{ids['acme']}", {"name": "Mine"}, keyed("name")),
+    ]
+    theirs = ("PATCH", f"/workspaces/{ids['globex']}", {"name": "Theirs"}, keyed("other"))
+    there = ("POST", "/tasks", {"title": "There"}, keyed("globex"))
+
+    def send(method, path, body, headers):
+        return alice.send(method, path, json=body, headers=headers)
+
+    for write in (*mine, theirs):
+        assert not replayed(send(*write))
+    activate(connection, ids["globex"], ids["alice"])
+    assert not replayed(send(*there))
+    connection.execute(
+        "DELETE FROM members WHERE user_id = %s AND workspace_id = %s",
+        (ids["alice"], ids["globex"]),
+    )
+    # Without an active workspace.
+    assert send(*theirs).status_code == 404
+    activate(connection, ids["acme"], ids["alice"])
+    assert send(*theirs).status_code == 404
+    assert all(replayed(send(*write)) for write in mine)
+    insert_member(connection, ids["globex"], ids["alice"])
+    activate(connection, ids["globex"], ids["alice"])
+    assert not replayed(send(*there))

@@ -183,8 +183,8 @@ TEXTS = [
 # The years 1900 to 9998 are in the description alone: no keyword of JSON Schema can say them.
 TIMESTAMPS = [
     "2027-03-01T09:00:00Z", "2027-03-01T09:00:00.123456789+05:30", "2027-03-01T09:00",
-    "2027-03-01T09:00+01", "2027-03-01T09:00:00,5-2359", "2028-02-29T00:00Z", "2000-02-29T00:00:00Z",
-    "1900-01-01T00:00:00Z", "9998-12-31T23:59:59.999Z", "2027-03-01", "2027-02-29T00:00:00Z",
+    "2027-03-01T09:00+01", "2027-03-01T09:00:00,5-2359", "2028-02-29T00:00Z",
+    "2000-02-29T00:00:00Z", "1900-01-01T00:00:00Z", "9998-12-31T23:59:59.999Z", "2027-03-01", "2027-02-29T00:00:00Z",
     "1900-02-29T00:00:00Z", "2100-02-29T00:00:00Z", "2027-04-31T00:00:00Z", "2027-13-01T00:00:00Z",
     "2027-03-00T00:00:00Z", "2027-03-01T24:00:00Z", "2027-03-01T09:60:00Z", "2027-03-01T09:00:60Z",
     "2027-03-01T09:00:00+24:00", "2027-03-01T09:00:00+05:99", "2027-03-01 09:00:00Z",
@@ -195,7 +195,8 @@ EMAIL_LISTS = [
     [], ["ada@example.com"], ["ada@example.com", "ada@example.com"], ["x"], [None], [1],
     "ada@example.com", ["a b@example.com"], ["ada@example"], ["@example.com"], ["ada@-example.com"],
     ["ada@exam_ple.com"], ["ada+x@mail.example.co"], [f"a{i}@example.com" for i in range(200)],
-    [f"a{i}@example.com" for i in range(201)], [f"{'a' * 250}@example.com"], ["a..b@example.com"], {},
+    [f"a{i}@example.com" for i in range(201)], [f"{'a' * 250}@example.com"],
+    ["a..b@example.com"], {},
 ]  # fmt: skip
 
 

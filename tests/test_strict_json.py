@@ -1,0 +1,107 @@
+"""Strict JSON: an object by RFC 8259 loads; every other text is rejected with a reason."""
+
+import pytest
+
+from service.strict_json import MAX_DIGITS, MAX_MEMBERS, MESSAGES, StrictJSONError, parse_object
+
+pytestmark = pytest.mark.nodatabase
+
+DEEP = 100_000
+
+
+def titled(text):
+    """An object whose member title has this JSON text as its value."""
+    return b'{"title": ' + text + b"}"
+
+
+def members(count):
+    return b"{" + b",".join(b'"%d": 0' % number for number in range(count)) + b"}"
+
+
+SYNTAX = "must be a JSON object: "
+ENCODING, DEPTH = MESSAGES["encoding"], MESSAGES["depth"]
+
+# Texts and how their messages begin; the front door is tried with each in http/test_requests.py.
+INVALID = {
+    "empty": (b"", SYNTAX),
+    "white space": (b" \n", SYNTAX),
+    "words": (b"title=x", SYNTAX),
+    "form": (b"title=x&description=y", SYNTAX),
+    "array": (b'[{"title": "x"}]', "must be a JSON object"),
+    "number": (b"1", "must be a JSON object"),
+    "string": (b'"title"', "must be a JSON object"),
+    "null": (b"null", "must be a JSON object"),
+    "true": (b"true", "must be a JSON object"),
+    "truncated": (b'{"title": "x"', SYNTAX),
+    "truncated string": (b'{"title": "x', SYNTAX),
+    "two objects": (b'{"title": "x"} {"title": "y"}', SYNTAX),
+    "trailing comma": (b'{"title": "x",}', SYNTAX),
+    "single quotes": (b"{'title': 'x'}", SYNTAX),
+    "comment": (b'{"title": "x" /* y */}', SYNTAX),
+    "control character": (titled(b'"a\tb"'), SYNTAX),
+    "raw NUL": (titled(b'"a\0b"'), SYNTAX),
+    "trailing NUL": (titled(b'"x"') + b"\0", SYNTAX),
+    "invalid escape": (titled(rb'"\x41"'), SYNTAX),
+    "byte order mark": (b"\xef\xbb\xbf" + titled(b'"x"'), f"{SYNTAX}Unexpected UTF-8 BOM"),
+    "NaN": (titled(b"NaN"), "must not contain NaN, which is not JSON"),
+    "Infinity": (titled(b"Infinity"), "must not contain Infinity, which"),
+    "minus Infinity": (titled(b"-Infinity"), "must not contain -Infinity, which"),
+    "too large a float": (titled(b"1e999"), "must not contain the number 1e999, which"),
+    "too small a float": (titled(b"-1e999"), "must not contain the number -1e999, which"),
+    "hidden too large": (b'{"a": [[1e400]]}', "must not contain the number 1e400, which"),
+    "huge integer": (titled(b"9" * 5000), "must not contain an integer of more than 100 digits"),
+    "integer over the limit": (titled(b"9" * 101), "must not contain an integer of more than 100"),
+    "huge float": (titled(b"9" * 5000 + b".0"), "must not contain the number 9999"),
+    "repeated name": (b'{"title": "x", "title": "y"}', 'must not repeat the name "title"'),
+    "repeated, escaped": (rb'{"a": "x", "\u0061": "y"}', 'must not repeat the name "a"'),
+    "repeated, deeper": (b'{"title": {"a": 1, "a": 1}}', 'must not repeat the name "a"'),
+    "too many members": (members(257), "must not contain an object with more than 256 members"),
+    "deep arrays": (titled(b"[" * DEEP + b"]" * DEEP), DEPTH),
+    "deep objects": (titled(b'{"a":' * DEEP + b"1" + b"}" * DEEP), DEPTH),
+    "deep, never closed": (b"[" * DEEP, DEPTH),
+    "invalid UTF-8": (titled(b'"\xff"'), ENCODING),
+    "truncated UTF-8": (titled(b'"\xe2\x82"'), ENCODING),
+    "overlong UTF-8": (titled(b'"\xc0\xaf"'), ENCODING),
+    "surrogate in UTF-8": (titled(b'"\xed\xa0\x80"'), ENCODING),
+    "Latin-1": ('{"title": "Café"}'.encode("latin-1"), ENCODING),
+    "UTF-16": ('{"title": "x"}'.encode("utf-16"), ENCODING),
+    "UTF-16 without mark": ('{"title": "x"}'.encode("utf-16-le"), SYNTAX),
+    "UTF-32": ('{"title": "x"}'.encode("utf-32-be"), SYNTAX),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_any_other_text_is_rejected_with_a_short_reason(name):
+    content, reason = INVALID[name]
+    with pytest.raises(StrictJSONError) as caught:
+        parse_object(content)
+    message = str(caught.value)
+    assert message.startswith(reason)
+    assert len(message) < 300
+    # Python's words for its own limit.
+    assert "integer string conversion" not in message
+
+
+def test_every_message_has_an_example():
+    for message in MESSAGES.values():
+        start = message.partition("{")[0]
+        assert any(reason.startswith(start) for _, reason in INVALID.values()), message
+
+
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [
+        (b"{}", {}),
+        (b' \r\n\t{ "a" :1 , "b":null } \n', {"a": 1, "b": None}),
+        (titled(b'"\\u00e9\xc3\xa9\\ud83d\\ude00\\/"'), {"title": "éé\U0001f600/"}),
+        (titled(b"9" * MAX_DIGITS), {"title": int("9" * MAX_DIGITS)}),
+        (titled(b"[-1.5e3, 1e308, true]"), {"title": [-1500.0, 1e308, True]}),
+        # Fields reject these two, as they can name them.
+        (titled(rb'"\u0000"'), {"title": "\0"}),
+        (titled(rb'"\ud800"'), {"title": "\ud800"}),
+        (members(MAX_MEMBERS), {str(number): 0 for number in range(MAX_MEMBERS)}),
+        (b'{"a": {"x": 1}, "b": {"x": 1}}', {"a": {"x": 1}, "b": {"x": 1}}),
+    ],
+)
+def test_a_json_object_loads_as_a_dict(content, value):
+    assert parse_object(content) == value
