@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 from client import UNKNOWN, Client, count, error_message, insert_token, invalid_field, label, row_of
+from receivers import subscribe
 
 FIRST, LAST = "1900-01-01T00:00:00.000Z", "9998-12-31T23:59:59.999Z"
 TIMES = {"startTime": "2097-03-01T09:00:00.000Z", "endTime": "2097-03-01T10:00:00.000Z"}
@@ -378,18 +379,18 @@ def test_a_body_that_changes_nothing_writes_nothing(alice, create, unchanged, re
     assert (response.status_code, response.get_json()) == (200, old)
 
 
-# Who may write, and where
+# What every write has in common
 
 
-def send_write(client, resource, method, old, query=""):
+def send_write(client, resource, method, old, query="", **options):
     path = f"/{resource}" if method == "POST" else f"/{resource}/{old['id']}"
     change = {"name": "Another"} if resource == "workspaces" else {"title": "Another"}
     body = {"POST": REQUIRED.get(resource), "PATCH": change, "DELETE": None}[method]
-    return client.send(method, path + query, json=body)
+    return client.send(method, path + query, json=body, **options)
 
 
 @pytest.mark.parametrize(("resource", "method"), WRITES)
-def test_a_write_with_a_query_or_a_read_only_token_writes_nothing(
+def test_a_query_a_read_only_token_and_a_stale_if_match_write_nothing(
     app, alice, cast, connection, create, unchanged, resource, method
 ):
     insert_token(connection, cast["alice"], "tmw_api_reader", scope="read")
@@ -399,4 +400,24 @@ def test_a_write_with_a_query_or_a_read_only_token_writes_nothing(
         with_query = send_write(alice, resource, method, old, "?force=1")
         assert "unknown query parameter" in invalid_field(with_query, "force")
         assert "scope read" in error_message(send_write(reader, resource, method, old), 403)
+        if method != "POST":
+            stale = send_write(alice, resource, method, old, headers={"If-Match": '"9"'})
+            error_message(stale, 412)
         assert reader.get(f"/{resource}/{old['id']}").get_json() == old
+
+
+@pytest.mark.parametrize(("resource", "method"), WRITES)
+def test_a_write_announces_one_event_or_none(alice, cast, connection, create, resource, method):
+    old = create(resource)
+    subscribe(connection, cast["acme"], "https://example.com/hook")
+    response = send_write(alice, resource, method, old)
+    expected = {
+        ("tasks", "POST"): ["task.created"],
+        ("tasks", "PATCH"): ["task.updated"],
+        ("tasks", "DELETE"): ["task.deleted"],
+        ("meetings", "POST"): ["meeting.created"],
+    }.get((resource, method), [])
+    events = connection.execute("SELECT type, body::json AS body FROM events").fetchall()
+    assert [event["type"] for event in events] == expected
+    for event in events:
+        assert event["body"]["data"] == (old if method == "DELETE" else response.get_json())
