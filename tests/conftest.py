@@ -8,6 +8,7 @@ import os
 import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -39,7 +40,7 @@ def database_url():
         os.chmod(folder, 0o711)
         postgres = embedded_postgres.start(folder)
         with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
-            # Nobody mourns this data when the machine loses power.
+            # The data need not survive a crash of the machine.
             connection.execute("ALTER SYSTEM SET fsync = off")
             connection.execute("SELECT pg_reload_conf()")
         yield from new_database(postgres.get_uri())
@@ -69,22 +70,28 @@ def app(settings):
 
 
 @pytest.fixture
-def build(settings):
-    """Makes services with other settings, and closes their pools afterwards."""
-    built = []
+def start():
+    """Make services of these settings, and close their pools afterwards."""
+    apps = []
 
-    def build(**changes):
-        built.append(create_app(replace(settings, **changes)))
-        return built[-1]
+    def start(settings):
+        apps.append(create_app(settings))
+        return apps[-1]
 
-    yield build
-    for app in built:
+    yield start
+    for app in apps:
         app.extensions["pool"].close()
+
+
+@pytest.fixture
+def build(settings, start):
+    """Make a service with changes to the settings of the tests."""
+    return lambda **changes: start(replace(settings, **changes))
 
 
 @pytest.fixture(scope="session")
 def connection(database_url):
-    """A connection past the service, for looking at rows and arranging them."""
+    """A connection past the service, to read and write rows."""
     with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
         yield connection
 
@@ -95,7 +102,7 @@ def cast(request):
     if "nodatabase" in request.keywords:
         return None
     connection = request.getfixturevalue("connection")
-    # Not by rollback: what happens after commit must happen. workspaces and users cascade to all else.
+    # Not by rollback: what happens after commit must happen. All else cascades from these.
     connection.execute("DELETE FROM workspaces")
     connection.execute("DELETE FROM users")
     connection.execute("DELETE FROM usage")
@@ -126,7 +133,7 @@ def initech(connection, cast):
 
 @pytest.fixture
 def insert_into(connection, cast):
-    """Insert a row past the service; what it needs and is not given is filled in. Returns its id."""
+    """Insert a row past the service, required columns are filled in; returns its id."""
 
     def insert_into(table, workspace="acme", user="alice", **values):
         start = values.get("start_time", NOON)
@@ -180,7 +187,7 @@ def stranger(app):
 
 @pytest.fixture
 def together(connection, database_url):
-    """Run calls that change one row at the same moment: each is stopped at the row until all are there."""
+    """Run calls that change one row at the same time: each waits at the row until all are there."""
 
     def run(table, id, *calls):
         with psycopg.connect(database_url) as holder, ThreadPoolExecutor(len(calls)) as threads:
@@ -198,30 +205,17 @@ def together(connection, database_url):
 
 @pytest.fixture
 def receiver():
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
+    with closing(Receiver()) as receiver:
+        yield receiver
+
+
+other_receiver = receiver
 
 
 @pytest.fixture
-def other_receiver():
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
-@pytest.fixture
-def with_webhooks(database_url):
-    """Build the application under these settings; a function, to be called with changes to them."""
-    apps = []
-
-    def build(**changes):
-        apps.append(create_app(Settings.read(environment(database_url, **changes))))
-        return apps[-1]
-
-    yield build
-    for app in apps:
-        app.extensions["pool"].close()
+def with_webhooks(database_url, start):
+    """Make a service that posts webhooks, with changes to its environment variables."""
+    return lambda **changes: start(Settings.read(environment(database_url, **changes)))
 
 
 @pytest.fixture
