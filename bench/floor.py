@@ -9,6 +9,7 @@ from urllib.parse import parse_qs
 
 from bench.cases import CASES
 from service.db import Pool, statement
+from service.http.responses import page_body
 from service.settings import Settings
 
 POOL = Pool(Settings.read())
@@ -51,9 +52,10 @@ def app(environ, start_response):
     finally:
         POOL.putconn(connection)
     status = "201 Created" if method == "POST" else "200 OK"
-    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(found.body)))]
+    body = page_body(found) if "limit" in values else found.body
+    headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
     start_response(status, headers)
-    return [found.body]
+    return [body]
 
 
 # gunicorn.conf.py closes the pool of a worker that ends.

@@ -1,4 +1,4 @@
-"""Who talks to the service, and what its answers must look like; rows are put past the service."""
+"""Clients of the service, checks of its responses, and rows that are inserted past the service."""
 
 import re
 from hashlib import sha256
@@ -7,11 +7,13 @@ from openapi_check import check_against_document
 
 from service import db
 
+# An id that nothing has.
+UNKNOWN = "01890000-0000-7000-8000-000000000000"
 TOKENS = {name: f"tmw_api_{name}" for name in ("alice", "bob", "charlie")}
 
 
 def insert(connection, table, **values):
-    """Put a row past the service, and return its id as the API shows it."""
+    """Insert a row past the service, and return its id as the API shows it."""
     columns = ", ".join(values)
     marks = ", ".join(["%s"] * len(values))
     sql = f"INSERT INTO {table} ({columns}) VALUES ({marks}) RETURNING id"
@@ -25,10 +27,17 @@ def insert_member(connection, workspace_id, user_id, role="member"):
     )
 
 
+def activate(connection, workspace_id, user_id):
+    """Make a workspace the active one of a user."""
+    connection.execute(
+        "UPDATE users SET active_workspace_id = %s WHERE id = %s", (workspace_id, user_id)
+    )
+
+
 def insert_token(
     connection, user_id, token, *, kind="api", scope="write", expires="infinity", revoked=None
 ):
-    """A credential whose text the test knows; past the service, because the service tells it only once."""
+    """A credential whose text the test chooses; the service shows one only once."""
     connection.execute(
         "INSERT INTO tokens (user_id, kind, scope, hash, expires_at, revoked_at)"
         " VALUES (%s, %s, %s, %s, nullif(%s::timestamptz, 'infinity'), %s)",
@@ -36,8 +45,19 @@ def insert_token(
     )
 
 
+def row_of(connection, table, id):
+    """The row with this id, and the transaction that wrote it; None if there is none."""
+    return connection.execute(
+        f"SELECT *, xmin::text AS xmin FROM {table} WHERE id = %s", (id,)
+    ).fetchone()
+
+
+def count(connection, table):
+    return connection.execute(f"SELECT count(*) FROM {table}").fetchone()["count"]
+
+
 class Client:
-    """Somebody who talks to the service: by a bearer token, by a session cookie, or as a stranger."""
+    """A client with a bearer token, with a session cookie, or without credentials."""
 
     def __init__(self, app, token=None, *, cookie=None):
         self.client = app.test_client(use_cookies=False)
@@ -67,11 +87,8 @@ class Client:
         return self.send("DELETE", path, **options)
 
 
-INVALID_LIMITS = ("0", "-1", "abc", "1.5", "٣", "", "1e2", "0x10")
-
-
 def error_message(response, status):
-    """The message of an error answer, whose shape is checked."""
+    """The message of an error response, whose form is checked."""
     error = response.get_json()
     assert response.status_code == status, error
     assert list(error) == [
@@ -84,7 +101,7 @@ def error_message(response, status):
 
 
 def invalid_field(response, field):
-    """What is wrong with the one field that a 400 names, in its message and in its errors."""
+    """What a 400 says about the one field that it names, in its message and in its errors."""
     message = error_message(response, 400)
     (fault,) = response.get_json()["errors"]
     assert list(fault) == ["field", "message"]
@@ -94,7 +111,7 @@ def invalid_field(response, field):
 
 
 def read_all(client, path, **query):
-    """All items of a list, page by page; the Link header must lead where nextCursor leads."""
+    """All items of a list, page by page; Link must lead where nextCursor leads."""
     items = []
     while True:
         response = client.get(path, query_string=query)
@@ -114,15 +131,31 @@ def read_all(client, path, **query):
         assert following == client.get(path, query_string=query).get_json()
 
 
-def preparable(name):
-    """``sql/<name>.sql`` with its parameters numbered, as PREPARE takes it, and NULLs to EXECUTE it with."""
+def ids(items):
+    return [item["id"] for item in items]
+
+
+def label(value):
+    """The name of a parameter in the output of pytest."""
+    text = ascii(value)
+    return text if len(text) < 40 else f"{len(text)} characters"
+
+
+def numbered(name):
+    """``sql/<name>.sql`` as PREPARE takes it, and the names of its parameters in order."""
     places = {}
     text = re.sub(
         r"%\((\w+)\)s",
         lambda match: f"${places.setdefault(match[1], len(places) + 1)}",
         db.statement(name).decode(),
     ).replace("%%", "%")
-    return text, f"({', '.join(['NULL'] * len(places))})" if places else ""
+    return text, list(places)
+
+
+def preparable(name):
+    """``sql/<name>.sql`` as PREPARE takes it, and NULLs to EXECUTE it with."""
+    text, names = numbered(name)
+    return text, f"({', '.join(['NULL'] * len(names))})" if names else ""
 
 
 def waiting(connection):

@@ -8,11 +8,13 @@ import os
 import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
-from client import TOKENS, Client, insert, insert_member, insert_token, waiting
+from client import TOKENS, Client, activate, insert, insert_member, insert_token, waiting
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from receivers import Receiver, environment
@@ -20,6 +22,9 @@ from receivers import Receiver, environment
 from service import create_app
 from service.commands.migrate import migrate
 from service.settings import Settings
+
+# When meetings start and mail arrives unless a test says otherwise: in the future.
+NOON = datetime(2099, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture(scope="session")
@@ -35,7 +40,7 @@ def database_url():
         os.chmod(folder, 0o711)
         postgres = embedded_postgres.start(folder)
         with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
-            # Nobody mourns this data when the machine loses power.
+            # The data need not survive a crash of the machine.
             connection.execute("ALTER SYSTEM SET fsync = off")
             connection.execute("SELECT pg_reload_conf()")
         yield from new_database(postgres.get_uri())
@@ -65,22 +70,28 @@ def app(settings):
 
 
 @pytest.fixture
-def build(settings):
-    """Makes services with other settings, and closes their pools afterwards."""
-    built = []
+def start():
+    """Make services of these settings, and close their pools afterwards."""
+    apps = []
 
-    def build(**changes):
-        built.append(create_app(replace(settings, **changes)))
-        return built[-1]
+    def start(settings):
+        apps.append(create_app(settings))
+        return apps[-1]
 
-    yield build
-    for app in built:
+    yield start
+    for app in apps:
         app.extensions["pool"].close()
+
+
+@pytest.fixture
+def build(settings, start):
+    """Make a service with changes to the settings of the tests."""
+    return lambda **changes: start(replace(settings, **changes))
 
 
 @pytest.fixture(scope="session")
 def connection(database_url):
-    """A connection past the service, for looking at rows and arranging them."""
+    """A connection past the service, to read and write rows."""
     with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
         yield connection
 
@@ -91,7 +102,7 @@ def cast(request):
     if "nodatabase" in request.keywords:
         return None
     connection = request.getfixturevalue("connection")
-    # Not by rollback: what happens after commit must happen. workspaces and users cascade to all else.
+    # Not by rollback: what happens after commit must happen. All else cascades from these.
     connection.execute("DELETE FROM workspaces")
     connection.execute("DELETE FROM users")
     connection.execute("DELETE FROM usage")
@@ -105,13 +116,43 @@ def cast(request):
     ):
         ids[name] = insert(connection, "users", email=f"{name}@example.com", name=name.title())
         insert_member(connection, ids[slug], ids[name], role)
-        connection.execute(
-            "UPDATE users SET active_workspace_id = %s WHERE id = %s", (ids[slug], ids[name])
-        )
+        activate(connection, ids[slug], ids[name])
         insert_token(connection, ids[name], TOKENS[name])
     # Each member who joined has made a new version of the workspace.
     connection.execute("UPDATE workspaces SET version = 1")
     return ids
+
+
+@pytest.fixture
+def initech(connection, cast):
+    """Alice's second workspace, not the active one."""
+    id = insert(connection, "workspaces", name="Initech", slug="initech", plan="Team")
+    insert_member(connection, id, cast["alice"], "owner")
+    return id
+
+
+@pytest.fixture
+def insert_into(connection, cast):
+    """Insert a row past the service, required columns are filled in; returns its id."""
+
+    def insert_into(table, workspace="acme", user="alice", **values):
+        start = values.get("start_time", NOON)
+        required = {
+            "tasks": {"title": "Task", "created_by": cast[user]},
+            "meetings": {
+                "title": "Meeting",
+                "start_time": start,
+                "end_time": start + timedelta(milliseconds=1),
+                "created_by": cast[user],
+            },
+            "mail": {"user_id": cast[user], "sender": "ada@example.com", "received_at": NOON},
+            "knowledge": {"title": "Tea"},
+            "suggestions": {"kind": "task", "title": "Ask again"},
+        }[table]
+        workspace_id = cast.get(workspace, workspace)
+        return insert(connection, table, workspace_id=workspace_id, **{**required, **values})
+
+    return insert_into
 
 
 @pytest.fixture
@@ -146,7 +187,7 @@ def stranger(app):
 
 @pytest.fixture
 def together(connection, database_url):
-    """Run calls that change one row at the same moment: each is stopped at the row until all are there."""
+    """Run calls that change one row at the same time: each waits at the row until all are there."""
 
     def run(table, id, *calls):
         with psycopg.connect(database_url) as holder, ThreadPoolExecutor(len(calls)) as threads:
@@ -164,30 +205,17 @@ def together(connection, database_url):
 
 @pytest.fixture
 def receiver():
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
+    with closing(Receiver()) as receiver:
+        yield receiver
+
+
+other_receiver = receiver
 
 
 @pytest.fixture
-def other_receiver():
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
-@pytest.fixture
-def with_webhooks(database_url):
-    """Build the application under these settings; a function, to be called with changes to them."""
-    apps = []
-
-    def build(**changes):
-        apps.append(create_app(Settings.read(environment(database_url, **changes))))
-        return apps[-1]
-
-    yield build
-    for app in apps:
-        app.extensions["pool"].close()
+def with_webhooks(database_url, start):
+    """Make a service that posts webhooks, with changes to its environment variables."""
+    return lambda **changes: start(Settings.read(environment(database_url, **changes)))
 
 
 @pytest.fixture

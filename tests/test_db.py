@@ -9,11 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from client import TOKENS, Client
+from client import TOKENS, Client, count, numbered
 from psycopg import sql
-
-from service import db
-from service.settings import Settings
 
 TASK = {"title": "Write the report"}
 RATE = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
@@ -23,35 +20,29 @@ def alice_at(app):
     return Client(app, TOKENS["alice"])
 
 
-def unavailable(answer):
-    assert answer.status_code == 503
-    assert answer.content_type == "application/json"
-    assert answer.get_json()["status"] == 503
-    assert "database" in answer.get_json()["message"]
-    assert int(answer.headers["Retry-After"]) >= 1
+def open_pool(app):
+    """The pool of a service that has had no request yet."""
+    app.extensions["pool"].open()
+    return app.extensions["pool"]
+
+
+def unavailable(response):
+    assert response.status_code == 503
+    assert response.content_type == "application/json"
+    assert response.get_json()["status"] == 503
+    assert "database" in response.get_json()["message"]
+    assert int(response.headers["Retry-After"]) >= 1
     return True
 
 
 # Round trips
 
 READS = (
-    "/tasks",
-    "/tasks?limit=1&status=todo",
-    "/tasks?assignee={alice}",
-    "/tasks/{task}",
-    "/tasks/unknown",
-    "/meetings",
-    "/meetings?upcoming=true&workspaceId={acme}",
-    "/meetings/{meeting}",
-    "/workspaces",
-    "/workspaces/{acme}",
-    "/workspaces/{acme}/members",
-    "/dashboard/stats",
-    "/mail",
-    "/knowledge",
-    "/knowledge?q=x",
-    "/ai/suggestions",
-)
+    "/tasks", "/tasks?limit=1&status=todo", "/tasks?assignee={alice}", "/tasks/{task}",
+    "/tasks/unknown", "/meetings", "/meetings?upcoming=true&workspaceId={acme}",
+    "/meetings/{meeting}", "/workspaces", "/workspaces/{acme}", "/workspaces/{acme}/members",
+    "/dashboard/stats", "/mail", "/knowledge", "/knowledge?q=x", "/ai/suggestions",
+)  # fmt: skip
 TIMES = {"startTime": "2026-01-01T10:00Z", "endTime": "2026-01-01T11:00Z"}
 WRITES = (
     ("POST", "/tasks", TASK),
@@ -71,10 +62,10 @@ def traced(app, method, path, body=None):
     with tempfile.TemporaryFile("r") as trace:
         with pool.connection() as connection:
             connection.pgconn.trace(trace.fileno())
-        answer = alice_at(app).send(method, path, json=body)
+        response = alice_at(app).send(method, path, json=body)
         with pool.connection() as connection:
             connection.pgconn.untrace()
-        assert answer.status_code < 500
+        assert response.status_code < 500
         trace.seek(0)
         sent = re.findall(r"^[0-9 :.-]+\tF\t[0-9]+\t(\w+)", trace.read(), re.MULTILINE)
     return {
@@ -102,7 +93,7 @@ def test_a_request_is_two_statements_in_two_round_trips(build, cast, prepare):
         assert (method, path, trips) == (method, path, {"statements": 2, "round trips": 2})
 
 
-def test_what_needs_no_work_is_the_gate_s_statement_alone(build):
+def test_a_request_that_fails_at_once_is_the_statement_of_the_gate_alone(build):
     app = build(web_threads=1)
     for _ in range(2):
         alice_at(app).get("/nothing")
@@ -117,15 +108,15 @@ def test_the_app_opens_no_connection_before_its_first_request(build, connection)
     assert app.extensions["pool"].closed
 
 
-def test_what_users_write_waits_for_the_disk_and_only_the_counter_does_not(build):
+def test_only_the_counter_is_written_without_waiting_for_the_disk(build):
     app = build(web_threads=1)
     assert alice_at(app).get("/tasks").status_code == 200
     with app.extensions["pool"].connection() as connection:
         assert connection.execute("SHOW synchronous_commit").fetchone()[0] == "on"
 
 
-def test_a_connection_of_the_pool_has_its_limits(build):
-    with build(statement_timeout=3.5).extensions["pool"].connection() as connection:
+def test_a_connection_of_the_pool_has_its_timeouts(build):
+    with open_pool(build(statement_timeout=3.5)).connection() as connection:
         for name, value in (
             ("statement_timeout", "3500ms"),
             ("lock_timeout", "3500ms"),
@@ -156,41 +147,37 @@ def terminate_pool(connection):
 
 
 @pytest.mark.parametrize("first", ["GET", "POST", "healthz"])
-def test_after_all_connections_were_ended_no_request_fails(build, connection, first):
+def test_no_request_fails_after_all_connections_were_terminated(build, connection, first):
     app = build(web_threads=4)
     alice = alice_at(app)
-    fill(app.extensions["pool"], 4)
+    fill(open_pool(app), 4)
     assert terminate_pool(connection) >= 4
     if first == "POST":
         assert alice.post("/tasks", TASK).status_code == 201
     elif first == "healthz":
         assert app.test_client().get("/healthz").status_code == 200
     assert [alice.get("/tasks").status_code for _ in range(6)] == [200] * 6
-    written = connection.execute("SELECT count(*) FROM tasks").fetchone()["count"]
-    assert written == (first == "POST")
+    assert count(connection, "tasks") == (first == "POST")
 
 
-def test_after_all_connections_were_ended_no_simultaneous_request_fails(build, connection):
+def test_no_concurrent_request_fails_after_all_connections_were_terminated(build, connection):
     app = build(web_threads=4)
-    pool = app.extensions["pool"]
-    fill(pool, 4)
+    fill(open_pool(app), 4)
     terminate_pool(connection)
-    with ThreadPoolExecutor(4) as people:
-        statuses = list(
-            people.map(lambda _: alice_at(app).post("/tasks", TASK).status_code, range(40))
-        )
-    assert statuses == [201] * 40
-    assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 40
+    with ThreadPoolExecutor(4) as threads:
+        responses = threads.map(lambda _: alice_at(app).post("/tasks", TASK), range(40))
+    assert [response.status_code for response in responses] == [201] * 40
+    assert count(connection, "tasks") == 40
 
 
-def test_a_request_whose_connection_ends_in_its_midst_is_503_and_writes_nothing(
+def test_a_request_whose_connection_is_terminated_is_503_and_writes_nothing(
     build, connection, cast
 ):
     app = build(web_threads=1)
     task = alice_at(app).post("/tasks", TASK).get_json()
-    with ThreadPoolExecutor(1) as people, connection.transaction():
+    with ThreadPoolExecutor(1) as threads, connection.transaction():
         connection.execute("SELECT FROM tasks FOR UPDATE")
-        waiting = people.submit(alice_at(app).patch, f"/tasks/{task['id']}", {"title": "Other"})
+        waiting = threads.submit(alice_at(app).patch, f"/tasks/{task['id']}", {"title": "Other"})
         until_blocked(connection)
         terminate_pool(connection)
         assert unavailable(waiting.result(timeout=5))
@@ -206,34 +193,31 @@ def until_blocked(connection):
         assert time.monotonic() < end
 
 
-def test_a_statement_that_takes_too_long_is_503_and_writes_nothing(build, connection, cast):
+def test_a_statement_over_its_timeout_is_503_and_writes_nothing(build, connection, cast):
     app = build(statement_timeout=0.2)
     alice = alice_at(app)
     task = alice.post("/tasks", TASK).get_json()
     with connection.transaction():
         connection.execute("SELECT FROM tasks FOR UPDATE")
-        answer = alice.patch(f"/tasks/{task['id']}", {"title": "Other"})
-        assert unavailable(answer)
-        assert answer.headers["X-RateLimit-Limit"] == "1000"
+        response = alice.patch(f"/tasks/{task['id']}", {"title": "Other"})
+        assert unavailable(response)
+        assert response.headers["X-RateLimit-Limit"] == "1000"
     assert alice.get(f"/tasks/{task['id']}").get_json() == task
 
 
-def test_a_database_that_only_reads_answers_reads_and_refuses_writes(
-    build, connection, database_url
-):
+def test_a_write_to_a_read_only_database_is_503(build, connection, database_url):
     read_only = {"conninfo": database_url, "options": "-c default_transaction_read_only=on"}
     app = build(database_url=psycopg.conninfo.make_conninfo(**read_only))
     assert unavailable(alice_at(app).post("/tasks", TASK))
-    assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 0
+    assert count(connection, "tasks") == 0
 
 
-def test_when_all_connections_are_taken_the_answer_is_503_in_time(build):
+def test_when_all_connections_are_taken_the_response_is_503_after_the_pool_timeout(build):
     app = build(web_threads=1, pool_timeout=0.2)
-    pool = app.extensions["pool"]
+    pool = open_pool(app)
     with pool.connection():
-        start = time.monotonic()
+        assert pool.timeout == 0.2
         assert unavailable(alice_at(app).get("/tasks"))
-        assert time.monotonic() - start < 1
     assert alice_at(app).get("/tasks").status_code == 200
 
 
@@ -245,28 +229,25 @@ def closed_port():
         yield bound.getsockname()[1]
 
 
-def test_without_a_database_every_answer_is_503_within_3_seconds(build, closed_port):
+def test_without_a_database_every_response_is_503_within_3_seconds(build, closed_port):
     app = build(database_url=f"postgresql://127.0.0.1:{closed_port}/nothing")
-    with ThreadPoolExecutor(4) as people:
+    requests = "GET /api/tasks", "POST /api/tasks", "GET /nothing", "GET /healthz"
+
+    def send(request):
+        method, path = request.split()
+        return app.test_client().open(path, method=method)
+
+    with ThreadPoolExecutor(4) as threads:
         start = time.monotonic()
-        answers = people.map(
-            lambda request: app.test_client().open(request[1], method=request[0]),
-            [
-                ("GET", "/api/tasks"),
-                ("POST", "/api/tasks"),
-                ("GET", "/nothing"),
-                ("GET", "/healthz"),
-            ],
-        )
-        for answer in answers:
-            assert unavailable(answer)
-            if answer.request.path != "/healthz":
-                assert all(answer.headers[name].isdigit() for name in RATE)
+        for response in threads.map(send, requests):
+            assert unavailable(response)
+            if response.request.path != "/healthz":
+                assert all(response.headers[name].isdigit() for name in RATE)
         assert time.monotonic() - start < 3
     assert app.test_client().get("/openapi.json").status_code == 200
 
 
-def test_a_server_that_accepts_and_says_nothing_is_503_within_3_seconds(build):
+def test_a_server_that_accepts_and_sends_nothing_is_503_within_3_seconds(build):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         app = build(database_url=f"postgresql://127.0.0.1:{port}/nothing?sslmode=disable")
@@ -275,7 +256,7 @@ def test_a_server_that_accepts_and_says_nothing_is_503_within_3_seconds(build):
         assert time.monotonic() - start < 3
 
 
-def test_a_database_that_comes_up_is_found_without_a_restart(build, database_url):
+def test_a_database_that_starts_later_is_used_without_a_restart(build, database_url):
     """The folder of its socket is empty at first, and leads to Postgres later."""
     parts = psycopg.conninfo.conninfo_to_dict(database_url)
     if not parts.get("host", "").startswith("/"):
@@ -291,11 +272,6 @@ def test_a_database_that_comes_up_is_found_without_a_restart(build, database_url
             assert time.monotonic() < end
 
 
-def test_every_form_of_a_connection_string_works(build, database_url):
-    assert Settings.read({"DATABASE_URL": database_url}).database_url == database_url
-    assert alice_at(build(database_url=database_url)).get("/tasks").status_code == 200
-
-
 # What lists cost
 
 MEMBER = "00000000-0000-7000-8000-00000000000a"
@@ -304,8 +280,10 @@ OTHER = "00000000-0000-7000-8000-00000000000c"
 
 
 MANY = """
-INSERT INTO workspaces (id, name, slug) VALUES ({workspace}, 'Big', 'big'), ({other}, 'Other', 'other');
-INSERT INTO users (id, email, name) VALUES ({member}, 'm@example.com', 'M'), ({other}, 'o@example.com', 'O');
+INSERT INTO workspaces (id, name, slug)
+VALUES ({workspace}, 'Big', 'big'), ({other}, 'Other', 'other');
+INSERT INTO users (id, email, name)
+VALUES ({member}, 'm@example.com', 'M'), ({other}, 'o@example.com', 'O');
 INSERT INTO members (workspace_id, user_id)
 VALUES ({workspace}, {member}), ({workspace}, {other}), ({other}, {member});
 INSERT INTO tasks (workspace_id, id, title, assignee_id, project_id, created_by)
@@ -320,7 +298,9 @@ INSERT INTO meetings (workspace_id, title, start_time, end_time, created_by)
 SELECT CASE WHEN n % 10 = 0 THEN {other} ELSE {workspace} END::uuid,
        'Meeting', at, at + interval '1 hour', {member}
   FROM generate_series(1, 25000) AS n
- CROSS JOIN LATERAL (SELECT date_trunc('minute', now()) + (n - 12500) * interval '1 hour' AS at) AS start;
+ CROSS JOIN LATERAL (
+       SELECT date_trunc('minute', now()) + (n - 12500) * interval '1 hour' AS at
+       ) AS start;
 INSERT INTO mail (workspace_id, user_id, sender, received_at)
 SELECT {workspace}, CASE WHEN n % 10 = 0 THEN {other} ELSE {member} END::uuid, 'a@example.com',
        date_trunc('minute', now()) - n * interval '1 minute'
@@ -338,40 +318,26 @@ ANALYZE tasks, meetings, mail, knowledge, suggestions, members
 
 @pytest.fixture(scope="module")
 def many(database_url):
-    """A transaction in which every table is large; it is never committed, so nobody else sees them.
+    """A transaction in which every table is large; it is never committed, so no other sees it.
 
-    Most rows are in one workspace, the rest in another one: a statement that forgets the tenant is slow.
+    Most rows are in one workspace: a statement that forgets the tenant is slow.
     """
     names = {"member": MEMBER, "workspace": WORKSPACE, "other": OTHER}
+    literals = {name: sql.Literal(value) for name, value in names.items()}
     with psycopg.connect(database_url) as connection, connection.transaction(force_rollback=True):
         for statement in MANY.split(";\n"):
-            connection.execute(
-                sql.SQL(statement).format(
-                    **{name: sql.Literal(value) for name, value in names.items()}
-                )
-            )
+            connection.execute(sql.SQL(statement).format(**literals))
         yield connection
 
 
 def plan(connection, name, mode, **values):
-    """The nodes of the plan of ``sql/<name>.sql``, run with these values as prepared statements are."""
-    names = []
-
-    def number(match):
-        if match[1] not in names:
-            names.append(match[1])
-        return f"${names.index(match[1]) + 1}"
-
-    text = (
-        re.sub(r"%\((\w+)\)s", number, db.statement(name)).replace("%%", "%").rstrip().rstrip(";")
-    )
-    values = sql.SQL(", ").join(sql.Literal(values.get(each)) for each in names)
+    """The nodes of the plan of a prepared ``sql/<name>.sql`` that runs with these values."""
+    text, names = numbered(name)
+    literals = sql.SQL(", ").join(sql.Literal(values.get(each)) for each in names)
     connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
     connection.execute(f"PREPARE counted AS {text}")
-    explain = sql.SQL("EXPLAIN (ANALYZE, TIMING off, FORMAT json) EXECUTE counted ({})").format(
-        values
-    )
-    (tree,) = connection.execute(explain).fetchone()[0]
+    explain = "EXPLAIN (ANALYZE, TIMING off, FORMAT json) EXECUTE counted ({})"
+    (tree,) = connection.execute(sql.SQL(explain).format(literals)).fetchone()[0]
     connection.execute("DEALLOCATE counted")
     nodes, stack = [], [tree["Plan"]]
     while stack:
@@ -382,14 +348,11 @@ def plan(connection, name, mode, **values):
 
 # Where a page begins: at the top, in the middle, near the end.
 DEPTHS = 0.0, 0.5, 0.98
+PENDING = "workspace_id = {workspace} AND status = 'pending'"
 LISTS = {
     "tasks/list": ("tasks", "workspace_id = {workspace}", "id DESC"),
     "knowledge/list": ("knowledge", "workspace_id = {workspace}", "id DESC"),
-    "suggestions/list": (
-        "suggestions",
-        "workspace_id = {workspace} AND status = 'pending'",
-        "id DESC",
-    ),
+    "suggestions/list": ("suggestions", PENDING, "id DESC"),
     "mail/list": ("mail", "user_id = {member}", "received_at DESC, id DESC"),
     "meetings/list": ("meetings", "true", "start_time DESC, id DESC"),
     "meetings/upcoming": ("meetings", "start_time > now()", "start_time, id"),
@@ -398,7 +361,7 @@ KEYS = {"mail": "to_millis(received_at)", "meetings": "to_millis(start_time)"}
 
 
 def cursor_at(connection, table, where, order, depth):
-    """What a page that begins at this depth is told: sort key and id of the row before it."""
+    """Where a page at this depth begins: sort key and id of the row before it."""
     if depth == 0:
         return {"after": None, "after_id": None}
     where = where.format(workspace=f"'{WORKSPACE}'", member=f"'{MEMBER}'")
@@ -418,10 +381,8 @@ def cheap(nodes, table, limit):
     assert scans
     for node in scans:
         assert "Index" in node["Node Type"] or "Bitmap" in node["Node Type"]
-        dropped = node.get("Rows Removed by Filter", 0) + node.get(
-            "Rows Removed by Index Recheck", 0
-        )
-        assert node["Actual Rows"] + dropped <= 2 * page
+        rows = "Actual Rows", "Rows Removed by Filter", "Rows Removed by Index Recheck"
+        assert sum(node.get(name, 0) for name in rows) <= 2 * page
     for node in nodes:
         if "Sort" in node["Node Type"]:
             # One page of each of the caller's two workspaces.
@@ -441,7 +402,7 @@ def test_a_page_of_a_list_costs_a_page_at_any_depth(many, name, depth, mode):
 
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize(
-    "wanted",
+    "filters",
     [
         {"assignee_id": MEMBER},
         {"project_id": "p"},
@@ -449,22 +410,19 @@ def test_a_page_of_a_list_costs_a_page_at_any_depth(many, name, depth, mode):
         {"priority": "medium"},
         {"assignee_id": MEMBER, "status": "todo", "priority": "medium"},
     ],
-    ids=str,
+    ids=" ".join,
 )
-def test_so_does_a_page_of_filtered_tasks(many, wanted, depth):
-    at = cursor_at(many, *LISTS["tasks/list"], depth)
-    at.pop("after")
-    nodes = plan(
-        many, "tasks/filter", "force_custom_plan", workspace_id=WORKSPACE, limit=50, **wanted, **at
-    )
-    assert cheap(nodes, "tasks", 50)
+def test_so_does_a_page_of_filtered_tasks(many, filters, depth):
+    values = {**filters, **cursor_at(many, *LISTS["tasks/list"], depth)}
+    values |= {"workspace_id": WORKSPACE, "limit": 50}
+    assert cheap(plan(many, "tasks/filter", "force_custom_plan", **values), "tasks", 50)
 
 
 def test_the_meetings_of_one_workspace_cost_a_page(many):
     for name in ("meetings/list", "meetings/upcoming"):
         for workspace in (WORKSPACE, OTHER):
-            wanted = {"user_id": MEMBER, "only_workspace_id": workspace, "limit": 20}
-            assert cheap(plan(many, name, "force_generic_plan", **wanted), "meetings", 20)
+            values = {"user_id": MEMBER, "only_workspace_id": workspace, "limit": 20}
+            assert cheap(plan(many, name, "force_generic_plan", **values), "meetings", 20)
 
 
 @pytest.mark.parametrize("name", ["tasks/get", "meetings/get"])

@@ -8,6 +8,7 @@ from service.commands.document import print_document
 from service.commands.load import load
 from service.commands.migrate import migrate_database
 from service.commands.webhooks import webhook
+from service.commands.worker import worker
 
 
 def init_app(app: Flask) -> None:
@@ -21,6 +22,7 @@ def init_app(app: Flask) -> None:
         accounts.token,
         accounts.session,
         webhook,
+        worker,
         load,
         print_document,
     ):

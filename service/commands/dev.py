@@ -55,7 +55,7 @@ export {exports}
     default=embedded_postgres.default_folder,
     help="Where the data are  [default: .data here; for root a folder in /var/lib]",
 )
-@click.option("--reset", is_flag=True, help="Throw the data away first.")
+@click.option("--reset", is_flag=True, help="Remove the data first.")
 @report_errors
 def dev(port: int, folder: Path, reset: bool) -> None:
     """Run everything here: PostgreSQL, demo data and gunicorn, reloading what you change.
@@ -89,7 +89,7 @@ def dev(port: int, folder: Path, reset: bool) -> None:
     cookie = new_token("session", OWNER, expires_in=30, name="flask dev")
     reloaded = [f"--reload-extra-file={path}" for path in db.SQL.rglob("*.sql")]
     server = start(environment, "gunicorn", "app:app", "--reload", *reloaded)
-    worker = start(environment, "flask", "webhook", "deliver")
+    worker = start(environment, "flask", "worker")
     try:
         wait_until_up(server, port)
         address = f"http://127.0.0.1:{port}"

@@ -128,11 +128,11 @@ def enable(id: str) -> None:
 @click.option("--once", is_flag=True, help="Deliver what is due now and end; for cron.")
 @report_errors
 def deliver(once: bool) -> None:
-    """Attempt what is due, until SIGTERM; any number of these may run."""
+    """Deliver what is due, until SIGTERM, and prune nothing; flask worker does both."""
     settings: Settings = current_app.config["SETTINGS"]
     settings.require_webhook_key()
     worker = Worker(settings)
     if once:
-        click.echo(worker.run_once())
+        click.echo(worker.run_once(prune=False))
     else:
-        worker.run()
+        worker.run(prune=False)

@@ -65,9 +65,15 @@ def reply(body: Any, status: int = 200, headers: Mapping[str, str] | None = None
 def reply_page(page: Any) -> Response:
     """One page of a list; ``Link`` leads to the next one, if there is one."""
     if page.next_cursor is None:
-        return reply(page.body)
+        return reply(page_body(page))
     query = f"{without_cursor(request.query_string)}cursor={page.next_cursor}"
-    return reply(page.body, headers={"Link": f'<{request.path}?{query}>; rel="next"'})
+    return reply(page_body(page), headers={"Link": f'<{request.path}?{query}>; rel="next"'})
+
+
+def page_body(page: Any) -> bytes:
+    """The rows as Postgres wrote them, and the cursor, which needs no escaping."""
+    cursor = "null" if page.next_cursor is None else f'"{page.next_cursor}"'
+    return b'{"data": %b, "nextCursor": %b}' % (page.data, cursor.encode())
 
 
 @lru_cache(maxsize=256)

@@ -1,4 +1,4 @@
-"""Webhooks: tell receivers what has happened, signed, once it is committed."""
+"""Webhooks: post events to their receivers, signed, after the commit."""
 
 import logging
 from threading import BoundedSemaphore
@@ -7,7 +7,7 @@ from time import monotonic
 from flask import Flask, Response, current_app, g
 
 from service import db
-from service.webhooks.delivery import attempt
+from service.webhooks.delivery import attempt, log_outcome
 
 log = logging.getLogger("service.webhooks")
 
@@ -23,22 +23,22 @@ EVENTS = (
 
 
 def init_app(app: Flask) -> None:
-    """Post what a request has announced, after it."""
+    """Post the events of a request after it."""
     app.after_request(post_announced)
-    # A receiver that hangs may hold one thread in four, not all of them.
+    # A receiver that hangs holds one thread in four, not all of them.
     threads = app.config["SETTINGS"].web_threads
     app.extensions["webhook_slots"] = BoundedSemaphore(max(1, threads // 4))
 
 
 def announce(*event_ids: str | None) -> None:
-    """Have events posted once this request has committed them; None where nobody listens."""
+    """Post these events after the commit of this request; None is no event."""
     g.setdefault("event_ids", []).extend(event_id for event_id in event_ids if event_id)
 
 
 def post_announced(response: Response) -> Response:
-    """Post the events of this request within WEBHOOK_TIMEOUT; the worker does the rest.
+    """Post the events of this request within WEBHOOK_TIMEOUT; leave the rest to the worker.
 
-    Nothing that a receiver does changes the response.
+    A receiver cannot change the response.
     """
     if "event_ids" in g and g.event_ids:
         _post(g.event_ids)
@@ -54,15 +54,15 @@ def _post(event_ids: list[str]) -> None:
         deadline = monotonic() + settings.webhook_timeout
         while (left := deadline - monotonic()) > 0.05:
             claim = db.row("webhooks/claim_new", event_ids=event_ids, lease=settings.webhook_lease)
-            # No connection is held while a receiver takes its time.
+            # Hold no connection while the receiver works.
             db.release()
             if claim is None:
                 return
             outcome = attempt(claim, settings, left)
-            db.row("webhooks/record", **outcome)
+            log_outcome(claim, outcome, db.row("webhooks/record", **outcome))
     except Exception as error:
-        # The change and its event are committed; the worker will post it.
-        log.warning("webhook left to the worker: %s", type(error).__name__, exc_info=error)
+        # The change and its event are committed; the worker posts it.
+        log.warning("delivery left to the worker: %s", type(error).__name__, exc_info=error)
     finally:
         slots.release()
         db.release()

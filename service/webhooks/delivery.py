@@ -5,6 +5,7 @@ the body; ``webhook-id``, ``-timestamp`` and ``-signature`` follow Standard Webh
 """
 
 import hmac
+import logging
 import random
 from base64 import b64decode, b64encode
 from itertools import accumulate
@@ -15,6 +16,8 @@ from werkzeug.http import parse_date
 
 from service.settings import Settings
 from service.webhooks.outbound import Answer, post
+
+log = logging.getLogger("service.webhooks")
 
 PREFIX = "whsec_"
 # Each delay varies by this share of it, so a retry comes before its time by at most a quarter.
@@ -47,7 +50,7 @@ def signatures(body: bytes, message_id: str, timestamp: int, secrets: list[str])
 
 
 def attempt(claim: Any, settings: Settings, timeout: float) -> dict[str, Any]:
-    """Post one claimed delivery within ``timeout`` seconds; return the values of webhooks/record."""
+    """Post one claimed delivery within ``timeout`` seconds; return what webhooks/record takes."""
     body = claim.body.encode()
     schedule = settings.webhook_schedule
     numbers = [claim.secret_number] + [claim.secret_number - 1] * claim.rotated
@@ -81,6 +84,19 @@ def attempt(claim: Any, settings: Settings, timeout: float) -> dict[str, Any]:
         "backoff": max(schedule[0], retry_after(answer)),
         "disable_after": settings.webhook_disable_after,
     }
+
+
+def log_outcome(claim: Any, outcome: dict[str, Any], recorded: Any) -> None:
+    """Log a failure and a webhook that it disabled; never a URL, which may hold a secret."""
+    if outcome["success"]:
+        return
+    reason = outcome["status"] or outcome["error"].partition(":")[0]
+    log.warning(
+        "delivery %s to webhook %s failed at attempt %s: %s",
+        *(claim.id, claim.webhook_id, claim.number, reason),
+    )
+    if recorded and recorded.disabled_reason:
+        log.warning("webhook %s is disabled: %s", claim.webhook_id, recorded.disabled_reason)
 
 
 def retry_delay(age: float, answer: Answer, schedule: tuple[float, ...]) -> float | None:

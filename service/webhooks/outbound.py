@@ -1,17 +1,17 @@
-"""The HTTP client for URLs that strangers chose: public addresses only, within a deadline.
+"""The HTTP client for untrusted URLs: public addresses only, within a deadline.
 
-A name is resolved once, each of its addresses must be allowed, and the connection goes to the very
-address that was checked. Redirects are not followed. OWASP: Server-Side Request Forgery.
+It resolves a name once, checks each address, and connects to an address that it has checked. It
+follows no redirects. OWASP: Server-Side Request Forgery.
 """
 
 import ipaddress
 import socket
 from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from http.client import HTTPException
-from threading import Timer
+from threading import Lock, Thread, Timer
 from time import monotonic
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
@@ -20,6 +20,8 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
 MAX_RESPONSE_BYTES = 64 * 1024
+# At once, in one process.
+MAX_LOOK_UPS = 256
 
 # Not public, whatever the standard library of this Python says.
 NON_PUBLIC = [
@@ -36,16 +38,61 @@ NON_PUBLIC = [
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-RESOLVERS = ThreadPoolExecutor(4, "resolver")
-
 
 class BlockedURL(ValueError):
     """A URL that must not be posted to; the message says why."""
 
 
+class Resolver:
+    """Looks names up within a timeout, which getaddrinfo does not have.
+
+    Each host has a thread of its own, so a dead name server delays no other host. A look-up that
+    still runs serves all who wait for its host.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._running: dict[tuple[str, int], Future[list[Any]]] = {}
+
+    def look_up(self, host: str, port: int, timeout: float) -> list[Any]:
+        """Return the addresses of a host; raises TimeoutError, OSError or UnicodeError."""
+        try:
+            return socket.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+            )
+        except socket.gaierror:
+            # A name, not an address.
+            pass
+        with self._lock:
+            future = self._running.get((host, port))
+            if future is None:
+                if len(self._running) >= MAX_LOOK_UPS:
+                    raise TimeoutError
+                future = self._running[host, port] = Future()
+                Thread(target=self._run, args=(host, port, future), daemon=True).start()
+        return future.result(timeout)
+
+    def _run(self, host: str, port: int, future: "Future[list[Any]]") -> None:
+        outcome: list[Any] | Exception
+        try:
+            outcome = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except Exception as error:
+            outcome = error
+        # From here on, a look-up is a new one.
+        with self._lock:
+            del self._running[host, port]
+        if isinstance(outcome, Exception):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
+
+
+resolver = Resolver()
+
+
 @dataclass(frozen=True)
 class Answer:
-    """What came of one post: a status and the first bytes, or the kind of error."""
+    """The receiver's status and first bytes, or the class of the error."""
 
     milliseconds: int
     status: int | None = None
@@ -55,14 +102,17 @@ class Answer:
 
     @property
     def success(self) -> bool:
-        """Whether the receiver took it."""
+        """Whether the receiver accepted it."""
         return self.status is not None and 200 <= self.status < 300
 
 
-def resolve(url: str, allowed: Collection[str]) -> tuple[SplitResult, int, Any]:
-    """Check a URL; returns its parts, its port and the one address to connect to.
+def resolve(
+    url: str, allowed: Collection[str], timeout: float = 10
+) -> tuple[SplitResult, int, Any]:
+    """Check a URL; return its parts, its port and the address to connect to.
 
-    Raises BlockedURL. ``allowed`` names hosts and networks that may be reached though not public.
+    Raises BlockedURL, or TimeoutError when the look-up takes too long. ``allowed`` names hosts and
+    networks that may be reached although they are not public.
     """
     if not url.isascii() or any(character <= " " for character in url):
         raise BlockedURL(
@@ -78,12 +128,14 @@ def resolve(url: str, allowed: Collection[str]) -> tuple[SplitResult, int, Any]:
     if parts.username is not None or parts.password is not None:
         raise BlockedURL("must not carry a user name or a password")
     try:
-        found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
+        addresses = resolver.look_up(parts.hostname, port, timeout)
+    except TimeoutError:
+        raise
     except (OSError, UnicodeError) as error:
         raise BlockedURL(f"cannot be resolved: {error}") from None
     networks = [network for word in allowed if (network := _network(word))]
     hosts = {word.lower() for word in allowed}
-    for *_, address in found:
+    for *_, address in addresses:
         number = ipaddress.ip_address(str(address[0]).partition("%")[0])
         if not (
             parts.hostname in hosts
@@ -91,7 +143,7 @@ def resolve(url: str, allowed: Collection[str]) -> tuple[SplitResult, int, Any]:
             or public(number)
         ):
             raise BlockedURL(f"leads to {address[0]}, which is not a public address")
-    return parts, port, found[0]
+    return parts, port, addresses[0]
 
 
 def _network(word: str) -> Network | None:
@@ -102,7 +154,7 @@ def _network(word: str) -> Network | None:
 
 
 def public(address: Any) -> bool:
-    """Whether an address is one on the public internet."""
+    """Whether an address is on the public internet."""
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_multicast or address.is_reserved or not address.is_global:
         return False
@@ -110,7 +162,7 @@ def public(address: Any) -> bool:
 
 
 class _Pinned:
-    """A connection to one address that was checked, whatever its name resolves to now."""
+    """A connection to an address that was checked, whatever its name resolves to now."""
 
     address: Any = None
     socket_copy: socket.socket | None = None
@@ -125,7 +177,7 @@ class _Pinned:
         except OSError:
             connection.close()
             raise
-        # A second handle on it: TLS takes the first one away, and so does the end of the headers.
+        # TLS detaches the first handle, and so does the end of the headers.
         self.socket_copy = connection.dup()
         if self.expired:
             self.abort()
@@ -168,8 +220,7 @@ def post(
         return Answer(took, status, content, error, retry_after)
 
     try:
-        # Looking up a name has no timeout of its own.
-        parts, port, address = RESOLVERS.submit(resolve, url, allowed).result(timeout)
+        parts, port, address = resolve(url, allowed, timeout)
     except BlockedURL as blocked:
         return answer(error=f"blocked: {blocked}")
     except TimeoutError:
@@ -188,7 +239,7 @@ def post(
         response = connection.getresponse()
         content = response.read(MAX_RESPONSE_BYTES, decode_content=False)
         if connection.expired:
-            # What was cut off by the deadline looks like the end of an answer.
+            # A response that the deadline cut off looks complete.
             return answer(error="timeout")
         return answer(response.status, content, retry_after=response.headers.get("Retry-After"))
     except (HTTPError, HTTPException, OSError, ValueError) as error:

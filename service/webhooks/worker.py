@@ -1,82 +1,145 @@
-"""The worker: attempts what is due, as many at a time as a web process has threads, and prunes."""
+"""The worker: delivers what is due, webhooks in turn, and prunes."""
 
 import logging
 import signal
+from collections import Counter
 from collections.abc import Callable
-from threading import Event, Thread
+from threading import Event, Lock, Thread
+from time import monotonic
+from typing import Any
+from uuid import UUID
 
 import psycopg
 
 from service import db
+from service.fields import NIL_UUID
 from service.settings import Settings
 from service.webhooks import delivery
 
 log = logging.getLogger("service.worker")
 
-# Seconds between two looks at what is due, and between two prunings.
-POLL_INTERVAL, PRUNE_INTERVAL = 0.5, 60
+# Seconds between two looks at what is due, between two prunings, and after an error.
+POLL_INTERVAL, PRUNE_INTERVAL, ERROR_INTERVAL = 0.5, 60, 1
+# Attempts in flight for each of WEB_THREADS; a workspace may have as many as WEB_THREADS.
+ATTEMPTS_PER_THREAD = 4
+MAX_ATTEMPT_SECONDS = 15
+
+# A workspace and a webhook; claims go on behind the last one, so that webhooks take turns.
+Position = tuple[UUID, UUID]
+START = UUID(NIL_UUID), UUID(NIL_UUID)
 
 
 class Worker:
-    """Any number may run, on any number of machines: claims keep them out of each other's way."""
+    """Any number may run, on any number of machines: each claims what no other has claimed."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
+        self.pool = db.Pool(settings)
         self.stopping = Event()
+        self._claiming = Lock()
+        self._position: Position = START
+        self._idle_until = 0.0
+        # Their workspaces.
+        self._in_flight: list[UUID] = []
 
-    def run(self) -> None:
-        """Deliver until SIGTERM or SIGINT, then finish the attempts in hand."""
+    def run(self, *, deliver: bool = True, prune: bool = True) -> None:
+        """Work until SIGTERM or SIGINT, then finish the attempts in flight."""
         # Waited for, not handled: a handler may interrupt anything, the taking of a lock too.
         signals = {signal.SIGTERM, signal.SIGINT}
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-        work = [self._keep_pruning] + [self._keep_delivering] * self.settings.web_threads
-        threads = [Thread(target=target) for target in work]
+        threads = []
+        if prune:
+            threads.append(Thread(target=self.repeat, args=(self.prune, PRUNE_INTERVAL)))
+        if deliver:
+            threads += [
+                Thread(target=self.repeat, args=(self.deliver_next, POLL_INTERVAL))
+                for _ in range(ATTEMPTS_PER_THREAD * self.settings.web_threads)
+            ]
         for thread in threads:
             thread.start()
         signal.sigwait(signals)
         self.stopping.set()
         for thread in threads:
             thread.join()
+        self.pool.close()
 
-    def run_once(self) -> int:
+    def run_once(self, *, deliver: bool = True, prune: bool = True) -> int:
         """Deliver what is due now, prune, and return the number of attempts."""
-        with db.connect(self.settings) as connection:
-            attempts = 0
-            while not self.stopping.is_set() and self._deliver_one(connection):
+        attempts = 0
+        try:
+            while deliver and self.deliver_next():
                 attempts += 1
-            self._prune(connection)
-            return attempts
+            while prune and self.prune():
+                pass
+        finally:
+            self.pool.close()
+        return attempts
 
-    def _deliver_one(self, connection: db.Connection) -> bool:
+    def deliver_next(self) -> bool:
         """Claim one due delivery, attempt it and record the outcome; False when none is due."""
-        lease = self.settings.webhook_lease
-        claim = connection.execute(db.statement("webhooks/claim_due"), {"lease": lease}).fetchone()
+        claim = self._claim()
         if claim is None:
             return False
-        outcome = delivery.attempt(claim, self.settings, timeout=min(15, lease / 2))
-        connection.execute(db.statement("webhooks/record"), outcome)
+        try:
+            timeout = min(MAX_ATTEMPT_SECONDS, self.settings.webhook_lease / 2)
+            outcome = delivery.attempt(claim, self.settings, timeout)
+            delivery.log_outcome(claim, outcome, self.row("webhooks/record", **outcome))
+        finally:
+            with self._claiming:
+                self._in_flight.remove(claim.workspace_id)
+                self._idle_until = 0
         return True
 
-    def _keep_delivering(self) -> None:
-        self._repeat(self._deliver_one, POLL_INTERVAL)
-
-    def _keep_pruning(self) -> None:
-        self._repeat(self._prune, PRUNE_INTERVAL)
-
-    def _prune(self, connection: db.Connection) -> bool:
+    def prune(self) -> bool:
         """Prune one batch; True while there is more."""
-        keep = {"keep": self.settings.webhook_keep}
-        pruned = connection.execute(db.statement("worker/prune"), keep).fetchone()
-        return bool(pruned and pruned.count)
+        pruned = self.row("worker/prune", keep=self.settings.webhook_keep)
+        return bool(pruned.count)
 
-    def _repeat(self, work: Callable[[db.Connection], bool], pause: float) -> None:
-        """Do ``work`` again and again, pausing when there is none, through database outages."""
+    def repeat(self, work: Callable[[], bool], interval: float) -> None:
+        """Do ``work`` until stopped, waiting when there is none; no error ends it."""
         while not self.stopping.is_set():
             try:
-                with db.connect(self.settings) as connection:
-                    while not self.stopping.is_set():
-                        if not work(connection):
-                            self.stopping.wait(pause)
+                if not work():
+                    self.stopping.wait(interval)
             except psycopg.Error as error:
-                log.warning("worker waits for the database: %s", type(error).__name__)
-                self.stopping.wait(1)
+                log.warning("the worker waits for the database: %s", type(error).__name__)
+                self.stopping.wait(ERROR_INTERVAL)
+            except Exception as error:
+                log.error("unhandled: %s", type(error).__name__, exc_info=error)
+                self.stopping.wait(ERROR_INTERVAL)
+
+    def _claim(self) -> Any:
+        """Claim the oldest due delivery of the next webhook; None when none is due."""
+        # One thread at a time: the others would all ask the same.
+        with self._claiming:
+            if monotonic() < self._idle_until:
+                return None
+            claim = self._claim_after(self._position)
+            if claim is None and self._position != START:
+                claim = self._claim_after(START)
+            if claim is None:
+                self._position = START
+                self._idle_until = monotonic() + POLL_INTERVAL
+            else:
+                self._position = claim.workspace_id, claim.webhook_id
+                self._in_flight.append(claim.workspace_id)
+            return claim
+
+    def _claim_after(self, position: Position) -> Any:
+        in_flight = Counter(self._in_flight)
+        limit = self.settings.web_threads
+        return self.row(
+            "webhooks/claim_due",
+            after_workspace_id=position[0],
+            after_webhook_id=position[1],
+            busy=[workspace for workspace in in_flight if in_flight[workspace] >= limit],
+            lease=self.settings.webhook_lease,
+        )
+
+    def row(self, name: str, **values: Any) -> Any:
+        """Run ``sql/<name>.sql`` on a connection of the pool; return its first row, or None."""
+        connection = self.pool.take(monotonic() + self.pool.seconds)
+        try:
+            return connection.execute(db.statement(name), values).fetchone()
+        finally:
+            self.pool.give_back(connection)

@@ -1,5 +1,5 @@
--- Who is calling, and may they: find the credential, count the request, answer both in one round trip.
--- Callers count per user and active workspace, all others per client address (under the nil workspace).
+-- Who is calling, and may they: find the credential and count the request, in one round trip.
+-- Callers count per user and active workspace, others per address (under the nil workspace).
 WITH caller AS MATERIALIZED (
     SELECT token.id AS token_id,
            token.scope,
@@ -24,11 +24,12 @@ WITH caller AS MATERIALIZED (
 ), subject AS MATERIALIZED (
     SELECT coalesce(caller.workspace_id, '00000000-0000-0000-0000-000000000000') AS workspace_id,
            coalesce(caller.user_id::text, %(address)s::text) AS subject,
-           plan.per_minute,
-           plan.per_day
+           -- Where an operator has renamed Starter, its first numbers.
+           coalesce(plan.per_minute, 60) AS per_minute,
+           CASE WHEN plan.name IS NULL THEN 10000 ELSE plan.per_day END AS per_day
       FROM (VALUES (1)) AS request
       LEFT JOIN caller ON true
-      JOIN plans AS plan ON plan.name = coalesce(caller.plan, 'Starter')
+      LEFT JOIN plans AS plan ON plan.name = coalesce(caller.plan, 'Starter')
 ), hit AS (
     INSERT INTO usage AS past (
                workspace_id, subject,
@@ -47,9 +48,12 @@ WITH caller AS MATERIALIZED (
                               now() >= past.day_started_at + interval '1 day' AS new_day
                       ) AS turn
                 CROSS JOIN LATERAL (
-                       SELECT CASE WHEN new_minute THEN now() ELSE past.minute_started_at END,
+                       -- A clock that was set back lengthens no window.
+                       SELECT CASE WHEN new_minute THEN now()
+                                   ELSE least(past.minute_started_at, now()) END,
                               CASE WHEN new_minute THEN 0 ELSE past.minute_count END,
-                              CASE WHEN new_day THEN now() ELSE past.day_started_at END,
+                              CASE WHEN new_day THEN now()
+                                   ELSE least(past.day_started_at, now()) END,
                               CASE WHEN new_day THEN 0 ELSE past.day_count END
                       ) AS present (minute_started_at, minute_count, day_started_at, day_count)
                 CROSS JOIN LATERAL (
@@ -59,7 +63,7 @@ WITH caller AS MATERIALIZED (
                       ) AS verdict
            )
  RETURNING admitted, minute_started_at, minute_count, day_started_at, day_count,
-           -- This one statement need not wait for the disk; what users write does.
+           -- This statement need not wait for the disk; what users write does.
            set_config('synchronous_commit', 'off', true)
 )
 SELECT caller.user_id,

@@ -1,13 +1,16 @@
 -- One page of the knowledge of the active workspace, newest first.
-WITH page AS (
-    SELECT knowledge_json(entry) AS document,
-           keyed_cursor(0, entry.id) AS cursor
+WITH page AS MATERIALIZED (
+    SELECT entry.*
       FROM knowledge AS entry
      WHERE entry.workspace_id = %(workspace_id)s::uuid
        AND entry.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
      ORDER BY entry.id DESC
      LIMIT %(limit)s::integer + 1
+), page_end AS (
+    SELECT last_row(array_agg(bytes), sum(bytes), %(limit)s::integer) AS number
+      FROM (SELECT octet_length(content) + pg_column_size(tags) AS bytes FROM page) AS sizes
 )
-SELECT page_json(array_agg(document), array_agg(cursor), %(limit)s::integer) AS body,
-       next_cursor(array_agg(cursor), %(limit)s::integer) AS next_cursor
-  FROM page;
+SELECT coalesce(json_agg(knowledge_json(ROW(entry.*)::knowledge)), '[]') AS data,
+       keyed_cursor(0, (array_agg(entry.id))[max(number)]) AS next_cursor
+  FROM page_end
+ CROSS JOIN LATERAL (SELECT * FROM page LIMIT number) AS entry;

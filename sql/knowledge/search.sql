@@ -46,14 +46,21 @@ WITH query AS MATERIALIZED (
       FROM newest
      ORDER BY rank DESC, id DESC
      LIMIT %(limit)s::integer + 1
-), page AS (
-    SELECT knowledge_json(entry) AS document,
-           keyed_cursor(best.rank, best.id) AS cursor
+), page AS MATERIALIZED (
+    SELECT entry.*
       FROM best
       JOIN knowledge AS entry
         ON entry.workspace_id = %(workspace_id)s::uuid AND entry.id = best.id
      ORDER BY best.rank DESC, best.id DESC
+), page_end AS (
+    SELECT last_row(array_agg(bytes), sum(bytes), %(limit)s::integer) AS number
+      FROM (SELECT octet_length(content) + pg_column_size(tags) AS bytes FROM page) AS sizes
 )
-SELECT page_json(array_agg(document), array_agg(cursor), %(limit)s::integer) AS body,
-       next_cursor(array_agg(cursor), %(limit)s::integer) AS next_cursor
-  FROM page;
+SELECT coalesce(json_agg(knowledge_json(ROW(entry.*)::knowledge)), '[]') AS data,
+       (
+           SELECT keyed_cursor(best.rank, best.id)
+             FROM best
+            WHERE best.id = (array_agg(entry.id))[max(number)]
+       ) AS next_cursor
+  FROM page_end
+ CROSS JOIN LATERAL (SELECT * FROM page LIMIT number) AS entry;

@@ -1,7 +1,6 @@
 -- One page of the caller's mail in the active workspace, latest first.
-WITH page AS (
-    SELECT mail_json(item) AS document,
-           keyed_cursor(to_millis(item.received_at), item.id) AS cursor
+WITH page AS MATERIALIZED (
+    SELECT item.*
       FROM mail AS item
      WHERE item.workspace_id = %(workspace_id)s::uuid
        AND item.user_id = %(user_id)s::uuid
@@ -11,7 +10,14 @@ WITH page AS (
            )
      ORDER BY item.received_at DESC, item.id DESC
      LIMIT %(limit)s::integer + 1
+), page_end AS (
+    SELECT last_row(array_agg(bytes), sum(bytes), %(limit)s::integer) AS number
+      FROM (SELECT octet_length(snippet) + pg_column_size(recipients) AS bytes FROM page) AS sizes
 )
-SELECT page_json(array_agg(document), array_agg(cursor), %(limit)s::integer) AS body,
-       next_cursor(array_agg(cursor), %(limit)s::integer) AS next_cursor
-  FROM page;
+SELECT coalesce(json_agg(mail_json(ROW(item.*)::mail)), '[]') AS data,
+       keyed_cursor(
+           to_millis((array_agg(item.received_at))[max(number)]),
+           (array_agg(item.id))[max(number)]
+       ) AS next_cursor
+  FROM page_end
+ CROSS JOIN LATERAL (SELECT * FROM page LIMIT number) AS item;

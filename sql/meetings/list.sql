@@ -1,11 +1,10 @@
 -- One page of the meetings of all the caller's workspaces, or of one, latest start first.
 -- Each workspace yields at most one page from its index, so only those pages are sorted.
-WITH page AS (
-    SELECT meeting_json(meeting) AS document,
-           keyed_cursor(to_millis((meeting).start_time), (meeting).id) AS cursor
+WITH page AS MATERIALIZED (
+    SELECT meeting.*
       FROM members AS member
      CROSS JOIN LATERAL (
-           SELECT meeting
+           SELECT meeting.*
              FROM meetings AS meeting
             WHERE meeting.workspace_id = member.workspace_id
               AND (meeting.start_time, meeting.id) < (
@@ -14,13 +13,25 @@ WITH page AS (
                   )
             ORDER BY meeting.start_time DESC, meeting.id DESC
             LIMIT %(limit)s::integer + 1
-           ) AS in_workspace
+           ) AS meeting
      WHERE member.user_id = %(user_id)s::uuid
        AND (%(only_workspace_id)s::uuid IS NULL
             OR member.workspace_id = %(only_workspace_id)s::uuid)
-     ORDER BY (meeting).start_time DESC, (meeting).id DESC
+     ORDER BY meeting.start_time DESC, meeting.id DESC
      LIMIT %(limit)s::integer + 1
+), page_end AS (
+    SELECT last_row(array_agg(bytes), sum(bytes), %(limit)s::integer) AS number
+      FROM (
+           SELECT coalesce(octet_length(agenda), 0)
+                + coalesce(octet_length(notes), 0)
+                + pg_column_size(attendees) AS bytes
+             FROM page
+           ) AS sizes
 )
-SELECT page_json(array_agg(document), array_agg(cursor), %(limit)s::integer) AS body,
-       next_cursor(array_agg(cursor), %(limit)s::integer) AS next_cursor
-  FROM page;
+SELECT coalesce(json_agg(meeting_json(ROW(meeting.*)::meetings)), '[]') AS data,
+       keyed_cursor(
+           to_millis((array_agg(meeting.start_time))[max(number)]),
+           (array_agg(meeting.id))[max(number)]
+       ) AS next_cursor
+  FROM page_end
+ CROSS JOIN LATERAL (SELECT * FROM page LIMIT number) AS meeting;

@@ -46,21 +46,28 @@ CREATE DOMAIN timestamp_ms AS timestamptz
     CONSTRAINT "timestamps lie in the years 1900 to 9998"
     CHECK (value >= '1900-01-01T00:00:00Z' AND value < '9999-01-01T00:00:00Z');
 
--- The cursor behind the last item of a page, when a further item was found; NULL on the last page.
-CREATE FUNCTION next_cursor(cursors text[], size integer) RETURNS text
+-- How many rows from the first one on have at most 1 MiB together, but at least one.
+CREATE FUNCTION rows_within_1_mib(sizes integer[]) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
-    SELECT CASE WHEN cardinality(cursors) > size THEN cursors[size] END
+    SELECT greatest(1, count(*))::integer
+      FROM (
+           SELECT sum(coalesce(size, 0)) OVER (ORDER BY number) AS bytes
+             FROM unnest(sizes) WITH ORDINALITY AS item (size, number)
+           ) AS running
+     WHERE bytes <= 1048576
 $$;
 
--- One page as every list answers it, of up to one document more than its size.
-CREATE FUNCTION page_json(documents json[], cursors text[], size integer) RETURNS json
-LANGUAGE sql STABLE PARALLEL SAFE
+-- The number of the last row of a page that has a next page; NULL if this page is the last one.
+-- The sizes are those of the long texts in bytes. Postgres knows them without reading the texts,
+-- so it makes JSON of one page only. JSON can be six times as long.
+CREATE FUNCTION last_row(sizes integer[], bytes bigint, max_rows integer) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
-    SELECT json_build_object(
-        'data', coalesce(array_to_json(documents[1:size]), '[]'),
-        'nextCursor', next_cursor(cursors, size)
-    )
+    SELECT CASE
+               WHEN bytes > 1048576 THEN rows_within_1_mib(sizes[:max_rows])
+               WHEN cardinality(sizes) > max_rows THEN max_rows
+           END
 $$;
 
 -- A timestamp as milliseconds since 1970, and back without loss: the sort keys in cursors.
@@ -76,6 +83,13 @@ AS $$
     SELECT timestamptz '1970-01-01T00:00:00Z'
          + millis / 1000 * interval '1 second'
          + millis % 1000 * interval '1 millisecond'
+$$;
+
+-- The cursor of a list that is ordered by id.
+CREATE FUNCTION id_cursor(id uuid) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT replace(id::text, '-', '')
 $$;
 
 -- The cursor of a list that is ordered by a number and then by id.

@@ -110,17 +110,28 @@ CREATE TABLE usage (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
 -- A workspace in lists.
+CREATE TYPE workspace_document AS (
+    "id" uuid,
+    "name" text,
+    "slug" text,
+    "plan" text,
+    "memberCount" bigint,
+    "createdAt" text
+);
+
 CREATE FUNCTION workspace_json(workspace workspaces) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT json_build_object(
-        'id', workspace.id,
-        'name', workspace.name,
-        'slug', workspace.slug,
-        'plan', workspace.plan,
-        'memberCount', (SELECT count(*) FROM members WHERE members.workspace_id = workspace.id),
-        'createdAt', iso(workspace.created_at)
-    )
+    SELECT row_to_json(
+               ROW(
+                   workspace.id,
+                   workspace.name,
+                   workspace.slug,
+                   workspace.plan,
+                   (SELECT count(*) FROM members WHERE members.workspace_id = workspace.id),
+                   iso(workspace.created_at)
+               )::workspace_document
+           )
 $$;
 
 -- A workspace by itself.

@@ -51,26 +51,46 @@ CREATE INDEX tasks_by_parent ON tasks (workspace_id, parent_id, id)
  WHERE parent_id IS NOT NULL;
 
 -- A task in responses and events.
+CREATE TYPE task_document AS (
+    "id" uuid,
+    "workspaceId" uuid,
+    "title" text,
+    "description" text,
+    "status" text,
+    "priority" text,
+    "dueDate" text,
+    "assigneeId" uuid,
+    "projectId" text,
+    "parentId" uuid,
+    "createdBy" uuid,
+    "createdAt" text,
+    "updatedAt" text,
+    "completedAt" text,
+    "version" integer
+);
+
 CREATE FUNCTION task_json(task tasks) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT json_build_object(
-        'id', task.id,
-        'workspaceId', task.workspace_id,
-        'title', task.title,
-        'description', task.description,
-        'status', task.status,
-        'priority', task.priority,
-        'dueDate', iso(task.due_date),
-        'assigneeId', task.assignee_id,
-        'projectId', task.project_id,
-        'parentId', task.parent_id,
-        'createdBy', task.created_by,
-        'createdAt', iso(task.created_at),
-        'updatedAt', iso(task.updated_at),
-        'completedAt', iso(task.completed_at),
-        'version', task.version
-    )
+    SELECT row_to_json(
+               ROW(
+                   task.id,
+                   task.workspace_id,
+                   task.title,
+                   task.description,
+                   task.status,
+                   task.priority,
+                   iso(task.due_date),
+                   task.assignee_id,
+                   task.project_id,
+                   task.parent_id,
+                   task.created_by,
+                   iso(task.created_at),
+                   iso(task.updated_at),
+                   iso(task.completed_at),
+                   task.version
+               )::task_document
+           )
 $$;
 
 -- Allow two levels only. This runs when a task gets a new parent, and locks that parent,
@@ -182,3 +202,27 @@ CREATE TRIGGER recount_task
     FOR EACH ROW
     WHEN ((OLD.status, OLD.priority) IS DISTINCT FROM (NEW.status, NEW.priority))
     EXECUTE FUNCTION recount_task();
+
+-- Counts go with all tasks, and with their workspace: at commit, since until then the deletion of its
+-- tasks is counted.
+CREATE FUNCTION delete_task_counts() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    DELETE FROM task_counts
+     WHERE TG_OP = 'TRUNCATE'
+        OR workspace_id = OLD.id;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER delete_task_counts
+    AFTER TRUNCATE ON tasks
+    FOR EACH STATEMENT
+    EXECUTE FUNCTION delete_task_counts();
+
+CREATE CONSTRAINT TRIGGER delete_task_counts
+    AFTER DELETE ON workspaces
+    DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW
+    EXECUTE FUNCTION delete_task_counts();

@@ -49,28 +49,54 @@ CREATE TABLE meetings (
         CHECK (status = 'completed' OR decisions = '{}')
 );
 
+-- Without compression the stored size, which bounds a page, is the size of the addresses.
+ALTER TABLE meetings ALTER COLUMN attendees SET STORAGE EXTERNAL;
+
 CREATE INDEX meetings_by_start ON meetings (workspace_id, start_time, id);
 
+-- The API finds a meeting by its id alone, so flask load looks here whether another one has it.
+-- The index is not unique: on shards a unique index must have the workspace.
+CREATE INDEX meetings_by_id ON meetings (id);
+
 -- A meeting in lists.
+CREATE TYPE meeting_document AS (
+    "id" uuid,
+    "workspaceId" uuid,
+    "title" text,
+    "startTime" text,
+    "endTime" text,
+    "platform" text,
+    "attendees" text[],
+    "agenda" text,
+    "notes" text,
+    "status" text,
+    "createdBy" uuid,
+    "createdAt" text,
+    "updatedAt" text,
+    "version" integer
+);
+
 CREATE FUNCTION meeting_json(meeting meetings) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT json_build_object(
-        'id', meeting.id,
-        'workspaceId', meeting.workspace_id,
-        'title', meeting.title,
-        'startTime', iso(meeting.start_time),
-        'endTime', iso(meeting.end_time),
-        'platform', meeting.platform,
-        'attendees', meeting.attendees,
-        'agenda', meeting.agenda,
-        'notes', meeting.notes,
-        'status', meeting.status,
-        'createdBy', meeting.created_by,
-        'createdAt', iso(meeting.created_at),
-        'updatedAt', iso(meeting.updated_at),
-        'version', meeting.version
-    )
+    SELECT row_to_json(
+               ROW(
+                   meeting.id,
+                   meeting.workspace_id,
+                   meeting.title,
+                   iso(meeting.start_time),
+                   iso(meeting.end_time),
+                   meeting.platform,
+                   meeting.attendees,
+                   meeting.agenda,
+                   meeting.notes,
+                   meeting.status,
+                   meeting.created_by,
+                   iso(meeting.created_at),
+                   iso(meeting.updated_at),
+                   meeting.version
+               )::meeting_document
+           )
 $$;
 
 -- A single meeting, with its outcome once it is completed.

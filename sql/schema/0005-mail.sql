@@ -25,22 +25,37 @@ CREATE TABLE mail (
         ON DELETE CASCADE
 );
 
+-- Without compression the stored size, which bounds a page, is the size of the addresses.
+ALTER TABLE mail ALTER COLUMN recipients SET STORAGE EXTERNAL;
+
 CREATE INDEX mail_by_arrival ON mail (workspace_id, user_id, received_at, id);
 
 CREATE INDEX mail_unread ON mail (workspace_id, user_id)
  WHERE NOT read;
 
 -- An e-mail in lists.
+CREATE TYPE mail_document AS (
+    "id" uuid,
+    "from" text,
+    "to" text[],
+    "subject" text,
+    "snippet" text,
+    "read" boolean,
+    "receivedAt" text
+);
+
 CREATE FUNCTION mail_json(mail mail) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT json_build_object(
-        'id', mail.id,
-        'from', mail.sender,
-        'to', mail.recipients,
-        'subject', mail.subject,
-        'snippet', mail.snippet,
-        'read', mail.read,
-        'receivedAt', iso(mail.received_at)
-    )
+    SELECT row_to_json(
+               ROW(
+                   mail.id,
+                   mail.sender,
+                   mail.recipients,
+                   mail.subject,
+                   mail.snippet,
+                   mail.read,
+                   iso(mail.received_at)
+               )::mail_document
+           )
 $$;

@@ -32,18 +32,32 @@ CREATE TABLE knowledge (
     PRIMARY KEY (workspace_id, id)
 );
 
+-- Without compression the stored size, which bounds a page, is the size of the tags.
+ALTER TABLE knowledge ALTER COLUMN tags SET STORAGE EXTERNAL;
+
 CREATE INDEX knowledge_by_words ON knowledge USING gin (words);
 
 -- A knowledge entry in lists.
+CREATE TYPE knowledge_document AS (
+    "id" uuid,
+    "title" text,
+    "content" text,
+    "tags" text[],
+    "createdAt" text,
+    "updatedAt" text
+);
+
 CREATE FUNCTION knowledge_json(entry knowledge) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT json_build_object(
-        'id', entry.id,
-        'title', entry.title,
-        'content', entry.content,
-        'tags', entry.tags,
-        'createdAt', iso(entry.created_at),
-        'updatedAt', iso(entry.updated_at)
-    )
+    SELECT row_to_json(
+               ROW(
+                   entry.id,
+                   entry.title,
+                   entry.content,
+                   entry.tags,
+                   iso(entry.created_at),
+                   iso(entry.updated_at)
+               )::knowledge_document
+           )
 $$;

@@ -31,16 +31,28 @@ CREATE INDEX suggestions_by_task ON suggestions (workspace_id, task_id)
  WHERE task_id IS NOT NULL;
 
 -- A suggestion in lists and events.
+CREATE TYPE suggestion_document AS (
+    "id" uuid,
+    "kind" text,
+    "title" text,
+    "body" text,
+    "taskId" uuid,
+    "status" text,
+    "createdAt" text
+);
+
 CREATE FUNCTION suggestion_json(suggestion suggestions) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT json_build_object(
-        'id', suggestion.id,
-        'kind', suggestion.kind,
-        'title', suggestion.title,
-        'body', suggestion.body,
-        'taskId', suggestion.task_id,
-        'status', suggestion.status,
-        'createdAt', iso(suggestion.created_at)
-    )
+    SELECT row_to_json(
+               ROW(
+                   suggestion.id,
+                   suggestion.kind,
+                   suggestion.title,
+                   suggestion.body,
+                   suggestion.task_id,
+                   suggestion.status,
+                   iso(suggestion.created_at)
+               )::suggestion_document
+           )
 $$;

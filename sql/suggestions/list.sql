@@ -1,14 +1,17 @@
 -- One page of the pending suggestions of the active workspace, newest first.
-WITH page AS (
-    SELECT suggestion_json(suggestion) AS document,
-           replace(suggestion.id::text, '-', '') AS cursor
+WITH page AS MATERIALIZED (
+    SELECT suggestion.*
       FROM suggestions AS suggestion
      WHERE suggestion.workspace_id = %(workspace_id)s::uuid
        AND suggestion.status = 'pending'
        AND suggestion.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
      ORDER BY suggestion.id DESC
      LIMIT %(limit)s::integer + 1
+), page_end AS (
+    SELECT last_row(array_agg(bytes), sum(bytes), %(limit)s::integer) AS number
+      FROM (SELECT octet_length(body) AS bytes FROM page) AS sizes
 )
-SELECT page_json(array_agg(document), array_agg(cursor), %(limit)s::integer) AS body,
-       next_cursor(array_agg(cursor), %(limit)s::integer) AS next_cursor
-  FROM page;
+SELECT coalesce(json_agg(suggestion_json(ROW(suggestion.*)::suggestions)), '[]') AS data,
+       id_cursor((array_agg(suggestion.id))[max(number)]) AS next_cursor
+  FROM page_end
+ CROSS JOIN LATERAL (SELECT * FROM page LIMIT number) AS suggestion;

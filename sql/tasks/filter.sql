@@ -1,8 +1,7 @@
 -- One page of the tasks of the active workspace that pass the filters, newest first.
 -- This statement is planned for its values, so that Postgres chooses the index that fits them.
-WITH page AS (
-    SELECT task_json(task) AS document,
-           replace(task.id::text, '-', '') AS cursor
+WITH page AS MATERIALIZED (
+    SELECT task.*
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
@@ -13,7 +12,11 @@ WITH page AS (
        AND (%(parent_id)s::uuid IS NULL OR task.parent_id = %(parent_id)s::uuid)
      ORDER BY task.id DESC
      LIMIT %(limit)s::integer + 1
+), page_end AS (
+    SELECT last_row(array_agg(bytes), sum(bytes), %(limit)s::integer) AS number
+      FROM (SELECT octet_length(description) AS bytes FROM page) AS sizes
 )
-SELECT page_json(array_agg(document), array_agg(cursor), %(limit)s::integer) AS body,
-       next_cursor(array_agg(cursor), %(limit)s::integer) AS next_cursor
-  FROM page;
+SELECT coalesce(json_agg(task_json(ROW(task.*)::tasks)), '[]') AS data,
+       id_cursor((array_agg(task.id))[max(number)]) AS next_cursor
+  FROM page_end
+ CROSS JOIN LATERAL (SELECT * FROM page LIMIT number) AS task;

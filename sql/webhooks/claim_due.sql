@@ -1,24 +1,55 @@
--- Claim the delivery that has been due for longest, past those that others are claiming.
--- Nobody else attempts it while the lease lasts; a worker that is killed gives it back by that.
-WITH chosen AS MATERIALIZED (
-    SELECT delivery.workspace_id, delivery.id
-      FROM deliveries AS delivery
-      JOIN webhooks AS webhook
-        ON webhook.workspace_id = delivery.workspace_id AND webhook.id = delivery.webhook_id
-     WHERE delivery.state = 'due'
-       AND delivery.due_at <= now()
-       AND webhook.disabled_at IS NULL
-       AND (webhook.backoff_until IS NULL OR webhook.backoff_until <= now())
-     ORDER BY delivery.due_at
+-- Claim the oldest due delivery of the next webhook that may be attempted, in the order of ids, so
+-- that webhooks take turns. A workspace with enough attempts in flight is passed over.
+-- Nobody else attempts it while the lease lasts; the lease of a killed worker ends by itself.
+WITH RECURSIVE waiting (workspace_id, webhook_id) AS (
+    SELECT %(after_workspace_id)s::uuid, %(after_webhook_id)s::uuid
+     UNION ALL
+    -- One step in the index for each webhook, however many deliveries wait for it.
+    SELECT next.workspace_id, next.webhook_id
+      FROM waiting
+     CROSS JOIN LATERAL (
+           SELECT delivery.workspace_id, delivery.webhook_id
+             FROM deliveries AS delivery
+            WHERE delivery.state = 'due'
+              AND (delivery.workspace_id, delivery.webhook_id)
+                  > (waiting.workspace_id, waiting.webhook_id)
+            ORDER BY delivery.workspace_id, delivery.webhook_id
+            LIMIT 1
+           ) AS next
+), candidate AS MATERIALIZED (
+    SELECT oldest.workspace_id, oldest.id
+      FROM waiting
+     CROSS JOIN LATERAL (
+           SELECT webhook.workspace_id, webhook.id
+             FROM webhooks AS webhook
+            WHERE webhook.workspace_id = waiting.workspace_id
+              AND webhook.id = waiting.webhook_id
+              AND webhook.disabled_at IS NULL
+              AND (webhook.backoff_until IS NULL OR webhook.backoff_until <= now())
+            -- Keeps the planner from reading the deliveries first.
+            LIMIT 1
+           ) AS webhook
+     CROSS JOIN LATERAL (
+           SELECT delivery.workspace_id, delivery.id
+             FROM deliveries AS delivery
+            WHERE delivery.workspace_id = webhook.workspace_id
+              AND delivery.webhook_id = webhook.id
+              AND delivery.state = 'due'
+              AND delivery.due_at <= now()
+            ORDER BY delivery.due_at
+            LIMIT 1
+              FOR UPDATE SKIP LOCKED
+           ) AS oldest
+     WHERE waiting.webhook_id <> %(after_webhook_id)s::uuid
+       AND waiting.workspace_id <> ALL (%(busy)s::uuid[])
      LIMIT 1
-       FOR UPDATE OF delivery SKIP LOCKED
 )
 UPDATE deliveries AS delivery
    SET due_at = now() + %(lease)s::float8 * interval '1 second',
        attempts = delivery.attempts + 1
-  FROM chosen, events AS event, webhooks AS webhook
- WHERE delivery.workspace_id = chosen.workspace_id
-   AND delivery.id = chosen.id
+  FROM candidate, events AS event, webhooks AS webhook
+ WHERE delivery.workspace_id = candidate.workspace_id
+   AND delivery.id = candidate.id
    AND event.workspace_id = delivery.workspace_id
    AND event.id = delivery.event_id
    AND webhook.workspace_id = delivery.workspace_id

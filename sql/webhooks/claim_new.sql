@@ -1,6 +1,6 @@
--- Claim one delivery of events that this request has just made, unless its webhook is failing.
+-- Claim one delivery of the events that this request has created, unless its webhook is failing.
 -- Nobody else attempts it while the lease lasts.
-WITH chosen AS MATERIALIZED (
+WITH candidate AS MATERIALIZED (
     SELECT delivery.workspace_id, delivery.id
       FROM deliveries AS delivery
       JOIN webhooks AS webhook
@@ -19,9 +19,9 @@ WITH chosen AS MATERIALIZED (
 UPDATE deliveries AS delivery
    SET due_at = now() + %(lease)s::float8 * interval '1 second',
        attempts = delivery.attempts + 1
-  FROM chosen, events AS event, webhooks AS webhook
- WHERE delivery.workspace_id = chosen.workspace_id
-   AND delivery.id = chosen.id
+  FROM candidate, events AS event, webhooks AS webhook
+ WHERE delivery.workspace_id = candidate.workspace_id
+   AND delivery.id = candidate.id
    AND event.workspace_id = delivery.workspace_id
    AND event.id = delivery.event_id
    AND webhook.workspace_id = delivery.workspace_id

@@ -4,17 +4,11 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from client import error_message, insert, insert_member, invalid_field
+from client import UNKNOWN, error_message, invalid_field
 
-UNKNOWN = "01890000-0000-7000-8000-000000000000"
 NOTHING = {
     "tasks": {
-        "total": 0,
-        "todo": 0,
-        "inProgress": 0,
-        "done": 0,
-        "overdue": 0,
-        "dueToday": 0,
+        **dict.fromkeys(["total", "todo", "inProgress", "done", "overdue", "dueToday"], 0),
         "byPriority": {"urgent": 0, "high": 0, "medium": 0, "low": 0},
     },
     "meetings": {"total": 0, "upcoming": 0, "completed": 0},
@@ -25,85 +19,44 @@ NOTHING = {
 
 
 def stats(client, **query):
-    answer = client.get("/dashboard/stats", query_string=query)
-    assert answer.status_code == 200
-    return answer.get_json()
+    response = client.get("/dashboard/stats", query_string=query)
+    assert response.status_code == 200
+    return response.get_json()
 
 
 def figures(client, **query):
     return {name: value for name, value in stats(client, **query).items() if name in NOTHING}
 
 
-def moment(text):
-    return datetime.fromisoformat(text)
-
-
-def put_task(connection, workspace_id, creator, **values):
-    return insert(
-        connection, "tasks", workspace_id=workspace_id, title="x", created_by=creator, **values
-    )
-
-
-def put_meeting(connection, workspace_id, creator, start, **values):
-    return insert(
-        connection,
-        "meetings",
-        workspace_id=workspace_id,
-        title="x",
-        start_time=start,
-        end_time=start + timedelta(hours=1),
-        created_by=creator,
-        **values,
-    )
-
-
-def put_mail(connection, workspace_id, user_id, **values):
-    return insert(
-        connection,
-        "mail",
-        workspace_id=workspace_id,
-        user_id=user_id,
-        sender="ada@example.com",
-        received_at=datetime(2026, 1, 1, tzinfo=UTC),
-        **values,
-    )
-
-
 @pytest.fixture
-def busy(cast, connection):
+def busy(insert_into):
     """Some of everything in Acme, each figure a different number."""
-    acme, alice = cast["acme"], cast["alice"]
     now = datetime.now(UTC).replace(microsecond=0)
-    for status, priority, days in (
+    past, future = now - timedelta(days=40), now + timedelta(days=40)
+    for status, priority, due in (
         ("todo", "urgent", None),
-        ("todo", "high", -40),
-        ("todo", "high", 40),
-        ("in_progress", "medium", -40),
+        ("todo", "high", past),
+        ("todo", "high", future),
+        ("in_progress", "medium", past),
         ("in_progress", "medium", None),
-        ("done", "medium", -40),
-        ("done", "medium", 40),
-        ("done", "low", None),
-        ("done", "low", None),
-        ("done", "low", None),
+        ("done", "medium", past),
+        ("done", "medium", future),
+        *[("done", "low", None)] * 3,
     ):
-        due = None if days is None else now + timedelta(days=days)
-        completed = now if status == "done" else None
-        values = {"status": status, "priority": priority, "due_date": due}
-        put_task(connection, acme, alice, completed_at=completed, **values)
-    for days, status in ((-2, "scheduled"), (-1, "completed"), (1, "scheduled"), (2, "scheduled")):
-        put_meeting(connection, acme, alice, now + timedelta(days=days), status=status)
+        insert_into("tasks", status=status, priority=priority, due_date=due)
+    for start, status in zip(
+        (past, past, future, future),
+        ("scheduled", "completed", "scheduled", "scheduled"),
+        strict=True,
+    ):
+        insert_into("meetings", start_time=start, status=status)
     for user, read in (("alice", False), ("alice", False), ("alice", True), ("bob", False)):
-        put_mail(connection, acme, cast[user], read=read)
+        insert_into("mail", user=user, read=read)
     for status in ("pending", "pending", "pending", "accepted", "dismissed"):
-        insert(connection, "suggestions", workspace_id=acme, kind="task", title="x", status=status)
+        insert_into("suggestions", status=status)
     return {
         "tasks": {
-            "total": 10,
-            "todo": 3,
-            "inProgress": 2,
-            "done": 5,
-            "overdue": 2,
-            "dueToday": 0,
+            **{"total": 10, "todo": 3, "inProgress": 2, "done": 5, "overdue": 2, "dueToday": 0},
             "byPriority": {"urgent": 1, "high": 2, "medium": 4, "low": 3},
         },
         "meetings": {"total": 4, "upcoming": 2, "completed": 1},
@@ -113,7 +66,7 @@ def busy(cast, connection):
     }
 
 
-def test_the_shape_of_the_figures(alice, cast):
+def test_the_figures_have_these_names_in_this_order(alice, cast):
     before = datetime.now(UTC) - timedelta(seconds=1)
     shown = stats(alice)
     assert list(shown) == ["workspaceId", "generatedAt", *NOTHING]
@@ -122,15 +75,19 @@ def test_the_shape_of_the_figures(alice, cast):
     assert list(shown["tasks"]["byPriority"]) == list(NOTHING["tasks"]["byPriority"])
     assert shown["workspaceId"] == cast["acme"]
     assert len(shown["generatedAt"]) == len("2026-11-20T11:02:43.743Z")
-    assert before < moment(shown["generatedAt"]) < datetime.now(UTC) + timedelta(seconds=1)
+    assert (
+        before
+        < datetime.fromisoformat(shown["generatedAt"])
+        < datetime.now(UTC) + timedelta(seconds=1)
+    )
 
 
-def test_an_empty_workspace_has_figures_of_0_and_its_members(alice, charlie):
+def test_the_figures_of_an_empty_workspace_are_0_but_for_its_members(alice, charlie):
     assert figures(alice) == {**NOTHING, "members": 2}
     assert figures(charlie) == {**NOTHING, "members": 1}
 
 
-def test_every_figure_counts_what_it_says(alice, busy):
+def test_each_figure_counts_what_its_name_says(alice, busy):
     assert figures(alice) == busy
 
 
@@ -138,20 +95,21 @@ def test_bob_sees_the_same_figures_but_his_own_mail(bob, busy):
     assert figures(bob) == {**busy, "mail": {"unread": 1}}
 
 
-def test_the_figures_of_acme_are_none_of_charlies(charlie, busy):
+@pytest.mark.usefixtures("busy")
+def test_the_figures_count_nothing_of_another_tenant(charlie):
     assert figures(charlie) == {**NOTHING, "members": 1}
 
 
-def test_what_the_service_is_told_changes_the_figures(alice):
+def test_each_change_of_a_task_changes_the_figures(alice):
     task = alice.post("/tasks", {"title": "x", "dueDate": "2001-01-01T00:00:00Z"}).get_json()
     path = f"/tasks/{task['id']}"
-    for change, wanted in (
+    for change, expected in (
         ({}, ("todo", 1)),
         ({"status": "in_progress"}, ("inProgress", 1)),
         ({"status": "done"}, ("done", 0)),
     ):
         assert alice.patch(path, change).status_code == 200
-        status, overdue = wanted
+        status, overdue = expected
         counts = figures(alice)["tasks"]
         assert (counts["total"], counts[status], counts["overdue"]) == (1, 1, overdue)
         assert counts["todo"] + counts["inProgress"] + counts["done"] == 1
@@ -159,11 +117,11 @@ def test_what_the_service_is_told_changes_the_figures(alice):
     assert figures(alice)["tasks"] == NOTHING["tasks"]
 
 
-def test_each_of_her_workspaces_has_figures_of_its_own(alice, bob, cast, connection, busy):
-    initech = insert(connection, "workspaces", name="Initech", slug="initech", plan="Team")
-    insert_member(connection, initech, cast["alice"])
-    put_task(connection, initech, cast["alice"], status="in_progress", priority="low")
-    put_mail(connection, initech, cast["alice"])
+def test_each_workspace_of_the_caller_has_figures_of_its_own(
+    alice, bob, cast, busy, initech, insert_into
+):
+    insert_into("tasks", initech, status="in_progress", priority="low")
+    insert_into("mail", initech)
     shown = stats(alice, workspaceId=initech)
     assert shown["workspaceId"] == initech
     assert (shown["tasks"]["total"], shown["tasks"]["inProgress"]) == (1, 1)
@@ -174,16 +132,10 @@ def test_each_of_her_workspaces_has_figures_of_its_own(alice, bob, cast, connect
 
 @pytest.mark.parametrize(
     "zone",
-    [
-        "UTC",
-        "Pacific/Kiritimati",
-        "Etc/GMT+12",
-        "America/New_York",
-        "Asia/Kathmandu",
-        "Australia/Lord_Howe",
-    ],
-)
-def test_today_is_the_day_in_the_workspaces_timezone(alice, cast, connection, zone):
+    ["UTC", "Pacific/Kiritimati", "Etc/GMT+12", "America/New_York", "Asia/Kathmandu",
+     "Australia/Lord_Howe"],
+)  # fmt: skip
+def test_today_is_the_day_in_the_workspaces_timezone(alice, cast, connection, insert_into, zone):
     connection.execute("UPDATE workspaces SET timezone = %s WHERE id = %s", (zone, cast["acme"]))
     here = ZoneInfo(zone)
     midnight = datetime.now(here).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -195,18 +147,18 @@ def test_today_is_the_day_in_the_workspaces_timezone(alice, cast, connection, zo
         # Every day has a number of tasks of its own.
         due += [begin - just, begin] + [begin + just] * (day + 3)
     for at in due:
-        put_task(connection, cast["acme"], cast["alice"], due_date=at)
-        put_task(connection, cast["acme"], cast["alice"], due_date=at, status="done")
-        put_task(connection, cast["globex"], cast["charlie"], due_date=at)
+        insert_into("tasks", due_date=at)
+        insert_into("tasks", due_date=at, status="done")
+        insert_into("tasks", "globex", "charlie", due_date=at)
     shown = stats(alice)
-    now = moment(shown["generatedAt"])
+    now = datetime.fromisoformat(shown["generatedAt"])
     today = now.astimezone(here).date()
     assert shown["tasks"]["dueToday"] == sum(at.astimezone(here).date() == today for at in due)
     assert shown["tasks"]["dueToday"] >= 5
     assert shown["tasks"]["overdue"] == sum(at < now for at in due)
 
 
-def test_a_workspace_that_is_not_hers_has_no_figures_for_her(alice, cast):
+def test_a_workspace_of_others_is_404_like_an_unknown_one(alice, cast):
     messages = {
         error_message(alice.get("/dashboard/stats", query_string={"workspaceId": id}), 404)
         for id in (cast["globex"], cast["globex"].upper(), UNKNOWN, "nothing", cast["alice"])
@@ -214,25 +166,7 @@ def test_a_workspace_that_is_not_hers_has_no_figures_for_her(alice, cast):
     assert len(messages) == 1
 
 
-def test_a_stranger_sees_no_figures(stranger):
-    assert "nauthorized" in error_message(stranger.get("/dashboard/stats"), 401)
-
-
 @pytest.mark.parametrize("value", ["", "x" * 129])
-def test_a_workspace_id_that_can_be_none_is_refused(alice, value):
-    answer = alice.get("/dashboard/stats", query_string={"workspaceId": value})
-    assert invalid_field(answer, "workspaceId")
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [("workspace", "did you mean workspaceId?"), ("limit", "allowed: workspaceId")],
-)
-def test_an_unknown_query_parameter_is_refused_and_the_known_one_named(alice, name, hint):
-    answer = alice.get("/dashboard/stats", query_string={name: "1"})
-    assert invalid_field(answer, name) == f"unknown query parameter; {hint}"
-
-
-@pytest.mark.parametrize("method", ["POST", "PATCH", "PUT", "DELETE"])
-def test_figures_can_only_be_read(alice, method):
-    error_message(alice.send(method, "/dashboard/stats", json={}), 405)
+def test_an_invalid_workspace_id_is_400(alice, value):
+    response = alice.get("/dashboard/stats", query_string={"workspaceId": value})
+    assert invalid_field(response, "workspaceId")

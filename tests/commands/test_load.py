@@ -1,10 +1,14 @@
 """flask load: the API shows what was loaded; an invalid line is named, and nothing is loaded."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 
+import psycopg
 import pytest
+from client import waiting
 
 from service.commands.dev import DEMO
 from service.commands.load.insert import MAX_ROWS
@@ -362,6 +366,56 @@ def test_of_two_invalid_lines_the_first_is_named(load):
     many = [TASK] * (MAX_ROWS + 10)
     many[MAX_ROWS - 3] = many[MAX_ROWS + 3] = rejected
     assert rejection(load(*many)).startswith(f"in.jsonl:{MAX_ROWS - 2}: parentId: ")
+
+
+def test_a_meeting_has_an_id_that_no_other_workspace_has(load, connection):
+    """The API finds meetings by id alone: one PATCH would change both."""
+    ours, theirs = MEETING | {"id": ID}, MEETING | {"id": ID.upper(), "workspace": "globex"}
+    assert rejection(load(ours, theirs)) == "in.jsonl:2: id: is taken"
+    assert rejection(load(ours, TASK, theirs)) == "in.jsonl:3: id: is taken"
+    assert load(ours).exit_code == 0
+    assert rejection(load(TASK, theirs)) == "in.jsonl:2: id: is taken"
+    assert counts(connection)["meetings"] == 1
+
+
+def test_two_files_at_once_cannot_give_two_meetings_one_id(database_url, connection, tmp_path):
+    """The second file waits for the first one, which a row holds up after its meeting."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_bytes(written(MEETING | {"id": ID}, TASK | {"id": OTHER}))
+    second.write_bytes(written(MEETING | {"id": ID, "workspace": "globex"}))
+    with psycopg.connect(database_url) as holder:
+        holder.execute(
+            "INSERT INTO tasks (workspace_id, id, title, created_by)"
+            " SELECT id, %s, 'Held', id FROM workspaces WHERE slug = 'acme'",
+            (OTHER,),
+        )
+        runs, end = [], time.monotonic() + 30
+        for file in (first, second):
+            runs.append(
+                subprocess.Popen(
+                    [sys.executable, "-m", "flask", "load", str(file)],
+                    cwd=SQL.parent,
+                    env={**os.environ, "DATABASE_URL": database_url},
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            while waiting(connection) < len(runs):
+                assert runs[-1].poll() is None, runs[-1].communicate()
+                assert time.monotonic() < end
+        holder.rollback()
+    assert runs[0].communicate(timeout=20) == (f"{first}\t2\n", "")
+    assert runs[1].communicate(timeout=20) == ("", f"Error: {second}:1: id: is taken\n")
+    assert counts(connection)["meetings"] == 1
+
+
+def test_a_task_may_have_an_id_of_another_workspace(load, alice, charlie):
+    """Tasks are found in the active workspace only."""
+    theirs = {"workspace": "globex", "title": "Theirs"}
+    assert load(TASK | {"id": ID}, TASK | {"id": ID} | theirs).exit_code == 0
+    assert alice.patch(f"/tasks/{ID}", {"status": "done"}).status_code == 200
+    assert charlie.get(f"/tasks/{ID}").get_json()["status"] == "todo"
 
 
 def test_a_subtask_before_its_parent_is_rejected(load, connection):

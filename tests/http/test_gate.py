@@ -514,3 +514,49 @@ def test_an_address_with_a_port_counts_by_its_address(build, connection, forward
     stranger = Client(build(trusted_proxies=1))
     stranger.get("/tasks", headers={"X-Forwarded-For": forwarded})
     assert connection.execute("SELECT subject FROM usage").fetchall() == [{"subject": subject}]
+
+
+# Plans that an operator renames, and clocks that are set
+
+
+@pytest.fixture
+def renamed_starter(connection, cast):
+    """The plan Starter under another name and with other numbers."""
+    connection.execute(
+        "UPDATE plans SET name = 'Free', per_minute = 7, per_day = 70 WHERE name = 'Starter'"
+    )
+    yield
+    connection.execute(
+        "UPDATE plans SET name = 'Starter', per_minute = 60, per_day = 10000 WHERE name = 'Free'"
+    )
+
+
+def test_without_a_plan_starter_strangers_keep_its_first_numbers(stranger, renamed_starter):
+    response = stranger.get("/tasks")
+    assert response.status_code == 401
+    assert response.headers["RateLimit-Policy"] == '"minute";q=60;w=60, "day";q=10000;w=86400'
+
+
+def test_a_renamed_plan_keeps_its_workspaces(alice, connection, renamed_starter):
+    connection.execute("UPDATE workspaces SET plan = 'Free'")
+    assert (
+        alice.get("/tasks").headers["RateLimit-Policy"] == '"minute";q=7;w=60, "day";q=70;w=86400'
+    )
+    connection.execute("UPDATE workspaces SET plan = 'Team'")
+
+
+@pytest.mark.parametrize(("window", "seconds"), [("minute", 60), ("day", 86400)])
+def test_a_clock_that_was_set_back_lengthens_no_window(alice, connection, starter, window, seconds):
+    alice.get("/tasks")
+    limit = f"(SELECT per_{window} FROM plans WHERE name = 'Starter')"
+    connection.execute(
+        f"UPDATE usage SET {window}_started_at = now() + interval '1 hour',"
+        f" {window}_count = {limit}"
+    )
+    rejected = alice.get("/tasks")
+    assert rejected.status_code == 429
+    assert seconds - 60 <= int(rejected.headers["Retry-After"]) <= seconds
+    reset = int(rejected.headers["X-RateLimit-Reset"])
+    assert reset <= time.time() + seconds + 1
+    # The window keeps its start and its count.
+    assert alice.get("/tasks").headers["X-RateLimit-Reset"] == str(reset)

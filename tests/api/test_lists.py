@@ -1,0 +1,382 @@
+"""Lists: what every paged list promises; a table of the lists drives each test."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from threading import Event
+
+import pytest
+from client import TOKENS, UNKNOWN, Client, activate, error_message, ids, invalid_field, read_all
+from psycopg import Connection
+
+MS = timedelta(milliseconds=1)
+# Both ends of time, both sides of 1970, and neighbours; a meeting ends one millisecond later.
+EDGES = [
+    datetime(1900, 1, 1, tzinfo=UTC),
+    datetime(1900, 1, 1, tzinfo=UTC) + MS,
+    datetime(1970, 1, 1, tzinfo=UTC) - 2 * MS,
+    datetime(1970, 1, 1, tzinfo=UTC) - MS,
+    datetime(1970, 1, 1, tzinfo=UTC),
+    datetime(2026, 2, 28, 12, 0, 0, 743000, tzinfo=UTC),
+    datetime(2999, 7, 1, tzinfo=UTC),
+    datetime(2999, 7, 1, tzinfo=UTC) + MS,
+    datetime(9998, 12, 31, 23, 59, 59, 997000, tzinfo=UTC),
+    datetime(9998, 12, 31, 23, 59, 59, 998000, tzinfo=UTC),
+]
+RANK = "(ts_rank(words, 'tea'::tsquery) * 1000000)::bigint"
+
+
+def edge(n):
+    return EDGES[n % len(EDGES)]
+
+
+@dataclass(frozen=True)
+class PagedList:
+    """Where a list is, the order of its rows, and the columns by which its rows differ."""
+
+    path: str
+    table: str
+    order: str = "id DESC"
+    query: dict = field(default_factory=dict)
+    where: str = "true"
+    columns: Callable = lambda _: {}
+    default: int = 50
+    maximum: int = 200
+    keyed: bool = False
+    # Whether it holds rows of all the caller's workspaces; and only those of the caller.
+    everywhere: bool = False
+    personal: bool = False
+
+    def get(self, client, **query):
+        return client.get(self.path, query_string={**self.query, **query})
+
+    def ids(self, client, **query):
+        """The ids on all pages; ``read_all`` checks that Link and nextCursor lead to the same."""
+        return ids(read_all(client, self.path, **self.query, **query))
+
+    def ordered(self, connection):
+        """The ids of the rows of all tenants that belong on the list, in its order."""
+        sql = f"SELECT id::text FROM {self.table} WHERE {self.where} ORDER BY {self.order}"
+        return ids(connection.execute(sql).fetchall())
+
+
+MEETINGS = {
+    "path": "/meetings",
+    "table": "meetings",
+    "columns": lambda n: {"start_time": edge(n)},
+    "default": 20,
+    "maximum": 100,
+    "keyed": True,
+    "everywhere": True,
+}
+KNOWLEDGE = {
+    "path": "/knowledge",
+    "table": "knowledge",
+    "columns": lambda n: {"content": "tea " * (n % 3)},
+    "keyed": True,
+}
+LISTS = {
+    "tasks": PagedList("/tasks", "tasks"),
+    "filtered tasks": PagedList(
+        "/tasks",
+        "tasks",
+        query={"status": "todo"},
+        where="status = 'todo'",
+        columns=lambda n: {"status": ("todo", "in_progress")[n % 2]},
+    ),
+    "meetings": PagedList(order="start_time DESC, id DESC", **MEETINGS),
+    "upcoming meetings": PagedList(
+        order="start_time, id", query={"upcoming": "true"}, where="start_time > now()", **MEETINGS
+    ),
+    "mail": PagedList(
+        "/mail",
+        "mail",
+        order="received_at DESC, id DESC",
+        columns=lambda n: {"received_at": edge(n) + MS},
+        keyed=True,
+        personal=True,
+    ),
+    "knowledge": PagedList(**KNOWLEDGE),
+    "search": PagedList(order=f"{RANK} DESC, id DESC", query={"q": "tea"}, **KNOWLEDGE),
+    "suggestions": PagedList(
+        "/ai/suggestions",
+        "suggestions",
+        where="status = 'pending'",
+        columns=lambda n: {"status": ("pending", "accepted", "pending", "dismissed")[n % 4]},
+    ),
+}
+
+
+@pytest.fixture(params=LISTS)
+def paged(request):
+    return LISTS[request.param]
+
+
+# Pages
+
+
+def test_an_empty_list_is_an_empty_page(paged, alice):
+    assert paged.get(alice).get_json() == {"data": [], "nextCursor": None}
+
+
+def test_the_pages_hold_every_row_of_the_caller_exactly_once_in_order(
+    paged, alice, connection, initech, insert_into
+):
+    """Rows share a sort key, the pages cut through them, and rows of others lie between."""
+    listed = set()
+    for n in range(2 * len(EDGES)):
+        listed.add(insert_into(paged.table, **paged.columns(n)))
+        insert_into(paged.table, "globex", "charlie", **paged.columns(n))
+        other = insert_into(paged.table, initech, **paged.columns(n))
+        listed |= {other} if paged.everywhere else set()
+    expected = [id for id in paged.ordered(connection) if id in listed]
+    assert len(expected) >= 8
+    for limit in (1, 2, 3, 200):
+        assert paged.ids(alice, limit=limit) == expected
+
+
+def test_a_page_links_to_the_next_one_and_the_last_page_to_none(paged, alice, insert_into):
+    for _ in range(2):
+        insert_into(paged.table)
+    for limit in (2, 3):
+        everything = paged.get(alice, limit=limit)
+        assert everything.get_json()["nextCursor"] is None
+        assert "Link" not in everything.headers
+    first = paged.get(alice, limit=1)
+    link = first.headers["Link"].removeprefix("</api").removesuffix('>; rel="next"')
+    last = alice.get(link)
+    cursor = first.get_json()["nextCursor"]
+    assert last.get_json() == paged.get(alice, limit=1, cursor=cursor).get_json()
+    assert first.get_json()["data"] + last.get_json()["data"] == everything.get_json()["data"]
+    assert last.get_json()["nextCursor"] is None
+
+
+def test_the_limit_has_a_default_and_a_maximum(paged, alice, insert_into):
+    for _ in range(paged.maximum + 1):
+        insert_into(paged.table)
+    for limit, size in (
+        (None, paged.default),
+        ("1", 1),
+        (paged.maximum, paged.maximum),
+        (paged.maximum + 1, paged.maximum),
+        ("9" * 100, paged.maximum),
+    ):
+        page = paged.get(alice, limit=limit).get_json()
+        assert (limit, len(page["data"])) == (limit, size)
+        assert page["nextCursor"]
+
+
+def test_a_cursor_works_after_its_row_is_deleted(paged, alice, connection, insert_into):
+    for _ in range(4):
+        insert_into(paged.table)
+    everything = paged.ids(alice)
+    first = paged.get(alice, limit=2).get_json()
+    assert ids(first["data"]) == everything[:2]
+    connection.execute(f"DELETE FROM {paged.table} WHERE id = ANY (%s::uuid[])", (everything[:2],))
+    if paged.order.endswith("DESC"):
+        insert_into(paged.table)
+    assert paged.ids(alice, cursor=first["nextCursor"]) == everything[2:]
+
+
+# Invalid queries
+
+
+@pytest.mark.parametrize(
+    "limit", ["0", "-1", "abc", "1.5", "٣", "", "1e2", "0x10", "007", "+1", " 1"]
+)
+def test_an_invalid_limit_is_400(paged, alice, limit):
+    message = invalid_field(paged.get(alice, limit=limit), "limit")
+    assert message == f"must be an integer from 1 to {paged.maximum}"
+
+
+HEX = "a" * 32
+CURSORS = ["", "x", "0", "null", UNKNOWN, "g" * 32, "٣" * 32, "a" * 31, "a" * 33, "%00", "' OR 1"]
+UNKEYED_CURSORS = [f"0.{HEX}"]
+KEYED_CURSORS = [
+    HEX, ".", "0.", "0.x", f"x.{HEX}", f"٣.{HEX}", f"0.{UNKNOWN}", f"1.5.{HEX}",
+]  # fmt: skip
+
+
+def test_an_invalid_cursor_is_400(paged, alice):
+    for cursor in CURSORS + (KEYED_CURSORS if paged.keyed else UNKEYED_CURSORS):
+        message = invalid_field(paged.get(alice, cursor=cursor), "cursor")
+        assert (cursor, message) == (cursor, "must be the nextCursor of an earlier response")
+
+
+def test_a_cursor_beyond_every_timestamp_is_no_server_error(paged, alice, insert_into):
+    insert_into(paged.table)
+    for key in ("9" * 15, "-" + "9" * 15, "-0", "253370764800000") if paged.keyed else ():
+        assert paged.get(alice, cursor=f"{key}.{HEX}").status_code in (200, 400)
+
+
+HINTS = {
+    "/tasks": {
+        "statuses": "status", "assigneeId": "assignee", "project_id": "projectId", "Limit": "limit",
+    },
+    "/meetings": {"upcomming": "upcoming", "workspace_id": "workspaceId", "Cursor": "cursor"},
+    "/mail": {"limits": "limit", "unread": None},
+    "/knowledge": {"limits": "limit", "cursors": "cursor", "Q": None},
+    "/ai/suggestions": {"limits": "limit", "status": None},
+    "/dashboard/stats": {"workspace": "workspaceId", "limit": None},
+}  # fmt: skip
+ALLOWED = {"/knowledge": "limit, cursor, q", "/dashboard/stats": "workspaceId"}
+
+
+@pytest.mark.parametrize("path", HINTS)
+def test_an_unknown_query_parameter_is_400_with_a_hint(alice, path):
+    for name, near in HINTS[path].items():
+        hint = f"did you mean {near}?" if near else f"allowed: {ALLOWED.get(path, 'limit, cursor')}"
+        message = invalid_field(alice.get(path, query_string={name: "1"}), name)
+        assert message == f"unknown query parameter; {hint}"
+
+
+def test_a_repeated_query_parameter_is_400(paged, alice):
+    for name in ("limit", "cursor", *paged.query):
+        response = paged.get(alice, **{name: ["1", "1"]})
+        assert invalid_field(response, name) == "must not be repeated"
+
+
+def test_a_list_has_no_other_methods(paged, alice):
+    writable = paged.table in ("tasks", "meetings")
+    for method in ("PUT", "PATCH", "DELETE", *(() if writable else ("POST",))):
+        response = alice.send(method, paged.path, json={})
+        error_message(response, 405)
+        allowed = {name.strip() for name in response.headers["Allow"].split(",")}
+        assert allowed - {"HEAD", "OPTIONS"} == ({"GET", "POST"} if writable else {"GET"})
+
+
+# Tenancy
+
+
+def test_a_list_and_the_cursors_of_others_show_only_what_is_the_caller_s(
+    paged, app, connection, insert_into
+):
+    users = {"alice": "acme", "bob": "acme", "charlie": "globex"}
+    clients = {user: Client(app, TOKENS[user]) for user in users}
+    rows = {user: set() for user in users}
+    for _ in range(3):
+        for user, workspace in users.items():
+            rows[user].add(insert_into(paged.table, workspace, user))
+    if not paged.personal:
+        rows["alice"] = rows["bob"] = rows["alice"] | rows["bob"]
+    order = paged.ordered(connection)
+    for user, client in clients.items():
+        assert paged.ids(client) == [id for id in order if id in rows[user]]
+        page = paged.get(client, limit=1).get_json()
+        after = order[order.index(page["data"][0]["id"]) + 1 :]
+        for other in users:
+            assert paged.ids(clients[other], cursor=page["nextCursor"]) == [
+                id for id in after if id in rows[other]
+            ]
+
+
+def test_a_list_follows_the_active_workspace(paged, alice, cast, connection, initech, insert_into):
+    acme, other = insert_into(paged.table), insert_into(paged.table, initech)
+    both = [id for id in paged.ordered(connection) if id in (acme, other)]
+    assert paged.ids(alice) == (both if paged.everywhere else [acme])
+    activate(connection, initech, cast["alice"])
+    assert paged.ids(alice) == (both if paged.everywhere else [other])
+
+
+# While others write
+
+WRITERS, ROWS, WALKS = 3, 30, 20
+
+
+@dataclass
+class Writer:
+    """Changes the rows of a list as Bob: through the service where it can, else by SQL."""
+
+    paged: PagedList
+    bob: Client
+    connection: Connection
+    insert_into: Callable
+
+    def send(self, method, path, body=None):
+        response = self.bob.send(method, path, json=body)
+        assert response.status_code < 300
+        return response.get_json(silent=True)
+
+    def times(self, place):
+        start = datetime(2100, 1, 1, tzinfo=UTC) + timedelta(minutes=place)
+        return {"startTime": start.isoformat(), "endTime": (start + MS).isoformat()}
+
+    def insert(self, place):
+        table = self.paged.table
+        if table in ("tasks", "meetings"):
+            times = self.times(place) if table == "meetings" else {}
+            return self.send("POST", f"/{table}", {"title": f"At {place}", **times})["id"]
+        return self.insert_into(
+            table, **({"received_at": self.times(place)["startTime"]} if table == "mail" else {})
+        )
+
+    def update(self, id, turn):
+        changes = {
+            "tasks": {"title": f"Turn {turn}", "dueDate": "2026-11-20T11:02Z"},
+            "meetings": {"notes": f"Turn {turn}", "status": "completed"},
+            "mail": "read = NOT read",
+            "knowledge": "tags = tags[1:2] || 'turn'::text",
+            "suggestions": "body = 'Turn'",
+        }[self.paged.table]
+        if isinstance(changes, dict):
+            self.send("PATCH", f"{self.paged.path}/{id}", changes)
+        else:
+            sql = f"UPDATE {self.paged.table} SET {changes} WHERE id = %s"
+            self.connection.execute(sql, (id,))
+
+    def move(self, id, place):
+        """A meeting starts at another time; any other row is deleted and inserted anew."""
+        if self.paged.table == "meetings":
+            self.send("PATCH", f"/meetings/{id}", self.times(place))
+            return id
+        if self.paged.table == "tasks":
+            self.send("DELETE", f"/tasks/{id}")
+        else:
+            self.connection.execute(f"DELETE FROM {self.paged.table} WHERE id = %s", (id,))
+        return self.insert(place)
+
+    def run(self, stay, go, stop):
+        """Update the rows that stay and move the others until ``stop``; returns how often."""
+        turn = 0
+        while not stop.is_set():
+            self.update(stay[turn % len(stay)], turn)
+            go[turn % len(go)] = self.move(go[turn % len(go)], turn * 7 % ROWS)
+            turn += 1
+        return turn
+
+
+@pytest.mark.proof
+@pytest.mark.usefixtures("unlimited")
+@pytest.mark.parametrize("name", [name for name in LISTS if name != "search"])
+def test_a_row_that_is_there_throughout_is_listed_exactly_once_while_others_write(
+    alice, bob, connection, insert_into, name
+):
+    paged = LISTS[name]
+    writer = Writer(paged, bob, connection, insert_into)
+    rows = [writer.insert(place) for place in range(ROWS)]
+    stay, go = rows[::2], rows[1::2]
+    expected = stay[::-1] if paged.order.endswith("DESC") else stay
+    stop = Event()
+    with ThreadPoolExecutor(WRITERS) as threads:
+        turns = [
+            threads.submit(writer.run, stay[n::WRITERS], go[n::WRITERS], stop)
+            for n in range(WRITERS)
+        ]
+        try:
+            for _ in range(WALKS):
+                assert [id for id in walk(paged, alice) if id in stay] == expected
+        finally:
+            stop.set()
+    assert all(turn.result() > WALKS for turn in turns)
+
+
+def walk(paged, client):
+    """The ids on all pages, as nextCursor leads from one to the next."""
+    cursor, listed = None, []
+    while True:
+        page = paged.get(client, limit=2, cursor=cursor).get_json()
+        listed += ids(page["data"])
+        cursor = page["nextCursor"]
+        if cursor is None:
+            return listed

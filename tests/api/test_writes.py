@@ -1,0 +1,402 @@
+"""Writes: what POST and PATCH promise for every resource; tables of values drive each test."""
+
+import re
+from contextlib import contextmanager
+
+import pytest
+from client import UNKNOWN, Client, count, error_message, insert_token, invalid_field, label, row_of
+
+FIRST, LAST = "1900-01-01T00:00:00.000Z", "9998-12-31T23:59:59.999Z"
+TIMES = {"startTime": "2097-03-01T09:00:00.000Z", "endTime": "2097-03-01T10:00:00.000Z"}
+# What POST requires.
+REQUIRED = {"tasks": {"title": "New"}, "meetings": {"title": "New", **TIMES}}
+FULL = {
+    "tasks": {
+        "title": "Write the report",
+        "description": "All of it",
+        "status": "in_progress",
+        "priority": "high",
+        "dueDate": "2027-03-01T09:00:00.000Z",
+        "projectId": "apollo",
+    },
+    "meetings": {
+        "title": "Weekly",
+        **TIMES,
+        "platform": "zoom",
+        "attendees": ["ada@example.com", "Bob@example.com"],
+        "agenda": "Everything",
+        "notes": "Bring cake",
+    },
+}
+WRITES = [
+    ("tasks", "POST"), ("tasks", "PATCH"), ("tasks", "DELETE"),
+    ("meetings", "POST"), ("meetings", "PATCH"), ("workspaces", "PATCH"),
+]  # fmt: skip
+
+
+def cases(table):
+    """The triples of resource, field and value in a table of tables."""
+    return [
+        (resource, field, value)
+        for resource, fields in table.items()
+        for field, values in fields.items()
+        for value in values
+    ]
+
+
+def by_value(table):
+    return pytest.mark.parametrize(("resource", "field", "value"), cases(table), ids=label)
+
+
+def column(field):
+    """The column of a field."""
+    return re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", field)
+
+
+@pytest.fixture
+def create(alice, bob, cast):
+    """Create an object with every field set, and return it as its path shows it."""
+
+    def create(resource):
+        if resource == "workspaces":
+            return alice.get(f"/workspaces/{cast['acme']}").get_json()
+        more = {}
+        if resource == "tasks":
+            parent = alice.post("/tasks", {"title": "Parent"}).get_json()["id"]
+            more = {"assigneeId": cast["bob"], "parentId": parent}
+        response = alice.post(f"/{resource}", {**FULL[resource], **more})
+        assert response.status_code == 201
+        created = response.get_json()
+        assert created.items() >= {**FULL[resource], **more}.items()
+        assert response.headers["Location"] == f"/api/{resource}/{created['id']}"
+        assert bob.get(f"/{resource}/{created['id']}").get_json() == created
+        return created
+
+    return create
+
+
+@pytest.fixture
+def unchanged(connection):
+    """A context in which the row with this id, and the number of rows, must stay as they are."""
+
+    @contextmanager
+    def unchanged(resource, id):
+        before = row_of(connection, resource, id), count(connection, resource)
+        yield
+        assert (row_of(connection, resource, id), count(connection, resource)) == before
+
+    return unchanged
+
+
+def changes_of(resource, field, value):
+    """A change of the field, along with a valid change of two others."""
+    valid = {
+        "tasks": {"title": "Another", "priority": "low"},
+        "meetings": {"title": "Another", "notes": "Others"},
+        "workspaces": {"name": "Another", "timezone": "Asia/Tokyo"},
+    }
+    return {**valid[resource], field: value}
+
+
+# Invalid values
+
+LONG = "x" * 65_537
+NO_STRING = [1, True, [], {}]
+TITLES = [None, *NO_STRING, "", " \t\n", "x" * 501, "a\0b", "\ud800"]
+TEXTS = [*NO_STRING, LONG, "a\0b", "\udfff"]
+CHOICES = [*NO_STRING, ""]
+REFERENCES = [*NO_STRING, "", "x" * 129]
+TIMESTAMPS = [
+    *NO_STRING, "", "tomorrow", "now", "infinity", "2027-03-01", "2027-03-01T",
+    "2027-02-30T10:00:00Z", "2027-02-29T10:00:00Z", "2027-13-01T10:00:00Z", "2027-03-01T25:00:00Z",
+    "2027-03-01T10:61:00Z", "2027-03-01T10:00:00+25:00", "2027-03-01T10:00:00 Europe/Berlin",
+    "٢٠٢٧-03-01T10:00:00Z", "0000-01-01T00:00:00Z", "0001-01-01T00:00:00+01:00",
+    "1899-12-31T23:59:59.999Z", "1900-01-01T00:00:00+00:01", "9998-12-31T23:59:59-00:01",
+    "9999-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59", "10000-01-01T00:00:00Z",
+]  # fmt: skip
+INVALID = {
+    "tasks": {
+        "title": TITLES,
+        "description": TEXTS,
+        "status": [None, *CHOICES, "Done", "doing"],
+        "priority": [None, *CHOICES, "URGENT", "normal"],
+        "dueDate": TIMESTAMPS,
+        "assigneeId": [*REFERENCES, "nobody", UNKNOWN],
+        "projectId": [*REFERENCES, "a\0b"],
+        "parentId": [*REFERENCES, "nothing", UNKNOWN],
+    },
+    "meetings": {
+        "title": TITLES,
+        "startTime": [None, *TIMESTAMPS],
+        "endTime": [None, *TIMESTAMPS],
+        "platform": [*CHOICES, "Zoom", "skype"],
+        "attendees": [
+            None, 1, True, {}, "ada@example.com", [1], [None], [[]], [""], ["ada"],
+            ["@example.com"], ["ada@"], ["ada@example.com\n"], ["ada@example.com, bob@example.com"],
+            ["a\0@example.com"], ["x" * 254 + "@example.com"],
+            ["ada@example.com", "ada@example.com"], ["ada@example.com", "Ada@Example.com"],
+            [f"user{n}@example.com" for n in range(201)],
+        ],
+        "agenda": TEXTS,
+        "notes": TEXTS,
+    },
+    "workspaces": {
+        "name": [None, *NO_STRING, "", " \t\n", "x" * 121, "a\0b", "\ud800"],
+        "timezone": [
+            None, *REFERENCES, "Europe/Atlantis", "europe/berlin", " Europe/Berlin", "CET-1",
+            "+02:00", "UTC+2", "right/UTC", "posix/UTC", "localtime", "posixrules", "../UTC",
+            "Europe", "Europe/Berlin\0",
+        ],
+    },
+}  # fmt: skip
+
+
+@by_value(INVALID)
+def test_an_invalid_value_is_400_and_writes_nothing(
+    alice, connection, create, unchanged, resource, field, value
+):
+    if resource in REQUIRED:
+        response = alice.post(f"/{resource}", {**REQUIRED[resource], field: value})
+        assert invalid_field(response, field)
+        assert count(connection, resource) == 0
+    old = create(resource)
+    with unchanged(resource, old["id"]):
+        response = alice.patch(f"/{resource}/{old['id']}", changes_of(resource, field, value))
+    assert invalid_field(response, field)
+
+
+@pytest.mark.parametrize(
+    ("resource", "field"),
+    [(resource, field) for resource in REQUIRED for field in REQUIRED[resource]],
+)
+def test_a_required_field_must_be_there(alice, connection, resource, field):
+    body = {name: value for name, value in FULL[resource].items() if name != field}
+    assert invalid_field(alice.post(f"/{resource}", body), field) == "is required"
+    assert count(connection, resource) == 0
+
+
+WORKSPACE_FIELDS = "allowed: name, timezone"
+READ_ONLY = dict.fromkeys(
+    ["id", "workspaceId", "createdBy", "createdAt", "updatedAt", "version"], ""
+)
+UNKNOWN_FIELDS = {
+    "tasks": {
+        **READ_ONLY, "completedAt": "", "titel": "did you mean title?",
+        "due_date": "did you mean dueDate?", "DueDate": "did you mean dueDate?",
+        "assignee": "did you mean assigneeId?", "projectID": "did you mean projectId?",
+    },
+    "meetings": {
+        **READ_ONLY, "start_time": "did you mean startTime?", "end_time": "did you mean endTime?",
+        "atendees": "did you mean attendees?", "note": "did you mean notes?",
+    },
+    "workspaces": {
+        "id": WORKSPACE_FIELDS, "slug": WORKSPACE_FIELDS, "plan": WORKSPACE_FIELDS,
+        "memberCount": WORKSPACE_FIELDS, "createdAt": "", "nmae": "did you mean name?",
+        "timeZone": "did you mean timezone?",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("resource", "field", "hint"),
+    [(resource, *item) for resource, hints in UNKNOWN_FIELDS.items() for item in hints.items()],
+)
+def test_an_unknown_and_a_read_only_field_are_400_with_a_hint(
+    alice, create, unchanged, resource, field, hint
+):
+    old = create(resource)
+    with unchanged(resource, old["id"]):
+        responses = [alice.patch(f"/{resource}/{old['id']}", changes_of(resource, field, "x"))]
+        if resource in REQUIRED:
+            responses.append(alice.post(f"/{resource}", {**REQUIRED[resource], field: "x"}))
+    for response in responses:
+        message = invalid_field(response, field)
+        assert message.startswith("unknown field; ")
+        assert message.endswith(hint)
+
+
+# Valid values
+
+
+@by_value(
+    {
+        "tasks": {
+            "title": [
+                "x" * 500, " " * 600 + "x" * 500 + "\n", "😀" * 500,
+                "Zoë's «первый» 日本語 \u202etask",
+            ],
+            "description": ["", "  kept as it is \n", "x" * 65_536, None],
+            "dueDate": [None],
+            "assigneeId": [None],
+            "projectId": ["x", "é" * 128, None],
+            "parentId": [None],
+        },
+        "meetings": {
+            "title": ["x" * 500, "日" * 500, "  Weekly\n"],
+            "platform": ["google_meet", "zoom", "teams", "in_person", None],
+            "agenda": ["", "x" * 65_536, None],
+            "notes": ["x" * 65_536, None],
+            "attendees": [
+                [f"user{n}@example.com" for n in range(200)], ["o'neil+tag@sub.example.co.uk"], [],
+            ],
+        },
+        "workspaces": {
+            "name": ["x" * 120, "é" * 120, "  Acme Corporation "],
+            "timezone": [
+                "UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "America/Port-au-Prince",
+                "Asia/Kathmandu", "Pacific/Kiritimati", "Etc/GMT+12", "Australia/Lord_Howe",
+            ],
+        },
+    }
+)  # fmt: skip
+def test_a_value_up_to_its_limit_is_stored(alice, connection, create, resource, field, value):
+    stored = value.strip() if field in ("title", "name") else value
+    responses = []
+    if resource in REQUIRED:
+        responses.append(alice.post(f"/{resource}", {**REQUIRED[resource], field: value}))
+        assert responses[0].status_code == 201
+    old = create(resource)
+    responses.append(alice.patch(f"/{resource}/{old['id']}", {field: value}))
+    for response in responses:
+        assert response.status_code in (200, 201)
+        assert response.get_json()[field] == stored
+        row = row_of(connection, resource, response.get_json()["id"])
+        assert row[column(field)] == stored
+    # What was written can be read: the figures know every timezone.
+    assert alice.get("/dashboard/stats").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        ("2027-03-01T09:00:00Z", "2027-03-01T09:00:00.000Z"),
+        ("2027-03-01T09:00:00.743Z", "2027-03-01T09:00:00.743Z"),
+        ("2027-03-01T09:00:00.5Z", "2027-03-01T09:00:00.500Z"),
+        ("2027-03-01T09:00:00.123999Z", "2027-03-01T09:00:00.123Z"),
+        ("2027-03-01T09:00:00.999999999Z", "2027-03-01T09:00:00.999Z"),
+        ("2027-03-01T09:00:00", "2027-03-01T09:00:00.000Z"),
+        ("2027-03-01T09:00", "2027-03-01T09:00:00.000Z"),
+        ("2027-03-01T09:00:00+05:30", "2027-03-01T03:30:00.000Z"),
+        ("2027-03-01T09:00:00-0800", "2027-03-01T17:00:00.000Z"),
+        ("2027-12-31T23:30:00-01:00", "2028-01-01T00:30:00.000Z"),
+        ("2028-02-29T12:00:00+14:00", "2028-02-28T22:00:00.000Z"),
+        ("1900-01-01T00:00:00Z", FIRST),
+        ("1899-12-31T23:30:00-01:00", "1900-01-01T00:30:00.000Z"),
+        ("1969-12-31T23:59:59.999Z", "1969-12-31T23:59:59.999Z"),
+        ("9998-12-31T23:59:59.998Z", "9998-12-31T23:59:59.998Z"),
+        ("9998-12-31T23:59:59.9999999Z", LAST),
+        ("9999-01-01T00:30:00+01:00", "9998-12-31T23:30:00.000Z"),
+    ],
+)
+def test_a_timestamp_is_stored_in_utc_to_the_millisecond(alice, connection, sent, stored):
+    task = alice.post("/tasks", {"title": "New", "dueDate": sent}).get_json()
+    path = f"/tasks/{task['id']}"
+    assert task["dueDate"] == stored
+    assert alice.patch(path, {"dueDate": None}).get_json()["dueDate"] is None
+    assert alice.patch(path, {"dueDate": sent}).get_json()["dueDate"] == stored
+    assert alice.patch(path, {"dueDate": stored}).get_json()["version"] == 3
+    assert row_of(connection, "tasks", task["id"])["due_date"].microsecond % 1000 == 0
+    times = (sent, LAST) if stored < LAST else (FIRST, sent)
+    body = {"title": "New", "startTime": times[0], "endTime": times[1]}
+    meeting = alice.post("/meetings", body).get_json()
+    expected = (stored, LAST) if stored < LAST else (FIRST, stored)
+    assert (meeting["startTime"], meeting["endTime"]) == expected
+    # Lists and figures still read.
+    assert alice.get("/tasks").get_json()["data"][0]["dueDate"] == stored
+    assert alice.get("/meetings").get_json()["data"] == [meeting]
+    assert alice.get("/dashboard/stats").get_json()["tasks"]["total"] == 1
+
+
+# Changes
+
+
+@by_value(
+    {
+        "tasks": {
+            "title": ["Another"], "description": ["Less of it", None], "status": ["todo"],
+            "priority": ["low"], "dueDate": ["2027-03-02T09:00:00.000Z", None],
+            "assigneeId": [None], "projectId": ["gemini", None], "parentId": [None],
+        },
+        "meetings": {
+            "title": ["Another"], "startTime": ["2097-03-01T09:30:00.000Z"],
+            "endTime": ["2097-03-01T11:00:00.000Z"], "attendees": [[], ["eve@example.com"]],
+            "notes": ["Bring tea", None], "agenda": ["Less", None], "platform": ["teams", None],
+        },
+        "workspaces": {"name": ["Another"], "timezone": ["Asia/Kolkata"]},
+    }
+)  # fmt: skip
+def test_a_change_touches_its_field_only_and_makes_one_version(
+    alice, connection, create, resource, field, value
+):
+    old = create(resource)
+    path = f"/{resource}/{old['id']}"
+    connection.execute(f"UPDATE {resource} SET version = 7 WHERE id = %s", (old["id"],))
+
+    def others():
+        sql = f"SELECT *, xmin::text FROM {resource} WHERE id <> %s ORDER BY id"
+        return connection.execute(sql, (old["id"],)).fetchall()
+
+    before = others()
+    response = alice.patch(path, {field: value})
+    assert response.status_code == 200
+    changed = response.get_json()
+    expected = {**old, field: value}
+    if "version" in old:
+        expected |= {"version": 8, "updatedAt": changed["updatedAt"]}
+        assert changed["updatedAt"] >= old["updatedAt"]
+    assert list(changed.items()) == list(expected.items())
+    assert alice.get(path).get_json() == changed
+    assert row_of(connection, resource, old["id"])["version"] == 8
+    assert others() == before
+
+
+@pytest.mark.parametrize(
+    ("resource", "changes"),
+    [
+        ("tasks", {}),
+        ("tasks", {"title": "Write the report"}),
+        ("tasks", {"title": "  Write the report\n"}),
+        ("tasks", {"dueDate": "2027-03-01T10:00:00+01:00"}),
+        ("tasks", {"dueDate": "2027-03-01T09:00"}),
+        ("tasks", {"status": "in_progress", "priority": "high", "projectId": "apollo"}),
+        ("meetings", {}),
+        ("meetings", {"title": " Weekly "}),
+        ("meetings", {"startTime": "2097-03-01T10:00:00+01:00", "endTime": "2097-03-01T10:00"}),
+        ("meetings", {"attendees": FULL["meetings"]["attendees"], "platform": "zoom"}),
+        ("meetings", {"summary": None}),
+        ("meetings", {"actionItems": [], "decisions": []}),
+        ("workspaces", {}),
+        ("workspaces", {"name": "Acme"}),
+        ("workspaces", {"name": " Acme ", "timezone": "UTC"}),
+    ],
+    ids=label,
+)
+def test_a_body_that_changes_nothing_writes_nothing(alice, create, unchanged, resource, changes):
+    old = create(resource)
+    with unchanged(resource, old["id"]):
+        response = alice.patch(f"/{resource}/{old['id']}", changes)
+    assert (response.status_code, response.get_json()) == (200, old)
+
+
+# Who may write, and where
+
+
+def send_write(client, resource, method, old, query=""):
+    path = f"/{resource}" if method == "POST" else f"/{resource}/{old['id']}"
+    change = {"name": "Another"} if resource == "workspaces" else {"title": "Another"}
+    body = {"POST": REQUIRED.get(resource), "PATCH": change, "DELETE": None}[method]
+    return client.send(method, path + query, json=body)
+
+
+@pytest.mark.parametrize(("resource", "method"), WRITES)
+def test_a_write_with_a_query_or_a_read_only_token_writes_nothing(
+    app, alice, cast, connection, create, unchanged, resource, method
+):
+    insert_token(connection, cast["alice"], "tmw_api_reader", scope="read")
+    reader = Client(app, "tmw_api_reader")
+    old = create(resource)
+    with unchanged(resource, old["id"]):
+        with_query = send_write(alice, resource, method, old, "?force=1")
+        assert "unknown query parameter" in invalid_field(with_query, "force")
+        assert "scope read" in error_message(send_write(reader, resource, method, old), 403)
+        assert reader.get(f"/{resource}/{old['id']}").get_json() == old

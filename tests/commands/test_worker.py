@@ -1,0 +1,72 @@
+"""``flask worker``: one process that delivers and prunes, whatever the settings."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from receivers import PROJECT, announce, deliveries, environment, subscribe
+
+
+@pytest.fixture
+def flask(with_webhooks):
+    """Run a ``flask`` command and return its outcome; settings are given by name."""
+
+    def run(*words, **changes):
+        return with_webhooks(**changes).test_cli_runner().invoke(args=words)
+
+    return run
+
+
+@pytest.fixture
+def old_delivery(cast, connection, receiver):
+    """A delivery that is to be pruned, and one that is due."""
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 2)
+    connection.execute("UPDATE events SET created_at = now() - interval '9 days'")
+    connection.execute(
+        "UPDATE deliveries SET state = 'failed', finished_at = now() - interval '8 days'"
+        " WHERE id = (SELECT min(id::text)::uuid FROM deliveries)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "key", "states"),
+    [
+        (("worker", "--once"), True, ["delivered"]),
+        (("worker", "--once"), False, ["due"]),
+        (("webhook", "deliver", "--once"), True, ["failed", "delivered"]),
+    ],
+)
+@pytest.mark.usefixtures("old_delivery")
+def test_the_worker_delivers_with_a_key_and_prunes_always(
+    words, key, states, flask, connection, receiver, caplog
+):
+    ran = flask(*words, **({} if key else {"WEBHOOK_KEY": ""}))
+    assert (ran.exit_code, ran.stdout) == (0, f"{int(key)}\n")
+    assert [row["state"] for row in deliveries(connection)] == states
+    assert receiver.connections == key
+    messages = [record.message for record in caplog.records if record.name == "service.worker"]
+    assert messages == [] if key else ["WEBHOOK_KEY is not set: deliveries wait"]
+
+
+@pytest.mark.usefixtures("old_delivery")
+def test_without_a_key_the_running_worker_says_so_once_and_ends_at_sigterm(
+    database_url, connection
+):
+    command = [sys.executable, "-m", "flask", "worker"]
+    variables = {**os.environ, **environment(database_url, WEBHOOK_KEY="")}
+    with subprocess.Popen(
+        command, cwd=PROJECT, env=variables, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            line = json.loads(process.stderr.readline())
+            while len(deliveries(connection)) > 1:
+                assert process.poll() is None
+        finally:
+            process.send_signal(signal.SIGTERM)
+        assert line["message"] == "WEBHOOK_KEY is not set: deliveries wait"
+        assert process.wait(10) == 0
+        assert process.stderr.read() == ""
