@@ -203,8 +203,8 @@ CREATE TRIGGER recount_task
     WHEN ((OLD.status, OLD.priority) IS DISTINCT FROM (NEW.status, NEW.priority))
     EXECUTE FUNCTION recount_task();
 
--- Counts go with all tasks, and with their workspace: at commit, since until then the deletion of its
--- tasks is counted.
+-- Counts go with all tasks, and with their workspace: at commit, since until then the deletion of
+-- its tasks is counted.
 CREATE FUNCTION delete_task_counts() RETURNS trigger
 LANGUAGE plpgsql
 AS $$

@@ -144,7 +144,7 @@ AS $$
            AND delivery.webhook_id = catch_up.webhook_id
            AND delivery.state = 'due'
            AND delivery.due_at > greatest(now(), attempt.at + catch_up.pause)
-           -- To wait here could be a deadlock: each record holds its delivery and wants the webhook.
+           -- Waiting could be a deadlock: each record holds its delivery and locks the webhook.
            FOR UPDATE OF delivery SKIP LOCKED
     ), caught_up AS (
         UPDATE deliveries AS delivery

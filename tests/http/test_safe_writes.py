@@ -673,7 +673,7 @@ def test_none_of_1000_simultaneous_increments_is_lost(alice, bob, subscribed, co
 
 
 def test_keys_end_with_the_membership(alice, ids, connection):
-    """Alice is in Globex for a while: what she did there is no longer replayed to her afterwards."""
+    """Alice leaves Globex: the service replays nothing of what she did there."""
     insert_member(connection, ids["globex"], ids["alice"], "owner")
     mine = [
         ("POST", "/tasks", {"title": "Mine"}, keyed("acme")),
