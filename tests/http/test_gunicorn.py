@@ -222,14 +222,12 @@ def test_half_open_clients_do_not_stop_the_others(lone):
         with ThreadPoolExecutor(4) as people:
             found = list(people.map(lambda _: get(lone.port, timeout=20), range(4)))
         waited = time.monotonic() - start
-        told = Answer(clients[1].recv(65536))
     finally:
         for client in clients:
             client.close()
-    assert json.loads(told.body)["message"] == "The body is incomplete"
     assert [answer.status for answer in found] == [200] * 4
     assert json.loads(found[0].body)["data"] == []
-    assert waited < 7
+    assert waited < 2
 
 
 def test_a_killed_worker_is_replaced(lone):
@@ -319,7 +317,7 @@ def refuses(port):
     [
         ({}, "DATABASE_URL is not set"),
         ({"DATABASE_URL": ""}, "DATABASE_URL is not set"),
-        ({"DATABASE_URL": "host=/nowhere", "PORT": "http"}, "PORT='http': must be a whole number"),
+        ({"DATABASE_URL": "host=/nowhere", "PORT": "http"}, "PORT='http': must be an integer from 1 to 65535"),
         (
             {"DATABASE_URL": "host=/nowhere", "DATABASE_PREPARE": "maybe"},
             "DATABASE_PREPARE='maybe'",
