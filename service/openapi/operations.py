@@ -15,7 +15,7 @@ from service.openapi.schemas import Schemas, query_parameter, strict_object
 JSON = dict[str, Any]
 
 RATE_LIMIT = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
-# Without the database nothing is known of the windows.
+# Without the database a response cannot have these.
 WINDOWS = "RateLimit-Policy", "RateLimit"
 
 SUCCESS = {200: "OK", 201: "Created", 204: "Removed for good"}
