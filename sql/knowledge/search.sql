@@ -5,7 +5,11 @@
 WITH query AS MATERIALIZED (
     SELECT words,
            words && quote_literal('workspace:' || %(workspace_id)s::uuid)::tsquery AS words_here
-      FROM websearch_to_tsquery('english', %(q)s::text) AS words
+      -- Postgres fails at 33 minus signs before a word; from three on they are dropped here.
+      FROM websearch_to_tsquery(
+               'english',
+               regexp_replace(%(q)s::text, '-([\s!&|()"]*-){2,}', ' ', 'g')
+           ) AS words
      WHERE numnode(words) > 0
 ), matches AS MATERIALIZED (
     SELECT entry.id, entry.words

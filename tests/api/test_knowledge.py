@@ -1,5 +1,7 @@
 """Knowledge: the fields of an entry, and the search for the best."""
 
+import random
+
 import pytest
 from client import ids, invalid_field, read_all
 
@@ -153,7 +155,7 @@ def test_pages_keep_their_order_when_the_number_of_matches_crosses_5000(
      "'; DROP TABLE knowledge; --", "tea & coffee | !x", "&", "|", "!", "!!", ":*", "tea:*",
      "tea:ABCD", "<->", "<2>", "-", "--", "or", "or or", "-or -", "\\", "\\'", "%", "%s %(q)s",
      "_", "*", "$$", "workspace:", "😀", "日本語", "\u202e", "\ufffd", "\t\n", "a" * 500,
-     "-a " * 166, '"a b" ' * 83],
+     "-a " * 166, '"a b" ' * 83, "-" * 33, "- " * 250, "-!" * 240, "-\t-\n" * 120],
     ids=ascii,
 )  # fmt: skip
 def test_an_odd_search_is_200_and_shows_nothing_foreign(alice, put, q):
@@ -161,6 +163,21 @@ def test_an_odd_search_is_200_and_shows_nothing_foreign(alice, put, q):
     answer = alice.get("/knowledge", query_string={"q": q})
     assert answer.status_code == 200
     assert {entry["title"] for entry in answer.get_json()["data"]} <= {"Tea"}
+
+
+def test_three_minus_signs_exclude_nothing(alice, put):
+    put("Tea and milk"), put("Tea")
+    assert titles(alice, "tea - --milk") == ["Tea and milk"]
+    assert titles(alice, "tea -milk") == ["Tea"]
+
+
+@pytest.mark.proof
+def test_no_search_of_quotes_minus_signs_and_or_is_an_error(alice, put, unlimited):
+    put("a b c")
+    chance = random.Random(1)
+    for _ in range(3000):
+        q = "".join(chance.choices('-"or abc', k=chance.randint(1, 500)))
+        assert alice.get("/knowledge", query_string={"q": q}).status_code == 200, q
 
 
 def test_a_search_for_the_marker_of_another_tenant_matches_nothing(alice, cast, put):
