@@ -5,6 +5,7 @@ from typing import Any
 from flask import Blueprint, Response
 
 from service import db, fields, webhooks
+from service.http.errors import http_error
 from service.http.requests import arguments
 from service.http.responses import reply, reply_one, reply_page, require_match, response
 from service.http.safe_writes import expected_versions, idempotent
@@ -96,5 +97,7 @@ def delete_task(id: str) -> Response:
     """Remove a task and its subtasks for good"""
     deleted = db.row_or_raise("tasks/delete", id=id, versions=expected_versions())
     require_match(deleted)
+    if not deleted.deletable:
+        raise http_error("subtasks_too_large")
     webhooks.announce(*deleted.event_ids)
     return reply(None, 204)

@@ -1,10 +1,24 @@
 -- Delete a task of the active workspace and its subtasks, and announce the last state of each.
--- The task is locked first, so that nobody can add a subtask meanwhile.
+-- The task is locked first, so that nobody can add a subtask meanwhile. Events of more than 16 MiB
+-- of text take longer than a statement may; without a webhook there are none to write.
 WITH target AS MATERIALIZED (
     SELECT task.id,
            task.version,
            (%(versions)s::integer[] IS NULL
-            OR task.version = ANY (%(versions)s::integer[])) AS matched
+            OR task.version = ANY (%(versions)s::integer[])) AS matched,
+           CASE WHEN EXISTS (
+                    SELECT
+                      FROM webhooks AS webhook
+                     WHERE webhook.workspace_id = %(workspace_id)s::uuid
+                       AND webhook.disabled_at IS NULL
+                )
+                THEN (
+                    SELECT coalesce(sum(octet_length(subtask.description)), 0)
+                      FROM tasks AS subtask
+                     WHERE subtask.workspace_id = %(workspace_id)s::uuid
+                       AND subtask.parent_id = task.id
+                )
+           END AS bytes_to_announce
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id = %(id)s::uuid
@@ -15,13 +29,18 @@ WITH target AS MATERIALIZED (
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND (task.id = target.id OR task.parent_id = target.id)
        AND matched
- RETURNING task.id, task_json(task) AS body
+       AND coalesce(bytes_to_announce, 0) <= 16777216
+ RETURNING task.*
 )
 SELECT target.version,
        matched,
+       coalesce(bytes_to_announce, 0) <= 16777216 AS deletable,
        ARRAY(
-           SELECT announce(%(workspace_id)s::uuid, 'task.deleted', body)
+           SELECT announce(
+                      %(workspace_id)s::uuid, 'task.deleted', task_json(ROW(deleted.*)::tasks)
+                  )
              FROM deleted
+            WHERE bytes_to_announce IS NOT NULL
             ORDER BY id DESC
        ) AS event_ids
   FROM target;

@@ -1,0 +1,38 @@
+"""A task with many large subtasks is deleted in time, or rejected if its events are too large."""
+
+import pytest
+from client import TOKENS, Client, count, error_message, insert
+
+SUBTASK = 65_536
+MAX_SUBTASKS = 16 * 1024 * 1024 // SUBTASK
+
+
+@pytest.fixture
+def parent(connection, cast):
+    """The id of a task of Alice with one subtask more than can be announced at once."""
+    author = {"workspace_id": cast["acme"], "created_by": cast["alice"]}
+    parent = insert(connection, "tasks", title="Parent", **author)
+    connection.execute(
+        "INSERT INTO tasks (workspace_id, title, description, parent_id, created_by)"
+        " SELECT %s, 'Subtask', repeat(chr(1), %s), %s, %s FROM generate_series(0, %s)",
+        (cast["acme"], SUBTASK, parent, cast["alice"], MAX_SUBTASKS),
+    )
+    return parent
+
+
+def test_without_a_webhook_no_event_is_made_of_large_subtasks(build, connection, parent):
+    # JSON of all of them takes more than a second.
+    alice = Client(build(statement_timeout=0.5), TOKENS["alice"])
+    assert alice.delete(f"/tasks/{parent}").status_code == 204
+    assert count(connection, "tasks") == 0
+
+
+def test_subtasks_that_are_too_large_to_announce_are_409_and_stay(alice, connection, cast, parent):
+    insert(connection, "webhooks", workspace_id=cast["acme"], url="https://example.com/hook")
+    rejected = alice.delete(f"/tasks/{parent}")
+    assert error_message(rejected, 409).endswith("delete some of them first")
+    assert (count(connection, "tasks"), count(connection, "events")) == (MAX_SUBTASKS + 2, 0)
+    subtask = alice.get(f"/tasks?parentId={parent}&limit=1").get_json()["data"][0]["id"]
+    assert alice.delete(f"/tasks/{subtask}").status_code == 204
+    assert alice.delete(f"/tasks/{parent}").status_code == 204
+    assert (count(connection, "tasks"), count(connection, "events")) == (0, MAX_SUBTASKS + 2)
