@@ -17,18 +17,32 @@ class InvalidSetting(ValueError):
     """An environment variable is missing or has an invalid value; the message names it."""
 
 
-def integer(low: int, high: int) -> fields.Integer:
+class Number(fields.Field[Any]):
+    """A number in plain digits, within limits."""
+
+    def __init__(self, pattern: str, kind: type, error: str, **limits: Any) -> None:
+        in_range = validate.Range(error=error, **limits)
+        super().__init__(validate=in_range, error_messages={"invalid": error})
+        self.pattern, self.kind = pattern, kind
+
+    def _deserialize(self, value: str, *_: Any, **__: Any) -> Any:
+        # int() and float() take much more: 1_0, +1, full-width digits, 1e3.
+        if not re.fullmatch(self.pattern, value, re.ASCII):
+            raise self.make_error("invalid")
+        return self.kind(value)
+
+
+def integer(low: int, high: int) -> Number:
     """An integer from ``low`` to ``high``."""
     error = f"must be an integer from {low} to {high}"
-    in_range = validate.Range(low, high, error=error)
-    return fields.Integer(validate=in_range, error_messages={"invalid": error})
+    return Number("[0-9]{1,12}", int, error, min=low, max=high)
 
 
-def seconds() -> fields.Float:
+def seconds() -> Number:
     """A number of seconds, at most a day."""
     error = "must be a number of seconds, more than 0 and at most 86400, like 2 or 0.5"
-    in_range = validate.Range(0, 86_400, min_inclusive=False, error=error)
-    return fields.Float(validate=in_range, error_messages={"invalid": error, "special": error})
+    pattern = r"[0-9]{1,6}(\.[0-9]{1,3})?"
+    return Number(pattern, float, error, min=0, max=86_400, min_inclusive=False)
 
 
 def switch() -> fields.Boolean:

@@ -43,13 +43,13 @@ def test_each_is_read_from_the_variable_of_its_name(variable, text, value):
 
 
 INVALID = {
-    "PORT": ("0", "65536", "-1", "1e3", "80.0", "x"),
+    "PORT": ("0", "65536", "-1", "+1", "1_0", "8000 ", "\uff18000", "1e3", "80.0", "x"),
     "WEB_CONCURRENCY": ("0", "257", "two"),
     "WEB_THREADS": ("0", "257"),
     "TRUSTED_PROXIES": ("-1", "17", "true", "*"),
     "DATABASE_PREPARE": ("On", "true", "1", "no", " off"),
     "DOCS": ("yes", "ON"),
-    "STATEMENT_TIMEOUT": ("0", "0.0", "-1", "nan", "inf", "5s", "86401"),
+    "STATEMENT_TIMEOUT": ("0", "0.0", "-1", "nan", "inf", "1e3", "5s", "86401", ".5"),
     "POOL_TIMEOUT": ("0", "x"),
     "MAX_BODY": ("0", "1M", "9999999999"),
     "HOST": ("127.0.0.1:9", "0:0", "[::1]", "a b", "-", "unix:/tmp/x"),

@@ -166,7 +166,7 @@ def test_who_runs_out_of_time_is_told_408_and_the_connection_closed(port):
         assert all(answer.headers[header].isdigit() for header in RATE), name
         body = json.loads(answer.body)
         assert body == {
-            "message": "The request did not come in time",
+            "message": "The request did not arrive in time",
             "status": 408,
             "requestId": answer.headers["x-request-id"],
         }
