@@ -1,4 +1,4 @@
-"""One run of one case: requests by wrk, or the bare statements by pgbench; CPU is read around it."""
+"""One run of one case: requests by wrk or bare statements by pgbench, and the CPU they took."""
 
 import json
 import re
@@ -64,7 +64,7 @@ def pgbench(case, cluster, url, *, seconds, connections):
         file.flush()
         arguments = (cluster.bin / "pgbench", "--no-vacuum", "--protocol=prepared")
         arguments += (f"--client={connections}", f"--file={file.name}")
-        # Connecting and the first plans are no part of a request: one transaction each tells their price.
+        # Connecting and the first plans are no part of a request: one transaction each is their cost.
         started = processes.milliseconds(cluster.pid)
         command(*arguments, "--transactions=1", url)
         before = processes.milliseconds(cluster.pid)
@@ -79,7 +79,7 @@ def pgbench(case, cluster, url, *, seconds, connections):
 
 
 def script(case):
-    """The two statements as pgbench reads them; the first one's columns are variables of the second."""
+    """The two statements for pgbench; the columns of the first are variables of the second."""
     spaces = [user % WORKSPACES for user in case.users]
     somebody = SOMEBODY.format(first=min(spaces), last=max(spaces), circles=USERS // WORKSPACES - 1)
     gate = inserted(

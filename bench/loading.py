@@ -16,7 +16,7 @@ MOMENT = "2026-03-01T09:00:00.000Z"
 
 
 def rows(count):
-    """The tasks as the API names them, in turn for all workspaces; numbers that the seed has not used."""
+    """The tasks as lines, for all workspaces in turn; their numbers are new."""
     for number in range(count):
         yield {
             "type": "task",

@@ -1,4 +1,4 @@
-"""The process tables: what a tree of processes has used of the CPU so far, and holds of the memory."""
+"""The process table: the CPU time and the memory of a tree of processes."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def milliseconds(*roots):
-    """What these processes and all below them have used; of those that ended, their parents keep count."""
+    """CPU seconds of these processes and all below; parents count those that have ended."""
     # utime, stime, and those of the children that were waited for
     return sum(sum(map(int, numbers[11:15])) for _, numbers in below(*roots)) * TICK
 
@@ -19,7 +19,7 @@ def megabytes(root):
 
 
 def below(*roots):
-    """Pid and numbers (proc(5), /proc/pid/stat, from the third on) of these processes and all below."""
+    """Pids of these processes and all below, each with its numbers of /proc/pid/stat (proc(5))."""
     children, known = {}, {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():

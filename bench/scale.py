@@ -12,7 +12,7 @@ CONNECTIONS = 1
 
 
 def cases(tasks):
-    """First page, a page in the middle, each filter with common and with rare values, and single tasks."""
+    """First and middle page, each filter with common and with rare values, and single tasks."""
     middle = row_id(tasks // 2).replace("-", "")
     lists = {
         "first page": "",
