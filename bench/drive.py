@@ -64,7 +64,7 @@ def pgbench(case, cluster, url, *, seconds, connections):
         file.flush()
         arguments = (cluster.bin / "pgbench", "--no-vacuum", "--protocol=prepared")
         arguments += (f"--client={connections}", f"--file={file.name}")
-        # Connecting and the first plans are no part of a request: one transaction each is their cost.
+        # Connecting and first plans are no part of a request: one transaction each is their cost.
         started = processes.milliseconds(cluster.pid)
         command(*arguments, "--transactions=1", url)
         before = processes.milliseconds(cluster.pid)

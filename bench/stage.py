@@ -26,7 +26,7 @@ def token(user):
     return f"bench-{user}"
 
 
-# Readers and writers have workspaces of their own, so that what is written changes no page that is read.
+# Readers and writers have workspaces of their own: no write changes a page that is read.
 READERS = [user for user in range(USERS) if user % WORKSPACES < WORKSPACES // 2]
 WRITERS = [user for user in range(USERS) if user % WORKSPACES >= WORKSPACES // 2]
 

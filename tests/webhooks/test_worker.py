@@ -547,10 +547,10 @@ def test_only_failures_for_webhook_disable_after_disable(
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)
     fails_since(connection, webhook, hours=hours, seconds=-60)
-    assert worker(**changes).run_once() == 1
+    assert worker(WEBHOOK_SCHEDULE="60", **changes).run_once() == 1
     assert webhook_row(connection, webhook)["disabled_at"] is None
     fails_since(connection, webhook, hours=hours, seconds=1)
-    assert worker(**changes).run_once() == 1
+    assert worker(WEBHOOK_SCHEDULE="60", **changes).run_once() == 1
     row = webhook_row(connection, webhook)
     assert row["disabled_at"] is not None
     assert row["disabled_reason"] == f"only failures for {hours} hours"
