@@ -198,7 +198,7 @@ class Email(Text):
 
 
 class StringList(fields.List[Any]):
-    """At most ``max`` strings, in order; ``unique`` refuses duplicates whatever their case."""
+    """At most ``max`` strings, in order; ``unique`` rejects duplicates whatever their case."""
 
     default_error_messages = {
         **Field.default_error_messages,
@@ -291,7 +291,7 @@ class Cursor(Field):
 
 
 class StrictSchema(Schema):
-    """Refuses unknown names and suggests the nearest known one."""
+    """Rejects unknown names and suggests the nearest known one."""
 
     unknown_message = "unknown field"
 

@@ -130,6 +130,6 @@ def from_database(error: psycopg.Error) -> HTTPException:
 
 
 def internal_error(error: Exception) -> HTTPException:
-    """Log what nobody expected, and answer 500."""
+    """Log an unexpected error; the response is 500."""
     log.error("unhandled: %s", type(error).__name__, exc_info=error)
     return http_error("internal")

@@ -159,7 +159,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]
     def on_ready(self, conn: Connection) -> None:
         """Go on with a connection that can be read or written."""
         if conn.line is None:
-            return  # dropped a moment ago, for another one
+            return  # dropped just now, for another one
         if conn.line is self.flushing:
             self.proceed(conn)
             return
@@ -278,7 +278,7 @@ def request_size(received: bytes) -> int | None:
     """The bytes that a thread needs to begin: the head and a small body; None while unknown."""
     end = received.find(b"\r\n\r\n") + 4
     if not 4 <= end <= HEAD:
-        # The parser refuses lines that end otherwise; it must not wait for a proper end first.
+        # The parser rejects lines that end otherwise; it must not wait for a proper end first.
         return None if received.count(b"\n") == received.count(b"\r\n") else len(received)
     found = FRAMING.findall(received, 0, end)
     if len(found) != 1 or found[0][0].lower() != b"content-length":

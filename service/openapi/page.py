@@ -1,6 +1,6 @@
 """The reference page, for development: ``/docs`` shows ``/openapi.json`` and sends requests.
 
-The extra ``dev`` contains the whole page, so that a browser asks nobody but this service.
+The extra ``dev`` contains the whole page, so that a browser loads it from this service alone.
 """
 
 from flask import Flask
