@@ -23,14 +23,16 @@ class Proxy:
         self.sockets = []
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.accepting = threading.Thread(target=self._accept, daemon=True)
+        self.accepting.start()
 
     def _accept(self):
         with suppress(OSError):
             while True:
                 client, _ = self.listener.accept()
+                self.sockets.append(client)
                 server = self._connect()
-                self.sockets += client, server
+                self.sockets.append(server)
                 for pair in ((client, server), (server, client)):
                     threading.Thread(target=self._forward, args=pair, daemon=True).start()
 
@@ -53,7 +55,12 @@ class Proxy:
 
     def close(self):
         self.flowing.set()
-        for end in (self.listener, *self.sockets):
+        with suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        # What it has just accepted is to be closed too.
+        self.accepting.join()
+        self.listener.close()
+        for end in self.sockets:
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
