@@ -82,7 +82,9 @@ def script(case):
     """The two statements as pgbench reads them; the first one's columns are variables of the second."""
     spaces = [user % WORKSPACES for user in case.users]
     somebody = SOMEBODY.format(first=min(spaces), last=max(spaces), circles=USERS // WORKSPACES - 1)
-    gate = inserted("gate/authenticate_and_count", {"hash": HASH, "kind": "'api'", "address": "'127.0.0.1'"})
+    gate = inserted(
+        "gate/authenticate_and_count", {"hash": HASH, "kind": "'api'", "address": "'127.0.0.1'"}
+    )
     values = {name: literal(value) for name, value in case.values.items()}
     work = inserted(
         case.statement, {"user_id": ":user_id", "workspace_id": ":workspace_id", **values}

@@ -5,6 +5,8 @@ from collections import Counter
 from typing import Any
 
 MAX_MEMBERS, MAX_DIGITS, MAX_ECHO = 256, 100, 100
+# Of a text larger than this the values are counted before they are made: each takes memory.
+MAX_UNCOUNTED, MAX_VALUES = 65_536, 4096
 
 # What is wrong with a text that is no acceptable JSON object; ValueError carries it.
 MESSAGES = {
@@ -13,6 +15,7 @@ MESSAGES = {
     "object": "must be a JSON object",
     "depth": "is nested too deeply",
     "duplicate": "must not repeat the name {name}",
+    "values": "must not contain more than {max} values",
     "members": "must not contain an object with more than {max} members",
     "constant": "must not contain {name}, which is not JSON",
     "integer": "must not contain an integer of more than {max} digits",
@@ -35,6 +38,8 @@ def parse_object(content: bytes) -> dict[str, Any]:
         raise StrictJSONError("encoding") from None
     if text.startswith("\ufeff"):
         raise StrictJSONError("syntax", error="Unexpected UTF-8 BOM")
+    if len(content) > MAX_UNCOUNTED and _values(content) > MAX_VALUES:
+        raise StrictJSONError("values", max=MAX_VALUES)
     try:
         document = DECODER.decode(text)
     except RecursionError:
@@ -44,6 +49,15 @@ def parse_object(content: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise StrictJSONError("object")
     return document
+
+
+def _values(content: bytes) -> int:
+    """About how many values the text has: its strings, or else the commas outside of them."""
+    unescaped = content.replace(b"\\\\", b"").replace(b'\\"', b"")
+    strings = unescaped.count(b'"') // 2
+    if strings > MAX_VALUES:
+        return strings
+    return sum(part.count(b",") for part in unescaped.split(b'"')[::2])
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import os
 import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -69,17 +70,23 @@ def app(settings):
 
 
 @pytest.fixture
-def build(settings):
-    """Makes services with other settings, and closes their pools afterwards."""
-    built = []
+def start():
+    """Make services of these settings, and close their pools afterwards."""
+    apps = []
 
-    def build(**changes):
-        built.append(create_app(replace(settings, **changes)))
-        return built[-1]
+    def start(settings):
+        apps.append(create_app(settings))
+        return apps[-1]
 
-    yield build
-    for app in built:
+    yield start
+    for app in apps:
         app.extensions["pool"].close()
+
+
+@pytest.fixture
+def build(settings, start):
+    """Make a service with changes to the settings of the tests."""
+    return lambda **changes: start(replace(settings, **changes))
 
 
 @pytest.fixture(scope="session")
@@ -198,30 +205,17 @@ def together(connection, database_url):
 
 @pytest.fixture
 def receiver():
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
+    with closing(Receiver()) as receiver:
+        yield receiver
+
+
+other_receiver = receiver
 
 
 @pytest.fixture
-def other_receiver():
-    receiver = Receiver()
-    yield receiver
-    receiver.close()
-
-
-@pytest.fixture
-def with_webhooks(database_url):
-    """Build the application under these settings; a function, to be called with changes to them."""
-    apps = []
-
-    def build(**changes):
-        apps.append(create_app(Settings.read(environment(database_url, **changes))))
-        return apps[-1]
-
-    yield build
-    for app in apps:
-        app.extensions["pool"].close()
+def with_webhooks(database_url, start):
+    """Make a service that posts webhooks, with changes to its environment variables."""
+    return lambda **changes: start(Settings.read(environment(database_url, **changes)))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Holds a reply against the published document: status, headers, body; all replies of the suite."""
+"""Checks every response of the suite against the published document: status, headers, body."""
 
 import json
 import re
@@ -11,21 +11,12 @@ from referencing.jsonschema import DRAFT202012
 from service import create_app, openapi
 from service.settings import Settings
 
-# Headers that say something: wherever one occurs it must be documented.
-TELLING = {
-    "ETag",
-    "Location",
-    "Link",
-    "Retry-After",
-    "WWW-Authenticate",
-    "Allow",
-    "Idempotent-Replayed",
-    "RateLimit",
-    "RateLimit-Policy",
-    "X-RateLimit-Limit",
-    "X-RateLimit-Remaining",
-    "X-RateLimit-Reset",
-}
+# Headers that must be documented wherever they occur.
+DOCUMENTED = {
+    "ETag", "Location", "Link", "Retry-After", "WWW-Authenticate", "Allow", "Idempotent-Replayed",
+    "RateLimit", "RateLimit-Policy",
+    "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset",
+}  # fmt: skip
 
 
 @cache
@@ -61,15 +52,15 @@ def violations(schema, value, *, formats=True):
 def resolve(part):
     """The part itself, or what its ``$ref`` stands for."""
     while "$ref" in part:
-        found = document()
+        target = document()
         for step in part["$ref"].removeprefix("#/").split("/"):
-            found = found[step]
-        part = found
+            target = target[step]
+        part = target
     return part
 
 
 def operation_of(method, path):
-    """The operation that a request means, or None."""
+    """The operation of a request, or None."""
     for pattern, item in routes():
         if pattern.fullmatch(path):
             return item.get("get" if method == "HEAD" else method.lower())
@@ -77,7 +68,7 @@ def operation_of(method, path):
 
 
 def check_against_document(response):
-    """Fail unless the document says that its request can be answered like this."""
+    """Fail unless the document allows this response to its request."""
     request = response.request
     status = response.status_code
     operation = operation_of(request.method, request.path)
@@ -86,7 +77,7 @@ def check_against_document(response):
         assert str(status) in operation["responses"], f"{where} is not documented"
         documented = resolve(operation["responses"][str(status)])
     else:
-        # A path or method that is not there: the answer that all operations have for this status.
+        # No operation: the response that all operations share for this status.
         documented = next(
             part
             for part in document()["components"]["responses"].values()
@@ -118,5 +109,5 @@ def check_headers(response, documented, where):
         wrong = violations(header["schema"], value)
         assert not wrong, f"{where} {name}: {wrong}"
     if response.status_code < 500:
-        undocumented = TELLING & set(response.headers.keys()) - set(expected)
+        undocumented = DOCUMENTED & set(response.headers.keys()) - set(expected)
         assert not undocumented, f"{where} has {undocumented}"

@@ -1,4 +1,4 @@
-"""Receivers of webhooks: real servers on loopback, which behave as badly as those out there."""
+"""Receivers of webhooks: real servers on loopback that fail in every known way."""
 
 import os
 import re
@@ -30,7 +30,7 @@ PATIENCE = 10
 
 @dataclass(frozen=True)
 class Received:
-    """One request as it came in."""
+    """One request as received."""
 
     path: str
     headers: Message
@@ -47,14 +47,14 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         behaviour(self)
 
-    do_GET = do_POST
+    do_GET = do_POST  # noqa: N815
 
     def log_message(self, *_):
         pass
 
 
 class Receiver(ThreadingHTTPServer):
-    """Takes every request, keeps it in ``received``, and does what it was told to do with it."""
+    """Puts every request into ``received`` and behaves as its test says."""
 
     daemon_threads = True
     block_on_close = False
@@ -63,7 +63,7 @@ class Receiver(ThreadingHTTPServer):
     def __init__(self, *behaviours, address=("127.0.0.1", 0), tls=False):
         super().__init__(address, Handler)
         self.received = Queue()
-        # Set at the latest when the test ends: what hangs or drips goes on until then.
+        # Set when the test ends, or before: hanging and dripping behaviours end then.
         self.released = Event()
         self.connections = 0
         self.server_names = []
@@ -88,7 +88,7 @@ class Receiver(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.port}/hook"
 
     def behaves(self, *behaviours):
-        """Do these things with the next requests, one each, and the last with all that follow."""
+        """Use one behaviour for each of the next requests, and the last for all that follow."""
         self.behaviours = deque(behaviours)
 
     def next_behaviour(self):
@@ -96,11 +96,11 @@ class Receiver(ThreadingHTTPServer):
             return self.behaviours.popleft() if len(self.behaviours) > 1 else self.behaviours[0]
 
     def take(self):
-        """The next request that has come or will come in."""
+        """Return the next request; wait for it if necessary."""
         return self.received.get(timeout=PATIENCE)
 
     def take_all(self):
-        """All requests that have come in so far."""
+        """Return all requests so far."""
         received = []
         with suppress(Empty):
             while True:
@@ -112,7 +112,7 @@ class Receiver(ThreadingHTTPServer):
         return True
 
     def handle_error(self, _request, _address):
-        """Senders that have had enough are what these tests are about."""
+        """Say nothing: in these tests, senders disconnect."""
 
     def close(self):
         self.released.set()
@@ -133,7 +133,7 @@ def answer(status, body=b"thanks", **headers):
 
 
 def hang(handler):
-    """Answer only when the test says so."""
+    """Respond only when the test releases it."""
     handler.server.released.wait(30)
     answer(200)(handler)
 
@@ -171,7 +171,7 @@ def gibberish(handler):
 
 
 def endless(handler):
-    """A gigabyte; ``sent`` counts what the sender's side took of it."""
+    """Send a gigabyte; ``sent`` counts the bytes that the sender accepted."""
     handler.send_response(200)
     handler.send_header("Content-Length", str(2**30))
     handler.end_headers()
@@ -181,7 +181,7 @@ def endless(handler):
 
 
 def environment(database_url, **changes):
-    """Webhooks switched on and allowed to reach these receivers, with waits that suit a test."""
+    """The variables that enable webhooks to these receivers."""
     return {
         "DATABASE_URL": database_url,
         "WEBHOOK_KEY": KEY,
@@ -192,7 +192,7 @@ def environment(database_url, **changes):
 
 
 def subscribe(connection, workspace_id, url, *events, **columns):
-    """Put a webhook past the service; returns its id."""
+    """Insert a webhook past the service; return its id."""
     return insert(
         connection, "webhooks", workspace_id=workspace_id, url=url, events=list(events), **columns
     )
@@ -203,7 +203,7 @@ def secret_of(webhook_id, number=1):
 
 
 def announce(connection, workspace_id, times=1):
-    """Events that no request has made, and so none posts."""
+    """Insert events that no request posts."""
     connection.execute(
         "SELECT announce(%s::uuid, 'task.created', json_build_object('number', number))"
         " FROM generate_series(1, %s) AS number",
@@ -212,7 +212,7 @@ def announce(connection, workspace_id, times=1):
 
 
 def grow_older(connection, **age):
-    """Let events and attempts be of this age, and whatever waited for a time be due."""
+    """Set the age of events and attempts, make deliveries due and end back-offs."""
     age = timedelta(**age)
     connection.execute("UPDATE events SET created_at = now() - %s", (age,))
     connection.execute("UPDATE attempts SET at = now() - %s", (age,))
@@ -221,7 +221,7 @@ def grow_older(connection, **age):
 
 
 def deliveries(connection):
-    """All deliveries, oldest first, each with its event's type and body."""
+    """Return all deliveries with the type and body of their events, oldest first."""
     return connection.execute(
         "SELECT delivery.*, event.type, event.body FROM deliveries AS delivery"
         " JOIN events AS event ON event.id = delivery.event_id ORDER BY delivery.id"
@@ -239,7 +239,7 @@ def webhook_row(connection, webhook_id):
 
 
 def readme_blocks(heading):
-    """The Python code under a heading of the README, block by block."""
+    """Return the blocks of Python under a heading of the README."""
     text = (PROJECT / "README.md").read_text(encoding="utf-8")
     section = re.split(r"^#+ ", text.partition(f"# {heading}\n")[2], flags=re.MULTILINE)[0]
     return re.findall(r"^```python\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)

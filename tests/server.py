@@ -18,6 +18,7 @@ from client import TOKENS
 PROJECT = Path(__file__).resolve().parents[1]
 RATE = "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"
 ALICE = f"Host: x\r\nAuthorization: Bearer {TOKENS['alice']}\r\n"
+CHUNKED = "Transfer-Encoding: chunked\r\n"
 TASK = b'{"title": "Write the report"}'
 
 

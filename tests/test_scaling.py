@@ -254,7 +254,8 @@ def test_functions_name_the_workspace_of_every_tenant_row(connection):
         for table, alias in re.findall(r"(?:FROM|JOIN|UPDATE)\s+(\w+)(?: AS (\w+))?", body):
             if table in TENANT:
                 touching.add(name)
-                assert f"{alias}.workspace_id = " in body, name
+                column = f"{alias}.workspace_id" if alias else "workspace_id"
+                assert f" {column} = " in body, name
         for table, first in re.findall(r"INSERT INTO (\w+)(?: AS \w+)? \((\w+)", body):
             if table in TENANT:
                 touching.add(name)

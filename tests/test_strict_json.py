@@ -6,7 +6,7 @@ from service.strict_json import MAX_DIGITS, MAX_MEMBERS, MESSAGES, StrictJSONErr
 
 pytestmark = pytest.mark.nodatabase
 
-DEEP = 100_000
+DEEP = 10_000
 
 
 def titled(text):
@@ -56,6 +56,8 @@ INVALID = {
     "repeated, escaped": (rb'{"a": "x", "\u0061": "y"}', 'must not repeat the name "a"'),
     "repeated, deeper": (b'{"title": {"a": 1, "a": 1}}', 'must not repeat the name "a"'),
     "too many members": (members(257), "must not contain an object with more than 256 members"),
+    "too many strings": (titled(b"[" + b'"x",' * 20_000 + b"0]"), "must not contain more than"),
+    "too many numbers": (titled(b"[" + b"0," * 40_000 + b"0]"), "must not contain more than 4096"),
     "deep arrays": (titled(b"[" * DEEP + b"]" * DEEP), DEPTH),
     "deep objects": (titled(b'{"a":' * DEEP + b"1" + b"}" * DEEP), DEPTH),
     "deep, never closed": (b"[" * DEEP, DEPTH),

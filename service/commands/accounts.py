@@ -125,7 +125,7 @@ def list_tokens(email: str) -> None:
 @click.argument("id")
 @report_errors
 def revoke_token(id: str) -> None:
-    """Make a token useless from now on, API token or session; prints its id."""
+    """Revoke a token from now on, API token or session; prints its id."""
     click.echo(one_row("accounts/revoke_token", f"there is no token {id}", id=uuid_or_nil(id)).id)
 
 

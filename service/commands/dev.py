@@ -55,7 +55,7 @@ export {exports}
     default=embedded_postgres.default_folder,
     help="Where the data are  [default: .data here; for root a folder in /var/lib]",
 )
-@click.option("--reset", is_flag=True, help="Throw the data away first.")
+@click.option("--reset", is_flag=True, help="Remove the data first.")
 @report_errors
 def dev(port: int, folder: Path, reset: bool) -> None:
     """Run everything here: PostgreSQL, demo data and gunicorn, reloading what you change.

@@ -15,7 +15,7 @@ from service.openapi.schemas import Schemas, query_parameter, strict_object
 JSON = dict[str, Any]
 
 RATE_LIMIT = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
-# Without the database nothing is known of the windows.
+# Without the database a response cannot have these.
 WINDOWS = "RateLimit-Policy", "RateLimit"
 
 SUCCESS = {200: "OK", 201: "Created", 204: "Removed for good"}
@@ -27,6 +27,7 @@ ERRORS = {
     403: "Forbidden",
     404: "NotFound",
     405: "MethodNotAllowed",
+    408: "RequestTimeout",
     409: "Conflict",
     412: "PreconditionFailed",
     413: "ContentTooLarge",
@@ -157,7 +158,7 @@ class Operation:
         if "{" in self.path:
             statuses.add(404)
         if self.method != "GET":
-            statuses |= {403, 409, 413, 415, 422}
+            statuses |= {403, 408, 409, 413, 415, 422}
         if self.method in ("PATCH", "DELETE"):
             statuses.add(412)
         return sorted(statuses)

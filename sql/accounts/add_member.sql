@@ -1,4 +1,5 @@
--- Put a user into a workspace, or give a member another role; the first workspace becomes the active one.
+-- Put a user into a workspace, or give a member another role.
+-- The first workspace becomes the active one.
 WITH joined AS (
     INSERT INTO members AS member (workspace_id, user_id, role)
     SELECT workspace.id, person.id, %(role)s

@@ -1,2 +1,2 @@
--- Whether there is any data yet.
+-- Whether there is a workspace yet.
 SELECT EXISTS (SELECT FROM workspaces) AS exists;

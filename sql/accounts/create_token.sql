@@ -1,6 +1,11 @@
--- A new API token or session of a user; only its hash comes here.
+-- Create an API token or a session of a user; only its hash is stored.
 INSERT INTO tokens (user_id, kind, name, scope, hash, expires_at)
-SELECT person.id, %(kind)s, %(name)s, %(scope)s, %(hash)s, now_ms() + %(days)s::integer * interval '1 day'
+SELECT person.id,
+       %(kind)s,
+       %(name)s,
+       %(scope)s,
+       %(hash)s,
+       now_ms() + %(days)s::integer * interval '1 day'
   FROM users AS person
  WHERE lower(person.email) = lower(%(email)s)
 RETURNING id;

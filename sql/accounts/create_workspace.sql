@@ -1,4 +1,4 @@
--- A new workspace.
+-- Create a workspace.
 INSERT INTO workspaces (name, slug, plan)
 VALUES (%(name)s, %(slug)s, %(plan)s)
 RETURNING id;

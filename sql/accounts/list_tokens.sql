@@ -1,4 +1,4 @@
--- The tokens of a user, oldest first; a user without any is one row of NULLs.
+-- The tokens of a user, oldest first; a user without tokens is one row of NULLs.
 SELECT token.id,
        token.kind,
        token.scope,

@@ -1,4 +1,4 @@
--- The database answers; whether it lacks one of these migrations. It may have more: it is newer then.
+-- The database answers; whether it lacks one of these migrations. A newer one has more of them.
 SELECT json_build_object('status', 'ok') AS body,
        EXISTS (
            SELECT

@@ -1,4 +1,4 @@
--- New knowledge entries, in the order of their lines.
+-- Insert knowledge entries, in the order of their lines.
 INSERT INTO knowledge (workspace_id, id, title, content, tags, created_at, updated_at)
 SELECT item.workspace_id,
        coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),

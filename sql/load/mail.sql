@@ -1,4 +1,4 @@
--- Mail that has arrived, in the order of its lines.
+-- Insert received mail, in the order of its lines.
 INSERT INTO mail (
            workspace_id, id, user_id, sender, recipients, subject, snippet, read, received_at
        )

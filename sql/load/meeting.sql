@@ -1,4 +1,4 @@
--- New meetings, scheduled or completed, in the order of their lines.
+-- Insert meetings, scheduled or completed, in the order of their lines.
 INSERT INTO meetings (
            workspace_id, id, title, start_time, end_time, platform, attendees, agenda, notes,
            status, summary, action_items, decisions, created_by, created_at, updated_at

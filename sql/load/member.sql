@@ -1,4 +1,4 @@
--- New members; who has no active workspace gets the first one among these lines.
+-- Insert members; a user without an active workspace gets the first one of these lines.
 WITH item AS MATERIALIZED (
     SELECT line, workspace_id, user_id, role, joined_at
       FROM json_to_recordset(%(rows)s::json) AS item (

@@ -1,4 +1,4 @@
--- New suggestions, in the order of their lines; those that wait for a decision are announced.
+-- Insert suggestions, in the order of their lines; pending ones are announced.
 WITH created AS (
     INSERT INTO suggestions AS suggestion (
                workspace_id, id, kind, title, body, task_id, status, created_at

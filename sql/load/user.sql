@@ -1,4 +1,4 @@
--- New users, without a workspace yet, in the order of their lines.
+-- Insert users, without a workspace yet, in the order of their lines.
 INSERT INTO users (id, email, name, created_at)
 SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
        item.email,

@@ -1,4 +1,4 @@
--- New workspaces, in the order of their lines.
+-- Insert workspaces, in the order of their lines.
 INSERT INTO workspaces (id, name, slug, plan, timezone, created_at)
 SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
        item.name,

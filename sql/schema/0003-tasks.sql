@@ -202,3 +202,27 @@ CREATE TRIGGER recount_task
     FOR EACH ROW
     WHEN ((OLD.status, OLD.priority) IS DISTINCT FROM (NEW.status, NEW.priority))
     EXECUTE FUNCTION recount_task();
+
+-- Delete the counts with all tasks (TRUNCATE), and with their workspace: at commit, because the
+-- deletion of its tasks counts until then.
+CREATE FUNCTION delete_task_counts() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    DELETE FROM task_counts AS counted
+     WHERE counted.workspace_id = OLD.id
+        OR TG_OP = 'TRUNCATE';
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER delete_task_counts
+    AFTER TRUNCATE ON tasks
+    FOR EACH STATEMENT
+    EXECUTE FUNCTION delete_task_counts();
+
+CREATE CONSTRAINT TRIGGER delete_task_counts
+    AFTER DELETE ON workspaces
+    DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW
+    EXECUTE FUNCTION delete_task_counts();

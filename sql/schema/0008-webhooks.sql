@@ -37,6 +37,8 @@ CREATE TABLE events (
     PRIMARY KEY (workspace_id, id)
 );
 
+CREATE INDEX events_by_age ON events (created_at);
+
 -- One event for one webhook.
 CREATE TABLE deliveries (
     workspace_id uuid NOT NULL,
@@ -58,8 +60,6 @@ CREATE TABLE deliveries (
 
 CREATE INDEX deliveries_due ON deliveries (workspace_id, webhook_id, due_at)
  WHERE state = 'due';
-CREATE INDEX deliveries_finished ON deliveries (finished_at)
- WHERE state IN ('delivered', 'failed');
 CREATE INDEX deliveries_by_event ON deliveries (workspace_id, event_id);
 CREATE INDEX deliveries_by_webhook ON deliveries (workspace_id, webhook_id, id);
 
@@ -85,7 +85,7 @@ CREATE FUNCTION announce(workspace_id uuid, type text, data json) RETURNS uuid
 LANGUAGE plpgsql
 AS $$
 DECLARE
-    event_id uuid;
+    new_event_id uuid;
 BEGIN
     IF NOT EXISTS (
         SELECT FROM webhooks AS webhook
@@ -95,14 +95,14 @@ BEGIN
     ) THEN
         RETURN NULL;
     END IF;
-    event_id := new_id();
+    new_event_id := new_id();
     INSERT INTO events (workspace_id, id, type, body)
     VALUES (
                announce.workspace_id,
-               event_id,
+               new_event_id,
                announce.type,
                json_build_object(
-                   'id', 'evt_' || replace(event_id::text, '-', ''),
+                   'id', 'evt_' || replace(new_event_id::text, '-', ''),
                    'type', announce.type,
                    'timestamp', iso(now()),
                    'workspaceId', announce.workspace_id,
@@ -110,18 +110,26 @@ BEGIN
                )
            );
     INSERT INTO deliveries (workspace_id, webhook_id, event_id, due_at)
-    SELECT webhook.workspace_id, webhook.id, event_id, now()
+    SELECT webhook.workspace_id, webhook.id, new_event_id, now()
       FROM webhooks AS webhook
      WHERE webhook.workspace_id = announce.workspace_id
        AND webhook.disabled_at IS NULL
-       AND (webhook.events = '{}' OR announce.type = ANY (webhook.events));
-    RETURN event_id;
+       AND (webhook.events = '{}' OR announce.type = ANY (webhook.events))
+       -- Waits while another transaction deletes the webhook, and then passes it over.
+       FOR KEY SHARE;
+    IF NOT FOUND THEN
+        DELETE FROM events AS event
+         WHERE event.workspace_id = announce.workspace_id
+           AND event.id = new_event_id;
+        RETURN NULL;
+    END IF;
+    RETURN new_event_id;
 END
 $$;
 
--- Make the deliveries of a recovered webhook due, each no sooner than a pause after its last attempt;
--- return how many. Their schedule goes on as before: it runs from the event. Claimed deliveries are
--- left alone: their attempts have no outcome yet.
+-- Make the deliveries of a recovered webhook due, each no sooner than a pause after its last
+-- attempt; return how many. Their schedule stays the same: it runs from the event. Claimed
+-- deliveries stay as they are: their attempts have no outcome yet.
 CREATE FUNCTION catch_up(workspace_id uuid, webhook_id uuid, pause interval) RETURNS bigint
 LANGUAGE sql
 AS $$
@@ -136,7 +144,7 @@ AS $$
            AND delivery.webhook_id = catch_up.webhook_id
            AND delivery.state = 'due'
            AND delivery.due_at > greatest(now(), attempt.at + catch_up.pause)
-           -- Waiting for a lock here could be a deadlock: whoever records holds one, too.
+           -- Waiting could be a deadlock: each record holds its delivery and wants the webhook.
            FOR UPDATE OF delivery SKIP LOCKED
     ), caught_up AS (
         UPDATE deliveries AS delivery

@@ -19,6 +19,40 @@ CREATE TABLE idempotency_keys (
 
 CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 
+-- A membership ends with its usage and its keys, and with the user's keys elsewhere whose response
+-- shows something of the workspace.
+CREATE FUNCTION delete_keys_of_member() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    DELETE FROM usage AS counted
+     WHERE counted.workspace_id = OLD.workspace_id
+       AND counted.subject = OLD.user_id::text;
+    DELETE FROM idempotency_keys AS stored
+     USING (
+           SELECT OLD.workspace_id AS workspace_id
+            UNION ALL
+           SELECT '00000000-0000-0000-0000-000000000000'
+            UNION ALL
+           SELECT member.workspace_id
+             FROM members AS member
+            WHERE member.user_id = OLD.user_id
+           ) AS used
+     WHERE stored.workspace_id = used.workspace_id
+       AND stored.user_id = OLD.user_id
+       AND (
+               stored.workspace_id = OLD.workspace_id
+               OR stored.body LIKE '%' || OLD.workspace_id || '%'
+           );
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER delete_keys_of_member
+    AFTER DELETE ON members
+    FOR EACH ROW
+    EXECUTE FUNCTION delete_keys_of_member();
+
 -- A change that the service's statements do not make (a member leaves, an operator's UPDATE)
 -- is a new version too.
 CREATE FUNCTION next_version() RETURNS trigger

@@ -1,8 +1,8 @@
--- The users with these e-mail emails and these ids, each beside what it was asked for by.
-SELECT wanted.name, person.id::text
-  FROM unnest(%(emails)s::text[]) AS wanted (name)
-  JOIN users AS person ON lower(person.email) = lower(wanted.name)
+-- The users with these e-mail addresses and ids, each with the address or id that was given.
+SELECT given.name, person.id::text
+  FROM unnest(%(emails)s::text[]) AS given (name)
+  JOIN users AS person ON lower(person.email) = lower(given.name)
  UNION ALL
-SELECT wanted.name, person.id::text
-  FROM unnest(%(ids)s::text[]) AS wanted (name)
-  JOIN users AS person ON person.id = wanted.name::uuid;
+SELECT given.name, person.id::text
+  FROM unnest(%(ids)s::text[]) AS given (name)
+  JOIN users AS person ON person.id = given.name::uuid;

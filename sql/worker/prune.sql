@@ -1,29 +1,28 @@
--- Forget a batch of what has been finished for long enough: events that every webhook has long been
--- done with, their deliveries and attempts; keys that are a day old; and the counters of subjects not
--- seen for two days.
-WITH old AS MATERIALIZED (
-    SELECT DISTINCT delivery.workspace_id, delivery.event_id
-      FROM deliveries AS delivery
-     WHERE delivery.state IN ('delivered', 'failed')
-       AND delivery.finished_at < now() - %(keep)s::integer * interval '1 hour'
+-- Delete a batch of old rows: events without a delivery that is due or was finished lately, with
+-- their deliveries and attempts; Idempotency-Keys after a day; usage after two days; zero counts.
+WITH expired_events AS MATERIALIZED (
+    SELECT event.workspace_id, event.id
+      FROM events AS event
+     WHERE event.created_at < now() - %(keep)s::integer * interval '1 hour'
        AND NOT EXISTS (
                SELECT
-                 FROM deliveries AS other
-                WHERE other.workspace_id = delivery.workspace_id
-                  AND other.event_id = delivery.event_id
+                 FROM deliveries AS delivery
+                WHERE delivery.workspace_id = event.workspace_id
+                  AND delivery.event_id = event.id
                   AND (
-                          other.state = 'due'
-                          OR other.finished_at >= now() - %(keep)s::integer * interval '1 hour'
+                          delivery.state = 'due'
+                          OR delivery.finished_at >= now() - %(keep)s::integer * interval '1 hour'
                       )
            )
+     ORDER BY event.created_at
      LIMIT 1000
-), forgotten AS (
+), deleted_events AS (
     DELETE FROM events AS event
-     USING old
-     WHERE event.workspace_id = old.workspace_id
-       AND event.id = old.event_id
+     USING expired_events
+     WHERE event.workspace_id = expired_events.workspace_id
+       AND event.id = expired_events.id
  RETURNING event.id
-), lapsed AS (
+), deleted_keys AS (
     DELETE FROM idempotency_keys
      WHERE ctid = ANY (
                ARRAY(
@@ -33,10 +32,10 @@ WITH old AS MATERIALIZED (
                     LIMIT 1000
                )
            )
-       -- Once more, for a key that is taken anew at this moment: not every release looks at ctid again.
+       -- Again, here and below: another transaction may have renewed the row since.
        AND created_at < now() - interval '24 hours'
  RETURNING key
-), unseen AS (
+), deleted_usage AS (
     DELETE FROM usage
      WHERE ctid = ANY (
                ARRAY(
@@ -46,8 +45,15 @@ WITH old AS MATERIALIZED (
                     LIMIT 1000
                )
            )
+       AND day_started_at < now() - interval '2 days'
  RETURNING subject
+), deleted_counts AS (
+    DELETE FROM task_counts
+     WHERE ctid = ANY (ARRAY(SELECT ctid FROM task_counts WHERE total = 0 LIMIT 1000))
+       AND total = 0
+ RETURNING slot
 )
-SELECT (SELECT count(*) FROM forgotten)
-     + (SELECT count(*) FROM lapsed)
-     + (SELECT count(*) FROM unseen) AS count;
+SELECT (SELECT count(*) FROM deleted_events)
+     + (SELECT count(*) FROM deleted_keys)
+     + (SELECT count(*) FROM deleted_usage)
+     + (SELECT count(*) FROM deleted_counts) AS count;

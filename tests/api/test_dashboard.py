@@ -8,12 +8,7 @@ from client import UNKNOWN, error_message, invalid_field
 
 NOTHING = {
     "tasks": {
-        "total": 0,
-        "todo": 0,
-        "inProgress": 0,
-        "done": 0,
-        "overdue": 0,
-        "dueToday": 0,
+        **dict.fromkeys(["total", "todo", "inProgress", "done", "overdue", "dueToday"], 0),
         "byPriority": {"urgent": 0, "high": 0, "medium": 0, "low": 0},
     },
     "meetings": {"total": 0, "upcoming": 0, "completed": 0},
@@ -49,11 +44,10 @@ def busy(insert_into):
         *[("done", "low", None)] * 3,
     ):
         insert_into("tasks", status=status, priority=priority, due_date=due)
-    for start, status in (
-        (past, "scheduled"),
-        (past, "completed"),
-        (future, "scheduled"),
-        (future, "scheduled"),
+    for start, status in zip(
+        (past, past, future, future),
+        ("scheduled", "completed", "scheduled", "scheduled"),
+        strict=True,
     ):
         insert_into("meetings", start_time=start, status=status)
     for user, read in (("alice", False), ("alice", False), ("alice", True), ("bob", False)):
@@ -62,12 +56,7 @@ def busy(insert_into):
         insert_into("suggestions", status=status)
     return {
         "tasks": {
-            "total": 10,
-            "todo": 3,
-            "inProgress": 2,
-            "done": 5,
-            "overdue": 2,
-            "dueToday": 0,
+            **{"total": 10, "todo": 3, "inProgress": 2, "done": 5, "overdue": 2, "dueToday": 0},
             "byPriority": {"urgent": 1, "high": 2, "medium": 4, "low": 3},
         },
         "meetings": {"total": 4, "upcoming": 2, "completed": 1},

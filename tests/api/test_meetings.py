@@ -76,33 +76,29 @@ def test_a_new_meeting_cannot_be_completed(alice, connection, field):
 # The end is after the start
 
 
-@pytest.mark.parametrize(
-    "end",
-    [
-        "2097-03-01T09:00:00Z",
-        "2097-03-01T08:59:59.999Z",
-        "2097-03-01T10:00:00+01:00",
-        "2097-03-01T09:00:00.0009Z",
-    ],
-)
-def test_a_new_meeting_cannot_end_before_it_starts(alice, connection, end):
-    assert invalid_field(alice.post("/meetings", {**NEW, "endTime": end}), "endTime")
-    assert count(connection, "meetings") == 0
+NINE, TEN = NEW["startTime"], NEW["endTime"]
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"startTime": "2097-03-01T10:00:00Z"},
-        {"endTime": "2097-03-01T09:00:00Z"},
+        {"endTime": NINE},
+        {"endTime": "2097-03-01T08:59:59.999Z"},
+        {"endTime": "2097-03-01T10:00:00+01:00"},
+        {"endTime": "2097-03-01T09:00:00.0009Z"},
+        {"startTime": TEN},
         {"startTime": "2097-03-02T09:00:00Z", "title": "Later"},
         {"startTime": "2097-03-02T09:00:00Z", "endTime": "2097-03-02T08:00:00Z"},
     ],
     ids=str,
 )
-def test_a_change_of_one_time_is_checked_against_the_other(alice, meeting, changes):
-    response = alice.patch(f"/meetings/{meeting['id']}", changes)
-    assert invalid_field(response, "endTime") == "must be after startTime"
+def test_a_meeting_cannot_end_before_it_starts(alice, connection, meeting, changes):
+    for response in (
+        alice.post("/meetings", {**NEW, **changes}),
+        alice.patch(f"/meetings/{meeting['id']}", changes),
+    ):
+        assert invalid_field(response, "endTime") == "must be after startTime"
+    assert count(connection, "meetings") == 1
     assert alice.get(f"/meetings/{meeting['id']}").get_json() == meeting
 
 
@@ -123,9 +119,8 @@ def test_two_changes_at_once_cannot_make_a_meeting_end_before_it_starts(
         lambda: bob.patch(path, {"endTime": "2097-03-01T09:20:00Z"}),
     )
     assert sorted(response.status_code for response in responses) == [200, 400]
-    kept = alice.get(path).get_json()
-    assert kept["startTime"] < kept["endTime"]
-    assert kept["version"] == 2
+    changed = alice.get(path).get_json()
+    assert (changed["startTime"] < changed["endTime"], changed["version"]) == (True, 2)
 
 
 def test_a_member_reads_and_changes_the_meetings_of_all_their_workspaces(
@@ -166,20 +161,14 @@ def test_a_completed_meeting_shows_its_outcome_by_id_and_never_in_lists(
 def test_a_meeting_can_be_completed_without_any_outcome(alice, meeting):
     completed = alice.patch(f"/meetings/{meeting['id']}", {"status": "completed"}).get_json()
     assert list(completed) == [*meeting, *OUTCOME]
-    outcome = {field: completed[field] for field in OUTCOME}
-    assert outcome == {"summary": None, "actionItems": [], "decisions": []}
+    assert completed.items() >= {"summary": None, "actionItems": [], "decisions": []}.items()
 
 
-def test_completing_twice_is_one_change(alice, meeting):
+def test_completing_twice_is_one_change_and_the_outcome_can_be_changed_later(alice, meeting):
     path = f"/meetings/{meeting['id']}"
     completed = alice.patch(path, COMPLETION).get_json()
     assert alice.patch(path, COMPLETION).get_json() == completed
     assert alice.patch(path, {"status": "completed"}).get_json() == completed
-
-
-def test_the_outcome_can_be_changed_after_completion(alice, meeting):
-    path = f"/meetings/{meeting['id']}"
-    completed = alice.patch(path, COMPLETION).get_json()
     later = {"summary": None, "actionItems": ["Only this"], "decisions": [], "notes": "More"}
     changed = alice.patch(path, later).get_json()
     assert changed == {**completed, **later, "updatedAt": changed["updatedAt"], "version": 3}
@@ -208,20 +197,21 @@ def test_an_invalid_outcome_completes_nothing(alice, meeting, field, value):
 
 
 @pytest.mark.parametrize(
-    ("field", "value"),
+    "outcome",
     [
-        ("summary", "x" * 65_536),
-        ("summary", ""),
-        ("actionItems", ["x" * 2000] * 200),
-        ("decisions", ["x" * 2000] * 200),
-        ("decisions", ["Again", "Again"]),
+        {
+            "summary": "x" * 65_536,
+            "actionItems": ["x" * 2000] * 200,
+            "decisions": ["x" * 2000] * 200,
+        },
+        {"summary": "", "decisions": ["Again", "Again"]},
     ],
     ids=label,
 )
-def test_an_outcome_up_to_its_limit_is_stored(alice, meeting, field, value):
-    response = alice.patch(f"/meetings/{meeting['id']}", {"status": "completed", field: value})
+def test_an_outcome_up_to_its_limit_is_stored(alice, meeting, outcome):
+    response = alice.patch(f"/meetings/{meeting['id']}", {"status": "completed", **outcome})
     assert response.status_code == 200
-    assert response.get_json()[field] == value
+    assert response.get_json().items() >= outcome.items()
 
 
 # List
@@ -239,14 +229,10 @@ def test_the_list_shows_meetings_as_their_paths_show_them(alice, meeting, insert
 def test_the_list_can_be_limited_to_one_workspace(alice, cast, initech, insert_into, upcoming):
     acme, other = insert_into("meetings"), insert_into("meetings", initech)
     insert_into("meetings", "globex", "charlie")
-    for workspace_id, expected in (
-        (cast["acme"], [acme]),
-        (initech, [other]),
-        (initech.upper(), [other]),
-        (cast["globex"], []),
-        (UNKNOWN, []),
-        ("nothing", []),
-    ):
+    for workspace_id, expected in {
+        cast["acme"]: [acme], initech: [other], initech.upper(): [other],
+        cast["globex"]: [], UNKNOWN: [], "nothing": [],
+    }.items():  # fmt: skip
         query = {"workspaceId": workspace_id, "upcoming": upcoming}
         assert ids(read_all(alice, "/meetings", **query)) == expected
 
@@ -265,12 +251,14 @@ def test_upcoming_meetings_start_in_the_future_and_come_soonest_first(alice, ini
     assert ids(read_all(alice, "/meetings")) == everything
 
 
-@pytest.mark.parametrize("value", ["", "1", "0", "True", "TRUE", "yes", "null"])
-def test_upcoming_is_true_or_false(alice, value):
-    response = alice.get("/meetings", query_string={"upcoming": value})
-    assert invalid_field(response, "upcoming") == "must be true or false"
-
-
-@pytest.mark.parametrize("value", ["", "x" * 129])
-def test_an_invalid_workspace_id_is_400(alice, value):
-    assert invalid_field(alice.get("/meetings", query_string={"workspaceId": value}), "workspaceId")
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("upcoming", ["", "1", "0", "True", "TRUE", "yes", "null"]),
+        ("workspaceId", ["", "x" * 129]),
+    ],
+)
+def test_an_invalid_filter_is_400(alice, name, values):
+    for value in values:
+        message = invalid_field(alice.get("/meetings", query_string={name: value}), name)
+        assert message == "must be true or false" or name == "workspaceId"

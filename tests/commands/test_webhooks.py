@@ -1,4 +1,4 @@
-"""The commands for webhooks: what they print, what they refuse, and what they leave in the database."""
+"""The webhook commands: what they print, reject and store."""
 
 import json
 import re
@@ -18,12 +18,12 @@ from receivers import (
 )
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-NOBODY = "00000000-0000-7000-8000-000000000000"
+UNKNOWN = "00000000-0000-7000-8000-000000000000"
 
 
 @pytest.fixture
 def flask(with_webhooks):
-    """Run ``flask webhook ...`` and return what it did; settings are given by name."""
+    """Run ``flask webhook ...`` and return its outcome; settings are given by name."""
 
     def run(*words, **changes):
         runner = with_webhooks(**changes).test_cli_runner()
@@ -40,20 +40,17 @@ def lines(ran):
 # create
 
 
-def test_create_prints_the_id_and_the_secret_this_once(flask, cast, connection, receiver):
+def test_only_create_prints_the_secret(flask, cast, connection, receiver):
     (webhook,), (secret,) = lines(flask("create", "acme", receiver.url))
     assert UUID.fullmatch(webhook)
     assert secret.startswith("whsec_")
     row = webhook_row(connection, webhook)
     assert (str(row["workspace_id"]), row["url"], row["events"]) == (cast["acme"], receiver.url, [])
-    # Neither the database nor any other command tells it.
     assert secret.removeprefix("whsec_") not in json.dumps(row, default=str)
     assert secret not in flask("list", "acme").output
 
 
-def test_what_is_signed_can_be_verified_with_the_secret_that_was_printed(
-    flask, with_webhooks, receiver
-):
+def test_the_printed_secret_verifies_what_is_received(flask, with_webhooks, receiver):
     _, (secret,) = lines(flask("create", "acme", receiver.url))
     Client(with_webhooks(), TOKENS["alice"]).post("/tasks", {"title": "Signed"})
     received = receiver.take()
@@ -63,7 +60,7 @@ def test_what_is_signed_can_be_verified_with_the_secret_that_was_printed(
     assert names["is_genuine"](secret, received.body, signature)
 
 
-def test_create_takes_types_of_events(flask, connection, receiver):
+def test_create_takes_event_types(flask, connection, receiver):
     words = ("--event", "task.created", "--event", "meeting.completed")
     (webhook,), _ = lines(flask("create", "acme", receiver.url, *words))
     assert webhook_row(connection, webhook)["events"] == ["task.created", "meeting.completed"]
@@ -84,7 +81,7 @@ def test_create_takes_types_of_events(flask, connection, receiver):
         (("acme", "http://127.0.0.1/", "--event", "task.moved"), {}, "'task.moved' is not one of"),
     ],
 )
-def test_create_refuses_in_one_line_what_cannot_be(words, changes, reason, flask, connection):
+def test_create_rejects_invalid_arguments_in_one_line(words, changes, reason, flask, connection):
     ran = flask("create", *words, **changes)
     assert ran.exit_code != 0
     assert reason in ran.stderr.replace("\n", " ")
@@ -104,15 +101,15 @@ def test_create_refuses_in_one_line_what_cannot_be(words, changes, reason, flask
         ("list", "workspace"),
     ],
 )
-@pytest.mark.parametrize("id", [NOBODY, "nonsense", "'; --"])
-def test_what_is_not_there_is_named(command, thing, id, flask):
+@pytest.mark.parametrize("id", [UNKNOWN, "nonsense", "'; --"])
+def test_an_unknown_id_is_named(command, thing, id, flask):
     ran = flask(command, id)
     assert ran.exit_code == 1
     assert ran.stderr == f"Error: there is no {thing} {id}\n"
 
 
 @pytest.mark.parametrize("command", ["ping", "rotate", "deliver"])
-def test_what_signs_needs_the_key(command, flask, cast, connection, receiver):
+def test_commands_that_sign_need_the_key(command, flask, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     ran = flask(command, *([webhook] if command != "deliver" else []), WEBHOOK_KEY="")
     assert ran.exit_code == 1
@@ -123,9 +120,7 @@ def test_what_signs_needs_the_key(command, flask, cast, connection, receiver):
 # list, deliveries
 
 
-def test_list_shows_the_webhooks_of_the_workspace_and_how_they_are(
-    flask, cast, connection, receiver
-):
+def test_list_shows_the_webhooks_of_a_workspace_and_their_state(flask, cast, connection, receiver):
     fine = subscribe(connection, cast["acme"], receiver.url, "task.created", "task.deleted")
     failing = subscribe(
         connection, cast["acme"], receiver.url, failing_since="2026-01-02T03:04:05Z"
@@ -145,9 +140,7 @@ def test_list_shows_the_webhooks_of_the_workspace_and_how_they_are(
     ]
 
 
-def test_deliveries_shows_each_attempt_in_a_line_whatever_was_answered(
-    flask, cast, connection, receiver
-):
+def test_deliveries_shows_each_attempt_in_one_line(flask, cast, connection, receiver):
     receiver.behaves(answer(500, b"line\nline\ttab \x1b[31mred"), answer(200, b""))
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)
@@ -166,7 +159,7 @@ def test_deliveries_shows_each_attempt_in_a_line_whatever_was_answered(
     assert {line[0] for line in lines(flask("deliveries", webhook, "--limit", 1))} == {shown[0][0]}
 
 
-def test_deliveries_shows_what_has_not_been_attempted(flask, cast, connection, receiver):
+def test_deliveries_shows_a_delivery_without_attempts(flask, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
     ((_, *rest),) = lines(flask("deliveries", webhook))
@@ -190,7 +183,7 @@ def test_redeliver_sends_the_same_bytes_again(flask, cast, connection, receiver)
     assert (again["state"], again["attempts"]) == ("delivered", 2)
 
 
-def test_redeliver_takes_what_was_given_up_and_waits_for_a_disabled_webhook(
+def test_redeliver_retries_a_failed_delivery_once_its_webhook_is_enabled(
     flask, cast, connection, receiver
 ):
     webhook = subscribe(connection, cast["acme"], receiver.url)
@@ -209,10 +202,10 @@ def test_redeliver_takes_what_was_given_up_and_waits_for_a_disabled_webhook(
 # ping
 
 
-def test_ping_posts_a_signed_event_that_is_nowhere_recorded(flask, cast, connection, receiver):
+def test_ping_posts_a_signed_event_and_records_nothing(flask, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url, "task.created")
-    ((status, milliseconds, error, said),) = lines(flask("ping", webhook))
-    assert (status, error, said) == ("200", "-", "thanks")
+    ((status, milliseconds, error, content),) = lines(flask("ping", webhook))
+    assert (status, error, content) == ("200", "-", "thanks")
     assert milliseconds.isdigit()
     received = receiver.take()
     names = {
@@ -227,7 +220,7 @@ def test_ping_posts_a_signed_event_that_is_nowhere_recorded(flask, cast, connect
     assert deliveries(connection) == []
 
 
-def test_ping_ends_with_1_when_it_does_not_get_through(flask, cast, connection, receiver):
+def test_ping_exits_with_1_after_a_failure(flask, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     receiver.behaves(answer(404, b"no such hook"), hang)
     ran = flask("ping", webhook)
@@ -244,7 +237,7 @@ def test_ping_ends_with_1_when_it_does_not_get_through(flask, cast, connection, 
 
 
 def test_rotate_prints_a_new_secret_that_signs_at_once_and_the_old_one_for_24_hours(
-    flask, with_webhooks, cast, connection, receiver
+    flask, with_webhooks, connection, receiver
 ):
     (webhook,), (old,) = lines(flask("create", "acme", receiver.url))
     ((new,),) = lines(flask("rotate", webhook))
@@ -268,9 +261,7 @@ def test_rotate_prints_a_new_secret_that_signs_at_once_and_the_old_one_for_24_ho
 # disable, enable
 
 
-def test_disable_holds_everything_back_and_enable_goes_on_with_it(
-    flask, cast, connection, receiver
-):
+def test_disable_makes_deliveries_wait_and_enable_resumes_them(flask, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)
     assert lines(flask("disable", webhook)) == [[webhook]]
@@ -281,13 +272,11 @@ def test_disable_holds_everything_back_and_enable_goes_on_with_it(
     assert lines(flask("deliver", "--once")) == [["0"]]
     assert lines(flask("enable", webhook)) == [[webhook]]
     assert lines(flask("deliver", "--once")) == [["2"]]
-    # What happened meanwhile was no event for it.
+    # Events that occur while a webhook is disabled are not recorded.
     assert [row["state"] for row in deliveries(connection)] == ["delivered"] * 2
 
 
-def test_disabling_again_keeps_the_first_reason_and_enabling_forgets_it(
-    flask, cast, connection, receiver
-):
+def test_disable_keeps_the_first_reason_and_enable_clears_it(flask, cast, connection, receiver):
     receiver.behaves(answer(410), answer(200))
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])

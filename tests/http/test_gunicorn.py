@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from server import (
     ALICE,
+    CHUNKED,
     PROJECT,
     RATE,
     TASK,
@@ -99,7 +100,6 @@ MALFORMED = {
     "half a head": b"GET /api/tasks HTTP/1.1\r\nHost:",
     "nothing": b"",
 }  # fmt: skip
-CHUNKED = "Transfer-Encoding: chunked\r\n"
 BAD_BODIES = {
     "bad chunk size": (b"zz\r\n" + TASK + b"\r\n0\r\n\r\n", CHUNKED),
     "negative chunk size": (b"-1\r\n" + TASK + b"\r\n0\r\n\r\n", CHUNKED),
@@ -222,14 +222,12 @@ def test_half_open_clients_do_not_stop_the_others(lone):
         with ThreadPoolExecutor(4) as people:
             found = list(people.map(lambda _: get(lone.port, timeout=20), range(4)))
         waited = time.monotonic() - start
-        told = Answer(clients[1].recv(65536))
     finally:
         for client in clients:
             client.close()
-    assert json.loads(told.body)["message"] == "The body is incomplete"
     assert [answer.status for answer in found] == [200] * 4
     assert json.loads(found[0].body)["data"] == []
-    assert waited < 7
+    assert waited < 2
 
 
 def test_a_killed_worker_is_replaced(lone):
@@ -244,7 +242,7 @@ def test_a_killed_worker_is_replaced(lone):
 
 @contextmanager
 def stopping(database_url, connection, cast):
-    """A server that was told to stop while a request of it waits for a lock; the lock ends with the block."""
+    """A server that is stopping while a request of it waits for a lock, until the block ends."""
     sql = "INSERT INTO tasks (workspace_id, title, created_by) VALUES (%s, 'x', %s) RETURNING id"
     task = connection.execute(sql, [cast["acme"], cast["alice"]]).fetchone()["id"]
     change = b'{"title": "Done in time"}'
@@ -319,7 +317,10 @@ def refuses(port):
     [
         ({}, "DATABASE_URL is not set"),
         ({"DATABASE_URL": ""}, "DATABASE_URL is not set"),
-        ({"DATABASE_URL": "host=/nowhere", "PORT": "http"}, "PORT='http': must be a whole number"),
+        (
+            {"DATABASE_URL": "host=/nowhere", "PORT": "http"},
+            "PORT='http': must be an integer from",
+        ),
         (
             {"DATABASE_URL": "host=/nowhere", "DATABASE_PREPARE": "maybe"},
             "DATABASE_PREPARE='maybe'",

@@ -4,7 +4,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from client import TOKENS, Client, error_message, insert_member, invalid_field
+from client import TOKENS, Client, activate, error_message, insert_member, invalid_field
 from receivers import deliveries, subscribe
 
 from service.webhooks.worker import Worker
@@ -670,3 +670,34 @@ def test_none_of_1000_simultaneous_increments_is_lost(alice, bob, subscribed, co
         " WHERE type = 'task.updated' ORDER BY version"
     ).fetchall()
     assert [row["version"] for row in versions] == list(range(2, 1003))
+
+
+def test_keys_end_with_the_membership(alice, ids, connection):
+    """Alice joins Globex and leaves it: nothing of Globex is replayed to her afterwards."""
+    insert_member(connection, ids["globex"], ids["alice"], "owner")
+    mine = [
+        ("POST", "/tasks", {"title": "Mine"}, keyed("acme")),
+        ("PATCH", f"/workspaces/{ids['acme']}", {"name": "Mine"}, keyed("name")),
+    ]
+    theirs = ("PATCH", f"/workspaces/{ids['globex']}", {"name": "Theirs"}, keyed("other"))
+    there = ("POST", "/tasks", {"title": "There"}, keyed("globex"))
+
+    def send(method, path, body, headers):
+        return alice.send(method, path, json=body, headers=headers)
+
+    for write in (*mine, theirs):
+        assert not replayed(send(*write))
+    activate(connection, ids["globex"], ids["alice"])
+    assert not replayed(send(*there))
+    connection.execute(
+        "DELETE FROM members WHERE user_id = %s AND workspace_id = %s",
+        (ids["alice"], ids["globex"]),
+    )
+    # Without an active workspace.
+    assert send(*theirs).status_code == 404
+    activate(connection, ids["acme"], ids["alice"])
+    assert send(*theirs).status_code == 404
+    assert all(replayed(send(*write)) for write in mine)
+    insert_member(connection, ids["globex"], ids["alice"])
+    activate(connection, ids["globex"], ids["alice"])
+    assert not replayed(send(*there))

@@ -1,4 +1,4 @@
-"""Keys through crashes: whoever repeats a request until it is answered has it done exactly once."""
+"""Idempotency-Keys through crashes: a request that is retried until its response runs once."""
 
 import http.client
 import json
@@ -23,7 +23,7 @@ from service.commands.migrate import migrate
 from service.settings import Settings
 
 KILLS, RESTARTS, CLIENTS = 30, 5, 4
-# Before the test gives up, whatever it is that hangs; it takes a quarter of that.
+# Seconds until the test gives up; it takes a quarter of that.
 PATIENCE = 60
 
 
@@ -41,7 +41,7 @@ def postgres(database_url):
 
 
 def restart(postgres):
-    """Every backend ends at once, without a checkpoint, and what was committed is found in the log."""
+    """End every backend at once, without a checkpoint; Postgres recovers from its log."""
     postgres.pg_ctl("restart", "-m", "immediate", "-l", str(postgres.log))
 
 
@@ -50,8 +50,8 @@ def connect(postgres):
 
 
 @dataclass
-class Persistent:
-    """Creates one task a key, and repeats each request until it is answered."""
+class RetryingClient:
+    """Creates one task a key, and retries each request until it has a response."""
 
     name: int
     port: int
@@ -112,7 +112,7 @@ class Persistent:
 
 
 def arrange(postgres, url):
-    """Alice in Acme, a plan that holds nobody back, and a webhook for what is created."""
+    """Alice in Acme, on a plan without limits, and a webhook for task.created."""
     migrate(Settings.read({"DATABASE_URL": postgres.get_uri()}))
     with connect(postgres) as connection:
         connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Tests', 1000000)")
@@ -125,7 +125,7 @@ def arrange(postgres, url):
 
 
 def strike(served, postgres, people):
-    """Kill workers and restart Postgres in the midst of work, until there have been enough of both."""
+    """Kill workers and restart Postgres under load, KILLS and RESTARTS times."""
     kills, restarts, random, pause = 0, 0, Random(1), Event()
     end = monotonic() + PATIENCE
     while kills < KILLS or restarts < RESTARTS:
@@ -146,7 +146,7 @@ def strike(served, postgres, people):
     return kills, restarts
 
 
-def test_who_repeats_until_answered_has_one_task_a_key_through_kills_and_restarts(
+def test_retries_under_a_key_create_one_task_through_kills_and_restarts(
     postgres, receiver, tmp_path
 ):
     arrange(postgres, receiver.url)
@@ -155,7 +155,7 @@ def test_who_repeats_until_answered_has_one_task_a_key_through_kills_and_restart
         variables = environment(postgres.get_uri(), WEB_CONCURRENCY="2", WEB_THREADS="4")
         served = Served(log, variables)
     stop = Event()
-    people = [Persistent(number, served.port, stop) for number in range(CLIENTS)]
+    people = [RetryingClient(number, served.port, stop) for number in range(CLIENTS)]
     threads = [Thread(target=person.run) for person in people]
     try:
         for thread in threads:

@@ -51,17 +51,45 @@ ODD = [
     *(b"-1", b"null", b"undefined", b"0" * 32, b"9" * 400, b"%F0%9F%92%A9", b"e%CC%81", b"|", b"^"),
 ]
 HEADERS = [
-    *(b"Authorization: Bearer \xff", b"Authorization: Basic YTpi", b"Authorization: Bearer", b"Cookie: ="),
-    *(b"Cookie: session=\xff\x80; session=b", b"Cookie: " + b"a=b; " * 1000, b"Cookie: session=%00"),
-    *(b"If-Match: \xff", b'If-Match: "' + b"9" * 400 + b'"', b"If-Match: W/", b"If-None-Match: ,,,"),
+    *(
+        b"Authorization: Bearer \xff",
+        b"Authorization: Basic YTpi",
+        b"Authorization: Bearer",
+        b"Cookie: =",
+    ),
+    *(
+        b"Cookie: session=\xff\x80; session=b",
+        b"Cookie: " + b"a=b; " * 1000,
+        b"Cookie: session=%00",
+    ),
+    *(
+        b"If-Match: \xff",
+        b'If-Match: "' + b"9" * 400 + b'"',
+        b"If-Match: W/",
+        b"If-None-Match: ,,,",
+    ),
     *(b"If-None-Match: " + b'"1",' * 900, b"Idempotency-Key: \xc3\xa9", b"Idempotency-Key: "),
     *(b"Idempotency-Key: " + b"k" * 256, b"X-Request-Id: \xff", b"X-Request-Id: " + b"a" * 5000),
-    *(b"Content-Type: \xff", b"Content-Type: application/json; charset=utf-7", b"Content-Type: ;;;"),
-    *(b"Content-Type: multipart/form-data", b"Content-Encoding: gzip", b"Accept: \xff", b"Accept: text/html"),
+    *(
+        b"Content-Type: \xff",
+        b"Content-Type: application/json; charset=utf-7",
+        b"Content-Type: ;;;",
+    ),
+    *(
+        b"Content-Type: multipart/form-data",
+        b"Content-Encoding: gzip",
+        b"Accept: \xff",
+        b"Accept: text/html",
+    ),
     *(b"Range: bytes=0-1", b"Date: never", b"Expect: \xff", b"Upgrade: websocket"),
-    *(b"X-Forwarded-For: \xff", b"X-Forwarded-For: 1.1.1.1, ::1%25", b"Forwarded: \xff", b"Te: trailers"),
+    *(
+        b"X-Forwarded-For: \xff",
+        b"X-Forwarded-For: 1.1.1.1, ::1%25",
+        b"Forwarded: \xff",
+        b"Te: trailers",
+    ),
     *(b"X-HTTP-Method-Override: DELETE", b"Origin: null", b"Sec-Fetch-Site: \xff", b"Host: \xff"),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")
@@ -117,12 +145,28 @@ def test_every_method_on_every_path_is_answered_in_json(port, paths, method, bod
 @pytest.mark.parametrize(
     "form",
     [
-        *(b"/%s", b"/api/%s", b"/api/tasks/%s", b"/api/tasks%s", b"/api/%s/tasks", b"/%s/api/tasks"),
-        *(b"/api/workspaces/%s/members", b"/api/tasks?%s", b"/api/tasks?%s=%s", b"/api/tasks?status=%s"),
-        *(b"/api/tasks?cursor=%s", b"/api/tasks?parentId=%s&projectId=%s", b"/api/meetings?cursor=%s"),
+        *(
+            b"/%s",
+            b"/api/%s",
+            b"/api/tasks/%s",
+            b"/api/tasks%s",
+            b"/api/%s/tasks",
+            b"/%s/api/tasks",
+        ),
+        *(
+            b"/api/workspaces/%s/members",
+            b"/api/tasks?%s",
+            b"/api/tasks?%s=%s",
+            b"/api/tasks?status=%s",
+        ),
+        *(
+            b"/api/tasks?cursor=%s",
+            b"/api/tasks?parentId=%s&projectId=%s",
+            b"/api/meetings?cursor=%s",
+        ),
         *(b"/api/knowledge?q=%s", b"/api/mail?limit=%s", b"/api/tasks/x?%s", b"/api/tasks#%s"),
     ],
-)  # fmt: skip
+)
 def test_an_odd_path_or_query_is_answered_in_json(port, form):
     for odd in ODD:
         for method in ("GET", "DELETE"):

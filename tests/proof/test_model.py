@@ -1,4 +1,4 @@
-"""The service against a model of it: whatever is done in whatever order, both show the same."""
+"""The service against a model of it: after any calls in any order, both show the same."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -16,33 +16,29 @@ from service.api.tasks import PRIORITIES, STATUSES
 pytestmark = pytest.mark.proof
 
 MANY = settings(
-    max_examples=200,
-    stateful_step_count=25,
-    deadline=None,
-    database=None,
-    print_blob=True,
+    max_examples=200, stateful_step_count=25, deadline=None, database=None, print_blob=True
 )
 
 
-def iso(moment):
-    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+def iso(timestamp):
+    return timestamp.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 @st.composite
-def moments(draw):
-    """A time as a client may write it, and as the service answers it."""
+def timestamps(draw):
+    """A timestamp as a client may write it, and as the service returns it."""
     near = st.datetimes(datetime(2000, 1, 1), datetime(2060, 1, 1))
     far = st.datetimes(datetime(1900, 1, 1), datetime(9998, 12, 31, 23, 59, 59))
-    moment = draw(near | far).replace(tzinfo=UTC)
+    timestamp = draw(near | far).replace(tzinfo=UTC)
     zone = timedelta(minutes=draw(st.integers(-14 * 60, 14 * 60)))
-    text = (moment + zone).replace(tzinfo=None).isoformat()
+    text = (timestamp + zone).replace(tzinfo=None).isoformat()
     sign, minutes = ("-", -zone) if zone < timedelta(0) else ("+", zone)
     hours, minutes = divmod(minutes // timedelta(minutes=1), 60)
-    return f"{text}{sign}{hours:02}:{minutes:02}", iso(moment)
+    return f"{text}{sign}{hours:02}:{minutes:02}", iso(timestamp)
 
 
 def same(strategy):
-    """Values that are answered as they were sent."""
+    """Values that are returned as they were sent."""
     return strategy.map(lambda value: (value, value))
 
 
@@ -50,22 +46,22 @@ characters = st.characters(codec="utf-8", exclude_characters="\0")
 texts = same(st.none() | st.text(characters, max_size=40))
 lists = same(st.lists(st.text(characters, min_size=1, max_size=10), max_size=3))
 titles = st.text(characters, max_size=20).map(lambda text: (text + " x ", (text + " x").strip()))
-people = st.sampled_from(["alice", "bob", "charlie"])
+users = st.sampled_from(["alice", "bob", "charlie"])
 limits = st.sampled_from([1, 2, 3, 50])
 
-# Each field's values are pairs, of what is sent and what is answered.
+# Each field's values are pairs, of what is sent and what is returned.
 TASK = {
     "title": titles,
     "description": texts,
     "status": same(st.sampled_from(STATUSES)),
     "priority": same(st.sampled_from(PRIORITIES)),
-    "dueDate": same(st.none()) | moments(),
+    "dueDate": same(st.none()) | timestamps(),
     "projectId": same(st.sampled_from([None, "p", "Q", " ", "é"])),
 }
 MEETING = {
     "title": titles,
-    "startTime": moments(),
-    "endTime": moments(),
+    "startTime": timestamps(),
+    "endTime": timestamps(),
     "platform": same(st.none() | st.sampled_from(PLATFORMS)),
     "attendees": same(st.sampled_from([[], ["a@example.com"], ["b@example.com", "a@example.com"]])),
     "agenda": texts,
@@ -74,21 +70,12 @@ MEETING = {
 OUTCOME = {"summary": texts, "actionItems": lists, "decisions": lists}
 
 NEW_TASK = {
-    "description": None,
     "status": "todo",
     "priority": "medium",
-    "dueDate": None,
-    "assigneeId": None,
-    "projectId": None,
-    "parentId": None,
+    **dict.fromkeys(["description", "dueDate", "assigneeId", "projectId", "parentId"]),
 }
-FILTERS = {
-    "status": "status",
-    "priority": "priority",
-    "assignee": "assigneeId",
-    "projectId": "projectId",
-    "parentId": "parentId",
-}
+FILTERS = {name: name for name in ("status", "priority", "projectId", "parentId")}
+FILTERS["assignee"] = "assigneeId"
 NEW_MEETING = {"platform": None, "attendees": [], "agenda": None, "notes": None}
 
 
@@ -104,7 +91,7 @@ def split(pairs):
 
 
 class Model(RuleBasedStateMachine):
-    """Acme is Alice's and Bob's, Globex is Charlie's and, beside her active workspace, Alice's too."""
+    """Alice and Bob are in Acme; Charlie is in Globex, and so is Alice, active in Acme."""
 
     task_ids = Bundle("task_ids")
     meeting_ids = Bundle("meeting_ids")
@@ -119,7 +106,7 @@ class Model(RuleBasedStateMachine):
         self.members = {cast["acme"]: ["alice", "bob"], cast["globex"]: ["alice", "charlie"]}
         self.tasks, self.meetings = {}, {}
 
-    # What somebody may see.
+    # What a user may see.
 
     def tasks_of(self, who):
         return {
@@ -141,12 +128,12 @@ class Model(RuleBasedStateMachine):
         free = parent and parent["parentId"] is None and parent_id != id
         return free and not (id and self.subtasks_of(id))
 
-    # Answers.
+    # Responses.
 
-    def created(self, answer, who, wanted):
-        """Hold a new row against the model; what the service alone can know must be coherent."""
-        row = answer.get_json()
-        assert answer.status_code == 201, row
+    def created(self, response, who, expected):
+        """Hold a new row against the model; what the service alone can know must be consistent."""
+        row = response.get_json()
+        assert response.status_code == 201, row
         assert row["createdAt"] == row["updatedAt"]
         made = {
             "workspaceId": self.active[who],
@@ -154,65 +141,65 @@ class Model(RuleBasedStateMachine):
             "version": 1,
             **{name: row[name] for name in ("id", "createdAt", "updatedAt")},
         }
-        assert row == {**made, **wanted(row)}
+        assert row == {**made, **expected(row)}
         return row
 
-    def changed(self, answer, old, wanted):
+    def changed(self, response, old, expected):
         """Hold a changed row against the model; only a real change makes a version."""
-        row = answer.get_json()
-        assert answer.status_code == 200, row
-        if wanted != old:
+        row = response.get_json()
+        assert response.status_code == 200, row
+        if expected != old:
             assert row["updatedAt"] >= old["updatedAt"]
-            wanted |= {"version": old["version"] + 1, "updatedAt": row["updatedAt"]}
-        return row, wanted
+            expected |= {"version": old["version"] + 1, "updatedAt": row["updatedAt"]}
+        return row, expected
 
     def same_pages(self, who, path, query, limit, rows):
         """The list has exactly these rows in this order, page by page."""
         rows = list(rows)
         query = {**query, "limit": limit}
         for start in range(0, max(len(rows), 1), limit):
-            answer = self.clients[who].get(path, query_string=query)
-            page = answer.get_json()
-            assert answer.status_code == 200, page
+            response = self.clients[who].get(path, query_string=query)
+            page = response.get_json()
+            assert response.status_code == 200, page
             assert page["data"] == rows[start : start + limit]
             query["cursor"] = page["nextCursor"]
         assert page["nextCursor"] is None
 
     # Tasks.
 
-    @rule(target=task_ids, who=people, fields=some(TASK, "title"))
+    @rule(target=task_ids, who=users, fields=some(TASK, "title"))
     def create_task(self, who, fields):
-        sent, kept = split(fields)
-        return self.store_task(who, sent, kept)
+        sent, stored = split(fields)
+        return self.store_task(who, sent, stored)
 
-    @rule(target=task_ids, who=people, title=titles, parent_id=task_ids)
+    @rule(target=task_ids, who=users, title=titles, parent_id=task_ids)
     def create_subtask(self, who, title, parent_id):
-        sent, kept = split({"title": title, "parentId": (parent_id, parent_id)})
+        sent, stored = split({"title": title, "parentId": (parent_id, parent_id)})
         if self.may_have_parent(who, parent_id):
-            return self.store_task(who, sent, kept)
+            return self.store_task(who, sent, stored)
         error_message(self.clients[who].post("/tasks", sent), 400)
         return multiple()
 
-    def store_task(self, who, sent, kept):
-        def wanted(row):
-            done = kept.get("status") == "done"
-            return {**NEW_TASK, **kept, "completedAt": row["createdAt"] if done else None}
+    def store_task(self, who, sent, stored):
+        def expected(row):
+            done = stored.get("status") == "done"
+            return {**NEW_TASK, **stored, "completedAt": row["createdAt"] if done else None}
 
-        task = self.created(self.clients[who].post("/tasks", sent), who, wanted)
+        task = self.created(self.clients[who].post("/tasks", sent), who, expected)
         self.tasks[task["id"]] = task
         return task["id"]
 
-    @rule(who=people, id=task_ids, fields=some(TASK))
+    @rule(who=users, id=task_ids, fields=some(TASK))
     def change_task(self, who, id, fields):
         self.patch_task(who, id, *split(fields))
 
-    @rule(who=people, id=task_ids, assignee=st.none() | people)
+    @rule(who=users, id=task_ids, assignee=st.none() | users)
     def assign_task(self, who, id, assignee):
         change = {"assigneeId": assignee and self.cast[assignee]}
         member = assignee is None or assignee in self.members[self.active[who]]
         self.patch_task(who, id, change, change, allowed=member)
 
-    @rule(who=people, id=task_ids, parent_id=st.none() | task_ids)
+    @rule(who=users, id=task_ids, parent_id=st.none() | task_ids)
     def move_task(self, who, id, parent_id):
         change = {"parentId": parent_id}
         task = self.tasks.get(id)
@@ -220,43 +207,43 @@ class Model(RuleBasedStateMachine):
         allowed = stays or self.may_have_parent(who, parent_id, id)
         self.patch_task(who, id, change, change, allowed=allowed)
 
-    def patch_task(self, who, id, sent, kept, *, allowed=True):
-        answer = self.clients[who].patch(f"/tasks/{id}", sent)
+    def patch_task(self, who, id, sent, stored, *, allowed=True):
+        response = self.clients[who].patch(f"/tasks/{id}", sent)
         old = self.tasks_of(who).get(id)
         if old is None:
-            error_message(answer, 404)
+            error_message(response, 404)
         elif not allowed:
-            error_message(answer, 400)
+            error_message(response, 400)
         else:
-            row, wanted = self.changed(answer, old, old | kept)
-            if wanted["status"] != "done":
-                wanted["completedAt"] = None
+            row, expected = self.changed(response, old, old | stored)
+            if expected["status"] != "done":
+                expected["completedAt"] = None
             elif old["status"] != "done":
-                wanted["completedAt"] = wanted["updatedAt"]
-            assert row == wanted
+                expected["completedAt"] = expected["updatedAt"]
+            assert row == expected
             self.tasks[id] = row
 
-    @rule(who=people, id=task_ids)
+    @rule(who=users, id=task_ids)
     def delete_task(self, who, id):
-        answer = self.clients[who].delete(f"/tasks/{id}")
+        response = self.clients[who].delete(f"/tasks/{id}")
         if id not in self.tasks_of(who):
-            error_message(answer, 404)
+            error_message(response, 404)
             return
-        assert (answer.status_code, answer.data) == (204, b"")
+        assert (response.status_code, response.data) == (204, b"")
         for gone in (*self.subtasks_of(id), id):
             del self.tasks[gone]
 
-    @rule(who=people, id=task_ids)
+    @rule(who=users, id=task_ids)
     def get_task(self, who, id):
-        answer = self.clients[who].get(f"/tasks/{id}")
+        response = self.clients[who].get(f"/tasks/{id}")
         if id in self.tasks_of(who):
-            assert answer.get_json() == self.tasks[id]
+            assert response.get_json() == self.tasks[id]
         else:
-            error_message(answer, 404)
+            error_message(response, 404)
 
-    @rule(who=people, limit=limits, like=task_ids, names=st.sets(st.sampled_from(list(FILTERS))))
+    @rule(who=users, limit=limits, like=task_ids, names=st.sets(st.sampled_from(list(FILTERS))))
     def list_tasks(self, who, limit, like, names):
-        """By what some task has, so that something is found."""
+        """By the values of some task, so that something matches."""
         task = self.tasks.get(like, NEW_TASK)
         query = {name: task[FILTERS[name]] for name in names if task[FILTERS[name]]}
         rows = [
@@ -268,57 +255,57 @@ class Model(RuleBasedStateMachine):
 
     # Meetings.
 
-    @rule(target=meeting_ids, who=people, fields=some(MEETING, "title", "startTime", "endTime"))
+    @rule(target=meeting_ids, who=users, fields=some(MEETING, "title", "startTime", "endTime"))
     def create_meeting(self, who, fields):
-        sent, kept = split(fields)
-        answer = self.clients[who].post("/meetings", sent)
-        if kept["endTime"] <= kept["startTime"]:
-            error_message(answer, 400)
+        sent, stored = split(fields)
+        response = self.clients[who].post("/meetings", sent)
+        if stored["endTime"] <= stored["startTime"]:
+            error_message(response, 400)
             return multiple()
-        wanted = {**NEW_MEETING, "status": "scheduled", **kept}
-        meeting = self.created(answer, who, lambda row: wanted)
+        expected = {**NEW_MEETING, "status": "scheduled", **stored}
+        meeting = self.created(response, who, lambda row: expected)
         self.meetings[meeting["id"]] = meeting
         return meeting["id"]
 
     @rule(
-        who=people,
+        who=users,
         id=meeting_ids,
         fields=some(MEETING),
         outcome=some(OUTCOME),
         completes=st.booleans(),
     )
     def change_meeting(self, who, id, fields, outcome, completes):
-        sent, kept = split(fields | outcome)
+        sent, stored = split(fields | outcome)
         if completes:
-            sent["status"] = kept["status"] = "completed"
-        answer = self.clients[who].patch(f"/meetings/{id}", sent)
+            sent["status"] = stored["status"] = "completed"
+        response = self.clients[who].patch(f"/meetings/{id}", sent)
         old = self.meetings_of(who).get(id)
         if old is None:
-            error_message(answer, 404)
+            error_message(response, 404)
             return
         nothing = {"summary": None, "actionItems": [], "decisions": []}
-        wanted = nothing | old | kept
-        open_still = wanted["status"] == "scheduled"
-        early = open_still and any(wanted[name] != value for name, value in nothing.items())
-        if wanted["endTime"] <= wanted["startTime"] or early:
-            error_message(answer, 400)
+        expected = nothing | old | stored
+        open_still = expected["status"] == "scheduled"
+        early = open_still and any(expected[name] != value for name, value in nothing.items())
+        if expected["endTime"] <= expected["startTime"] or early:
+            error_message(response, 400)
             return
         if open_still:
-            wanted = {name: value for name, value in wanted.items() if name not in nothing}
-        row, wanted = self.changed(answer, old, wanted)
-        assert row == wanted
+            expected = {name: value for name, value in expected.items() if name not in nothing}
+        row, expected = self.changed(response, old, expected)
+        assert row == expected
         self.meetings[id] = row
 
-    @rule(who=people, id=meeting_ids)
+    @rule(who=users, id=meeting_ids)
     def get_meeting(self, who, id):
-        answer = self.clients[who].get(f"/meetings/{id}")
+        response = self.clients[who].get(f"/meetings/{id}")
         if id in self.meetings_of(who):
-            assert answer.get_json() == self.meetings[id]
+            assert response.get_json() == self.meetings[id]
         else:
-            error_message(answer, 404)
+            error_message(response, 404)
 
     @rule(
-        who=people,
+        who=users,
         limit=limits,
         upcoming=st.booleans(),
         slug=st.sampled_from([None, "acme", "globex"]),
@@ -344,6 +331,6 @@ class Model(RuleBasedStateMachine):
             self.list_meetings(who, 2, False, None)
 
 
-def test_the_service_does_what_its_model_does(app, connection, cast, unlimited):
+def test_the_service_behaves_like_its_model(app, connection, cast, unlimited):
     insert_member(connection, cast["globex"], cast["alice"])
     run_machine(partial(Model, app, connection, cast), settings=MANY)

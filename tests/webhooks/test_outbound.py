@@ -1,4 +1,4 @@
-"""Destinations: nothing but public addresses is connected to, whoever asks and however it is spelled."""
+"""The outbound client: it connects to public addresses only, however they are spelled."""
 
 import gzip
 import socket
@@ -73,7 +73,7 @@ PRIVATE = {
     "IPv6 multicast, global": "[ff0e::1]",
 }
 
-# All of these are 127.0.0.1, or nothing at all.
+# Each is 127.0.0.1 or invalid.
 SPELLINGS = [
     "127.1",
     "127.0.1",
@@ -117,7 +117,7 @@ attempted = None
 
 
 def witness(event, arguments):
-    """Python itself tells of each connection that this process tries to make."""
+    """Python reports each connection that this process attempts."""
     if event == "socket.connect" and attempted is not None:
         attempted.append(arguments[1])
 
@@ -127,7 +127,7 @@ sys.addaudithook(witness)
 
 @pytest.fixture
 def connects():
-    """The addresses that were connected to, or tried, in this test."""
+    """The addresses that this test attempted to connect to."""
     global attempted
     attempted = []
     yield attempted
@@ -136,7 +136,7 @@ def connects():
 
 @pytest.fixture
 def names(monkeypatch):
-    """A resolver that gives these answers, one after the other: the stand-in for a hostile name server."""
+    """A hostile name server: the addresses that it returns for a host, look-up by look-up."""
     answers = {}
     asked = []
     real = socket.getaddrinfo
@@ -168,7 +168,7 @@ def send(url, allowed=("127.0.0.1/32",), timeout=5, **headers):
 
 
 @pytest.mark.parametrize("host", PRIVATE.values(), ids=PRIVATE)
-def test_an_address_that_is_not_public_is_not_connected_to(host, connects):
+def test_an_address_that_is_not_public_is_blocked(host, connects):
     for url in (f"http://{host}/", f"https://{host}:8443/x?y"):
         with pytest.raises(BlockedURL, match=r"not a public address|cannot be resolved"):
             resolve(url, ())
@@ -177,7 +177,7 @@ def test_an_address_that_is_not_public_is_not_connected_to(host, connects):
 
 
 @pytest.mark.parametrize("address", PRIVATE.values(), ids=PRIVATE)
-def test_a_name_that_leads_to_such_an_address_is_not_connected_to(address, names, connects):
+def test_a_name_that_resolves_to_an_address_that_is_not_public_is_blocked(address, names, connects):
     names["innocent.example.com"] = [[address.strip("[]")]]
     sent = send("http://innocent.example.com/", allowed=())
     assert sent.error == (f"blocked: leads to {address.strip('[]')}, which is not a public address")
@@ -185,14 +185,14 @@ def test_a_name_that_leads_to_such_an_address_is_not_connected_to(address, names
 
 
 @pytest.mark.parametrize("host", SPELLINGS)
-def test_loopback_in_disguise_is_not_connected_to(host, connects, receiver):
+def test_loopback_is_blocked_in_every_spelling(host, connects, receiver):
     assert send(f"http://{host}:{receiver.port}/", allowed=()).error.startswith("blocked: ")
     assert connects == []
     assert receiver.connections == 0
 
 
 @pytest.mark.parametrize("host", PUBLIC)
-def test_public_addresses_are_fine(host):
+def test_public_addresses_are_allowed(host):
     _, port, (*_, address) = resolve(f"https://{host}/", ())
     assert port == 443
     assert address[0].removeprefix("::ffff:") == host.strip("[]").removeprefix("::ffff:")
@@ -220,14 +220,14 @@ def test_public_addresses_are_fine(host):
         ("http://" + "a" * 64 + ".example/", "cannot be resolved"),
     ],
 )
-def test_what_is_no_url_of_a_receiver_is_refused_with_the_reason(url, reason, connects):
+def test_an_invalid_url_is_blocked_with_the_reason(url, reason, connects):
     with pytest.raises(BlockedURL, match=reason):
         resolve(url, ("0.0.0.0/0",))
     assert send(url).error.startswith(f"blocked: {reason}")
     assert connects == []
 
 
-def test_only_what_is_allowed_is_allowed(receiver):
+def test_only_allowed_networks_may_be_private(receiver):
     assert send(receiver.url, allowed=("127.0.0.1",)).success
     assert send(receiver.url, allowed=("10.0.0.0/8", "127.0.0.0/8")).success
     assert send(receiver.url, allowed=("10.0.0.0/8", "::1")).error.startswith("blocked: ")
@@ -245,20 +245,19 @@ def test_a_host_can_be_allowed_by_its_name_in_any_case(names, receiver):
     assert receiver.connections == 4
 
 
-def test_one_address_that_is_not_public_spoils_a_name(names, connects):
+def test_a_name_with_one_address_that_is_not_public_is_blocked(names, connects):
     names["both.example.com"] = [["8.8.8.8", "10.0.0.1"]]
     assert send("http://both.example.com/").error.startswith("blocked: leads to 10.0.0.1")
     assert connects == []
 
 
-def test_the_address_that_was_checked_is_the_one_connected_to(names, connects, receiver):
-    """A name that is harmless when it is looked up first and something else from then on."""
+def test_a_connection_goes_to_the_address_that_was_checked(names, connects, receiver):
+    """DNS rebinding: the second look-up of the name returns another address."""
     inside = Receiver(address=("127.0.0.2", receiver.port))
     names["rebinding.example.com"] = [["127.0.0.1"], ["127.0.0.2"]]
     assert send(f"http://rebinding.example.com:{receiver.port}/").success
     assert names["asked"] == ["rebinding.example.com"]
     assert connects == [("127.0.0.1", receiver.port)]
-    # From now on it leads inside, and to nowhere.
     sent = send(f"http://rebinding.example.com:{receiver.port}/")
     assert sent.error == "blocked: leads to 127.0.0.2, which is not a public address"
     assert len(connects) == 1
@@ -267,7 +266,7 @@ def test_the_address_that_was_checked_is_the_one_connected_to(names, connects, r
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_redirects_are_answers_and_not_followed(status, connects, receiver, other_receiver):
+def test_redirects_are_not_followed(status, connects, receiver, other_receiver):
     for target in ("http://169.254.169.254/latest/meta-data/", other_receiver.url, "/again"):
         receiver.behaves(answer(status, Location=target))
         sent = send(receiver.url)
@@ -276,7 +275,7 @@ def test_redirects_are_answers_and_not_followed(status, connects, receiver, othe
     assert other_receiver.connections == 0
 
 
-def test_proxies_of_the_environment_are_not_asked(monkeypatch, connects, receiver, other_receiver):
+def test_proxies_of_the_environment_are_not_used(monkeypatch, connects, receiver, other_receiver):
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.setenv(name, other_receiver.url)
         monkeypatch.setenv(name.upper(), other_receiver.url)
@@ -288,7 +287,7 @@ def test_proxies_of_the_environment_are_not_asked(monkeypatch, connects, receive
     assert other_receiver.connections == 0
 
 
-def test_the_path_and_the_query_arrive_as_they_are(receiver):
+def test_path_and_query_are_sent_unchanged(receiver):
     send(f"http://127.0.0.1:{receiver.port}/a%20b/../c;d?x=1&y=%2F#fragment")
     received = receiver.take()
     assert received.path == "/a%20b/../c;d?x=1&y=%2F"
@@ -297,7 +296,7 @@ def test_the_path_and_the_query_arrive_as_they_are(receiver):
     assert receiver.take().path == "/?only=query"
 
 
-def test_of_a_gigabyte_64_kib_are_read(receiver):
+def test_at_most_64_kib_of_a_response_are_read(receiver):
     receiver.behaves(endless)
     tracemalloc.start()
     sent = send(receiver.url)
@@ -305,18 +304,18 @@ def test_of_a_gigabyte_64_kib_are_read(receiver):
     tracemalloc.stop()
     assert (sent.status, len(sent.content)) == (200, 64 * 1024)
     assert peak < 2**21
-    # What the kernel's buffers took besides.
+    # The kernel's buffers take more.
     assert receiver.sent < 2**25
 
 
-def test_compressed_answers_are_not_unpacked(receiver):
+def test_compressed_responses_are_not_decompressed(receiver):
     bomb = gzip.compress(b"\0" * 2**24)
     receiver.behaves(answer(200, bomb, Content_Encoding="gzip"))
     assert send(receiver.url).content == bomb
 
 
 @pytest.mark.parametrize("behaviour", [hang, drip_body])
-def test_the_deadline_is_one_for_everything(behaviour, receiver):
+def test_one_deadline_covers_the_whole_attempt(behaviour, receiver):
     receiver.behaves(behaviour)
     sent = send(receiver.url, timeout=0.7)
     assert (sent.status, sent.error) == (None, "timeout")
@@ -354,7 +353,7 @@ def secure_receiver():
     receiver.close()
 
 
-def test_tls_is_spoken_to_the_name_at_the_address_that_was_checked(
+def test_tls_verifies_the_name_at_the_address_that_was_checked(
     names, monkeypatch, secure_receiver, connects
 ):
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
@@ -366,7 +365,7 @@ def test_tls_is_spoken_to_the_name_at_the_address_that_was_checked(
     assert connects == [("127.0.0.1", secure_receiver.port)]
 
 
-def test_a_tls_receiver_that_drips_is_left_on_time(names, monkeypatch, secure_receiver):
+def test_the_deadline_covers_tls_too(names, monkeypatch, secure_receiver):
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
     names["receiver.test"] = [["127.0.0.1"]]
     secure_receiver.behaves(drip_body)
@@ -376,7 +375,7 @@ def test_a_tls_receiver_that_drips_is_left_on_time(names, monkeypatch, secure_re
 
 
 @pytest.mark.parametrize("trusted", [False, True], ids=["unknown issuer", "other name"])
-def test_a_wrong_certificate_gets_nothing(trusted, names, monkeypatch, secure_receiver):
+def test_an_invalid_certificate_receives_nothing(trusted, names, monkeypatch, secure_receiver):
     if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
     names["receiver.test"] = names["other.test"] = [["127.0.0.1"]]
@@ -386,6 +385,6 @@ def test_a_wrong_certificate_gets_nothing(trusted, names, monkeypatch, secure_re
     assert secure_receiver.take_all() == []
 
 
-def test_tls_with_a_receiver_that_speaks_none_fails(receiver):
+def test_a_receiver_without_tls_fails_over_https(receiver):
     assert "SSL" in send(receiver.url.replace("http:", "https:")).error
     assert receiver.take_all() == []

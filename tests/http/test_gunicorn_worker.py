@@ -1,0 +1,423 @@
+"""The web server against slow and hostile clients, talked to by raw sockets without a proxy."""
+
+import json
+import re
+import select
+import socket
+import threading
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from server import ALICE, CHUNKED, RATE, TASK, Answer, get, post, send, serving
+
+from service.http.gunicorn_worker import (
+    DRAIN,
+    HEAD,
+    READ,
+    SMALL_BODY,
+    WRITE,
+    error_page,
+    request_size,
+)
+
+CROWD = 48
+GET = f"GET /api/tasks HTTP/1.1\r\n{ALICE}\r\n".encode()
+DOCUMENT = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+STRANGER = "POST /api/tasks HTTP/1.1\r\nHost: x\r\n"
+
+
+@pytest.fixture(scope="module")
+def lone(database_url):
+    """One worker with four threads."""
+    with serving(database_url, WEB_CONCURRENCY="1", WEB_THREADS="4") as server:
+        yield server
+
+
+@pytest.fixture
+def port(lone):
+    return lone.port
+
+
+def connect(port, *, buffer=None):
+    client = socket.socket()
+    if buffer:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    client.settimeout(20)
+    client.connect(("127.0.0.1", port))
+    return client
+
+
+@contextmanager
+def crowd(port, first, *, drip=b"", size=CROWD, buffer=None):
+    """Clients that send ``first``, then ``drip`` again and again, and never read nor close."""
+    done = threading.Event()
+
+    def keep_dripping():
+        while not done.wait(0.05):
+            for client in clients:
+                try:
+                    client.send(drip, socket.MSG_DONTWAIT)
+                except OSError:
+                    continue
+
+    with ExitStack() as stack:
+        clients = [stack.enter_context(connect(port, buffer=buffer)) for _ in range(size)]
+        for client in clients:
+            client.sendall(first)
+        dripping = threading.Thread(target=keep_dripping)
+        if drip:
+            dripping.start()
+            stack.callback(dripping.join)
+        stack.callback(done.set)
+        yield clients
+
+
+def read_answer(client):
+    raw = b""
+    while b"\r\n\r\n" not in raw or len(Answer(raw).body) < int(
+        Answer(raw).headers["content-length"]
+    ):
+        more = client.recv(65536)
+        if not more:
+            break
+        raw += more
+    return Answer(raw)
+
+
+def read_all(client):
+    raw = b""
+    while more := client.recv(65536):
+        raw += more
+    return raw
+
+
+def resident(server):
+    """The megabytes of the only worker."""
+    (worker,) = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{worker}/status").read_text())[1]) / 1024
+
+
+SLOW = {
+    "sends nothing": (b"", b""),
+    "sends its head by the byte": (b"GET /api/tasks HTTP/1.1\r\nX: ", b"x"),
+    "sends a small body by the byte": (post(b"", "Content-Length: 60000\r\n"), b" "),
+    "sends a large body by the byte": (f"{STRANGER}Content-Length: 600000\r\n\r\n".encode(), b" "),
+    "sends a chunked body by the byte": (f"{STRANGER}{CHUNKED}\r\n1\r\n".encode(), b"1\r\n"),
+    "waits for 100 Continue": (
+        f"{STRANGER}Content-Length: 60000\r\nExpect: 100-continue\r\n\r\n".encode(),
+        b" ",
+    ),
+    "does not close": (b"GET /api/tasks HTTP/1.0\r\n\r\n", b""),
+    "does not close, and sends more": (b"GET /api/tasks HTTP/1.0\r\n\r\n", b"x"),
+    "does not read": (DOCUMENT * 20, b""),
+    "begins another request": (GET + b"GET ", b"x"),
+}
+
+
+@pytest.mark.usefixtures("unlimited")
+@pytest.mark.parametrize("way", SLOW)
+def test_a_slow_client_delays_nobody_else(port, way):
+    first, drip = SLOW[way]
+    with crowd(port, first, drip=drip, buffer=2048 if way == "does not read" else None):
+        waited = []
+        for _ in range(40):
+            start = time.monotonic()
+            assert get(port, timeout=20).status == 200
+            waited.append(time.monotonic() - start)
+    assert sorted(waited)[37] < 0.5
+
+
+def test_who_runs_out_of_time_is_told_408_and_the_connection_closed(port):
+    """However it keeps sending: the time is that of the whole request, not of each byte."""
+    slow = {
+        "head": b"GET /api/tasks HTTP/1.1\r\nX: ",
+        "second head": GET + b"GET /api/tasks HTTP/1.1\r\nX: ",
+        "body": post(b'{"title": "', "Content-Length: 600\r\n"),
+        "large body": post(b'{"title": "', "Content-Length: 600000\r\n"),
+        "chunked body": post(b"f00\r\n", CHUNKED),
+    }
+    with ExitStack() as stack:
+        clients = {name: stack.enter_context(connect(port)) for name in slow}
+        start = time.monotonic()
+        for name, client in clients.items():
+            client.sendall(slow[name])
+        assert read_answer(clients["second head"]).status == 200
+        told = {}
+
+        def listen(name):
+            told[name] = Answer(read_all(clients[name])), time.monotonic() - start
+
+        listening = [threading.Thread(target=listen, args=[name]) for name in clients]
+        for thread in listening:
+            thread.start()
+        while any(thread.is_alive() for thread in listening) and time.monotonic() < start + READ:
+            for name, client in clients.items():
+                if name not in told:
+                    client.send(b"x")
+            listening[0].join(0.5)
+        for thread in listening:
+            thread.join(5)
+    assert set(told) == set(slow)
+    for name, (answer, seconds) in told.items():
+        assert answer.status == 408, name
+        assert answer.headers["connection"] == "close", name
+        assert all(answer.headers[header].isdigit() for header in RATE), name
+        body = json.loads(answer.body)
+        assert body == {
+            "message": "The request did not come in time",
+            "status": 408,
+            "requestId": answer.headers["x-request-id"],
+        }
+        assert READ - 0.5 < seconds < READ + 3, name
+
+
+def test_who_never_sends_a_byte_is_closed_without_a_word(port):
+    start = time.monotonic()
+    with connect(port) as client:
+        assert client.recv(1) == b""
+    assert READ - 0.5 < time.monotonic() - start < READ + 3
+
+
+@pytest.mark.proof
+@pytest.mark.usefixtures("unlimited")
+def test_an_answer_that_is_not_taken_is_dropped(port):
+    with connect(port, buffer=2048) as client:
+        client.sendall(DOCUMENT * 50)
+        # Only the end of the connection wakes it up, not what there is to read.
+        ended = select.poll()
+        ended.register(client, 0)
+        assert not ended.poll((WRITE - 2) * 1000)
+        assert ended.poll(5000)
+        with pytest.raises(ConnectionResetError):
+            read_all(client)
+
+
+def test_more_connections_than_a_worker_keeps_push_out_the_oldest_of_them(lone):
+    with crowd(lone.port, GET[:-2], size=600) as clients:
+        assert get(lone.port, timeout=2).status == 200
+        assert clients[0].recv(1) == b""
+        clients[-1].sendall(b"\r\n")
+        assert read_answer(clients[-1]).status == 200
+    with crowd(lone.port, GET, size=600) as clients:
+        # 600 requests are work, which comes first.
+        assert get(lone.port, timeout=20).status == 200
+        assert read_answer(clients[-1]).status in (200, 429)
+
+
+def test_a_flood_of_unfinished_requests_takes_little_memory(lone):
+    for _ in range(10):
+        get(lone.port)
+    before = resident(lone)
+    head = b"GET /api/tasks HTTP/1.1\r\nX: " + b"x" * 2_000_000
+    body = post(b" " * 60_000, "Content-Length: 65536\r\n")
+    for first in (head, body):
+        with ExitStack() as stack:
+            for _ in range(300):
+                client = stack.enter_context(connect(lone.port))
+                client.setblocking(False)
+                # No more of a head than the socket takes at once, and it may be reset meanwhile.
+                with suppress(BlockingIOError, ConnectionResetError, BrokenPipeError):
+                    for _ in range(3):
+                        client.send(first)
+            assert get(lone.port, timeout=5).status == 200
+            assert resident(lone) - before < 300 * (HEAD + 2 * SMALL_BODY) / 2**20
+
+
+def test_a_head_that_does_not_end_is_431(port):
+    with connect(port) as client:
+        client.sendall(b"GET /api/tasks HTTP/1.1\r\nX: " + b"x" * (HEAD + 1000))
+        answer = read_answer(client)
+    assert answer.status == 431
+    assert set(json.loads(answer.body)) == {"message", "status", "requestId"}
+
+
+@pytest.mark.parametrize("ending", ["\n\n", "\n"])
+def test_a_head_with_other_line_ends_is_400_at_once(port, ending):
+    assert send(port, f"GET /api/tasks HTTP/1.1\nHost: x{ending}".encode(), timeout=5).status == 400
+
+
+TRUST = [
+    ("SCRIPT_NAME: /x",),
+    ("SCRIPT_NAME: /api",),
+    ("Script-Name: /api",),
+    ("PATH_INFO: /api/meetings",),
+    ("REMOTE_USER: alice", "REMOTE_ADDR: 10.0.0.1"),
+    ("X-Forwarded-Proto: https", "X-Forwarded-Ssl: off"),
+    ("X-Forwarded-Protocol: ssl",),
+    ("X-Forwarded-For: 10.0.0.1", "X_Forwarded_For: 10.0.0.2"),
+    ("Upgrade: websocket", "Connection: Upgrade"),
+    ("Upgrade: websocket", "Connection: keep-alive, Upgrade", "Sec-WebSocket-Version: 13"),
+    ("Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAMAAABk"),
+]
+
+
+@pytest.mark.parametrize("lines", TRUST, ids=", ".join)
+@pytest.mark.parametrize("path", ["/api/tasks", "/healthz", "/api/nothing", "/x/api/tasks"])
+def test_no_header_changes_where_a_request_goes(port, lines, path):
+    plain = get(port, path)
+    headers = "".join(f"{line}\r\n" for line in lines)
+    with connect(port) as client:
+        client.sendall(f"GET {path} HTTP/1.1\r\n{ALICE}{headers}\r\n".encode())
+        answer = read_answer(client)
+    assert answer.status == plain.status
+    if plain.status == 200:
+        assert answer.body == plain.body
+
+
+SECRET = "tmw_api_hush0123456789"
+LEAKY = {
+    "header name": f"GET / HTTP/1.1\r\nAuthorization Bearer {SECRET}: x\r\n\r\n",
+    "header line": f"GET / HTTP/1.1\r\nAuthorization{SECRET}\r\n\r\n",
+    "header value": f"GET / HTTP/1.1\r\nAuthorization: {SECRET}\0\r\n\r\n",
+    "folded header": f"GET / HTTP/1.1\r\n{SECRET}: x\r\n y\r\n\r\n",
+    "query": f"GET /api/tasks?token={SECRET} HTTP/7.0\r\n\r\n",
+    "query of three words": f"GET /api/tasks?token= {SECRET} HTTP/1.1\r\n\r\n",
+    "query in a stray encoding": f"GET /api/tasks?token={SECRET}\xe9 HTTP/1.1\r\n\r\n",
+    "version": f"GET / {SECRET}\r\n\r\n",
+    "method": f"{SECRET} / HTTP/1.1\r\n\r\n",
+    "expectation": f"GET / HTTP/1.1\r\nExpect: {SECRET}\r\n\r\n",
+    "transfer coding": f"POST / HTTP/1.1\r\nTransfer-Encoding: {SECRET}\r\n\r\n",
+    "script name": f"GET /api/tasks?token={SECRET} HTTP/1.1\r\nSCRIPT_NAME: /x\r\n\r\n",
+    "chunk size": f"POST /api/tasks HTTP/1.1\r\n{ALICE}{CHUNKED}\r\n{SECRET}\r\n\r\n",
+    "chunk after the answer": f"GET /api/tasks HTTP/1.1\r\n{ALICE}{CHUNKED}\r\n{SECRET}\r\n\r\n",
+    "half a chunk": f"POST /api/tasks HTTP/1.1\r\n{ALICE}{CHUNKED}\r\nff\r\n{SECRET}",
+    "half a head": f"GET /api/tasks?token={SECRET} HTTP/1.1\r\nAuthorization: {SECRET}",
+    "long line": f"GET /api/tasks?token={SECRET}{'x' * 9000} HTTP/1.1\r\n\r\n",
+    "long head": f"GET / HTTP/1.1\r\nAuthorization: {SECRET}{'x' * HEAD * 2}",
+}
+
+
+def test_the_server_s_log_names_the_fault_and_nothing_that_was_sent(database_url, tmp_path):
+    with (
+        (tmp_path / "stderr").open("wb") as stderr,
+        serving(database_url, stderr=stderr, WEB_CONCURRENCY="1") as server,
+    ):
+        for request in LEAKY.values():
+            send(server.port, request.encode("latin-1"), finish=True)
+    log = (tmp_path / "stderr").read_text()
+    assert SECRET.lower() not in log.lower()
+    assert "hush" not in log
+    assert "Invalid request from ip=127.0.0.1: InvalidHeaderName\n" in log
+    assert "Traceback" not in log
+
+
+@pytest.mark.parametrize("size", [2_000, 500_000, 2_000_000])
+@pytest.mark.parametrize("token", [ALICE, "Host: x\r\n"], ids=["alice", "stranger"])
+def test_an_early_answer_can_be_read_by_who_sends_everything_first(port, size, token):
+    head = f"POST /api/nothing HTTP/1.1\r\n{token}Content-Length: {size}\r\n\r\n".encode()
+    with connect(port) as client:
+        client.sendall(head + b" " * size)
+        answer = read_answer(client)
+    assert answer.status == (404 if token == ALICE else 401)
+    assert json.loads(answer.body)["status"] == answer.status
+
+
+def test_who_goes_on_sending_after_an_early_answer_is_cut_off(port):
+    with connect(port) as client:
+        client.sendall(f"{STRANGER}Content-Length: 1000000000\r\n\r\n".encode())
+        sent = 0
+        with suppress(ConnectionResetError, BrokenPipeError):
+            while sent < 20 * DRAIN:
+                sent += client.send(b" " * 65536)
+    assert sent < 20 * DRAIN
+
+
+def test_a_request_may_come_in_any_pieces(port):
+    request = post(TASK, f"Content-Length: {len(TASK)}\r\n")
+    with connect(port) as client:
+        for number in range(len(request)):
+            client.sendall(request[number : number + 1])
+        assert read_answer(client).status == 201
+
+
+def test_pipelined_requests_are_answered_in_turn(port):
+    written = (
+        f"POST /api/tasks HTTP/1.1\r\n{ALICE}Content-Length: {len(TASK)}\r\n\r\n".encode() + TASK
+    )
+    paths = ["/healthz", "/api/tasks", "/api/nothing", "/openapi.json"]
+    requests = [f"GET {path} HTTP/1.1\r\n{ALICE}\r\n".encode() for path in paths]
+    last = f"GET /api/tasks HTTP/1.1\r\n{ALICE}Connection: close\r\n\r\n".encode()
+    sent = b"".join([*requests, written, *requests, last])
+    with connect(port) as client:
+        client.sendall(sent[:-50])
+        client.sendall(sent[-50:])
+        raw = read_all(client)
+    assert re.findall(rb"HTTP/1.1 (\d+) ", raw) == (
+        [b"200", b"200", b"404", b"200", b"201", b"200", b"200", b"404", b"200", b"200"]
+    )
+
+
+@pytest.mark.parametrize("size", [len(TASK), 200_000])
+@pytest.mark.parametrize("framing", ["length", "chunks"])
+@pytest.mark.parametrize("expect", ["", "Expect: 100-continue\r\n"], ids=["", "expect"])
+def test_a_connection_goes_on_after_a_body(port, size, framing, expect):
+    body = TASK.ljust(size)
+    if framing == "length":
+        framed, header = body, f"Content-Length: {size}\r\n"
+    else:
+        framed, header = b"%x\r\n%s\r\n0\r\n\r\n" % (size, body), CHUNKED
+    with connect(port) as client:
+        for _ in range(3):
+            client.sendall(f"POST /api/tasks HTTP/1.1\r\n{ALICE}{expect}{header}\r\n".encode())
+            if expect:
+                assert client.recv(25, socket.MSG_WAITALL) == b"HTTP/1.1 100 Continue\r\n\r\n"
+            client.sendall(framed)
+            answer = read_answer(client)
+            assert answer.status == 201
+            assert answer.headers["connection"] == "keep-alive"
+
+
+def test_http_1_0_and_head_are_answered(port):
+    with connect(port) as client:
+        client.sendall(f"HEAD /api/tasks HTTP/1.0\r\n{ALICE}\r\n".encode())
+        answer = Answer(read_all(client))
+    assert answer.status == 200
+    assert int(answer.headers["content-length"]) > 0
+    assert answer.body == b""
+    assert answer.headers["connection"] == "close"
+
+
+def test_a_stopping_server_does_not_wait_for_half_a_request(database_url):
+    with (
+        serving(database_url, WEB_CONCURRENCY="1") as server,
+        connect(server.port) as client,
+        connect(server.port) as idle,
+    ):
+        client.sendall(GET[:-2])
+        idle.sendall(GET)
+        assert read_answer(idle).status == 200
+        server.terminate()
+        assert server.wait(7) == 0
+
+
+@pytest.mark.nodatabase
+def test_a_thread_gets_a_request_once_it_is_complete():
+    head = b"POST / HTTP/1.1\r\nHost: x\r\n"
+    assert request_size(b"") is None
+    assert request_size(head) is None
+    assert request_size(head + b"\r\n") == len(head) + 2
+    assert request_size(head + b"Content-Length: 9\r\n\r\n") == len(head) + 30
+    assert request_size(head + b"cOntent-lEngth:9 \r\n\r\n") == len(head) + 30
+    for lines in (
+        b"Content-Length: %d\r\n" % (SMALL_BODY + 1),
+        b"Content-Length: 9\r\nExpect: 100-continue\r\n",
+        b"Content-Length: 9\r\nTransfer-Encoding: chunked\r\n",
+        b"Content-Length: 9\r\nContent-Length: 10\r\n",
+        b"Content-Length: nine\r\n",
+        b"Content-Length: -9\r\n",
+        b"Content-Length: " + b"9" * 5000 + b"\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+    ):
+        assert request_size(head + lines + b"\r\n") == len(head + lines) + 2
+    assert request_size(head + b"X: " + b"x" * HEAD + b"\r\n\r\n") is None
+
+
+@pytest.mark.nodatabase
+def test_an_error_page_is_one_line_of_ascii():
+    raw = error_page(400, "Invalid\r\nX: \xe9" + "\U0001f4a9")
+    answer = Answer(raw)
+    assert len(answer.headers) == 7
+    assert int(answer.headers["content-length"]) == len(answer.body)
+    assert json.loads(answer.body)["message"] == "Invalid X: \xe9\U0001f4a9"
