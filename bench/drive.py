@@ -109,7 +109,7 @@ def literal(value):
 
 def inserted(name, values):
     # Comments go: pgbench takes any colon with a name behind it for a variable.
-    lines = (line.partition("-- ")[0] for line in statement(name).splitlines())
+    lines = (line.partition("-- ")[0] for line in statement(name).decode().splitlines())
     text = "\n".join(line for line in lines if line.strip()).rstrip("; \n")
     return re.sub(r"%\((\w+)\)s", lambda match: values[match[1]], text).replace("%%", "%")
 
