@@ -1,11 +1,16 @@
 """Clients of the service, checks of its responses, and rows that are inserted past the service."""
 
 import re
+import uuid
 from hashlib import sha256
 
+import psycopg
 from openapi_check import check_against_document
+from psycopg.conninfo import make_conninfo
 
 from service import db
+from service.commands.migrate import migrate
+from service.settings import Settings
 
 # An id that nothing has.
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
@@ -164,3 +169,14 @@ def waiting(connection):
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
     ).fetchone()["count"]
+
+
+def new_database(server):
+    """A migrated database on this server, as long as the generator lives."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        url = make_conninfo(server, dbname=name)
+        migrate(Settings.read({"DATABASE_URL": url}))
+        yield url
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")

@@ -6,7 +6,6 @@ Every test starts with these three, one token each, and nothing else.
 
 import os
 import tempfile
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -14,13 +13,20 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
-from client import TOKENS, Client, activate, insert, insert_member, insert_token, waiting
-from psycopg.conninfo import make_conninfo
+from client import (
+    TOKENS,
+    Client,
+    activate,
+    insert,
+    insert_member,
+    insert_token,
+    new_database,
+    waiting,
+)
 from psycopg.rows import dict_row
 from receivers import Receiver, environment
 
 from service import create_app
-from service.commands.migrate import migrate
 from service.settings import Settings
 
 # When meetings start and mail arrives unless a test says otherwise: in the future.
@@ -45,16 +51,6 @@ def database_url():
             connection.execute("SELECT pg_reload_conf()")
         yield from new_database(postgres.get_uri())
         postgres.cleanup()
-
-
-def new_database(server):
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-        url = make_conninfo(server, dbname=name)
-        migrate(Settings.read({"DATABASE_URL": url}))
-        yield url
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(scope="session")
