@@ -32,6 +32,7 @@ TIMESTAMP = (
 # Patterns of the published document; the fields check the same by other means.
 ATOM, LABEL = r"[-!#$%&'*+/=?^`{}|~A-Za-z0-9_]+", r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 EMAIL = rf"^{ATOM}(\.{ATOM})*@({LABEL}\.)+[A-Za-z0-9-]{{2,63}}$"
+TIMEZONE = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$"
 NO_NUL, NOT_BLANK = r"^[^\u0000]*$", r"^[^\u0000]*[^\u0000\s][^\u0000]*$"
 
 
@@ -48,9 +49,13 @@ def uuid_or_nil(text: object) -> str:
 
 
 class Field(fields.Field[Any]):
-    """A field that carries its JSON Schema; ``response_schema`` is what only responses promise."""
+    """A field that carries its JSON Schema.
+
+    ``request_schema`` is what only requests are told, ``response_schema`` what only responses have.
+    """
 
     default_error_messages = {"required": "is required", "null": "must not be null"}
+    request_schema: Mapping[str, Any] = {}
     response_schema: Mapping[str, Any] = {}
 
     def __init__(self, json_schema: Mapping[str, Any], **options: Any) -> None:
@@ -91,14 +96,21 @@ class Text(Field):
 
 
 class Enum(Field):
-    """One of a few strings; ``accepts`` are those that a request may send, if not all."""
+    """One of a few strings; ``schema_name`` is that of their type in the published document.
+
+    ``accepts`` are those that a request may send, if not all.
+    """
 
     default_error_messages = {"choice": "must be one of: {choices}"}
 
-    def __init__(self, *choices: str, accepts: tuple[str, ...] = (), **options: Any) -> None:
-        null = [None] if options.get("allow_none") else []
-        super().__init__({"type": "string", "enum": [*choices, *null]}, **options)
+    def __init__(
+        self, schema_name: str, *choices: str, accepts: tuple[str, ...] = (), **options: Any
+    ) -> None:
+        super().__init__({"type": "string", "enum": [*choices]}, **options)
+        self.schema_name = schema_name
         self.accepts = accepts or choices
+        if accepts:
+            self.request_schema = {"description": f"Can be set to: {', '.join(accepts)}"}
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
         if not isinstance(value, str) or value not in self.accepts:
@@ -125,6 +137,9 @@ class Timestamp(Field):
         "range": "must be in the years 1900 to 9998 (UTC)",
     }
     well_formed = re.compile(TIMESTAMP, re.ASCII)
+    request_schema = {
+        "description": "ISO 8601 with a time, in the years 1900 to 9998; no offset means UTC"
+    }
     response_schema = {"pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T([0-9]{2}:){2}[0-9]{2}\.[0-9]{3}Z$"}
 
     def __init__(self, **options: Any) -> None:
@@ -158,7 +173,11 @@ class Timezone(Text):
     default_error_messages = {"timezone": "must be an IANA timezone name, like Europe/Berlin"}
 
     def __init__(self, **options: Any) -> None:
-        metadata = {"description": "An IANA timezone name", "examples": ["Europe/Berlin"]}
+        metadata = {
+            "pattern": TIMEZONE,
+            "description": "An IANA timezone name",
+            "examples": ["Europe/Berlin", "America/New_York", "UTC"],
+        }
         super().__init__(MAX_REFERENCE, min=1, metadata=metadata, **options)
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
@@ -208,7 +227,7 @@ class StringList(fields.List[Any]):
     }
 
     def __init__(self, item: Text, max: int, *, unique: bool = False, **options: Any) -> None:
-        metadata = {"maxItems": max, "uniqueItems": unique}
+        metadata = {"maxItems": max, **({"uniqueItems": True} if unique else {})}
         super().__init__(item, metadata=metadata, **options)
         self.max, self.unique = max, unique
 

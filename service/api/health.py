@@ -29,7 +29,7 @@ class Index(fields.Resource):
 class Health(fields.Resource):
     """The service can answer."""
 
-    status = fields.Enum("ok", dump_only=True)
+    status = fields.Enum("HealthStatus", "ok", dump_only=True)
 
 
 @health.get("/")

@@ -8,6 +8,8 @@ from service import db, fields
 from service.http.requests import arguments
 from service.http.responses import reply_page, response
 
+STATUSES = "pending", "accepted", "dismissed"
+
 suggestions = Blueprint("suggestions", __name__)
 
 
@@ -19,7 +21,7 @@ class Suggestion(fields.Resource):
     title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
     body = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
     task_id = fields.Id(allow_none=True, load_default=None)
-    status = fields.Enum("pending", "accepted", "dismissed", load_default="pending")
+    status = fields.Enum("SuggestionStatus", *STATUSES, load_default="pending")
     created_at = fields.Timestamp(dump_only=True)
 
 

@@ -23,8 +23,8 @@ class Task(fields.Resource):
     workspace_id = fields.Id(dump_only=True)
     title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
     description = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
-    status = fields.Enum(*STATUSES, load_default="todo")
-    priority = fields.Enum(*PRIORITIES, load_default="medium")
+    status = fields.Enum("TaskStatus", *STATUSES, load_default="todo")
+    priority = fields.Enum("TaskPriority", *PRIORITIES, load_default="medium")
     due_date = fields.Timestamp(allow_none=True, load_default=None)
     assignee_id = fields.Id(allow_none=True, load_default=None)
     project_id = fields.Text(fields.MAX_REFERENCE, min=1, allow_none=True, load_default=None)
@@ -39,8 +39,8 @@ class Task(fields.Resource):
 class TaskFilter(fields.Page):
     """The query of the list."""
 
-    status = fields.Enum(*STATUSES, load_default=None)
-    priority = fields.Enum(*PRIORITIES, load_default=None)
+    status = fields.Enum("TaskStatus", *STATUSES, load_default=None)
+    priority = fields.Enum("TaskPriority", *PRIORITIES, load_default=None)
     assignee_id = fields.Id(data_key="assignee", load_default=None)
     project_id = fields.Text(fields.MAX_REFERENCE, min=1, load_default=None)
     parent_id = fields.Id(load_default=None)

@@ -12,13 +12,14 @@ from openapi_check import check_against_document, document, resolve, violations
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from service import create_app
-from service.api.dashboard import Stats
+from service.api.dashboard import DashboardStats
 from service.api.knowledge import Knowledge
 from service.api.mail import Mail
 from service.api.meetings import Meeting, MeetingDetails
 from service.api.suggestions import Suggestion
 from service.api.tasks import Task, TaskFilter
 from service.api.workspaces import Member, Workspace, WorkspaceDetails
+from service.fields import timezones
 from service.openapi.events import EVENTS
 from service.openapi.schemas import Schemas
 from service.settings import Settings
@@ -162,10 +163,10 @@ def test_members_and_figures_are_written_in_the_order_of_their_schemas(alice, ca
     member = alice.get(f"/workspaces/{cast['acme']}/members").get_json()[0]
     assert list(member) == names(Member)
     stats = alice.get("/dashboard/stats").get_json()
-    assert list(stats) == names(Stats)
+    assert list(stats) == names(DashboardStats)
     for name, figures in stats.items():
         if isinstance(figures, dict):
-            assert list(figures) == names(type(Stats().fields[name].schema))
+            assert list(figures) == names(type(DashboardStats().fields[name].schema))
 
 
 def loads(schema, body):
@@ -190,6 +191,11 @@ TIMESTAMPS = [
     "2027-03-00T00:00:00Z", "2027-03-01T24:00:00Z", "2027-03-01T09:60:00Z", "2027-03-01T09:00:60Z",
     "2027-03-01T09:00:00+24:00", "2027-03-01T09:00:00+05:99", "2027-03-01 09:00:00Z",
     "2027-03-01t09:00:00z", "2027-W09-1T09:00:00Z", "20270301T090000Z", "", 0, 1.5,
+]  # fmt: skip
+# Of the form of a name, all are allowed: the names themselves are in the database of IANA.
+TIMEZONES = [
+    *sorted(timezones()), "", " ", "\ufeff", "a\nb", "a\0b", "UTC ", "/UTC", "Europe//Berlin", "é",
+    7, True, [], {},
 ]  # fmt: skip
 CHOICES = ["todo", "in_progress", "done", "Todo", "", "urgent", "zoom", "completed", 1, False]
 EMAIL_LISTS = [
@@ -219,8 +225,8 @@ EMAIL_LISTS = [
          [*CHOICES, *TEXTS, None]),
         (MeetingDetails(partial=True), {}, ["actionItems", "decisions"],
          [[], ["x"], ["x", "x"], [""], ["x" * 2000], ["x" * 2001], ["x"] * 201, "x", None]),
-        (WorkspaceDetails(partial=True), {}, ["name", "timezone"],
-         [*TEXTS, "Europe/Berlin", "europe/berlin", "UTC", "x" * 120, "x" * 121, None]),
+        (WorkspaceDetails(partial=True), {}, ["name"], [*TEXTS, "x" * 120, "x" * 121, None]),
+        (WorkspaceDetails(partial=True), {}, ["timezone"], [*TIMEZONES, None]),
     ],
 )  # fmt: skip
 def test_the_document_allows_what_the_schemas_load(schema, base, fields, values):
@@ -257,9 +263,12 @@ def test_query_parameters_are_published_with_what_they_take():
     assert published["limit"]["schema"]["minimum"] == 1
     assert published["limit"]["schema"]["default"] == 50
     assert "maximum" not in published["limit"]["schema"]
-    assert published["status"]["schema"]["enum"] == ["todo", "in_progress", "done"]
+    assert published["status"]["schema"] == {"$ref": "#/components/schemas/TaskStatus"}
+    assert resolve(published["status"]["schema"])["enum"] == ["todo", "in_progress", "done"]
+    assert published["parentId"]["schema"] == {"type": "string", "format": "uuid"}
     assert all(
-        parameter["schema"]["type"] in ("string", "integer") for parameter in published.values()
+        resolve(parameter["schema"])["type"] in ("string", "integer")
+        for parameter in published.values()
     )
 
 
