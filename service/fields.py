@@ -122,8 +122,9 @@ class Id(Text):
     """The id of something. A malformed one is no error by itself: it names nothing."""
 
     def __init__(self, **options: Any) -> None:
+        described = options.get("metadata", {})
         super().__init__(MAX_REFERENCE, min=1, **options)
-        self.metadata = {"type": "string", "format": "uuid"}
+        self.metadata = {"type": "string", "format": "uuid", **described}
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
         return uuid_or_nil(super()._deserialize(value))

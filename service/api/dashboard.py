@@ -45,7 +45,11 @@ class StatsFilter(fields.Query):
 @arguments(StatsFilter())
 @response(DashboardStats, kind="object", also=(404,))
 def get_stats(query: dict[str, Any]) -> Response:
-    """Count the tasks, meetings, members, unread mail and pending suggestions of a workspace"""
+    """Count the tasks, meetings, members, unread mail and pending suggestions of a workspace
+
+    Without ``workspaceId``, of your active workspace. All counts are of one moment; ``dueToday`` is
+    in the timezone of the workspace.
+    """
     stats = db.row("dashboard/stats", **query)
     if stats is None:
         raise db.NotFound("workspace")

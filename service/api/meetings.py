@@ -58,7 +58,10 @@ class MeetingFilter(fields.Page):
 @arguments(MeetingFilter())
 @response(Meeting, kind="page")
 def list_meetings(query: dict[str, Any]) -> Response:
-    """List meetings of all workspaces or of one: latest start first, upcoming ones soonest first"""
+    """List meetings of all workspaces or of one: latest start first, upcoming ones soonest first
+
+    Of a workspace that is not yours the list is empty.
+    """
     statement = "meetings/upcoming" if query.pop("upcoming") else "meetings/list"
     return reply_page(db.row(statement, **query))
 
@@ -68,7 +71,11 @@ def list_meetings(query: dict[str, Any]) -> Response:
 @idempotent
 @response(MeetingDetails, 201)
 def create_meeting(meeting: dict[str, Any]) -> Response:
-    """Create a meeting in the active workspace"""
+    """Create a meeting in the active workspace
+
+    ``title``, ``startTime`` and ``endTime`` are required; it must end after it starts. The event is
+    ``meeting.created``.
+    """
     created = db.row("meetings/create", **meeting)
     webhooks.announce(created.event_id)
     return reply_one(created, 201, {"Location": f"/api/meetings/{created.id}"})
@@ -77,7 +84,10 @@ def create_meeting(meeting: dict[str, Any]) -> Response:
 @meetings.get("/meetings/<id:id>")
 @response(MeetingDetails)
 def get_meeting(id: str) -> Response:
-    """Read one meeting, with its summary, action items and decisions once it is completed"""
+    """Read one meeting, with its summary, action items and decisions once it is completed
+
+    Before that, the response does not have these three fields.
+    """
     return reply_one(db.row_or_raise("meetings/get", id=id))
 
 
@@ -86,7 +96,12 @@ def get_meeting(id: str) -> Response:
 @idempotent
 @response(MeetingDetails)
 def update_meeting(changes: dict[str, Any], id: str) -> Response:
-    """Change some fields of a meeting; null clears one (RFC 7396)"""
+    """Change some fields of a meeting; null clears one (RFC 7396)
+
+    Absent fields keep their values. The status ``completed`` completes the meeting, and cannot be
+    taken back; only then it has ``summary``, ``actionItems`` and ``decisions``. The event is
+    ``meeting.completed``; other changes are no event.
+    """
     meeting = db.row_or_raise(
         "meetings/update", id=id, changes=db.to_json(changes), versions=expected_versions()
     )

@@ -29,5 +29,8 @@ class Suggestion(fields.Resource):
 @arguments(fields.Page())
 @response(Suggestion, kind="page")
 def list_suggestions(query: dict[str, Any]) -> Response:
-    """List the pending suggestions of the active workspace, newest first"""
+    """List the pending suggestions of the active workspace, newest first
+
+    Suggestions that were accepted or dismissed are not in the list.
+    """
     return reply_page(db.row("suggestions/list", **query))

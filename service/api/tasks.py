@@ -53,7 +53,10 @@ FILTERS = TaskFilter().fields.keys() - fields.Page().fields.keys()
 @arguments(TaskFilter())
 @response(Task, kind="page")
 def list_tasks(query: dict[str, Any]) -> Response:
-    """List the tasks of the active workspace, newest first"""
+    """List the tasks of the active workspace, newest first
+
+    A task matches all filters that are sent. Subtasks are in the list too.
+    """
     if any(query[name] for name in FILTERS):
         return reply_page(db.row_custom_plan("tasks/filter", **query))
     return reply_page(db.row("tasks/list", **query))
@@ -64,7 +67,11 @@ def list_tasks(query: dict[str, Any]) -> Response:
 @idempotent
 @response(Task, 201)
 def create_task(task: dict[str, Any]) -> Response:
-    """Create a task in the active workspace"""
+    """Create a task in the active workspace
+
+    Only ``title`` is required. With ``parentId`` it is a subtask of that task. The event is
+    ``task.created``.
+    """
     created = db.row("tasks/create", **task)
     webhooks.announce(created.event_id)
     return reply_one(created, 201, {"Location": f"/api/tasks/{created.id}"})
@@ -73,7 +80,10 @@ def create_task(task: dict[str, Any]) -> Response:
 @tasks.get("/tasks/<id:id>")
 @response(Task)
 def get_task(id: str) -> Response:
-    """Read one task"""
+    """Read one task
+
+    Tasks outside of your active workspace are 404.
+    """
     return reply_one(db.row_or_raise("tasks/get", id=id))
 
 
@@ -82,7 +92,11 @@ def get_task(id: str) -> Response:
 @idempotent
 @response(Task)
 def update_task(changes: dict[str, Any], id: str) -> Response:
-    """Change some fields of a task; null clears one (RFC 7396)"""
+    """Change some fields of a task; null clears one (RFC 7396)
+
+    Absent fields keep their values, and any status can follow any other. A change is the event
+    ``task.updated``. A request that changes nothing is 200 and no event.
+    """
     task = db.row_or_raise(
         "tasks/update", id=id, changes=db.to_json(changes), versions=expected_versions()
     )
@@ -94,7 +108,11 @@ def update_task(changes: dict[str, Any], id: str) -> Response:
 @idempotent
 @response(status=204)
 def delete_task(id: str) -> Response:
-    """Remove a task and its subtasks for good"""
+    """Remove a task and its subtasks for good
+
+    Each of them is an event ``task.deleted``. While a webhook is enabled, subtasks with more than
+    16 MiB of text are 409: remove some of them first.
+    """
     deleted = db.row_or_raise("tasks/delete", id=id, versions=expected_versions())
     require_match(deleted)
     if not deleted.deletable:

@@ -47,14 +47,20 @@ class Member(fields.Resource):
 @workspaces.get("/workspaces")
 @response(Workspace, kind="list")
 def list_workspaces() -> Response:
-    """List all workspaces that you belong to"""
+    """List all workspaces that you belong to
+
+    All of them are in one list, without pages.
+    """
     return reply(db.row("workspaces/list").body)
 
 
 @workspaces.get("/workspaces/<id:id>")
 @response(WorkspaceDetails)
 def get_workspace(id: str) -> Response:
-    """Read one workspace"""
+    """Read one workspace
+
+    Its timezone decides which day the dashboard counts as today.
+    """
     return reply_one(db.row_or_raise("workspaces/get", id=id))
 
 
@@ -63,7 +69,10 @@ def get_workspace(id: str) -> Response:
 @idempotent
 @response(WorkspaceDetails)
 def update_workspace(changes: dict[str, Any], id: str) -> Response:
-    """Change the name or the timezone of a workspace; for owners and admins"""
+    """Change the name or the timezone of a workspace; for owners and admins
+
+    Members with another role get 403. Absent fields keep their values.
+    """
     workspace = db.row_or_raise(
         "workspaces/update", id=id, changes=db.to_json(changes), versions=expected_versions()
     )
@@ -75,5 +84,8 @@ def update_workspace(changes: dict[str, Any], id: str) -> Response:
 @workspaces.get("/workspaces/<id:id>/members")
 @response(Member, kind="list")
 def list_members(id: str) -> Response:
-    """List all members of a workspace with their roles"""
+    """List all members of a workspace with their roles
+
+    In the order in which they joined. ``userId`` is what a task takes as ``assigneeId``.
+    """
     return reply(db.row_or_raise("workspaces/members", id=id).body)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from inspect import getdoc
 from typing import Any
 
 from marshmallow import Schema
@@ -68,14 +69,17 @@ class Operation:
 
     def document(self, schemas: Schemas, examples: JSON, errors: JSON) -> JSON:
         """The operation object."""
+        summary, _, description = (getdoc(self.view) or "").partition("\n\n")
         operation: JSON = {
             "operationId": self.name,
-            "summary": (self.view.__doc__ or "").partition("\n")[0],
+            "summary": summary,
+            # The lines of a docstring are as wide as the code, not as the page.
+            "description": description.replace("``", "`").replace("\n", " "),
             "tags": [tag(self.view)["name"]],
         }
         if not self.gated:
             operation["security"] = []
-        parameters = self.parameters(schemas)
+        parameters = self.parameters(schemas, examples["paths"].get(self.name, {}))
         if parameters:
             operation["parameters"] = parameters
         if self.arguments and not isinstance(self.arguments, Query):
@@ -92,14 +96,20 @@ class Operation:
         }
         return operation
 
-    def parameters(self, schemas: Schemas) -> list[JSON]:
+    def parameters(self, schemas: Schemas, path_example: JSON) -> list[JSON]:
         """Path, query and headers."""
         variables = re.findall(r"{(\w+)}", self.path)
         id_schema = {"type": "string", "format": "uuid"}
         query = self.arguments.fields.values() if isinstance(self.arguments, Query) else ()
         return [
             *(
-                {"name": name, "in": "path", "required": True, "schema": id_schema}
+                {
+                    "name": name,
+                    "in": "path",
+                    "required": True,
+                    "schema": id_schema,
+                    "example": path_example[name],
+                }
                 for name in variables
             ),
             *map(schemas.parameter, query),
