@@ -5,6 +5,8 @@ tests/client.py holds every response of the suite against it.
 
 import json
 import re
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 from marshmallow import ValidationError
@@ -24,6 +26,7 @@ from service.openapi.events import EVENTS
 from service.openapi.schemas import Schemas
 from service.settings import Settings
 
+PROJECT = Path(__file__).parents[2]
 MEETING = {"title": "Weekly", "startTime": "2027-03-01T09:00Z", "endTime": "2027-03-01T10:00Z"}
 
 
@@ -74,7 +77,27 @@ def test_every_route_is_in_it_and_nothing_else():
     assert {(method, path) for method, path, _ in operations()} == routes
     names = [operation["operationId"] for *_, operation in operations()]
     assert len(names) == len(set(names))
-    assert all(operation["summary"] and operation["tags"] for *_, operation in operations())
+    for *_, operation in operations():
+        assert operation["tags"]
+        # Generators write them into code, where neither markup of code nor broken lines belong.
+        for text in (operation["summary"], operation["description"]):
+            assert text, operation["operationId"]
+            assert "``" not in text
+            assert "\n" not in text
+
+
+@pytest.mark.nodatabase
+def test_it_says_who_made_it_what_may_change_and_what_every_error_means():
+    info = document()["info"]
+    assert info["version"] == version("task-meeting-workspace-service")
+    assert info["license"] == {"name": "MIT", "identifier": "MIT"}
+    assert info["contact"]["name"]
+    errors = (PROJECT / "service/openapi/errors.md").read_text(encoding="utf-8")
+    assert info["description"].endswith(errors)
+    assert "\n## Compatibility\n" in info["description"]
+    assert "`deprecated: true`" in info["description"]
+    # Without the network, no link leads anywhere.
+    assert "](" not in info["description"]
 
 
 @pytest.mark.nodatabase
