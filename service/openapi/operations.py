@@ -21,6 +21,9 @@ WINDOWS = "RateLimit-Policy", "RateLimit"
 
 SUCCESS = {200: "OK", 201: "Created", 204: "Removed for good"}
 
+# Of what this document says of itself, a generator needs no more.
+OPENAPI = {"type": "object", "additionalProperties": True}
+
 # The component of each error status.
 ERRORS = {
     400: "BadRequest",
@@ -147,7 +150,7 @@ class Operation:
     def body(self, schemas: Schemas) -> JSON:
         """The schema of that response."""
         if self.documented.schema is None:
-            return schemas.refer("OpenAPIDocument", {"type": "object"})
+            return schemas.refer("OpenAPIDocument", OPENAPI)
         if self.documented.kind == "page":
             return schemas.page(self.documented.schema)
         schema = schemas.response(self.documented.schema)
