@@ -74,7 +74,6 @@ def check_calls(printed):
     assert {200, 201, 204, 304, 400, 401, 404, 412, 422, 429} <= {status for *_, status in calls}
 
 
-def generate_python(folder, url, *options):
 def test_a_client_in_python_passes_mypy_and_calls_every_operation(service, tmp_path):
     generate = ("openapi-python-client", "generate", "--fail-on-warning")
     run(*generate, f"--url={service['URL']}/openapi.json", cwd=tmp_path)
