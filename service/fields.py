@@ -228,9 +228,12 @@ class StringList(fields.List[Any]):
     }
 
     def __init__(self, item: Text, max: int, *, unique: bool = False, **options: Any) -> None:
-        metadata = {"maxItems": max, **({"uniqueItems": True} if unique else {})}
-        super().__init__(item, metadata=metadata, **options)
+        super().__init__(item, metadata={"maxItems": max}, **options)
         self.max, self.unique = max, unique
+        # Not uniqueItems: generators make a set of it, which has no order.
+        self.request_schema = (
+            {"description": "No duplicates, whatever their case"} if unique else {}
+        )
 
     def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
         if not isinstance(value, list):

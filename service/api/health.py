@@ -15,7 +15,7 @@ health = Blueprint("health", __name__)
 RETRY_AFTER = 5
 
 
-class Index(fields.Resource):
+class ServiceIndex(fields.Resource):
     """Where to go on from the root; ``docs`` only where the setting DOCS is on."""
 
     optional = ("docs",)
@@ -33,7 +33,7 @@ class Health(fields.Resource):
 
 
 @health.get("/")
-@response(Index, kind="object")
+@response(ServiceIndex, kind="object")
 def get_index() -> Response:
     """Find the documents that need no credential
 

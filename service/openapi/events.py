@@ -46,6 +46,9 @@ def webhook(name: str, schemas: Schemas, examples: dict[str, Any]) -> dict[str, 
             "summary": summary,
             "tags": ["webhooks"],
             "security": [],
+            # Clients do not send events. Without this, openapi-generator makes calls of them that
+            # do not compile.
+            "x-internal": True,
             "parameters": list(refer("parameters", *HEADERS).values()),
             "requestBody": {"required": True, "content": {"application/json": content}},
             "responses": RESPONSES,

@@ -45,7 +45,6 @@ from task_meeting_and_workspace_service_client.models import (
     ErrorResponse,
     FieldError,
     Health,
-    Index,
     KnowledgePage,
     MailPage,
     MeetingChanges,
@@ -58,6 +57,7 @@ from task_meeting_and_workspace_service_client.models import (
     OpenAPIDocument,
     Platform,
     Role,
+    ServiceIndex,
     SuggestionPage,
     SuggestionStatus,
     Task,
@@ -232,7 +232,7 @@ def reads(alice: AuthenticatedClient) -> None:
 
 def open_documents() -> None:
     anyone = Client(base_url=os.environ["URL"], httpx_args={"event_hooks": {"response": [record]}})
-    assert parsed(Index, get_index.sync_detailed(client=anyone)).openapi == "/openapi.json"
+    assert parsed(ServiceIndex, get_index.sync_detailed(client=anyone)).openapi == "/openapi.json"
     assert parsed(Health, check_health.sync_detailed(client=anyone)).status == "ok"
     document = parsed(OpenAPIDocument, get_openapi.sync_detailed(client=anyone))
     assert document["openapi"] == "3.1.0"
