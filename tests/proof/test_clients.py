@@ -6,6 +6,7 @@ openapi-fetch, checked by tsc; these come from npm, in the versions of clients/p
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -57,11 +58,16 @@ def npm(tmp_path_factory):
     return folder
 
 
-def run(*command, cwd, **variables):
-    """What the command prints; it must succeed."""
+def start(*command, cwd, **variables):
+    """Run a command, with those of the test's environment and of npm in its path."""
     path = os.pathsep.join([str(cwd / "node_modules/.bin"), environment()["PATH"]])
     variables = environment(**QUIET, **variables, PATH=path)
-    ran = subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True)
+    return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True)
+
+
+def run(*command, cwd, **variables):
+    """What the command prints; it must succeed."""
+    ran = start(*command, cwd=cwd, **variables)
     assert ran.returncode == 0, f"{command}\n{ran.stdout}\n{ran.stderr}"
     return ran.stdout
 
@@ -99,3 +105,50 @@ def test_a_client_in_typescript_passes_the_compiler_and_calls_every_operation(se
 )
 def test_linters_of_openapi_find_nothing(npm, command):
     run(*command, cwd=npm)
+
+
+# The page for authors of clients.
+PAGE = (CLIENTS.parents[2] / "docs/clients.md").read_text(encoding="utf-8")
+
+
+def block(language, heading):
+    """The one block of code in a language below a heading of the page."""
+    section = PAGE.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    (code,) = re.findall(rf"(?ms)^```{language}\n(.*?)^```$", section)
+    return code
+
+
+def check_client(*command, **variables):
+    """It lists all tasks, over two pages; it says what is wrong with a token."""
+    titles = [line.split(" ", 1)[1] for line in run(*command, **variables).splitlines()]
+    assert titles == ["Call Ada", *["Task"] * 60]
+    failed = start(*command, **{**variables, "TOKEN": "tmw_api_nobody"})
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("401: Unauthorized: send an API token")
+
+
+@pytest.fixture
+def two_pages(insert_into):
+    for _ in range(60):
+        insert_into("tasks")
+
+
+def test_the_page_s_client_in_python_is_true(service, two_pages, tmp_path):
+    run("bash", "-ec", block("sh", "Python"), cwd=tmp_path, **service)
+    project = tmp_path / "task-service-client"
+    (project / "client.py").write_text(block("python", "Python"))
+    run("mypy", "--strict", "--no-incremental", "client.py", cwd=project)
+    check_client(sys.executable, "client.py", cwd=project, **service)
+
+
+def test_the_page_s_client_in_typescript_is_true(service, two_pages, npm):
+    run("bash", "-ec", block("sh", "TypeScript"), cwd=npm, **service)
+    (npm / "client.ts").write_text(block("ts", "TypeScript"))
+    run("tsc", cwd=npm)
+    check_client("node", "built/client.js", cwd=npm, **service)
+
+
+@pytest.mark.parametrize(("language", "heading"), [("python", "Python"), ("ts", "TypeScript")])
+def test_the_page_s_clients_have_twenty_lines(language, heading):
+    lines = [line for line in block(language, heading).splitlines() if line]
+    assert len(lines) <= 20
