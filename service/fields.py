@@ -35,6 +35,8 @@ EMAIL = rf"^{ATOM}(\.{ATOM})*@({LABEL}\.)+[A-Za-z0-9-]{{2,63}}$"
 TIMEZONE = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$"
 NO_NUL, NOT_BLANK = r"^[^\u0000]*$", r"^[^\u0000]*[^\u0000\s][^\u0000]*$"
 
+VERSION = {"description": "Increases with each change; the ETag has it too"}
+
 
 class FieldError(NamedTuple):
     """What is wrong with one field."""

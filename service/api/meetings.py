@@ -11,6 +11,8 @@ from service.http.safe_writes import expected_versions, idempotent
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
+UPCOMING = {"description": "Only those that start in the future, soonest first"}
+ONLY_WORKSPACE = {"description": "Only those of this workspace, instead of all of yours"}
 
 meetings = Blueprint("meetings", __name__)
 
@@ -31,7 +33,7 @@ class Meeting(fields.Resource):
     created_by = fields.Id(dump_only=True)
     created_at = fields.Timestamp(dump_only=True)
     updated_at = fields.Timestamp(dump_only=True)
-    version = fields.Integer(min=1)
+    version = fields.Integer(min=1, metadata=fields.VERSION)
 
 
 class MeetingDetails(Meeting):
@@ -48,8 +50,10 @@ class MeetingDetails(Meeting):
 class MeetingFilter(fields.Page):
     """The query of the list."""
 
-    upcoming = fields.Boolean(query=True, load_default=False)
-    only_workspace_id = fields.Id(data_key="workspaceId", load_default=None)
+    upcoming = fields.Boolean(query=True, load_default=False, metadata=UPCOMING)
+    only_workspace_id = fields.Id(
+        data_key="workspaceId", load_default=None, metadata=ONLY_WORKSPACE
+    )
     limit = fields.Limit(20, 100)
     cursor = fields.Cursor(keyed=True)
 

@@ -8,6 +8,7 @@ from service import db, fields
 from service.http.requests import arguments
 from service.http.responses import reply_page, response
 
+KIND = {"examples": ["task", "due_date", "assignee"]}
 STATUSES = "pending", "accepted", "dismissed"
 
 suggestions = Blueprint("suggestions", __name__)
@@ -17,7 +18,7 @@ class Suggestion(fields.Resource):
     """What the AI suggests; ``flask load`` brings them in."""
 
     id = fields.Id(dump_only=True)
-    kind = fields.Text(fields.MAX_REFERENCE, min=1, required=True)
+    kind = fields.Text(fields.MAX_REFERENCE, min=1, required=True, metadata=KIND)
     title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
     body = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
     task_id = fields.Id(allow_none=True, load_default=None)

@@ -12,6 +12,10 @@ from service.http.safe_writes import expected_versions, idempotent
 
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"
+ASSIGNEE = {"description": "A member of the workspace"}
+PROJECT = {"description": "An id of your choice: projects are kept elsewhere"}
+PARENT = {"description": "The task that this is a subtask of; subtasks have no subtasks"}
+COMPLETED = {"description": "Since when the status is done; null if it is another one"}
 
 tasks = Blueprint("tasks", __name__)
 
@@ -26,14 +30,16 @@ class Task(fields.Resource):
     status = fields.Enum("TaskStatus", *STATUSES, load_default="todo")
     priority = fields.Enum("TaskPriority", *PRIORITIES, load_default="medium")
     due_date = fields.Timestamp(allow_none=True, load_default=None)
-    assignee_id = fields.Id(allow_none=True, load_default=None)
-    project_id = fields.Text(fields.MAX_REFERENCE, min=1, allow_none=True, load_default=None)
-    parent_id = fields.Id(allow_none=True, load_default=None)
+    assignee_id = fields.Id(allow_none=True, load_default=None, metadata=ASSIGNEE)
+    project_id = fields.Text(
+        fields.MAX_REFERENCE, min=1, allow_none=True, load_default=None, metadata=PROJECT
+    )
+    parent_id = fields.Id(allow_none=True, load_default=None, metadata=PARENT)
     created_by = fields.Id(dump_only=True)
     created_at = fields.Timestamp(dump_only=True)
     updated_at = fields.Timestamp(dump_only=True)
-    completed_at = fields.Timestamp(dump_only=True, allow_none=True)
-    version = fields.Integer(min=1)
+    completed_at = fields.Timestamp(dump_only=True, allow_none=True, metadata=COMPLETED)
+    version = fields.Integer(min=1, metadata=fields.VERSION)
 
 
 class TaskFilter(fields.Page):
