@@ -7,7 +7,7 @@ from flask import Blueprint, Response
 from service import db, fields, webhooks
 from service.http.requests import arguments
 from service.http.responses import reply_one, reply_page, response
-from service.http.safe_writes import expected_versions, idempotent
+from service.http.safe_writes import expected_versions, idempotent, require_unchanged
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
@@ -87,6 +87,7 @@ def get_meeting(id: str) -> Response:
 @response(MeetingDetails)
 def update_meeting(changes: dict[str, Any], id: str) -> Response:
     """Change some fields of a meeting; null clears one (RFC 7396)"""
+    require_unchanged("meetings/get", id)
     meeting = db.row_or_raise(
         "meetings/update", id=id, changes=db.to_json(changes), versions=expected_versions()
     )

@@ -8,7 +8,7 @@ from service import db, fields, webhooks
 from service.http.errors import http_error
 from service.http.requests import arguments
 from service.http.responses import reply, reply_one, reply_page, require_match, response
-from service.http.safe_writes import expected_versions, idempotent
+from service.http.safe_writes import expected_versions, idempotent, require_unchanged
 
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"
@@ -83,6 +83,7 @@ def get_task(id: str) -> Response:
 @response(Task)
 def update_task(changes: dict[str, Any], id: str) -> Response:
     """Change some fields of a task; null clears one (RFC 7396)"""
+    require_unchanged("tasks/get", id)
     task = db.row_or_raise(
         "tasks/update", id=id, changes=db.to_json(changes), versions=expected_versions()
     )

@@ -8,7 +8,7 @@ from service import db, fields
 from service.http.errors import http_error
 from service.http.requests import arguments
 from service.http.responses import reply, reply_one, response
-from service.http.safe_writes import expected_versions, idempotent
+from service.http.safe_writes import expected_versions, idempotent, require_unchanged
 
 ROLES = "owner", "admin", "member"
 SLUG = {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$"}
@@ -64,6 +64,7 @@ def get_workspace(id: str) -> Response:
 @response(WorkspaceDetails)
 def update_workspace(changes: dict[str, Any], id: str) -> Response:
     """Change the name or the timezone of a workspace; for owners and admins"""
+    require_unchanged("workspaces/get", id)
     workspace = db.row_or_raise(
         "workspaces/update", id=id, changes=db.to_json(changes), versions=expected_versions()
     )
