@@ -3,6 +3,7 @@
 from typing import Any
 
 from flask import Blueprint, Response
+from marshmallow import post_load
 
 from service import db, fields, webhooks
 from service.http.errors import http_error
@@ -36,14 +37,37 @@ class Task(fields.Resource):
     version = fields.Integer(min=1)
 
 
+class Assignee(fields.Id):
+    """A filter by assignee: an id, or one of two words."""
+
+    words = "me", "none"
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.metadata = {
+            "type": "string",
+            "minLength": self.min,
+            "maxLength": self.max,
+            "description": "The id of a member, `me` (yourself) or `none` (unassigned)",
+        }
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
+        return value if value in self.words else super()._deserialize(value)
+
+
 class TaskFilter(fields.Page):
     """The query of the list."""
 
     status = fields.Enum(*STATUSES, load_default=None)
     priority = fields.Enum(*PRIORITIES, load_default=None)
-    assignee_id = fields.Id(data_key="assignee", load_default=None)
+    assignee = Assignee(load_default=None)
     project_id = fields.Text(fields.MAX_REFERENCE, min=1, load_default=None)
     parent_id = fields.Id(load_default=None)
+
+    @post_load
+    def split_assignee(self, values: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Name the id apart from the words; for them it is the nil UUID."""
+        return {**values, "assignee_id": fields.uuid_or_nil(values["assignee"])}
 
 
 FILTERS = TaskFilter().fields.keys() - fields.Page().fields.keys()
