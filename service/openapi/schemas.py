@@ -49,7 +49,8 @@ class Schemas:
     def of_response(self, field: fields.Field[Any]) -> JSONSchema:
         """What a response promises of one field."""
         if isinstance(field, fields.Nested):
-            return self.response(type(field.schema))  # type: ignore[arg-type]
+            reference = self.response(type(field.schema))  # type: ignore[arg-type]
+            return {"anyOf": [reference, {"type": "null"}]} if field.allow_none else reference
         return {**of_field(field), **getattr(field, "response_schema", {})}
 
     @staticmethod
