@@ -142,9 +142,10 @@ def headers(endpoint: str | None, status: int) -> Iterator[tuple[str, str]]:
     yield "Vary", "Authorization, Cookie"
     usage = g.get("usage")
     if usage is None:
-        # The database is away: all that is known is that waiting helps.
+        # Nothing was counted. The database is away, and waiting helps; or a browser only asked what
+        # a page may send (cors.py).
         yield "X-RateLimit-Limit", "60"
-        yield "X-RateLimit-Remaining", "0"
+        yield "X-RateLimit-Remaining", "0" if status >= 500 else "60"
         yield "X-RateLimit-Reset", str(ceil(time.time()) + 1)
         return
     left = windows(usage)
