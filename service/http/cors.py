@@ -32,23 +32,24 @@ def init_app(app: Flask) -> None:
         """What a page may send to this path, for a browser that asks before it sends."""
         error = request.routing_exception
         if (
-            request.method == "OPTIONS"
-            and "Access-Control-Request-Method" in request.headers
-            and request.headers.get("Origin") in origins
-            and isinstance(error, MethodNotAllowed)
+            request.method != "OPTIONS"
+            or not isinstance(error, MethodNotAllowed)
+            or request.headers.get("Origin") not in origins
+            or "Access-Control-Request-Method" not in request.headers
         ):
-            headers = {
-                "Access-Control-Allow-Methods": ", ".join(sorted(error.valid_methods or ())),
-                "Access-Control-Allow-Headers": ", ".join(REQUEST_HEADERS),
-                "Access-Control-Max-Age": str(MAX_AGE),
-            }
-            return reply(None, 204, headers)
-        return None
+            return None
+        headers = {
+            "Access-Control-Allow-Methods": ", ".join(sorted(error.valid_methods or ())),
+            "Access-Control-Allow-Headers": ", ".join(REQUEST_HEADERS),
+            "Access-Control-Max-Age": str(MAX_AGE),
+        }
+        return reply(None, 204, headers)
 
     def add_headers(response: Response) -> Response:
         """Let the pages of a listed origin read the response."""
         # Without an origin too: a cache must not give a page the response to another request.
-        response.vary.add("Origin")
+        varies = response.headers.get("Vary")
+        response.headers["Vary"] = f"{varies}, Origin" if varies else "Origin"
         origin = request.headers.get("Origin")
         if origin in origins:
             response.headers["Access-Control-Allow-Origin"] = origin
