@@ -4,6 +4,7 @@ Each field carries its JSON Schema as metadata, so requests, responses and the p
 read one declaration. Wire names are camelCase, Python and SQL names snake_case.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -47,7 +48,7 @@ class FieldError(NamedTuple):
 
 def uuid_or_nil(text: object) -> str:
     """Return ``text`` if it is a UUID, else the nil UUID, which names nothing."""
-    return text if isinstance(text, str) and UUID.fullmatch(text) else NIL_UUID
+    return text.lower() if isinstance(text, str) and UUID.fullmatch(text) else NIL_UUID
 
 
 class Field(fields.Field[Any]):
@@ -56,13 +57,36 @@ class Field(fields.Field[Any]):
     ``request_schema`` is what only requests are told, ``response_schema`` what only responses have.
     """
 
-    default_error_messages = {"required": "is required", "null": "must not be null"}
+    default_error_messages = {
+        "required": "is required",
+        "null": "must not be null",
+        "read_only": "is read-only; the service sets it",
+        "changed": "is read-only; its value is {value}",
+    }
     request_schema: Mapping[str, Any] = {}
     response_schema: Mapping[str, Any] = {}
 
     def __init__(self, json_schema: Mapping[str, Any], **options: Any) -> None:
         metadata = {**json_schema, **options.pop("metadata", {})}
         super().__init__(metadata=metadata, **options)
+
+    def is_settable(self, value: object) -> bool:  # noqa: ARG002
+        """Whether a client can set this value, valid or not; others may only be sent back."""
+        return not self.dump_only
+
+    def is_current(self, value: Any, current: Any) -> bool:
+        """Whether a value that was sent back is the current one, in whatever notation."""
+        if value == current:
+            # In Python, not in JSON, true is 1.
+            return isinstance(value, bool) == isinstance(current, bool)
+        try:
+            return bool(self.deserialize(value) == self.deserialize(current))
+        except ValidationError:
+            return False
+
+    def changed(self, current: Any) -> ValidationError:
+        """The error of a value that was sent back and is not the current one."""
+        return self.make_error("changed", value=json.dumps(current)[:MAX_ECHO])
 
 
 class Text(Field):
@@ -110,7 +134,7 @@ class Enum(Field):
     ) -> None:
         super().__init__({"type": "string", "enum": [*choices]}, **options)
         self.schema_name = schema_name
-        self.accepts = accepts or choices
+        self.choices, self.accepts = choices, accepts or choices
         if accepts:
             self.request_schema = {"description": f"Can be set to: {', '.join(accepts)}"}
 
@@ -119,9 +143,24 @@ class Enum(Field):
             raise self.make_error("choice", choices=", ".join(self.accepts))
         return value
 
+    def is_settable(self, value: object) -> bool:
+        """Not if responses alone have it."""
+        return super().is_settable(value) and (value in self.accepts or value not in self.choices)
+
+    def changed(self, current: Any) -> ValidationError:
+        """Name what a request may send, if it may send anything."""
+        if self.dump_only:
+            return super().changed(current)
+        return self.make_error("choice", choices=", ".join(self.accepts))
+
 
 class Id(Text):
-    """The id of something. A malformed one is no error by itself: it names nothing."""
+    """The id of something. A malformed one is no error by itself: it names nothing.
+
+    ``words`` are what a filter takes instead of an id.
+    """
+
+    words: Enum | None = None
 
     def __init__(self, **options: Any) -> None:
         described = options.get("metadata", {})
@@ -335,8 +374,11 @@ class StrictSchema(Schema):
         if not isinstance(error.messages, dict):
             return
         names = [str(field.data_key) for field in self.load_fields.values()]
+        read_only = {field.data_key for field in self.fields.values() if field.dump_only}
         for name, messages in list(error.messages.items())[:MAX_ERRORS]:
-            if name not in names and messages == [self.error_messages["unknown"]]:
+            if name in read_only:
+                error.messages[name] = [Field.default_error_messages["read_only"]]
+            elif name not in names and messages == [self.error_messages["unknown"]]:
                 near = get_close_matches(str(name)[:MAX_ECHO], names, 1)
                 hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(names)}"
                 error.messages[name] = [f"{self.unknown_message}; {hint}"]
@@ -350,6 +392,33 @@ class Resource(StrictSchema):
     """
 
     optional: tuple[str, ...] = ()
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        own = [field for field in self.fields.values() if isinstance(field, Field)]
+        self.read_only = {
+            str(field.data_key): field
+            for field in own
+            if field.dump_only or (isinstance(field, Enum) and field.accepts != field.choices)
+        }
+
+    def take_read_only(self, change: dict[str, Any]) -> dict[str, Any]:
+        """Remove from a change, and return, what a client cannot set."""
+        return {
+            name: change.pop(name)
+            for name, field in self.read_only.items()
+            if name in change and not field.is_settable(change[name])
+        }
+
+    def compare(self, read_only: dict[str, Any], current: dict[str, Any]) -> None:
+        """Raise ValidationError unless what a client cannot set is what is there."""
+        errors = {
+            name: self.read_only[name].changed(current.get(name)).messages
+            for name, value in read_only.items()
+            if not self.read_only[name].is_current(value, current.get(name))
+        }
+        if errors:
+            raise ValidationError(errors)
 
 
 class Query(StrictSchema):

@@ -7,7 +7,7 @@ from flask import Blueprint, Response
 from service import db, fields, webhooks
 from service.http.requests import arguments
 from service.http.responses import reply_one, reply_page, response
-from service.http.safe_writes import expected_versions, idempotent
+from service.http.safe_writes import expected_versions, idempotent, require_unchanged
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
@@ -104,8 +104,9 @@ def update_meeting(changes: dict[str, Any], id: str) -> Response:
 
     Absent fields keep their values. The status ``completed`` completes the meeting, and cannot be
     taken back; only then it has ``summary``, ``actionItems`` and ``decisions``. The event is
-    ``meeting.completed``; other changes are no event.
+    ``meeting.completed``; other changes are no event. Read-only fields are accepted if unchanged.
     """
+    require_unchanged("meetings/get", id)
     meeting = db.row_or_raise(
         "meetings/update", id=id, changes=db.to_json(changes), versions=expected_versions()
     )

@@ -3,16 +3,18 @@
 from typing import Any
 
 from flask import Blueprint, Response
+from marshmallow import post_load
 
 from service import db, fields, webhooks
 from service.http.errors import http_error
 from service.http.requests import arguments
 from service.http.responses import reply, reply_one, reply_page, require_match, response
-from service.http.safe_writes import expected_versions, idempotent
+from service.http.safe_writes import expected_versions, idempotent, require_unchanged
 
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"
 ASSIGNEE = {"description": "A member of the workspace"}
+ASSIGNEE_FILTER = {"description": "The id of a member, `me` (yourself) or `none` (unassigned)"}
 PROJECT = {"description": "An id of your choice: projects are kept elsewhere"}
 PARENT = {"description": "The task that this is a subtask of; subtasks have no subtasks"}
 COMPLETED = {"description": "Since when the status is done; null if it is another one"}
@@ -42,14 +44,28 @@ class Task(fields.Resource):
     version = fields.Integer(min=1, metadata=fields.VERSION)
 
 
+class Assignee(fields.Id):
+    """A filter by assignee: an id, or one of two words."""
+
+    words = fields.Enum("AssigneeWord", "me", "none")
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
+        return value if value in self.words.choices else super()._deserialize(value)
+
+
 class TaskFilter(fields.Page):
     """The query of the list."""
 
     status = fields.Enum("TaskStatus", *STATUSES, load_default=None)
     priority = fields.Enum("TaskPriority", *PRIORITIES, load_default=None)
-    assignee_id = fields.Id(data_key="assignee", load_default=None)
+    assignee = Assignee(load_default=None, metadata=ASSIGNEE_FILTER)
     project_id = fields.Text(fields.MAX_REFERENCE, min=1, load_default=None)
     parent_id = fields.Id(load_default=None)
+
+    @post_load
+    def split_assignee(self, values: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Name the id apart from the words; for them it is the nil UUID."""
+        return {**values, "assignee_id": fields.uuid_or_nil(values["assignee"])}
 
 
 FILTERS = TaskFilter().fields.keys() - fields.Page().fields.keys()
@@ -101,8 +117,10 @@ def update_task(changes: dict[str, Any], id: str) -> Response:
     """Change some fields of a task; null clears one (RFC 7396)
 
     Absent fields keep their values, and any status can follow any other. A change is the event
-    ``task.updated``. A request that changes nothing is 200 and no event.
+    ``task.updated``. A request that changes nothing is 200 and no event. Read-only fields are
+    accepted if unchanged, so a task that was read can be sent back.
     """
+    require_unchanged("tasks/get", id)
     task = db.row_or_raise(
         "tasks/update", id=id, changes=db.to_json(changes), versions=expected_versions()
     )

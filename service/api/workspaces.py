@@ -8,7 +8,7 @@ from service import db, fields
 from service.http.errors import http_error
 from service.http.requests import arguments
 from service.http.responses import reply, reply_one, response
-from service.http.safe_writes import expected_versions, idempotent
+from service.http.safe_writes import expected_versions, idempotent, require_unchanged
 
 ROLES = "owner", "admin", "member"
 SLUG = {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$"}
@@ -71,8 +71,10 @@ def get_workspace(id: str) -> Response:
 def update_workspace(changes: dict[str, Any], id: str) -> Response:
     """Change the name or the timezone of a workspace; for owners and admins
 
-    Members with another role get 403. Absent fields keep their values.
+    Members with another role get 403. Absent fields keep their values. Read-only fields are
+    accepted if unchanged.
     """
+    require_unchanged("workspaces/get", id)
     workspace = db.row_or_raise(
         "workspaces/update", id=id, changes=db.to_json(changes), versions=expected_versions()
     )

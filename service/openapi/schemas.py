@@ -9,7 +9,7 @@ from typing import Any
 
 from marshmallow import Schema, fields, missing
 
-from service.fields import Enum, StrictSchema
+from service.fields import Enum, Id, StrictSchema
 
 JSONSchema = dict[str, Any]
 
@@ -96,6 +96,10 @@ class Schemas:
         if isinstance(field, Enum):
             values = {keyword: schema.pop(keyword) for keyword in ("type", "enum")}
             schema |= self.refer(field.schema_name, values)
+        if isinstance(field, Id) and field.words:
+            described = {key: schema.pop(key) for key in ("description",) if key in schema}
+            words = self.of_field(field.words, kind, nullable=False)
+            schema = {"anyOf": [schema, words], **described}
         if nullable and "$ref" in schema:
             reference = {"$ref": schema.pop("$ref")}
             return {"anyOf": [reference, {"type": "null"}], **schema}

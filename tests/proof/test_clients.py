@@ -2,6 +2,7 @@
 
 Of Python: openapi-python-client, checked by mypy. Of TypeScript: openapi-typescript and
 openapi-fetch, checked by tsc; these come from npm, in the versions of clients/package-lock.json.
+Where ``openapi-generator-cli`` is installed (from PyPI, with Java), its code has to compile too.
 """
 
 import json
@@ -93,6 +94,15 @@ def test_a_client_in_typescript_passes_the_compiler_and_calls_every_operation(se
     run("openapi-typescript", "openapi.json", "--output", "service.ts", cwd=npm)
     run("tsc", cwd=npm)
     check_calls(run("node", "built/calls.js", cwd=npm, **service))
+
+
+def test_openapi_generator_makes_typescript_that_compiles(npm, tmp_path):
+    if not shutil.which("openapi-generator-cli"):
+        pytest.skip("openapi-generator-cli is not installed: typescript-fetch is not tried")
+    generate = ("openapi-generator-cli", "generate", "--generator-name=typescript-fetch")
+    run(*generate, f"--input-spec={npm / 'openapi.json'}", "--output=.", cwd=tmp_path)
+    options = ("--strict", "--noEmit", "--target=ES2022", "--module=Preserve", "index.ts")
+    run(str(npm / "node_modules/.bin/tsc"), *options, cwd=tmp_path)
 
 
 @pytest.mark.parametrize(

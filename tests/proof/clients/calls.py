@@ -15,6 +15,7 @@ from task_meeting_and_workspace_service_client import AuthenticatedClient, Clien
 from task_meeting_and_workspace_service_client.api.dashboard import get_stats
 from task_meeting_and_workspace_service_client.api.knowledge import list_knowledge
 from task_meeting_and_workspace_service_client.api.mail import list_mail
+from task_meeting_and_workspace_service_client.api.me import get_me
 from task_meeting_and_workspace_service_client.api.meetings import (
     create_meeting,
     get_meeting,
@@ -41,12 +42,15 @@ from task_meeting_and_workspace_service_client.api.workspaces import (
     update_workspace,
 )
 from task_meeting_and_workspace_service_client.models import (
+    AssigneeWord,
+    CredentialKind,
     DashboardStats,
     ErrorResponse,
     FieldError,
     Health,
     KnowledgePage,
     MailPage,
+    Me,
     MeetingChanges,
     MeetingDetails,
     MeetingPage,
@@ -57,6 +61,7 @@ from task_meeting_and_workspace_service_client.models import (
     OpenAPIDocument,
     Platform,
     Role,
+    Scope,
     ServiceIndex,
     SuggestionPage,
     SuggestionStatus,
@@ -137,6 +142,8 @@ def tasks(alice: AuthenticatedClient, member: Member) -> None:
         project_id="website",
     )
     assert parsed(TaskPage, found).data == [task]
+    mine = list_tasks.sync_detailed(client=alice, assignee=AssigneeWord.ME)
+    assert parsed(TaskPage, mine).data == [task]
     children = list_tasks.sync_detailed(client=alice, parent_id=task.id)
     assert parsed(TaskPage, children).data == [subtask]
 
@@ -152,6 +159,8 @@ def tasks(alice: AuthenticatedClient, member: Member) -> None:
     changed = update_task.sync_detailed(task.id, client=alice, body=changes, if_match=tag)
     assert parsed(Task, changed).due_date is None
     assert parsed(Task, changed).status is TaskStatus.IN_PROGRESS
+    back = TaskChanges.from_dict(parsed(Task, changed).to_dict())
+    assert parsed(Task, update_task.sync_detailed(task.id, client=alice, body=back)).version == 2
     lost = update_task.sync_detailed(task.id, client=alice, body=changes, if_match=tag)
     error(lost, 412)
     assert lost.headers["ETag"] == changed.headers["ETag"]
@@ -218,6 +227,16 @@ def workspaces(alice: AuthenticatedClient) -> Member:
     return owner
 
 
+def me(alice: AuthenticatedClient) -> None:
+    caller = parsed(Me, get_me.sync_detailed(client=alice))
+    assert (caller.scope, caller.credential) == (Scope.WRITE, CredentialKind.API)
+    assert caller.workspace is not None
+    assert caller.workspace.role is Role.OWNER
+    assert caller.limits.minute.remaining > 0
+    assert isinstance(caller.limits.minute.resets_at, datetime)
+    assert caller.limits.day is None
+
+
 def reads(alice: AuthenticatedClient) -> None:
     stats = parsed(DashboardStats, get_stats.sync_detailed(client=alice))
     assert stats.suggestions.pending == 1
@@ -249,6 +268,7 @@ if __name__ == "__main__":
     alice = client(os.environ["TOKEN"])
     tasks(alice, workspaces(alice))
     meetings(alice)
+    me(alice)
     reads(alice)
     open_documents()
     rate_limit(client(os.environ["LIMITED_TOKEN"]))

@@ -103,6 +103,8 @@ async function tasks(alice: ReturnType<typeof client>, member: Schemas["Member"]
   };
   assert.deepEqual(parsed(await alice.GET("/api/tasks", { params: { query } })).data, [task]);
 
+  const mine = parsed(await alice.GET("/api/tasks", { params: { query: { assignee: "me" } } }));
+  assert.deepEqual(mine.data, [task]);
   const params = { path: { id: task.id } };
   const read = await alice.GET("/api/tasks/{id}", { params });
   const seen = tag(read.response);
@@ -117,6 +119,8 @@ async function tasks(alice: ReturnType<typeof client>, member: Schemas["Member"]
   const changed = parsed(await alice.PATCH("/api/tasks/{id}", { params: match, body: changes }));
   assert.deepEqual([changed.status, changed.assigneeId], ["in_progress", null]);
   failed(await alice.PATCH("/api/tasks/{id}", { params: match, body: changes }), 412);
+  const back = await alice.PATCH("/api/tasks/{id}", { params, body: changed });
+  assert.deepEqual(parsed(back), changed);
   const invalid = await alice.PATCH("/api/tasks/{id}", { params, body: { title: "" } });
   assert.deepEqual(failed(invalid, 400).errors?.map((fault) => fault.field), ["title"]);
   failed(await alice.DELETE("/api/tasks/{id}", { params: match }), 412);
@@ -158,6 +162,14 @@ async function meetings(alice: ReturnType<typeof client>) {
   assert.ok(listed.data.some((item) => item.id === meeting.id));
 }
 
+async function me(alice: ReturnType<typeof client>) {
+  const caller = parsed(await alice.GET("/api/me"));
+  const role: Schemas["Role"] | undefined = caller.workspace?.role;
+  assert.deepEqual([caller.scope, caller.credential, role], ["write", "api", "owner"]);
+  assert.ok(caller.limits.minute.remaining > 0);
+  assert.equal(caller.limits.day, null);
+}
+
 async function reads(alice: ReturnType<typeof client>) {
   const stats = parsed(await alice.GET("/api/dashboard/stats"));
   assert.equal(stats.suggestions.pending, 1);
@@ -186,6 +198,7 @@ async function rateLimit(charlie: ReturnType<typeof client>) {
 const alice = client(process.env.TOKEN);
 await tasks(alice, await workspaces(alice));
 await meetings(alice);
+await me(alice);
 await reads(alice);
 await openDocuments();
 await rateLimit(client(process.env.LIMITED_TOKEN));
