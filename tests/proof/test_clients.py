@@ -101,7 +101,7 @@ def test_openapi_generator_makes_typescript_that_compiles(npm, tmp_path):
         pytest.skip("openapi-generator-cli is not installed: typescript-fetch is not tried")
     generate = ("openapi-generator-cli", "generate", "--generator-name=typescript-fetch")
     run(*generate, f"--input-spec={npm / 'openapi.json'}", "--output=.", cwd=tmp_path)
-    options = ("--strict", "--noEmit", "--target=ES2022", "--module=Preserve", "index.ts")
+    options = ("--strict", "--noEmit", "--target", "ES2022", "--module", "preserve", "index.ts")
     run(str(npm / "node_modules/.bin/tsc"), *options, cwd=tmp_path)
 
 

@@ -70,6 +70,7 @@ from task_meeting_and_workspace_service_client.models import (
     TaskPage,
     TaskPriority,
     TaskStatus,
+    TaskUpdatedEvent,
     Workspace,
     WorkspaceChanges,
     WorkspaceDetails,
@@ -255,6 +256,9 @@ def open_documents() -> None:
     assert parsed(Health, check_health.sync_detailed(client=anyone)).status == "ok"
     document = parsed(OpenAPIDocument, get_openapi.sync_detailed(client=anyone))
     assert document["openapi"] == "3.1.0"
+    sent_event = document["webhooks"]["task.updated"]["post"]["requestBody"]["content"]
+    event = TaskUpdatedEvent.from_dict(sent_event["application/json"]["example"])
+    assert (event.type_, event.data.status) == ("task.updated", TaskStatus.DONE)
 
 
 def rate_limit(charlie: AuthenticatedClient) -> None:
