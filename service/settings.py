@@ -131,6 +131,11 @@ class Settings:
     pool_timeout: float = setting("2", seconds(), "seconds that a request waits for a connection")
     max_body: int = setting("1048576", integer(1, 2**30), "maximum size of a request body in bytes")
     docs: bool = setting("off", switch(), "serve the reference page /docs; for development")
+    log_format: str = setting(
+        "json",
+        fields.String(validate=validate.OneOf(["json", "text"], error="must be json or text")),
+        "what a log line is: json, or text to read; for development",
+    )
     webhook_key: str | None = setting(
         None,
         fields.String(validate=validate.Length(32, error="must have at least 32 characters")),

@@ -67,8 +67,12 @@ class Server:
                 f"the data in {self.folder} are in use by process {owner};"
                 " end it first, or choose another folder with --data"
             ) from None
+        self.describe_owner(str(os.getpid()))
+
+    def describe_owner(self, text: str) -> None:
+        """Say who has the data, for others who ask for them."""
         self._lock.truncate(0)
-        self._lock.write(f"{os.getpid()}\n")
+        self._lock.write(f"{text}\n")
         self._lock.flush()
 
     def __enter__(self) -> "Server":
@@ -107,7 +111,9 @@ class Server:
             make_folder(self.data, 0o700)
             if self.account:
                 os.chown(self.data, self.account.pw_uid, self.account.pw_gid)
-            self._run("initdb", "--auth=trust", "--encoding=utf8", "-U", "postgres")
+            # Until the first checkpoint there is nothing to lose that takes more than a second.
+            unsynced = "--no-sync", "--no-instructions"
+            self._run("initdb", "--auth=trust", "--encoding=utf8", "-U", "postgres", *unsynced)
         if not self.running():
             if len(os.fsencode(self.data / ".s.PGSQL.5432")) > MAX_SOCKET_PATH:
                 self.sockets = Path(tempfile.mkdtemp(prefix="task-service-"))
@@ -132,6 +138,8 @@ class Server:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
+                # Ctrl-C ends what runs this, which stops PostgreSQL then.
+                start_new_session=True,
                 **identity,
             )
         except subprocess.CalledProcessError as error:
