@@ -20,7 +20,7 @@ from service.commands.web import gunicorn
 PACKAGE = Path(db.__file__).parent
 WATCHED = {".json", ".md", ".py", ".sql", ".toml"}
 # Seconds: until the service has to answer, until a child has to end, between two looks.
-STARTED, ENDED, INTERVAL = 15, 5, 0.3
+STARTED, ENDED, INTERVAL = 15, 5, 0.5
 
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
@@ -54,6 +54,7 @@ class Children:
         self.environment, self.listener, self.interrupt = environment, listener, interrupt
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self._ending: list[subprocess.Popen[bytes]] = []
+        self._files = modification_times()
 
     def __enter__(self) -> "Children":
         return self
@@ -108,30 +109,33 @@ class Children:
 
     def run(self) -> None:
         """Replace the children when a file changes; returns when interrupted or when one ends."""
-        before = modification_times()
-        while not self.ended() and not self.interrupt.received:
+        # A child that was just starting ends if the code is broken: the next change starts another.
+        broken = False
+        while not self.interrupt.received:
             sleep(INTERVAL)
             self._ending = [child for child in self._ending if child.poll() is None]
-            after = modification_times()
-            changed = sorted(str(path) for path, _ in before.items() ^ after.items())
+            before, self._files = self._files, modification_times()
+            changed = sorted(str(path) for path, _ in before.items() ^ self._files.items())
             if changed:
-                self.replace(os.path.relpath(changed[0], PACKAGE.parent))
-            before = after
+                broken = not self.replace(os.path.relpath(changed[0], PACKAGE.parent))
+            elif not broken and self.ended():
+                return
 
-    def replace(self, changed: str) -> None:
-        """Start anew with the code on the disk, unless it cannot be imported."""
+    def replace(self, changed: str) -> bool:
+        """Start anew with the code on the disk; False if that cannot be imported."""
         imported = subprocess.run(
             [sys.executable, "-c", "import service.wsgi"], cwd=PACKAGE.parent, env=self.environment
         )
         if imported.returncode:
             click.echo(f"{changed} changed; the service stays as it was, see above", err=True)
-            return
+            return False
         click.echo(f"{changed} changed; reloading", err=True)
         for child in self.running.values():
             child.terminate()
             self._ending.append(child)
         self.start_web()
         self.start_worker()
+        return True
 
     def close(self) -> None:
         """End all children; those that have work to finish get some time for it."""

@@ -20,7 +20,14 @@ webhook = AppGroup("webhook", help="Make webhooks, look after them, and deliver 
 @webhook.command("create")
 @click.argument("slug")
 @click.argument("url")
-@click.option("--event", "events", multiple=True, type=click.Choice(EVENTS), help="[default: all]")
+@click.option(
+    "--event",
+    "events",
+    multiple=True,
+    type=click.Choice(EVENTS),
+    help="Send this type of event; may be given several times.",
+    show_default="all",
+)
 @report_errors
 def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
     """Send the events of the workspace SLUG to URL; prints id and secret, the secret this once."""
@@ -51,7 +58,13 @@ def list_webhooks(slug: str) -> None:
 
 @webhook.command("deliveries")
 @click.argument("id")
-@click.option("--limit", type=click.IntRange(1, 10000), default=50, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10000),
+    default=50,
+    show_default=True,
+    help="How many deliveries.",
+)
 @report_errors
 def list_deliveries(id: str, limit: int) -> None:
     """List the latest deliveries of a webhook, newest first.
