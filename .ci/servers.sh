@@ -8,10 +8,10 @@ start() {
     servers+=($!)
 }
 
-# wait_for LOG COMMAND...: return when the command succeeds; fail if the last server ends before.
+# wait_for LOG COMMAND...: return when the command succeeds; fail with LOG.err if the last server ends before.
 wait_for() {
     for _ in $(seq 600); do
-        if "${@:2}"; then return; fi
+        if "${@:2}" 2>/dev/null; then return; fi
         if ! kill -0 "${servers[-1]}" 2>/dev/null; then break; fi
         sleep 0.2
     done

@@ -51,6 +51,11 @@ def statement(name: str) -> bytes:
     return (SQL / f"{name}.sql").read_bytes()
 
 
+# A process runs the SQL that came with its code, also when an upgrade replaces both on the disk.
+for _path in SQL.rglob("*.sql"):
+    statement(str(_path.relative_to(SQL).with_suffix("")))
+
+
 @cache
 def migrations() -> list[str]:
     """Return the names of all migrations, in order."""

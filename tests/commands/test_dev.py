@@ -343,6 +343,23 @@ def test_a_taken_port_is_named_before_anything_starts(flask, folder, taken_port)
 
 
 @nodatabase
+def test_the_data_of_a_checkout_are_in_it_and_those_of_a_wheel_in_the_user_s_folder(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("HOME", "/home/rosa")
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    assert embedded_postgres.default_folder() == PROJECT / ".data"
+    module = tmp_path / "site-packages" / "service" / "commands" / "embedded_postgres.py"
+    monkeypatch.setattr(embedded_postgres, "__file__", str(module))
+    assert embedded_postgres.default_folder() == Path("/home/rosa/.local/share/task-service")
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    assert embedded_postgres.default_folder() == Path("/data/task-service")
+    monkeypatch.setenv("XDG_DATA_HOME", "relative/is/invalid")
+    assert embedded_postgres.default_folder() == Path("/home/rosa/.local/share/task-service")
+
+
+@nodatabase
 def test_reset_removes_the_data_and_nothing_else(folder):
     (folder / "postgres").mkdir()
     (folder / "postgres" / "old").touch()

@@ -50,14 +50,17 @@ def challenge(server):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_after_sighup_it_serves_the_code_that_is_on_the_disk(name, copied, database_url):
+def test_after_sighup_and_not_before_it_serves_the_code_on_the_disk(name, copied, database_url):
     with serving(COMMANDS[name], copied, database_url) as server:
-        assert challenge(server) == "bearer"
         gate = copied / "service" / "http" / "gate.py"
         text = gate.read_text(encoding="utf-8")
         gate.write_text(text.replace('"WWW-Authenticate", "Bearer"', '"WWW-Authenticate", "New"'))
+        (copied / "sql" / "tasks" / "list.sql").write_text("SELECT nothing;")
+        assert challenge(server) == "bearer"
+        assert get(server.port).status == 200
         server.send_signal(signal.SIGHUP)
         wait_until(lambda: challenge(server) == "new", server)
+        assert get(server.port).status == 500
 
 
 def test_it_runs_in_the_foreground_from_any_folder(tmp_path, database_url):
