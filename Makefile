@@ -12,7 +12,7 @@ setup: ## create .venv with everything that the other targets need
 	$(BIN)/pip install -q -e '.[dev,test,bench]'
 
 run: ## run the service with PostgreSQL and demo data, reloading what changes
-	$(BIN)/flask dev
+	$(BIN)/task-service dev
 
 test: ## run the tests
 	$(BIN)/pytest

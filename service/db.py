@@ -18,7 +18,8 @@ from psycopg_pool import ConnectionPool
 from service.settings import Settings
 from service.watchdog import Watchdog
 
-SQL = Path(__file__).resolve().parent.parent / "sql"
+# In a checkout a link to the folder beside the package, else a part of the package.
+SQL = Path(__file__).with_name("sql").resolve()
 
 Connection = psycopg.Connection[Any]
 
@@ -48,6 +49,11 @@ def to_json(value: object) -> str:
 def statement(name: str) -> bytes:
     """Return the text of ``sql/<name>.sql``, byte for byte."""
     return (SQL / f"{name}.sql").read_bytes()
+
+
+# A process runs the SQL that came with its code, also when an upgrade replaces both on the disk.
+for _path in SQL.rglob("*.sql"):
+    statement(str(_path.relative_to(SQL).with_suffix("")))
 
 
 @cache

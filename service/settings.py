@@ -153,6 +153,11 @@ class Settings:
         CommaSeparated(fields.String(validate=check_origin)),
         "origins whose pages may call the service from a browser, like https://app.example.com",
     )
+    log_format: str = setting(
+        "json",
+        fields.String(validate=validate.OneOf(["json", "text"], error="must be json or text")),
+        "what a log line is: json, or text to read; for development",
+    )
     webhook_key: str | None = setting(
         None,
         fields.String(validate=validate.Length(32, error="must have at least 32 characters")),
@@ -185,7 +190,7 @@ class Settings:
         if not self.database_url:
             raise InvalidSetting(
                 "DATABASE_URL is not set: it names the PostgreSQL database, like"
-                " postgresql://user:password@host:5432/name (flask dev brings its own)"
+                " postgresql://user:password@host:5432/name (the command dev brings its own)"
             )
         return self.database_url
 

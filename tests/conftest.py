@@ -5,6 +5,7 @@ Every test starts with these three, one token each, and nothing else.
 """
 
 import os
+import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -25,6 +26,7 @@ from client import (
 )
 from psycopg.rows import dict_row
 from receivers import Receiver, environment
+from server import PROJECT
 
 from service import create_app
 from service.settings import Settings
@@ -218,3 +220,15 @@ def with_webhooks(database_url, start):
 def ada(with_webhooks):
     """Alice where webhooks are switched on."""
     return Client(with_webhooks(), TOKENS["alice"])
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """A folder that has the service's code as a checkout has it, and that a test may change."""
+    for name in ("service", "sql"):
+        shutil.copytree(
+            PROJECT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("*.pyc")
+        )
+    shutil.copy(PROJECT / "app.py", tmp_path)
+    shutil.copy(PROJECT / "gunicorn.conf.py", tmp_path, follow_symlinks=False)
+    return tmp_path

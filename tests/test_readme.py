@@ -51,7 +51,7 @@ def test_every_file_that_it_names_exists():
 
 
 def test_every_command_that_it_shows_exists(app):
-    shown = set(re.findall(r"(?m)^(?:\S*/)?flask ((?:[a-z]+ ?)+)", README))
+    shown = set(re.findall(r"(?m)^(?:\S*/)?task-service ((?:[a-z]+ ?)+)", README))
     assert shown
     for words in shown:
         group = app.cli

@@ -23,7 +23,7 @@ session = AppGroup("session", help="Make session cookies.")
 
 @workspace.command("create")
 @click.argument("name")
-@click.option("--slug", help="Short name for URLs and commands [default: made from NAME].")
+@click.option("--slug", help="Short name for URLs and commands.", show_default="made from NAME")
 @click.option(
     "--plan",
     default="Starter",
@@ -62,7 +62,13 @@ def activate_workspace(email: str, slug: str) -> None:
 @member.command("add")
 @click.argument("slug")
 @click.argument("email")
-@click.option("--role", type=click.Choice(ROLES), default="member", show_default=True)
+@click.option(
+    "--role",
+    type=click.Choice(ROLES),
+    default="member",
+    show_default=True,
+    help="What the user may do: owners and admins may change the workspace.",
+)
 @report_errors
 def add_member(slug: str, email: str, role: str) -> None:
     """Put the user EMAIL into the workspace SLUG, or change the role there; prints the user's id.
@@ -93,9 +99,19 @@ def new_token(
 
 @token.command("create")
 @click.argument("email")
-@click.option("--scope", type=click.Choice(["read", "write"]), default="write", show_default=True)
 @click.option(
-    "--expires-in", type=click.IntRange(1, 36500), metavar="DAYS", help="[default: never]"
+    "--scope",
+    type=click.Choice(["read", "write"]),
+    default="write",
+    show_default=True,
+    help="What it may do; write includes read.",
+)
+@click.option(
+    "--expires-in",
+    type=click.IntRange(1, 36500),
+    metavar="DAYS",
+    help="How long it is valid.",
+    show_default="for ever",
 )
 @click.option("--name", default="", help="What it is for.")
 @report_errors
@@ -132,7 +148,12 @@ def revoke_token(id: str) -> None:
 @session.command("create")
 @click.argument("email")
 @click.option(
-    "--expires-in", type=click.IntRange(1, 36500), metavar="DAYS", default=30, show_default=True
+    "--expires-in",
+    type=click.IntRange(1, 36500),
+    metavar="DAYS",
+    default=30,
+    show_default=True,
+    help="How long it is valid.",
 )
 @report_errors
 def create_session(email: str, expires_in: int) -> None:

@@ -49,9 +49,10 @@ def describe_invalid(error: ValidationError) -> str:
 
 
 def query(name: str, /, **values: Any) -> list[Any]:
-    """Run ``sql/<name>.sql`` on a connection of its own; returns its rows."""
+    """Run ``sql/<name>.sql`` on a connection of its own; returns its rows, if it has any."""
     with db.connect(current_app.config["SETTINGS"]) as connection:
-        return connection.execute(db.statement(name), values).fetchall()
+        cursor = connection.execute(db.statement(name), values)
+        return cursor.fetchall() if cursor.description else []
 
 
 def one_row(name: str, absent: str, /, **values: Any) -> Any:

@@ -1,31 +1,32 @@
-"""``flask dev``: the whole service on this machine, with PostgreSQL and demo data."""
+"""``dev``: the whole service on this machine, with PostgreSQL and demo data."""
 
 import os
 import shlex
-import signal
 import socket
-import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
-from time import monotonic, sleep
 
 import click
-import urllib3
 from flask import current_app
+from psycopg.conninfo import make_conninfo
 
-from service import db
 from service.commands import embedded_postgres
 from service.commands.accounts import new_token
-from service.commands.base import query, report_errors
+from service.commands.base import one_row, query, report_errors
+from service.commands.children import Children, Interrupt
 from service.commands.load import load_file
 from service.commands.migrate import migrate
+from service.commands.receiver import URL_PATTERN, Receiver, receiving
 from service.settings import Settings
+from service.webhooks.delivery import derive_secret
 
-OWNER = "ada@example.com"
+OWNER, WORKSPACE = "ada@example.com", "demo"
 DEMO = Path(__file__).with_name("demo.jsonl")
 
 # Secrets of webhooks must outlive a restart; these protect nothing but this machine's own data.
 WEBHOOK_KEY = "flask-dev-is-for-this-machine-only"
+LOOPBACK = "localhost,127.0.0.0/8,::1"
 
 JSON = "-H 'Content-Type: application/json'"
 
@@ -35,68 +36,89 @@ Reference page  {docs}
 API token       {token}
 Session cookie  session={cookie}
 Data folder     {folder}
-
+{notes}
 curl -H 'Authorization: Bearer {token}' '{base}/tasks?limit=2'
 curl -H 'Authorization: Bearer {token}' {json} -d '{{"title": "Try"}}' {base}/tasks
 curl -H 'Cookie: session={cookie}' {base}/workspaces
 
-Ctrl-C stops it; the data stay. For other commands (flask --help), in another shell:
+Ctrl-C stops it; the data stay. For other commands, in another shell:
 
 export {exports}
 """
 
 
 @click.command("dev")
-@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Where it listens on this machine; 0 is any free port.",
+)
 @click.option(
     "--data",
     "folder",
     type=click.Path(path_type=Path),
     default=embedded_postgres.default_folder,
-    help="Where the data are  [default: .data here; for root a folder in /var/lib]",
+    help="Where the data are.",
+    show_default=".data in a checkout, else ~/.local/share/task-service; for root in /var/lib",
 )
 @click.option("--reset", is_flag=True, help="Remove the data first.")
+@click.option(
+    "--limits",
+    type=click.Choice(["on", "off"]),
+    default="on",
+    show_default=True,
+    help="off: count no requests against the rate limits, until it is started again.",
+)
+@click.option(
+    "--receiver",
+    "receive",
+    is_flag=True,
+    help="Print the demo workspace's webhooks as they come, and verify their signatures.",
+)
 @report_errors
-def dev(port: int, folder: Path, reset: bool) -> None:
-    """Run everything here: PostgreSQL, demo data and gunicorn, reloading what you change.
+def dev(port: int, folder: Path, reset: bool, limits: str, receive: bool) -> None:
+    """Run everything here: PostgreSQL, demo data and the service, reloading what you change.
 
     Prints the base URL, a token and a cookie of the demo owner, and three commands to begin with.
     The database is its own; DATABASE_URL is ignored.
     """
-    postgres = click.get_current_context().with_resource(embedded_postgres.Server(folder))
-    require_free_port(port)
-    # Ends like Ctrl-C does, so that PostgreSQL is stopped too.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    if reset:
-        postgres.erase()
-    postgres.start()
-    environment = {
-        **os.environ,
-        "DATABASE_URL": postgres.get_uri(),
-        "HOST": "127.0.0.1",
-        "PORT": str(port),
-        "WEB_CONCURRENCY": "1",
-        "WEBHOOK_KEY": os.environ.get("WEBHOOK_KEY", WEBHOOK_KEY),
-        "WEBHOOK_ALLOW": os.environ.get("WEBHOOK_ALLOW", "localhost,127.0.0.0/8,::1"),
-        "DOCS": "on",
-    }
-    # From here on, commands talk to this database.
-    current_app.config["SETTINGS"] = Settings.read(environment)
-    migrate(current_app.config["SETTINGS"])
-    if not query("accounts/any_workspace")[0].exists:
-        load_file(current_app.config["SETTINGS"], DEMO)
-    token = new_token("api", OWNER, expires_in=30, name="flask dev")
-    cookie = new_token("session", OWNER, expires_in=30, name="flask dev")
-    reloaded = [f"--reload-extra-file={path}" for path in db.SQL.rglob("*.sql")]
-    server = start(environment, "gunicorn", "app:app", "--reload", *reloaded)
-    worker = start(environment, "flask", "worker")
-    try:
-        wait_until_up(server, port)
+    with ExitStack() as stack:
+        postgres = stack.enter_context(embedded_postgres.Server(folder))
+        listener = stack.enter_context(listen(port))
+        port = listener.getsockname()[1]
         address = f"http://127.0.0.1:{port}"
-        exports = " ".join(
-            f"{name}={shlex.quote(environment[name])}"
-            for name in ("DATABASE_URL", "WEBHOOK_KEY", "WEBHOOK_ALLOW")
-        )
+        postgres.describe_owner(f"{os.getpid()}, which serves {address}")
+        interrupt = Interrupt()
+        if reset:
+            postgres.erase()
+        postgres.start()
+        variables = environment(postgres.get_uri(), port)
+        # From here on, commands talk to this database.
+        current_app.config["SETTINGS"] = Settings.read(variables)
+        query("unlimited/drop")
+        migrate(current_app.config["SETTINGS"])
+        if not query("accounts/any_workspace")[0].exists:
+            load_file(current_app.config["SETTINGS"], DEMO)
+        query("webhooks/remove", slug=WORKSPACE, pattern=URL_PATTERN)
+        notes = ""
+        if receive:
+            receiver = stack.enter_context(receiving())
+            variables["WEBHOOK_ALLOW"] += ",127.0.0.1"
+            subscribe(receiver)
+            notes += f"Webhooks        printed here; the demo workspace sends to {receiver.url}\n"
+        served = dict(variables)
+        if limits == "off":
+            served["DATABASE_URL"] = without_limits(variables["DATABASE_URL"])
+            notes += "Rate limits     off\n"
+        children = stack.enter_context(Children(served, listener, interrupt))
+        children.start_web()
+        token = new_token("api", OWNER, expires_in=30, name="dev")
+        cookie = new_token("session", OWNER, expires_in=30, name="dev")
+        children.wait_until_up(address)
+        children.start_worker()
+        exports = ("DATABASE_URL", "WEBHOOK_KEY", "WEBHOOK_ALLOW")
         click.echo(
             WELCOME.format(
                 base=f"{address}/api",
@@ -105,44 +127,52 @@ def dev(port: int, folder: Path, reset: bool) -> None:
                 token=token,
                 cookie=cookie,
                 folder=folder,
-                exports=exports,
+                notes=notes,
+                exports=" ".join(f"{name}={shlex.quote(variables[name])}" for name in exports),
             )
         )
-        sys.exit(server.wait())
-    except KeyboardInterrupt:
-        pass
-    finally:
-        for process in (server, worker):
-            process.terminate()
-            process.wait()
+        children.run()
+        ended = None if interrupt.received else children.ended()
+    if ended:
+        raise click.ClickException(f"{ended} has ended; it says why above")
 
 
-def start(environment: dict[str, str], module: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """Start ``python -m module`` in the project."""
-    return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", module, *arguments], cwd=db.SQL.parent, env=environment
-    )
+def listen(port: int) -> socket.socket:
+    """Open the port, so that nothing else is done if it is taken; raises ClickException."""
+    try:
+        return socket.create_server(("127.0.0.1", port), backlog=2048)
+    except OSError as error:
+        raise click.ClickException(
+            f"port {port}: {os.strerror(error.errno or 0)}; choose another with --port"
+        ) from None
 
 
-def require_free_port(port: int) -> None:
-    """Raise ClickException if something else listens on the port."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise click.ClickException(
-                f"port {port}: {error.strerror}; choose another with --port"
-            ) from None
+def environment(database_url: str, port: int) -> dict[str, str]:
+    """The variables of the service and of the commands beside it."""
+    own = {
+        "DATABASE_URL": database_url,
+        "HOST": "127.0.0.1",
+        "PORT": str(port),
+        "WEB_CONCURRENCY": "1",
+        "DOCS": "on",
+    }
+    defaults = {
+        "WEBHOOK_KEY": WEBHOOK_KEY,
+        "WEBHOOK_ALLOW": LOOPBACK,
+        "LOG_FORMAT": "text" if sys.stderr.isatty() else "json",
+    }
+    return {**defaults, **os.environ, **own}
 
 
-def wait_until_up(server: subprocess.Popen[bytes], port: int) -> None:
-    """Return once the service answers; raises ClickException if it does not within 15 s."""
-    deadline = monotonic() + 15
-    while server.poll() is None and monotonic() < deadline:
-        try:
-            urllib3.request("GET", f"http://127.0.0.1:{port}/healthz", retries=False, timeout=1)
-            return
-        except urllib3.exceptions.HTTPError:
-            sleep(0.05)
-    raise click.ClickException("gunicorn did not start; it says why above")
+def subscribe(receiver: Receiver) -> None:
+    """Send the events of the demo workspace to the receiver."""
+    absent = f"there is no workspace {WORKSPACE} to receive from: start with --reset"
+    webhook = one_row("webhooks/create", absent, slug=WORKSPACE, url=receiver.url, events=[])
+    key = current_app.config["SETTINGS"].require_webhook_key()
+    receiver.secret = derive_secret(key, webhook.id, webhook.secret_number)
+
+
+def without_limits(database_url: str) -> str:
+    """A URL of the same database whose connections find plans that have no limits."""
+    query("unlimited/create")
+    return make_conninfo(database_url, options="-c search_path=unlimited,public")

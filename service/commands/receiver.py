@@ -1,0 +1,86 @@
+"""The receiver of webhooks of ``dev --receiver``: verifies each event and prints it."""
+
+import hmac
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import click
+
+from service.commands.base import printable
+from service.webhooks.delivery import signatures
+
+# By its URL a later start recognizes the webhook of an earlier one.
+PATH = "/printed-by-dev"
+URL_PATTERN = rf"^http://127\.0\.0\.1:[0-9]+{PATH}$"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Prints one request, and accepts it if its signatures are genuine."""
+
+    server: "Receiver"
+
+    def do_POST(self) -> None:
+        """Verify the body and print it."""
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        genuine = self.server.is_genuine(self.headers, body)
+        click.echo(describe(body, genuine))
+        self.send_response(204 if genuine else 401)
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Print nothing but the event."""
+
+
+class Receiver(ThreadingHTTPServer):
+    """Listens on a free port of this machine; ``secret`` is that of the webhook."""
+
+    daemon_threads = True
+    secret = ""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self.server_port}{PATH}"
+
+    def is_genuine(self, headers: Any, body: bytes) -> bool:
+        """Whether both signatures are those that the secret makes."""
+        message_id, timestamp = (headers.get(f"webhook-{name}", "") for name in ("id", "timestamp"))
+        if not timestamp.isascii() or not timestamp.isdigit():
+            return False
+        genuine = signatures(body, message_id, int(timestamp), [self.secret])
+        return all(
+            hmac.compare_digest(headers.get(name, "").encode(), value.encode())
+            for name, value in genuine.items()
+        )
+
+
+def describe(body: bytes, genuine: bool) -> str:
+    """An event as lines to read: when it came, its type, whether it is genuine, and its JSON."""
+    try:
+        event = json.loads(body)
+        kind = event.get("type") if isinstance(event, dict) else None
+        lines = json.dumps(event, indent=2, ensure_ascii=False).splitlines()
+    except ValueError:
+        kind, lines = None, body.decode(errors="replace").splitlines()
+    verdict = "signature valid" if genuine else "SIGNATURE INVALID"
+    head = f"{datetime.now():%H:%M:%S} webhook {kind or 'of no type'}, {verdict}"
+    return "\n".join(printable(line) for line in (head, *lines))
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    """A receiver that prints what comes until the end of the block."""
+    with Receiver() as receiver:
+        Thread(target=receiver.serve_forever, args=(0.1,), daemon=True).start()
+        try:
+            yield receiver
+        finally:
+            receiver.shutdown()

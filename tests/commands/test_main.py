@@ -1,0 +1,65 @@
+"""task-service: the commands of flask, without a checkout."""
+
+import subprocess
+import sys
+from importlib import metadata
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from service import create_app
+from service.__main__ import main
+from service.settings import Settings
+
+pytestmark = pytest.mark.nodatabase
+
+
+@pytest.fixture
+def run():
+    return lambda *words: CliRunner().invoke(main, words)
+
+
+def commands(group, *path):
+    """All commands below a group, with the words that call them."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
+        else:
+            yield " ".join([*path, name]), command
+
+
+def test_it_has_the_commands_of_flask():
+    assert dict(commands(main)) == dict(commands(create_app(Settings.read({})).cli))
+
+
+@pytest.mark.parametrize("words", [words for words, _ in commands(main)])
+def test_every_command_says_what_it_does_and_what_its_options_are(run, words):
+    outcome = run(*words.split(), "--help")
+    assert outcome.exit_code == 0
+    command = dict(commands(main))[words]
+    assert command.help
+    assert [
+        option.name
+        for option in command.params
+        if isinstance(option, click.Option) and not option.help
+    ] == []
+
+
+def test_help_and_version_need_no_valid_setting(run, monkeypatch):
+    monkeypatch.setenv("PORT", "http")
+    assert "task-service migrate" in run("--help").stdout
+    version = metadata.version("task-meeting-workspace-service")
+    assert run("--version").stdout == f"{version}\n"
+
+
+def test_an_invalid_setting_is_named_in_one_line(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-m", "service", "migrate"],
+        cwd=tmp_path,
+        env={"PORT": "http"},
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "Error: PORT='http': must be an integer from 1 to 65535\n"

@@ -1,0 +1,105 @@
+"""web: gunicorn with the packaged configuration, from any folder."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+from server import PROJECT, answers, environment, get, send, wait_until
+
+COMMANDS = {
+    "task-service": [sys.executable, "-m", "service", "web"],
+    "flask": [sys.executable, "-m", "flask", "web"],
+    "gunicorn": [sys.executable, "-m", "gunicorn", "app:app"],
+}
+
+
+@contextmanager
+def serving(command, folder, database_url):
+    """Run a command; yields its process, which listens on ``port`` and writes to ``log``."""
+    log = folder / "log"
+    with log.open("wb") as stderr:
+        server = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment(DATABASE_URL=database_url, PORT=free_port(), WEB_CONCURRENCY="1"),
+            stderr=stderr,
+        )
+    server.log = log
+    try:
+        wait_until(lambda: "Listening at" in log.read_text(), server)
+        server.port = int(re.search(r"Listening at: \S+:([0-9]+) ", log.read_text())[1])
+        wait_until(lambda: answers(server.port), server)
+        yield server
+    finally:
+        server.terminate()
+        assert server.wait(30) == 0
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return str(free.getsockname()[1])
+
+
+def challenge(server):
+    return send(server.port, b"GET /api/tasks HTTP/1.0\r\n\r\n").headers["www-authenticate"]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_after_sighup_and_not_before_it_serves_the_code_on_the_disk(name, copied, database_url):
+    with serving(COMMANDS[name], copied, database_url) as server:
+        gate = copied / "service" / "http" / "gate.py"
+        text = gate.read_text(encoding="utf-8")
+        gate.write_text(text.replace('"WWW-Authenticate", "Bearer"', '"WWW-Authenticate", "New"'))
+        (copied / "sql" / "tasks" / "list.sql").write_text("SELECT nothing;")
+        assert challenge(server) == "bearer"
+        assert get(server.port).status == 200
+        server.send_signal(signal.SIGHUP)
+        wait_until(lambda: challenge(server) == "new", server)
+        assert get(server.port).status == 500
+
+
+def test_it_runs_in_the_foreground_from_any_folder(tmp_path, database_url):
+    with serving(COMMANDS["task-service"], tmp_path, database_url) as server:
+        assert get(server.port).status == 200
+        assert f"({server.pid})" in server.log.read_text()
+
+
+def test_after_sigusr2_a_second_gunicorn_serves_beside_the_first(tmp_path, database_url):
+    with serving(COMMANDS["task-service"], tmp_path, database_url) as server:
+        server.send_signal(signal.SIGUSR2)
+        wait_until(lambda: server.log.read_text().count("Listening at") == 2, server)
+        second = int(re.findall(r"Listening at: .*\(([0-9]+)\)", server.log.read_text())[1])
+        wait_until(lambda: server.log.read_text().count("Booting worker") == 2, server)
+        try:
+            assert get(server.port).status == 200
+        finally:
+            os.kill(second, signal.SIGTERM)
+        wait_until(lambda: "Shutting down: Master.2" in server.log.read_text(), server)
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("program", ["service", "flask"])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "DATABASE_URL is not set: "),
+        ({"DATABASE_URL": "host=/nowhere", "PORT": "http"}, "PORT='http': must be an integer"),
+    ],
+)
+def test_an_invalid_setting_is_named_in_one_line(program, settings, message):
+    ended = subprocess.run(
+        [sys.executable, "-m", program, "web"],
+        cwd=PROJECT,
+        env=environment(**settings),
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(f"Error: {message}")
+    assert ended.stderr.count("\n") == 1
