@@ -1,0 +1,252 @@
+"""The control URL: what a test does to the service beside its API, as plain HTTP with JSON.
+
+It is on loopback, at a port and under a path that only the process that started it is told.
+"""
+
+import io
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from hashlib import sha256
+from secrets import token_hex
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+import click
+from flask import Blueprint, Flask, Response, current_app, g, request
+from marshmallow import fields, validate
+from werkzeug.exceptions import default_exceptions
+
+from service import db
+from service.fields import MAX_TEXT, Enum, StrictSchema, StringList, Text
+from service.http import access_log, errors
+from service.http.requests import arguments
+from service.http.responses import reply
+from service.settings import Settings
+from service.testing.cast import Cast, User
+from service.testing.faults import KINDS, Fault, Faults, install
+from service.testing.receiver import BEHAVIORS, Receiver
+from service.webhooks import EVENTS
+from service.webhooks.delivery import derive_secret
+from service.webhooks.worker import Worker
+
+# Loads JSON Lines, as the command load does; returns how many objects they held.
+Load = Callable[[Settings, IO[bytes], str], int]
+
+control = Blueprint("control", __name__)
+
+
+def Count(default: int | None = None) -> fields.Integer:  # noqa: N802
+    """An integer from 1."""
+    in_range = validate.Range(1, 1_000_000_000)
+    return fields.Integer(strict=True, validate=in_range, load_default=default)
+
+
+def Seconds(default: float) -> fields.Float:  # noqa: N802
+    """At most a minute."""
+    return fields.Float(validate=validate.Range(0, 60), load_default=default)
+
+
+class PlanChange(StrictSchema):
+    """The plan of the cast's workspace, and its limits; what is absent stays."""
+
+    name = Enum("Starter", "Pro", "Team", load_default=None)
+    per_minute = Count()
+    per_day = Count()
+
+
+class TimePassed(StrictSchema):
+    """The time to let pass."""
+
+    days = fields.Float(load_default=0)
+    hours = fields.Float(load_default=0)
+    minutes = fields.Float(load_default=0)
+    seconds = fields.Float(load_default=0)
+
+
+class NextFault(StrictSchema):
+    """What the next ``times`` requests are to meet; ``seconds`` are those of slow or Retry-After."""
+
+    kind = Enum(*KINDS, required=True)
+    times = Count(1)
+    seconds = Seconds(1)
+    method = Enum("GET", "POST", "PATCH", "DELETE", load_default=None)
+    path = Text(MAX_TEXT, min=1, load_default=None)
+
+
+class Behavior(StrictSchema):
+    """How the receiver treats the next ``times`` posts; without ``times`` all from now on."""
+
+    behavior = Enum(*BEHAVIORS, required=True)
+    times = Count()
+    status = fields.Integer(strict=True, validate=validate.Range(300, 599), load_default=500)
+
+
+class NewToken(StrictSchema):
+    """A credential for a user of the cast; it expires after ``expiresIn`` days, if given."""
+
+    user = Enum("user", "member", "stranger", load_default="user")
+    kind = Enum("api", "session", load_default="api")
+    scope = Enum("read", "write", load_default="write")
+    expires_in = Count()
+
+
+class NewWebhook(StrictSchema):
+    """A receiver of the test's own; no events mean all."""
+
+    url = Text(2048, min=1, required=True)
+    events = StringList(Enum(*EVENTS), len(EVENTS), load_default=list)
+
+
+class Objects(StrictSchema):
+    """What to load, in the form of the command load; the workspace is the cast's by default."""
+
+    objects = fields.List(fields.Dict(keys=fields.String()), required=True)
+
+
+class Stage:
+    """What the control URL acts on."""
+
+    def __init__(self, app: Flask, cast: Cast, load: Load) -> None:
+        self.settings: Settings = app.config["SETTINGS"]
+        self.cast = cast
+        self.load = load
+        self.faults = Faults()
+        install(app, self.faults)
+        self.receiver = Receiver(cast.webhook["secret"])
+
+
+def create_control(stage: Stage) -> Flask:
+    """Build the WSGI application of the control URL; it has database connections of its own."""
+    app = Flask(__name__, static_folder=None)
+    app.config.update(SETTINGS=stage.settings)
+    app.extensions["stage"] = stage
+    app.before_request(access_log.assign_request_id)
+    app.before_request(call_as_nobody)
+    db.init_app(app)
+    errors.init_app(app)
+    app.register_error_handler(click.ClickException, reject)
+    app.register_blueprint(control, url_prefix=urlsplit(stage.cast.control_url).path)
+    return app
+
+
+def call_as_nobody() -> None:
+    """The statements of tests have no caller."""
+    g.caller = {}
+
+
+def reject(error: click.ClickException) -> Response:
+    """400 with what a command would print."""
+    return errors.respond(default_exceptions[400](error.format_message()))
+
+
+def stage() -> Stage:
+    """What this request acts on."""
+    return current_app.extensions["stage"]  # type: ignore[no-any-return]
+
+
+def reply_json(value: object) -> Response:
+    """Python values as JSON."""
+    return reply(json.dumps(value))
+
+
+@control.post("/reset")
+def reset() -> Response:
+    """Remove everything and begin anew with the cast"""
+    stage().faults.clear()
+    stage().receiver.clear()
+    with db.transaction():
+        db.row("testing/erase")
+        db.row("testing/cast", **stage().cast.rows())
+    return reply_json({})
+
+
+@control.post("/load")
+@arguments(Objects())
+def load(query: dict[str, Any]) -> Response:
+    """Load objects; whatever needs a workspace or a user has those of the cast by default"""
+    lines = [db.to_json(stage().cast.complete(item)) for item in query["objects"]]
+    # It has a connection of its own.
+    db.release()
+    total = stage().load(stage().settings, io.BytesIO("\n".join(lines).encode()), "objects")
+    return reply_json({"loaded": total})
+
+
+@control.post("/plan")
+@arguments(PlanChange())
+def change_plan(change: dict[str, Any]) -> Response:
+    """Put the workspace of the cast on a plan, and change the limits of that plan"""
+    plan = db.row("testing/plan", workspace_id=stage().cast.user.workspace.id, **change)
+    return reply_json({"name": plan.name, "perMinute": plan.per_minute, "perDay": plan.per_day})
+
+
+@control.post("/advance")
+@arguments(TimePassed())
+def advance(by: dict[str, float]) -> Response:
+    """Let time pass"""
+    db.row("testing/advance", by=timedelta(**by))
+    return reply_json({})
+
+
+@control.post("/faults")
+@arguments(NextFault())
+def add_fault(fault: dict[str, Any]) -> Response:
+    """Let the next matching requests meet a fault"""
+    stage().faults.add(Fault(**fault))
+    return reply_json({})
+
+
+@control.post("/tokens")
+@arguments(NewToken())
+def create_token(token: dict[str, Any]) -> Response:
+    """Make a credential for a user of the cast"""
+    user: User = getattr(stage().cast, token.pop("user"))
+    secret = f"tmw_{token['kind']}_{token_hex(20)}"
+    db.row(
+        "accounts/create_token",
+        email=user.email,
+        name="",
+        days=token.pop("expires_in"),
+        hash=sha256(secret.encode()).digest(),
+        **token,
+    )
+    return reply_json({"token": secret})
+
+
+@control.post("/webhooks")
+@arguments(NewWebhook())
+def create_webhook(webhook: dict[str, Any]) -> Response:
+    """Send the events of the cast's workspace to a receiver of the test's own too"""
+    made = db.row("webhooks/create", slug=stage().cast.user.workspace.slug, **webhook)
+    key = stage().settings.require_webhook_key()
+    secret = derive_secret(key, made.id, made.secret_number)
+    return reply_json({"id": str(made.id), "secret": secret})
+
+
+@control.post("/deliver")
+def deliver() -> Response:
+    """Attempt whatever waits, once, whatever the schedule says"""
+    db.row("testing/make_due")
+    db.release()
+    return reply_json({"attempts": Worker(stage().settings).run_once(prune=False)})
+
+
+@control.get("/events")
+def list_posts() -> Response:
+    """List what the receiver got, in order, with the status that it gave"""
+    return reply_json({"data": stage().receiver.posts()})
+
+
+@control.post("/behavior")
+@arguments(Behavior())
+def behave(behavior: dict[str, Any]) -> Response:
+    """Tell the receiver how to treat the next posts"""
+    stage().receiver.behave(**behavior)
+    return reply_json({})
+
+
+@control.post("/receiver")
+def receive() -> Response:
+    """Where the webhook of the cast leads"""
+    status = stage().receiver.receive(request.headers, request.get_data())
+    return reply(None if status == 204 else "{}", status)
