@@ -1,11 +1,5 @@
-"""What gunicorn and flask load: ``gunicorn app:app``, ``flask dev``."""
+"""What ``gunicorn app:app`` and ``flask`` load in this folder."""
 
-import sys
+from service.wsgi import app
 
-from service import create_app
-from service.settings import InvalidSetting
-
-try:
-    app = create_app()
-except InvalidSetting as error:
-    sys.exit(f"Error: {error}")
+__all__ = ["app"]

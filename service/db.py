@@ -18,7 +18,8 @@ from psycopg_pool import ConnectionPool
 from service.settings import Settings
 from service.watchdog import Watchdog
 
-SQL = Path(__file__).resolve().parent.parent / "sql"
+# In a checkout a link to the folder beside the package, else a part of the package.
+SQL = Path(__file__).with_name("sql").resolve()
 
 Connection = psycopg.Connection[Any]
 

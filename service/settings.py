@@ -163,7 +163,7 @@ class Settings:
         if not self.database_url:
             raise InvalidSetting(
                 "DATABASE_URL is not set: it names the PostgreSQL database, like"
-                " postgresql://user:password@host:5432/name (flask dev brings its own)"
+                " postgresql://user:password@host:5432/name (the command dev brings its own)"
             )
         return self.database_url
 

@@ -74,8 +74,8 @@ def test_a_module_without_a_layer_breaks_the_contract(graph):
     assert broken_contracts(graph) == [LAYERS]
 
 
-def test_no_module_imports_the_application(graph):
-    assert graph.find_modules_that_directly_import("service") == set()
+def test_only_the_entry_point_imports_the_application(graph):
+    assert graph.find_modules_that_directly_import("service") == {"service.wsgi"}
 
 
 def test_the_database_uses_the_application_context_of_flask_and_no_request():

@@ -19,6 +19,7 @@ from service.commands.accounts import new_token
 from service.commands.base import query, report_errors
 from service.commands.load import load_file
 from service.commands.migrate import migrate
+from service.commands.web import gunicorn
 from service.settings import Settings
 
 OWNER = "ada@example.com"
@@ -40,7 +41,7 @@ curl -H 'Authorization: Bearer {token}' '{base}/tasks?limit=2'
 curl -H 'Authorization: Bearer {token}' {json} -d '{{"title": "Try"}}' {base}/tasks
 curl -H 'Cookie: session={cookie}' {base}/workspaces
 
-Ctrl-C stops it; the data stay. For other commands (flask --help), in another shell:
+Ctrl-C stops it; the data stay. For other commands, in another shell:
 
 export {exports}
 """
@@ -53,7 +54,8 @@ export {exports}
     "folder",
     type=click.Path(path_type=Path),
     default=embedded_postgres.default_folder,
-    help="Where the data are  [default: .data here; for root a folder in /var/lib]",
+    help="Where the data are.",
+    show_default=".data in a checkout, else ~/.local/share/task-service; for root in /var/lib",
 )
 @click.option("--reset", is_flag=True, help="Remove the data first.")
 @report_errors
@@ -88,8 +90,8 @@ def dev(port: int, folder: Path, reset: bool) -> None:
     token = new_token("api", OWNER, expires_in=30, name="flask dev")
     cookie = new_token("session", OWNER, expires_in=30, name="flask dev")
     reloaded = [f"--reload-extra-file={path}" for path in db.SQL.rglob("*.sql")]
-    server = start(environment, "gunicorn", "app:app", "--reload", *reloaded)
-    worker = start(environment, "flask", "worker")
+    server = start(environment, *gunicorn("--reload", *reloaded))
+    worker = start(environment, sys.executable, "-m", "service", "worker")
     try:
         wait_until_up(server, port)
         address = f"http://127.0.0.1:{port}"
@@ -117,11 +119,9 @@ def dev(port: int, folder: Path, reset: bool) -> None:
             process.wait()
 
 
-def start(environment: dict[str, str], module: str, *arguments: str) -> subprocess.Popen[bytes]:
-    """Start ``python -m module`` in the project."""
-    return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", module, *arguments], cwd=db.SQL.parent, env=environment
-    )
+def start(environment: dict[str, str], *command: str) -> subprocess.Popen[bytes]:
+    """Start a command where this package lies, whatever the folder here has in it."""
+    return subprocess.Popen(command, cwd=Path(db.__file__).parents[1], env=environment)  # noqa: S603
 
 
 def require_free_port(port: int) -> None:

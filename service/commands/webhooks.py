@@ -128,7 +128,7 @@ def enable(id: str) -> None:
 @click.option("--once", is_flag=True, help="Deliver what is due now and end; for cron.")
 @report_errors
 def deliver(once: bool) -> None:
-    """Deliver what is due, until SIGTERM, and prune nothing; flask worker does both."""
+    """Deliver what is due, until SIGTERM, and prune nothing; the command worker does both."""
     settings: Settings = current_app.config["SETTINGS"]
     settings.require_webhook_key()
     worker = Worker(settings)

@@ -26,5 +26,5 @@ def init_app(app: Flask) -> None:
     try:
         from flask_swagger_ui import get_swaggerui_blueprint
     except ImportError:
-        raise InvalidSetting("DOCS='on': needs the extra dev (pip install -e '.[dev]')") from None
+        raise InvalidSetting("DOCS='on': needs the extra dev of this package") from None
     app.register_blueprint(get_swaggerui_blueprint("/docs", "/openapi.json", PAGE))

@@ -39,7 +39,7 @@ def check(database):
 
 def assert_pending(response):
     message = error_message(response, 503)
-    assert message == "The database lacks migrations: run flask migrate"
+    assert message == "The database lacks migrations: run the command migrate"
     assert int(response.headers["Retry-After"]) > 0
 
 

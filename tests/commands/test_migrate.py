@@ -106,7 +106,7 @@ def test_a_database_of_an_earlier_development_version_is_rejected_and_stays_as_i
     stdout, stderr = process.communicate(timeout=20)
     assert (process.returncode, stdout) == (1, "")
     assert "made by a development version before 1.0.0" in stderr
-    assert "create a new one; if it is the one of flask dev, run flask dev --reset\n" in stderr
+    assert "create a new one; if it is the one of the command dev, run dev --reset\n" in stderr
     assert schema(empty) == before
 
 

@@ -1,0 +1,35 @@
+"""``task-service``: all commands, from any folder; also ``python -m service``."""
+
+import click
+from flask import Flask
+from flask.cli import ScriptInfo
+
+from service.commands import COMMANDS
+
+
+def load_app(_: object = None) -> Flask:
+    """Return the application of the environment's settings; ends the process if one is invalid."""
+    from service.wsgi import app
+
+    return app
+
+
+@click.group(
+    commands=COMMANDS,
+    context_settings={"obj": ScriptInfo(create_app=load_app, set_debug_flag=False)},
+)
+@click.version_option(package_name="task-meeting-workspace-service", message="%(version)s")
+def main() -> None:
+    """Run and manage the Task, Meeting and Workspace service.
+
+    \b
+    To try it:    task-service dev
+    In production, with DATABASE_URL set:
+                  task-service migrate
+                  task-service web
+                  task-service worker
+    """
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,11 @@
+"""The application as gunicorn and the commands load it: ``service.wsgi:app``."""
+
+import sys
+
+from service import create_app
+from service.settings import InvalidSetting
+
+try:
+    app = create_app()
+except InvalidSetting as error:
+    sys.exit(f"Error: {error}")
