@@ -14,7 +14,7 @@ import urllib3
 from flask import current_app
 
 from service import db
-from service.commands import embedded_postgres
+from service.commands import dev_json, embedded_postgres
 from service.commands.accounts import new_token
 from service.commands.base import query, report_errors
 from service.commands.load import load_file
@@ -48,7 +48,7 @@ export {exports}
 
 
 @click.command("dev")
-@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True)
 @click.option(
     "--data",
     "folder",
@@ -58,13 +58,26 @@ export {exports}
     show_default=".data in a checkout, else ~/.local/share/task-service; for root in /var/lib",
 )
 @click.option("--reset", is_flag=True, help="Remove the data first.")
+@click.option("--json", "for_tests", is_flag=True, help="Be a test double; print one JSON line.")
+@click.option("--token", help="With --json: the API token of the first user.")
+@click.option("--database", metavar="URL", help="With --json: the PostgreSQL server to use.")
 @report_errors
-def dev(port: int, folder: Path, reset: bool) -> None:
+def dev(
+    port: int,
+    folder: Path,
+    reset: bool,
+    for_tests: bool,
+    token: str | None,
+    database: str | None,
+) -> None:
     """Run everything here: PostgreSQL, demo data and gunicorn, reloading what you change.
 
     Prints the base URL, a token and a cookie of the demo owner, and three commands to begin with.
     The database is its own; DATABASE_URL is ignored.
     """
+    if for_tests:
+        dev_json.serve(port, token, database)
+        return
     postgres = click.get_current_context().with_resource(embedded_postgres.Server(folder))
     require_free_port(port)
     # Ends like Ctrl-C does, so that PostgreSQL is stopped too.

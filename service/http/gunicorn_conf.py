@@ -10,8 +10,9 @@ from contextlib import suppress
 from typing import Any
 
 # Workers have what the master has imported. After SIGHUP that must be the code on the disk.
-for module in [name for name in sys.modules if name.partition(".")[0] == "service"]:
-    del sys.modules[module]
+if "service.http.gunicorn_worker" in sys.modules:
+    for module in [name for name in sys.modules if name.partition(".")[0] == "service"]:
+        del sys.modules[module]
 
 from service.settings import InvalidSetting, Settings  # noqa: E402
 

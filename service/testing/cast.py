@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from service import db
+from service.settings import Settings
 from service.webhooks.delivery import derive_secret
 
 
@@ -67,8 +68,13 @@ class Cast:
             "secret": derive_secret(webhook_key, webhook_id, 1),
         }
 
-    def rows(self) -> dict[str, str]:
-        """What ``testing/cast`` inserts."""
+    def reset(self, settings: Settings) -> None:
+        """Leave nothing in the database but the cast."""
+        with db.connect(settings) as connection, connection.transaction():
+            connection.execute(db.statement("testing/erase"))
+            connection.execute(db.statement("testing/cast"), self._rows())
+
+    def _rows(self) -> dict[str, str]:
         users = self.user, self.member, self.stranger
         return {
             "users": db.to_json([user.row() for user in users]),

@@ -155,9 +155,7 @@ def reset() -> Response:
     """Remove everything and begin anew with the cast"""
     stage().faults.clear()
     stage().receiver.clear()
-    with db.transaction():
-        db.row("testing/erase")
-        db.row("testing/cast", **stage().cast.rows())
+    stage().cast.reset(stage().settings)
     return reply_json({})
 
 
