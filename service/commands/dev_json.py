@@ -1,6 +1,8 @@
 """``task-service dev --json``: the service as a test double, for any language."""
 
 import os
+import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +23,8 @@ def serve(port: int, token: str | None, database: str | None) -> None:
 
     The database is a new one, on the server of the URL ``database`` or on one of its own.
     """
+    # Until gunicorn has its own: what has been started is stopped.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     # Here, as a deployment has none of it.
     from service import create_app
     from service.testing.server import Server

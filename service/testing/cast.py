@@ -7,7 +7,6 @@ from typing import Any
 from uuid import uuid4
 
 from service import db
-from service.settings import Settings
 from service.webhooks.delivery import derive_secret
 
 
@@ -68,9 +67,9 @@ class Cast:
             "secret": derive_secret(webhook_key, webhook_id, 1),
         }
 
-    def reset(self, settings: Settings) -> None:
+    def reset(self, connection: db.Connection) -> None:
         """Leave nothing in the database but the cast."""
-        with db.connect(settings) as connection, connection.transaction():
+        with connection.transaction():
             connection.execute(db.statement("testing/erase"))
             connection.execute(db.statement("testing/cast"), self._rows())
 

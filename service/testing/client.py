@@ -152,9 +152,7 @@ class Service:
         Those are credentials, rate limits, idempotency keys, retries and webhooks that are not
         delivered. What the API shows, like ``createdAt`` and ``dueDate``, stays as it is.
         """
-        self._control(
-            "POST", "advance", days=days, hours=hours, minutes=minutes, seconds=seconds
-        )
+        self._control("POST", "advance", days=days, hours=hours, minutes=minutes, seconds=seconds)
 
     def fault(
         self,

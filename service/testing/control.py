@@ -18,7 +18,7 @@ from marshmallow import fields, validate
 from werkzeug.exceptions import default_exceptions
 
 from service import db
-from service.fields import MAX_TEXT, Enum, StrictSchema, StringList, Text
+from service.fields import MAX_TEXT, Enum, StrictSchema, Text
 from service.http import access_log, errors
 from service.http.requests import arguments
 from service.http.responses import reply
@@ -65,7 +65,7 @@ class TimePassed(StrictSchema):
 
 
 class NextFault(StrictSchema):
-    """What the next ``times`` requests are to meet; ``seconds`` are those of slow or Retry-After."""
+    """What the next ``times`` requests meet; ``seconds`` are a delay, or those of Retry-After."""
 
     kind = Enum(*KINDS, required=True)
     times = Count(1)
@@ -95,7 +95,7 @@ class NewWebhook(StrictSchema):
     """A receiver of the test's own; no events mean all."""
 
     url = Text(2048, min=1, required=True)
-    events = StringList(Enum(*EVENTS), len(EVENTS), load_default=list)
+    events = fields.List(Enum(*EVENTS), load_default=list)
 
 
 class Objects(StrictSchema):
@@ -124,6 +124,7 @@ def create_control(stage: Stage) -> Flask:
     app.before_request(access_log.assign_request_id)
     app.before_request(call_as_nobody)
     db.init_app(app)
+    app.extensions["pool"].open()
     errors.init_app(app)
     app.register_error_handler(click.ClickException, reject)
     app.register_blueprint(control, url_prefix=urlsplit(stage.cast.control_url).path)
@@ -155,7 +156,8 @@ def reset() -> Response:
     """Remove everything and begin anew with the cast"""
     stage().faults.clear()
     stage().receiver.clear()
-    stage().cast.reset(stage().settings)
+    with current_app.extensions["pool"].connection() as connection:
+        stage().cast.reset(connection)
     return reply_json({})
 
 
@@ -246,5 +248,6 @@ def behave(behavior: dict[str, Any]) -> Response:
 @control.post("/receiver")
 def receive() -> Response:
     """Where the webhook of the cast leads"""
-    status = stage().receiver.receive(request.headers, request.get_data())
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    status = stage().receiver.receive(headers, request.get_data())
     return reply(None if status == 204 else "{}", status)

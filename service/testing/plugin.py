@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture ``service`` is the real service, in a clean state for each test."""
+"""The pytest plugin: the fixture ``service`` is the real service, clean for each test."""
 
 import os
 from collections.abc import Generator, Iterator
@@ -56,9 +56,7 @@ def service_process(
 
 
 @pytest.fixture
-def service(
-    request: pytest.FixtureRequest, service_process: tuple[Process, Service]
-) -> Service:
+def service(request: pytest.FixtureRequest, service_process: tuple[Process, Service]) -> Service:
     """The service with nothing in it but the cast: an owner, a member, a stranger, a webhook."""
     process, running = service_process
     began = perf_counter()

@@ -15,7 +15,7 @@ from gunicorn.app.base import Application
 from gunicorn.arbiter import Arbiter
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from service import http
+from service import db, http
 from service.settings import Settings
 from service.testing.cast import Cast
 from service.testing.control import Load, Stage, create_control
@@ -51,7 +51,8 @@ class Server(Application):  # type: ignore[misc]
         self.socket = socket.create_server(("127.0.0.1", 0))
         control_url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/{token_hex(8)}"
         self.cast = Cast(control_url, settings.require_webhook_key(), token)
-        self.cast.reset(settings)
+        with db.connect(settings) as connection:
+            self.cast.reset(connection)
         super().__init__()
 
     def load_config(self) -> None:
@@ -60,7 +61,7 @@ class Server(Application):  # type: ignore[misc]
         for name, value in {
             "bind": f"127.0.0.1:{self.port}",
             "workers": 1,
-            "graceful_timeout": 2,
+            "graceful_timeout": 1,
             "loglevel": "warning",
             "post_worker_init": self.announce,
             "worker_exit": self.leave,
@@ -99,7 +100,6 @@ class Server(Application):  # type: ignore[misc]
 
         Unless the master was killed: then nobody else does.
         """
-        worker.app.wsgi().extensions["pool"].close()
         if os.getppid() == worker.ppid:
             os._exit(getattr(sys.exception(), "code", None) or 0)
 
@@ -110,6 +110,10 @@ class Server(Application):  # type: ignore[misc]
 
 class Master(Arbiter):  # type: ignore[misc]
     """gunicorn's master; it looks after its parent once a second, as after its workers."""
+
+    def stop(self, graceful: bool = True) -> None:  # noqa: ARG002
+        """Wait for no client: the tests have ended."""
+        super().stop(graceful=False)
 
     def murder_workers(self) -> None:
         """End if nobody is there any more who could want the service."""
