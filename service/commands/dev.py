@@ -59,7 +59,9 @@ export {exports}
 )
 @click.option("--reset", is_flag=True, help="Remove the data first.")
 @click.option("--json", "for_tests", is_flag=True, help="Be a test double; print one JSON line.")
-@click.option("--token", help="With --json: the API token of the first user.")
+@click.option(
+    "--token", callback=dev_json.check_token, help="With --json: the API token of the owner."
+)
 @click.option("--database", metavar="URL", help="With --json: the PostgreSQL server to use.")
 @report_errors
 def dev(
@@ -76,8 +78,10 @@ def dev(
     The database is its own; DATABASE_URL is ignored.
     """
     if for_tests:
+        dev_json.reject("folder", "reset")
         dev_json.serve(port, token, database)
         return
+    dev_json.reject("token", "database")
     postgres = click.get_current_context().with_resource(embedded_postgres.Server(folder))
     require_free_port(port)
     # Ends like Ctrl-C does, so that PostgreSQL is stopped too.

@@ -1,6 +1,7 @@
 """``task-service dev --json``: the service as a test double, for any language."""
 
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -9,13 +10,34 @@ from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 
+import click
 import psycopg
+from click.core import ParameterSource
 from psycopg import conninfo, sql
 
 from service.commands import embedded_postgres
 from service.commands.load import load_lines
 from service.commands.migrate import migrate
 from service.settings import Settings
+
+TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,200}", re.ASCII)
+
+
+def check_token(_context: click.Context, _option: click.Parameter, token: str | None) -> str | None:
+    """Return a token that the service can find in a header."""
+    if token is not None and not TOKEN.fullmatch(token):
+        raise click.BadParameter("must have 16 to 200 of the characters A-Z a-z 0-9 . _ ~ + / = -")
+    return token
+
+
+def reject(*names: str) -> None:
+    """Raise UsageError if one of these parameters was given: it does not go with the others."""
+    context = click.get_current_context()
+    for option in context.command.params:
+        source = context.get_parameter_source(option.name or "")
+        if option.name in names and source is ParameterSource.COMMANDLINE:
+            word = "without" if option.name in ("token", "database") else "with"
+            raise click.UsageError(f"{option.opts[0]} cannot be used {word} --json")
 
 
 def serve(port: int, token: str | None, database: str | None) -> None:

@@ -109,7 +109,10 @@ def test_load_takes_objects_as_the_command_does_and_fills_in_the_cast(service, c
         (lambda service: service.advance(hours="a"), "hours: "),
         (lambda service: service.webhooks.fail(status=200), "status: "),
         (lambda service: service.create_token("ada"), "user: must be one of: user, member, str"),
-        (lambda service: service.webhooks.create("http://x", "task.lost"), "events[0]: must be one"),
+        (
+            lambda service: service.webhooks.create("http://x", "lost"),
+            "events[0]: must be one",
+        ),
     ],
 )
 def test_what_it_does_not_take_is_an_error_that_says_what_it_takes(service, call, act, message):
