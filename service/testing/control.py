@@ -14,19 +14,25 @@ from urllib.parse import urlsplit
 
 import click
 from flask import Blueprint, Flask, Response, current_app, g, request
-from marshmallow import fields, validate
 from werkzeug.exceptions import default_exceptions
 
 from service import db
-from service.fields import MAX_TEXT, Enum, StrictSchema, Text
 from service.http import access_log, errors
 from service.http.requests import arguments
 from service.http.responses import reply
 from service.settings import Settings
 from service.testing.cast import Cast, User
-from service.testing.faults import KINDS, Fault, Faults, install
-from service.testing.receiver import BEHAVIORS, Receiver
-from service.webhooks import EVENTS
+from service.testing.faults import Fault, Faults, install
+from service.testing.receiver import Receiver
+from service.testing.schemas import (
+    Behavior,
+    NewToken,
+    NewWebhook,
+    NextFault,
+    Objects,
+    PlanChange,
+    TimePassed,
+)
 from service.webhooks.delivery import derive_secret
 from service.webhooks.worker import Worker
 
@@ -34,74 +40,6 @@ from service.webhooks.worker import Worker
 Load = Callable[[Settings, IO[bytes], str], int]
 
 control = Blueprint("control", __name__)
-
-
-def Count(default: int | None = None) -> fields.Integer:  # noqa: N802
-    """An integer from 1."""
-    in_range = validate.Range(1, 1_000_000_000)
-    return fields.Integer(strict=True, validate=in_range, load_default=default)
-
-
-def Seconds(default: float) -> fields.Float:  # noqa: N802
-    """At most a minute."""
-    return fields.Float(validate=validate.Range(0, 60), load_default=default)
-
-
-class PlanChange(StrictSchema):
-    """The plan of the cast's workspace, and its limits; what is absent stays."""
-
-    name = Enum("Starter", "Pro", "Team", load_default=None)
-    per_minute = Count()
-    per_day = Count()
-
-
-class TimePassed(StrictSchema):
-    """The time to let pass."""
-
-    days = fields.Float(load_default=0)
-    hours = fields.Float(load_default=0)
-    minutes = fields.Float(load_default=0)
-    seconds = fields.Float(load_default=0)
-
-
-class NextFault(StrictSchema):
-    """What the next ``times`` requests meet; ``seconds`` are a delay, or those of Retry-After."""
-
-    kind = Enum(*KINDS, required=True)
-    times = Count(1)
-    seconds = Seconds(1)
-    method = Enum("GET", "POST", "PATCH", "DELETE", load_default=None)
-    path = Text(MAX_TEXT, min=1, load_default=None)
-
-
-class Behavior(StrictSchema):
-    """How the receiver treats the next ``times`` posts; without ``times`` all from now on."""
-
-    behavior = Enum(*BEHAVIORS, required=True)
-    times = Count()
-    status = fields.Integer(strict=True, validate=validate.Range(300, 599), load_default=500)
-
-
-class NewToken(StrictSchema):
-    """A credential for a user of the cast; it expires after ``expiresIn`` days, if given."""
-
-    user = Enum("user", "member", "stranger", load_default="user")
-    kind = Enum("api", "session", load_default="api")
-    scope = Enum("read", "write", load_default="write")
-    expires_in = Count()
-
-
-class NewWebhook(StrictSchema):
-    """A receiver of the test's own; no events mean all."""
-
-    url = Text(2048, min=1, required=True)
-    events = fields.List(Enum(*EVENTS), load_default=list)
-
-
-class Objects(StrictSchema):
-    """What to load, in the form of the command load; the workspace is the cast's by default."""
-
-    objects = fields.List(fields.Dict(keys=fields.String()), required=True)
 
 
 class Stage:
@@ -166,8 +104,6 @@ def reset() -> Response:
 def load(query: dict[str, Any]) -> Response:
     """Load objects; whatever needs a workspace or a user has those of the cast by default"""
     lines = [db.to_json(stage().cast.complete(item)) for item in query["objects"]]
-    # It has a connection of its own.
-    db.release()
     total = stage().load(stage().settings, io.BytesIO("\n".join(lines).encode()), "objects")
     return reply_json({"loaded": total})
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from service.testing.client import Process, Service
+from service.testing.client import Service
+from service.testing.process import Process
 
 DATABASE = "TASK_SERVICE_DATABASE_URL"
 
@@ -22,7 +23,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("task-service").addoption(
         "--task-service-database",
         metavar="URL",
-        default=os.environ.get(DATABASE),
         help="PostgreSQL server on which the fixture 'service' makes its database"
         f" [default: {DATABASE}, else an embedded server]",
     )
@@ -45,7 +45,7 @@ def service_process(
     process = Process(
         tmp_path_factory.mktemp("task-service") / "log",
         service_environment,
-        request.config.getoption("task_service_database"),
+        request.config.getoption("task_service_database") or os.environ.get(DATABASE),
     )
     try:
         running = process.wait()

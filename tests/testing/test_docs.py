@@ -73,7 +73,9 @@ def public(thing):
 def test_the_tables_name_everything_there_is(service):
     documented = names(rows("\n| `service.` "))
     assert documented == public(service) | public(client.Service)
-    assert names(rows("| `service.webhooks.`")) >= public(service.webhooks) | public(client.Webhooks)
+    assert names(rows("| `service.webhooks.`")) >= public(service.webhooks) | public(
+        client.Webhooks
+    )
     assert tuple(cell.strip("`") for cell in rows("\n| `kind` ")) == faults.KINDS
 
 
@@ -83,9 +85,7 @@ def test_the_table_of_the_control_url_names_its_routes_and_members():
         path.strip(" `"): (method.strip(), set(re.findall(r"`(\w+)`", body)))
         for method, path, body, _ in lines
     }
-    views = {
-        rule: (method, getattr(view, "arguments", None)) for rule, method, view in routes()
-    }
+    views = {rule: (method, getattr(view, "arguments", None)) for rule, method, view in routes()}
     assert documented == {
         rule: (method, {field.data_key for field in schema.fields.values()} if schema else set())
         for rule, (method, schema) in views.items()
