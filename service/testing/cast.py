@@ -10,32 +10,27 @@ from service import db
 from service.webhooks.delivery import derive_secret
 
 
-def new_uuid() -> str:
-    """A random id."""
-    return str(uuid4())
-
-
 @dataclass(frozen=True)
 class Workspace:
     """A workspace of the cast, on the plan with the highest limits."""
 
+    id: str
     name: str
     slug: str
     plan: str = "Team"
-    id: str = field(default_factory=new_uuid)
 
 
 @dataclass(frozen=True)
 class User:
     """A user of the cast, with a token that never expires and a session of 30 days."""
 
+    id: str
     name: str
     email: str
     role: str
     workspace: Workspace
     token: str = field(default_factory=lambda: f"tmw_api_{token_hex(20)}")
     cookie: str = field(default_factory=lambda: f"tmw_session_{token_hex(20)}")
-    id: str = field(default_factory=new_uuid)
 
     def row(self) -> dict[str, str]:
         """What the database knows: of credentials the hash."""
@@ -54,13 +49,16 @@ class Cast:
     """The owner and a member of one workspace, and a stranger who must see nothing of it."""
 
     def __init__(self, control_url: str, webhook_key: str, token: str | None) -> None:
-        acme, globex = Workspace("Acme", "acme"), Workspace("Globex", "globex")
+        # In order, as the service lists the older one first.
+        ids = iter(sorted(str(uuid4()) for _ in range(6)))
+        acme = Workspace(next(ids), "Acme", "acme")
+        globex = Workspace(next(ids), "Globex", "globex")
         given = {"token": token} if token else {}
-        self.user = User("Ada", "ada@example.com", "owner", acme, **given)
-        self.member = User("Ben", "ben@example.com", "member", acme)
-        self.stranger = User("Cleo", "cleo@example.com", "owner", globex)
+        self.user = User(next(ids), "Ada", "ada@example.com", "owner", acme, **given)
+        self.member = User(next(ids), "Ben", "ben@example.com", "member", acme)
+        self.stranger = User(next(ids), "Cleo", "cleo@example.com", "owner", globex)
         self.control_url = control_url
-        webhook_id = new_uuid()
+        webhook_id = next(ids)
         self.webhook = {
             "id": webhook_id,
             "url": f"{control_url}/receiver",
