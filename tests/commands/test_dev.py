@@ -23,7 +23,6 @@ from service import create_app
 from service.commands import embedded_postgres
 from service.settings import Settings
 
-
 nodatabase = pytest.mark.nodatabase
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
 
