@@ -46,6 +46,7 @@ def test_the_python_example_passes_and_says_what_the_service_cost(run):
     assert re.search(r"task-service: started in \d\.\d s, reset 5 times in \d+ ms each", printed)
 
 
+@pytest.mark.proof
 def test_the_python_example_passes_under_xdist_with_a_service_for_each_process(run):
     assert "5 passed" in run(sys.executable, "-m", "pytest", "-q", "-n", "2")
 
