@@ -105,7 +105,8 @@ def dev(port: int, folder: Path, reset: bool, limits: str, receive: bool) -> Non
         notes = ""
         if receive:
             receiver = stack.enter_context(receiving())
-            variables["WEBHOOK_ALLOW"] += ",127.0.0.1"
+            if variables["WEBHOOK_ALLOW"] != LOOPBACK:
+                variables["WEBHOOK_ALLOW"] += ",127.0.0.1"
             subscribe(receiver)
             notes += f"Webhooks        printed here; the demo workspace sends to {receiver.url}\n"
         served = dict(variables)
