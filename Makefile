@@ -17,7 +17,7 @@ run: ## run the service with PostgreSQL and demo data, reloading what changes
 test: ## run the tests
 	$(BIN)/pytest
 
-proof: ## run the long tests: fuzzing, killed processes, hostile bytes, a model
+proof: ## run the long tests: fuzzing, generated clients, killed processes, hostile bytes, a model
 	$(BIN)/pytest -m proof
 
 lint: ## check style, formatting and types

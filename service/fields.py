@@ -4,6 +4,7 @@ Each field carries its JSON Schema as metadata, so requests, responses and the p
 read one declaration. Wire names are camelCase, Python and SQL names snake_case.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -32,7 +33,10 @@ TIMESTAMP = (
 # Patterns of the published document; the fields check the same by other means.
 ATOM, LABEL = r"[-!#$%&'*+/=?^`{}|~A-Za-z0-9_]+", r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 EMAIL = rf"^{ATOM}(\.{ATOM})*@({LABEL}\.)+[A-Za-z0-9-]{{2,63}}$"
+TIMEZONE = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$"
 NO_NUL, NOT_BLANK = r"^[^\u0000]*$", r"^[^\u0000]*[^\u0000\s][^\u0000]*$"
+
+VERSION = {"description": "Increases with each change; the ETag has it too"}
 
 
 class FieldError(NamedTuple):
@@ -44,18 +48,45 @@ class FieldError(NamedTuple):
 
 def uuid_or_nil(text: object) -> str:
     """Return ``text`` if it is a UUID, else the nil UUID, which names nothing."""
-    return text if isinstance(text, str) and UUID.fullmatch(text) else NIL_UUID
+    return text.lower() if isinstance(text, str) and UUID.fullmatch(text) else NIL_UUID
 
 
 class Field(fields.Field[Any]):
-    """A field that carries its JSON Schema; ``response_schema`` is what only responses promise."""
+    """A field that carries its JSON Schema.
 
-    default_error_messages = {"required": "is required", "null": "must not be null"}
+    ``request_schema`` is what only requests are told, ``response_schema`` what only responses have.
+    """
+
+    default_error_messages = {
+        "required": "is required",
+        "null": "must not be null",
+        "read_only": "is read-only; the service sets it",
+        "changed": "is read-only; its value is {value}",
+    }
+    request_schema: Mapping[str, Any] = {}
     response_schema: Mapping[str, Any] = {}
 
     def __init__(self, json_schema: Mapping[str, Any], **options: Any) -> None:
         metadata = {**json_schema, **options.pop("metadata", {})}
         super().__init__(metadata=metadata, **options)
+
+    def is_settable(self, value: object) -> bool:  # noqa: ARG002
+        """Whether a client can set this value, valid or not; others may only be sent back."""
+        return not self.dump_only
+
+    def is_current(self, value: Any, current: Any) -> bool:
+        """Whether a value that was sent back is the current one, in whatever notation."""
+        if value == current:
+            # In Python, not in JSON, true is 1.
+            return isinstance(value, bool) == isinstance(current, bool)
+        try:
+            return bool(self.deserialize(value) == self.deserialize(current))
+        except ValidationError:
+            return False
+
+    def changed(self, current: Any) -> ValidationError:
+        """The error of a value that was sent back and is not the current one."""
+        return self.make_error("changed", value=json.dumps(current)[:MAX_ECHO])
 
 
 class Text(Field):
@@ -91,27 +122,50 @@ class Text(Field):
 
 
 class Enum(Field):
-    """One of a few strings; ``accepts`` are those that a request may send, if not all."""
+    """One of a few strings; ``schema_name`` is that of their type in the published document.
+
+    ``accepts`` are those that a request may send, if not all.
+    """
 
     default_error_messages = {"choice": "must be one of: {choices}"}
 
-    def __init__(self, *choices: str, accepts: tuple[str, ...] = (), **options: Any) -> None:
-        null = [None] if options.get("allow_none") else []
-        super().__init__({"type": "string", "enum": [*choices, *null]}, **options)
-        self.accepts = accepts or choices
+    def __init__(
+        self, schema_name: str, *choices: str, accepts: tuple[str, ...] = (), **options: Any
+    ) -> None:
+        super().__init__({"type": "string", "enum": [*choices]}, **options)
+        self.schema_name = schema_name
+        self.choices, self.accepts = choices, accepts or choices
+        if accepts:
+            self.request_schema = {"description": f"Can be set to: {', '.join(accepts)}"}
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
         if not isinstance(value, str) or value not in self.accepts:
             raise self.make_error("choice", choices=", ".join(self.accepts))
         return value
 
+    def is_settable(self, value: object) -> bool:
+        """Not if responses alone have it."""
+        return super().is_settable(value) and (value in self.accepts or value not in self.choices)
+
+    def changed(self, current: Any) -> ValidationError:
+        """Name what a request may send, if it may send anything."""
+        if self.dump_only:
+            return super().changed(current)
+        return self.make_error("choice", choices=", ".join(self.accepts))
+
 
 class Id(Text):
-    """The id of something. A malformed one is no error by itself: it names nothing."""
+    """The id of something. A malformed one is no error by itself: it names nothing.
+
+    ``words`` are what a filter takes instead of an id.
+    """
+
+    words: Enum | None = None
 
     def __init__(self, **options: Any) -> None:
+        described = options.get("metadata", {})
         super().__init__(MAX_REFERENCE, min=1, **options)
-        self.metadata = {"type": "string", "format": "uuid"}
+        self.metadata = {"type": "string", "format": "uuid", **described}
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
         return uuid_or_nil(super()._deserialize(value))
@@ -125,6 +179,9 @@ class Timestamp(Field):
         "range": "must be in the years 1900 to 9998 (UTC)",
     }
     well_formed = re.compile(TIMESTAMP, re.ASCII)
+    request_schema = {
+        "description": "ISO 8601 with a time, in the years 1900 to 9998; no offset means UTC"
+    }
     response_schema = {"pattern": r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T([0-9]{2}:){2}[0-9]{2}\.[0-9]{3}Z$"}
 
     def __init__(self, **options: Any) -> None:
@@ -158,7 +215,11 @@ class Timezone(Text):
     default_error_messages = {"timezone": "must be an IANA timezone name, like Europe/Berlin"}
 
     def __init__(self, **options: Any) -> None:
-        metadata = {"description": "An IANA timezone name", "examples": ["Europe/Berlin"]}
+        metadata = {
+            "pattern": TIMEZONE,
+            "description": "An IANA timezone name",
+            "examples": ["Europe/Berlin", "America/New_York", "UTC"],
+        }
         super().__init__(MAX_REFERENCE, min=1, metadata=metadata, **options)
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
@@ -208,9 +269,12 @@ class StringList(fields.List[Any]):
     }
 
     def __init__(self, item: Text, max: int, *, unique: bool = False, **options: Any) -> None:
-        metadata = {"maxItems": max, "uniqueItems": unique}
-        super().__init__(item, metadata=metadata, **options)
+        super().__init__(item, metadata={"maxItems": max}, **options)
         self.max, self.unique = max, unique
+        # Not uniqueItems: generators make a set of it, which has no order.
+        self.request_schema = (
+            {"description": "No duplicates, whatever their case"} if unique else {}
+        )
 
     def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
         if not isinstance(value, list):
@@ -310,8 +374,11 @@ class StrictSchema(Schema):
         if not isinstance(error.messages, dict):
             return
         names = [str(field.data_key) for field in self.load_fields.values()]
+        read_only = {field.data_key for field in self.fields.values() if field.dump_only}
         for name, messages in list(error.messages.items())[:MAX_ERRORS]:
-            if name not in names and messages == [self.error_messages["unknown"]]:
+            if name in read_only:
+                error.messages[name] = [Field.default_error_messages["read_only"]]
+            elif name not in names and messages == [self.error_messages["unknown"]]:
                 near = get_close_matches(str(name)[:MAX_ECHO], names, 1)
                 hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(names)}"
                 error.messages[name] = [f"{self.unknown_message}; {hint}"]
@@ -325,6 +392,33 @@ class Resource(StrictSchema):
     """
 
     optional: tuple[str, ...] = ()
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        own = [field for field in self.fields.values() if isinstance(field, Field)]
+        self.read_only = {
+            str(field.data_key): field
+            for field in own
+            if field.dump_only or (isinstance(field, Enum) and field.accepts != field.choices)
+        }
+
+    def take_read_only(self, change: dict[str, Any]) -> dict[str, Any]:
+        """Remove from a change, and return, what a client cannot set."""
+        return {
+            name: change.pop(name)
+            for name, field in self.read_only.items()
+            if name in change and not field.is_settable(change[name])
+        }
+
+    def compare(self, read_only: dict[str, Any], current: dict[str, Any]) -> None:
+        """Raise ValidationError unless what a client cannot set is what is there."""
+        errors = {
+            name: self.read_only[name].changed(current.get(name)).messages
+            for name, value in read_only.items()
+            if not self.read_only[name].is_current(value, current.get(name))
+        }
+        if errors:
+            raise ValidationError(errors)
 
 
 class Query(StrictSchema):

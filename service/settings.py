@@ -87,6 +87,23 @@ def check_host_or_network(text: str) -> None:
         raise ValidationError("must be hosts and networks separated by commas")
 
 
+def check_origin(text: str) -> None:
+    """Raise ValidationError unless ``text`` is an origin as browsers write it."""
+    error = "must be origins like https://app.example.com, separated by commas"
+    if text == "*":
+        raise ValidationError(f"{error}; * is not an origin")
+    match = re.fullmatch(
+        r"([a-z][a-z0-9+.-]*)://(?:[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?|\[[0-9a-f:.]+\])"
+        r"(?::([1-9][0-9]{0,4}))?",
+        text,
+        re.ASCII,
+    )
+    if match is None:
+        raise ValidationError(f"{error}; in lower case, without a path: unlike {text}")
+    if match.groups() in (("http", "80"), ("https", "443")):
+        raise ValidationError(f"{error}; without the port that is the default: unlike {text}")
+
+
 def check_conninfo(text: str) -> None:
     """Raise ValidationError unless libpq can parse ``text``."""
     try:
@@ -131,6 +148,11 @@ class Settings:
     pool_timeout: float = setting("2", seconds(), "seconds that a request waits for a connection")
     max_body: int = setting("1048576", integer(1, 2**30), "maximum size of a request body in bytes")
     docs: bool = setting("off", switch(), "serve the reference page /docs; for development")
+    cors_origins: tuple[str, ...] = setting(
+        "",
+        CommaSeparated(fields.String(validate=check_origin)),
+        "origins whose pages may call the service from a browser, like https://app.example.com",
+    )
     log_format: str = setting(
         "json",
         fields.String(validate=validate.OneOf(["json", "text"], error="must be json or text")),

@@ -35,6 +35,12 @@ from service.settings import Settings
 NOON = datetime(2099, 1, 1, 12, tzinfo=UTC)
 
 
+def pytest_configure(config):
+    """The test double makes its database on the server that all tests use."""
+    server = os.environ.get("TEST_DATABASE_URL")
+    config.option.task_service_database = config.option.task_service_database or server
+
+
 @pytest.fixture(scope="session")
 def database_url():
     """A new, migrated database: on the server of TEST_DATABASE_URL, else on an embedded one."""

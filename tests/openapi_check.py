@@ -1,4 +1,7 @@
-"""Checks every response of the suite against the published document: status, headers, body."""
+"""Checks every response of the suite against the published document: status, headers, body.
+
+A client must expect new members in a response. The suite does not: here every object is closed.
+"""
 
 import json
 import re
@@ -25,6 +28,18 @@ def document():
         return json.loads(openapi.document())
 
 
+def closed(part):
+    """The part with every object closed: a member that is not documented is a violation."""
+    if isinstance(part, list):
+        return [closed(inner) for inner in part]
+    if not isinstance(part, dict):
+        return part
+    part = {name: closed(inner) for name, inner in part.items()}
+    if part.get("type") == "object" and "properties" in part:
+        part.setdefault("additionalProperties", False)
+    return part
+
+
 @cache
 def routes():
     """Pairs of a pattern for paths and the operations there, by method."""
@@ -37,9 +52,10 @@ def routes():
 @cache
 def validator(schema, formats):
     """The validator of a schema that is given as JSON text; ``formats`` are checked or ignored."""
-    registry = Registry().with_resource("urn:document", DRAFT202012.create_resource(document()))
+    resource = DRAFT202012.create_resource(closed(document()))
+    registry = Registry().with_resource("urn:document", resource)
     return Draft202012Validator(
-        json.loads(schema.replace('"#/', '"urn:document#/')),
+        closed(json.loads(schema.replace('"#/', '"urn:document#/'))),
         registry=registry,
         format_checker=Draft202012Validator.FORMAT_CHECKER if formats else None,
     )

@@ -38,8 +38,9 @@ def unavailable(response):
 # Round trips
 
 READS = (
-    "/tasks", "/tasks?limit=1&status=todo", "/tasks?assignee={alice}", "/tasks/{task}",
-    "/tasks/unknown", "/meetings", "/meetings?upcoming=true&workspaceId={acme}",
+    "/tasks", "/tasks?limit=1&status=todo", "/tasks?assignee={alice}", "/tasks?assignee=me",
+    "/tasks/{task}", "/tasks/unknown", "/me", "/meetings",
+    "/meetings?upcoming=true&workspaceId={acme}",
     "/meetings/{meeting}", "/workspaces", "/workspaces/{acme}", "/workspaces/{acme}/members",
     "/dashboard/stats", "/mail", "/knowledge", "/knowledge?q=x", "/ai/suggestions",
 )  # fmt: skip

@@ -74,8 +74,20 @@ def test_a_module_without_a_layer_breaks_the_contract(graph):
     assert broken_contracts(graph) == [LAYERS]
 
 
-def test_only_the_entry_point_imports_the_application(graph):
-    assert graph.find_modules_that_directly_import("service") == {"service.wsgi"}
+def test_only_what_runs_the_application_imports_it(graph):
+    runners = {"service.wsgi", "service.commands.dev_json"}
+    assert graph.find_modules_that_directly_import("service") == runners
+
+
+def test_only_the_command_that_starts_the_test_double_imports_it(graph):
+    importers = {
+        importer
+        for module in graph.find_descendants("service.testing") | {"service.testing"}
+        for importer in graph.find_modules_that_directly_import(module)
+    }
+    assert {name for name in importers if not name.startswith("service.testing")} == {
+        "service.commands.dev_json"
+    }
 
 
 def test_the_database_uses_the_application_context_of_flask_and_no_request():

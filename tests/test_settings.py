@@ -1,5 +1,6 @@
 """Settings: read once, checked, and every invalid value names its variable."""
 
+import re
 from dataclasses import FrozenInstanceError
 
 import pytest
@@ -36,12 +37,27 @@ def test_without_an_environment_everything_has_its_default():
         ("HOST", "db-1.internal", "db-1.internal"),
         ("WEBHOOK_ALLOW", "localhost, 10.0.0.0/8,::1", ("localhost", "10.0.0.0/8", "::1")),
         ("WEBHOOK_SCHEDULE", "1, 2.5", (1.0, 2.5)),
+        (
+            "CORS_ORIGINS",
+            "https://a.example, http://[::1]:1",
+            ("https://a.example", "http://[::1]:1"),
+        ),
+        ("CORS_ORIGINS", "capacitor://localhost", ("capacitor://localhost",)),
+        ("CORS_ORIGINS", "http://x:443,https://x:80", ("http://x:443", "https://x:80")),
+        ("CORS_ORIGINS", " , ", ()),
     ],
 )
 def test_each_is_read_from_the_variable_of_its_name(variable, text, value):
     assert getattr(Settings.read({variable: text}), variable.lower()) == value
 
 
+NO_ORIGINS = (
+    "*", "https://*.example.com", "null", "example.com", "//example.com", "https://",
+    "a.example:80", "https://a.example/", "https://a.example/x", "https://a.example?x", "https://me@a.example",
+    "https://A.example", "HTTPS://a.example", "https://bücher.example", "https://-a.example",
+    "https://a.example:443", "http://a.example:80", "https://a.example:", "https://a.example:x",
+    "https://a.example https://b.example", "https://a.example,*", "https://a.example,null",
+)  # fmt: skip
 INVALID = {
     "PORT": ("0", "65536", "-1", "+1", "1_0", "8000 ", "\uff18000", "1e3", "80.0", "x"),
     "WEB_CONCURRENCY": ("0", "257", "two"),
@@ -53,6 +69,7 @@ INVALID = {
     "POOL_TIMEOUT": ("0", "x"),
     "MAX_BODY": ("0", "1M", "9999999999"),
     "HOST": ("127.0.0.1:9", "0:0", "[::1]", "a b", "-", "unix:/tmp/x"),
+    "CORS_ORIGINS": NO_ORIGINS,
     "WEBHOOK_ALLOW": ("10.0.0.0/33", "a b", "http://localhost"),
     "WEBHOOK_SCHEDULE": ("5,x", "0,5", "5;300", "nan"),
     "WEBHOOK_DISABLE_AFTER": ("0", "8761"),
@@ -67,6 +84,19 @@ def test_an_invalid_value_names_its_variable_and_what_is_allowed(variable, text)
     with pytest.raises(InvalidSetting, match="must be") as caught:
         Settings.read({variable: text})
     assert str(caught.value).startswith(f"{variable}={text!r}: must be")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("*", "* is not an origin"),
+        ("https://example.com/", "without a path: unlike https://example.com/"),
+        ("https://example.com:443", "without the port that is the default"),
+    ],
+)
+def test_an_invalid_origin_is_rejected_with_the_reason(text, reason):
+    with pytest.raises(InvalidSetting, match=re.escape(reason)):
+        Settings.read({"CORS_ORIGINS": f"https://app.example.com,{text}"})
 
 
 def test_a_lease_is_longer_than_the_request_that_holds_it():

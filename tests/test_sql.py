@@ -83,7 +83,7 @@ def test_every_name_in_python_is_a_file_and_every_file_is_named():
 SQL_TEXT = re.compile(
     r"\b(SELECT\b|INSERT INTO\b|UPDATE \w+ SET\b|DELETE FROM\b"
     r"|(CREATE|ALTER|DROP|TRUNCATE) (TABLE|INDEX|TEMP\w*)\b"
-    r"|WHERE \w+ ?=|FROM \w+ WHERE\b|SET LOCAL\b|BEGIN;|COMMIT\b|pg_\w+_lock\b)",
+    r"|WHERE \w+ ?=|FROM \w+ WHERE\b|SET LOCAL\b|BEGIN;|(?<!-)COMMIT\b|pg_\w+_lock\b)",
     re.IGNORECASE,
 )
 

@@ -6,6 +6,7 @@ from service.api.dashboard import dashboard
 from service.api.health import health
 from service.api.knowledge import knowledge
 from service.api.mail import mail
+from service.api.me import me
 from service.api.meetings import meetings
 from service.api.suggestions import suggestions
 from service.api.tasks import tasks
@@ -14,6 +15,6 @@ from service.api.workspaces import workspaces
 
 def init_app(app: Flask) -> None:
     """Register the resources, in the order in which they are documented."""
-    for resource in (tasks, meetings, workspaces, dashboard, mail, knowledge, suggestions):
+    for resource in (tasks, meetings, workspaces, me, dashboard, mail, knowledge, suggestions):
         app.register_blueprint(resource, url_prefix="/api")
     app.register_blueprint(health)

@@ -19,20 +19,20 @@ def figures(name: str, *counts: str, **nested: Nested) -> Nested:
     return Nested(fields.Resource.from_dict({**members, **nested}, name=name))
 
 
-class Stats(fields.Resource):
+class DashboardStats(fields.Resource):
     """The figures of one workspace, in one snapshot."""
 
     workspace_id = fields.Id(dump_only=True)
     generated_at = fields.Timestamp(dump_only=True)
     tasks = figures(
-        "TaskFigures",
+        "TaskCounts",
         *("total", *STATUSES, "overdue", "due_today"),
-        by_priority=figures("Priorities", *PRIORITIES),
+        by_priority=figures("PriorityCounts", *PRIORITIES),
     )
-    meetings = figures("MeetingFigures", "total", "upcoming", "completed")
+    meetings = figures("MeetingCounts", "total", "upcoming", "completed")
     members = fields.Integer()
-    mail = figures("MailFigures", "unread")
-    suggestions = figures("SuggestionFigures", "pending")
+    mail = figures("MailCounts", "unread")
+    suggestions = figures("SuggestionCounts", "pending")
 
 
 class StatsFilter(fields.Query):
@@ -43,9 +43,13 @@ class StatsFilter(fields.Query):
 
 @dashboard.get("/dashboard/stats")
 @arguments(StatsFilter())
-@response(Stats, kind="object", also=(404,))
+@response(DashboardStats, kind="object", also=(404,))
 def get_stats(query: dict[str, Any]) -> Response:
-    """Count the tasks, meetings, members, unread mail and pending suggestions of a workspace"""
+    """Count the tasks, meetings, members, unread mail and pending suggestions of a workspace
+
+    Without ``workspaceId``, of your active workspace. All counts are of one moment; ``dueToday`` is
+    in the timezone of the workspace.
+    """
     stats = db.row("dashboard/stats", **query)
     if stats is None:
         raise db.NotFound("workspace")

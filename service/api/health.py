@@ -15,7 +15,7 @@ health = Blueprint("health", __name__)
 RETRY_AFTER = 5
 
 
-class Index(fields.Resource):
+class ServiceIndex(fields.Resource):
     """Where to go on from the root; ``docs`` only where the setting DOCS is on."""
 
     optional = ("docs",)
@@ -29,13 +29,16 @@ class Index(fields.Resource):
 class Health(fields.Resource):
     """The service can answer."""
 
-    status = fields.Enum("ok", dump_only=True)
+    status = fields.Enum("HealthStatus", "ok", dump_only=True)
 
 
 @health.get("/")
-@response(Index, kind="object")
+@response(ServiceIndex, kind="object")
 def get_index() -> Response:
-    """Find the documents that need no credential"""
+    """Find the documents that need no credential
+
+    ``docs`` is there only where the reference page is served.
+    """
     docs = {"docs": "/docs"} if current_app.config["SETTINGS"].docs else {}
     paths = {**docs, "openapi": "/openapi.json", "health": "/healthz"}
     return reply(json.dumps({"name": "Task, Meeting and Workspace service", **paths}))
@@ -44,7 +47,10 @@ def get_index() -> Response:
 @health.get("/healthz")
 @response(Health, kind="object", also=(503,))
 def check_health() -> Response:
-    """Answer 200 when the database does and has all migrations, else 503"""
+    """Answer 200 when the database does and has all migrations, else 503
+
+    For load balancers; it is not counted.
+    """
     try:
         row = db.row_with_retry("health/check", migrations=db.migrations())
     except psycopg.errors.UndefinedTable:

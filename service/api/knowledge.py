@@ -40,6 +40,9 @@ class KnowledgeFilter(fields.Page):
 @arguments(KnowledgeFilter())
 @response(Knowledge, kind="page")
 def list_knowledge(query: dict[str, Any]) -> Response:
-    """List the knowledge of the active workspace, newest first; with q the matches, best first"""
+    """List the knowledge of the active workspace, newest first; with q the matches, best first
+
+    If more than 5 000 entries match, they are listed newest first.
+    """
     statement = "knowledge/list" if query["q"] is None else "knowledge/search"
     return reply_page(db.row(statement, **query))

@@ -33,5 +33,8 @@ class MailFilter(fields.Page):
 @arguments(MailFilter())
 @response(Mail, kind="page")
 def list_mail(query: dict[str, Any]) -> Response:
-    """List your mail in the active workspace, latest first"""
+    """List your mail in the active workspace, latest first
+
+    Other members do not see it.
+    """
     return reply_page(db.row("mail/list", **query))

@@ -7,10 +7,12 @@ from flask import Blueprint, Response
 from service import db, fields, webhooks
 from service.http.requests import arguments
 from service.http.responses import reply_one, reply_page, response
-from service.http.safe_writes import expected_versions, idempotent
+from service.http.safe_writes import expected_versions, idempotent, require_unchanged
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
+UPCOMING = {"description": "Only those that start in the future, soonest first"}
+ONLY_WORKSPACE = {"description": "Only those of this workspace, instead of all of yours"}
 
 meetings = Blueprint("meetings", __name__)
 
@@ -23,15 +25,15 @@ class Meeting(fields.Resource):
     title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
     start_time = fields.Timestamp(required=True)
     end_time = fields.Timestamp(required=True)
-    platform = fields.Enum(*PLATFORMS, allow_none=True, load_default=None)
+    platform = fields.Enum("Platform", *PLATFORMS, allow_none=True, load_default=None)
     attendees = fields.StringList(fields.Email(), 200, unique=True, load_default=list)
     agenda = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
     notes = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
-    status = fields.Enum(*STATUSES, dump_only=True)
+    status = fields.Enum("MeetingStatus", *STATUSES, dump_only=True)
     created_by = fields.Id(dump_only=True)
     created_at = fields.Timestamp(dump_only=True)
     updated_at = fields.Timestamp(dump_only=True)
-    version = fields.Integer(min=1)
+    version = fields.Integer(min=1, metadata=fields.VERSION)
 
 
 class MeetingDetails(Meeting):
@@ -39,7 +41,7 @@ class MeetingDetails(Meeting):
 
     optional = "summary", "action_items", "decisions"
 
-    status = fields.Enum(*STATUSES, accepts=("completed",))
+    status = fields.Enum("MeetingStatus", *STATUSES, accepts=("completed",))
     summary = fields.Text(fields.MAX_TEXT, allow_none=True)
     action_items = fields.StringList(fields.Text(2000, min=1), 200)
     decisions = fields.StringList(fields.Text(2000, min=1), 200)
@@ -48,8 +50,10 @@ class MeetingDetails(Meeting):
 class MeetingFilter(fields.Page):
     """The query of the list."""
 
-    upcoming = fields.Boolean(query=True, load_default=False)
-    only_workspace_id = fields.Id(data_key="workspaceId", load_default=None)
+    upcoming = fields.Boolean(query=True, load_default=False, metadata=UPCOMING)
+    only_workspace_id = fields.Id(
+        data_key="workspaceId", load_default=None, metadata=ONLY_WORKSPACE
+    )
     limit = fields.Limit(20, 100)
     cursor = fields.Cursor(keyed=True)
 
@@ -58,7 +62,10 @@ class MeetingFilter(fields.Page):
 @arguments(MeetingFilter())
 @response(Meeting, kind="page")
 def list_meetings(query: dict[str, Any]) -> Response:
-    """List meetings of all workspaces or of one: latest start first, upcoming ones soonest first"""
+    """List meetings of all workspaces or of one: latest start first, upcoming ones soonest first
+
+    Of a workspace that is not yours the list is empty.
+    """
     statement = "meetings/upcoming" if query.pop("upcoming") else "meetings/list"
     return reply_page(db.row(statement, **query))
 
@@ -68,7 +75,11 @@ def list_meetings(query: dict[str, Any]) -> Response:
 @idempotent
 @response(MeetingDetails, 201)
 def create_meeting(meeting: dict[str, Any]) -> Response:
-    """Create a meeting in the active workspace"""
+    """Create a meeting in the active workspace
+
+    ``title``, ``startTime`` and ``endTime`` are required; it must end after it starts. The event is
+    ``meeting.created``.
+    """
     created = db.row("meetings/create", **meeting)
     webhooks.announce(created.event_id)
     return reply_one(created, 201, {"Location": f"/api/meetings/{created.id}"})
@@ -77,7 +88,10 @@ def create_meeting(meeting: dict[str, Any]) -> Response:
 @meetings.get("/meetings/<id:id>")
 @response(MeetingDetails)
 def get_meeting(id: str) -> Response:
-    """Read one meeting, with its summary, action items and decisions once it is completed"""
+    """Read one meeting, with its summary, action items and decisions once it is completed
+
+    Before that, the response does not have these three fields.
+    """
     return reply_one(db.row_or_raise("meetings/get", id=id))
 
 
@@ -86,7 +100,13 @@ def get_meeting(id: str) -> Response:
 @idempotent
 @response(MeetingDetails)
 def update_meeting(changes: dict[str, Any], id: str) -> Response:
-    """Change some fields of a meeting; null clears one (RFC 7396)"""
+    """Change some fields of a meeting; null clears one (RFC 7396)
+
+    Absent fields keep their values. The status ``completed`` completes the meeting, and cannot be
+    taken back; only then it has ``summary``, ``actionItems`` and ``decisions``. The event is
+    ``meeting.completed``; other changes are no event. Read-only fields are accepted if unchanged.
+    """
+    require_unchanged("meetings/get", id)
     meeting = db.row_or_raise(
         "meetings/update", id=id, changes=db.to_json(changes), versions=expected_versions()
     )

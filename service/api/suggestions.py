@@ -8,6 +8,9 @@ from service import db, fields
 from service.http.requests import arguments
 from service.http.responses import reply_page, response
 
+KIND = {"examples": ["task", "due_date", "assignee"]}
+STATUSES = "pending", "accepted", "dismissed"
+
 suggestions = Blueprint("suggestions", __name__)
 
 
@@ -15,11 +18,11 @@ class Suggestion(fields.Resource):
     """What the AI suggests; ``flask load`` brings them in."""
 
     id = fields.Id(dump_only=True)
-    kind = fields.Text(fields.MAX_REFERENCE, min=1, required=True)
+    kind = fields.Text(fields.MAX_REFERENCE, min=1, required=True, metadata=KIND)
     title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
     body = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
     task_id = fields.Id(allow_none=True, load_default=None)
-    status = fields.Enum("pending", "accepted", "dismissed", load_default="pending")
+    status = fields.Enum("SuggestionStatus", *STATUSES, load_default="pending")
     created_at = fields.Timestamp(dump_only=True)
 
 
@@ -27,5 +30,8 @@ class Suggestion(fields.Resource):
 @arguments(fields.Page())
 @response(Suggestion, kind="page")
 def list_suggestions(query: dict[str, Any]) -> Response:
-    """List the pending suggestions of the active workspace, newest first"""
+    """List the pending suggestions of the active workspace, newest first
+
+    Suggestions that were accepted or dismissed are not in the list.
+    """
     return reply_page(db.row("suggestions/list", **query))

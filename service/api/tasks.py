@@ -3,15 +3,21 @@
 from typing import Any
 
 from flask import Blueprint, Response
+from marshmallow import post_load
 
 from service import db, fields, webhooks
 from service.http.errors import http_error
 from service.http.requests import arguments
 from service.http.responses import reply, reply_one, reply_page, require_match, response
-from service.http.safe_writes import expected_versions, idempotent
+from service.http.safe_writes import expected_versions, idempotent, require_unchanged
 
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"
+ASSIGNEE = {"description": "A member of the workspace"}
+ASSIGNEE_FILTER = {"description": "The id of a member, `me` (yourself) or `none` (unassigned)"}
+PROJECT = {"description": "An id of your choice: projects are kept elsewhere"}
+PARENT = {"description": "The task that this is a subtask of; subtasks have no subtasks"}
+COMPLETED = {"description": "Since when the status is done; null if it is another one"}
 
 tasks = Blueprint("tasks", __name__)
 
@@ -23,27 +29,43 @@ class Task(fields.Resource):
     workspace_id = fields.Id(dump_only=True)
     title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
     description = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
-    status = fields.Enum(*STATUSES, load_default="todo")
-    priority = fields.Enum(*PRIORITIES, load_default="medium")
+    status = fields.Enum("TaskStatus", *STATUSES, load_default="todo")
+    priority = fields.Enum("TaskPriority", *PRIORITIES, load_default="medium")
     due_date = fields.Timestamp(allow_none=True, load_default=None)
-    assignee_id = fields.Id(allow_none=True, load_default=None)
-    project_id = fields.Text(fields.MAX_REFERENCE, min=1, allow_none=True, load_default=None)
-    parent_id = fields.Id(allow_none=True, load_default=None)
+    assignee_id = fields.Id(allow_none=True, load_default=None, metadata=ASSIGNEE)
+    project_id = fields.Text(
+        fields.MAX_REFERENCE, min=1, allow_none=True, load_default=None, metadata=PROJECT
+    )
+    parent_id = fields.Id(allow_none=True, load_default=None, metadata=PARENT)
     created_by = fields.Id(dump_only=True)
     created_at = fields.Timestamp(dump_only=True)
     updated_at = fields.Timestamp(dump_only=True)
-    completed_at = fields.Timestamp(dump_only=True, allow_none=True)
-    version = fields.Integer(min=1)
+    completed_at = fields.Timestamp(dump_only=True, allow_none=True, metadata=COMPLETED)
+    version = fields.Integer(min=1, metadata=fields.VERSION)
+
+
+class Assignee(fields.Id):
+    """A filter by assignee: an id, or one of two words."""
+
+    words = fields.Enum("AssigneeWord", "me", "none")
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
+        return value if value in self.words.choices else super()._deserialize(value)
 
 
 class TaskFilter(fields.Page):
     """The query of the list."""
 
-    status = fields.Enum(*STATUSES, load_default=None)
-    priority = fields.Enum(*PRIORITIES, load_default=None)
-    assignee_id = fields.Id(data_key="assignee", load_default=None)
+    status = fields.Enum("TaskStatus", *STATUSES, load_default=None)
+    priority = fields.Enum("TaskPriority", *PRIORITIES, load_default=None)
+    assignee = Assignee(load_default=None, metadata=ASSIGNEE_FILTER)
     project_id = fields.Text(fields.MAX_REFERENCE, min=1, load_default=None)
     parent_id = fields.Id(load_default=None)
+
+    @post_load
+    def split_assignee(self, values: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Name the id apart from the words; for them it is the nil UUID."""
+        return {**values, "assignee_id": fields.uuid_or_nil(values["assignee"])}
 
 
 FILTERS = TaskFilter().fields.keys() - fields.Page().fields.keys()
@@ -53,7 +75,10 @@ FILTERS = TaskFilter().fields.keys() - fields.Page().fields.keys()
 @arguments(TaskFilter())
 @response(Task, kind="page")
 def list_tasks(query: dict[str, Any]) -> Response:
-    """List the tasks of the active workspace, newest first"""
+    """List the tasks of the active workspace, newest first
+
+    A task matches all filters that are sent. Subtasks are in the list too.
+    """
     if any(query[name] for name in FILTERS):
         return reply_page(db.row_custom_plan("tasks/filter", **query))
     return reply_page(db.row("tasks/list", **query))
@@ -64,7 +89,11 @@ def list_tasks(query: dict[str, Any]) -> Response:
 @idempotent
 @response(Task, 201)
 def create_task(task: dict[str, Any]) -> Response:
-    """Create a task in the active workspace"""
+    """Create a task in the active workspace
+
+    Only ``title`` is required. With ``parentId`` it is a subtask of that task. The event is
+    ``task.created``.
+    """
     created = db.row("tasks/create", **task)
     webhooks.announce(created.event_id)
     return reply_one(created, 201, {"Location": f"/api/tasks/{created.id}"})
@@ -73,7 +102,10 @@ def create_task(task: dict[str, Any]) -> Response:
 @tasks.get("/tasks/<id:id>")
 @response(Task)
 def get_task(id: str) -> Response:
-    """Read one task"""
+    """Read one task
+
+    Tasks outside of your active workspace are 404.
+    """
     return reply_one(db.row_or_raise("tasks/get", id=id))
 
 
@@ -82,7 +114,13 @@ def get_task(id: str) -> Response:
 @idempotent
 @response(Task)
 def update_task(changes: dict[str, Any], id: str) -> Response:
-    """Change some fields of a task; null clears one (RFC 7396)"""
+    """Change some fields of a task; null clears one (RFC 7396)
+
+    Absent fields keep their values, and any status can follow any other. A change is the event
+    ``task.updated``. A request that changes nothing is 200 and no event. Read-only fields are
+    accepted if unchanged, so a task that was read can be sent back.
+    """
+    require_unchanged("tasks/get", id)
     task = db.row_or_raise(
         "tasks/update", id=id, changes=db.to_json(changes), versions=expected_versions()
     )
@@ -94,7 +132,11 @@ def update_task(changes: dict[str, Any], id: str) -> Response:
 @idempotent
 @response(status=204)
 def delete_task(id: str) -> Response:
-    """Remove a task and its subtasks for good"""
+    """Remove a task and its subtasks for good
+
+    Each of them is an event ``task.deleted``. While a webhook is enabled, subtasks with more than
+    16 MiB of text are 409: remove some of them first.
+    """
     deleted = db.row_or_raise("tasks/delete", id=id, versions=expected_versions())
     require_match(deleted)
     if not deleted.deletable:

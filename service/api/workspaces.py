@@ -8,7 +8,7 @@ from service import db, fields
 from service.http.errors import http_error
 from service.http.requests import arguments
 from service.http.responses import reply, reply_one, response
-from service.http.safe_writes import expected_versions, idempotent
+from service.http.safe_writes import expected_versions, idempotent, require_unchanged
 
 ROLES = "owner", "admin", "member"
 SLUG = {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$"}
@@ -40,21 +40,27 @@ class Member(fields.Resource):
     user_id = fields.Id(dump_only=True)
     name = fields.Text(fields.MAX_NAME, min=1, dump_only=True)
     email = fields.Email(dump_only=True)
-    role = fields.Enum(*ROLES, load_default="member")
+    role = fields.Enum("Role", *ROLES, load_default="member")
     joined_at = fields.Timestamp(dump_only=True)
 
 
 @workspaces.get("/workspaces")
 @response(Workspace, kind="list")
 def list_workspaces() -> Response:
-    """List all workspaces that you belong to"""
+    """List all workspaces that you belong to
+
+    All of them are in one list, without pages.
+    """
     return reply(db.row("workspaces/list").body)
 
 
 @workspaces.get("/workspaces/<id:id>")
 @response(WorkspaceDetails)
 def get_workspace(id: str) -> Response:
-    """Read one workspace"""
+    """Read one workspace
+
+    Its timezone decides which day the dashboard counts as today.
+    """
     return reply_one(db.row_or_raise("workspaces/get", id=id))
 
 
@@ -63,7 +69,12 @@ def get_workspace(id: str) -> Response:
 @idempotent
 @response(WorkspaceDetails)
 def update_workspace(changes: dict[str, Any], id: str) -> Response:
-    """Change the name or the timezone of a workspace; for owners and admins"""
+    """Change the name or the timezone of a workspace; for owners and admins
+
+    Members with another role get 403. Absent fields keep their values. Read-only fields are
+    accepted if unchanged.
+    """
+    require_unchanged("workspaces/get", id)
     workspace = db.row_or_raise(
         "workspaces/update", id=id, changes=db.to_json(changes), versions=expected_versions()
     )
@@ -75,5 +86,8 @@ def update_workspace(changes: dict[str, Any], id: str) -> Response:
 @workspaces.get("/workspaces/<id:id>/members")
 @response(Member, kind="list")
 def list_members(id: str) -> Response:
-    """List all members of a workspace with their roles"""
+    """List all members of a workspace with their roles
+
+    In the order in which they joined. ``userId`` is what a task takes as ``assigneeId``.
+    """
     return reply(db.row_or_raise("workspaces/members", id=id).body)

@@ -11,7 +11,7 @@ import click
 from flask import current_app
 from psycopg.conninfo import make_conninfo
 
-from service.commands import embedded_postgres
+from service.commands import dev_json, embedded_postgres
 from service.commands.accounts import new_token
 from service.commands.base import one_row, query, report_errors
 from service.commands.children import Children, Interrupt
@@ -77,13 +77,35 @@ export {exports}
     is_flag=True,
     help="Print the demo workspace's webhooks as they come, and verify their signatures.",
 )
+@click.option("--json", "for_tests", is_flag=True, help="Be a test double; print one JSON line.")
+@click.option(
+    "--token", callback=dev_json.check_token, help="With --json: the API token of the owner."
+)
+@click.option("--database", metavar="URL", help="With --json: the PostgreSQL server to use.")
 @report_errors
-def dev(port: int, folder: Path, reset: bool, limits: str, receive: bool) -> None:
+def dev(
+    port: int,
+    folder: Path,
+    reset: bool,
+    limits: str,
+    receive: bool,
+    for_tests: bool,
+    token: str | None,
+    database: str | None,
+) -> None:
     """Run everything here: PostgreSQL, demo data and the service, reloading what you change.
 
     Prints the base URL, a token and a cookie of the demo owner, and three commands to begin with.
     The database is its own; DATABASE_URL is ignored.
+
+    With --json it is a test double instead: without demo data, with a control URL, and it ends
+    with the process that started it.
     """
+    if for_tests:
+        dev_json.reject("folder", "reset", "limits", "receive")
+        dev_json.serve(port, token, database)
+        return
+    dev_json.reject("token", "database")
     with ExitStack() as stack:
         postgres = stack.enter_context(embedded_postgres.Server(folder))
         listener = stack.enter_context(listen(port))

@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 from flask import current_app
 
+from service import http
 from service.commands.base import report_errors
-from service.http import gunicorn_worker
 
 # The file, not the module: gunicorn reads only a file again at SIGHUP.
-CONFIGURATION = Path(gunicorn_worker.__file__).with_name("gunicorn_conf.py")
+CONFIGURATION = Path(http.__file__).with_name("gunicorn_conf.py")
 
 
 def gunicorn(*options: str) -> list[str]:

@@ -2,12 +2,13 @@
 
 from flask import Flask
 
-from service.http import access_log, errors, gate, requests
+from service.http import access_log, cors, errors, gate, requests
 
 
 def init_app(app: Flask) -> None:
     """Register the hooks; Flask runs those after the request in reverse order."""
     app.before_request(access_log.assign_request_id)
+    cors.init_app(app)
     app.before_request(gate.authenticate_and_count)
     app.before_request(requests.reject_unknown_query)
     app.after_request(access_log.write_line)

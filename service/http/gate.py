@@ -38,7 +38,7 @@ def authenticate_and_count() -> None:
     g.usage = usage = db.row_with_retry(
         "gate/authenticate_and_count",
         kind=kind,
-        hash=sha256(token.encode()).digest() if token else None,
+        hash=hash_of(token),
         address=client_address(request.remote_addr),
     )
     if not usage.admitted:
@@ -61,6 +61,11 @@ def credential() -> tuple[str, str | None]:
         return "session", request.cookies.get("session")
     match = BEARER.fullmatch(header)
     return "api", match[1] if match else None
+
+
+def hash_of(token: str | None) -> bytes | None:
+    """What the database has of a token."""
+    return sha256(token.encode()).digest() if token else None
 
 
 @lru_cache(maxsize=1024)
@@ -108,6 +113,19 @@ def daily_quota_used(usage: Any) -> bool:
     return usage.per_day is not None and usage.day_count >= usage.per_day
 
 
+def windows(usage: Any) -> dict[str, Any]:
+    """Both windows of the limits: how many requests they have, how many are left, their ends."""
+    per_minute, per_day = usage.per_minute, usage.per_day
+    return {
+        "per_minute": per_minute,
+        "minute_left": max(0, per_minute - usage.minute_count),
+        "minute_ends": usage.minute_ends,
+        "per_day": per_day,
+        "day_left": None if per_day is None else max(0, per_day - usage.day_count),
+        "day_ends": usage.day_ends,
+    }
+
+
 def add_headers(response: Response) -> Response:
     """Put the rate limits and the request's id on every response."""
     response.headers.extend(headers(request.endpoint, response.status_code))
@@ -124,17 +142,18 @@ def headers(endpoint: str | None, status: int) -> Iterator[tuple[str, str]]:
     yield "Vary", "Authorization, Cookie"
     usage = g.get("usage")
     if usage is None:
-        # The database is away: all that is known is that waiting helps.
+        # Nothing was counted. The database is away, and waiting helps; or a browser only asked what
+        # a page may send (cors.py).
         yield "X-RateLimit-Limit", "60"
-        yield "X-RateLimit-Remaining", "0"
+        yield "X-RateLimit-Remaining", "0" if status >= 500 else "60"
         yield "X-RateLimit-Reset", str(ceil(time.time()) + 1)
         return
-    minute_left = max(0, usage.per_minute - usage.minute_count)
+    left = windows(usage)
+    minute_left, day_left = left["minute_left"], left["day_left"]
     policy = f'"minute";q={usage.per_minute};w=60'
     limits = f'"minute";r={minute_left};t={max(0, ceil(usage.minute_ends - usage.now))}'
     limit, left, ends = usage.per_minute, minute_left, usage.minute_ends
     if usage.per_day is not None:
-        day_left = max(0, usage.per_day - usage.day_count)
         policy += f', "day";q={usage.per_day};w=86400'
         limits += f', "day";r={day_left};t={max(0, ceil(usage.day_ends - usage.now))}'
         if daily_quota_used(usage):

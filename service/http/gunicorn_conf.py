@@ -10,10 +10,11 @@ from contextlib import suppress
 from typing import Any
 
 # Workers have what the master has imported. After SIGHUP that must be the code on the disk.
-for module in [name for name in sys.modules if name.partition(".")[0] == "service"]:
-    del sys.modules[module]
+if "service.http.gunicorn_worker" in sys.modules:
+    for module in [name for name in sys.modules if name.partition(".")[0] == "service"]:
+        del sys.modules[module]
 
-from service.settings import InvalidSetting, Settings  # noqa: E402
+from service.settings import InvalidSetting, Settings
 
 try:
     settings = Settings.read()

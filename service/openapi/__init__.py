@@ -1,7 +1,8 @@
 """The published contract: OpenAPI 3.1, made from the routes and schemas that run.
 
-``document.json`` and ``description.md`` say what all operations have in common, ``examples.json``
-has real responses; the views' ``arguments`` and ``response`` say the rest.
+``document.json`` and ``description.md`` say what all operations have in common, ``errors.md`` lists
+all errors, ``examples.json`` has requests to the demo data with their responses. The views'
+``arguments``, ``response`` and docstring say the rest.
 """
 
 import json
@@ -50,15 +51,23 @@ def document() -> bytes:
 @openapi.get("/openapi.json")
 @response(kind="object")
 def get_openapi() -> Response:
-    """Read this document"""
+    """Read this document
+
+    The command ``flask openapi`` prints the same.
+    """
     return reply(document())
+
+
+def read(name: str) -> str:
+    """The text of a file beside this one."""
+    return (HERE / name).read_text(encoding="utf-8")
 
 
 def build(app: Flask) -> dict[str, Any]:
     """The document of this app."""
-    document = json.loads((HERE / "document.json").read_text(encoding="utf-8"))
-    examples = json.loads((HERE / "examples.json").read_text(encoding="utf-8"))
-    document["info"]["description"] = (HERE / "description.md").read_text(encoding="utf-8")
+    document = json.loads(read("document.json"))
+    examples = json.loads(read("examples.json"))
+    document["info"]["description"] = read("description.md") + read("errors.md")
     components = document["components"]
     schemas = Schemas(components["schemas"])
     errors = {

@@ -7,7 +7,7 @@ from service.api.suggestions import Suggestion
 from service.api.tasks import Task
 from service.fields import Resource
 from service.openapi.operations import refer
-from service.openapi.schemas import Schemas, strict_object
+from service.openapi.schemas import Schemas, object_of
 
 EVENTS: dict[str, tuple[type[Resource], str]] = {
     "task.created": (Task, "A task was created"),
@@ -37,13 +37,18 @@ def webhook(name: str, schemas: Schemas, examples: dict[str, Any]) -> dict[str, 
         "workspaceId": {"type": "string", "format": "uuid"},
         "data": schemas.response(resource),
     }
-    content = {"schema": strict_object(envelope, list(envelope)), "example": examples[name]}
+    words = name.title().replace(".", "")
+    event = schemas.refer(f"{words}Event", object_of(envelope, list(envelope)))
+    content = {"schema": event, "example": examples[name]}
     return {
         "post": {
-            "operationId": "on" + name.title().replace(".", ""),
+            "operationId": f"on{words}",
             "summary": summary,
             "tags": ["webhooks"],
             "security": [],
+            # Clients do not send events. Without this, openapi-generator makes calls of them that
+            # do not compile.
+            "x-internal": True,
             "parameters": list(refer("parameters", *HEADERS).values()),
             "requestBody": {"required": True, "content": {"application/json": content}},
             "responses": RESPONSES,

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from inspect import getdoc
 from typing import Any
 
 from marshmallow import Schema
@@ -10,7 +11,7 @@ from werkzeug.routing import Rule
 from service.fields import Query
 from service.http.requests import View
 from service.http.responses import Documented
-from service.openapi.schemas import Schemas, query_parameter, strict_object
+from service.openapi.schemas import Schemas
 
 JSON = dict[str, Any]
 
@@ -19,6 +20,9 @@ RATE_LIMIT = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
 WINDOWS = "RateLimit-Policy", "RateLimit"
 
 SUCCESS = {200: "OK", 201: "Created", 204: "Removed for good"}
+
+# Of what this document says of itself, a generator needs no more.
+OPENAPI = {"type": "object", "additionalProperties": True}
 
 # The component of each error status.
 ERRORS = {
@@ -68,14 +72,17 @@ class Operation:
 
     def document(self, schemas: Schemas, examples: JSON, errors: JSON) -> JSON:
         """The operation object."""
+        summary, _, description = (getdoc(self.view) or "").partition("\n\n")
         operation: JSON = {
             "operationId": self.name,
-            "summary": (self.view.__doc__ or "").partition("\n")[0],
+            "summary": summary,
+            # The lines of a docstring are as wide as the code, not as the page.
+            "description": description.replace("``", "`").replace("\n", " "),
             "tags": [tag(self.view)["name"]],
         }
         if not self.gated:
             operation["security"] = []
-        parameters = self.parameters()
+        parameters = self.parameters(schemas, examples["paths"].get(self.name, {}))
         if parameters:
             operation["parameters"] = parameters
         if self.arguments and not isinstance(self.arguments, Query):
@@ -92,17 +99,23 @@ class Operation:
         }
         return operation
 
-    def parameters(self) -> list[JSON]:
+    def parameters(self, schemas: Schemas, path_example: JSON) -> list[JSON]:
         """Path, query and headers."""
         variables = re.findall(r"{(\w+)}", self.path)
         id_schema = {"type": "string", "format": "uuid"}
         query = self.arguments.fields.values() if isinstance(self.arguments, Query) else ()
         return [
             *(
-                {"name": name, "in": "path", "required": True, "schema": id_schema}
+                {
+                    "name": name,
+                    "in": "path",
+                    "required": True,
+                    "schema": id_schema,
+                    "example": path_example[name],
+                }
                 for name in variables
             ),
-            *map(query_parameter, query),
+            *map(schemas.parameter, query),
             *refer("parameters", *self.request_headers()).values(),
         ]
 
@@ -137,11 +150,11 @@ class Operation:
     def body(self, schemas: Schemas) -> JSON:
         """The schema of that response."""
         if self.documented.schema is None:
-            return {"type": "object"}
+            return schemas.refer("OpenAPIDocument", OPENAPI)
+        if self.documented.kind == "page":
+            return schemas.page(self.documented.schema)
         schema = schemas.response(self.documented.schema)
-        if self.documented.kind == "list":
-            return {"type": "array", "items": schema}
-        return page_of(schema) if self.documented.kind == "page" else schema
+        return {"type": "array", "items": schema} if self.documented.kind == "list" else schema
 
     def not_modified(self) -> JSON:
         """304, where a reader may already have the current version."""
@@ -172,23 +185,11 @@ class Operation:
         return {**error, "headers": headers}
 
 
-def page_of(schema: JSON) -> JSON:
-    """One page of a list."""
-    properties: dict[str, JSON] = {
-        "data": {"type": "array", "items": schema},
-        "nextCursor": {
-            "type": ["string", "null"],
-            "description": "The cursor of the next page; null on the last one",
-        },
-    }
-    return strict_object(properties, list(properties))
-
-
 def error_response(status: int, documented: JSON, examples: JSON) -> JSON:
     """The component of an error status: its headers and examples of its body."""
     names = (*RATE_LIMIT, *(WINDOWS if status < 500 else ()), "X-Request-Id")
     content = {
-        "schema": {"$ref": "#/components/schemas/Error"},
+        "schema": {"$ref": "#/components/schemas/ErrorResponse"},
         "examples": {
             name: {"value": error}
             for name, error in examples["errors"].items()

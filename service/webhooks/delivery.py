@@ -7,6 +7,7 @@ the body; ``webhook-id``, ``-timestamp`` and ``-signature`` follow Standard Webh
 import hmac
 import logging
 import random
+import re
 from base64 import b64decode, b64encode
 from itertools import accumulate
 from time import time
@@ -47,6 +48,21 @@ def signatures(body: bytes, message_id: str, timestamp: int, secrets: list[str])
             for secret in secrets
         ),
     }
+
+
+def is_genuine(headers: Any, body: bytes, secret: str) -> bool:
+    """Whether both signatures are those that the secret makes.
+
+    ``headers`` is a mapping that ignores case, of whatever HTTP server.
+    """
+    timestamp = headers.get("webhook-timestamp", "")
+    if not re.fullmatch("[0-9]{1,20}", timestamp):
+        return False
+    expected = signatures(body, headers.get("webhook-id", ""), int(timestamp), [secret])
+    return all(
+        hmac.compare_digest(headers.get(name, "").encode(), value.encode())
+        for name, value in expected.items()
+    )
 
 
 def attempt(claim: Any, settings: Settings, timeout: float) -> dict[str, Any]:

@@ -7,10 +7,16 @@ WITH page AS MATERIALIZED (
        AND task.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
        AND (%(status)s::text IS NULL OR task.status = %(status)s::text)
        AND (%(priority)s::text IS NULL OR task.priority = %(priority)s::text)
-       AND (%(assignee_id)s::uuid IS NULL OR task.assignee_id = %(assignee_id)s::uuid)
+       AND (%(assignee)s::text IS NULL
+            OR CASE %(assignee)s::text
+                   WHEN 'me' THEN task.assignee_id = %(user_id)s::uuid
+                   WHEN 'none' THEN task.assignee_id IS NULL
+                   ELSE task.assignee_id = %(assignee_id)s::uuid
+               END)
        AND (%(project_id)s::text IS NULL OR task.project_id = %(project_id)s::text)
        AND (%(parent_id)s::uuid IS NULL OR task.parent_id = %(parent_id)s::uuid)
-     ORDER BY task.id DESC
+     -- Of no assignee, the column is NULL throughout: named here, its index has this order.
+     ORDER BY CASE %(assignee)s::text WHEN 'none' THEN task.assignee_id END DESC, task.id DESC
      LIMIT %(limit)s::integer + 1
 ), page_end AS (
     SELECT last_row(array_agg(bytes), sum(bytes), %(limit)s::integer) AS number

@@ -85,6 +85,9 @@ LISTS = {
         where="status = 'todo'",
         columns=lambda n: {"status": ("todo", "in_progress")[n % 2]},
     ),
+    "unassigned tasks": PagedList(
+        "/tasks", "tasks", query={"assignee": "none"}, where="assignee_id IS NULL"
+    ),
     "meetings": PagedList(order="start_time DESC, id DESC", **MEETINGS),
     "upcoming meetings": PagedList(
         order="start_time, id", query={"upcoming": "true"}, where="start_time > now()", **MEETINGS

@@ -1,8 +1,11 @@
 """Tasks: statuses, assignees, subtasks, filters, and changes at the same time."""
 
+import psycopg
 import pytest
-from client import UNKNOWN, activate, count, error_message, invalid_field, read_all
+from client import UNKNOWN, activate, count, error_message, ids, invalid_field, read_all
 from client import row_of as any_row_of
+
+from service import db
 
 EMPTY = dict.fromkeys(["description", "dueDate", "assigneeId", "projectId", "parentId"])
 
@@ -230,6 +233,10 @@ def various(alice, cast):
         ("priority=high", "bd"), ("priority=medium", ""),
         ("assignee={alice}", "a"), ("assignee={bob}", "bc"), ("assignee={charlie}", ""),
         ("assignee={unknown}", ""), ("assignee=nobody", ""),
+        ("assignee=me", "a"), ("assignee=none", "d"), ("assignee=Me", ""), ("assignee=None", ""),
+        ("assignee=me&status=todo", "a"), ("assignee=me&status=done", ""),
+        ("assignee=none&priority=high", "d"), ("assignee=none&parentId={a}", ""),
+        ("assignee=none&status=done&limit=1", "d"), ("assignee=none&projectId=apollo", ""),
         ("projectId=apollo", "ab"), ("projectId=Apollo", ""), ("projectId=%25", ""),
         ("parentId={a}", "b"), ("parentId={unknown}", ""), ("parentId=nothing", ""),
         ("status=todo&priority=high", "b"), ("status=done&assignee={bob}", ""),
@@ -240,6 +247,55 @@ def test_a_list_shows_what_passes_all_filters(alice, various, query, titles):
     response = alice.get(f"/tasks?{query.format(**various)}")
     assert response.status_code == 200
     assert {task["title"] for task in response.get_json()["data"]} == set(titles)
+
+
+def test_me_is_each_caller_even_if_their_queries_are_equal(alice, bob, charlie, various):
+    expected = [(alice, "a"), (bob, "bc"), (charlie, ""), (alice, "a")]
+    for client, titles in expected:
+        listed = read_all(client, "/tasks", assignee="me", limit=1)
+        assert [task["title"] for task in listed] == sorted(titles, reverse=True)
+    assert "d" not in {task["title"] for task in read_all(charlie, "/tasks", assignee="none")}
+
+
+@pytest.mark.parametrize("assignee", ["me", "none"])
+def test_the_pages_of_me_and_none_hold_every_task_once(alice, cast, insert_into, assignee):
+    """Tasks of other assignees and of other workspaces lie between."""
+    matching = {"me": cast["alice"], "none": None}[assignee]
+    expected = []
+    for assignee_id in (cast["alice"], cast["bob"], None) * 4:
+        id = insert_into("tasks", assignee_id=assignee_id)
+        insert_into("tasks", "globex", "charlie", assignee_id=assignee_id and cast["charlie"])
+        if assignee_id == matching:
+            expected.insert(0, id)
+    for limit in (1, 3, 200):
+        assert ids(read_all(alice, "/tasks", assignee=assignee, limit=limit)) == expected
+
+
+@pytest.mark.parametrize("assignee", ["me", "none"])
+@pytest.mark.parametrize("few", [2000, 4], ids=["half", "few"])
+def test_the_tasks_of_me_and_of_none_are_read_from_their_index(connection, cast, assignee, few):
+    """Even if they are the oldest, Postgres reads no task of others on the way to them."""
+    connection.execute(
+        "INSERT INTO tasks (workspace_id, title, created_by, assignee_id)"
+        " SELECT %(acme)s, 'Task', %(bob)s::uuid,"
+        "        CASE WHEN n > %(few)s THEN %(bob)s::uuid ELSE %(who)s::uuid END"
+        " FROM generate_series(1, 4000) AS n",
+        {**cast, "few": few, "who": cast["alice"] if assignee == "me" else None},
+    )
+    connection.execute("ANALYZE tasks")
+    names = ["after_id", "status", "priority", "project_id", "parent_id", "assignee_id"]
+    caller = {"workspace_id": cast["acme"], "user_id": cast["alice"]}
+    values = {**dict.fromkeys(names), **caller, "assignee": assignee, "limit": 50}
+    cursor = psycopg.ClientCursor(connection)
+    explain = b"EXPLAIN (FORMAT JSON) " + db.statement("tasks/filter")
+    ((plan,),) = cursor.execute(explain, values).fetchone().values()
+    (scan,) = [node for node in nodes(plan["Plan"]) if node.get("Relation Name") == "tasks"]
+    assert scan["Index Name"] == "tasks_by_assignee"
+    assert "Filter" not in scan
+
+
+def nodes(node):
+    return [node, *(below for child in node.get("Plans", ()) for below in nodes(child))]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """Writes: what POST and PATCH promise for every resource; tables of values drive each test."""
 
+import json
 import re
 from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from client import UNKNOWN, Client, count, error_message, insert_token, invalid_field, label, row_of
@@ -176,24 +178,19 @@ def test_a_required_field_must_be_there(alice, connection, resource, field):
     assert count(connection, resource) == 0
 
 
-WORKSPACE_FIELDS = "allowed: name, timezone"
-READ_ONLY = dict.fromkeys(
-    ["id", "workspaceId", "createdBy", "createdAt", "updatedAt", "version"], ""
-)
 UNKNOWN_FIELDS = {
     "tasks": {
-        **READ_ONLY, "completedAt": "", "titel": "did you mean title?",
-        "due_date": "did you mean dueDate?", "DueDate": "did you mean dueDate?",
-        "assignee": "did you mean assigneeId?", "projectID": "did you mean projectId?",
+        "titel": "did you mean title?", "due_date": "did you mean dueDate?",
+        "DueDate": "did you mean dueDate?", "assignee": "did you mean assigneeId?",
+        "projectID": "did you mean projectId?", "created_at": "", "Version": "",
     },
     "meetings": {
-        **READ_ONLY, "start_time": "did you mean startTime?", "end_time": "did you mean endTime?",
+        "start_time": "did you mean startTime?", "end_time": "did you mean endTime?",
         "atendees": "did you mean attendees?", "note": "did you mean notes?",
     },
     "workspaces": {
-        "id": WORKSPACE_FIELDS, "slug": WORKSPACE_FIELDS, "plan": WORKSPACE_FIELDS,
-        "memberCount": WORKSPACE_FIELDS, "createdAt": "", "nmae": "did you mean name?",
-        "timeZone": "did you mean timezone?",
+        "nmae": "did you mean name?", "timeZone": "did you mean timezone?",
+        "members": "allowed: name, timezone", "workspaceId": "allowed: name, timezone",
     },
 }  # fmt: skip
 
@@ -202,9 +199,7 @@ UNKNOWN_FIELDS = {
     ("resource", "field", "hint"),
     [(resource, *item) for resource, hints in UNKNOWN_FIELDS.items() for item in hints.items()],
 )
-def test_an_unknown_and_a_read_only_field_are_400_with_a_hint(
-    alice, create, unchanged, resource, field, hint
-):
+def test_an_unknown_field_is_400_with_a_hint(alice, create, unchanged, resource, field, hint):
     old = create(resource)
     with unchanged(resource, old["id"]):
         responses = [alice.patch(f"/{resource}/{old['id']}", changes_of(resource, field, "x"))]
@@ -214,6 +209,180 @@ def test_an_unknown_and_a_read_only_field_are_400_with_a_hint(
         message = invalid_field(response, field)
         assert message.startswith("unknown field; ")
         assert message.endswith(hint)
+
+
+# Read-only fields
+
+
+COMMON = ["id", "workspaceId", "createdBy", "createdAt", "updatedAt", "version"]
+READ_ONLY = {
+    "tasks": [*COMMON, "completedAt"],
+    "meetings": COMMON,
+    "workspaces": ["id", "slug", "plan", "memberCount", "createdAt"],
+}
+OUTCOME = {"summary": "Done", "actionItems": ["Rest"], "decisions": []}
+
+
+@pytest.mark.parametrize(("resource", "field"), [(r, f) for r in REQUIRED for f in READ_ONLY[r]])
+def test_a_read_only_field_of_a_new_object_is_400(alice, connection, resource, field):
+    for value in (None, "x", 1, UNKNOWN):
+        response = alice.post(f"/{resource}", {**REQUIRED[resource], field: value})
+        assert invalid_field(response, field) == "is read-only; the service sets it"
+    assert count(connection, resource) == 0
+
+
+@pytest.mark.parametrize(("resource", "field"), [(r, f) for r in READ_ONLY for f in READ_ONLY[r]])
+def test_a_read_only_field_that_differs_is_400_with_its_value(
+    alice, create, unchanged, resource, field
+):
+    old = create(resource)
+    others = [None, "x", "", 2, -1, True, [], {}, UNKNOWN, "2020-01-01T00:00:00Z", [old[field]]]
+    with unchanged(resource, old["id"]):
+        for value in [value for value in others if value is not old[field]]:
+            sent = changes_of(resource, field, value)
+            response = alice.patch(f"/{resource}/{old['id']}", sent)
+            shown = json.dumps(old[field])
+            assert invalid_field(response, field) == f"is read-only; its value is {shown}"
+
+
+def test_each_read_only_field_that_differs_is_named_and_a_long_value_is_cut(
+    alice, cast, connection
+):
+    connection.execute("UPDATE workspaces SET slug = %s WHERE slug = 'acme'", ("s" * 128,))
+    workspace = alice.get(f"/workspaces/{cast['acme']}").get_json()
+    wrong = {**workspace, "slug": "acme", "plan": "Pro", "memberCount": 3}
+    response = alice.patch(f"/workspaces/{cast['acme']}", wrong)
+    assert error_message(response, 400)
+    assert response.get_json()["errors"] == [
+        {"field": "slug", "message": f'is read-only; its value is "{"s" * 99}'},
+        {"field": "plan", "message": 'is read-only; its value is "Team"'},
+        {"field": "memberCount", "message": "is read-only; its value is 2"},
+    ]
+
+
+def read_everywhere(client, resource, old):
+    """The object as a change, its path and a list show it."""
+    path = f"/{resource}/{old['id']}"
+    listed = client.get(f"/{resource}").get_json()
+    items = listed if resource == "workspaces" else listed["data"]
+    yield client.patch(path, {}).get_json()
+    yield client.get(path).get_json()
+    yield next(item for item in items if item["id"] == old["id"])
+
+
+@pytest.mark.parametrize("state", ["as created", "changed", "completed"])
+@pytest.mark.parametrize("resource", READ_ONLY)
+def test_what_was_read_can_be_sent_back_and_changes_nothing(
+    alice, cast, connection, create, unchanged, resource, state
+):
+    old = create(resource)
+    path = f"/{resource}/{old['id']}"
+    if state != "as created":
+        change = {"workspaces": {"timezone": "Asia/Tokyo"}}.get(resource, {"title": "Another"})
+        completion = {"tasks": {"status": "done"}, "meetings": {"status": "completed", **OUTCOME}}
+        more = completion.get(resource, {}) if state == "completed" else {}
+        old = alice.patch(path, {**change, **more}).get_json()
+        assert old.items() >= more.items()
+    subscribe(connection, cast["acme"], "https://example.com/hook")
+    etag = alice.get(path).headers["ETag"]
+    with unchanged(resource, old["id"]):
+        for number, sent in enumerate([old, *read_everywhere(alice, resource, old)]):
+            for headers in ({}, {"If-Match": etag}, {"Idempotency-Key": f"key-{number}"}):
+                response = alice.patch(path, sent, headers=headers)
+                assert (response.status_code, response.get_json()) == (200, old)
+                assert response.headers["ETag"] == etag
+    assert count(connection, "events") == 0
+
+
+@pytest.mark.parametrize("resource", READ_ONLY)
+def test_what_was_read_can_be_sent_back_with_a_change(alice, create, resource):
+    old = create(resource)
+    change = {"name": "Another"} if resource == "workspaces" else {"title": "Another"}
+    response = alice.patch(f"/{resource}/{old['id']}", {**old, **change})
+    assert response.status_code == 200
+    changed = response.get_json()
+    moved = {name: changed[name] for name in ("updatedAt", "version") if name in old}
+    assert changed == {**old, **change, **moved}
+
+
+def test_a_read_only_field_may_be_in_another_notation(alice, create):
+    task = create("tasks")
+    path = f"/tasks/{task['id']}"
+    created_at = datetime.fromisoformat(task["createdAt"])
+    for field, value in (
+        ("id", task["id"].upper()),
+        ("version", 1.0),
+        ("createdAt", created_at.astimezone(timezone(timedelta(hours=5, minutes=30))).isoformat()),
+        ("updatedAt", task["updatedAt"].removesuffix("Z")),
+    ):
+        response = alice.patch(path, {field: value})
+        assert (field, response.status_code) == (field, 200)
+
+
+def test_the_status_of_a_scheduled_meeting_can_be_sent_back_and_not_set(alice, create, unchanged):
+    meeting = create("meetings")
+    path = f"/meetings/{meeting['id']}"
+    with unchanged("meetings", meeting["id"]):
+        assert alice.patch(path, {"status": "scheduled"}).get_json() == meeting
+        response = alice.patch(path, {"status": "scheduled", "summary": "Done"})
+        assert invalid_field(response, "summary") == "needs status completed"
+    assert alice.patch(path, {"status": "completed"}).status_code == 200
+    with unchanged("meetings", meeting["id"]):
+        message = invalid_field(alice.patch(path, {"status": "scheduled"}), "status")
+        assert message == "must be one of: completed"
+        response = alice.patch(path, meeting)
+    assert error_message(response, 400)
+    errors = response.get_json()["errors"]
+    assert [error["field"] for error in errors] == ["status", "updatedAt", "version"]
+
+
+@pytest.mark.parametrize("resource", READ_ONLY)
+def test_404_and_412_come_before_a_read_only_field_that_differs(
+    alice, charlie, create, unchanged, resource
+):
+    old = create(resource)
+    path, wrong = f"/{resource}/{old['id']}", {"createdAt": "2020-01-01T00:00:00Z"}
+    stale = {"If-Match": '"9"'}
+    with unchanged(resource, old["id"]):
+        error_message(alice.patch(f"/{resource}/{UNKNOWN}", wrong), 404)
+        error_message(charlie.patch(path, wrong, headers=stale), 404)
+        for sent in (wrong, old):
+            rejected = alice.patch(path, sent, headers=stale)
+            error_message(rejected, 412)
+            assert rejected.headers["ETag"] == alice.get(path).headers["ETag"]
+        for current in ('"1"', "*"):
+            response = alice.patch(path, wrong, headers={"If-Match": current})
+            assert invalid_field(response, "createdAt")
+
+
+def test_what_was_sent_back_under_a_key_is_replayed_although_its_version_is_past(alice, create):
+    task = create("tasks")
+    path, key = f"/tasks/{task['id']}", {"Idempotency-Key": "one"}
+    wrong = alice.patch(path, {**task, "version": 7}, headers=key)
+    assert invalid_field(wrong, "version") == "is read-only; its value is 1"
+    first = alice.patch(path, {**task, "title": "Another"}, headers=key)
+    assert first.get_json()["version"] == 2
+    repeated = alice.patch(path, {**task, "title": "Another"}, headers=key)
+    assert repeated.headers["Idempotent-Replayed"] == "true"
+    assert (repeated.status_code, repeated.data) == (200, first.data)
+    assert alice.get(path).get_json() == first.get_json()
+
+
+def test_two_who_send_back_the_same_version_at_once_both_change_their_field(
+    alice, bob, create, together
+):
+    task = create("tasks")
+    path = f"/tasks/{task['id']}"
+    fields = {name: task[name] for name in READ_ONLY["tasks"]}
+    responses = together(
+        "tasks",
+        task["id"],
+        lambda: alice.patch(path, {**fields, "title": "Another"}),
+        lambda: bob.patch(path, {**fields, "priority": "low"}),
+    )
+    assert [response.status_code for response in responses] == [200, 200]
+    changed = {"title": "Another", "priority": "low", "version": 3}
+    assert alice.get(path).get_json().items() >= changed.items()
 
 
 # Valid values

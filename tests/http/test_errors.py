@@ -41,6 +41,7 @@ PATHS = {
     "/workspaces": "GET HEAD",
     "/workspaces/{id}": "GET HEAD PATCH",
     "/workspaces/{id}/members": "GET HEAD",
+    "/me": "GET HEAD",
     "/dashboard/stats": "GET HEAD",
     "/mail": "GET HEAD",
     "/knowledge": "GET HEAD",

@@ -1,4 +1,4 @@
-"""Messages come from tables; docs/errors.md and the published examples have these and no others."""
+"""Messages come from tables; errors.md and the published examples have these and no others."""
 
 import re
 from pathlib import Path
@@ -13,7 +13,7 @@ from service.api.workspaces import WorkspaceDetails
 from service.http import errors
 from service.settings import Settings
 
-PAGE = Path(__file__).parents[2].joinpath("docs/errors.md").read_text(encoding="utf-8")
+PAGE = Path(__file__).parents[2].joinpath("service/openapi/errors.md").read_text(encoding="utf-8")
 
 # The tables that requests write, with what they may set there.
 WRITTEN = {"tasks": Task, "meetings": MeetingDetails, "workspaces": WorkspaceDetails}

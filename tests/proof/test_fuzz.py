@@ -41,7 +41,9 @@ def test_schemathesis_finds_nothing(database_url, unlimited, tmp_path, seed):
                 "--no-color",
             ],
             cwd=tmp_path,
-            env=environment(SCHEMATHESIS_HOOKS="fuzz_checks", PYTHONPATH=str(TESTS)),
+            env=environment(
+                SCHEMATHESIS_HOOKS="fuzz_checks", PYTHONPATH=f"{TESTS}{os.pathsep}{TESTS.parent}"
+            ),
             capture_output=True,
             text=True,
         )

@@ -42,17 +42,30 @@ def load_file(settings: Settings, path: str | os.PathLike[str]) -> int:
     """Load all lines of a file in one transaction; returns how many objects they held."""
     name = click.format_filename(path)
     try:
+        with click.open_file(path, "rb") as file, progress(path) as advance:
+            return load_lines(settings, file, name, advance)
+    except OSError as error:
+        raise click.ClickException(f"{name}: {error.strerror or error}") from None
+
+
+def load_lines(
+    settings: Settings,
+    lines: IO[bytes],
+    name: str,
+    advance: Callable[[int], object] = lambda _size: None,
+) -> int:
+    """Load all lines in one transaction; returns how many objects they held.
+
+    Raises ClickException with ``name`` and the number of the first invalid line.
+    """
+    try:
         with (
-            click.open_file(path, "rb") as file,
             # Prepared statements would gain nothing on large batches and not pass an old PgBouncer.
             db.connect(settings, prepare_threshold=None) as connection,
             connection.transaction(),
-            progress(path) as advance,
         ):
             connection.execute(db.statement("load/begin"))
-            return store(connection, batches(read(file, settings.max_body)), advance)
-    except OSError as error:
-        raise click.ClickException(f"{name}: {error.strerror or error}") from None
+            return store(connection, batches(read(lines, settings.max_body)), advance)
     except InvalidLine as error:
         raise click.ClickException(f"{name}:{error.line}: {error}") from None
 

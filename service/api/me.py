@@ -1,0 +1,75 @@
+"""Who is calling."""
+
+from flask import Blueprint, Response, g
+from marshmallow.fields import Nested
+
+from service import db, fields
+from service.api.workspaces import PLAN, ROLES, SLUG
+from service.http.errors import http_error
+from service.http.gate import credential, hash_of, windows
+from service.http.responses import reply, response
+
+SCOPES = "read", "write"
+CREDENTIALS = "api", "session"
+
+me = Blueprint("me", __name__)
+
+
+class User(fields.Resource):
+    """A user, as they see themselves."""
+
+    id = fields.Id(dump_only=True)
+    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True)
+    email = fields.Email(dump_only=True)
+
+
+class ActiveWorkspace(fields.Resource):
+    """The workspace that the user works in, and their role there."""
+
+    id = fields.Id(dump_only=True)
+    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True)
+    slug = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=SLUG)
+    plan = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=PLAN)
+    role = fields.Enum("Role", *ROLES, dump_only=True)
+
+
+class RateLimitWindow(fields.Resource):
+    """One window of a rate limit."""
+
+    limit = fields.Integer(min=1)
+    remaining = fields.Integer()
+    resets_at = fields.Timestamp(dump_only=True)
+
+
+class RateLimits(fields.Resource):
+    """The rate limits; a plan without a daily limit has no ``day``."""
+
+    minute = Nested(RateLimitWindow)
+    day = Nested(RateLimitWindow, allow_none=True)
+
+
+class Me(fields.Resource):
+    """The user, the credential of this request, and what it may do."""
+
+    user = Nested(User)
+    scope = fields.Enum("Scope", *SCOPES, dump_only=True)
+    credential = fields.Enum("CredentialKind", *CREDENTIALS, dump_only=True)
+    expires_at = fields.Timestamp(dump_only=True, allow_none=True)
+    workspace = Nested(ActiveWorkspace, allow_none=True)
+    limits = Nested(RateLimits)
+
+
+@me.get("/me")
+@response(Me, kind="object")
+def get_me() -> Response:
+    """Read who is calling, with which credential, in which workspace, and what is left to them
+
+    ``workspace`` is the active one, or null. The ``limits`` are those of this response's headers:
+    this request is counted. Without a daily limit, ``day`` is null.
+    """
+    _, token = credential()
+    row = db.row("me/get", hash=hash_of(token), **windows(g.usage))
+    if row is None:
+        # It was deleted just now.
+        raise http_error("unauthorized")
+    return reply(row.body)

@@ -1,0 +1,188 @@
+"""The control URL: what a test does to the service beside its API, as plain HTTP with JSON.
+
+It is on loopback, at a port and under a path that only the process that started it is told.
+"""
+
+import io
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from hashlib import sha256
+from secrets import token_hex
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+import click
+from flask import Blueprint, Flask, Response, current_app, g, request
+from werkzeug.exceptions import default_exceptions
+
+from service import db
+from service.http import access_log, errors
+from service.http.requests import arguments
+from service.http.responses import reply
+from service.settings import Settings
+from service.testing.cast import Cast, User
+from service.testing.faults import Fault, Faults, install
+from service.testing.receiver import Receiver
+from service.testing.schemas import (
+    Behavior,
+    NewToken,
+    NewWebhook,
+    NextFault,
+    Objects,
+    PlanChange,
+    TimePassed,
+)
+from service.webhooks.delivery import derive_secret
+from service.webhooks.worker import Worker
+
+# Loads JSON Lines, as the command load does; returns how many objects they held.
+Load = Callable[[Settings, IO[bytes], str], int]
+
+control = Blueprint("control", __name__)
+
+
+class Stage:
+    """What the control URL acts on."""
+
+    def __init__(self, app: Flask, cast: Cast, load: Load) -> None:
+        self.settings: Settings = app.config["SETTINGS"]
+        self.cast = cast
+        self.load = load
+        self.faults = Faults()
+        install(app, self.faults)
+        self.receiver = Receiver(cast.webhook["secret"])
+
+
+def create_control(stage: Stage) -> Flask:
+    """Build the WSGI application of the control URL; it has database connections of its own."""
+    app = Flask(__name__, static_folder=None)
+    app.config.update(SETTINGS=stage.settings)
+    app.extensions["stage"] = stage
+    app.before_request(access_log.assign_request_id)
+    app.before_request(call_as_nobody)
+    db.init_app(app)
+    app.extensions["pool"].open()
+    errors.init_app(app)
+    app.register_error_handler(click.ClickException, reject)
+    app.register_blueprint(control, url_prefix=urlsplit(stage.cast.control_url).path)
+    return app
+
+
+def call_as_nobody() -> None:
+    """The statements of tests have no caller."""
+    g.caller = {}
+
+
+def reject(error: click.ClickException) -> Response:
+    """400 with what a command would print."""
+    return errors.respond(default_exceptions[400](error.format_message()))
+
+
+def stage() -> Stage:
+    """What this request acts on."""
+    return current_app.extensions["stage"]  # type: ignore[no-any-return]
+
+
+def reply_json(value: object) -> Response:
+    """Python values as JSON."""
+    return reply(json.dumps(value))
+
+
+@control.post("/reset")
+def reset() -> Response:
+    """Remove everything and begin anew with the cast"""
+    stage().faults.clear()
+    stage().receiver.clear()
+    with current_app.extensions["pool"].connection() as connection:
+        stage().cast.reset(connection)
+    return reply_json({})
+
+
+@control.post("/load")
+@arguments(Objects())
+def load(query: dict[str, Any]) -> Response:
+    """Load objects; whatever needs a workspace or a user has those of the cast by default"""
+    lines = [db.to_json(stage().cast.complete(item)) for item in query["objects"]]
+    total = stage().load(stage().settings, io.BytesIO("\n".join(lines).encode()), "objects")
+    return reply_json({"loaded": total})
+
+
+@control.post("/plan")
+@arguments(PlanChange())
+def change_plan(change: dict[str, Any]) -> Response:
+    """Put the workspace of the cast on a plan, and change the limits of that plan"""
+    plan = db.row("testing/plan", workspace_id=stage().cast.user.workspace.id, **change)
+    return reply_json({"name": plan.name, "perMinute": plan.per_minute, "perDay": plan.per_day})
+
+
+@control.post("/advance")
+@arguments(TimePassed())
+def advance(by: dict[str, float]) -> Response:
+    """Let time pass"""
+    db.row("testing/advance", by=timedelta(**by))
+    return reply_json({})
+
+
+@control.post("/faults")
+@arguments(NextFault())
+def add_fault(fault: dict[str, Any]) -> Response:
+    """Let the next matching requests meet a fault"""
+    stage().faults.add(Fault(**fault))
+    return reply_json({})
+
+
+@control.post("/tokens")
+@arguments(NewToken())
+def create_token(token: dict[str, Any]) -> Response:
+    """Make a credential for a user of the cast"""
+    user: User = getattr(stage().cast, token.pop("user"))
+    secret = f"tmw_{token['kind']}_{token_hex(20)}"
+    db.row(
+        "accounts/create_token",
+        email=user.email,
+        name="",
+        days=token.pop("expires_in"),
+        hash=sha256(secret.encode()).digest(),
+        **token,
+    )
+    return reply_json({"token": secret})
+
+
+@control.post("/webhooks")
+@arguments(NewWebhook())
+def create_webhook(webhook: dict[str, Any]) -> Response:
+    """Send the events of the cast's workspace to a receiver of the test's own too"""
+    made = db.row("webhooks/create", slug=stage().cast.user.workspace.slug, **webhook)
+    key = stage().settings.require_webhook_key()
+    secret = derive_secret(key, made.id, made.secret_number)
+    return reply_json({"id": str(made.id), "secret": secret})
+
+
+@control.post("/deliver")
+def deliver() -> Response:
+    """Attempt whatever waits, once, whatever the schedule says"""
+    db.row("testing/make_due")
+    db.release()
+    return reply_json({"attempts": Worker(stage().settings).run_once(prune=False)})
+
+
+@control.get("/events")
+def list_posts() -> Response:
+    """List what the receiver got, in order, with the status that it gave"""
+    return reply_json({"data": stage().receiver.posts()})
+
+
+@control.post("/behavior")
+@arguments(Behavior())
+def behave(behavior: dict[str, Any]) -> Response:
+    """Tell the receiver how to treat the next posts"""
+    stage().receiver.behave(**behavior)
+    return reply_json({})
+
+
+@control.post("/receiver")
+def receive() -> Response:
+    """Where the webhook of the cast leads"""
+    status = stage().receiver.receive(request.headers, request.get_data())
+    return reply(None if status == 204 else "{}", status)

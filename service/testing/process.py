@@ -1,0 +1,40 @@
+"""The process of the test double, as Python starts it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from service.testing.client import Service
+
+
+class Process:
+    """``task-service dev --json``, which ends with the process that started it."""
+
+    def __init__(self, log: Path, environment: Mapping[str, str], database: str | None) -> None:
+        self.log = log
+        options = ["--database", database] if database else []
+        with log.open("wb") as errors:
+            self._process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-m", "service", "dev", "--json", "--port", "0", *options],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **environment},
+            )
+
+    def wait(self) -> Service:
+        """Wait until it serves; raises RuntimeError with what it printed if it does not."""
+        assert self._process.stdout is not None  # noqa: S101
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait()
+            raise RuntimeError(f"the service did not start: {self.log.read_text().strip()}")
+        return Service(json.loads(line))
+
+    def stop(self) -> None:
+        """End it, and wait until it is gone."""
+        self._process.terminate()
+        self._process.communicate()

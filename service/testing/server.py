@@ -1,0 +1,122 @@
+"""gunicorn as a test wants it: one worker, and in it the control URL; ends with its parent."""
+
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from secrets import token_hex
+from threading import Thread
+from typing import Any
+
+from flask import Flask
+from gunicorn.app.base import Application
+from gunicorn.arbiter import Arbiter
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from service import db, http
+from service.settings import Settings
+from service.testing.cast import Cast
+from service.testing.control import Load, Stage, create_control
+
+CONFIGURATION = Path(http.__file__).with_name("gunicorn_conf.py")
+
+# The process that started this one.
+PARENT = os.getppid()
+
+
+class Silent(WSGIRequestHandler):
+    """The control URL logs no requests."""
+
+    def log(self, *_: Any) -> None:
+        """Log nothing."""
+
+
+class Server(Application):  # type: ignore[misc]
+    """The web processes' configuration, but for what a test wants otherwise."""
+
+    def __init__(
+        self,
+        create_app: Callable[[Settings], Flask],
+        settings: Settings,
+        load: Load,
+        *,
+        port: int,
+        token: str | None,
+    ) -> None:
+        self.create_app, self.settings, self.load_objects = create_app, settings, load
+        self.port = port
+        # Bound before the fork: a worker that replaces another has the same URL.
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        control_url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/{token_hex(8)}"
+        self.cast = Cast(control_url, settings.require_webhook_key(), token)
+        with db.connect(settings) as connection:
+            self.cast.reset(connection)
+        super().__init__()
+
+    def load_config(self) -> None:
+        """Read the file that the web processes read, then what differs."""
+        self.load_config_from_file(str(CONFIGURATION))
+        for name, value in {
+            "bind": f"127.0.0.1:{self.port}",
+            "workers": 1,
+            "graceful_timeout": 1,
+            "loglevel": "warning",
+            "post_worker_init": self.announce,
+            "worker_exit": self.leave,
+        }.items():
+            self.cfg.set(name, value)
+
+    def load(self) -> Flask:
+        """Build the service with its faults."""
+        app = self.create_app(self.settings)
+        self.stage = Stage(app, self.cast, self.load_objects)
+        return app
+
+    def announce(self, worker: Any) -> None:
+        """Start the control URL and print, once, everything that a harness needs."""
+        control = make_server(
+            "127.0.0.1",
+            0,
+            create_control(self.stage),
+            threaded=True,
+            request_handler=Silent,
+            fd=self.socket.fileno(),
+        )
+        Thread(target=control.serve_forever, name="control", daemon=True).start()
+        if worker.age == 1:
+            host, port = worker.sockets[0].getsockname()
+            line = {
+                "baseUrl": f"http://{host}:{port}/api",
+                **self.cast.describe(),
+                "databaseUrl": self.settings.database_url,
+                "pid": os.getppid(),
+            }
+            print(json.dumps(line), flush=True)
+
+    def leave(self, _server: Any, worker: Any) -> None:
+        """End a worker here: its copy of the master's stack would stop what the master started.
+
+        Unless the master was killed: then nobody else does.
+        """
+        if os.getppid() == worker.ppid:
+            os._exit(getattr(sys.exception(), "code", None) or 0)
+
+    def run(self) -> None:
+        """Serve until SIGTERM, SIGINT, or the end of the process that started this one."""
+        Master(self).run()
+
+
+class Master(Arbiter):  # type: ignore[misc]
+    """gunicorn's master; it looks after its parent once a second, as after its workers."""
+
+    def stop(self, graceful: bool = True) -> None:  # noqa: ARG002
+        """Wait for no client: the tests have ended."""
+        super().stop(graceful=False)
+
+    def murder_workers(self) -> None:
+        """End if nobody is there any more who could want the service."""
+        super().murder_workers()
+        if os.getppid() != PARENT:
+            raise StopIteration

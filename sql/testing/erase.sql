@@ -1,0 +1,17 @@
+-- Remove all rows; what belongs to a workspace or a user goes with it.
+WITH gone AS (
+    DELETE FROM workspaces
+), uncounted AS (
+    DELETE FROM usage
+), forgotten AS (
+    DELETE FROM idempotency_keys
+), unplanned AS (
+    -- Specification section 8.
+    UPDATE plans AS plan
+       SET (per_minute, per_day) = (specified.per_minute, specified.per_day)
+      FROM (VALUES ('Starter', 60, 10000), ('Pro', 300, 100000), ('Team', 1000, NULL))
+           AS specified (name, per_minute, per_day)
+     WHERE plan.name = specified.name
+)
+DELETE FROM users
+RETURNING id;

@@ -1,0 +1,152 @@
+"""Who is calling: user, credential, active workspace and limits, in one response."""
+
+import re
+from datetime import UTC, datetime
+from math import ceil
+
+import pytest
+from client import TOKENS, Client, activate, error_message, insert_token, invalid_field
+
+from service.api.me import ActiveWorkspace, Me, RateLimits, RateLimitWindow, User
+
+
+def me(client):
+    response = client.get("/me")
+    assert response.status_code == 200
+    return response.get_json()
+
+
+def names(schema):
+    return [field.data_key for field in schema().fields.values()]
+
+
+def test_it_shows_user_credential_workspace_and_limits(alice, cast):
+    shown = me(alice)
+    assert shown == {
+        "user": {"id": cast["alice"], "name": "Alice", "email": "alice@example.com"},
+        "scope": "write",
+        "credential": "api",
+        "expiresAt": None,
+        "workspace": {
+            "id": cast["acme"],
+            "name": "Acme",
+            "slug": "acme",
+            "plan": "Team",
+            "role": "owner",
+        },
+        "limits": {
+            "minute": {
+                "limit": 1000,
+                "remaining": 999,
+                "resetsAt": shown["limits"]["minute"]["resetsAt"],
+            },
+            "day": None,
+        },
+    }
+
+
+def test_its_members_are_in_the_order_of_their_schemas(alice, connection):
+    connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE slug = 'acme'")
+    shown = me(alice)
+    assert list(shown) == names(Me)
+    for member, schema in (("user", User), ("workspace", ActiveWorkspace), ("limits", RateLimits)):
+        assert list(shown[member]) == names(schema)
+    for window in shown["limits"].values():
+        assert list(window) == names(RateLimitWindow)
+
+
+@pytest.mark.parametrize("plan", ["Starter", "Pro", "Team"])
+def test_the_limits_are_those_of_the_headers_and_count_this_request(alice, connection, plan):
+    connection.execute("UPDATE workspaces SET plan = %s WHERE slug = 'acme'", (plan,))
+    for number in range(1, 4):
+        response = alice.get("/me")
+        limits = response.get_json()["limits"]
+        minute, day = limits["minute"], limits["day"]
+        assert minute["remaining"] == minute["limit"] - number
+        assert str(minute["limit"]) == response.headers["X-RateLimit-Limit"]
+        assert str(minute["remaining"]) == response.headers["X-RateLimit-Remaining"]
+        ends = datetime.fromisoformat(minute["resetsAt"]).timestamp()
+        assert ceil(ends) == int(response.headers["X-RateLimit-Reset"])
+        policy = re.findall(r'"(\w+)";q=(\d+)', response.headers["RateLimit-Policy"])
+        left = re.findall(r'"(\w+)";r=(\d+)', response.headers["RateLimit"])
+        windows = [(name, window) for name, window in limits.items() if window]
+        assert policy == [(name, str(window["limit"])) for name, window in windows]
+        assert left == [(name, str(window["remaining"])) for name, window in windows]
+        assert (day is None) == (plan == "Team")
+    assert alice.get("/tasks").headers["X-RateLimit-Remaining"] == str(minute["limit"] - 4)
+
+
+def test_the_last_request_of_a_day_has_none_left(alice, connection):
+    connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE slug = 'acme'")
+    me(alice)
+    connection.execute("UPDATE usage SET day_count = 9999")
+    limits = me(alice)["limits"]
+    assert (limits["day"]["limit"], limits["day"]["remaining"]) == (10_000, 0)
+    assert limits["minute"]["remaining"] == 58
+    assert datetime.fromisoformat(limits["day"]["resetsAt"]) > datetime.now(UTC)
+    error_message(alice.get("/me"), 429)
+
+
+@pytest.mark.parametrize("kind", ["api", "session"])
+def test_it_shows_the_scope_and_the_expiry_of_the_credential_that_was_sent(
+    app, cast, connection, kind
+):
+    expiry = "2099-01-01T09:00:00.743Z"
+    insert_token(connection, cast["bob"], "of-bob", kind=kind, scope="read", expires=expiry)
+    bob = Client(app, "of-bob") if kind == "api" else Client(app, cookie="of-bob")
+    shown = me(bob)
+    assert shown["user"]["id"] == cast["bob"]
+    credential = {"scope": "read", "credential": kind, "expiresAt": expiry}
+    assert shown.items() >= credential.items()
+    assert shown["workspace"]["role"] == "member"
+
+
+def test_the_header_decides_if_there_is_a_cookie_too(app, cast, connection):
+    insert_token(connection, cast["alice"], "cookie", kind="session")
+    shown = me(Client(app, TOKENS["bob"], cookie="cookie"))
+    assert (shown["user"]["id"], shown["credential"]) == (cast["bob"], "api")
+
+
+def test_it_follows_the_active_workspace(alice, cast, connection, initech):
+    activate(connection, initech, cast["alice"])
+    connection.execute("UPDATE members SET role = 'admin' WHERE workspace_id = %s", (initech,))
+    workspace = me(alice)["workspace"]
+    assert (workspace["id"], workspace["role"]) == (initech, "admin")
+
+
+def test_without_an_active_workspace_it_shows_none_and_the_limits_of_starter(
+    alice, cast, connection
+):
+    connection.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))
+    shown = me(alice)
+    assert shown["workspace"] is None
+    assert shown["user"]["id"] == cast["alice"]
+    assert [shown["limits"][name]["limit"] for name in ("minute", "day")] == [60, 10_000]
+
+
+def test_each_caller_sees_themselves(alice, bob, charlie, cast):
+    for client, name, slug in ((alice, "alice", "acme"), (bob, "bob", "acme")):
+        shown = me(client)
+        assert (shown["user"]["id"], shown["workspace"]["slug"]) == (cast[name], slug)
+    assert "cme" not in charlie.get("/me").text
+
+
+def test_it_takes_no_query_and_no_write(alice):
+    assert invalid_field(alice.get("/me?user=bob"), "user")
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        error_message(alice.send(method, "/me", json={}), 405)
+
+
+def test_a_token_that_is_deleted_meanwhile_is_401(alice, connection):
+    """A trigger deletes it between the two statements."""
+    connection.execute(
+        "CREATE FUNCTION delete_tokens() RETURNS trigger LANGUAGE plpgsql"
+        " AS 'BEGIN DELETE FROM tokens; RETURN NULL; END';"
+        "CREATE TRIGGER delete_tokens AFTER INSERT ON usage EXECUTE FUNCTION delete_tokens()"
+    )
+    try:
+        response = alice.get("/me")
+        assert "Unauthorized" in error_message(response, 401)
+        assert response.headers["X-RateLimit-Limit"] == "1000"
+    finally:
+        connection.execute("DROP FUNCTION delete_tokens CASCADE")

@@ -1,0 +1,217 @@
+"""Pages of other origins: those that CORS_ORIGINS lists can call the service, by token only."""
+
+import re
+
+import pytest
+from client import TOKENS, Client, count, error_message, insert_token
+from openapi_check import DOCUMENTED
+
+from service import create_app
+from service.settings import Settings
+
+APP, OTHER = "https://app.example.com", "http://127.0.0.1:3000"
+FOREIGN = [
+    "https://evil.example", "null", "", "*", "https://app.example.com.evil.example",
+    "https://app.example.com:8443", "http://app.example.com", "https://APP.example.com",
+    "https://app.example.com/", f"{APP},{OTHER}", f"{APP} {OTHER}", f"{APP}, {APP}",
+]  # fmt: skip
+PREFLIGHT = {"Access-Control-Request-Method": "PATCH"}
+CORS_HEADER = re.compile("access-control-", re.IGNORECASE)
+RULES = sorted({rule.rule for rule in create_app(Settings.read({})).url_map.iter_rules()})
+TASK = {"title": "Write the report"}
+
+
+@pytest.fixture
+def app_of_pages(build):
+    """The service where two origins are listed."""
+    return build(cors_origins=(APP, OTHER))
+
+
+@pytest.fixture
+def ada(app_of_pages):
+    """Alice in a page of a listed origin."""
+    page = Client(app_of_pages, TOKENS["alice"])
+    page.headers["Origin"] = APP
+    return page
+
+
+def ask(app, path, origin=APP, **headers):
+    """The response to a preflight request, as a browser sends it: without a credential."""
+    return app.test_client().options(path, headers={"Origin": origin, **PREFLIGHT, **headers})
+
+
+def cors_headers(response):
+    return {name: value for name, value in response.headers if CORS_HEADER.match(name)}
+
+
+def is_readable(response, origin=APP):
+    """Whether the page of this origin can read the response, with all headers that it has."""
+    assert response.headers["Access-Control-Allow-Origin"] == origin
+    assert "Access-Control-Allow-Credentials" not in response.headers
+    assert "Origin" in response.headers["Vary"].split(", ")
+    assert len(response.headers.getlist("Vary")) == 1
+    exposed = set(response.headers["Access-Control-Expose-Headers"].split(", "))
+    assert (DOCUMENTED | {"X-Request-Id"}) == exposed
+    return True
+
+
+# Preflight requests
+
+
+@pytest.mark.parametrize("origin", [APP, OTHER])
+@pytest.mark.parametrize("rule", RULES)
+def test_a_preflight_request_is_204_without_a_credential_and_is_not_counted(
+    app_of_pages, connection, rule, origin
+):
+    path = re.sub("<.*?>", "x", rule)
+    wanted = {"Access-Control-Request-Headers": "authorization,content-type"}
+    response = ask(app_of_pages, path, origin, **wanted)
+    assert (response.status_code, response.data) == (204, b"")
+    assert response.headers["Access-Control-Allow-Origin"] == origin
+    rejected = app_of_pages.test_client().put(
+        path, headers={"Authorization": f"Bearer {TOKENS['bob']}"}
+    )
+    assert set(response.headers["Access-Control-Allow-Methods"].split(", ")) == set(
+        rejected.headers["Allow"].split(", ")
+    )
+    assert response.headers["Access-Control-Allow-Headers"] == (
+        "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, X-Request-Id"
+    )
+    assert int(response.headers["Access-Control-Max-Age"]) >= 600
+    assert "Access-Control-Allow-Credentials" not in response.headers
+    assert "Origin" in response.headers["Vary"]
+    assert response.headers["X-Request-Id"]
+    # The request that was rejected is the only one.
+    assert [row["minute_count"] for row in connection.execute("SELECT * FROM usage")] == [1]
+
+
+@pytest.mark.nodatabase
+def test_a_preflight_request_needs_no_database(start):
+    app = start(Settings.read({"DATABASE_URL": "host=127.0.0.1 port=1", "CORS_ORIGINS": APP}))
+    response = ask(app, "/api/tasks")
+    assert response.status_code == 204
+    for name in ("X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"):
+        assert int(response.headers[name]) >= 60
+
+
+@pytest.mark.parametrize("origin", FOREIGN)
+def test_a_preflight_request_of_another_origin_is_rejected(app_of_pages, connection, origin):
+    response = ask(app_of_pages, "/api/tasks", origin)
+    assert "Unauthorized" in error_message(response, 401)
+    assert cors_headers(response) == {}
+    assert count(connection, "usage") == 1
+
+
+def test_other_options_requests_pass_the_gate_as_ever(app_of_pages, ada, stranger):
+    missing = ask(app_of_pages, "/api/nothing")
+    assert error_message(missing, 401)
+    assert is_readable(missing)
+    # Without Access-Control-Request-Method a browser asks nothing.
+    rejected = ada.send("OPTIONS", "/tasks")
+    assert error_message(rejected, 405)
+    assert is_readable(rejected)
+    asked = stranger.client.options("/api/tasks", headers=PREFLIGHT)
+    assert error_message(asked, 401)
+
+
+# Responses
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "options", "status"),
+    [
+        ("GET", "/tasks", {}, 200),
+        ("HEAD", "/tasks", {}, 200),
+        ("POST", "/tasks", {"json": TASK}, 201),
+        ("DELETE", "/tasks/{task}", {}, 204),
+        ("GET", "/tasks/{task}", {"headers": {"If-None-Match": '"1"'}}, 304),
+        ("POST", "/tasks", {"json": {}}, 400),
+        ("GET", "/tasks", {"headers": {"Authorization": "Bearer x"}}, 401),
+        ("GET", "/tasks/unknown", {}, 404),
+        ("GET", "/nothing", {}, 404),
+        ("PUT", "/tasks", {}, 405),
+        ("DELETE", "/tasks/{task}", {"headers": {"If-Match": '"9"'}}, 412),
+        ("POST", "/tasks", {"data": b" " * 2**21}, 413),
+        ("POST", "/tasks", {"data": b"x", "content_type": "text/plain"}, 415),
+    ],
+)
+def test_a_page_of_a_listed_origin_reads_every_response(ada, method, path, options, status):
+    created = ada.post("/tasks", TASK)
+    assert is_readable(created)
+    response = ada.send(method, path.format(task=created.get_json()["id"]), **options)
+    assert response.status_code == status
+    assert is_readable(response)
+
+
+def test_it_reads_429(ada, connection):
+    connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE slug = 'acme'")
+    ada.get("/tasks")
+    connection.execute("UPDATE usage SET minute_count = 60")
+    response = ada.get("/tasks")
+    assert error_message(response, 429)
+    assert is_readable(response)
+
+
+def test_it_reads_500(app_of_pages, ada):
+    app_of_pages.add_url_rule("/api/bug", view_func=lambda: 1 / 0)
+    response = ada.get("/bug")
+    assert error_message(response, 500)
+    assert is_readable(response)
+
+
+@pytest.mark.nodatabase
+def test_it_reads_503_without_a_database(start):
+    app = start(Settings.read({"DATABASE_URL": "host=127.0.0.1 port=1", "CORS_ORIGINS": OTHER}))
+    for path in ("/api/tasks", "/healthz"):
+        response = app.test_client().get(path, headers={"Origin": OTHER})
+        assert error_message(response, 503)
+        assert is_readable(response, OTHER)
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/openapi.json"])
+def test_it_reads_the_public_documents(app_of_pages, path):
+    response = app_of_pages.test_client().get(path, headers={"Origin": APP})
+    assert response.status_code == 200
+    assert is_readable(response)
+
+
+@pytest.mark.parametrize("origin", [None, *FOREIGN])
+def test_a_page_of_another_origin_reads_nothing(app_of_pages, origin):
+    alice = Client(app_of_pages, TOKENS["alice"])
+    headers = {} if origin is None else {"Origin": origin}
+    for path in ("/tasks", "/nothing", "/tasks?limit=0"):
+        response = alice.get(path, headers=headers)
+        assert cors_headers(response) == {}
+        # Else a cache could give this response to a page of a listed origin.
+        assert response.headers["Vary"] == "Authorization, Cookie, Origin"
+
+
+def test_without_the_setting_no_page_of_another_origin_reads_anything(app, alice):
+    assert alice.get("/tasks").headers["Vary"] == "Authorization, Cookie"
+    for origin in (APP, *FOREIGN):
+        response = alice.get("/tasks", headers={"Origin": origin})
+        assert cors_headers(response) == {}
+        assert response.headers["Vary"] == "Authorization, Cookie"
+        assert error_message(ask(app, "/api/tasks", origin), 401)
+        public = app.test_client().get("/openapi.json", headers={"Origin": origin})
+        assert not {"Vary", *cors_headers(public)} & set(public.headers.keys())
+
+
+# Cookies
+
+
+def test_a_cookie_neither_writes_from_a_listed_origin_nor_shows_it_anything(
+    app_of_pages, cast, connection
+):
+    insert_token(connection, cast["alice"], "cookie", kind="session")
+    browser = Client(app_of_pages, cookie="cookie")
+    for site in ("cross-site", "same-site"):
+        sent = {"Origin": APP, "Sec-Fetch-Site": site}
+        assert "another site" in error_message(browser.post("/tasks", TASK, headers=sent), 403)
+        read = browser.get("/tasks", headers=sent)
+        assert read.status_code == 200
+        # A browser that sent a cookie shows the page no response without this header.
+        assert "Access-Control-Allow-Credentials" not in read.headers
+    # Browsers that send no Sec-Fetch-Site send Origin.
+    assert error_message(browser.post("/tasks", TASK, headers={"Origin": APP}), 403)
+    assert count(connection, "tasks") == 0

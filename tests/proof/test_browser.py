@@ -1,0 +1,171 @@
+"""A real browser: what pages of a listed origin and of another one see through fetch()."""
+
+import html
+import json
+import re
+import shutil
+import subprocess
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+from client import TOKENS, count
+from server import serving
+
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed"),
+]
+
+# It looks for nothing on the network but the pages.
+CHROMIUM = [
+    "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--disable-extensions", "--virtual-time-budget=20000", "--dump-dom",
+]  # fmt: skip
+PAGE = """<!doctype html><pre></pre><script type="module">
+const seen = {}, token = TOKEN, json = {"Content-Type": "application/json"};
+async function call(name, path, {bearer = token, headers = {}, ...options} = {}) {
+  if (bearer) headers = {...headers, Authorization: `Bearer ${bearer}`};
+  try {
+    const response = await fetch(SERVICE + path, {...options, headers});
+    seen[name] = {
+      status: response.status,
+      headers: Object.fromEntries(response.headers),
+      body: await response.text(),
+    };
+  } catch (error) {
+    seen[name] = error.name;
+  }
+}
+await call("create", "/api/tasks", {
+  method: "POST", headers: {...json, "Idempotency-Key": "one"}, body: '{"title": "From a page"}',
+});
+await call("repeat", "/api/tasks", {
+  method: "POST", headers: {...json, "Idempotency-Key": "one"}, body: '{"title": "From a page"}',
+});
+const created = seen.create.headers ?? {};
+const path = created.location ?? "/api/tasks/unknown", etag = created.etag ?? '"1"';
+const change = {method: "PATCH", headers: {...json, "If-Match": etag}, body: '{"status": "done"}'};
+await call("change", path, change);
+await call("stale", path, change);
+await call("unchanged", path, {headers: {"If-None-Match": '"2"'}});
+await call("list", "/api/tasks?limit=1", {headers: {"X-Request-Id": "page-1"}});
+await call("unknown", "/api/tasks/unknown");
+await call("unauthorized", "/api/tasks", {bearer: "unknown"});
+await call("document", "/openapi.json", {bearer: null});
+await call("with cookies", "/api/tasks", {bearer: null, credentials: "include"});
+await call("foreign header", "/api/tasks", {headers: {"X-Other": "1"}});
+await call("foreign method", "/api/tasks", {method: "PUT"});
+await call("delete", path, {method: "DELETE"});
+document.querySelector("pre").textContent = JSON.stringify(seen);
+</script>"""
+
+
+@contextmanager
+def site():
+    """A web site of its own origin, which has one page."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.end_headers()
+            self.wfile.write(server.page.encode())
+
+        def log_message(self, *_):
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.origin = f"http://127.0.0.1:{server.server_port}"
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def listed():
+    with site() as listed:
+        yield listed
+
+
+@pytest.fixture(scope="module")
+def foreign():
+    with site() as foreign:
+        yield foreign
+
+
+@pytest.fixture(scope="module")
+def service(database_url, listed):
+    """The base URL of a service that lists one origin."""
+    with serving(database_url, CORS_ORIGINS=f"https://app.example.com, {listed.origin}") as server:
+        yield f"http://127.0.0.1:{server.port}"
+
+
+@pytest.fixture
+def visit(service, tmp_path):
+    """Open the page of a site in the browser; returns what it has seen."""
+
+    def visit(site):
+        page = PAGE.replace("TOKEN", json.dumps(TOKENS["alice"]))
+        site.page = page.replace("SERVICE", json.dumps(service))
+        run = subprocess.run(
+            [*CHROMIUM, f"--user-data-dir={tmp_path}", f"{site.origin}/"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        shown = re.search("<pre>(.+?)</pre>", run.stdout, re.DOTALL)
+        assert shown, run.stdout + run.stderr
+        return json.loads(html.unescape(shown[1]))
+
+    return visit
+
+
+def test_a_page_of_a_listed_origin_uses_the_api_and_reads_its_headers(visit, listed, connection):
+    seen = visit(listed)
+    assert {
+        name: call if call == "TypeError" else call["status"] for name, call in seen.items()
+    } == {
+        "create": 201,
+        "repeat": 201,
+        "change": 200,
+        "stale": 412,
+        "unchanged": 304,
+        "list": 200,
+        "unknown": 404,
+        "unauthorized": 401,
+        "document": 200,
+        # The browser keeps this response from the page, and does not send what follows.
+        "with cookies": "TypeError",
+        "foreign header": "TypeError",
+        "foreign method": "TypeError",
+        "delete": 204,
+    }
+    headers = {name: call["headers"] for name, call in seen.items() if call != "TypeError"}
+    task = json.loads(seen["create"]["body"])
+    assert headers["create"]["location"] == f"/api/tasks/{task['id']}"
+    assert headers["create"]["etag"] == '"1"'
+    assert headers["repeat"]["idempotent-replayed"] == "true"
+    assert seen["repeat"]["body"] == seen["create"]["body"]
+    assert json.loads(seen["change"]["body"])["status"] == "done"
+    assert [headers[name]["etag"] for name in ("change", "stale", "unchanged")] == ['"2"'] * 3
+    assert headers["list"]["x-request-id"] == "page-1"
+    assert json.loads(seen["unknown"]["body"])["message"] == "Task not found"
+    assert headers["unauthorized"]["www-authenticate"] == "Bearer"
+    for name in headers.keys() - {"document"}:
+        limits = {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "ratelimit"}
+        assert limits < headers[name].keys()
+        assert headers[name]["x-request-id"]
+    # Alice's eight; preflight requests are not counted.
+    (alice,) = connection.execute("SELECT minute_count FROM usage WHERE subject <> '127.0.0.1'")
+    assert alice["minute_count"] == 8
+    assert count(connection, "tasks") == 0
+
+
+def test_a_page_of_another_origin_sees_and_writes_nothing(visit, foreign, connection):
+    assert set(visit(foreign).values()) == {"TypeError"}
+    assert count(connection, "tasks") == 0

@@ -1,0 +1,323 @@
+"""The fixture ``service``: the real service, clean for each test, disturbed on demand."""
+
+import json
+import re
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+import urllib3
+from receivers import Receiver
+from standardwebhooks import Webhook
+
+from service import db
+
+pytestmark = pytest.mark.nodatabase
+
+http = urllib3.PoolManager(retries=False, timeout=20)
+TASK = {"title": "Write"}
+
+
+@pytest.fixture
+def call(service):
+    """Send a request as the owner, or with another token."""
+
+    def call(method, path, token=None, json=None, **headers):
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        if "Cookie" not in headers:
+            headers["Authorization"] = f"Bearer {token or service.token}"
+        return http.request(method, service.base_url + path, headers=headers, json=json)
+
+    return call
+
+
+def titles(response):
+    return [item["title"] for item in response.json()["data"]]
+
+
+def test_a_test_begins_with_the_cast_and_nothing_else(service, call):
+    me = service.user
+    members = call("GET", f"/workspaces/{service.workspace.id}/members").json()
+    assert [(user["userId"], user["email"], user["role"]) for user in members] == [
+        (user.id, user.email, user.role) for user in (me, service.member)
+    ]
+    (elsewhere,) = call("GET", "/workspaces", service.stranger.token).json()
+    assert elsewhere["id"] == service.stranger.workspace.id != service.workspace.id
+    for path in ("/tasks", "/meetings", "/mail", "/knowledge", "/ai/suggestions"):
+        assert titles(call("GET", path)) == []
+    assert service.webhooks.posts == []
+
+
+def test_every_user_has_a_token_and_a_cookie(service, call):
+    for user in (service.user, service.member, service.stranger):
+        for response in (
+            call("GET", "/workspaces", user.token),
+            call("GET", "/workspaces", Cookie=f"session={user.cookie}"),
+        ):
+            assert [workspace["slug"] for workspace in response.json()] == [user.workspace.slug]
+
+
+def test_a_stranger_sees_nothing_of_what_a_member_sees(service, call):
+    task = call("POST", "/tasks", json=TASK).json()
+    assert call("GET", f"/tasks/{task['id']}", service.member.token).json() == task
+    assert call("GET", f"/tasks/{task['id']}", service.stranger.token).status == 404
+
+
+def test_a_reset_undoes_everything_and_keeps_ids_and_credentials(service, call):
+    service.plan("Starter", per_minute=1)
+    service.webhooks.fail()
+    assert call("POST", "/tasks", json=TASK, Idempotency_Key="once").status == 201
+    assert call("GET", "/tasks").status == 429
+    service.fault("503", times=100)
+    service.reset()
+    assert service.webhooks.posts == []
+    assert titles(call("GET", "/tasks")) == []
+    again = call("POST", "/tasks", json={"title": "Other"}, Idempotency_Key="once")
+    assert again.status == 201
+    assert again.headers["X-RateLimit-Limit"] == "1000"
+    assert [event["data"] for event in service.webhooks.events] == [again.json()]
+    service.plan("Starter")
+    assert call("GET", "/tasks").headers["X-RateLimit-Limit"] == "60"
+
+
+def test_load_takes_objects_as_the_command_does_and_fills_in_the_cast(service, call):
+    mail = {"from": "eve@example.com", "subject": "Hi", "receivedAt": "2026-01-01T00:00:00Z"}
+    service.load(
+        {"type": "task", "title": "Mine", "assigneeId": service.member.email},
+        {"type": "task", "title": "Theirs", "workspace": service.stranger.workspace.slug},
+        {"type": "mail", **mail},
+    )
+    (task,) = call("GET", "/tasks").json()["data"]
+    assert (task["title"], task["assigneeId"], task["createdBy"]) == (
+        "Mine",
+        service.member.id,
+        service.user.id,
+    )
+    assert titles(call("GET", "/tasks", service.stranger.token)) == ["Theirs"]
+    assert [item["subject"] for item in call("GET", "/mail").json()["data"]] == ["Hi"]
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda service: service.load(TASK | {"type": "task"}, {"type": "task"}), "objects:2: tit"),
+        (lambda service: service.load({"type": "job"}), "objects:1: type: must be one of: "),
+        (lambda service: service.fault("404"), "kind: must be one of: 503, 429, drop, "),
+        (lambda service: service.fault("slow", seconds=61), "seconds: "),
+        (lambda service: service.plan("Gold"), "name: must be one of: Starter, Pro, Team"),
+        (lambda service: service.plan(per_minute=0), "perMinute: "),
+        (lambda service: service.advance(hours="a"), "hours: "),
+        (lambda service: service.webhooks.fail(status=200), "status: "),
+        (lambda service: service.create_token("ada"), "user: must be one of: user, member, str"),
+        (
+            lambda service: service.webhooks.create("http://x", "lost"),
+            "events[0]: must be one",
+        ),
+    ],
+)
+def test_what_it_does_not_take_is_an_error_that_says_what_it_takes(service, call, act, message):
+    with pytest.raises(ValueError, match="^" + re.escape(message)):
+        act(service)
+    assert titles(call("GET", "/tasks")) == []
+
+
+def test_a_limit_is_met_and_its_window_ends_with_time(service, call):
+    service.plan(per_minute=2, per_day=3)
+    assert [call("GET", "/tasks").status for _ in range(3)] == [200, 200, 429]
+    service.advance(minutes=1)
+    assert [call("GET", "/tasks").status for _ in range(2)] == [200, 429]
+    service.advance(days=1)
+    assert call("GET", "/tasks").status == 200
+
+
+def test_credentials_expire_with_time_and_the_token_of_the_cast_does_not(service, call):
+    token = service.create_token("member", expires_in=7)
+    cookie = service.create_token(kind="session", expires_in=8)
+    session = {"Cookie": f"session={cookie}"}
+    assert call("GET", "/tasks", token).status == call("GET", "/tasks", **session).status == 200
+    service.advance(days=7)
+    assert call("GET", "/tasks", token).status == 401
+    assert call("GET", "/tasks", **session).status == 200
+    service.advance(days=23)
+    assert call("GET", "/tasks", **session).status == 401
+    assert call("GET", "/tasks", Cookie=f"session={service.cookie}").status == 401
+    assert call("GET", "/tasks").status == 200
+
+
+def test_a_read_token_reads(service, call):
+    token = service.create_token(scope="read")
+    assert call("GET", "/tasks", token).status == 200
+    assert call("POST", "/tasks", token, TASK).status == 403
+
+
+def test_idempotency_keys_are_forgotten_after_a_day(service, call):
+    first = call("POST", "/tasks", json=TASK, Idempotency_Key="once").json()
+    service.advance(hours=23)
+    assert call("POST", "/tasks", json=TASK, Idempotency_Key="once").json() == first
+    service.advance(hours=1, seconds=1)
+    second = call("POST", "/tasks", json=TASK, Idempotency_Key="once").json()
+    assert second["id"] != first["id"]
+    # What the API shows stays as it is.
+    assert call("GET", f"/tasks/{first['id']}").json() == first
+
+
+@pytest.mark.parametrize(("kind", "status"), [("503", 503), ("429", 429)])
+def test_the_next_requests_meet_an_error_as_the_service_makes_it(service, call, kind, status):
+    service.fault(kind, times=2, seconds=7)
+    for _ in range(2):
+        response = call("POST", "/tasks", json=TASK)
+        assert response.status == response.json()["status"] == status
+        assert response.headers["Retry-After"] == "7"
+        assert response.headers["X-RateLimit-Remaining"] == "0"
+        assert response.json()["requestId"] == response.headers["X-Request-Id"]
+    assert titles(call("GET", "/tasks")) == []
+
+
+def test_a_fault_waits_for_a_request_of_its_method_and_path(service, call):
+    service.fault("503", method="POST", path="/api/meetings")
+    assert call("GET", "/meetings").status == 200
+    assert call("POST", "/tasks", json=TASK).status == 201
+    assert call("POST", "/meetings", json=TASK).status == 503
+    assert call("POST", "/meetings", json=TASK).status == 400
+
+
+@pytest.mark.parametrize(("kind", "stored"), [("drop", []), ("drop-after-commit", ["Write"])])
+def test_a_connection_is_closed_before_or_after_the_change(service, call, kind, stored):
+    service.fault(kind)
+    with pytest.raises(urllib3.exceptions.ProtocolError):
+        call("POST", "/tasks", json=TASK, Idempotency_Key="once")
+    assert titles(call("GET", "/tasks")) == stored
+    retried = call("POST", "/tasks", json=TASK, Idempotency_Key="once")
+    assert retried.status == 201
+    assert ("Idempotent-Replayed" in retried.headers) is bool(stored)
+    assert titles(call("GET", "/tasks")) == ["Write"]
+    assert len(service.webhooks.events) == 1
+
+
+def test_a_slow_request_goes_on_at_the_reset(service, call):
+    service.fault("slow", seconds=60)
+    with ThreadPoolExecutor() as threads:
+        slow = threads.submit(call, "GET", "/tasks")
+        # It has met its fault once the next one is met by another request.
+        service.fault("503")
+        while call("GET", "/tasks").status != 503:
+            assert not slow.done()
+        assert not slow.done()
+        service.reset()
+        assert slow.result(20).status == 200
+
+
+def test_events_are_received_in_order_before_the_response(service, call):
+    task = call("POST", "/tasks", json=TASK).json()
+    call("PATCH", f"/tasks/{task['id']}", json={"status": "done"})
+    call("DELETE", f"/tasks/{task['id']}")
+    assert [event["type"] for event in service.webhooks.events] == [
+        "task.created",
+        "task.updated",
+        "task.deleted",
+    ]
+    assert service.webhooks.events[0]["data"] == task
+    (post, *_) = service.webhooks.posts
+    Webhook(service.webhooks.secret).verify(post["body"].encode(), post["headers"])
+
+
+def test_what_failed_is_delivered_on_demand_whatever_the_schedule_says(service, call):
+    service.webhooks.fail(503, times=2)
+    call("POST", "/tasks", json=TASK)
+    assert service.webhooks.events == []
+    assert service.webhooks.deliver() == 1
+    assert service.webhooks.events == []
+    assert service.webhooks.deliver() == 1
+    assert [post["status"] for post in service.webhooks.posts] == [503, 503, 204]
+    assert len({post["headers"]["webhook-id"] for post in service.webhooks.posts}) == 1
+    assert service.webhooks.deliver() == 0
+
+
+def test_an_event_is_given_up_once_it_is_as_old_as_the_schedule(service, call):
+    service.webhooks.fail()
+    call("POST", "/tasks", json=TASK)
+    service.advance(days=3)
+    assert service.webhooks.deliver() == 1
+    service.webhooks.accept()
+    assert service.webhooks.deliver() == 0
+
+
+def test_a_receiver_that_hangs_or_is_gone_changes_no_response(service, call):
+    service.webhooks.hang(times=1)
+    assert call("POST", "/tasks", json=TASK).status == 201
+    service.webhooks.gone()
+    service.webhooks.deliver()
+    service.webhooks.accept()
+    # 410 has disabled the webhook.
+    assert call("POST", "/tasks", json=TASK).status == 201
+    assert service.webhooks.deliver() == 0
+    assert [post["status"] for post in service.webhooks.posts] == [None, 410]
+
+
+def test_loaded_suggestions_are_events_for_the_worker(service):
+    service.load({"type": "suggestion", "kind": "task", "title": "Ask"})
+    assert service.webhooks.deliver() == 1
+    assert [event["type"] for event in service.webhooks.events] == ["ai.suggestion.created"]
+
+
+def test_a_receiver_of_the_test_gets_events_and_their_secret(service, call):
+    with closing(Receiver()) as receiver:
+        url = f"http://127.0.0.1:{receiver.server_address[1]}/hook"
+        secret = service.webhooks.create(url, "task.created")
+        task = call("POST", "/tasks", json=TASK).json()
+        call("DELETE", f"/tasks/{task['id']}")
+        received = receiver.received.get(timeout=10)
+        assert Webhook(secret).verify(received.body, dict(received.headers))["data"] == task
+        assert receiver.received.empty()
+
+
+def test_a_post_that_is_not_genuine_is_rejected_and_not_recorded(service):
+    for headers in (
+        {},
+        {"webhook-timestamp": "1", "webhook-id": "evt_1", "X-Service-Signature": "0" * 64},
+        {"webhook-timestamp": "\u0663".encode().decode("latin-1")},
+    ):
+        url = f"{service.control_url}/receiver"
+        assert http.request("POST", url, body=b"{}", headers=headers).status == 400
+    assert service.webhooks.posts == []
+
+
+def test_whoever_does_not_know_the_path_of_the_control_url_gets_404(service):
+    host, _, path = service.control_url.rpartition("/")
+    assert len(path) == 16
+    for url in (f"{host}/reset", f"{host}/{path[::-1]}/reset"):
+        response = http.request("POST", url, body=b"{}")
+        assert response.status == json.loads(response.data)["status"] == 404
+
+
+# What the API shows, and when the process was started.
+SHOWN = {
+    "created_at": {"workspaces", "users", "tokens", "tasks", "meetings", "knowledge", "suggestions",
+                   "webhooks"},
+    "updated_at": {"tasks", "meetings", "knowledge"},
+    "joined_at": {"members"},
+    "due_date": {"tasks"},
+    "completed_at": {"tasks"},
+    "start_time": {"meetings"},
+    "end_time": {"meetings"},
+    "received_at": {"mail"},
+    "applied_at": {"schema_migrations"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["testing/advance"])
+def test_every_timestamp_is_moved_or_shown(connection, name):
+    statement = re.sub("--.*", "", db.statement(name).decode())
+    moved = set()
+    for update in statement.split("UPDATE ")[1:]:
+        table = update.split()[0]
+        columns = re.findall(r"(\w+) = (\w+) - %\(by\)s::interval", update)
+        assert all(one == other for one, other in columns)
+        moved |= {(table, column) for column, _ in columns}
+    columns = connection.execute(
+        "SELECT table_name, column_name FROM information_schema.columns"
+        " WHERE table_schema = 'public' AND data_type = 'timestamp with time zone'"
+    )
+    shown = {(table, column) for column, tables in SHOWN.items() for table in tables}
+    assert {(row["table_name"], row["column_name"]) for row in columns} == moved | shown
+    assert not moved & shown

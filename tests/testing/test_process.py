@@ -1,0 +1,184 @@
+"""``task-service dev --json``: one line says everything, and nothing stays behind."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+
+import psycopg
+import pytest
+import urllib3
+from psycopg.conninfo import conninfo_to_dict
+from server import get as get_path
+from server import serving
+
+pytestmark = pytest.mark.nodatabase
+
+COMMAND = [sys.executable, "-m", "service", "dev", "--json", "--port", "0"]
+http = urllib3.PoolManager(retries=False, timeout=20)
+
+
+@contextmanager
+def started(*options, command=COMMAND, **environment):
+    """The process and the line that it prints; ends it by its pid."""
+    process = subprocess.Popen(
+        [*command, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+    try:
+        line = process.stdout.readline()
+        yield process, json.loads(line) if line else None
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+
+
+def get(line, path, token=None):
+    headers = {"Authorization": f"Bearer {token or line['token']}"}
+    return http.request("GET", line["baseUrl"] + path, headers=headers)
+
+
+def control(line, path, **values):
+    return http.request("POST", f"{line['controlUrl']}/{path}", json=values)
+
+
+def ended(pid):
+    try:
+        # A process that nobody has waited for is there until then.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def wait_until(happened):
+    pause = Event()
+    for _ in range(400):
+        if happened():
+            return
+        pause.wait(0.05)
+    raise AssertionError("it did not happen")
+
+
+def postgres(line):
+    """The folder of the data, and the process."""
+    folder = Path(conninfo_to_dict(line["databaseUrl"])["host"])
+    return folder, int((folder / "postmaster.pid").read_text().split()[0])
+
+
+def test_the_line_has_all_that_a_harness_needs_and_sigterm_leaves_nothing_behind():
+    with started("--token", "tmw_api_of-my-own") as (process, line):
+        assert line["token"] == line["user"]["token"] == "tmw_api_of-my-own"
+        assert line["pid"] == process.pid
+        for user in (line["user"], line["member"], line["stranger"]):
+            (workspace,) = get(line, "/workspaces", user["token"]).json()
+            assert workspace["id"] == user["workspace"]["id"]
+        with psycopg.connect(line["databaseUrl"]) as connection:
+            assert connection.execute("SELECT count(*) FROM webhooks").fetchone() == (1,)
+        assert control(line, "load", objects=[{"type": "task", "title": "A"}]).status == 200
+        assert control(line, "reset").status == 200
+        assert get(line, "/tasks").json()["data"] == []
+        folder, postmaster = postgres(line)
+        process.terminate()
+        assert process.wait(20) == 0
+        assert process.stdout.read() == ""
+    assert ended(postmaster)
+    assert not folder.exists()
+
+
+def test_it_ends_with_its_parent():
+    parent = [
+        sys.executable,
+        "-c",
+        "import subprocess, sys; subprocess.Popen(sys.argv[1:]); sys.stdin.read()",
+        *COMMAND,
+    ]
+    process = subprocess.Popen(parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    line = json.loads(process.stdout.readline())
+    folder, postmaster = postgres(line)
+    process.stdin.close()
+    process.wait(20)
+    wait_until(lambda: ended(line["pid"]) and ended(postmaster) and not folder.exists())
+    process.stdout.close()
+
+
+def test_it_stops_postgres_even_if_it_is_killed():
+    with started() as (process, line):
+        folder, postmaster = postgres(line)
+        process.kill()
+        wait_until(lambda: ended(postmaster) and not folder.exists())
+
+
+def test_a_worker_that_was_killed_comes_back_at_the_same_urls():
+    with started() as (process, line):
+        (worker,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        control(line, "load", objects=[{"type": "task", "title": "A"}])
+        os.kill(int(worker), signal.SIGKILL)
+        assert [task["title"] for task in get(line, "/tasks").json()["data"]] == ["A"]
+        assert control(line, "reset").status == 200
+        assert get(line, "/tasks").json()["data"] == []
+
+
+def test_it_uses_the_server_of_a_url_and_drops_its_database_there(database_url):
+    def databases():
+        with psycopg.connect(database_url) as connection:
+            rows = connection.execute("SELECT datname FROM pg_database").fetchall()
+        return {name for (name,) in rows}
+
+    before = databases()
+    with started("--database", database_url) as (_, line):
+        (made,) = databases() - before
+        assert re.fullmatch("task_service_[0-9a-f]{12}", made)
+        assert get(line, "/tasks").status == 200
+    assert databases() == before
+
+
+def test_settings_of_the_environment_hold():
+    with started(WEBHOOK_TIMEOUT="0.2", CORS_ORIGINS="") as (_, line):
+        control(line, "behavior", behavior="hang")
+        created = http.request(
+            "POST",
+            line["baseUrl"] + "/tasks",
+            json={"title": "A"},
+            headers={"Authorization": f"Bearer {line['token']}"},
+        )
+        assert created.status == 201
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--json", "--database", "postgresql://127.0.0.1:1/x"], "Error: .*refused"),
+        (["--json", "--token", "short"], "'--token': must have 16 to 200 of the characters"),
+        (["--json", "--data", "/tmp/x"], "--data cannot be used with --json"),
+        (["--token", "tmw_api_" + "0" * 40], "--token cannot be used without --json"),
+    ],
+)
+def test_options_that_cannot_be_are_named_before_anything_starts(options, message):
+    ended = subprocess.run(
+        [sys.executable, "-m", "service", "dev", *options], capture_output=True, text=True
+    )
+    assert ended.returncode != 0
+    assert ended.stdout == ""
+    assert re.search(message, ended.stderr)
+
+
+def test_the_web_process_of_a_deployment_has_none_of_it(database_url, tmp_path):
+    """Python names every module that it imports, in the master and in the workers."""
+    log = tmp_path / "log"
+    with (
+        log.open("wb") as stderr,
+        serving(database_url, stderr=stderr, PYTHONVERBOSE="1", DOCS="on") as server,
+    ):
+        for path in ("/api/tasks", "/api/meetings", "/docs/", "/openapi.json"):
+            assert get_path(server.port, path).status in (200, 401)
+    imported = set(re.findall(r"^import '(service[a-z_.]*)'", log.read_text(), re.MULTILINE))
+    assert {"service.api.tasks", "service.http.gunicorn_worker"} <= imported
+    assert not [name for name in imported if name.startswith("service.testing")]
