@@ -130,7 +130,7 @@ class Enum(Field):
     default_error_messages = {"choice": "must be one of: {choices}"}
 
     def __init__(
-        self, schema_name: str, *choices: str, accepts: tuple[str, ...] = (), **options: Any
+        self, *choices: str, schema_name: str, accepts: tuple[str, ...] = (), **options: Any
     ) -> None:
         super().__init__({"type": "string", "enum": [*choices]}, **options)
         self.schema_name = schema_name

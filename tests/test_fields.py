@@ -118,11 +118,11 @@ def test_a_text_is_a_string_that_postgres_can_store(value, reason):
 
 
 def test_an_enum_has_a_few_values():
-    assert Enum("Letter", "a", "b").deserialize("b") == "b"
+    assert Enum("a", "b", schema_name="Letter").deserialize("b") == "b"
     for value in ("A", "", "a ", "c", 1, True, ["a"], {"a": 1}):
-        assert message(Enum("Letter", "a", "b"), value) == "must be one of: a, b"
-    assert message(Enum("Letter", "a", "b", accepts=("b",)), "a") == "must be one of: b"
-    assert message(Enum("Letter", "a"), None) == "must not be null"
+        assert message(Enum("a", "b", schema_name="Letter"), value) == "must be one of: a, b"
+    assert message(Enum("a", "b", schema_name="Letter", accepts=("b",)), "a") == "must be one of: b"
+    assert message(Enum("a", schema_name="Letter"), None) == "must not be null"
 
 
 NO_UUIDS = (

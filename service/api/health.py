@@ -29,7 +29,7 @@ class ServiceIndex(fields.Resource):
 class Health(fields.Resource):
     """The service can answer."""
 
-    status = fields.Enum("HealthStatus", "ok", dump_only=True)
+    status = fields.Enum("ok", schema_name="HealthStatus", dump_only=True)
 
 
 @health.get("/")

@@ -30,7 +30,7 @@ class ActiveWorkspace(fields.Resource):
     name = fields.Text(fields.MAX_NAME, min=1, dump_only=True)
     slug = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=SLUG)
     plan = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=PLAN)
-    role = fields.Enum("Role", *ROLES, dump_only=True)
+    role = fields.Enum(*ROLES, schema_name="Role", dump_only=True)
 
 
 class RateLimitWindow(fields.Resource):
@@ -52,8 +52,8 @@ class Me(fields.Resource):
     """The user, the credential of this request, and what it may do."""
 
     user = Nested(User)
-    scope = fields.Enum("Scope", *SCOPES, dump_only=True)
-    credential = fields.Enum("CredentialKind", *CREDENTIALS, dump_only=True)
+    scope = fields.Enum(*SCOPES, schema_name="Scope", dump_only=True)
+    credential = fields.Enum(*CREDENTIALS, schema_name="CredentialKind", dump_only=True)
     expires_at = fields.Timestamp(dump_only=True, allow_none=True)
     workspace = Nested(ActiveWorkspace, allow_none=True)
     limits = Nested(RateLimits)

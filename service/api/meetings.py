@@ -25,11 +25,11 @@ class Meeting(fields.Resource):
     title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
     start_time = fields.Timestamp(required=True)
     end_time = fields.Timestamp(required=True)
-    platform = fields.Enum("Platform", *PLATFORMS, allow_none=True, load_default=None)
+    platform = fields.Enum(*PLATFORMS, schema_name="Platform", allow_none=True, load_default=None)
     attendees = fields.StringList(fields.Email(), 200, unique=True, load_default=list)
     agenda = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
     notes = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
-    status = fields.Enum("MeetingStatus", *STATUSES, dump_only=True)
+    status = fields.Enum(*STATUSES, schema_name="MeetingStatus", dump_only=True)
     created_by = fields.Id(dump_only=True)
     created_at = fields.Timestamp(dump_only=True)
     updated_at = fields.Timestamp(dump_only=True)
@@ -41,7 +41,7 @@ class MeetingDetails(Meeting):
 
     optional = "summary", "action_items", "decisions"
 
-    status = fields.Enum("MeetingStatus", *STATUSES, accepts=("completed",))
+    status = fields.Enum(*STATUSES, schema_name="MeetingStatus", accepts=("completed",))
     summary = fields.Text(fields.MAX_TEXT, allow_none=True)
     action_items = fields.StringList(fields.Text(2000, min=1), 200)
     decisions = fields.StringList(fields.Text(2000, min=1), 200)

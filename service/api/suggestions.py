@@ -22,7 +22,7 @@ class Suggestion(fields.Resource):
     title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
     body = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
     task_id = fields.Id(allow_none=True, load_default=None)
-    status = fields.Enum("SuggestionStatus", *STATUSES, load_default="pending")
+    status = fields.Enum(*STATUSES, schema_name="SuggestionStatus", load_default="pending")
     created_at = fields.Timestamp(dump_only=True)
 
 

@@ -29,8 +29,8 @@ class Task(fields.Resource):
     workspace_id = fields.Id(dump_only=True)
     title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
     description = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
-    status = fields.Enum("TaskStatus", *STATUSES, load_default="todo")
-    priority = fields.Enum("TaskPriority", *PRIORITIES, load_default="medium")
+    status = fields.Enum(*STATUSES, schema_name="TaskStatus", load_default="todo")
+    priority = fields.Enum(*PRIORITIES, schema_name="TaskPriority", load_default="medium")
     due_date = fields.Timestamp(allow_none=True, load_default=None)
     assignee_id = fields.Id(allow_none=True, load_default=None, metadata=ASSIGNEE)
     project_id = fields.Text(
@@ -47,7 +47,7 @@ class Task(fields.Resource):
 class Assignee(fields.Id):
     """A filter by assignee: an id, or one of two words."""
 
-    words = fields.Enum("AssigneeWord", "me", "none")
+    words = fields.Enum("me", "none", schema_name="AssigneeWord")
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
         return value if value in self.words.choices else super()._deserialize(value)
@@ -56,8 +56,8 @@ class Assignee(fields.Id):
 class TaskFilter(fields.Page):
     """The query of the list."""
 
-    status = fields.Enum("TaskStatus", *STATUSES, load_default=None)
-    priority = fields.Enum("TaskPriority", *PRIORITIES, load_default=None)
+    status = fields.Enum(*STATUSES, schema_name="TaskStatus", load_default=None)
+    priority = fields.Enum(*PRIORITIES, schema_name="TaskPriority", load_default=None)
     assignee = Assignee(load_default=None, metadata=ASSIGNEE_FILTER)
     project_id = fields.Text(fields.MAX_REFERENCE, min=1, load_default=None)
     parent_id = fields.Id(load_default=None)

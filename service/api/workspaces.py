@@ -40,7 +40,7 @@ class Member(fields.Resource):
     user_id = fields.Id(dump_only=True)
     name = fields.Text(fields.MAX_NAME, min=1, dump_only=True)
     email = fields.Email(dump_only=True)
-    role = fields.Enum("Role", *ROLES, load_default="member")
+    role = fields.Enum(*ROLES, schema_name="Role", load_default="member")
     joined_at = fields.Timestamp(dump_only=True)
 
 

@@ -153,7 +153,7 @@ class TaskLine(Owned, Created, Task):
 class MeetingLine(Owned, Created, MeetingDetails):
     """A meeting, scheduled or completed."""
 
-    status = Enum("MeetingStatus", *STATUSES, load_default="scheduled")
+    status = Enum(*STATUSES, schema_name="MeetingStatus", load_default="scheduled")
     created_by = UserRef(load_default=None)
 
 
