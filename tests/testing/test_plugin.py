@@ -106,6 +106,7 @@ def test_load_takes_objects_as_the_command_does_and_fills_in_the_cast(service, c
         (lambda service: service.fault("slow", seconds=61), "seconds: "),
         (lambda service: service.plan("Gold"), "name: must be one of: Starter, Pro, Team"),
         (lambda service: service.plan(per_minute=0), "perMinute: "),
+        (lambda service: service.advance(days=1e9), "days: "),
         (lambda service: service.advance(hours="a"), "hours: "),
         (lambda service: service.webhooks.fail(status=200), "status: "),
         (lambda service: service.create_token("ada"), "user: must be one of: user, member, str"),
