@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import fields
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,12 @@ def test_every_file_that_it_names_exists():
     named = set(re.findall(r"`((?:service|sql|tests)/[a-z0-9_/-]+\.[a-z]+)`", README))
     assert named
     assert sorted(path for path in named if not PROJECT.joinpath(path).exists()) == []
+
+
+def test_the_wheel_that_it_installs_has_the_version_of_the_package():
+    version = metadata.version("task-meeting-workspace-service")
+    shown = set(re.findall(r"task_meeting_workspace_service-[0-9a-z.]+-", README))
+    assert shown == {f"task_meeting_workspace_service-{version}-"}
 
 
 def test_every_command_that_it_shows_exists(app):

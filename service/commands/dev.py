@@ -127,7 +127,8 @@ def dev(
         notes = ""
         if receive:
             receiver = stack.enter_context(receiving())
-            variables["WEBHOOK_ALLOW"] += ",127.0.0.1"
+            if variables["WEBHOOK_ALLOW"] != LOOPBACK:
+                variables["WEBHOOK_ALLOW"] += ",127.0.0.1"
             subscribe(receiver)
             notes += f"Webhooks        printed here; the demo workspace sends to {receiver.url}\n"
         served = dict(variables)

@@ -22,7 +22,7 @@ def Seconds(default: float) -> fields.Float:  # noqa: N802
 class PlanChange(StrictSchema):
     """The plan of the cast's workspace, and its limits; what is absent stays."""
 
-    name = Enum("Starter", "Pro", "Team", load_default=None)
+    name = Enum("Plan", "Starter", "Pro", "Team", load_default=None)
     per_minute = Count()
     per_day = Count()
 
@@ -39,17 +39,17 @@ class TimePassed(StrictSchema):
 class NextFault(StrictSchema):
     """What the next ``times`` requests meet; ``seconds`` are a delay, or those of Retry-After."""
 
-    kind = Enum(*KINDS, required=True)
+    kind = Enum("FaultKind", *KINDS, required=True)
     times = Count(1)
     seconds = Seconds(1)
-    method = Enum("GET", "POST", "PATCH", "DELETE", load_default=None)
+    method = Enum("Method", "GET", "POST", "PATCH", "DELETE", load_default=None)
     path = Text(MAX_TEXT, min=1, load_default=None)
 
 
 class Behavior(StrictSchema):
     """How the receiver treats the next ``times`` posts; without ``times`` all from now on."""
 
-    behavior = Enum(*BEHAVIORS, required=True)
+    behavior = Enum("ReceiverBehavior", *BEHAVIORS, required=True)
     times = Count()
     status = fields.Integer(strict=True, validate=validate.Range(300, 599), load_default=500)
 
@@ -57,9 +57,9 @@ class Behavior(StrictSchema):
 class NewToken(StrictSchema):
     """A credential for a user of the cast; it expires after ``expiresIn`` days, if given."""
 
-    user = Enum("user", "member", "stranger", load_default="user")
-    kind = Enum("api", "session", load_default="api")
-    scope = Enum("read", "write", load_default="write")
+    user = Enum("CastMember", "user", "member", "stranger", load_default="user")
+    kind = Enum("CredentialKind", "api", "session", load_default="api")
+    scope = Enum("Scope", "read", "write", load_default="write")
     expires_in = Count()
 
 
@@ -67,7 +67,7 @@ class NewWebhook(StrictSchema):
     """A receiver of the test's own; no events mean all."""
 
     url = Text(2048, min=1, required=True)
-    events = fields.List(Enum(*EVENTS), load_default=list)
+    events = fields.List(Enum("EventType", *EVENTS), load_default=list)
 
 
 class Objects(StrictSchema):

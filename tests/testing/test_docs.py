@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from service.testing import client, control, faults
+from pytest_task_service import client
+from service.testing import control, faults
 
 PROJECT = Path(__file__).resolve().parents[2]
 TEXT = (PROJECT / "docs" / "testing.md").read_text(encoding="utf-8")
@@ -46,6 +47,16 @@ def test_the_python_example_passes_and_says_what_the_service_cost(run):
     assert re.search(r"task-service: started in \d\.\d s, reset 5 times in \d+ ms each", printed)
 
 
+def test_a_project_whose_own_package_is_called_service_can_use_the_plugin(tmp_path):
+    (tmp_path / "service").mkdir()
+    (tmp_path / "service" / "__init__.py").write_text("raise ImportError('of the project')")
+    (tmp_path / "test_it.py").write_text("def test_it(service):\n    assert service.base_url\n")
+    command = [sys.executable, "-m", "pytest", "-q"]
+    outcome = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert "1 passed" in outcome.stdout, outcome.stdout + outcome.stderr
+
+
+@pytest.mark.proof
 def test_the_python_example_passes_under_xdist_with_a_service_for_each_process(run):
     assert "5 passed" in run(sys.executable, "-m", "pytest", "-q", "-n", "2")
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from service.testing.client import Service
+from pytest_task_service.client import Service
 
 
 class Process:
@@ -18,7 +18,8 @@ class Process:
         options = ["--database", database] if database else []
         with log.open("wb") as errors:
             self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-m", "service", "dev", "--json", "--port", "0", *options],
+                # -P: the folder here may have a package "service" of its own.
+                [sys.executable, "-P", "-m", "service", "dev", "--json", "--port", "0", *options],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,

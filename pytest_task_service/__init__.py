@@ -1,4 +1,7 @@
-"""The pytest plugin: the fixture ``service`` is the real service, clean for each test."""
+"""The pytest plugin: the fixture ``service`` is the real service, clean for each test.
+
+It imports nothing of the package ``service``: the project under test may have one of that name.
+"""
 
 import os
 from collections.abc import Generator, Iterator
@@ -9,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from service.testing.client import Service
-from service.testing.process import Process
+from pytest_task_service.client import Service, User, Webhooks, Workspace
+from pytest_task_service.process import Process
+
+__all__ = ["Service", "User", "Webhooks", "Workspace"]
 
 DATABASE = "TASK_SERVICE_DATABASE_URL"
 
