@@ -41,7 +41,9 @@ REQUESTS = 100_000
     help="Only this case; may be given more than once.",
 )
 @click.option("--scale", "growing", is_flag=True, help="10 000 tasks against --tasks instead.")
-@click.option("--load", "filling", is_flag=True, help="flask load against a bare COPY instead.")
+@click.option(
+    "--load", "filling", is_flag=True, help="task-service load against a bare COPY instead."
+)
 @click.option(
     "--soak",
     "staying",
@@ -77,7 +79,7 @@ def grow(tasks, seconds):
 
 def fill(tasks):
     loaded, peak, copied = loading(tasks, say=tell)
-    click.echo(f"flask load  {tasks / loaded:,.0f} rows/s, peak {peak:.0f} MB")
+    click.echo(f"task-service load  {tasks / loaded:,.0f} rows/s, peak {peak:.0f} MB")
     click.echo(f"COPY        {tasks / copied:,.0f} rows/s; {loaded / copied:.1f} times as fast")
 
 

@@ -1,4 +1,4 @@
-"""``flask load`` of a file of tasks, beside a bare COPY of the same rows."""
+"""``task-service load`` of a file of tasks, beside a bare COPY of the same rows."""
 
 import json
 import os
@@ -34,13 +34,13 @@ def rows(count):
 
 
 def loading(count, *, say):
-    """Seconds and peak megabytes of ``flask load``, seconds of COPY, both on an empty table."""
+    """Seconds and peak megabytes of the command, seconds of COPY, both on an empty table."""
     with cluster() as postgres, tempfile.NamedTemporaryFile("w", suffix=".jsonl") as file:
         say(f"writing {count:,} lines")
         for row in rows(count):
             file.write(json.dumps(row) + "\n")
         file.flush()
-        say("flask load")
+        say("task-service load")
         url = postgres.database("load", 0)
         before = perf_counter()
         command = [sys.executable, "-m", "flask", "load", file.name]
@@ -49,7 +49,7 @@ def loading(count, *, say):
         )
         _, status, used = os.wait4(process.pid, 0)
         if status:
-            raise RuntimeError("flask load failed; it says why above")
+            raise RuntimeError("task-service load failed; it says why above")
         loaded = perf_counter() - before
         say("COPY")
         url = postgres.database("copied", 0)

@@ -12,7 +12,7 @@ knowledge = Blueprint("knowledge", __name__)
 
 
 class Knowledge(fields.Resource):
-    """An entry of the knowledge base; ``flask load`` brings them in."""
+    """An entry of the knowledge base; the command ``load`` brings them in."""
 
     id = fields.Id(dump_only=True)
     title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)

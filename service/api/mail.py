@@ -12,7 +12,7 @@ mail = Blueprint("mail", __name__)
 
 
 class Mail(fields.Resource):
-    """An e-mail that has arrived; the service only reads them, ``flask load`` brings them in."""
+    """An e-mail that has arrived; the command ``load`` brings them in."""
 
     id = fields.Id(dump_only=True)
     sender = fields.Email(data_key="from", required=True)

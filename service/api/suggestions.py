@@ -15,7 +15,7 @@ suggestions = Blueprint("suggestions", __name__)
 
 
 class Suggestion(fields.Resource):
-    """What the AI suggests; ``flask load`` brings them in."""
+    """What the AI suggests; the command ``load`` brings them in."""
 
     id = fields.Id(dump_only=True)
     kind = fields.Text(fields.MAX_REFERENCE, min=1, required=True, metadata=KIND)

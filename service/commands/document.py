@@ -1,4 +1,4 @@
-"""``flask openapi``: the published contract on stdout."""
+"""``task-service openapi``: the published contract on stdout."""
 
 import click
 from flask.cli import with_appcontext

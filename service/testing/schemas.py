@@ -14,9 +14,9 @@ def Count(default: int | None = None) -> fields.Integer:  # noqa: N802
     return fields.Integer(strict=True, validate=in_range, load_default=default)
 
 
-def Seconds(default: float) -> fields.Float:  # noqa: N802
-    """At most a minute."""
-    return fields.Float(validate=validate.Range(0, 60), load_default=default)
+def Duration(default: float, max: float = 60) -> fields.Float:  # noqa: N802
+    """A duration in the unit of its name."""
+    return fields.Float(validate=validate.Range(0, max), load_default=default)
 
 
 class PlanChange(StrictSchema):
@@ -30,10 +30,10 @@ class PlanChange(StrictSchema):
 class TimePassed(StrictSchema):
     """The time to let pass."""
 
-    days = fields.Float(load_default=0)
-    hours = fields.Float(load_default=0)
-    minutes = fields.Float(load_default=0)
-    seconds = fields.Float(load_default=0)
+    days = Duration(0, 36_500)
+    hours = Duration(0, 1_000_000)
+    minutes = Duration(0, 1_000_000)
+    seconds = Duration(0, 1_000_000)
 
 
 class NextFault(StrictSchema):
@@ -41,7 +41,7 @@ class NextFault(StrictSchema):
 
     kind = Enum(*KINDS, schema_name="FaultKind", required=True)
     times = Count(1)
-    seconds = Seconds(1)
+    seconds = Duration(1)
     method = Enum("GET", "POST", "PATCH", "DELETE", schema_name="Method", load_default=None)
     path = Text(MAX_TEXT, min=1, load_default=None)
 

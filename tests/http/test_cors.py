@@ -161,7 +161,8 @@ def test_it_reads_500(app_of_pages, ada):
 
 @pytest.mark.nodatabase
 def test_it_reads_503_without_a_database(start):
-    app = start(Settings.read({"DATABASE_URL": "host=127.0.0.1 port=1", "CORS_ORIGINS": OTHER}))
+    variables = {"DATABASE_URL": "host=127.0.0.1 port=1", "POOL_TIMEOUT": "0.2"}
+    app = start(Settings.read({**variables, "CORS_ORIGINS": OTHER}))
     for path in ("/api/tasks", "/healthz"):
         response = app.test_client().get(path, headers={"Origin": OTHER})
         assert error_message(response, 503)

@@ -1,4 +1,4 @@
-"""``flask load``: workspaces, users and all that is theirs, from files of JSON Lines.
+"""``task-service load``: workspaces, users and all that is theirs, from files of JSON Lines.
 
 A line is an object with its ``type`` and the fields that the API gives it, checked as the API
 checks them, plus what names its owner. A file is one transaction: all of it or nothing is loaded.

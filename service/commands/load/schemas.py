@@ -1,4 +1,4 @@
-"""What a line of a ``flask load`` file may hold: the API's resources, plus what names the owner."""
+"""What a line of a file may hold: the API's resources, plus what names the owner."""
 
 # A line's field may be of another class than the resource's: it loads ids from names.
 # mypy: disable-error-code="misc, assignment"
