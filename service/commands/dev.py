@@ -41,7 +41,7 @@ curl -H 'Authorization: Bearer {token}' '{base}/tasks?limit=2'
 curl -H 'Authorization: Bearer {token}' {json} -d '{{"title": "Try"}}' {base}/tasks
 curl -H 'Cookie: session={cookie}' {base}/workspaces
 
-Ctrl-C stops it; the data stay. For other commands, in another shell:
+Ctrl-C stops it; the data stay. For other commands (--help lists them), in another shell:
 
 export {exports}
 """
@@ -111,8 +111,8 @@ def dev(
         listener = stack.enter_context(listen(port))
         port = listener.getsockname()[1]
         address = f"http://127.0.0.1:{port}"
-        postgres.describe_owner(f"{os.getpid()}, which serves {address}")
         interrupt = Interrupt()
+        postgres.describe_owner(f"{os.getpid()}, which serves {address}")
         if reset:
             postgres.erase()
         postgres.start()
@@ -140,6 +140,8 @@ def dev(
         token = new_token("api", OWNER, expires_in=30, name="dev")
         cookie = new_token("session", OWNER, expires_in=30, name="dev")
         children.wait_until_up(address)
+        if interrupt.received:
+            return
         children.start_worker()
         exports = ("DATABASE_URL", "WEBHOOK_KEY", "WEBHOOK_ALLOW")
         click.echo(

@@ -212,6 +212,23 @@ def test_a_signal_ends_all_that_it_started(dev, number):
     assert not (running.folder / "postgres" / "postmaster.pid").exists()
 
 
+@nodatabase
+def test_a_signal_while_it_starts_ends_what_was_started(folder):
+    with subprocess.Popen(
+        [sys.executable, "-m", "service", "dev", "--port", "0", "--data", folder],
+        cwd=PROJECT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        lock = folder / "lock"
+        wait_until(lambda: lock.exists() and "serves" in lock.read_text(), process)
+        process.terminate()
+        assert process.communicate(timeout=30)[0] == ""
+    assert process.returncode == 0
+    assert not (folder / "postgres" / "postmaster.pid").exists()
+
+
 @pytest.mark.proof
 @nodatabase
 @pytest.mark.parametrize("name", ["gunicorn", "worker"])
