@@ -27,7 +27,8 @@ def test_without_a_webhook_no_event_is_made_of_large_subtasks(build, connection,
     assert count(connection, "tasks") == 0
 
 
-def test_subtasks_that_are_too_large_to_announce_are_409_and_stay(alice, connection, cast, parent):
+def test_subtasks_that_are_too_large_to_announce_are_409_and_stay(build, connection, cast, parent):
+    alice = Client(build(statement_timeout=60), TOKENS["alice"])
     insert(connection, "webhooks", workspace_id=cast["acme"], url="https://example.com/hook")
     rejected = alice.delete(f"/tasks/{parent}")
     assert error_message(rejected, 409).endswith("delete some of them first")
