@@ -6,8 +6,13 @@ from secrets import token_hex
 from typing import Any
 from uuid import uuid4
 
+from psycopg.errors import DeadlockDetected
+
 from service import db
 from service.webhooks.delivery import derive_secret
+
+# How often a reset is tried.
+RESETS = 5
 
 
 @dataclass(frozen=True)
@@ -67,9 +72,16 @@ class Cast:
 
     def reset(self, connection: db.Connection) -> None:
         """Leave nothing in the database but the cast."""
-        with connection.transaction():
-            connection.execute(db.statement("testing/erase"))
-            connection.execute(db.statement("testing/cast"), self._rows())
+        for attempt in range(1, RESETS + 1):
+            try:
+                with connection.transaction():
+                    connection.execute(db.statement("testing/erase"))
+                    connection.execute(db.statement("testing/cast"), self._rows())
+                return
+            except DeadlockDetected:
+                # A request that no client waits for any more holds what is to be removed.
+                if attempt == RESETS:
+                    raise
 
     def _rows(self) -> dict[str, str]:
         users = self.user, self.member, self.stranger

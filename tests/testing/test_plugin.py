@@ -7,6 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 import urllib3
 from receivers import Receiver
@@ -213,6 +214,23 @@ def test_a_slow_request_ends_at_the_reset_and_changes_nothing(service, call):
         service.reset()
         with pytest.raises(urllib3.exceptions.ProtocolError):
             slow.result(20)
+    assert titles(call("GET", "/tasks")) == []
+
+
+def test_a_reset_outlives_a_deadlock_with_what_still_runs(service, call):
+    task = call("POST", "/tasks", json=TASK).json()
+    with psycopg.connect(service.database_url) as running, ThreadPoolExecutor(1) as threads:
+        # The other side finds the deadlock.
+        running.execute("SET LOCAL deadlock_timeout = '1min'")
+        running.execute("SELECT FROM tasks WHERE id = %s FOR UPDATE", (task["id"],))
+        reset = threads.submit(service.reset)
+        with psycopg.connect(service.database_url, autocommit=True) as watching:
+            waiting = "SELECT FROM pg_locks WHERE NOT granted"
+            while watching.execute(waiting).fetchone() is None:
+                assert not reset.done()
+        running.execute("SELECT FROM workspaces WHERE id = %s FOR UPDATE", (task["workspaceId"],))
+        running.rollback()
+        reset.result(30)
     assert titles(call("GET", "/tasks")) == []
 
 
