@@ -104,7 +104,7 @@ def dev(
     """
     if for_tests:
         double.reject("folder", "reset", "limits", "receive")
-        double.serve(port, token, database)
+        double.serve(listen(port), token, database)
         return
     double.reject("token", "database")
     with ExitStack() as stack:
