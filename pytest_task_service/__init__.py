@@ -73,9 +73,9 @@ def service(request: pytest.FixtureRequest, service_process: tuple[Process, Serv
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Show what the service logged during a test that failed."""
+    """Show what the service logged during a test that failed, or the fixtures around it."""
     report = yield
-    if report.when == "call" and log in item.stash:
+    if report.failed and log in item.stash:
         path, size = item.stash[log]
         with path.open("rb") as file:
             file.seek(size)

@@ -23,7 +23,7 @@ class Process:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env={**os.environ, **environment},
+                env={"LOG_FORMAT": "text", **os.environ, **environment},
             )
 
     def wait(self) -> Service:

@@ -85,7 +85,9 @@ class Cast:
         """What the command load takes, with the owner that ``item`` does not name."""
         owners = {"workspace": self.user.workspace.slug, "user": self.user.email}
         needed = {"workspace": (), "user": (), "mail": ("workspace", "user")}
-        names = needed.get(item.get("type", ""), ("workspace",))
+        kind = item.get("type")
+        # What is no string is left to the command, which names it.
+        names = needed.get(kind if isinstance(kind, str) else "", ("workspace",))
         return {**{name: owners[name] for name in names}, **item}
 
     def describe(self) -> dict[str, Any]:

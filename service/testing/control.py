@@ -6,9 +6,11 @@ It is on loopback, at a port and under a path that only the process that started
 import io
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from hashlib import sha256
 from secrets import token_hex
+from threading import BoundedSemaphore
 from typing import IO, Any
 from urllib.parse import urlsplit
 
@@ -34,10 +36,14 @@ from service.testing.schemas import (
     TimePassed,
 )
 from service.webhooks.delivery import derive_secret
+from service.webhooks.outbound import BlockedURL, resolve
 from service.webhooks.worker import Worker
 
 # Loads JSON Lines, as the command load does; returns how many objects they held.
 Load = Callable[[Settings, IO[bytes], str], int]
+
+# Bytes of a request to the control URL.
+MAX_BODY = 64 * 1024 * 1024
 
 control = Blueprint("control", __name__)
 
@@ -51,13 +57,16 @@ class Stage:
         self.load = load
         self.faults = Faults()
         install(app, self.faults)
+        # No event is left to the worker: there is none, and a test looks for it at once.
+        app.extensions["webhook_slots"] = BoundedSemaphore(self.settings.web_threads)
         self.receiver = Receiver(cast.webhook["secret"])
 
 
 def create_control(stage: Stage) -> Flask:
     """Build the WSGI application of the control URL; it has database connections of its own."""
     app = Flask(__name__, static_folder=None)
-    app.config.update(SETTINGS=stage.settings)
+    # Not MAX_BODY: a test may load more, or lower that to meet 413.
+    app.config.update(SETTINGS=replace(stage.settings, max_body=MAX_BODY))
     app.extensions["stage"] = stage
     app.before_request(access_log.assign_request_id)
     app.before_request(call_as_nobody)
@@ -93,14 +102,15 @@ def reply_json(value: object) -> Response:
 def reset() -> Response:
     """Remove everything and begin anew with the cast"""
     stage().faults.clear()
-    stage().receiver.clear()
     with current_app.extensions["pool"].connection() as connection:
         stage().cast.reset(connection)
+    # Only now: until its rows are gone, a request of before can post its events.
+    stage().receiver.clear()
     return reply_json({})
 
 
 @control.post("/load")
-@arguments(Objects())
+@arguments(Objects(), max_values=MAX_BODY)
 def load(query: dict[str, Any]) -> Response:
     """Load objects; whatever needs a workspace or a user has those of the cast by default"""
     lines = [db.to_json(stage().cast.complete(item)) for item in query["objects"]]
@@ -153,6 +163,10 @@ def create_token(token: dict[str, Any]) -> Response:
 @arguments(NewWebhook())
 def create_webhook(webhook: dict[str, Any]) -> Response:
     """Send the events of the cast's workspace to a receiver of the test's own too"""
+    try:
+        resolve(webhook["url"], stage().settings.webhook_allow)
+    except BlockedURL as error:
+        raise click.ClickException(f"url: {error}") from None
     made = db.row("webhooks/create", slug=stage().cast.user.workspace.slug, **webhook)
     key = stage().settings.require_webhook_key()
     secret = derive_secret(key, made.id, made.secret_number)

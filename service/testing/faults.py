@@ -34,7 +34,7 @@ class Faults:
     def __init__(self) -> None:
         self._lock = Lock()
         self._waiting: list[Fault] = []
-        self._released = Event()
+        self._cleared = Event()
 
     def add(self, fault: Fault) -> None:
         """Let the next matching requests meet this one, after those added before it."""
@@ -42,11 +42,11 @@ class Faults:
             self._waiting.append(fault)
 
     def clear(self) -> None:
-        """Forget all, and let slow requests go on."""
+        """Forget all, and end the slow requests: what they were to do is not done anymore."""
         with self._lock:
             self._waiting.clear()
-            self._released.set()
-            self._released = Event()
+            self._cleared.set()
+            self._cleared = Event()
 
     def take(self, method: str, path: str) -> Fault | None:
         """The first fault that such a request meets; each serves ``times`` requests."""
@@ -75,11 +75,13 @@ class Faults:
                 minute_count=usage.per_minute, minute_ends=usage.now + max(1, fault.seconds)
             )
             raise rate_limit_error(g.usage)
-        if fault.kind == "slow":
-            self._released.wait(fault.seconds)
-        if fault.kind.startswith("drop"):
+        kind = fault.kind
+        if kind == "slow" and self._cleared.wait(fault.seconds):
+            # It belongs to a test that has ended: the next one must not see its change.
+            kind = "drop"
+        if kind.startswith("drop"):
             request.environ[DROP] = True
-        return reply(None) if fault.kind == "drop" else None
+        return reply(None) if kind == "drop" else None
 
 
 class DropConnection:

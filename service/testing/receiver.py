@@ -48,7 +48,7 @@ class Receiver:
                 {
                     "status": None if behavior == "hang" else status,
                     "headers": {name.lower(): value for name, value in headers.items()},
-                    "body": body.decode(),
+                    "body": body.decode(errors="replace"),
                 }
             )
             if behavior == "hang":

@@ -1,5 +1,7 @@
 """What the requests to the control URL have in their bodies."""
 
+from typing import Any
+
 from marshmallow import fields, validate
 
 from service.fields import MAX_TEXT, Enum, StrictSchema, Text
@@ -17,6 +19,18 @@ def Count(default: int | None = None) -> fields.Integer:  # noqa: N802
 def Duration(default: float, max: float = 60) -> fields.Float:  # noqa: N802
     """A duration in the unit of its name."""
     return fields.Float(validate=validate.Range(0, max), load_default=default)
+
+
+class APIPath(Text):
+    """A path of the API, whole, without a query: no request has another, and would never match."""
+
+    default_error_messages = {"path": "must begin with /api/ and have no query"}
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
+        path = super()._deserialize(value)
+        if not path.startswith("/api/") or "?" in path:
+            raise self.make_error("path")
+        return path
 
 
 class PlanChange(StrictSchema):
@@ -43,7 +57,7 @@ class NextFault(StrictSchema):
     times = Count(1)
     seconds = Duration(1)
     method = Enum("GET", "POST", "PATCH", "DELETE", schema_name="Method", load_default=None)
-    path = Text(MAX_TEXT, min=1, load_default=None)
+    path = APIPath(MAX_TEXT, load_default=None)
 
 
 class Behavior(StrictSchema):

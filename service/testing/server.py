@@ -27,7 +27,10 @@ PARENT = os.getppid()
 
 
 class Silent(WSGIRequestHandler):
-    """The control URL logs no requests."""
+    """The control URL logs no requests, and rejects what is not HTTP as JSON too."""
+
+    error_content_type = "application/json"
+    error_message_format = '{"message": "%(explain)s", "status": %(code)d}'
 
     def log(self, *_: Any) -> None:
         """Log nothing."""

@@ -155,6 +155,9 @@ def test_the_page_s_client_in_typescript_is_true(service, two_pages, npm):
     run("bash", "-ec", block("sh", "TypeScript"), cwd=npm, **service)
     (npm / "client.ts").write_text(block("ts", "TypeScript"))
     run("tsc", cwd=npm)
+    shutil.rmtree(npm / "built")
+    (check,) = re.findall("`(npx tsc [^`]+)`", PAGE)
+    run(*check.split(), cwd=npm)
     check_client("node", "built/client.js", cwd=npm, **service)
 
 

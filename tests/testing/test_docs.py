@@ -56,6 +56,49 @@ def test_a_project_whose_own_package_is_called_service_can_use_the_plugin(tmp_pa
     assert "1 passed" in outcome.stdout, outcome.stdout + outcome.stderr
 
 
+FAILING = """
+import pytest, urllib3
+
+def get(service):
+    headers = {"Authorization": f"Bearer {service.token}"}
+    urllib3.request("GET", f"{service.base_url}/me", headers=headers)
+
+@pytest.fixture
+def broken_before(service):
+    get(service)
+    raise OSError
+
+@pytest.fixture
+def broken_after(service):
+    yield
+    get(service)
+    raise OSError
+
+def test_fixture_before(broken_before):
+    pass
+
+def test_fixture_after(broken_after):
+    pass
+
+def test_itself(service):
+    get(service)
+    raise OSError
+
+def test_that_passes(service):
+    get(service)
+"""
+
+
+def test_the_log_is_shown_to_read_with_what_failed_and_with_nothing_else(tmp_path):
+    (tmp_path / "test_it.py").write_text(FAILING)
+    outcome = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-rN"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "1 failed, 2 passed, 2 errors" in outcome.stdout
+    assert outcome.stdout.count("Log of the service") == 3
+    assert len(re.findall(r"(?m)^[\d:]{8} 200 GET /api/me [\d.]+ ms$", outcome.stdout)) == 3
+
+
 @pytest.mark.proof
 def test_the_python_example_passes_under_xdist_with_a_service_for_each_process(run):
     assert "5 passed" in run(sys.executable, "-m", "pytest", "-q", "-n", "2")

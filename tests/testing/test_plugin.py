@@ -2,8 +2,10 @@
 
 import json
 import re
+import socket
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing
+from urllib.parse import urlsplit
 
 import pytest
 import urllib3
@@ -11,6 +13,7 @@ from receivers import Receiver
 from standardwebhooks import Webhook
 
 from service import db
+from service.webhooks.delivery import signatures
 
 pytestmark = pytest.mark.nodatabase
 
@@ -102,6 +105,9 @@ def test_load_takes_objects_as_the_command_does_and_fills_in_the_cast(service, c
     [
         (lambda service: service.load(TASK | {"type": "task"}, {"type": "task"}), "objects:2: tit"),
         (lambda service: service.load({"type": "job"}), "objects:1: type: must be one of: "),
+        (lambda service: service.load({"type": ["task"]}), "objects:1: type: must be one of: "),
+        (lambda service: service.fault("503", path="/tasks"), "path: must begin with /api/"),
+        (lambda service: service.fault("503", path="/api/tasks?limit=1"), "path: must begin with"),
         (lambda service: service.fault("404"), "kind: must be one of: 503, 429, drop, "),
         (lambda service: service.fault("slow", seconds=61), "seconds: "),
         (lambda service: service.plan("Gold"), "name: must be one of: Starter, Pro, Team"),
@@ -114,6 +120,7 @@ def test_load_takes_objects_as_the_command_does_and_fills_in_the_cast(service, c
             lambda service: service.webhooks.create("http://x", "lost"),
             "events[0]: must be one",
         ),
+        (lambda service: service.webhooks.create("localhost:9000/hook"), "url: must "),
     ],
 )
 def test_what_it_does_not_take_is_an_error_that_says_what_it_takes(service, call, act, message):
@@ -195,16 +202,32 @@ def test_a_connection_is_closed_before_or_after_the_change(service, call, kind, 
     assert len(service.webhooks.events) == 1
 
 
-def test_a_slow_request_goes_on_at_the_reset(service, call):
+def test_a_slow_request_ends_at_the_reset_and_changes_nothing(service, call):
     service.fault("slow", seconds=60)
     service.fault("503")
     with ThreadPoolExecutor() as threads:
-        requests = [threads.submit(call, "GET", "/tasks") for _ in range(2)]
+        requests = [threads.submit(call, "POST", "/tasks", json=TASK) for _ in range(2)]
         # Either one may meet the first fault.
         (fast,), (slow,) = wait(requests, 20, FIRST_COMPLETED)
         assert fast.result().status == 503
         service.reset()
-        assert slow.result(20).status == 200
+        with pytest.raises(urllib3.exceptions.ProtocolError):
+            slow.result(20)
+    assert titles(call("GET", "/tasks")) == []
+
+
+def test_events_of_requests_at_once_are_received_before_their_responses(service, call):
+    with ThreadPoolExecutor(16) as threads:
+        created = [threads.submit(call, "POST", "/tasks", json=TASK) for _ in range(32)]
+        ids = {request.result().json()["id"] for request in created}
+    assert len(ids) == 32
+    assert {event["data"]["id"] for event in service.webhooks.events} == ids
+
+
+def test_more_can_be_loaded_than_a_request_to_the_service_may_have(service, call):
+    title = "A" * 500
+    service.load(*({"type": "task", "title": title} for _ in range(2500)))
+    assert call("GET", "/dashboard/stats").json()["tasks"]["total"] == 2500
 
 
 def test_events_are_received_in_order_before_the_response(service, call):
@@ -280,6 +303,22 @@ def test_a_post_that_is_not_genuine_is_rejected_and_not_recorded(service):
         url = f"{service.control_url}/receiver"
         assert http.request("POST", url, body=b"{}", headers=headers).status == 400
     assert service.webhooks.posts == []
+
+
+def test_a_genuine_post_that_is_no_text_is_recorded(service):
+    body = b"\xff"
+    headers = signatures(body, "evt_1", 1, [service.webhooks.secret])
+    url = f"{service.control_url}/receiver"
+    assert http.request("POST", url, body=body, headers=headers).status == 204
+    assert [post["body"] for post in service.webhooks.posts] == ["\ufffd"]
+
+
+def test_the_control_url_rejects_what_is_not_http_as_json(service):
+    address = urlsplit(service.control_url)
+    with socket.create_connection((address.hostname, address.port), 10) as client:
+        client.sendall(b"<b>\r\n\r\n")
+        response = b"".join(iter(lambda: client.recv(4096), b""))
+    assert json.loads(response[response.index(b"{") :])["status"] == 400
 
 
 def test_whoever_does_not_know_the_path_of_the_control_url_gets_404(service):
