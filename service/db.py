@@ -20,6 +20,10 @@ from service.watchdog import Watchdog
 
 # In a checkout a link to the folder beside the package, else a part of the package.
 SQL = Path(__file__).with_name("sql").resolve()
+# Read at once: an upgrade that replaces code and SQL on the disk gives this process neither.
+STATEMENTS = {
+    str(path.relative_to(SQL).with_suffix("")): path.read_bytes() for path in SQL.rglob("*.sql")
+}
 
 Connection = psycopg.Connection[Any]
 
@@ -45,21 +49,16 @@ def to_json(value: object) -> str:
     return json.dumps(value, default=datetime.isoformat)
 
 
-@cache
 def statement(name: str) -> bytes:
     """Return the text of ``sql/<name>.sql``, byte for byte."""
-    return (SQL / f"{name}.sql").read_bytes()
-
-
-# A process runs the SQL that came with its code, also when an upgrade replaces both on the disk.
-for _path in SQL.rglob("*.sql"):
-    statement(str(_path.relative_to(SQL).with_suffix("")))
+    return STATEMENTS[name]
 
 
 @cache
 def migrations() -> list[str]:
     """Return the names of all migrations, in order."""
-    return sorted(path.stem for path in (SQL / "schema").glob("*.sql"))
+    names = sorted(name for name in STATEMENTS if name.startswith("schema/"))
+    return [name.removeprefix("schema/") for name in names]
 
 
 def connection_options(settings: Settings) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def test_a_module_without_a_layer_breaks_the_contract(graph):
 
 
 def test_only_what_runs_the_application_imports_it(graph):
-    runners = {"service.wsgi", "service.commands.dev_json"}
+    runners = {"service.wsgi", "service.commands.dev.double"}
     assert graph.find_modules_that_directly_import("service") == runners
 
 
@@ -86,7 +86,7 @@ def test_only_the_command_that_starts_the_test_double_imports_it(graph):
         for importer in graph.find_modules_that_directly_import(module)
     }
     assert {name for name in importers if not name.startswith("service.testing")} == {
-        "service.commands.dev_json"
+        "service.commands.dev.double"
     }
 
 

@@ -45,11 +45,12 @@ class Server(Application):  # type: ignore[misc]
         settings: Settings,
         load: Load,
         *,
-        port: int,
+        listener: socket.socket,
         token: str | None,
     ) -> None:
         self.create_app, self.settings, self.load_objects = create_app, settings, load
-        self.port = port
+        # From here on it is gunicorn that closes it.
+        self.bind = f"fd://{listener.detach()}"
         # Bound before the fork: a worker that replaces another has the same URL.
         self.socket = socket.create_server(("127.0.0.1", 0))
         control_url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/{token_hex(8)}"
@@ -62,7 +63,7 @@ class Server(Application):  # type: ignore[misc]
         """Read the file that the web processes read, then what differs."""
         self.load_config_from_file(str(CONFIGURATION))
         for name, value in {
-            "bind": f"127.0.0.1:{self.port}",
+            "bind": self.bind,
             "workers": 1,
             "graceful_timeout": 1,
             "loglevel": "warning",

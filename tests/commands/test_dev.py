@@ -82,6 +82,8 @@ class Dev:
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
+            # Where the tests run under nohup, a child would ignore it.
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
         )
         os.close(stderr)
         self.read_until("export ")

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -168,6 +169,16 @@ def test_options_that_cannot_be_are_named_before_anything_starts(options, messag
     assert ended.returncode != 0
     assert ended.stdout == ""
     assert re.search(message, ended.stderr)
+
+
+def test_a_taken_port_is_named_before_anything_starts():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ended = subprocess.run([*COMMAND[:-1], port], capture_output=True, text=True, timeout=30)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert (
+        ended.stderr == f"Error: port {port}: Address already in use; choose another with --port\n"
+    )
 
 
 def test_the_web_process_of_a_deployment_has_none_of_it(database_url, tmp_path):

@@ -11,18 +11,19 @@ import click
 from flask import current_app
 from psycopg.conninfo import make_conninfo
 
-from service.commands import dev_json, embedded_postgres
+from service.commands import embedded_postgres
 from service.commands.accounts import new_token
 from service.commands.base import one_row, query, report_errors
-from service.commands.children import Children, Interrupt
+from service.commands.dev import double
+from service.commands.dev.processes import Children, Interrupt
+from service.commands.dev.receiver import URL_PATTERN, Receiver, receiving
 from service.commands.load import load_file
 from service.commands.migrate import migrate
-from service.commands.receiver import URL_PATTERN, Receiver, receiving
 from service.settings import Settings
 from service.webhooks.delivery import derive_secret
 
 OWNER, WORKSPACE = "ada@example.com", "demo"
-DEMO = Path(__file__).with_name("demo.jsonl")
+DEMO = Path(__file__).parents[1].joinpath("demo.jsonl")
 
 # Secrets of webhooks must outlive a restart; these protect nothing but this machine's own data.
 WEBHOOK_KEY = "flask-dev-is-for-this-machine-only"
@@ -79,7 +80,7 @@ export {exports}
 )
 @click.option("--json", "for_tests", is_flag=True, help="Be a test double; print one JSON line.")
 @click.option(
-    "--token", callback=dev_json.check_token, help="With --json: the API token of the owner."
+    "--token", callback=double.check_token, help="With --json: the API token of the owner."
 )
 @click.option("--database", metavar="URL", help="With --json: the PostgreSQL server to use.")
 @report_errors
@@ -102,10 +103,10 @@ def dev(
     with the process that started it.
     """
     if for_tests:
-        dev_json.reject("folder", "reset", "limits", "receive")
-        dev_json.serve(port, token, database)
+        double.reject("folder", "reset", "limits", "receive")
+        double.serve(listen(port), token, database)
         return
-    dev_json.reject("token", "database")
+    double.reject("token", "database")
     with ExitStack() as stack:
         postgres = stack.enter_context(embedded_postgres.Server(folder))
         listener = stack.enter_context(listen(port))

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -40,7 +41,7 @@ def reject(*names: str) -> None:
             raise click.UsageError(f"{option.opts[0]} cannot be used {word} --json")
 
 
-def serve(port: int, token: str | None, database: str | None) -> None:
+def serve(listener: socket.socket, token: str | None, database: str | None) -> None:
     """Serve until SIGTERM or until the parent ends, and leave nothing behind.
 
     The database is a new one, on the server of the URL ``database`` or on one of its own.
@@ -55,7 +56,7 @@ def serve(port: int, token: str | None, database: str | None) -> None:
         os.environ.update(
             DATABASE_URL=url,
             HOST="127.0.0.1",
-            PORT=str(port or 1),
+            PORT=str(listener.getsockname()[1]),
             WEBHOOK_KEY=token_hex(32),
             WEBHOOK_ALLOW="localhost,127.0.0.0/8,::1",
         )
@@ -63,7 +64,7 @@ def serve(port: int, token: str | None, database: str | None) -> None:
         os.environ.setdefault("WEB_THREADS", "16")
         settings = Settings.read()
         migrate(settings)
-        Server(create_app, settings, load_lines, port=port, token=token).run()
+        Server(create_app, settings, load_lines, listener=listener, token=token).run()
 
 
 @contextmanager
