@@ -120,7 +120,9 @@ def from_database(error: psycopg.Error) -> HTTPException:
         return http_error("unavailable", retry_after=1)
     if state == "23502" and error.diag.column_name == "workspace_id":
         return http_error("no_workspace")
-    if state.startswith("40") or (state == "23503" and request.method == "DELETE"):
+    # Without a sentence, what the row belongs to is gone: the workspace, by an operator.
+    deleted = state == "23503" and (request.method == "DELETE" or " " not in constraint)
+    if state.startswith("40") or deleted:
         return http_error("concurrent_change")
     if state in ("23503", "23514") and " " in constraint:
         return invalid_fields([FieldError(*constraint.split(" ", 1))])

@@ -293,13 +293,15 @@ def test_the_receiver_verifies_and_prints_each_event(dev):
         event = running.read_until("\n}\n")
         assert re.search("(?m)^[0-9:]{8} webhook task.created, signature valid\n{\n", event)
         assert '"title": "Try"' in event
-        forged = urllib3.request(
-            "POST",
-            re.search(r"http://\S+/printed-by-dev", running.printed)[0],
-            body=b'{"type": "task.created\x1b[2J"}',
-        )
-        assert forged.status == 401
-        assert "SIGNATURE INVALID\n" in running.read_until("INVALID")
+        url = re.search(r"http://\S+/printed-by-dev", running.printed)[0]
+        for body, headers in (
+            (b'{"type": "task.created\x1b[2J"}', {}),
+            (b"[" * 30_000, {}),
+            (b"", {"Content-Length": "many"}),
+        ):
+            forged = urllib3.request("POST", url, body=body, headers=headers, retries=False)
+            assert forged.status == 401
+            assert "SIGNATURE INVALID\n" in running.read_until("INVALID")
         assert "\x1b" not in running.printed
         running.end()
     # The second start has found the webhook of the first one.

@@ -1,6 +1,7 @@
 """The receiver of webhooks of ``dev --receiver``: verifies each event and prints it."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -25,7 +26,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """Verify the body and print it."""
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        length = self.headers.get("Content-Length", "")
+        body = self.rfile.read(int(length) if re.fullmatch("[0-9]{1,9}", length) else 0)
         genuine = is_genuine(self.headers, body, self.server.secret)
         click.echo(describe(body, genuine))
         self.send_response(204 if genuine else 401)
@@ -56,7 +58,7 @@ def describe(body: bytes, genuine: bool) -> str:
         event = json.loads(body)
         kind = event.get("type") if isinstance(event, dict) else None
         lines = json.dumps(event, indent=2, ensure_ascii=False).splitlines()
-    except ValueError:
+    except (ValueError, RecursionError):
         kind, lines = None, body.decode(errors="replace").splitlines()
     verdict = "signature valid" if genuine else "SIGNATURE INVALID"
     head = f"{datetime.now():%H:%M:%S} webhook {kind or 'of no type'}, {verdict}"
