@@ -69,6 +69,12 @@ def closed_tree(folder):
     return site
 
 
+def obey_signals():
+    """What runs under nohup, or in the background of a shell, ignores these; so would a child."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Dev:
     """The command dev, as a process whose stderr is a terminal."""
 
@@ -82,8 +88,7 @@ class Dev:
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
-            # Where the tests run under nohup, a child would ignore it.
-            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
+            preexec_fn=obey_signals,
         )
         os.close(stderr)
         self.read_until("export ")
