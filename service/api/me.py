@@ -68,7 +68,7 @@ def get_me() -> Response:
     this request is counted. Without a daily limit, ``day`` is null.
     """
     _, token = credential()
-    row = db.row("me/get", hash=hash_of(token), **windows(g.usage))
+    row = db.row("me/get", hash=hash_of(token or ""), **windows(g.usage))
     if row is None:
         # It was deleted just now.
         raise http_error("unauthorized")

@@ -4,8 +4,6 @@ The specification has these in the product's settings, outside the REST interfac
 """
 
 import re
-from hashlib import sha256
-from secrets import token_hex
 
 import click
 from flask.cli import AppGroup
@@ -13,6 +11,7 @@ from flask.cli import AppGroup
 from service.api.workspaces import ROLES
 from service.commands.base import echo_row, one_row, query, report_errors, validate
 from service.fields import MAX_NAME, Email, Text, uuid_or_nil
+from service.http.gate import generate_token, hash_of
 
 workspace = AppGroup("workspace", help="Make workspaces.")
 user = AppGroup("user", help="Make users and choose their active workspace.")
@@ -83,7 +82,7 @@ def new_token(
     kind: str, email: str, scope: str = "write", expires_in: int | None = None, name: str = ""
 ) -> str:
     """Make a credential and return it; the database keeps only its SHA-256."""
-    secret = f"tmw_{kind}_{token_hex(20)}"
+    secret = generate_token(kind)
     one_row(
         "accounts/create_token",
         f"there is no user {email}",
@@ -92,7 +91,7 @@ def new_token(
         scope=scope,
         days=expires_in,
         name=name,
-        hash=sha256(secret.encode()).digest(),
+        hash=hash_of(secret),
     )
     return secret
 

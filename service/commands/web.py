@@ -2,7 +2,6 @@
 
 import os
 import sys
-from pathlib import Path
 
 import click
 from flask import current_app
@@ -10,13 +9,10 @@ from flask import current_app
 from service import http
 from service.commands.base import report_errors
 
-# The file, not the module: gunicorn reads only a file again at SIGHUP.
-CONFIGURATION = Path(http.__file__).with_name("gunicorn_conf.py")
-
 
 def gunicorn(*options: str) -> list[str]:
     """The command line that runs the service by gunicorn, from any folder."""
-    configured = ["-m", "gunicorn", "-c", str(CONFIGURATION)]
+    configured = ["-m", "gunicorn", "-c", str(http.GUNICORN_CONFIGURATION)]
     return [sys.executable, *configured, *options, "service.wsgi:app"]
 
 

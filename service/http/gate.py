@@ -11,6 +11,7 @@ from functools import lru_cache
 from hashlib import sha256
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
+from secrets import token_hex
 from typing import Any
 
 from flask import Response, g, request
@@ -38,7 +39,7 @@ def authenticate_and_count() -> None:
     g.usage = usage = db.row_with_retry(
         "gate/authenticate_and_count",
         kind=kind,
-        hash=hash_of(token),
+        hash=hash_of(token) if token else None,
         address=client_address(request.remote_addr),
     )
     if not usage.admitted:
@@ -63,9 +64,14 @@ def credential() -> tuple[str, str | None]:
     return "api", match[1] if match else None
 
 
-def hash_of(token: str | None) -> bytes | None:
+def generate_token(kind: str) -> str:
+    """A new API token or session (``api``, ``session``): 160 random bits, and a prefix to spot."""
+    return f"tmw_{kind}_{token_hex(20)}"
+
+
+def hash_of(token: str) -> bytes:
     """What the database has of a token."""
-    return sha256(token.encode()).digest() if token else None
+    return sha256(token.encode()).digest()
 
 
 @lru_cache(maxsize=1024)

@@ -1,14 +1,13 @@
 """Who is there after each reset: two workspaces, three users, one webhook. Ids and tokens stay."""
 
 from dataclasses import dataclass, field
-from hashlib import sha256
-from secrets import token_hex
 from typing import Any
 from uuid import uuid4
 
 from psycopg.errors import DeadlockDetected
 
 from service import db
+from service.http.gate import generate_token, hash_of
 from service.webhooks.delivery import derive_secret
 
 # How often a reset is tried.
@@ -34,8 +33,8 @@ class User:
     email: str
     role: str
     workspace: Workspace
-    token: str = field(default_factory=lambda: f"tmw_api_{token_hex(20)}")
-    cookie: str = field(default_factory=lambda: f"tmw_session_{token_hex(20)}")
+    token: str = field(default_factory=lambda: generate_token("api"))
+    cookie: str = field(default_factory=lambda: generate_token("session"))
 
     def row(self) -> dict[str, str]:
         """What the database knows: of credentials the hash."""
@@ -45,8 +44,8 @@ class User:
             "email": self.email,
             "role": self.role,
             "workspace_id": self.workspace.id,
-            "token_hash": f"\\x{sha256(self.token.encode()).hexdigest()}",
-            "cookie_hash": f"\\x{sha256(self.cookie.encode()).hexdigest()}",
+            "token_hash": f"\\x{hash_of(self.token).hex()}",
+            "cookie_hash": f"\\x{hash_of(self.cookie).hex()}",
         }
 
 

@@ -8,8 +8,6 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from hashlib import sha256
-from secrets import token_hex
 from threading import BoundedSemaphore
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -20,6 +18,7 @@ from werkzeug.exceptions import default_exceptions
 
 from service import db
 from service.http import access_log, errors
+from service.http.gate import generate_token, hash_of
 from service.http.requests import arguments
 from service.http.responses import reply
 from service.settings import Settings
@@ -147,13 +146,13 @@ def add_fault(fault: dict[str, Any]) -> Response:
 def create_token(token: dict[str, Any]) -> Response:
     """Make a credential for a user of the cast"""
     user: User = getattr(stage().cast, token.pop("user"))
-    secret = f"tmw_{token['kind']}_{token_hex(20)}"
+    secret = generate_token(token["kind"])
     db.row(
         "accounts/create_token",
         email=user.email,
         name="",
         days=token.pop("expires_in"),
-        hash=sha256(secret.encode()).digest(),
+        hash=hash_of(secret),
         **token,
     )
     return reply_json({"token": secret})

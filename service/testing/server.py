@@ -5,7 +5,6 @@ import os
 import socket
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from secrets import token_hex
 from threading import Thread
 from typing import Any
@@ -19,8 +18,6 @@ from service import db, http
 from service.settings import Settings
 from service.testing.cast import Cast
 from service.testing.control import Load, Stage, create_control
-
-CONFIGURATION = Path(http.__file__).with_name("gunicorn_conf.py")
 
 # The process that started this one.
 PARENT = os.getppid()
@@ -61,7 +58,7 @@ class Server(Application):  # type: ignore[misc]
 
     def load_config(self) -> None:
         """Read the file that the web processes read, then what differs."""
-        self.load_config_from_file(str(CONFIGURATION))
+        self.load_config_from_file(str(http.GUNICORN_CONFIGURATION))
         for name, value in {
             "bind": self.bind,
             "workers": 1,

@@ -27,7 +27,6 @@ DEMO = Path(__file__).parents[1].joinpath("demo.jsonl")
 
 # Secrets of webhooks must outlive a restart; these protect nothing but this machine's own data.
 WEBHOOK_KEY = "flask-dev-is-for-this-machine-only"
-LOOPBACK = "localhost,127.0.0.0/8,::1"
 
 JSON = "-H 'Content-Type: application/json'"
 
@@ -128,7 +127,7 @@ def dev(
         notes = ""
         if receive:
             receiver = stack.enter_context(receiving())
-            if variables["WEBHOOK_ALLOW"] != LOOPBACK:
+            if variables["WEBHOOK_ALLOW"] != double.LOOPBACK:
                 variables["WEBHOOK_ALLOW"] += ",127.0.0.1"
             subscribe(receiver)
             notes += f"Webhooks        printed here; the demo workspace sends to {receiver.url}\n"
@@ -184,7 +183,7 @@ def environment(database_url: str, port: int) -> dict[str, str]:
     }
     defaults = {
         "WEBHOOK_KEY": WEBHOOK_KEY,
-        "WEBHOOK_ALLOW": LOOPBACK,
+        "WEBHOOK_ALLOW": double.LOOPBACK,
         "LOG_FORMAT": "text" if sys.stderr.isatty() else "json",
     }
     return {**defaults, **os.environ, **own}

@@ -21,6 +21,9 @@ from service.commands.load import load_lines
 from service.commands.migrate import migrate
 from service.settings import Settings
 
+# Where webhooks may go.
+LOOPBACK = "localhost,127.0.0.0/8,::1"
+
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,200}", re.ASCII)
 
 
@@ -58,7 +61,7 @@ def serve(listener: socket.socket, token: str | None, database: str | None) -> N
             HOST="127.0.0.1",
             PORT=str(listener.getsockname()[1]),
             WEBHOOK_KEY=token_hex(32),
-            WEBHOOK_ALLOW="localhost,127.0.0.0/8,::1",
+            WEBHOOK_ALLOW=LOOPBACK,
         )
         # Tests may make some of them wait on purpose.
         os.environ.setdefault("WEB_THREADS", "16")
