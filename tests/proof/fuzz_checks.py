@@ -6,6 +6,8 @@ import schemathesis
 from openapi_check import closed
 from schemathesis import GenerationMode
 
+from service.fields import MAX_REFERENCE, NO_NUL
+
 # Reasons to reject a request that its schema allows: a field depends on another, or on a row.
 REASONS = re.compile(
     r"assigneeId: must be the id of a member of the workspace"
@@ -35,7 +37,12 @@ def before_load_schema(_context, raw_schema):
             for parameter in operation.get("parameters", ()):
                 if parameter.get("in") == "query" and "uuid" in str(parameter["schema"]):
                     # Nothing has a malformed id: a filter by it is valid and matches nothing.
-                    parameter["schema"] = {"type": "string", "minLength": 1, "maxLength": 128}
+                    parameter["schema"] = {
+                        "type": "string",
+                        "minLength": 1,
+                        "maxLength": MAX_REFERENCE,
+                        "pattern": NO_NUL,
+                    }
 
 
 @schemathesis.check
