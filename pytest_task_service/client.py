@@ -43,7 +43,10 @@ class Control:
     def __call__(self, method: str, path: str, /, **values: Any) -> JSON:
         """Send a request; raises ValueError with the message if it is rejected."""
         given = {name: value for name, value in values.items() if value is not None}
-        body = None if method == "GET" else json.dumps(given)
+        return self.send(method, path, None if method == "GET" else json.dumps(given))
+
+    def send(self, method: str, path: str, body: str | None) -> JSON:
+        """The same with any body."""
         headers = {"Content-Type": "application/json"}
         response = self._http.request(method, f"{self._url}/{path}", body=body, headers=headers)
         content: JSON = json.loads(response.data)
@@ -128,7 +131,7 @@ class Service:
         Without ``workspace`` or ``user`` they are those of the cast. Raises ValueError naming what
         is invalid, and has then loaded nothing.
         """
-        self._control("POST", "load", objects=objects)
+        self._control.send("POST", "load", "\n".join(map(json.dumps, objects)))
 
     def plan(
         self,

@@ -30,7 +30,7 @@ class StrictJSONError(ValueError):
         super().__init__(MESSAGES[name].format(**values))
 
 
-def parse_object(content: bytes, max_values: int = MAX_VALUES) -> dict[str, Any]:
+def parse_object(content: bytes) -> dict[str, Any]:
     """Return the JSON object in ``content``; raises StrictJSONError."""
     try:
         text = content.decode("utf-8")
@@ -38,8 +38,8 @@ def parse_object(content: bytes, max_values: int = MAX_VALUES) -> dict[str, Any]
         raise StrictJSONError("encoding") from None
     if text.startswith("\ufeff"):
         raise StrictJSONError("syntax", error="Unexpected UTF-8 BOM")
-    if len(content) > MAX_UNCOUNTED and _values(content, max_values) > max_values:
-        raise StrictJSONError("values", max=max_values)
+    if len(content) > MAX_UNCOUNTED and _values(content) > MAX_VALUES:
+        raise StrictJSONError("values", max=MAX_VALUES)
     try:
         document = DECODER.decode(text)
     except RecursionError:
@@ -51,11 +51,11 @@ def parse_object(content: bytes, max_values: int = MAX_VALUES) -> dict[str, Any]
     return document
 
 
-def _values(content: bytes, enough: int) -> int:
-    """About how many values the text has: its strings if ``enough``, or else its commas."""
+def _values(content: bytes) -> int:
+    """About how many values the text has: its strings, or else the commas outside of them."""
     unescaped = content.replace(b"\\\\", b"").replace(b'\\"', b"")
     strings = unescaped.count(b'"') // 2
-    if strings > enough:
+    if strings > MAX_VALUES:
         return strings
     return sum(part.count(b",") for part in unescaped.split(b'"')[::2])
 

@@ -1,6 +1,7 @@
 """Commands for webhooks: the specification has them in the product's settings, outside REST."""
 
 import json
+from collections.abc import Iterable
 from types import SimpleNamespace
 
 import click
@@ -31,16 +32,19 @@ webhook = AppGroup("webhook", help="Make webhooks, look after them, and deliver 
 @report_errors
 def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
     """Send the events of the workspace SLUG to URL; prints id and secret, the secret this once."""
-    settings: Settings = current_app.config["SETTINGS"]
-    key = settings.require_webhook_key()
     try:
-        resolve(url, settings.webhook_allow)
+        resolve(url, current_app.config["SETTINGS"].webhook_allow)
     except BlockedURL as error:
         raise click.ClickException(f"URL {error}") from None
-    absent = f"there is no workspace {slug}"
-    made = one_row("webhooks/create", absent, slug=slug, url=url, events=list(events))
-    click.echo(made.id)
-    click.echo(delivery.derive_secret(key, made.id, made.secret_number))
+    for value in new_webhook(slug, url, events, absent=f"there is no workspace {slug}"):
+        click.echo(value)
+
+
+def new_webhook(slug: str, url: str, events: Iterable[str], *, absent: str) -> tuple[str, str]:
+    """Make a webhook; returns its id and its secret, which the database never has."""
+    key = current_app.config["SETTINGS"].require_webhook_key()
+    row = one_row("webhooks/create", absent, slug=slug, url=url, events=[*events])
+    return str(row.id), delivery.derive_secret(key, row.id, row.secret_number)
 
 
 @webhook.command("list")

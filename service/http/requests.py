@@ -17,7 +17,7 @@ from werkzeug.routing import BaseConverter
 
 from service.fields import MAX_ECHO, Query, Resource, uuid_or_nil
 from service.http.errors import http_error, invalid_field
-from service.strict_json import MAX_VALUES, StrictJSONError, parse_object
+from service.strict_json import StrictJSONError, parse_object
 
 View = Callable[..., Any]
 Values = dict[str, Any]
@@ -38,11 +38,10 @@ def init_app(app: Flask) -> None:
     app.url_map.converters["id"] = IdConverter
 
 
-def arguments(schema: Schema, max_values: int = MAX_VALUES) -> Callable[[View], View]:
+def arguments(schema: Schema) -> Callable[[View], View]:
     """Hand the view what ``schema`` loads from the query (a Query) or the body, first.
 
-    Raises 400, 413 or 415. A large body can have about ``max_values`` values. One instance of the
-    schema serves all requests.
+    Raises 400, 413 or 415. One instance of the schema serves all requests.
     """
 
     # Clients repeat their queries, so what a query loads as is remembered.
@@ -54,7 +53,7 @@ def arguments(schema: Schema, max_values: int = MAX_VALUES) -> Callable[[View], 
         return load_query(request.query_string).copy()
 
     def read_body() -> Values:
-        body = read_object(max_values)
+        body = read_object()
         if isinstance(schema, Resource) and schema.partial:
             read_only = schema.take_read_only(body)
             g.compare_read_only = partial(schema.compare, read_only) if read_only else None
@@ -96,7 +95,7 @@ def parse_query(query: bytes) -> dict[str, str]:
     return {name: value for name, (value,) in values.items()}
 
 
-def read_object(max_values: int) -> Values:
+def read_object() -> Values:
     """The body as a dict; raises 400, 413 or 415."""
     declared = request.content_type
     if declared and declared != "application/json":
@@ -104,7 +103,7 @@ def read_object(max_values: int) -> Values:
     if declared and not JSON_TYPE.fullmatch(declared):
         raise http_error("media_type", declared=declared[:MAX_ECHO])
     try:
-        return parse_object(read_bytes(), max_values)
+        return parse_object(read_bytes())
     except StrictJSONError as error:
         raise http_error("invalid_body", reason=error) from None
 

@@ -82,9 +82,3 @@ class NewWebhook(StrictSchema):
 
     url = Text(2048, min=1, required=True)
     events = fields.List(Enum(*EVENTS, schema_name="EventType"), load_default=list)
-
-
-class Objects(StrictSchema):
-    """What to load, in the form of the command load; the workspace is the cast's by default."""
-
-    objects = fields.List(fields.Dict(keys=fields.String()), required=True)

@@ -83,7 +83,7 @@ def test_the_line_has_all_that_a_harness_needs_and_sigterm_leaves_nothing_behind
             assert workspace["id"] == user["workspace"]["id"]
         with psycopg.connect(line["databaseUrl"]) as connection:
             assert connection.execute("SELECT count(*) FROM webhooks").fetchone() == (1,)
-        assert control(line, "load", objects=[{"type": "task", "title": "A"}]).status == 200
+        assert control(line, "load", type="task", title="A").status == 200
         assert control(line, "reset").status == 200
         assert get(line, "/tasks").json()["data"] == []
         folder, postmaster = postgres(line)
@@ -120,7 +120,7 @@ def test_it_stops_postgres_even_if_it_is_killed():
 def test_a_worker_that_was_killed_comes_back_at_the_same_urls():
     with started() as (process, line):
         (worker,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-        control(line, "load", objects=[{"type": "task", "title": "A"}])
+        control(line, "load", type="task", title="A")
         os.kill(int(worker), signal.SIGKILL)
         assert [task["title"] for task in get(line, "/tasks").json()["data"]] == ["A"]
         assert control(line, "reset").status == 200

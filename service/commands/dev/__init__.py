@@ -13,14 +13,14 @@ from psycopg.conninfo import make_conninfo
 
 from service.commands import embedded_postgres
 from service.commands.accounts import new_token
-from service.commands.base import one_row, query, report_errors
+from service.commands.base import query, report_errors
 from service.commands.dev import double
 from service.commands.dev.processes import Children, Interrupt
 from service.commands.dev.receiver import URL_PATTERN, Receiver, receiving
 from service.commands.load import load_file
 from service.commands.migrate import migrate
+from service.commands.webhooks import new_webhook
 from service.settings import Settings
-from service.webhooks.delivery import derive_secret
 
 OWNER, WORKSPACE = "ada@example.com", "demo"
 DEMO = Path(__file__).parents[1].joinpath("demo.jsonl")
@@ -192,9 +192,7 @@ def environment(database_url: str, port: int) -> dict[str, str]:
 def subscribe(receiver: Receiver) -> None:
     """Send the events of the demo workspace to the receiver."""
     absent = f"there is no workspace {WORKSPACE} to receive from: start with --reset"
-    webhook = one_row("webhooks/create", absent, slug=WORKSPACE, url=receiver.url, events=[])
-    key = current_app.config["SETTINGS"].require_webhook_key()
-    receiver.secret = derive_secret(key, webhook.id, webhook.secret_number)
+    _, receiver.secret = new_webhook(WORKSPACE, receiver.url, [], absent=absent)
 
 
 def without_limits(database_url: str) -> str:
