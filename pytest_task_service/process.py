@@ -24,7 +24,14 @@ class Process:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env={"LOG_FORMAT": "text", **os.environ, **environment},
+                # Ctrl-C at a debugger's prompt does not end it.
+                start_new_session=True,
             )
+
+    @property
+    def pid(self) -> int:
+        """The id of the process, which leads a process group of its own."""
+        return self._process.pid
 
     def wait(self) -> Service:
         """Wait until it serves; raises RuntimeError with what it printed if it does not."""

@@ -8,6 +8,7 @@ import re
 import click
 from flask.cli import AppGroup
 
+from service.api.me import SCOPES
 from service.api.workspaces import ROLES
 from service.commands.base import echo_row, one_row, query, report_errors, validate
 from service.fields import MAX_NAME, Email, Text, uuid_or_nil
@@ -100,7 +101,7 @@ def new_token(
 @click.argument("email")
 @click.option(
     "--scope",
-    type=click.Choice(["read", "write"]),
+    type=click.Choice(SCOPES),
     default="write",
     show_default=True,
     help="What it may do; write includes read.",

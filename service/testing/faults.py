@@ -3,11 +3,13 @@
 import errno
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from math import ceil
 from threading import Event, Lock
 from typing import Any
 
 from flask import Flask, Response, g, request
 
+from service import db
 from service.http.errors import http_error
 from service.http.gate import rate_limit_error
 from service.http.responses import reply
@@ -48,27 +50,31 @@ class Faults:
             self._cleared.set()
             self._cleared = Event()
 
-    def take(self, method: str, path: str) -> Fault | None:
-        """The first fault that such a request meets; each serves ``times`` requests."""
+    def take(self, method: str, path: str) -> tuple[Fault, Event] | None:
+        """The first fault that such a request meets, and what is set once it is forgotten.
+
+        Each serves ``times`` requests.
+        """
         with self._lock:
             for fault in self._waiting:
                 if fault.method in (None, method) and fault.path in (None, path):
                     fault.times -= 1
                     if not fault.times:
                         self._waiting.remove(fault)
-                    return fault
+                    return fault, self._cleared
         return None
 
     def meet(self) -> Response | None:
         """Before the view, behind the gate: let this request meet its fault."""
         # The gate lets documents pass without a look.
-        fault = self.take(request.method, request.path) if "usage" in g else None
-        if fault is None:
+        taken = self.take(request.method, request.path) if "usage" in g else None
+        if taken is None:
             return None
+        fault, cleared = taken
         if fault.kind == "503":
             # Without the database, a response knows no limits.
             g.pop("usage", None)
-            raise http_error("unavailable", retry_after=max(1, round(fault.seconds)))
+            raise http_error("unavailable", retry_after=max(1, ceil(fault.seconds)))
         if fault.kind == "429":
             usage = g.usage
             g.usage = usage._replace(
@@ -76,9 +82,12 @@ class Faults:
             )
             raise rate_limit_error(g.usage)
         kind = fault.kind
-        if kind == "slow" and self._cleared.wait(fault.seconds):
-            # It belongs to a test that has ended: the next one must not see its change.
-            kind = "drop"
+        if kind == "slow":
+            # A connection has its own deadline, which is shorter.
+            db.release()
+            if cleared.wait(fault.seconds):
+                # It belongs to a test that has ended: the next one must not see its change.
+                kind = "drop"
         if kind.startswith("drop"):
             request.environ[DROP] = True
         return reply(None) if kind == "drop" else None

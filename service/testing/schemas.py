@@ -4,19 +4,20 @@ from typing import Any
 
 from marshmallow import fields, validate
 
+from service.api.me import CREDENTIALS, SCOPES
 from service.fields import MAX_TEXT, Enum, StrictSchema, Text
 from service.testing.faults import KINDS
 from service.testing.receiver import BEHAVIORS
 from service.webhooks import EVENTS
 
 
-def Count(default: int | None = None) -> fields.Integer:  # noqa: N802
-    """An integer from 1."""
-    in_range = validate.Range(1, 1_000_000_000)
+def Count(default: int | None = None, max: int = 1_000_000_000) -> fields.Integer:  # noqa: N802
+    """An integer from 1 to ``max``."""
+    in_range = validate.Range(1, max)
     return fields.Integer(strict=True, validate=in_range, load_default=default)
 
 
-def Duration(default: float, max: float = 60) -> fields.Float:  # noqa: N802
+def Duration(default: float, max: float) -> fields.Float:  # noqa: N802
     """A duration in the unit of its name."""
     return fields.Float(validate=validate.Range(0, max), load_default=default)
 
@@ -44,8 +45,8 @@ class PlanChange(StrictSchema):
 class TimePassed(StrictSchema):
     """The time to let pass."""
 
-    days = Duration(0, 36_500)
-    hours = Duration(0, 1_000_000)
+    days = Duration(0, 3650)
+    hours = Duration(0, 100_000)
     minutes = Duration(0, 1_000_000)
     seconds = Duration(0, 1_000_000)
 
@@ -55,7 +56,7 @@ class NextFault(StrictSchema):
 
     kind = Enum(*KINDS, schema_name="FaultKind", required=True)
     times = Count(1)
-    seconds = Duration(1)
+    seconds = Duration(1, 60)
     method = Enum("GET", "POST", "PATCH", "DELETE", schema_name="Method", load_default=None)
     path = APIPath(MAX_TEXT, load_default=None)
 
@@ -72,9 +73,9 @@ class NewToken(StrictSchema):
     """A credential for a user of the cast; it expires after ``expiresIn`` days, if given."""
 
     user = Enum("user", "member", "stranger", schema_name="CastMember", load_default="user")
-    kind = Enum("api", "session", schema_name="CredentialKind", load_default="api")
-    scope = Enum("read", "write", schema_name="Scope", load_default="write")
-    expires_in = Count()
+    kind = Enum(*CREDENTIALS, schema_name="CredentialKind", load_default="api")
+    scope = Enum(*SCOPES, schema_name="Scope", load_default="write")
+    expires_in = Count(max=36_500)
 
 
 class NewWebhook(StrictSchema):

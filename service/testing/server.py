@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -64,6 +65,7 @@ class Server(Application):  # type: ignore[misc]
             "workers": 1,
             "graceful_timeout": 1,
             "loglevel": "warning",
+            "when_ready": meet_signals,
             "post_worker_init": self.announce,
             "worker_exit": self.leave,
         }.items():
@@ -109,12 +111,23 @@ class Server(Application):  # type: ignore[misc]
         Master(self).run()
 
 
+def meet_signals(master: Any) -> None:
+    """End if a signal has come since the start; from here on gunicorn handles them."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    if not master.SIG_QUEUE.empty():
+        sys.exit()
+
+
 class Master(Arbiter):  # type: ignore[misc]
     """gunicorn's master; it looks after its parent once a second, as after its workers."""
 
     def stop(self, graceful: bool = True) -> None:  # noqa: ARG002
         """Wait for no client: the tests have ended."""
         super().stop(graceful=False)
+
+    def handle_hup(self) -> None:
+        """End with the terminal: there is nothing to reload."""
+        raise StopIteration
 
     def murder_workers(self) -> None:
         """End if nobody is there any more who could want the service."""

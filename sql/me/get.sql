@@ -1,5 +1,6 @@
 -- Who is calling: the user, the credential, the active workspace, and what is left of its limits.
--- The numbers are those of the gate, which has counted this request.
+-- The numbers are those of the gate, which has counted this request; a window ends no earlier than
+-- in the headers.
 SELECT json_build_object(
            'user', json_build_object(
                'id', account.id,
@@ -20,12 +21,12 @@ SELECT json_build_object(
                'minute', json_build_object(
                    'limit', %(per_minute)s::integer,
                    'remaining', %(minute_left)s::integer,
-                   'resetsAt', iso(to_timestamp(%(minute_ends)s::float8))
+                   'resetsAt', iso(to_timestamp(ceil(%(minute_ends)s::float8 * 1000) / 1000))
                ),
                'day', CASE WHEN %(per_day)s::integer IS NOT NULL THEN json_build_object(
                    'limit', %(per_day)s::integer,
                    'remaining', %(day_left)s::integer,
-                   'resetsAt', iso(to_timestamp(%(day_ends)s::float8))
+                   'resetsAt', iso(to_timestamp(ceil(%(day_ends)s::float8 * 1000) / 1000))
                ) END
            )
        ) AS body

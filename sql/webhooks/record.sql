@@ -1,16 +1,18 @@
 -- Record the outcome of an attempt: its delivery is delivered, due again or failed; its webhook
--- recovers, backs off or is disabled. An attempt that outlived its lease is listed, no more.
+-- recovers, backs off or is disabled. An attempt that outlived its lease is listed, no more; one
+-- whose delivery has been deleted meanwhile is not.
 WITH attempt AS (
     INSERT INTO attempts (workspace_id, delivery_id, number, status, milliseconds, error, answer)
-    VALUES (
-               %(in_workspace_id)s::uuid,
-               %(delivery_id)s::uuid,
-               %(number)s::integer,
-               %(status)s::integer,
-               %(milliseconds)s::integer,
-               %(error)s::text,
-               %(answer)s::text
-           )
+    SELECT %(in_workspace_id)s::uuid,
+           %(delivery_id)s::uuid,
+           %(number)s::integer,
+           %(status)s::integer,
+           %(milliseconds)s::integer,
+           %(error)s::text,
+           %(answer)s::text
+      FROM deliveries AS delivery
+     WHERE delivery.workspace_id = %(in_workspace_id)s::uuid
+       AND delivery.id = %(delivery_id)s::uuid
         ON CONFLICT (workspace_id, delivery_id, number) DO NOTHING
 ), updated_delivery AS (
     UPDATE deliveries AS delivery

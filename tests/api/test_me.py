@@ -55,6 +55,16 @@ def test_its_members_are_in_the_order_of_their_schemas(alice, connection):
         assert list(window) == names(RateLimitWindow)
 
 
+def test_a_window_ends_no_earlier_than_in_the_headers(alice, connection):
+    alice.get("/me")
+    connection.execute(
+        "UPDATE usage SET minute_started_at = date_trunc('second', now()) + interval '400 us'"
+    )
+    response = alice.get("/me")
+    ends = datetime.fromisoformat(response.get_json()["limits"]["minute"]["resetsAt"]).timestamp()
+    assert ceil(ends) == int(response.headers["X-RateLimit-Reset"])
+
+
 @pytest.mark.parametrize("plan", ["Starter", "Pro", "Team"])
 def test_the_limits_are_those_of_the_headers_and_count_this_request(alice, connection, plan):
     connection.execute("UPDATE workspaces SET plan = %s WHERE slug = 'acme'", (plan,))

@@ -1,6 +1,7 @@
 """The fixture ``service``: the real service, clean for each test, disturbed on demand."""
 
 import json
+import os
 import re
 import socket
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
@@ -14,6 +15,7 @@ from receivers import Receiver
 from standardwebhooks import Webhook
 
 from service import db
+from service.testing.faults import Fault, Faults
 from service.webhooks.delivery import signatures
 
 pytestmark = pytest.mark.nodatabase
@@ -215,6 +217,40 @@ def test_a_slow_request_ends_at_the_reset_and_changes_nothing(service, call):
         with pytest.raises(urllib3.exceptions.ProtocolError):
             slow.result(20)
     assert titles(call("GET", "/tasks")) == []
+
+
+def test_a_reset_ends_a_slow_request_that_was_about_to_wait():
+    faults = Faults()
+    faults.add(Fault("slow", times=1, seconds=60, method=None, path=None))
+    _, cleared = faults.take("POST", "/api/tasks")
+    faults.clear()
+    assert cleared.is_set()
+
+
+def test_a_reset_leaves_the_plans_as_they_were_migrated(service, database_url):
+    with psycopg.connect(service.database_url) as double, psycopg.connect(database_url) as migrated:
+        for name in ("Starter", "Pro", "Team"):
+            service.plan(name, per_minute=1, per_day=1)
+        service.reset()
+        plans = "SELECT name, per_minute, per_day FROM plans ORDER BY name"
+        assert double.execute(plans).fetchall() == migrated.execute(plans).fetchall()
+
+
+def test_a_reset_while_a_receiver_hangs_is_no_error(service, call, service_process):
+    service.webhooks.hang()
+    with ThreadPoolExecutor() as threads:
+        created = threads.submit(call, "POST", "/tasks", json=TASK)
+        while not service.webhooks.posts:
+            assert not created.done()
+        service.reset()
+        assert created.result().status == 201
+    process, _ = service_process
+    assert "Traceback" not in process.log.read_text()
+
+
+def test_ctrl_c_at_the_prompt_of_a_debugger_does_not_end_it(service_process):
+    process, _ = service_process
+    assert os.getpgid(process.pid) != os.getpgrp()
 
 
 def test_a_reset_outlives_a_deadlock_with_what_still_runs(service, call):

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
@@ -14,7 +15,7 @@ from threading import Event
 import psycopg
 import pytest
 import urllib3
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from server import get as get_path
 from server import serving
 
@@ -45,6 +46,11 @@ def started(*options, command=COMMAND, **environment):
 def get(line, path, token=None):
     headers = {"Authorization": f"Bearer {token or line['token']}"}
     return http.request("GET", line["baseUrl"] + path, headers=headers)
+
+
+def add_task(line, **task):
+    headers = {"Authorization": f"Bearer {line['token']}"}
+    return http.request("POST", line["baseUrl"] + "/tasks", headers=headers, json=task)
 
 
 def control(line, path, **values):
@@ -94,6 +100,33 @@ def test_the_line_has_all_that_a_harness_needs_and_sigterm_leaves_nothing_behind
     assert not folder.exists()
 
 
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    [
+        (signal.SIGTERM, "postgres"),
+        (signal.SIGINT, "postgres/PG_VERSION"),
+        (signal.SIGHUP, "postgres/postmaster.pid"),
+    ],
+)
+def test_a_signal_during_the_start_leaves_nothing_behind(number, moment):
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o711)
+        process = subprocess.Popen(
+            COMMAND,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": folder},
+        )
+        wait_until(lambda: [*Path(folder).glob(f"task-service-*/{moment}")])
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=30)
+        assert (process.returncode, errors) == (0, "")
+        assert not os.listdir(folder)
+        running = subprocess.run(["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True)
+        assert folder not in running.stdout
+
+
 def test_it_ends_with_its_parent():
     parent = [
         sys.executable,
@@ -133,24 +166,35 @@ def test_it_uses_the_server_of_a_url_and_drops_its_database_there(database_url):
             rows = connection.execute("SELECT datname FROM pg_database").fetchall()
         return {name for (name,) in rows}
 
-    before = databases()
-    with started("--database", database_url) as (_, line):
-        (made,) = databases() - before
+    server = make_conninfo(database_url, application_name="task-service-double")
+    with started("--database", server) as (process, line):
+        made = conninfo_to_dict(line["databaseUrl"])["dbname"]
         assert re.fullmatch("task_service_[0-9a-f]{12}", made)
+        assert made in databases()
         assert get(line, "/tasks").status == 200
-    assert databases() == before
+        # As an idle session or a failover ends them.
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE application_name = 'task-service-double'"
+            )
+        process.terminate()
+        assert process.wait(20) == 0
+    assert made not in databases()
 
 
 def test_settings_of_the_environment_hold():
-    with started(WEBHOOK_TIMEOUT="0.2", CORS_ORIGINS="") as (_, line):
-        control(line, "behavior", behavior="hang")
-        created = http.request(
-            "POST",
-            line["baseUrl"] + "/tasks",
-            json={"title": "A"},
-            headers={"Authorization": f"Bearer {line['token']}"},
-        )
-        assert created.status == 201
+    with started(MAX_BODY="100", WEBHOOK_ALLOW="10.0.0.0/8") as (_, line):
+        assert add_task(line, title="A").status == 201
+        assert add_task(line, title="A" * 100).status == 413
+        for url in ("http://10.0.0.1/hook", "http://127.0.0.1:1/hook"):
+            assert control(line, "webhooks", url=url).status == 200
+
+
+def test_a_slow_request_outlives_the_timeout_of_statements():
+    with started(STATEMENT_TIMEOUT="0.5") as (_, line):
+        control(line, "faults", kind="slow", seconds=2)
+        assert add_task(line, title="A").status == 201
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import socket
-import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +22,8 @@ from service.settings import Settings
 
 # Where webhooks may go.
 LOOPBACK = "localhost,127.0.0.0/8,::1"
+
+SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,200}", re.ASCII)
 
@@ -49,9 +50,9 @@ def serve(listener: socket.socket, token: str | None, database: str | None) -> N
 
     The database is a new one, on the server of the URL ``database`` or on one of its own.
     """
-    # Until gunicorn has its own: what has been started is stopped.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    # Here, as a deployment has none of it.
+    # Until gunicorn handles them: what has been started is then stopped in order.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    # Here, as no other command imports it.
     from service import create_app
     from service.testing.server import Server
 
@@ -61,7 +62,7 @@ def serve(listener: socket.socket, token: str | None, database: str | None) -> N
             HOST="127.0.0.1",
             PORT=str(listener.getsockname()[1]),
             WEBHOOK_KEY=token_hex(32),
-            WEBHOOK_ALLOW=LOOPBACK,
+            WEBHOOK_ALLOW=",".join(filter(None, (LOOPBACK, os.environ.get("WEBHOOK_ALLOW")))),
         )
         # Tests may make some of them wait on purpose.
         os.environ.setdefault("WEB_THREADS", "16")
@@ -84,9 +85,14 @@ def own_server() -> Iterator[str]:
 def new_database(server: str) -> Iterator[str]:
     """Create a database on this server; yields its URL, and drops it in the end."""
     name = sql.Identifier(f"task_service_{token_hex(6)}")
+    execute(server, sql.SQL("CREATE DATABASE {}").format(name))
+    try:
+        yield conninfo.make_conninfo(server, dbname=name.as_string().strip('"'))
+    finally:
+        execute(server, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+
+
+def execute(server: str, statement: sql.Composed) -> None:
+    """Run a statement on a connection of its own: an idle one may be lost while tests run."""
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
-        try:
-            yield conninfo.make_conninfo(server, dbname=name.as_string().strip('"'))
-        finally:
-            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+        connection.execute(statement)
