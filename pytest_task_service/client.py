@@ -78,7 +78,10 @@ class Webhooks:
         return [json.loads(post["body"]) for post in self.posts if post["status"] == 204]
 
     def deliver(self) -> int:
-        """Attempt every delivery that waits, whatever its schedule; returns how many there were."""
+        """Attempt the deliveries that wait, whatever their schedule, until one fails.
+
+        Returns the number of attempts.
+        """
         attempts: int = self._control("POST", "deliver")["attempts"]
         return attempts
 
@@ -128,8 +131,8 @@ class Service:
     def load(self, *objects: Mapping[str, Any]) -> None:
         """Load objects as ``task-service load`` does: ``{"type": "task", "title": "Write"}``.
 
-        Without ``workspace`` or ``user`` they are those of the cast. Raises ValueError naming what
-        is invalid, and has then loaded nothing.
+        Without ``workspace`` or ``user`` they are the owner's; a member names its user. Raises
+        ValueError naming what is invalid, and has then loaded nothing.
         """
         self._control.send("POST", "load", "\n".join(map(json.dumps, objects)))
 
@@ -140,7 +143,7 @@ class Service:
         per_minute: int | None = None,
         per_day: int | None = None,
     ) -> None:
-        """Put the workspace on a plan, and change the limits of its plan until the next reset."""
+        """Put the workspace on a plan; change the limits of all who are on it until the reset."""
         self._control("POST", "plan", name=name, perMinute=per_minute, perDay=per_day)
 
     def advance(

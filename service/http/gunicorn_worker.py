@@ -296,6 +296,7 @@ def error_page(status: int, message: str) -> bytes:
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
         "Connection: close\r\n"
         "Content-Type: application/json\r\n"
+        "Cache-Control: private, no-cache\r\n"
         f"Content-Length: {len(body)}\r\n"
         f"X-Request-Id: {request_id}\r\n"
         "X-RateLimit-Limit: 60\r\n"

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from http import HTTPStatus
 from inspect import getdoc
 from typing import Any
 
@@ -16,7 +17,6 @@ from service.openapi.schemas import Schemas
 JSON = dict[str, Any]
 
 RATE_LIMIT = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
-# Without the database a response cannot have these.
 WINDOWS = "RateLimit-Policy", "RateLimit"
 
 SUCCESS = {200: "OK", 201: "Created", 204: "Removed for good"}
@@ -187,7 +187,9 @@ class Operation:
 
 def error_response(status: int, documented: JSON, examples: JSON) -> JSON:
     """The component of an error status: its headers and examples of its body."""
-    names = (*RATE_LIMIT, *(WINDOWS if status < 500 else ()), "X-Request-Id")
+    # A request that did not arrive, or that met no database, has not been counted.
+    counted = status < 500 and status != HTTPStatus.REQUEST_TIMEOUT
+    names = (*RATE_LIMIT, *(WINDOWS if counted else ()), "X-Request-Id")
     content = {
         "schema": {"$ref": "#/components/schemas/ErrorResponse"},
         "examples": {

@@ -15,7 +15,7 @@ WITH page AS MATERIALIZED (
                END)
        AND (%(project_id)s::text IS NULL OR task.project_id = %(project_id)s::text)
        AND (%(parent_id)s::uuid IS NULL OR task.parent_id = %(parent_id)s::uuid)
-     -- Of no assignee, the column is NULL throughout: named here, its index has this order.
+     -- With none, assignee_id is always NULL; naming it lets its index give this order.
      ORDER BY CASE %(assignee)s::text WHEN 'none' THEN task.assignee_id END DESC, task.id DESC
      LIMIT %(limit)s::integer + 1
 ), page_end AS (

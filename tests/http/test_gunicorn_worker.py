@@ -160,10 +160,14 @@ def test_who_runs_out_of_time_is_told_408_and_the_connection_closed(port):
         for thread in listening:
             thread.join(5)
     assert set(told) == set(slow)
+    document = json.loads(get(port, "/openapi.json").body)
+    documented = document["components"]["responses"]["RequestTimeout"]["headers"]
     for name, (answer, seconds) in told.items():
         assert answer.status == 408, name
         assert answer.headers["connection"] == "close", name
+        assert answer.headers["cache-control"] == "private, no-cache", name
         assert all(answer.headers[header].isdigit() for header in RATE), name
+        assert {header.lower() for header in documented} <= set(answer.headers), name
         body = json.loads(answer.body)
         assert body == {
             "message": "The request did not arrive in time",
@@ -418,6 +422,6 @@ def test_a_thread_gets_a_request_once_it_is_complete():
 def test_an_error_page_is_one_line_of_ascii():
     raw = error_page(400, "Invalid\r\nX: \xe9" + "\U0001f4a9")
     answer = Answer(raw)
-    assert len(answer.headers) == 7
+    assert len(answer.headers) == 8
     assert int(answer.headers["content-length"]) == len(answer.body)
     assert json.loads(answer.body)["message"] == "Invalid X: \xe9\U0001f4a9"
