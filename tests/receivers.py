@@ -180,15 +180,17 @@ def endless(handler):
         handler.server.sent += 2**16
 
 
+# The settings that enable webhooks to these receivers.
+WEBHOOK_SETTINGS = {
+    "WEBHOOK_KEY": KEY,
+    "WEBHOOK_ALLOW": "127.0.0.1/32",
+    "WEBHOOK_SCHEDULE": "0.1,60",
+}
+
+
 def environment(database_url, **changes):
     """The variables that enable webhooks to these receivers."""
-    return {
-        "DATABASE_URL": database_url,
-        "WEBHOOK_KEY": KEY,
-        "WEBHOOK_ALLOW": "127.0.0.1/32",
-        "WEBHOOK_SCHEDULE": "0.1,60",
-        **changes,
-    }
+    return {"DATABASE_URL": database_url, **WEBHOOK_SETTINGS, **changes}
 
 
 def subscribe(connection, workspace_id, url, *events, **columns):

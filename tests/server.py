@@ -11,7 +11,6 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
 
 from client import TOKENS
 
@@ -34,14 +33,12 @@ def environment(**settings):
 
 
 @contextmanager
-def serving(database_url, *, stderr=subprocess.DEVNULL, **settings):
+def serving(database_url, *, command=None, cwd=PROJECT, stderr=subprocess.DEVNULL, **settings):
     """A server of its own on a free loopback port; ends it by its pid."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen(
-        web_line(),
-        cwd=PROJECT,
+        command or web_line(),
+        cwd=cwd,
         env=environment(DATABASE_URL=database_url, PORT=str(port), **settings),
         stderr=stderr,
     )
@@ -60,13 +57,33 @@ def serving(database_url, *, stderr=subprocess.DEVNULL, **settings):
             server.stderr.close()
 
 
-def wait_until(ready, process):
-    """Return once ``ready()`` is true; fail if the process ends before, or after 15 s."""
-    end = time.monotonic() + 15
-    while not ready():
-        assert process.poll() is None
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def wait_until(happened, process=None):
+    """Return once ``happened()`` is true; fail if the process ends before, or after 20 s."""
+    end = time.monotonic() + 20
+    while not happened():
+        assert process is None or process.poll() is None
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+def is_running(pid):
+    """Whether the process has not ended; one that nobody has waited for has."""
+    status = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return status.stdout.strip()[:1] not in ("", "Z")
+
+
+def children(pid):
+    """The processes that this one has started, like the workers of gunicorn."""
+    table = subprocess.run(
+        ["ps", "-A", "-o", "pid=", "-o", "ppid="], capture_output=True, text=True, check=True
+    ).stdout
+    pairs = (map(int, line.split()) for line in table.splitlines())
+    return [child for child, parent in pairs if parent == pid]
 
 
 def answers(port):
@@ -116,62 +133,17 @@ def post(body, headers):
     return f"POST /api/tasks HTTP/1.1\r\n{ALICE}{headers}Connection: close\r\n\r\n".encode() + body
 
 
-class Served:
-    """The Procfile's web line on a free port of loopback, and its processes."""
-
-    def __init__(self, log, variables):
-        procfile = (PROJECT / "Procfile").read_text()
-        (line,) = [line[5:] for line in procfile.splitlines() if line.startswith("web: ")]
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
-        binaries = os.path.dirname(sys.executable)
-        self.process = subprocess.Popen(
-            shlex.split(line),
-            cwd=PROJECT,
-            env={
-                **os.environ,
-                "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}",
-                **variables,
-                "PORT": str(self.port),
-            },
-            stdout=log,
-            stderr=log,
+def call(port, method, path, token, document=None):
+    """Send one request with JSON; returns the status and the JSON of its answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    try:
+        connection.request(
+            method,
+            path,
+            None if document is None else json.dumps(document),
+            {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
         )
-        pause = Event()
-        for _ in range(200):
-            try:
-                if self.send("GET", "/healthz", None)[0] == 200:
-                    return
-            except OSError:
-                pause.wait(0.05)
-        raise AssertionError("gunicorn does not answer")
-
-    def send(self, method, path, token, document=None):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-        try:
-            connection.request(
-                method,
-                path,
-                None if document is None else json.dumps(document),
-                {"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
-            )
-            answer = connection.getresponse()
-            return answer.status, json.loads(answer.read() or b"null")
-        finally:
-            connection.close()
-
-    def workers(self):
-        """The ids of the worker processes: the children of the process that was started here."""
-        table = subprocess.run(
-            ["ps", "-A", "-o", "pid=", "-o", "ppid="], capture_output=True, text=True, check=True
-        ).stdout
-        pairs = (map(int, line.split()) for line in table.splitlines())
-        return [child for child, parent in pairs if parent == self.process.pid]
-
-    def close(self):
-        self.process.terminate()
-        try:
-            self.process.wait(10)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read() or b"null")
+    finally:
+        connection.close()

@@ -17,7 +17,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import urllib3
-from server import PROJECT, environment, wait_until
+from server import PROJECT, environment, is_running, wait_until
 
 from service import create_app
 from service.commands import embedded_postgres
@@ -172,15 +172,7 @@ def dev(folder):
 
 def gone(pids):
     """Wait until none of these processes runs any more."""
-    deadline = time.monotonic() + 15
-    while running := [pid for pid in pids if is_running(pid)]:
-        assert time.monotonic() < deadline, running
-        time.sleep(0.05)
-
-
-def is_running(pid):
-    status = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
-    return status.stdout.strip()[:1] not in ("", "Z")
+    wait_until(lambda: not any(map(is_running, pids)))
 
 
 @nodatabase

@@ -3,13 +3,12 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
 
 import pytest
-from server import PROJECT, answers, environment, get, send, wait_until
+from server import PROJECT, environment, get, send, serving, wait_until
 
 COMMANDS = {
     "task-service": [sys.executable, "-m", "service", "web"],
@@ -19,30 +18,14 @@ COMMANDS = {
 
 
 @contextmanager
-def serving(command, folder, database_url):
-    """Run a command; yields its process, which listens on ``port`` and writes to ``log``."""
+def running(command, folder, database_url):
+    """Run a command there; yields its process, which writes to ``log`` and ends with success."""
+    options = {"command": command, "cwd": folder, "WEB_CONCURRENCY": "1"}
     log = folder / "log"
-    with log.open("wb") as stderr:
-        server = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=environment(DATABASE_URL=database_url, PORT=free_port(), WEB_CONCURRENCY="1"),
-            stderr=stderr,
-        )
-    server.log = log
-    try:
-        wait_until(lambda: "Listening at" in log.read_text(), server)
-        server.port = int(re.search(r"Listening at: \S+:([0-9]+) ", log.read_text())[1])
-        wait_until(lambda: answers(server.port), server)
+    with log.open("wb") as stderr, serving(database_url, stderr=stderr, **options) as server:
+        server.log = log
         yield server
-    finally:
-        server.terminate()
-        assert server.wait(30) == 0
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return str(free.getsockname()[1])
+    assert server.returncode == 0
 
 
 def challenge(server):
@@ -51,7 +34,7 @@ def challenge(server):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_after_sighup_and_not_before_it_serves_the_code_on_the_disk(name, copied, database_url):
-    with serving(COMMANDS[name], copied, database_url) as server:
+    with running(COMMANDS[name], copied, database_url) as server:
         gate = copied / "service" / "http" / "gate.py"
         text = gate.read_text(encoding="utf-8")
         gate.write_text(text.replace('"WWW-Authenticate", "Bearer"', '"WWW-Authenticate", "New"'))
@@ -64,13 +47,13 @@ def test_after_sighup_and_not_before_it_serves_the_code_on_the_disk(name, copied
 
 
 def test_it_runs_in_the_foreground_from_any_folder(tmp_path, database_url):
-    with serving(COMMANDS["task-service"], tmp_path, database_url) as server:
+    with running(COMMANDS["task-service"], tmp_path, database_url) as server:
         assert get(server.port).status == 200
         assert f"({server.pid})" in server.log.read_text()
 
 
 def test_after_sigusr2_a_second_gunicorn_serves_beside_the_first(tmp_path, database_url):
-    with serving(COMMANDS["task-service"], tmp_path, database_url) as server:
+    with running(COMMANDS["task-service"], tmp_path, database_url) as server:
         server.send_signal(signal.SIGUSR2)
         wait_until(lambda: server.log.read_text().count("Listening at") == 2, server)
         second = int(re.findall(r"Listening at: .*\(([0-9]+)\)", server.log.read_text())[1])

@@ -15,8 +15,8 @@ import psycopg
 import pytest
 from client import TOKENS, insert, insert_member, insert_token
 from psycopg.rows import dict_row
-from receivers import environment, subscribe
-from server import Served
+from receivers import WEBHOOK_SETTINGS, subscribe
+from server import children, serving
 
 from service.commands import embedded_postgres
 from service.commands.migrate import migrate
@@ -132,7 +132,7 @@ def strike(served, postgres, people):
         assert monotonic() < end, f"{kills} kills, {restarts} restarts"
         pause.wait(random.uniform(0.1, 0.3))
         # Not before the other one is there, so that there is something to kill.
-        if kills < KILLS and len(workers := served.workers()) == 2:
+        if kills < KILLS and len(workers := children(served.pid)) == 2:
             os.kill(random.choice(workers), signal.SIGKILL)
             kills += 1
         if restarts < RESTARTS and kills >= (restarts + 1) * KILLS // (RESTARTS + 1):
@@ -151,21 +151,22 @@ def test_retries_under_a_key_create_one_task_through_kills_and_restarts(
 ):
     arrange(postgres, receiver.url)
     started = monotonic()
-    with open(tmp_path / "gunicorn.log", "wb") as log:
-        variables = environment(postgres.get_uri(), WEB_CONCURRENCY="2", WEB_THREADS="4")
-        served = Served(log, variables)
     stop = Event()
-    people = [RetryingClient(number, served.port, stop) for number in range(CLIENTS)]
-    threads = [Thread(target=person.run) for person in people]
-    try:
-        for thread in threads:
-            thread.start()
-        kills, restarts = strike(served, postgres, people)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-        served.close()
+    settings = {**WEBHOOK_SETTINGS, "WEB_CONCURRENCY": "2", "WEB_THREADS": "4"}
+    with (
+        open(tmp_path / "gunicorn.log", "wb") as log,
+        serving(postgres.get_uri(), stderr=log, **settings) as served,
+    ):
+        people = [RetryingClient(number, served.port, stop) for number in range(CLIENTS)]
+        threads = [Thread(target=person.run) for person in people]
+        try:
+            for thread in threads:
+                thread.start()
+            kills, restarts = strike(served, postgres, people)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
     with connect(postgres) as connection:
         tasks = connection.execute("SELECT id::text, title FROM tasks").fetchall()
         events = connection.execute(

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 from client import TOKENS
-from server import PROJECT, serving, wait_until
+from server import PROJECT, free_port, serving, wait_until
 
 pytestmark = [
     pytest.mark.proof,
@@ -17,11 +17,6 @@ pytestmark = [
 ]
 
 TLS = ssl._create_unverified_context()
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 @pytest.fixture(scope="module")

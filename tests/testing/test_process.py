@@ -10,14 +10,13 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Event
 
 import psycopg
 import pytest
 import urllib3
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from server import children, is_running, serving, wait_until
 from server import get as get_path
-from server import serving
 
 pytestmark = pytest.mark.nodatabase
 
@@ -57,23 +56,6 @@ def control(line, path, **values):
     return http.request("POST", f"{line['controlUrl']}/{path}", json=values)
 
 
-def ended(pid):
-    try:
-        # A process that nobody has waited for is there until then.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
-
-
-def wait_until(happened):
-    pause = Event()
-    for _ in range(400):
-        if happened():
-            return
-        pause.wait(0.05)
-    raise AssertionError("it did not happen")
-
-
 def postgres(line):
     """The folder of the data, and the process."""
     folder = Path(conninfo_to_dict(line["databaseUrl"])["host"])
@@ -96,7 +78,7 @@ def test_the_line_has_all_that_a_harness_needs_and_sigterm_leaves_nothing_behind
         process.terminate()
         assert process.wait(20) == 0
         assert process.stdout.read() == ""
-    assert ended(postmaster)
+    assert not is_running(postmaster)
     assert not folder.exists()
 
 
@@ -139,7 +121,9 @@ def test_it_ends_with_its_parent():
     folder, postmaster = postgres(line)
     process.stdin.close()
     process.wait(20)
-    wait_until(lambda: ended(line["pid"]) and ended(postmaster) and not folder.exists())
+    wait_until(
+        lambda: not is_running(line["pid"]) and not is_running(postmaster) and not folder.exists()
+    )
     process.stdout.close()
 
 
@@ -147,14 +131,14 @@ def test_it_stops_postgres_even_if_it_is_killed():
     with started() as (process, line):
         folder, postmaster = postgres(line)
         process.kill()
-        wait_until(lambda: ended(postmaster) and not folder.exists())
+        wait_until(lambda: not is_running(postmaster) and not folder.exists())
 
 
 def test_a_worker_that_was_killed_comes_back_at_the_same_urls():
     with started() as (process, line):
-        (worker,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        (worker,) = children(process.pid)
         control(line, "load", type="task", title="A")
-        os.kill(int(worker), signal.SIGKILL)
+        os.kill(worker, signal.SIGKILL)
         assert [task["title"] for task in get(line, "/tasks").json()["data"]] == ["A"]
         assert control(line, "reset").status == 200
         assert get(line, "/tasks").json()["data"] == []

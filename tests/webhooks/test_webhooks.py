@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from random import Random
 from threading import Event, Thread, get_ident
 from time import monotonic
@@ -17,6 +18,7 @@ import pytest
 from client import TOKENS, Client
 from receivers import (
     PROJECT,
+    WEBHOOK_SETTINGS,
     answer,
     attempts,
     deliveries,
@@ -32,7 +34,7 @@ from receivers import (
     subscribe,
     webhook_row,
 )
-from server import Served
+from server import call, children, serving
 from standardwebhooks import WebhookVerificationError
 
 from service.db import statement
@@ -482,16 +484,10 @@ def serve(database_url, tmp_path, connection):
     """Start gunicorn under these settings, without rate limits; a function."""
     connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Tests', 1000000)")
     connection.execute("UPDATE workspaces SET plan = 'Tests'")
-    started = []
-
-    def start(**changes):
-        with open(tmp_path / "gunicorn.log", "wb") as log:
-            started.append(Served(log, environment(database_url, **changes)))
-        return started[-1]
-
-    yield start
-    for served in started:
-        served.close()
+    with open(tmp_path / "gunicorn.log", "wb") as log, ExitStack() as stack:
+        yield lambda **changes: stack.enter_context(
+            serving(database_url, stderr=log, **WEBHOOK_SETTINGS | changes)
+        )
     connection.execute("UPDATE workspaces SET plan = 'Team'")
     connection.execute("DELETE FROM plans WHERE name = 'Tests'")
 
@@ -504,10 +500,11 @@ def test_a_hanging_receiver_delays_no_other_request(serve, cast, connection, rec
     with ThreadPoolExecutor(8) as pool:
 
         def write(number):
-            return served.send("POST", "/api/tasks", TOKENS["alice"], {"title": str(number)})[0]
+            task = {"title": str(number)}
+            return call(served.port, "POST", "/api/tasks", TOKENS["alice"], task)[0]
 
         def read(_):
-            return served.send("GET", "/api/tasks?limit=1", TOKENS["bob"])[0]
+            return call(served.port, "GET", "/api/tasks?limit=1", TOKENS["bob"])[0]
 
         hanging = pool.submit(write, 0)
         receiver.take()
@@ -537,9 +534,8 @@ def test_killed_workers_lose_no_write_and_no_event(serve, cast, connection, rece
             if stop.wait(0.01):
                 return
             try:
-                status, task = served.send(
-                    "POST", "/api/tasks", TOKENS["alice"], {"title": f"{client} {number}"}
-                )
+                document = {"title": f"{client} {number}"}
+                status, task = call(served.port, "POST", "/api/tasks", TOKENS["alice"], document)
             except (OSError, http.client.HTTPException):
                 unanswered.append(number)
                 continue
@@ -554,7 +550,7 @@ def test_killed_workers_lose_no_write_and_no_event(serve, cast, connection, rece
         for _ in range(60):
             pause.wait(0.3)
             # Not before the other one is there, so that there is something to kill.
-            if len(workers := served.workers()) == 2:
+            if len(workers := children(served.pid)) == 2:
                 os.kill(random.choice(workers), signal.SIGKILL)
                 kills += 1
             if kills == 20:
