@@ -78,9 +78,9 @@ class Webhooks:
         return [json.loads(post["body"]) for post in self.posts if post["status"] == 204]
 
     def deliver(self) -> int:
-        """Attempt the deliveries that wait, whatever their schedule, until one fails.
+        """Attempt the deliveries that wait, whatever their schedule; returns how many it attempted.
 
-        Returns the number of attempts.
+        After a failure the others of that webhook wait for the next call.
         """
         attempts: int = self._control("POST", "deliver")["attempts"]
         return attempts

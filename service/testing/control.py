@@ -182,7 +182,7 @@ def create_webhook(webhook: dict[str, Any]) -> Response:
 
 @control.post("/deliver")
 def deliver() -> Response:
-    """Attempt what waits, whatever the schedule says, until an attempt fails"""
+    """Attempt what waits, whatever the schedule says; after a failure its webhook rests"""
     db.row("testing/make_due")
     db.release()
     return reply_json({"attempts": Worker(stage().settings).run_once(prune=False)})
