@@ -310,6 +310,17 @@ def test_what_failed_is_delivered_on_demand_whatever_the_schedule_says(service, 
     assert service.webhooks.deliver() == 0
 
 
+def test_after_a_failure_the_other_events_of_the_webhook_wait_for_the_next_call(service, call):
+    service.webhooks.fail()
+    for _ in range(3):
+        call("POST", "/tasks", json=TASK)
+    assert len(service.webhooks.posts) == 1
+    assert service.webhooks.deliver() == 1
+    service.webhooks.accept()
+    assert service.webhooks.deliver() == 3
+    assert len(service.webhooks.events) == 3
+
+
 def test_an_event_is_given_up_once_it_is_as_old_as_the_schedule(service, call):
     service.webhooks.fail()
     call("POST", "/tasks", json=TASK)
