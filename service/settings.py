@@ -102,6 +102,8 @@ def check_origin(text: str) -> None:
         raise ValidationError(f"{error}; in lower case, without a path: unlike {text}")
     if match.groups() in (("http", "80"), ("https", "443")):
         raise ValidationError(f"{error}; without the port that is the default: unlike {text}")
+    if ".." in text or int(match[2] or 0) > 65535:
+        raise ValidationError(f"{error}: unlike {text}")
 
 
 def check_conninfo(text: str) -> None:

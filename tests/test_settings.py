@@ -56,6 +56,7 @@ NO_ORIGINS = (
     "a.example:80", "https://a.example/", "https://a.example/x", "https://a.example?x", "https://me@a.example",
     "https://A.example", "HTTPS://a.example", "https://bücher.example", "https://-a.example",
     "https://a.example:443", "http://a.example:80", "https://a.example:", "https://a.example:x",
+    "https://a..example", "https://a.example:65536",
     "https://a.example https://b.example", "https://a.example,*", "https://a.example,null",
 )  # fmt: skip
 INVALID = {

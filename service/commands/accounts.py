@@ -34,7 +34,8 @@ session = AppGroup("session", help="Make session cookies.")
 def create_workspace(name: str, slug: str | None, plan: str) -> None:
     """Make a workspace; prints its id."""
     name = validate(Text(MAX_NAME, min=1, trim=True), "NAME", name)
-    slug = slug or re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    if slug is None:
+        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     click.echo(query("accounts/create_workspace", name=name, slug=slug, plan=plan)[0].id)
 
 

@@ -9,10 +9,14 @@ import psycopg
 from flask import current_app
 from flask.cli import with_appcontext
 from marshmallow import ValidationError, fields
+from psycopg import errors
 
 from service import db
 from service.fields import flatten
 from service.settings import InvalidSetting
+
+# What a statement meets in a schema older than itself.
+UNMIGRATED = errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction
 
 Command = Callable[..., Any]
 
@@ -29,6 +33,8 @@ def report_errors(command: Command) -> Command:
             raise click.ClickException(str(error)) from None
         except ValidationError as error:
             raise click.ClickException(describe_invalid(error)) from None
+        except UnicodeEncodeError:
+            raise click.ClickException("an argument is not UTF-8") from None
         except psycopg.Error as error:
             raise click.ClickException(describe(error)) from None
 
@@ -40,6 +46,8 @@ def describe(error: psycopg.Error) -> str:
     constraint = error.diag.constraint_name or ""
     if " " in constraint:
         return constraint
+    if isinstance(error, UNMIGRATED):
+        return "the database lacks migrations: run the command migrate"
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 

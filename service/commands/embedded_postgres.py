@@ -60,8 +60,11 @@ class Server:
         self.account = system_user() if os.geteuid() == 0 else None
         if self.account:
             require_passage(self.folder)
-        make_folder(self.folder, 0o711 if self.account else 0o700)
-        self._lock = (self.folder / "lock").open("a+")
+        try:
+            make_folder(self.folder, 0o711 if self.account else 0o700)
+            self._lock = (self.folder / "lock").open("a+")
+        except OSError as error:
+            raise CannotStart(f"the folder {self.folder}: {error.strerror}") from None
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

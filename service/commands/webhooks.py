@@ -43,7 +43,7 @@ def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
 def new_webhook(slug: str, url: str, events: Iterable[str], *, absent: str) -> tuple[str, str]:
     """Make a webhook; returns its id and its secret, which the database never has."""
     key = current_app.config["SETTINGS"].require_webhook_key()
-    row = one_row("webhooks/create", absent, slug=slug, url=url, events=[*events])
+    row = one_row("webhooks/create", absent, slug=slug, url=url, events=[*dict.fromkeys(events)])
     return str(row.id), delivery.derive_secret(key, row.id, row.secret_number)
 
 
@@ -86,7 +86,10 @@ def list_deliveries(id: str, limit: int) -> None:
 @click.argument("id")
 @report_errors
 def redeliver(id: str) -> None:
-    """Have a delivery attempted again by the worker, with the same bytes; prints its id."""
+    """Have a delivery attempted again by the worker, with the same bytes; prints its id.
+
+    A disabled webhook gets it once it is enabled.
+    """
     click.echo(one_row("webhooks/redeliver", f"there is no delivery {id}", id=uuid_or_nil(id)).id)
 
 

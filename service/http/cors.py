@@ -5,10 +5,11 @@ has to send a token: with a cookie it can read nothing, and the gate rejects wha
 """
 
 from flask import Flask, Response, request
-from werkzeug.exceptions import MethodNotAllowed
+from werkzeug.exceptions import MethodNotAllowed, NotFound
 
 from service.http.responses import reply
 
+METHODS = "DELETE", "GET", "PATCH", "POST"
 REQUEST_HEADERS = (
     "Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match", "X-Request-Id",
 )  # fmt: skip
@@ -33,13 +34,15 @@ def init_app(app: Flask) -> None:
         error = request.routing_exception
         if (
             request.method != "OPTIONS"
-            or not isinstance(error, MethodNotAllowed)
+            or not isinstance(error, MethodNotAllowed | NotFound)
             or request.headers.get("Origin") not in origins
             or "Access-Control-Request-Method" not in request.headers
         ):
             return None
+        # Of a path that does not exist a page may learn so, by any method.
+        methods = getattr(error, "valid_methods", None) or METHODS
         headers = {
-            "Access-Control-Allow-Methods": ", ".join(sorted(error.valid_methods or ())),
+            "Access-Control-Allow-Methods": ", ".join(sorted(methods)),
             "Access-Control-Allow-Headers": ", ".join(REQUEST_HEADERS),
             "Access-Control-Max-Age": str(MAX_AGE),
         }

@@ -167,11 +167,11 @@ class Operation:
         """The statuses that the operation fails with, in order."""
         statuses = {400, 500, *self.documented.also}
         if self.gated:
-            statuses |= {401, 405, 429, 503}
+            statuses |= {401, 405, 408, 429, 503}
         if "{" in self.path:
             statuses.add(404)
         if self.method != "GET":
-            statuses |= {403, 408, 409, 413, 415, 422}
+            statuses |= {403, 409, 413, 415, 422}
         if self.method in ("PATCH", "DELETE"):
             statuses.add(412)
         return sorted(statuses)

@@ -247,7 +247,7 @@ def test_when_one_process_ends_all_end_and_it_is_named(dev, name):
         if int(parent) == running.process.pid and command.endswith(arguments)
     ]
     os.kill(pid, signal.SIGKILL)
-    assert f"Error: {name} has ended" in running.log_until("it says why above")
+    assert f"Error: {name} has ended with status -9;" in running.log_until("it is above")
     assert running.process.wait(30) == 1
     gone(descendants)
 
@@ -345,6 +345,13 @@ def test_it_serves_the_code_that_is_on_the_disk(dev, copied):
     statement = copied / "sql" / "tasks" / "list.sql"
     statement.write_text("SELECT nothing;")
     wait_until(lambda: running.get("/tasks").status == 500, running.process)
+
+
+@nodatabase
+def test_a_folder_that_cannot_be_made_is_named(flask):
+    outcome = flask("dev", "--port", 0, "--data", "/proc/data")
+    assert outcome.exit_code == 1
+    assert outcome.stderr == "Error: the folder /proc/data: No such file or directory\n"
 
 
 @nodatabase

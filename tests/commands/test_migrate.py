@@ -13,6 +13,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from service import db
+from service.settings import Settings
 
 PROJECT = Path(__file__).resolve().parents[2]
 FILES = db.migrations()
@@ -70,6 +71,14 @@ def test_it_prints_what_it_applies_and_then_has_nothing_to_do(empty, database_ur
     assert schema(empty) == schema(database_url)
     assert printed(migrate(empty)) == []
     assert schema(empty) == schema(database_url)
+
+
+def test_other_commands_say_that_migrations_are_missing(empty, start):
+    runner = start(Settings.read({"DATABASE_URL": empty})).test_cli_runner()
+    for words in (["webhook", "list", "acme"], ["token", "create", "ada@example.com"]):
+        outcome = runner.invoke(args=words)
+        assert outcome.exit_code == 1
+        assert outcome.stderr == "Error: the database lacks migrations: run the command migrate\n"
 
 
 def test_two_at_once_apply_each_file_once(empty, database_url):

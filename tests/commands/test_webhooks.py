@@ -61,7 +61,7 @@ def test_the_printed_secret_verifies_what_is_received(flask, with_webhooks, rece
 
 
 def test_create_takes_event_types(flask, connection, receiver):
-    words = ("--event", "task.created", "--event", "meeting.completed")
+    words = ("--event", "task.created", "--event", "meeting.completed", "--event", "task.created")
     (webhook,), _ = lines(flask("create", "acme", receiver.url, *words))
     assert webhook_row(connection, webhook)["events"] == ["task.created", "meeting.completed"]
 

@@ -102,10 +102,17 @@ def test_a_preflight_request_of_another_origin_is_rejected(app_of_pages, connect
     assert count(connection, "usage") == 1
 
 
-def test_other_options_requests_pass_the_gate_as_ever(app_of_pages, ada, stranger):
-    missing = ask(app_of_pages, "/api/nothing")
-    assert error_message(missing, 401)
+def test_a_page_may_learn_that_a_path_does_not_exist(app_of_pages, ada, connection):
+    response = ask(app_of_pages, "/api/nothing")
+    assert response.status_code == 204
+    assert response.headers["Access-Control-Allow-Methods"] == "DELETE, GET, PATCH, POST"
+    assert count(connection, "usage") == 0
+    missing = ada.get("/nothing")
+    assert error_message(missing, 404)
     assert is_readable(missing)
+
+
+def test_other_options_requests_pass_the_gate_as_ever(app_of_pages, ada, stranger):
     # Without Access-Control-Request-Method a browser asks nothing.
     rejected = ada.send("OPTIONS", "/tasks")
     assert error_message(rejected, 405)

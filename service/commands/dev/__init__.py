@@ -159,7 +159,7 @@ def dev(
         children.run()
         ended = None if interrupt.received else children.ended()
     if ended:
-        raise click.ClickException(f"{ended} has ended; it says why above")
+        raise click.ClickException(f"{ended}; if it said why, it is above")
 
 
 def listen(port: int) -> socket.socket:

@@ -102,10 +102,11 @@ class Children:
             raise click.ClickException("gunicorn did not start; it says why above")
 
     def ended(self) -> str | None:
-        """The name of a child that has ended by itself."""
-        return next(
-            (name for name, child in self.running.items() if child.poll() is not None), None
-        )
+        """Which child has ended by itself, and its status: less than 0 is a signal."""
+        for name, child in self.running.items():
+            if child.poll() is not None:
+                return f"{name} has ended with status {child.returncode}"
+        return None
 
     def run(self) -> None:
         """Replace the children when a file changes; returns when interrupted or when one ends."""
