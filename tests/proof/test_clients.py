@@ -129,12 +129,16 @@ def block(language, heading):
 
 
 def check_client(*command, **variables):
-    """It lists all tasks, over two pages; it says what is wrong with a token."""
+    """It lists all tasks, over two pages; it says what is wrong with a token or the path."""
     titles = [line.split(" ", 1)[1] for line in run(*command, **variables).splitlines()]
     assert titles == ["Call Ada", *["Task"] * 60]
     failed = start(*command, **{**variables, "TOKEN": "tmw_api_nobody"})
     assert failed.returncode == 1
     assert failed.stderr.startswith("401: Unauthorized: send an API token")
+    # A status that the document does not have for this operation.
+    failed = start(*command, **{**variables, "URL": f"{variables['URL']}/api"})
+    assert failed.returncode == 1
+    assert "404" in failed.stderr
 
 
 @pytest.fixture
