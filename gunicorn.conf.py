@@ -1,1 +1,1 @@
-service/http/gunicorn_conf.py
+service/gunicorn/configuration.py

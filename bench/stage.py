@@ -8,8 +8,8 @@ from uuid import UUID
 
 import psycopg
 
-from service.commands import embedded_postgres
 from service.commands.migrate import migrate
+from service.devkit import postgres as embedded
 from service.settings import Settings
 
 SQL = Path(__file__).with_name("sql")
@@ -37,7 +37,7 @@ def cluster():
     with tempfile.TemporaryDirectory(prefix="service-bench-", ignore_cleanup_errors=True) as folder:
         # PostgreSQL runs as another user when this one is root.
         os.chmod(folder, 0o711)  # noqa: S103
-        postgres = embedded_postgres.start(folder)
+        postgres = embedded.start(folder)
         try:
             yield Cluster(postgres)
         finally:

@@ -4,7 +4,7 @@ import click
 from flask import Flask
 from flask.cli import ScriptInfo
 
-from service.commands import COMMANDS
+from service.commands import Commands
 
 
 def load_app(_: object = None) -> Flask:
@@ -15,7 +15,7 @@ def load_app(_: object = None) -> Flask:
 
 
 @click.group(
-    commands=COMMANDS,
+    cls=Commands,
     context_settings={"obj": ScriptInfo(create_app=load_app, set_debug_flag=False)},
 )
 @click.version_option(package_name="task-meeting-workspace-service", message="%(version)s")

@@ -1,24 +1,19 @@
-"""Marshmallow fields and base schemas: what a value may be, and what to say when it is not.
+"""Marshmallow fields: the values that a member may have, and the message when it has another.
 
 Each field carries its JSON Schema as metadata, so requests, responses and the published document
 read one declaration. Wire names are camelCase, Python and SQL names snake_case.
 """
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from functools import cache
-from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 from zoneinfo import available_timezones
 
-from marshmallow import RAISE, Schema, ValidationError, fields, post_load
+from marshmallow import fields
 
 MAX_NAME, MAX_TITLE, MAX_TEXT, MAX_REFERENCE, MAX_EMAIL = 120, 500, 65_536, 128, 254
-# A response names at most so many faults, and of a name that the client sent so many characters.
-MAX_ERRORS, MAX_ECHO = 20, 100
 
 # No row has this id. A malformed id is treated like an unknown one.
 NIL_UUID = "00000000-0000-0000-0000-000000000000"
@@ -39,13 +34,6 @@ NO_NUL, NOT_BLANK = r"^[^\u0000]*$", r"^[^\u0000]*[^\u0000\s][^\u0000]*$"
 VERSION = {"description": "Increases with each change; the ETag has it too"}
 
 
-class FieldError(NamedTuple):
-    """What is wrong with one field."""
-
-    field: str
-    message: str
-
-
 def uuid_or_nil(text: object) -> str:
     """Return ``text`` if it is a UUID, else the nil UUID, which names nothing."""
     return text.lower() if isinstance(text, str) and UUID.fullmatch(text) else NIL_UUID
@@ -61,7 +49,6 @@ class Field(fields.Field[Any]):
         "required": "is required",
         "null": "must not be null",
         "read_only": "is read-only; the service sets it",
-        "changed": "is read-only; its value is {value}",
     }
     request_schema: Mapping[str, Any] = {}
     response_schema: Mapping[str, Any] = {}
@@ -69,24 +56,6 @@ class Field(fields.Field[Any]):
     def __init__(self, json_schema: Mapping[str, Any], **options: Any) -> None:
         metadata = {**json_schema, **options.pop("metadata", {})}
         super().__init__(metadata=metadata, **options)
-
-    def is_settable(self, value: object) -> bool:  # noqa: ARG002
-        """Whether a client can set this value, valid or not; others may only be sent back."""
-        return not self.dump_only
-
-    def is_current(self, value: Any, current: Any) -> bool:
-        """Whether a value that was sent back is the current one, in whatever notation."""
-        if value == current:
-            # In Python, not in JSON, true is 1.
-            return isinstance(value, bool) == isinstance(current, bool)
-        try:
-            return bool(self.deserialize(value) == self.deserialize(current))
-        except ValidationError:
-            return False
-
-    def changed(self, current: Any) -> ValidationError:
-        """The error of a value that was sent back and is not the current one."""
-        return self.make_error("changed", value=json.dumps(current)[:MAX_ECHO])
 
 
 class Text(Field):
@@ -122,36 +91,18 @@ class Text(Field):
 
 
 class Enum(Field):
-    """One of a few strings; ``schema_name`` is that of their type in the published document.
-
-    ``accepts`` are those that a request may send, if not all.
-    """
+    """One of a few strings; ``schema_name`` is that of their type in the published document."""
 
     default_error_messages = {"choice": "must be one of: {choices}"}
 
-    def __init__(
-        self, *choices: str, schema_name: str, accepts: tuple[str, ...] = (), **options: Any
-    ) -> None:
+    def __init__(self, *choices: str, schema_name: str, **options: Any) -> None:
         super().__init__({"type": "string", "enum": [*choices]}, **options)
-        self.schema_name = schema_name
-        self.choices, self.accepts = choices, accepts or choices
-        if accepts:
-            self.request_schema = {"description": f"Can be set to: {', '.join(accepts)}"}
+        self.schema_name, self.choices = schema_name, choices
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
-        if not isinstance(value, str) or value not in self.accepts:
-            raise self.make_error("choice", choices=", ".join(self.accepts))
+        if not isinstance(value, str) or value not in self.choices:
+            raise self.make_error("choice", choices=", ".join(self.choices))
         return value
-
-    def is_settable(self, value: object) -> bool:
-        """Not if responses alone have it."""
-        return super().is_settable(value) and (value in self.accepts or value not in self.choices)
-
-    def changed(self, current: Any) -> ValidationError:
-        """Name what a request may send, if it may send anything."""
-        if self.dump_only:
-            return super().changed(current)
-        return self.make_error("choice", choices=", ".join(self.accepts))
 
 
 class Id(Text):
@@ -351,106 +302,3 @@ class Cursor(Field):
         if match is None:
             raise self.make_error("cursor")
         return match["key"] or None, match["id"]
-
-
-class StrictSchema(Schema):
-    """Rejects unknown names and suggests the nearest known one."""
-
-    unknown_message = "unknown field"
-
-    class Meta:
-        """Unknown names are errors."""
-
-        unknown = RAISE
-
-    def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
-        """Give each field its wire name, in camelCase."""
-        head, *rest = field_name.split("_")
-        field_obj.data_key = field_obj.data_key or head + "".join(map(str.title, rest))
-
-    def handle_error(self, error: ValidationError, data: Any, *, many: bool, **kwargs: Any) -> None:  # noqa: ARG002
-        """Say for each unknown name which one was probably meant."""
-        if not isinstance(error.messages, dict):
-            return
-        names = [str(field.data_key) for field in self.load_fields.values()]
-        read_only = {field.data_key for field in self.fields.values() if field.dump_only}
-        for name, messages in list(error.messages.items())[:MAX_ERRORS]:
-            if name in read_only:
-                error.messages[name] = [Field.default_error_messages["read_only"]]
-            elif name not in names and messages == [self.error_messages["unknown"]]:
-                near = get_close_matches(str(name)[:MAX_ECHO], names, 1)
-                hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(names)}"
-                error.messages[name] = [f"{self.unknown_message}; {hint}"]
-
-
-class Resource(StrictSchema):
-    """A resource of the API; fields that clients cannot set are ``dump_only``.
-
-    ``Task()`` loads what POST takes, ``Task(partial=True)`` what PATCH takes, and a response has
-    all fields, but for those that are ``optional``.
-    """
-
-    optional: tuple[str, ...] = ()
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        own = [field for field in self.fields.values() if isinstance(field, Field)]
-        self.read_only = {
-            str(field.data_key): field
-            for field in own
-            if field.dump_only or (isinstance(field, Enum) and field.accepts != field.choices)
-        }
-
-    def take_read_only(self, change: dict[str, Any]) -> dict[str, Any]:
-        """Remove from a change, and return, what a client cannot set."""
-        return {
-            name: change.pop(name)
-            for name, field in self.read_only.items()
-            if name in change and not field.is_settable(change[name])
-        }
-
-    def compare(self, read_only: dict[str, Any], current: dict[str, Any]) -> None:
-        """Raise ValidationError unless what a client cannot set is what is there."""
-        errors = {
-            name: self.read_only[name].changed(current.get(name)).messages
-            for name, value in read_only.items()
-            if not self.read_only[name].is_current(value, current.get(name))
-        }
-        if errors:
-            raise ValidationError(errors)
-
-
-class Query(StrictSchema):
-    """The parameters in the query of a request."""
-
-    unknown_message = "unknown query parameter"
-
-
-class Page(Query):
-    """The parameters of every paged list; ``cursor`` loads as ``after`` and ``after_id``."""
-
-    limit = Limit(50, 200)
-    cursor = Cursor()
-
-    @post_load
-    def split_cursor(self, values: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """Name the two parts of the cursor as the statements do."""
-        values["after"], values["after_id"] = values.pop("cursor")
-        return values
-
-
-def flatten(error: ValidationError) -> list[FieldError]:
-    """What marshmallow found, as ``title``, ``attendees[2]``; bounded in number and length."""
-
-    def walk(path: str, messages: Any) -> Iterator[FieldError]:
-        if isinstance(messages, dict):
-            for key, inner in messages.items():
-                step = f"[{key}]" if isinstance(key, int) else f".{key}"
-                yield from walk(path + step if path else str(key), inner)
-        else:
-            # The client's own name may hold an unpaired surrogate, which cannot be written.
-            name = path[:MAX_ECHO].encode("utf-8", "replace").decode()
-            yield from (FieldError(name, message) for message in messages)
-
-    messages = error.messages if isinstance(error.messages, dict) else {"body": error.messages}
-    return list(islice(walk("", messages), MAX_ERRORS))

@@ -2,7 +2,7 @@
 
 import sys
 
-from service import create_app
+from service.app import create_app
 from service.settings import InvalidSetting
 
 try:

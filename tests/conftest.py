@@ -28,7 +28,7 @@ from psycopg.rows import dict_row
 from receivers import Receiver, environment
 from server import PROJECT
 
-from service import create_app
+from service.app import create_app
 from service.settings import Settings
 
 # When meetings start and mail arrives unless a test says otherwise: in the future.
@@ -48,11 +48,11 @@ def database_url():
     if server:
         yield from new_database(server)
         return
-    from service.commands import embedded_postgres
+    from service.devkit import postgres as embedded
 
     with tempfile.TemporaryDirectory(prefix="service-tests-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o711)
-        postgres = embedded_postgres.start(folder)
+        postgres = embedded.start(folder)
         with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
             # The data need not survive a crash of the machine.
             connection.execute("ALTER SYSTEM SET fsync = off")

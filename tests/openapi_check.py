@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from service import create_app, openapi
+from service.app import create_app, openapi
 from service.settings import Settings
 
 # Headers that must be documented wherever they occur.

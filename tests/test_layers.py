@@ -47,7 +47,7 @@ def test_every_contract_holds(graph):
 @pytest.mark.parametrize(
     ("importer", "imported", "contract"),
     [
-        ("service.openapi.schemas", "service.commands.base", LAYERS),
+        ("service.openapi.json_schema", "service.commands.base", LAYERS),
         ("service.api.tasks", "service.openapi", LAYERS),
         ("service.http.errors", "service.api.tasks", LAYERS),
         ("service.http.gate", "service.webhooks.delivery", LAYERS),
@@ -75,18 +75,18 @@ def test_a_module_without_a_layer_breaks_the_contract(graph):
 
 
 def test_only_what_runs_the_application_imports_it(graph):
-    runners = {"service.wsgi", "service.commands.dev.double"}
+    runners = {"service.wsgi", "service.devkit.double.command"}
     assert graph.find_modules_that_directly_import("service") == runners
 
 
 def test_only_the_command_that_starts_the_test_double_imports_it(graph):
     importers = {
         importer
-        for module in graph.find_descendants("service.testing") | {"service.testing"}
+        for module in graph.find_descendants("service.devkit.double") | {"service.devkit.double"}
         for importer in graph.find_modules_that_directly_import(module)
     }
-    assert {name for name in importers if not name.startswith("service.testing")} == {
-        "service.commands.dev.double"
+    assert {name for name in importers if not name.startswith("service.devkit.double")} == {
+        "service.devkit.double.command"
     }
 
 

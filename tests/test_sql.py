@@ -74,7 +74,7 @@ def test_every_name_in_python_is_a_file_and_every_file_is_named():
         for name in NAME_IN_PYTHON.findall(source)
     }
     # One of each kind: a constant, a choice, a command, a computed name.
-    assert {"tasks/create", "knowledge/search", "accounts/add_member", "load/*"} <= named
+    assert {"tasks/create", "knowledge/search", "members/add", "load/*"} <= named
     files = [str(path.relative_to(db.SQL).with_suffix("")) for path in FILES]
     assert [name for name in named if not any(fnmatch(file, name) for file in files)] == []
     assert [file for file in files if not any(fnmatch(file, name) for name in named)] == []

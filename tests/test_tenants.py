@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 from client import TOKENS, UNKNOWN, Client, error_message, insert_token, read_all
 
-from service import create_app
+from service.app import create_app
 from service.settings import Settings
 
 SECRET = "Globex only"

@@ -5,7 +5,7 @@ from typing import Any
 from flask import Blueprint, Response
 from marshmallow.fields import Nested
 
-from service import db, fields
+from service import db, fields, schemas
 from service.api.tasks import PRIORITIES, STATUSES
 from service.http.requests import arguments
 from service.http.responses import reply, response
@@ -16,10 +16,10 @@ dashboard = Blueprint("dashboard", __name__)
 def figures(name: str, *counts: str, **nested: Nested) -> Nested:
     """An object of counts; ``name`` is that of its schema in the published document."""
     members = {count: fields.Integer() for count in counts}
-    return Nested(fields.Resource.from_dict({**members, **nested}, name=name))
+    return Nested(schemas.Resource.from_dict({**members, **nested}, name=name))
 
 
-class DashboardStats(fields.Resource):
+class DashboardStats(schemas.Resource):
     """The figures of one workspace, in one snapshot."""
 
     workspace_id = fields.Id(dump_only=True)
@@ -35,7 +35,7 @@ class DashboardStats(fields.Resource):
     suggestions = figures("SuggestionCounts", "pending")
 
 
-class StatsFilter(fields.Query):
+class StatsFilter(schemas.Query):
     """The query of the figures."""
 
     only_workspace_id = fields.Id(data_key="workspaceId", load_default=None)

@@ -5,7 +5,7 @@ import json
 import psycopg
 from flask import Blueprint, Response, current_app
 
-from service import db, fields
+from service import db, fields, schemas
 from service.http.errors import http_error
 from service.http.responses import reply, response
 
@@ -15,7 +15,7 @@ health = Blueprint("health", __name__)
 RETRY_AFTER = 5
 
 
-class ServiceIndex(fields.Resource):
+class ServiceIndex(schemas.Resource):
     """Where to go on from the root; ``docs`` only where the setting DOCS is on."""
 
     optional = ("docs",)
@@ -26,7 +26,7 @@ class ServiceIndex(fields.Resource):
     health = fields.Text(fields.MAX_NAME, dump_only=True)
 
 
-class Health(fields.Resource):
+class Health(schemas.Resource):
     """The service can answer."""
 
     status = fields.Enum("ok", schema_name="HealthStatus", dump_only=True)

@@ -4,14 +4,14 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from service import db, fields
+from service import db, fields, schemas
 from service.http.requests import arguments
 from service.http.responses import reply_page, response
 
 knowledge = Blueprint("knowledge", __name__)
 
 
-class Knowledge(fields.Resource):
+class Knowledge(schemas.Resource):
     """An entry of the knowledge base; the command ``load`` brings them in."""
 
     id = fields.Id(dump_only=True)
@@ -22,7 +22,7 @@ class Knowledge(fields.Resource):
     updated_at = fields.Timestamp(dump_only=True)
 
 
-class KnowledgeFilter(fields.Page):
+class KnowledgeFilter(schemas.Page):
     """The query of the list."""
 
     q = fields.Text(

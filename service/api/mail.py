@@ -4,14 +4,14 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from service import db, fields
+from service import db, fields, schemas
 from service.http.requests import arguments
 from service.http.responses import reply_page, response
 
 mail = Blueprint("mail", __name__)
 
 
-class Mail(fields.Resource):
+class Mail(schemas.Resource):
     """An e-mail that has arrived; the command ``load`` brings them in."""
 
     id = fields.Id(dump_only=True)
@@ -23,7 +23,7 @@ class Mail(fields.Resource):
     received_at = fields.Timestamp(required=True)
 
 
-class MailFilter(fields.Page):
+class MailFilter(schemas.Page):
     """The query of the list."""
 
     cursor = fields.Cursor(keyed=True)

@@ -3,7 +3,7 @@
 from flask import Blueprint, Response, g
 from marshmallow.fields import Nested
 
-from service import db, fields
+from service import db, fields, schemas
 from service.api.workspaces import PLAN, ROLES, SLUG
 from service.http.errors import http_error
 from service.http.gate import credential, hash_of, windows
@@ -15,7 +15,7 @@ CREDENTIALS = "api", "session"
 me = Blueprint("me", __name__)
 
 
-class User(fields.Resource):
+class User(schemas.Resource):
     """A user, as they see themselves."""
 
     id = fields.Id(dump_only=True)
@@ -23,7 +23,7 @@ class User(fields.Resource):
     email = fields.Email(dump_only=True)
 
 
-class ActiveWorkspace(fields.Resource):
+class ActiveWorkspace(schemas.Resource):
     """The workspace that the user works in, and their role there."""
 
     id = fields.Id(dump_only=True)
@@ -33,7 +33,7 @@ class ActiveWorkspace(fields.Resource):
     role = fields.Enum(*ROLES, schema_name="Role", dump_only=True)
 
 
-class RateLimitWindow(fields.Resource):
+class RateLimitWindow(schemas.Resource):
     """One window of a rate limit."""
 
     limit = fields.Integer(min=1)
@@ -41,14 +41,14 @@ class RateLimitWindow(fields.Resource):
     resets_at = fields.Timestamp(dump_only=True)
 
 
-class RateLimits(fields.Resource):
+class RateLimits(schemas.Resource):
     """The rate limits; a plan without a daily limit has no ``day``."""
 
     minute = Nested(RateLimitWindow)
     day = Nested(RateLimitWindow, allow_none=True)
 
 
-class Me(fields.Resource):
+class Me(schemas.Resource):
     """The user, the credential of this request, and what it may do."""
 
     user = Nested(User)

@@ -4,10 +4,10 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from service import db, fields, webhooks
+from service import db, fields, schemas, webhooks
 from service.http.requests import arguments
 from service.http.responses import reply_one, reply_page, response
-from service.http.safe_writes import expected_versions, idempotent, require_unchanged
+from service.http.safe_writes import expected_versions, idempotent
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
@@ -17,7 +17,7 @@ ONLY_WORKSPACE = {"description": "Only those of this workspace, instead of all o
 meetings = Blueprint("meetings", __name__)
 
 
-class Meeting(fields.Resource):
+class Meeting(schemas.Resource):
     """A meeting as lists show it."""
 
     id = fields.Id(dump_only=True)
@@ -41,13 +41,13 @@ class MeetingDetails(Meeting):
 
     optional = "summary", "action_items", "decisions"
 
-    status = fields.Enum(*STATUSES, schema_name="MeetingStatus", accepts=("completed",))
+    status = fields.Enum(*STATUSES, schema_name="MeetingStatus")
     summary = fields.Text(fields.MAX_TEXT, allow_none=True)
     action_items = fields.StringList(fields.Text(2000, min=1), 200)
     decisions = fields.StringList(fields.Text(2000, min=1), 200)
 
 
-class MeetingFilter(fields.Page):
+class MeetingFilter(schemas.Page):
     """The query of the list."""
 
     upcoming = fields.Boolean(query=True, load_default=False, metadata=UPCOMING)
@@ -106,7 +106,6 @@ def update_meeting(changes: dict[str, Any], id: str) -> Response:
     taken back; only then it has ``summary``, ``actionItems`` and ``decisions``. The event is
     ``meeting.completed``; other changes are no event. Read-only fields are accepted if unchanged.
     """
-    require_unchanged("meetings/get", id)
     meeting = db.row_or_raise(
         "meetings/update", id=id, changes=db.to_json(changes), versions=expected_versions()
     )

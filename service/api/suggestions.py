@@ -4,7 +4,7 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from service import db, fields
+from service import db, fields, schemas
 from service.http.requests import arguments
 from service.http.responses import reply_page, response
 
@@ -14,7 +14,7 @@ STATUSES = "pending", "accepted", "dismissed"
 suggestions = Blueprint("suggestions", __name__)
 
 
-class Suggestion(fields.Resource):
+class Suggestion(schemas.Resource):
     """What the AI suggests; the command ``load`` brings them in."""
 
     id = fields.Id(dump_only=True)
@@ -27,7 +27,7 @@ class Suggestion(fields.Resource):
 
 
 @suggestions.get("/ai/suggestions")
-@arguments(fields.Page())
+@arguments(schemas.Page())
 @response(Suggestion, kind="page")
 def list_suggestions(query: dict[str, Any]) -> Response:
     """List the pending suggestions of the active workspace, newest first

@@ -4,11 +4,11 @@ from typing import Any
 
 from flask import Blueprint, Response
 
-from service import db, fields
+from service import db, fields, schemas
 from service.http.errors import http_error
 from service.http.requests import arguments
 from service.http.responses import reply, reply_one, response
-from service.http.safe_writes import expected_versions, idempotent, require_unchanged
+from service.http.safe_writes import expected_versions, idempotent
 
 ROLES = "owner", "admin", "member"
 SLUG = {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$"}
@@ -17,7 +17,7 @@ PLAN = {"examples": ["Starter", "Pro", "Team"]}
 workspaces = Blueprint("workspaces", __name__)
 
 
-class Workspace(fields.Resource):
+class Workspace(schemas.Resource):
     """A workspace as lists show it: the six specified fields."""
 
     id = fields.Id(dump_only=True)
@@ -34,7 +34,7 @@ class WorkspaceDetails(Workspace):
     timezone = fields.Timezone()
 
 
-class Member(fields.Resource):
+class Member(schemas.Resource):
     """A user in a workspace."""
 
     user_id = fields.Id(dump_only=True)
@@ -74,7 +74,6 @@ def update_workspace(changes: dict[str, Any], id: str) -> Response:
     Members with another role get 403. Absent fields keep their values. Read-only fields are
     accepted if unchanged.
     """
-    require_unchanged("workspaces/get", id)
     workspace = db.row_or_raise(
         "workspaces/update", id=id, changes=db.to_json(changes), versions=expected_versions()
     )
@@ -90,4 +89,4 @@ def list_members(id: str) -> Response:
 
     In the order in which they joined. ``userId`` is what a task takes as ``assigneeId``.
     """
-    return reply(db.row_or_raise("workspaces/members", id=id).body)
+    return reply(db.row_or_raise("members/list", id=id).body)

@@ -1,33 +1,45 @@
-"""All commands of ``task-service`` and ``flask``: this file lists them."""
+"""All commands of ``task-service``; ``flask`` in a checkout has the same."""
 
+from importlib import import_module
+
+import click
 from flask import Flask
+from flask.cli import AppGroup
 
-from service.commands import accounts
-from service.commands.dev import dev
-from service.commands.document import print_document
-from service.commands.load import load
-from service.commands.migrate import migrate_database
-from service.commands.web import web
-from service.commands.webhooks import webhook
-from service.commands.worker import worker
+# Where each command is. A command imports what it needs when it runs, and no deployment imports
+# what only developers run.
+COMMANDS = {
+    "dev": "service.devkit.dev:dev",
+    "migrate": "service.commands.migrate:migrate_database",
+    "web": "service.commands.web:web",
+    "worker": "service.commands.worker:worker",
+    "workspace": "service.commands.accounts:workspace",
+    "user": "service.commands.accounts:user",
+    "member": "service.commands.accounts:member",
+    "token": "service.commands.accounts:token",
+    "session": "service.commands.accounts:session",
+    "webhook": "service.commands.webhooks:webhook",
+    "load": "service.commands.load:load",
+    "openapi": "service.commands.document:print_document",
+}
 
-COMMANDS = [
-    dev,
-    migrate_database,
-    web,
-    worker,
-    accounts.workspace,
-    accounts.user,
-    accounts.member,
-    accounts.token,
-    accounts.session,
-    webhook,
-    load,
-    print_document,
-]
+
+class Commands(AppGroup):
+    """A group that imports a command when it is asked for."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """Return the names, in the order of ``--help``."""
+        return list(COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        """Import a command; None if there is none of this name."""
+        if name not in COMMANDS:
+            return None
+        module, _, variable = COMMANDS[name].partition(":")
+        command: click.Command = getattr(import_module(module), variable)
+        return command
 
 
 def init_app(app: Flask) -> None:
-    """Register the commands."""
-    for command in COMMANDS:
-        app.cli.add_command(command)
+    """Give ``flask`` the commands."""
+    app.cli = Commands()

@@ -36,7 +36,7 @@ def create_workspace(name: str, slug: str | None, plan: str) -> None:
     name = validate(Text(MAX_NAME, min=1, trim=True), "NAME", name)
     if slug is None:
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    click.echo(query("accounts/create_workspace", name=name, slug=slug, plan=plan)[0].id)
+    click.echo(query("workspaces/create", name=name, slug=slug, plan=plan)[0].id)
 
 
 @user.command("create")
@@ -47,7 +47,7 @@ def create_user(email: str, name: str) -> None:
     """Make a user; prints the id."""
     email = validate(Email(), "EMAIL", email)
     name = validate(Text(MAX_NAME, min=1, trim=True), "NAME", name)
-    click.echo(query("accounts/create_user", email=email, name=name)[0].id)
+    click.echo(query("users/create", email=email, name=name)[0].id)
 
 
 @user.command("activate")
@@ -57,7 +57,7 @@ def create_user(email: str, name: str) -> None:
 def activate_workspace(email: str, slug: str) -> None:
     """Make the workspace SLUG the active one of the user EMAIL; prints its id."""
     absent = f"{email} is not a member of {slug}"
-    click.echo(one_row("accounts/activate", absent, email=email, slug=slug).id)
+    click.echo(one_row("users/activate", absent, email=email, slug=slug).id)
 
 
 @member.command("add")
@@ -77,7 +77,7 @@ def add_member(slug: str, email: str, role: str) -> None:
     A user's first workspace becomes the active one.
     """
     absent = f"there is no workspace {slug} or no user {email}"
-    click.echo(one_row("accounts/add_member", absent, slug=slug, email=email, role=role).user_id)
+    click.echo(one_row("members/add", absent, slug=slug, email=email, role=role).user_id)
 
 
 def new_token(
@@ -86,7 +86,7 @@ def new_token(
     """Make a credential and return it; the database keeps only its SHA-256."""
     secret = generate_token(kind)
     one_row(
-        "accounts/create_token",
+        "tokens/create",
         f"there is no user {email}",
         email=email,
         kind=kind,
@@ -129,7 +129,7 @@ def list_tokens(email: str) -> None:
 
     Columns: id, kind, scope, created, last used, expires, revoked, name.
     """
-    rows = query("accounts/list_tokens", email=email)
+    rows = query("tokens/list", email=email)
     if not rows:
         raise click.ClickException(f"there is no user {email}")
     for row in rows:
@@ -143,7 +143,7 @@ def list_tokens(email: str) -> None:
 @report_errors
 def revoke_token(id: str) -> None:
     """Revoke a token from now on, API token or session; prints its id."""
-    click.echo(one_row("accounts/revoke_token", f"there is no token {id}", id=uuid_or_nil(id)).id)
+    click.echo(one_row("tokens/revoke", f"there is no token {id}", id=uuid_or_nil(id)).id)
 
 
 @session.command("create")

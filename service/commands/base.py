@@ -12,7 +12,7 @@ from marshmallow import ValidationError, fields
 from psycopg import errors
 
 from service import db
-from service.fields import flatten
+from service.schemas import flatten
 from service.settings import InvalidSetting
 
 # What a statement meets in a schema older than itself.

@@ -1,19 +1,12 @@
 """``task-service web``: the web processes."""
 
 import os
-import sys
 
 import click
 from flask import current_app
 
-from service import http
+from service import gunicorn
 from service.commands.base import report_errors
-
-
-def gunicorn(*options: str) -> list[str]:
-    """The command line that runs the service by gunicorn, from any folder."""
-    configured = ["-m", "gunicorn", "-c", str(http.GUNICORN_CONFIGURATION)]
-    return [sys.executable, *configured, *options, "service.wsgi:app"]
 
 
 @click.command("web")
@@ -25,6 +18,6 @@ def web() -> None:
     becomes gunicorn's master: SIGHUP makes it start new workers with the code on the disk.
     """
     current_app.config["SETTINGS"].require_database()
-    command = gunicorn()
-    # Otherwise gunicorn's folder would come first on the path after SIGUSR2, with its own "http".
+    command = gunicorn.command()
+    # Without it, gunicorn's own folder "http" would hide Python's after SIGUSR2.
     os.execve(command[0], command, {**os.environ, "PYTHONSAFEPATH": "1"})  # noqa: S606

@@ -1,13 +1,8 @@
 """The way of every request: these hooks run in this order, whatever its path."""
 
-from pathlib import Path
-
 from flask import Flask
 
 from service.http import access_log, cors, errors, gate, requests
-
-# The file, not the module: gunicorn reads only a file again at SIGHUP.
-GUNICORN_CONFIGURATION = Path(__file__).with_name("gunicorn_conf.py")
 
 
 def init_app(app: Flask) -> None:

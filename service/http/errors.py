@@ -16,7 +16,7 @@ from marshmallow import ValidationError
 from werkzeug.exceptions import HTTPException, default_exceptions
 
 from service import db
-from service.fields import FieldError, flatten
+from service.schemas import FieldError, flatten
 
 log = logging.getLogger("service.errors")
 

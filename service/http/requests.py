@@ -5,18 +5,19 @@ A body is a JSON object in UTF-8 (RFC 8259); a query has known names, each once.
 
 import re
 from collections.abc import Callable
-from functools import lru_cache, partial, wraps
+from functools import lru_cache, wraps
 from typing import Any
 from urllib.parse import parse_qs
 
-from flask import Flask, current_app, g, request
+from flask import Flask, current_app, request
 from gunicorn.http.errors import ParseException
 from marshmallow import Schema
 from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 from werkzeug.routing import BaseConverter
 
-from service.fields import MAX_ECHO, Query, Resource, uuid_or_nil
+from service.fields import uuid_or_nil
 from service.http.errors import http_error, invalid_field
+from service.schemas import MAX_ECHO, Query
 from service.strict_json import StrictJSONError, parse_object
 
 View = Callable[..., Any]
@@ -53,11 +54,7 @@ def arguments(schema: Schema) -> Callable[[View], View]:
         return load_query(request.query_string).copy()
 
     def read_body() -> Values:
-        body = read_object()
-        if isinstance(schema, Resource) and schema.partial:
-            read_only = schema.take_read_only(body)
-            g.compare_read_only = partial(schema.compare, read_only) if read_only else None
-        return schema.load(body)  # type: ignore[no-any-return]
+        return schema.load(read_object())  # type: ignore[no-any-return]
 
     read = read_query if isinstance(schema, Query) else read_body
 

@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 
 from flask import Response, request
 
-from service.fields import StrictSchema
 from service.http.errors import http_error
 from service.http.requests import View, query_values
+from service.schemas import StrictSchema
 
 Kind = Literal["object", "versioned", "list", "page"]
 

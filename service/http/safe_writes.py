@@ -9,7 +9,7 @@ from functools import wraps
 from hashlib import sha256
 from typing import Any
 
-from flask import Response, g, request
+from flask import Response, request
 
 from service import db
 from service.http.errors import http_error, invalid_field
@@ -82,17 +82,3 @@ def expected_versions() -> list[int] | None:
     if "If-Match" not in request.headers or request.if_match.star_tag:
         return None
     return [int(tag) for tag in request.if_match.as_set() if tag and VERSION.fullmatch(tag)]
-
-
-def require_unchanged(name: str, id: str) -> None:
-    """Raise 400 if read-only members of the body differ from what the statement ``name`` reads.
-
-    This is for clients that send back what they have read: the change ignores these members.
-    """
-    if g.compare_read_only is None:
-        return
-    row = db.row_or_raise(name, id=id)
-    versions = expected_versions()
-    # Otherwise the response is 412, which the change itself decides under its lock.
-    if versions is None or row.version in versions:
-        g.compare_read_only(json.loads(row.body))

@@ -17,8 +17,8 @@ from flask import Blueprint, Flask, Response, current_app
 from service.http.responses import reply, response
 from service.openapi import page
 from service.openapi.events import EVENTS, webhook
+from service.openapi.json_schema import Schemas
 from service.openapi.operations import ERRORS, Operation, error_response, tag
-from service.openapi.schemas import Schemas
 
 HERE = Path(__file__).parent
 

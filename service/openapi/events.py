@@ -5,9 +5,9 @@ from typing import Any
 from service.api.meetings import MeetingDetails
 from service.api.suggestions import Suggestion
 from service.api.tasks import Task
-from service.fields import Resource
+from service.openapi.json_schema import Schemas, object_of
 from service.openapi.operations import refer
-from service.openapi.schemas import Schemas, object_of
+from service.schemas import Resource
 
 EVENTS: dict[str, tuple[type[Resource], str]] = {
     "task.created": (Task, "A task was created"),

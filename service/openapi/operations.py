@@ -9,10 +9,10 @@ from typing import Any
 from marshmallow import Schema
 from werkzeug.routing import Rule
 
-from service.fields import Query
 from service.http.requests import View
 from service.http.responses import Documented
-from service.openapi.schemas import Schemas
+from service.openapi.json_schema import Schemas
+from service.schemas import Query
 
 JSON = dict[str, Any]
 

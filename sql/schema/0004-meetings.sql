@@ -54,8 +54,7 @@ ALTER TABLE meetings ALTER COLUMN attendees SET STORAGE EXTERNAL;
 
 CREATE INDEX meetings_by_start ON meetings (workspace_id, start_time, id);
 
--- The API finds a meeting by its id alone, so the command load looks whether another one has it.
--- The index is not unique: on shards a unique index must have the workspace.
+-- The API finds a meeting by its id alone.
 CREATE INDEX meetings_by_id ON meetings (id);
 
 -- A meeting in lists.

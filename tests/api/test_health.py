@@ -8,7 +8,7 @@ from client import error_message
 from openapi_check import check_against_document
 from psycopg.conninfo import make_conninfo
 
-from service import create_app, db
+from service.app import create_app, db
 from service.commands.migrate import migrate
 from service.settings import Settings
 

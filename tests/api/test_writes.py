@@ -1,9 +1,7 @@
 """Writes: what POST and PATCH promise for every resource; tables of values drive each test."""
 
-import json
 import re
 from contextlib import contextmanager
-from datetime import datetime, timedelta, timezone
 
 import pytest
 from client import UNKNOWN, Client, count, error_message, insert_token, invalid_field, label, row_of
@@ -232,32 +230,14 @@ def test_a_read_only_field_of_a_new_object_is_400(alice, connection, resource, f
 
 
 @pytest.mark.parametrize(("resource", "field"), [(r, f) for r in READ_ONLY for f in READ_ONLY[r]])
-def test_a_read_only_field_that_differs_is_400_with_its_value(
+def test_a_change_ignores_a_read_only_field_whatever_it_says(
     alice, create, unchanged, resource, field
 ):
     old = create(resource)
-    others = [None, "x", "", 2, -1, True, [], {}, UNKNOWN, "2020-01-01T00:00:00Z", [old[field]]]
     with unchanged(resource, old["id"]):
-        for value in [value for value in others if value is not old[field]]:
-            sent = changes_of(resource, field, value)
-            response = alice.patch(f"/{resource}/{old['id']}", sent)
-            shown = json.dumps(old[field])
-            assert invalid_field(response, field) == f"is read-only; its value is {shown}"
-
-
-def test_each_read_only_field_that_differs_is_named_and_a_long_value_is_cut(
-    alice, cast, connection
-):
-    connection.execute("UPDATE workspaces SET slug = %s WHERE slug = 'acme'", ("s" * 128,))
-    workspace = alice.get(f"/workspaces/{cast['acme']}").get_json()
-    wrong = {**workspace, "slug": "acme", "plan": "Pro", "memberCount": 3}
-    response = alice.patch(f"/workspaces/{cast['acme']}", wrong)
-    assert error_message(response, 400)
-    assert response.get_json()["errors"] == [
-        {"field": "slug", "message": f'is read-only; its value is "{"s" * 99}'},
-        {"field": "plan", "message": 'is read-only; its value is "Team"'},
-        {"field": "memberCount", "message": "is read-only; its value is 2"},
-    ]
+        for value in (None, "x", "", 2, -1, True, [], {}, UNKNOWN, "2020-01-01T00:00:00Z"):
+            response = alice.patch(f"/{resource}/{old['id']}", {field: value})
+            assert (value, response.status_code, response.get_json()) == (value, 200, old)
 
 
 def read_everywhere(client, resource, old):
@@ -305,61 +285,35 @@ def test_what_was_read_can_be_sent_back_with_a_change(alice, create, resource):
     assert changed == {**old, **change, **moved}
 
 
-def test_a_read_only_field_may_be_in_another_notation(alice, create):
-    task = create("tasks")
-    path = f"/tasks/{task['id']}"
-    created_at = datetime.fromisoformat(task["createdAt"])
-    for field, value in (
-        ("id", task["id"].upper()),
-        ("version", 1.0),
-        ("createdAt", created_at.astimezone(timezone(timedelta(hours=5, minutes=30))).isoformat()),
-        ("updatedAt", task["updatedAt"].removesuffix("Z")),
-    ):
-        response = alice.patch(path, {field: value})
-        assert (field, response.status_code) == (field, 200)
-
-
-def test_the_status_of_a_scheduled_meeting_can_be_sent_back_and_not_set(alice, create, unchanged):
+def test_the_status_of_a_scheduled_meeting_can_be_sent_back(alice, create, unchanged):
     meeting = create("meetings")
     path = f"/meetings/{meeting['id']}"
     with unchanged("meetings", meeting["id"]):
         assert alice.patch(path, {"status": "scheduled"}).get_json() == meeting
         response = alice.patch(path, {"status": "scheduled", "summary": "Done"})
         assert invalid_field(response, "summary") == "needs status completed"
+
+
+def test_a_completed_meeting_stays_completed(alice, create, unchanged):
+    meeting = create("meetings")
+    path = f"/meetings/{meeting['id']}"
     assert alice.patch(path, {"status": "completed"}).status_code == 200
     with unchanged("meetings", meeting["id"]):
-        message = invalid_field(alice.patch(path, {"status": "scheduled"}), "status")
-        assert message == "must be one of: completed"
-        response = alice.patch(path, meeting)
-    assert error_message(response, 400)
-    errors = response.get_json()["errors"]
-    assert [error["field"] for error in errors] == ["status", "updatedAt", "version"]
+        for sent in ({"status": "scheduled"}, meeting):
+            assert invalid_field(alice.patch(path, sent), "status") == "must stay completed"
 
 
-@pytest.mark.parametrize("resource", READ_ONLY)
-def test_404_and_412_come_before_a_read_only_field_that_differs(
-    alice, charlie, create, unchanged, resource
-):
-    old = create(resource)
-    path, wrong = f"/{resource}/{old['id']}", {"createdAt": "2020-01-01T00:00:00Z"}
-    stale = {"If-Match": '"9"'}
-    with unchanged(resource, old["id"]):
-        error_message(alice.patch(f"/{resource}/{UNKNOWN}", wrong), 404)
-        error_message(charlie.patch(path, wrong, headers=stale), 404)
-        for sent in (wrong, old):
-            rejected = alice.patch(path, sent, headers=stale)
-            error_message(rejected, 412)
-            assert rejected.headers["ETag"] == alice.get(path).headers["ETag"]
-        for current in ('"1"', "*"):
-            response = alice.patch(path, wrong, headers={"If-Match": current})
-            assert invalid_field(response, "createdAt")
+def test_a_version_in_the_body_locks_nothing(alice, create):
+    task = create("tasks")
+    path = f"/tasks/{task['id']}"
+    assert alice.patch(path, {"title": "Another"}).get_json()["version"] == 2
+    response = alice.patch(path, {**task, "description": "Sent back late"})
+    assert (response.status_code, response.get_json()["version"]) == (200, 3)
 
 
 def test_what_was_sent_back_under_a_key_is_replayed_although_its_version_is_past(alice, create):
     task = create("tasks")
     path, key = f"/tasks/{task['id']}", {"Idempotency-Key": "one"}
-    wrong = alice.patch(path, {**task, "version": 7}, headers=key)
-    assert invalid_field(wrong, "version") == "is read-only; its value is 1"
     first = alice.patch(path, {**task, "title": "Another"}, headers=key)
     assert first.get_json()["version"] == 2
     repeated = alice.patch(path, {**task, "title": "Another"}, headers=key)

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 from client import waiting
 
-from service.commands.dev import DEMO
 from service.commands.load.insert import MAX_ROWS
 from service.db import SQL
+from service.devkit.dev import DEMO
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 OTHER = "0190163d-8694-739b-aea5-966c26f8ad92"

@@ -8,8 +8,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from service import create_app
 from service.__main__ import main
+from service.app import create_app
 from service.settings import Settings
 
 pytestmark = pytest.mark.nodatabase

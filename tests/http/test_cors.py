@@ -6,7 +6,7 @@ import pytest
 from client import TOKENS, Client, count, error_message, insert_token
 from openapi_check import DOCUMENTED
 
-from service import create_app
+from service.app import create_app
 from service.settings import Settings
 
 APP, OTHER = "https://app.example.com", "http://127.0.0.1:3000"

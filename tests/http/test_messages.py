@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from openapi_check import document
 
-from service import create_app, fields, strict_json
+from service import fields, schemas, strict_json
 from service.api.meetings import MeetingDetails
 from service.api.tasks import Task
 from service.api.workspaces import WorkspaceDetails
+from service.app import create_app
 from service.http import errors
 from service.settings import Settings
 
@@ -30,7 +31,7 @@ def field_messages():
     for field in {fields.Field, fields.StringList, *subclasses(fields.Field)}:
         if field.__module__ == fields.__name__:
             yield from vars(field).get("default_error_messages", {}).values()
-    for schema in (fields.Resource, fields.Query):
+    for schema in (schemas.Resource, schemas.Query):
         yield f"{schema.unknown_message}; did you mean …?"
         yield f"{schema.unknown_message}; allowed: …"
 

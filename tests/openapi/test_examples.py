@@ -4,7 +4,7 @@ import pytest
 from client import Client
 from openapi_check import document
 
-from service.commands.dev import DEMO, OWNER
+from service.devkit.dev import DEMO, OWNER
 
 # What is new in each run.
 VOLATILE = "createdAt", "updatedAt", "completedAt"

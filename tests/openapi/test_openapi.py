@@ -13,7 +13,6 @@ from marshmallow import ValidationError
 from openapi_check import check_against_document, document, resolve, violations
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from service import create_app
 from service.api.dashboard import DashboardStats
 from service.api.knowledge import Knowledge
 from service.api.mail import Mail
@@ -21,9 +20,10 @@ from service.api.meetings import Meeting, MeetingDetails
 from service.api.suggestions import Suggestion
 from service.api.tasks import Task, TaskFilter
 from service.api.workspaces import Member, Workspace, WorkspaceDetails
+from service.app import create_app
 from service.fields import timezones
 from service.openapi.events import EVENTS
-from service.openapi.schemas import Schemas
+from service.openapi.json_schema import Schemas
 from service.settings import Settings
 
 PROJECT = Path(__file__).parents[2]

@@ -18,8 +18,8 @@ from psycopg.rows import dict_row
 from receivers import WEBHOOK_SETTINGS, subscribe
 from server import children, serving
 
-from service.commands import embedded_postgres
 from service.commands.migrate import migrate
+from service.devkit import postgres as embedded
 from service.settings import Settings
 
 KILLS, RESTARTS, CLIENTS = 30, 5, 4
@@ -35,7 +35,7 @@ def postgres(database_url):
     """A server of its own, which may be torn down."""
     with tempfile.TemporaryDirectory(prefix="service-tests-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o711)
-        server = embedded_postgres.start(folder)
+        server = embedded.start(folder)
         yield server
         server.cleanup()
 

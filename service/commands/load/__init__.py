@@ -19,7 +19,7 @@ from marshmallow import ValidationError
 from service import db
 from service.commands.base import describe_invalid, report_errors
 from service.commands.load.insert import Batch, InvalidLine, store
-from service.commands.load.schemas import TYPES
+from service.commands.load.lines import TYPES
 from service.settings import Settings
 from service.strict_json import parse_object
 

@@ -90,7 +90,6 @@ class Names:
         self.kind = ""
         self.workspaces: dict[str, Any] = {}
         self.users: dict[str, str] = {}
-        self.taken: set[str] = set()
 
     def look_up(self, batch: Batch) -> None:
         """Find the ids of what the batch names and no batch before it did."""
@@ -109,29 +108,12 @@ class Names:
             ids = list(users.difference(emails))
             for user in self._query("users/find", emails=emails, ids=ids):
                 self.users[user.name] = user.id
-        if batch.kind == "meeting":
-            self._look_up_ids([row["id"] for row in batch.rows if row.get("id")])
-
-    def _look_up_ids(self, ids: list[str]) -> None:
-        """Find the ids that meetings of any workspace have, while no other file can add one.
-
-        The API finds a meeting by its id alone, in all workspaces of the caller; tasks are found
-        in the active workspace only, and all else has no path of its own: there the primary key is
-        enough. No unique index on the id says this, as shards need the workspace in each.
-        """
-        if ids:
-            self._query("load/lock_meeting_ids")
-            self.taken = {row.id for row in self._query("load/find_meeting_ids", ids=ids)}
 
     def _query(self, name: str, **values: Any) -> Iterable[Any]:
         return self.connection.execute(db.statement(name), values)
 
     def resolve(self, kind: str, row: Row) -> None:
-        """Put ids in the place of names; raises InvalidLine for an unknown name or a taken id."""
-        if kind == "meeting" and row.get("id"):
-            if row["id"] in self.taken:
-                raise InvalidLine(row["line"], "id: is taken")
-            self.taken.add(row["id"])
+        """Put ids in the place of names; raises InvalidLine for an unknown name."""
         for column, field in USER_COLUMNS.items():
             name = row.get(column)
             if name and name not in self.users:

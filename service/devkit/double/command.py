@@ -15,9 +15,9 @@ import psycopg
 from click.core import ParameterSource
 from psycopg import conninfo, sql
 
-from service.commands import embedded_postgres
 from service.commands.load import load_lines
 from service.commands.migrate import migrate
+from service.devkit.postgres import Postgres
 from service.settings import Settings
 
 # Where webhooks may go.
@@ -53,8 +53,8 @@ def serve(listener: socket.socket, token: str | None, database: str | None) -> N
     # Until gunicorn handles them: what has been started is then stopped in order.
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     # Here, as no other command imports it.
-    from service import create_app
-    from service.testing.server import Server
+    from service.app import create_app
+    from service.devkit.double.server import Server
 
     with new_database(database) if database else own_server() as url:
         os.environ.update(
@@ -76,7 +76,7 @@ def own_server() -> Iterator[str]:
     """Start a PostgreSQL in a temporary folder; yields the URL of its database."""
     with tempfile.TemporaryDirectory(prefix="task-service-", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o711)
-        with embedded_postgres.Server(folder, durable=False) as postgres:
+        with Postgres(folder, durable=False) as postgres:
             postgres.start()
             yield postgres.get_uri()
 

@@ -5,9 +5,10 @@ from typing import Any
 from marshmallow import fields, validate
 
 from service.api.me import CREDENTIALS, SCOPES
-from service.fields import MAX_TEXT, Enum, StrictSchema, Text
-from service.testing.faults import KINDS
-from service.testing.receiver import BEHAVIORS
+from service.devkit.double.faults import KINDS
+from service.devkit.double.receiver import BEHAVIORS
+from service.fields import MAX_TEXT, Enum, Text
+from service.schemas import StrictSchema
 from service.webhooks import EVENTS
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 # Workers have what the master has imported. After SIGHUP that must be the code on the disk.
-if "service.http.gunicorn_worker" in sys.modules:
+if "service.gunicorn.worker" in sys.modules:
     for module in [name for name in sys.modules if name.partition(".")[0] == "service"]:
         del sys.modules[module]
 
@@ -25,7 +25,7 @@ except InvalidSetting as error:
 host = f"[{settings.host}]" if ":" in settings.host else settings.host
 bind = f"{host}:{settings.port}"
 workers = settings.web_concurrency
-worker_class = "service.http.gunicorn_worker.Worker"
+worker_class = "service.gunicorn.worker.RequestWorker"
 threads = settings.web_threads
 # Half of the file descriptors that a process usually may have; each holds 96 KiB at most.
 worker_connections = 500

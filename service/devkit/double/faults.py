@@ -16,7 +16,7 @@ from service.http.responses import reply
 
 KINDS = "503", "429", "drop", "drop-after-commit", "slow"
 
-DROP = "service.testing.drop"
+DROP = "service.devkit.double.drop"
 
 
 @dataclass

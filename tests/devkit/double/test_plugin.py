@@ -15,7 +15,7 @@ from receivers import Receiver
 from standardwebhooks import Webhook
 
 from service import db
-from service.testing.faults import Fault, Faults
+from service.devkit.double.faults import Fault, Faults
 from service.webhooks.delivery import signatures
 
 pytestmark = pytest.mark.nodatabase
@@ -409,7 +409,7 @@ SHOWN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["testing/advance"])
+@pytest.mark.parametrize("name", ["double/advance"])
 def test_every_timestamp_is_moved_or_shown(connection, name):
     statement = re.sub("--.*", "", db.statement(name).decode())
     moved = set()

@@ -1,6 +1,7 @@
-"""The gunicorn worker: its poller reads requests and writes responses; threads wait for nobody.
+"""The gunicorn worker: a poller reads requests and sends responses; no thread blocks on a client.
 
-Connections wait in lines, each with a time limit and sorted by it. Plain TCP only: a proxy has TLS.
+Connections wait in queues, each with a time limit and sorted by it. Plain TCP only: TLS is a
+proxy's.
 """
 
 import errno
@@ -12,8 +13,6 @@ import traceback
 from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
-from http import HTTPStatus
-from secrets import token_hex
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any
 
@@ -21,8 +20,9 @@ from gunicorn.http import errors as faults
 from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER, TConn, ThreadWorker
 from werkzeug.exceptions import RequestTimeout
 
+from service.gunicorn.client_socket import ClientSocket
+from service.gunicorn.error_page import error_page
 from service.http import errors
-from service.http.client_socket import ClientSocket
 
 # Seconds: for a request to arrive, for its response to be taken, for the client to close.
 READ, WRITE, LINGER = 10, 30, 1
@@ -45,7 +45,7 @@ STATUS = {
 }
 
 
-class Line(deque["Connection"]):
+class Queue(deque["Connection"]):
     """Connections that wait for ``event``, oldest first, each for ``seconds`` at most."""
 
     def __init__(self, seconds: float, event: int = EVENT_READ) -> None:
@@ -54,25 +54,25 @@ class Line(deque["Connection"]):
 
 
 class Connection(TConn):  # type: ignore[misc]
-    """A client, and the line it waits in: none while a thread has its request."""
+    """A client, and the queue it waits in: none while a thread has its request."""
 
-    line: Line | None = None
+    queue: Queue | None = None
     size: int | None = None
     reuse = False
     drained = 0
 
 
-class Worker(ThreadWorker):  # type: ignore[misc]
+class RequestWorker(ThreadWorker):  # type: ignore[misc]
     """gunicorn's threads, but they are given complete requests."""
 
     wsgi: Any
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.keepalived_conns = Line(self.cfg.keepalive)
-        self.pending_conns = Line(READ)
-        self.flushing = Line(WRITE, EVENT_WRITE)
-        self.lingering = Line(LINGER)
+        self.keepalived_conns = Queue(self.cfg.keepalive)
+        self.pending_conns = Queue(READ)
+        self.flushing = Queue(WRITE, EVENT_WRITE)
+        self.lingering = Queue(LINGER)
 
     def load_wsgi(self) -> None:
         """Without Upgrade: werkzeug would look for a WebSocket route, and the service has none."""
@@ -98,9 +98,9 @@ class Worker(ThreadWorker):  # type: ignore[misc]
 
     def _cap_keepalive(self, deadline: float) -> None:
         """A stopping worker waits no longer for the rest of a request than for the next one."""
-        for line in (self.keepalived_conns, self.pending_conns):
-            line.seconds = min(line.seconds, STOP_KEEPALIVE_LINGER)
-            for conn in line:
+        for queue in (self.keepalived_conns, self.pending_conns):
+            queue.seconds = min(queue.seconds, STOP_KEEPALIVE_LINGER)
+            for conn in queue:
                 conn.timeout = min(conn.timeout, deadline)
 
     def accept(self, listener: Any) -> None:
@@ -119,32 +119,32 @@ class Worker(ThreadWorker):  # type: ignore[misc]
         self.wait(conn, self.pending_conns)
 
     def evict(self) -> None:
-        """Drop the oldest of the longest line: a flood of connections pushes out its own."""
-        line = max(
+        """Drop the oldest of the longest queue: a flood of connections pushes out its own."""
+        queue = max(
             self.keepalived_conns, self.pending_conns, self.flushing, self.lingering, key=len
         )
         # A short one means that the threads have the others, who will soon be answered.
-        if len(line) > self.max_keepalived // 5:
-            self.drop(line[0])
+        if len(queue) > self.max_keepalived // 5:
+            self.drop(queue[0])
 
-    def wait(self, conn: Connection, line: Line) -> None:
-        """Put it into this line, unless it stands there: its time goes on then."""
-        if conn.line is not line:
+    def wait(self, conn: Connection, queue: Queue) -> None:
+        """Put it into this queue, unless it stands there: its time goes on then."""
+        if conn.queue is not queue:
             self.leave(conn)
-            conn.line = line
-            conn.timeout = time.monotonic() + line.seconds
-            line.append(conn)
-            self.poller.register(conn.sock, line.event, lambda _: self.on_ready(conn))
+            conn.queue = queue
+            conn.timeout = time.monotonic() + queue.seconds
+            queue.append(conn)
+            self.poller.register(conn.sock, queue.event, lambda _: self.on_ready(conn))
             # Before gunicorn stops accepting: it would wait for those that wait here.
             if self.nr_conns > self.max_keepalived:
                 self.evict()
 
     def leave(self, conn: Connection) -> None:
-        """Take it out of its line."""
-        if conn.line is not None:
+        """Take it out of its queue."""
+        if conn.queue is not None:
             self.poller.unregister(conn.sock)
-            conn.line.remove(conn)
-            conn.line = None
+            conn.queue.remove(conn)
+            conn.queue = None
 
     def drop(self, conn: Connection) -> None:
         """Close it."""
@@ -158,9 +158,9 @@ class Worker(ThreadWorker):  # type: ignore[misc]
 
     def on_ready(self, conn: Connection) -> None:
         """Go on with a connection that can be read or written."""
-        if conn.line is None:
+        if conn.queue is None:
             return  # dropped just now, for another one
-        if conn.line is self.flushing:
+        if conn.queue is self.flushing:
             self.proceed(conn)
             return
         try:
@@ -169,7 +169,7 @@ class Worker(ThreadWorker):  # type: ignore[misc]
             return
         except OSError:
             received = b""
-        if conn.line is self.lingering:
+        if conn.queue is self.lingering:
             conn.drained += len(received)
             if not received or conn.drained > DRAIN:
                 self.drop(conn)
@@ -247,12 +247,12 @@ class Worker(ThreadWorker):  # type: ignore[misc]
     def murder_pending(self) -> None:
         """Close what is overdue: with 408 if it has begun a request, else without a word."""
         now = time.monotonic()
-        for line in (self.pending_conns, self.flushing, self.lingering):
-            while line and line[0].timeout <= now:
-                if line is self.pending_conns and line[0].parser.unreader.buf.tell():
-                    self.reject(line[0], errors.http_error("request_timeout"))
+        for queue in (self.pending_conns, self.flushing, self.lingering):
+            while queue and queue[0].timeout <= now:
+                if queue is self.pending_conns and queue[0].parser.unreader.buf.tell():
+                    self.reject(queue[0], errors.http_error("request_timeout"))
                 else:
-                    self.drop(line[0])
+                    self.drop(queue[0])
 
     def reject(self, conn: Connection, fault: Exception) -> None:
         """Respond with an error that no thread is needed for."""
@@ -286,21 +286,3 @@ def request_size(received: bytes) -> int | None:
     length = found[0][1].strip(b" \t")
     small = len(length) < 10 and length.isdigit() and int(length) <= SMALL_BODY
     return end + int(length) if small else end
-
-
-def error_page(status: int, message: str) -> bytes:
-    """A whole response, for a request that the application has not seen."""
-    request_id = token_hex(8)
-    body: bytes = errors.body(status, message, request_id=request_id)
-    head = (
-        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
-        "Connection: close\r\n"
-        "Content-Type: application/json\r\n"
-        "Cache-Control: private, no-cache\r\n"
-        f"Content-Length: {len(body)}\r\n"
-        f"X-Request-Id: {request_id}\r\n"
-        "X-RateLimit-Limit: 60\r\n"
-        "X-RateLimit-Remaining: 0\r\n"
-        f"X-RateLimit-Reset: {int(time.time()) + 60}\r\n\r\n"
-    )
-    return head.encode() + body

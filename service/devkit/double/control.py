@@ -17,16 +17,7 @@ from flask import Blueprint, Flask, Response, current_app, g, request
 from werkzeug.exceptions import default_exceptions
 
 from service import db
-from service.http import access_log, errors
-from service.http.gate import generate_token, hash_of
-from service.http.requests import arguments, read_bytes
-from service.http.responses import reply
-from service.settings import Settings
-from service.strict_json import StrictJSONError, parse_object
-from service.testing.cast import Cast, User
-from service.testing.faults import Fault, Faults, install
-from service.testing.receiver import Receiver
-from service.testing.schemas import (
+from service.devkit.double.bodies import (
     Behavior,
     NewToken,
     NewWebhook,
@@ -34,6 +25,15 @@ from service.testing.schemas import (
     PlanChange,
     TimePassed,
 )
+from service.devkit.double.cast import Cast, User
+from service.devkit.double.faults import Fault, Faults, install
+from service.devkit.double.receiver import Receiver
+from service.http import access_log, errors
+from service.http.gate import generate_token, hash_of
+from service.http.requests import arguments, read_bytes
+from service.http.responses import reply
+from service.settings import Settings
+from service.strict_json import StrictJSONError, parse_object
 from service.webhooks.delivery import derive_secret
 from service.webhooks.outbound import BlockedURL, resolve
 from service.webhooks.worker import Worker
@@ -129,7 +129,7 @@ def complete(line: bytes) -> bytes:
 @arguments(PlanChange())
 def change_plan(change: dict[str, Any]) -> Response:
     """Put the workspace of the cast on a plan, and change the limits of that plan"""
-    plan = db.row("testing/plan", workspace_id=stage().cast.user.workspace.id, **change)
+    plan = db.row("double/plan", workspace_id=stage().cast.user.workspace.id, **change)
     return reply_json({"name": plan.name, "perMinute": plan.per_minute, "perDay": plan.per_day})
 
 
@@ -137,7 +137,7 @@ def change_plan(change: dict[str, Any]) -> Response:
 @arguments(TimePassed())
 def advance(by: dict[str, float]) -> Response:
     """Let time pass"""
-    db.row("testing/advance", by=timedelta(**by))
+    db.row("double/advance", by=timedelta(**by))
     return reply_json({})
 
 
@@ -156,7 +156,7 @@ def create_token(token: dict[str, Any]) -> Response:
     user: User = getattr(stage().cast, token.pop("user"))
     secret = generate_token(token["kind"])
     db.row(
-        "accounts/create_token",
+        "tokens/create",
         email=user.email,
         name="",
         days=token.pop("expires_in"),
@@ -183,7 +183,7 @@ def create_webhook(webhook: dict[str, Any]) -> Response:
 @control.post("/deliver")
 def deliver() -> Response:
     """Attempt what waits, whatever the schedule says; after a failure its webhook rests"""
-    db.row("testing/make_due")
+    db.row("double/make_due")
     db.release()
     return reply_json({"attempts": Worker(stage().settings).run_once(prune=False)})
 

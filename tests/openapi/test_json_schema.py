@@ -5,8 +5,9 @@ import builtins
 import pytest
 from openapi_check import document, resolve
 
-from service.fields import Enum, StrictSchema
-from service.openapi.schemas import Schemas
+from service.fields import Enum
+from service.openapi.json_schema import Schemas
+from service.schemas import StrictSchema
 
 pytestmark = pytest.mark.nodatabase
 

@@ -219,5 +219,5 @@ def test_the_web_process_of_a_deployment_has_none_of_it(database_url, tmp_path):
         for path in ("/api/tasks", "/api/meetings", "/docs/", "/openapi.json"):
             assert get_path(server.port, path).status in (200, 401)
     imported = set(re.findall(r"^import '(service[a-z_.]*)'", log.read_text(), re.MULTILINE))
-    assert {"service.api.tasks", "service.http.gunicorn_worker"} <= imported
-    assert not [name for name in imported if name.startswith("service.testing")]
+    assert {"service.api.tasks", "service.gunicorn.worker"} <= imported
+    assert not [name for name in imported if name.startswith("service.devkit.double")]

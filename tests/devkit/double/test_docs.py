@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pytest_task_service import client
-from service.testing import control, faults
+from service.devkit.double import control, faults
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 TEXT = (PROJECT / "docs" / "testing.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"(?s)<!-- file: ([\w.]+) -->\n```\w+\n(.*?)```", TEXT))
 

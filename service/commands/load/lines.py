@@ -22,11 +22,11 @@ from service.fields import (
     UUID,
     Email,
     Enum,
-    Resource,
     Text,
     Timestamp,
     Timezone,
 )
+from service.schemas import Resource
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -11,15 +11,15 @@ import click
 from flask import current_app
 from psycopg.conninfo import make_conninfo
 
-from service.commands import embedded_postgres
 from service.commands.accounts import new_token
 from service.commands.base import query, report_errors
-from service.commands.dev import double
-from service.commands.dev.processes import Children, Interrupt
-from service.commands.dev.receiver import URL_PATTERN, Receiver, receiving
 from service.commands.load import load_file
 from service.commands.migrate import migrate
 from service.commands.webhooks import new_webhook
+from service.devkit.double import command as double
+from service.devkit.postgres import Postgres, default_folder
+from service.devkit.printer import URL_PATTERN, Receiver, receiving
+from service.devkit.processes import Children, Interrupt
 from service.settings import Settings
 
 OWNER, WORKSPACE = "ada@example.com", "demo"
@@ -59,7 +59,7 @@ export {exports}
     "--data",
     "folder",
     type=click.Path(path_type=Path),
-    default=embedded_postgres.default_folder,
+    default=default_folder,
     help="Where the data are.",
     show_default=".data in a checkout, else ~/.local/share/task-service; for root in /var/lib",
 )
@@ -107,7 +107,7 @@ def dev(
         return
     double.reject("token", "database")
     with ExitStack() as stack:
-        postgres = stack.enter_context(embedded_postgres.Server(folder))
+        postgres = stack.enter_context(Postgres(folder))
         listener = stack.enter_context(listen(port))
         port = listener.getsockname()[1]
         address = f"http://127.0.0.1:{port}"
@@ -121,7 +121,7 @@ def dev(
         current_app.config["SETTINGS"] = Settings.read(variables)
         query("unlimited/drop")
         migrate(current_app.config["SETTINGS"])
-        if not query("accounts/any_workspace")[0].exists:
+        if not query("workspaces/any")[0].exists:
             load_file(current_app.config["SETTINGS"], DEMO)
         query("webhooks/remove", slug=WORKSPACE, pattern=URL_PATTERN)
         notes = ""

@@ -15,10 +15,10 @@ from gunicorn.app.base import Application
 from gunicorn.arbiter import Arbiter
 from werkzeug.serving import WSGIRequestHandler, make_server
 
-from service import db, http
+from service import db, gunicorn
+from service.devkit.double.cast import Cast
+from service.devkit.double.control import Load, Stage, create_control
 from service.settings import Settings
-from service.testing.cast import Cast
-from service.testing.control import Load, Stage, create_control
 
 # The process that started this one.
 PARENT = os.getppid()
@@ -59,7 +59,7 @@ class Server(Application):  # type: ignore[misc]
 
     def load_config(self) -> None:
         """Read the file that the web processes read, then what differs."""
-        self.load_config_from_file(str(http.GUNICORN_CONFIGURATION))
+        self.load_config_from_file(str(gunicorn.CONFIGURATION))
         for name, value in {
             "bind": self.bind,
             "workers": 1,

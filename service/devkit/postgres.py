@@ -45,7 +45,7 @@ def default_folder() -> Path:
     return home / "task-service"
 
 
-class Server:
+class Postgres:
     """The PostgreSQL whose data are in ``folder``; one process at a time can have it.
 
     Without ``durable`` it waits for no disk: faster, and good for data that nobody misses.
@@ -83,7 +83,7 @@ class Server:
         self._lock.write(f"{text}\n")
         self._lock.flush()
 
-    def __enter__(self) -> "Server":
+    def __enter__(self) -> "Postgres":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -190,11 +190,11 @@ class Server:
         self._lock.close()
 
 
-def start(folder: Path | str) -> Server:
+def start(folder: Path | str) -> Postgres:
     """Start the PostgreSQL whose data are in ``folder``; it stops when this process ends."""
-    server = Server(folder)
-    server.start()
-    return server
+    postgres = Postgres(folder)
+    postgres.start()
+    return postgres
 
 
 def system_user() -> pwd.struct_passwd:

@@ -9,7 +9,8 @@ from typing import Any
 
 from marshmallow import Schema, fields, missing
 
-from service.fields import Enum, Id, StrictSchema
+from service.fields import Enum, Id
+from service.schemas import StrictSchema
 
 JSONSchema = dict[str, Any]
 

@@ -74,8 +74,8 @@ class Cast:
         for attempt in range(1, RESETS + 1):
             try:
                 with connection.transaction():
-                    connection.execute(db.statement("testing/erase"))
-                    connection.execute(db.statement("testing/cast"), self._rows())
+                    connection.execute(db.statement("double/erase"))
+                    connection.execute(db.statement("double/cast"), self._rows())
                 return
             except DeadlockDetected:
                 # A request that no client waits for any more holds what is to be removed.

@@ -1,0 +1,107 @@
+"""Base schemas of requests and resources, and the list of faults that an invalid request has."""
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+from itertools import islice
+from typing import Any, NamedTuple
+
+from marshmallow import RAISE, Schema, ValidationError, fields, post_load, pre_load
+
+from service.fields import Cursor, Field, Limit
+
+# A response lists at most so many faults, and of a name that the client sent so many characters.
+MAX_ERRORS, MAX_ECHO = 20, 100
+
+
+class FieldError(NamedTuple):
+    """What is wrong with one field."""
+
+    field: str
+    message: str
+
+
+class StrictSchema(Schema):
+    """Rejects unknown names and suggests the nearest known one."""
+
+    unknown_message = "unknown field"
+
+    class Meta:
+        """Unknown names are errors."""
+
+        unknown = RAISE
+
+    def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
+        """Give each field its wire name, in camelCase."""
+        head, *rest = field_name.split("_")
+        field_obj.data_key = field_obj.data_key or head + "".join(map(str.title, rest))
+
+    def handle_error(self, error: ValidationError, data: Any, *, many: bool, **kwargs: Any) -> None:  # noqa: ARG002
+        """Say for each unknown name which one was probably meant."""
+        if not isinstance(error.messages, dict):
+            return
+        names = [str(field.data_key) for field in self.load_fields.values()]
+        read_only = {field.data_key for field in self.fields.values() if field.dump_only}
+        for name, messages in list(error.messages.items())[:MAX_ERRORS]:
+            if name in read_only:
+                error.messages[name] = [Field.default_error_messages["read_only"]]
+            elif name not in names and messages == [self.error_messages["unknown"]]:
+                near = get_close_matches(str(name)[:MAX_ECHO], names, 1)
+                hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(names)}"
+                error.messages[name] = [f"{self.unknown_message}; {hint}"]
+
+
+class Resource(StrictSchema):
+    """A resource of the API; fields that clients cannot set are ``dump_only``.
+
+    ``Task()`` loads what POST takes, ``Task(partial=True)`` what PATCH takes, and a response has
+    all fields, but for those that are ``optional``.
+    """
+
+    optional: tuple[str, ...] = ()
+
+    @pre_load
+    def ignore_read_only(self, members: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Ignore in a change what only the service sets, so that what was read can be sent back.
+
+        Google AIP-203, output-only fields. POST rejects them: there is nothing to send back.
+        """
+        if not self.partial:
+            return members
+        read_only = {field.data_key for field in self.fields.values() if field.dump_only}
+        return {name: value for name, value in members.items() if name not in read_only}
+
+
+class Query(StrictSchema):
+    """The parameters in the query of a request."""
+
+    unknown_message = "unknown query parameter"
+
+
+class Page(Query):
+    """The parameters of every paged list; ``cursor`` loads as ``after`` and ``after_id``."""
+
+    limit = Limit(50, 200)
+    cursor = Cursor()
+
+    @post_load
+    def split_cursor(self, values: dict[str, Any], **_: Any) -> dict[str, Any]:
+        """Name the two parts of the cursor as the statements do."""
+        values["after"], values["after_id"] = values.pop("cursor")
+        return values
+
+
+def flatten(error: ValidationError) -> list[FieldError]:
+    """What marshmallow found, as ``title``, ``attendees[2]``; bounded in number and length."""
+
+    def walk(path: str, messages: Any) -> Iterator[FieldError]:
+        if isinstance(messages, dict):
+            for key, inner in messages.items():
+                step = f"[{key}]" if isinstance(key, int) else f".{key}"
+                yield from walk(path + step if path else str(key), inner)
+        else:
+            # The client's own name may hold an unpaired surrogate, which cannot be written.
+            name = path[:MAX_ECHO].encode("utf-8", "replace").decode()
+            yield from (FieldError(name, message) for message in messages)
+
+    messages = error.messages if isinstance(error.messages, dict) else {"body": error.messages}
+    return list(islice(walk("", messages), MAX_ERRORS))
