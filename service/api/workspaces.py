@@ -89,4 +89,4 @@ def list_members(id: str) -> Response:
 
     In the order in which they joined. ``userId`` is what a task takes as ``assigneeId``.
     """
-    return reply(db.row_or_raise("members/list", id=id).body)
+    return reply(db.row_or_raise("workspaces/members", id=id).body)

@@ -23,7 +23,7 @@ from service.devkit.processes import Children, Interrupt
 from service.settings import Settings
 
 OWNER, WORKSPACE = "ada@example.com", "demo"
-DEMO = Path(__file__).parents[1].joinpath("demo.jsonl")
+DEMO = Path(__file__).with_name("demo.jsonl")
 
 # Secrets of webhooks must outlive a restart; these protect nothing but this machine's own data.
 WEBHOOK_KEY = "flask-dev-is-for-this-machine-only"
