@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench import processes
 from bench.stage import USERS, WORKSPACES
-from service.db import statement
+from service.statements import STATEMENTS
 
 LUA = Path(__file__).with_name("wrk.lua")
 
@@ -109,7 +109,7 @@ def literal(value):
 
 def inserted(name, values):
     # Comments go: pgbench takes any colon with a name behind it for a variable.
-    lines = (line.partition("-- ")[0] for line in statement(name).decode().splitlines())
+    lines = (line.partition("-- ")[0] for line in STATEMENTS[name].source.decode().splitlines())
     text = "\n".join(line for line in lines if line.strip()).rstrip("; \n")
     return re.sub(r"%\((\w+)\)s", lambda match: values[match[1]], text).replace("%%", "%")
 

@@ -8,14 +8,15 @@ from hashlib import sha256
 from urllib.parse import parse_qs
 
 from bench.cases import CASES
-from service.db import Pool, statement
+from service.db import Pool
 from service.http.responses import page_body
 from service.settings import Settings
+from service.statements import STATEMENTS
 
 POOL = Pool(Settings.read())
 # Of two cases with one path the first has the defaults.
 BY_ROUTE = {(case.method, case.path.partition("?")[0]): case for case in reversed(CASES)}
-GATE = statement("gate/authenticate_and_count")
+GATE = STATEMENTS["gate/authenticate_and_count"].source
 
 
 def app(environ, start_response):
@@ -48,7 +49,7 @@ def app(environ, start_response):
             },
         ).fetchone()
         values |= {"user_id": entry.user_id, "workspace_id": entry.workspace_id}
-        found = connection.execute(statement(case.statement), values).fetchone()
+        found = connection.execute(STATEMENTS[case.statement].source, values).fetchone()
     finally:
         POOL.putconn(connection)
     status = "201 Created" if method == "POST" else "200 OK"

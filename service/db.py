@@ -4,28 +4,18 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cache
-from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 import psycopg
-from flask import Flask, current_app, g
-from psycopg.adapt import Buffer, Loader
-from psycopg.rows import namedtuple_row
-from psycopg_pool import ConnectionPool
+from flask import Flask, current_app
+from psycopg.rows import args_row
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from service.settings import Settings
+from service.state import State, state
+from service.statements import STATEMENTS, Connection, Row
 from service.watchdog import Watchdog
-
-# In a checkout a link to the folder beside the package, else a part of the package.
-SQL = Path(__file__).with_name("sql").resolve()
-# Read at once: an upgrade that replaces code and SQL on the disk gives this process neither.
-STATEMENTS = {
-    str(path.relative_to(SQL).with_suffix("")): path.read_bytes() for path in SQL.rglob("*.sql")
-}
-
-Connection = psycopg.Connection[Any]
 
 
 class NotFound(LookupError):
@@ -36,39 +26,20 @@ class NotFound(LookupError):
         self.resource = resource
 
 
-class JsonAsBytes(Loader):
-    """Hand JSON on as the bytes that Postgres wrote: no response is parsed or rebuilt."""
-
-    def load(self, data: Buffer) -> bytes:
-        """Copy the bytes."""
-        return bytes(data)
-
-
 def to_json(value: object) -> str:
-    """Python values as JSON text, for statements that take whole objects."""
+    """Return a value as JSON text, for statements that take whole objects."""
     return json.dumps(value, default=datetime.isoformat)
 
 
-def statement(name: str) -> bytes:
-    """Return the text of ``sql/<name>.sql``, byte for byte."""
-    return STATEMENTS[name]
-
-
-@cache
-def migrations() -> list[str]:
-    """Return the names of all migrations, in order."""
-    names = sorted(name for name in STATEMENTS if name.startswith("schema/"))
-    return [name.removeprefix("schema/") for name in names]
-
-
 def connection_options(settings: Settings) -> dict[str, Any]:
-    """What every connection has in common."""
+    """Return the options of libpq and psycopg that every connection has."""
     return {
         "autocommit": True,
+        # Responses are UTF-8; PGCLIENTENCODING must not change that.
+        "client_encoding": "UTF8",
         "connect_timeout": 2,
         "prepare_threshold": 1 if settings.database_prepare else None,
-        "row_factory": namedtuple_row,
-        # A peer that is gone without a word is noticed after 5 s with data on the way, else 25 s.
+        # Dead peers are detected after 25 s (5 s with data in flight).
         "tcp_user_timeout": 5000,
         "keepalives_idle": 10,
         "keepalives_interval": 5,
@@ -76,26 +47,26 @@ def connection_options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def connect(settings: Settings, **options: Any) -> Connection:
-    """Open one connection for a command: autocommit, rows as named tuples, JSON as bytes."""
-    options = {**connection_options(settings), **options}
-    connection = psycopg.connect(settings.require_database(), **options)
-    connection.adapters.register_loader("json", JsonAsBytes)
-    return connection
+def connect(settings: Settings) -> Connection:
+    """Open one connection for a command: autocommit, and nothing is prepared."""
+    options = {**connection_options(settings), "prepare_threshold": None}
+    return Connection.connect(settings.require_database(), **options)
 
 
 class Pool(ConnectionPool[Connection]):
     """Opens on first use, so that each forked worker has connections of its own.
 
-    A connection that a request holds for longer than STATEMENT_TIMEOUT and a bit is ended.
+    ``seconds`` is how long a request may use the database; a connection that it holds for longer
+    is shut down.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.seconds = settings.statement_timeout + 0.5
+        self.seconds = settings.statement_timeout + 1
         self.watchdog = Watchdog()
         super().__init__(
             settings.require_database,
+            connection_class=Connection,
             kwargs=connection_options(settings),
             configure=self.prepare,
             min_size=1,
@@ -108,19 +79,24 @@ class Pool(ConnectionPool[Connection]):
 
     def prepare(self, connection: Connection) -> None:
         """Set up a new connection."""
-        connection.adapters.register_loader("json", JsonAsBytes)
         timeout = f"{self.settings.statement_timeout}s"
         self.watchdog.watch(connection, monotonic() + self.seconds)
-        connection.execute(
-            statement("connection/configure"), {"statement_timeout": timeout, "idle_timeout": "10s"}
+        connection.run(
+            "connection/configure", {"statement_timeout": timeout, "idle_timeout": "10s"}
         )
         self.watchdog.release(connection)
 
     def take(self, deadline: float) -> Connection:
-        """Take a connection that is ended at ``deadline`` unless it is given back before."""
+        """Take a connection that is shut down at ``deadline`` unless it is given back before.
+
+        Raises PoolTimeout if there is none within POOL_TIMEOUT, or by the deadline.
+        """
         if self.closed:
             self.open()
-        connection = self.getconn()
+        left = deadline - monotonic()
+        if left <= 0:
+            raise PoolTimeout("no time is left for the database")
+        connection = self.getconn(min(left, self.timeout))
         self.watchdog.watch(connection, deadline)
         return connection
 
@@ -136,69 +112,99 @@ class Pool(ConnectionPool[Connection]):
 
 
 def init_app(app: Flask) -> None:
-    """Give the app its pool."""
+    """Give the app its pool, and each request its state."""
     app.extensions["pool"] = Pool(app.config["SETTINGS"])
+    app.app_ctx_globals_class = State  # type: ignore[assignment]
     app.teardown_request(release)
 
 
-def _connection() -> Connection:
-    if "connection" not in g:
-        pool = current_app.extensions["pool"]
-        g.setdefault("deadline", monotonic() + pool.seconds)
-        g.connection = pool.take(g.deadline)
-    return g.connection  # type: ignore[no-any-return]
+def pool() -> Pool:
+    """Return the pool of the current app."""
+    return cast(Pool, current_app.extensions["pool"])
+
+
+def limit(seconds: float) -> None:
+    """From now on, give this request so many seconds of the database."""
+    state().deadline = monotonic() + seconds
+
+
+def connection() -> Connection:
+    """Return the connection of this request; raises PoolTimeout.
+
+    A request that has waited in a queue has less time left for the database.
+    """
+    here = state()
+    if here.connection is None:
+        connections = pool()
+        asked = monotonic()
+        here.deadline = here.deadline or here.arrived + connections.seconds
+        here.connection = connections.take(here.deadline)
+        here.waited += monotonic() - asked
+    return here.connection
 
 
 def release(_error: BaseException | None = None) -> None:
     """Return the connection of this request to the pool; the next statement takes another one."""
-    g.pop("deadline", None)
-    if "connection" in g:
-        current_app.extensions["pool"].give_back(g.pop("connection"))
+    here = state()
+    if here.connection is not None:
+        pool().give_back(here.connection)
+        here.connection = None
 
 
 @contextmanager
 def transaction() -> Iterator[None]:
     """Make all statements inside one transaction."""
-    with _connection().transaction():
+    with connection().transaction():
         yield
 
 
-def row_with_retry(name: str, /, **values: Any) -> Any:
+def row_with_retry(kind: type[Row], name: str, /, **values: object) -> Row:
     """Run the first statement of a request, again if the pooled connection turns out dead.
 
     Connections die in the pool when Postgres restarts. Only the first statement may be repeated:
     nothing of this request has been written yet.
     """
     try:
-        return _connection().execute(statement(name), values).fetchone()
+        row = connection().row(kind, name, values)
     except psycopg.OperationalError:
-        deadline = g.deadline
-        if "connection" not in g or not g.connection.broken or monotonic() >= deadline:
+        here = state()
+        lost = here.connection is not None and here.connection.broken
+        if not lost or monotonic() >= here.deadline:
             raise
         release()
-        g.deadline = deadline
         # The others died with it.
-        current_app.extensions["pool"].drain()
-        return _connection().execute(statement(name), values).fetchone()
+        pool().drain()
+        row = connection().row(kind, name, values)
+    return found(row, name)
 
 
-def row(name: str, /, **values: Any) -> Any:
+def row_or_none(kind: type[Row], name: str, /, **values: object) -> Row | None:
     """Run ``sql/<name>.sql`` as the caller of this request; returns its first row, or None.
 
     ``user_id`` and ``workspace_id`` of the caller are always parameters.
     """
-    return _connection().execute(statement(name), {**g.caller, **values}).fetchone()
+    return connection().row(kind, name, {**state().caller, **values})
 
 
-def row_custom_plan(name: str, /, **values: Any) -> Any:
+def row(kind: type[Row], name: str, /, **values: object) -> Row:
+    """Like :func:`row_or_none`; raises NotFound if there is no row for this caller."""
+    return found(connection().row(kind, name, {**state().caller, **values}), name)
+
+
+def row_custom_plan(kind: type[Row], name: str, /, **values: object) -> Row:
     """Like :func:`row`, but planned for these values, which psycopg writes into the text."""
-    cursor = psycopg.ClientCursor(_connection(), row_factory=namedtuple_row)
-    return cursor.execute(statement(name), {**g.caller, **values}).fetchone()
+    cursor = psycopg.ClientCursor(connection(), row_factory=args_row(kind))
+    cursor.execute(STATEMENTS[name].source, {**state().caller, **values})
+    return found(cursor.fetchone(), name)
 
 
-def row_or_raise(name: str, /, **values: Any) -> Any:
-    """Like :func:`row`; raises NotFound if there is no row for this caller."""
-    row_or_none = row(name, **values)
-    if row_or_none is None:
-        raise NotFound(name.split("/")[0].removesuffix("s"))
-    return row_or_none
+def execute(name: str, /, **values: object) -> None:
+    """Run ``sql/<name>.sql`` as the caller of this request, for its effect."""
+    connection().run(name, {**state().caller, **values})
+
+
+def found(row: Row | None, name: str) -> Row:
+    """Return the row; raises NotFound, naming the resource, if there is none."""
+    if row is None:
+        raise NotFound(name.partition("/")[0].removesuffix("s"))
+    return row

@@ -1,6 +1,5 @@
 """Clients of the service, checks of its responses, and rows that are inserted past the service."""
 
-import re
 import uuid
 from hashlib import sha256
 
@@ -8,9 +7,9 @@ import psycopg
 from openapi_check import check_against_document
 from psycopg.conninfo import make_conninfo
 
-from service import db
 from service.commands.migrate import migrate
 from service.settings import Settings
+from service.statements import STATEMENTS
 
 # An id that nothing has.
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
@@ -148,13 +147,8 @@ def label(value):
 
 def numbered(name):
     """``sql/<name>.sql`` as PREPARE takes it, and the names of its parameters in order."""
-    places = {}
-    text = re.sub(
-        r"%\((\w+)\)s",
-        lambda match: f"${places.setdefault(match[1], len(places) + 1)}",
-        db.statement(name).decode(),
-    ).replace("%%", "%")
-    return text, list(places)
+    statement = STATEMENTS[name]
+    return statement.text.decode(), statement.parameters
 
 
 def preparable(name):

@@ -7,13 +7,13 @@ from fnmatch import fnmatch
 import pytest
 from client import preparable
 
-from service import db
+from service.statements import SQL, STATEMENTS
 
-FILES = sorted(db.SQL.rglob("*.sql"))
+FILES = sorted(SQL.rglob("*.sql"))
 NAMES = [
-    str(path.relative_to(db.SQL).with_suffix("")) for path in FILES if path.parent.name != "schema"
+    str(path.relative_to(SQL).with_suffix("")) for path in FILES if path.parent.name != "schema"
 ]
-MODULES = sorted((db.SQL.parent / "service").rglob("*.py"))
+MODULES = sorted((SQL.parent / "service").rglob("*.py"))
 
 # Statement names in Python: a string of two words with a slash; the media type is none.
 NAME_IN_PYTHON = re.compile(r'"(?!application/)([a-z_]+/[a-z_{}]+)"')
@@ -27,7 +27,7 @@ def test_no_folder_is_overlooked():
     assert len(NAMES) >= 55
     assert len(MODULES) >= 38
     assert {path.parent.name for path in FILES} == {
-        path.name for path in db.SQL.iterdir() if path.is_dir()
+        path.name for path in SQL.iterdir() if path.is_dir()
     }
 
 
@@ -50,7 +50,7 @@ def test_a_file_begins_with_a_sentence_and_has_at_most_100_columns(path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_file_is_one_statement_that_psycopg_caches_and_that_fits_the_schema(connection, name):
-    text = db.statement(name)
+    text = STATEMENTS[name].source
     # psycopg parses longer ones anew each time.
     assert len(text) < 4096
     assert text.rstrip().endswith(b";")
@@ -75,7 +75,7 @@ def test_every_name_in_python_is_a_file_and_every_file_is_named():
     }
     # One of each kind: a constant, a choice, a command, a computed name.
     assert {"tasks/create", "knowledge/search", "members/add", "load/*"} <= named
-    files = [str(path.relative_to(db.SQL).with_suffix("")) for path in FILES]
+    files = [str(path.relative_to(SQL).with_suffix("")) for path in FILES]
     assert [name for name in named if not any(fnmatch(file, name) for file in files)] == []
     assert [file for file in files if not any(fnmatch(file, name) for name in named)] == []
 
@@ -101,5 +101,5 @@ def test_there_is_no_sql_in_python(path):
 
 @pytest.mark.nodatabase
 def test_migrations_are_numbered_without_gaps():
-    files = sorted(path.name for path in (db.SQL / "schema").iterdir())
+    files = sorted(path.name for path in (SQL / "schema").iterdir())
     assert [name[:5] for name in files] == [f"{number:04}-" for number in range(1, len(files) + 1)]

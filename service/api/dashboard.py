@@ -8,7 +8,7 @@ from marshmallow.fields import Nested
 from service import db, fields, schemas
 from service.api.tasks import PRIORITIES, STATUSES
 from service.http.requests import arguments
-from service.http.responses import reply, response
+from service.http.responses import Body, reply, response
 
 dashboard = Blueprint("dashboard", __name__)
 
@@ -50,7 +50,7 @@ def get_stats(query: dict[str, Any]) -> Response:
     Without ``workspaceId``, of your active workspace. All counts are of one moment; ``dueToday`` is
     in the timezone of the workspace.
     """
-    stats = db.row("dashboard/stats", **query)
+    stats = db.row_or_none(Body, "dashboard/stats", **query)
     if stats is None:
         raise db.NotFound("workspace")
     return reply(stats.body)

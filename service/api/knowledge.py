@@ -6,7 +6,7 @@ from flask import Blueprint, Response
 
 from service import db, fields, schemas
 from service.http.requests import arguments
-from service.http.responses import reply_page, response
+from service.http.responses import Page, reply_page, response
 
 knowledge = Blueprint("knowledge", __name__)
 
@@ -44,5 +44,6 @@ def list_knowledge(query: dict[str, Any]) -> Response:
 
     If more than 5 000 entries match, they are listed newest first.
     """
-    statement = "knowledge/list" if query["q"] is None else "knowledge/search"
-    return reply_page(db.row(statement, **query))
+    if query["q"] is None:
+        return reply_page(db.row(Page, "knowledge/list", **query))
+    return reply_page(db.row(Page, "knowledge/search", **query))

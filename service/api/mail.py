@@ -6,7 +6,7 @@ from flask import Blueprint, Response
 
 from service import db, fields, schemas
 from service.http.requests import arguments
-from service.http.responses import reply_page, response
+from service.http.responses import Page, reply_page, response
 
 mail = Blueprint("mail", __name__)
 
@@ -37,4 +37,4 @@ def list_mail(query: dict[str, Any]) -> Response:
 
     Other members do not see it.
     """
-    return reply_page(db.row("mail/list", **query))
+    return reply_page(db.row(Page, "mail/list", **query))

@@ -1,13 +1,14 @@
 """Who is calling."""
 
-from flask import Blueprint, Response, g
+from flask import Blueprint, Response
 from marshmallow.fields import Nested
 
 from service import db, fields, schemas
 from service.api.workspaces import PLAN, ROLES, SLUG
 from service.http.errors import http_error
-from service.http.gate import credential, hash_of, windows
-from service.http.responses import reply, response
+from service.http.gate import credential, hash_of
+from service.http.responses import Body, reply, response
+from service.state import current_request, state
 
 SCOPES = "read", "write"
 CREDENTIALS = "api", "session"
@@ -67,9 +68,20 @@ def get_me() -> Response:
     ``workspace`` is the active one, or null. The ``limits`` are those of this response's headers:
     this request is counted. Without a daily limit, ``day`` is null.
     """
-    _, token = credential()
-    row = db.row("me/get", hash=hash_of(token or ""), **windows(g.usage))
-    if row is None:
-        # It was deleted just now.
+    _, token = credential(current_request())
+    usage = state().usage
+    profile = usage and db.row_or_none(
+        Body,
+        "me/get",
+        hash=hash_of(token or ""),
+        per_minute=usage.per_minute,
+        minute_left=usage.minute.left,
+        minute_ends=usage.minute_ends,
+        per_day=usage.per_day,
+        day_left=usage.day and usage.day.left,
+        day_ends=usage.day_ends,
+    )
+    if profile is None:
+        # The user or the token was deleted just now.
         raise http_error("unauthorized")
-    return reply(row.body)
+    return reply(profile.body)

@@ -6,7 +6,17 @@ from flask import Blueprint, Response
 
 from service import db, fields, schemas, webhooks
 from service.http.requests import arguments
-from service.http.responses import reply_one, reply_page, response
+from service.http.responses import (
+    Changed,
+    Created,
+    One,
+    Page,
+    reply_created,
+    reply_one,
+    reply_page,
+    require_match,
+    response,
+)
 from service.http.safe_writes import expected_versions, idempotent
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
@@ -66,8 +76,9 @@ def list_meetings(query: dict[str, Any]) -> Response:
 
     Of a workspace that is not yours the list is empty.
     """
-    statement = "meetings/upcoming" if query.pop("upcoming") else "meetings/list"
-    return reply_page(db.row(statement, **query))
+    if query.pop("upcoming"):
+        return reply_page(db.row(Page, "meetings/upcoming", **query))
+    return reply_page(db.row(Page, "meetings/list", **query))
 
 
 @meetings.post("/meetings")
@@ -80,9 +91,9 @@ def create_meeting(meeting: dict[str, Any]) -> Response:
     ``title``, ``startTime`` and ``endTime`` are required; it must end after it starts. The event is
     ``meeting.created``.
     """
-    created = db.row("meetings/create", **meeting)
+    created = db.row(Created, "meetings/create", **meeting)
     webhooks.announce(created.event_id)
-    return reply_one(created, 201, {"Location": f"/api/meetings/{created.id}"})
+    return reply_created(created, "/api/meetings")
 
 
 @meetings.get("/meetings/<id:id>")
@@ -92,7 +103,7 @@ def get_meeting(id: str) -> Response:
 
     Before that, the response does not have these three fields.
     """
-    return reply_one(db.row_or_raise("meetings/get", id=id))
+    return reply_one(db.row(One, "meetings/get", id=id))
 
 
 @meetings.patch("/meetings/<id:id>")
@@ -104,10 +115,15 @@ def update_meeting(changes: dict[str, Any], id: str) -> Response:
 
     Absent fields keep their values. The status ``completed`` completes the meeting, and cannot be
     taken back; only then it has ``summary``, ``actionItems`` and ``decisions``. The event is
-    ``meeting.completed``; other changes are no event. Read-only fields are accepted if unchanged.
+    ``meeting.completed``; other changes are no event. Read-only fields are ignored.
     """
-    meeting = db.row_or_raise(
-        "meetings/update", id=id, changes=db.to_json(changes), versions=expected_versions()
+    meeting = db.row(
+        Changed,
+        "meetings/update",
+        id=id,
+        changes=db.to_json(changes),
+        versions=expected_versions(),
     )
+    require_match(meeting.matched, meeting.version)
     webhooks.announce(meeting.event_id)
     return reply_one(meeting)

@@ -6,7 +6,7 @@ from flask import Blueprint, Response
 
 from service import db, fields, schemas
 from service.http.requests import arguments
-from service.http.responses import reply_page, response
+from service.http.responses import Page, reply_page, response
 
 KIND = {"examples": ["task", "due_date", "assignee"]}
 STATUSES = "pending", "accepted", "dismissed"
@@ -34,4 +34,4 @@ def list_suggestions(query: dict[str, Any]) -> Response:
 
     Suggestions that were accepted or dismissed are not in the list.
     """
-    return reply_page(db.row("suggestions/list", **query))
+    return reply_page(db.row(Page, "suggestions/list", **query))

@@ -1,6 +1,6 @@
 """Work to be done, and its subtasks."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask import Blueprint, Response
 from marshmallow import post_load
@@ -8,7 +8,18 @@ from marshmallow import post_load
 from service import db, fields, schemas, webhooks
 from service.http.errors import http_error
 from service.http.requests import arguments
-from service.http.responses import reply, reply_one, reply_page, require_match, response
+from service.http.responses import (
+    Changed,
+    Created,
+    One,
+    Page,
+    reply,
+    reply_created,
+    reply_one,
+    reply_page,
+    require_match,
+    response,
+)
 from service.http.safe_writes import expected_versions, idempotent
 
 STATUSES = "todo", "in_progress", "done"
@@ -42,6 +53,16 @@ class Task(schemas.Resource):
     updated_at = fields.Timestamp(dump_only=True)
     completed_at = fields.Timestamp(dump_only=True, allow_none=True, metadata=COMPLETED)
     version = fields.Integer(min=1, metadata=fields.VERSION)
+
+
+class Deleted(NamedTuple):
+    """The row of a task after a DELETE; nothing was deleted unless matched and deletable."""
+
+    version: int
+    matched: bool
+    # False if the events of the subtasks would be too large.
+    deletable: bool
+    event_ids: list[str]
 
 
 class Assignee(fields.Id):
@@ -80,8 +101,8 @@ def list_tasks(query: dict[str, Any]) -> Response:
     A task matches all filters that are sent. Subtasks are in the list too.
     """
     if any(query[name] for name in FILTERS):
-        return reply_page(db.row_custom_plan("tasks/filter", **query))
-    return reply_page(db.row("tasks/list", **query))
+        return reply_page(db.row_custom_plan(Page, "tasks/filter", **query))
+    return reply_page(db.row(Page, "tasks/list", **query))
 
 
 @tasks.post("/tasks")
@@ -94,9 +115,9 @@ def create_task(task: dict[str, Any]) -> Response:
     Only ``title`` is required. With ``parentId`` it is a subtask of that task. The event is
     ``task.created``.
     """
-    created = db.row("tasks/create", **task)
+    created = db.row(Created, "tasks/create", **task)
     webhooks.announce(created.event_id)
-    return reply_one(created, 201, {"Location": f"/api/tasks/{created.id}"})
+    return reply_created(created, "/api/tasks")
 
 
 @tasks.get("/tasks/<id:id>")
@@ -106,7 +127,7 @@ def get_task(id: str) -> Response:
 
     Tasks outside of your active workspace are 404.
     """
-    return reply_one(db.row_or_raise("tasks/get", id=id))
+    return reply_one(db.row(One, "tasks/get", id=id))
 
 
 @tasks.patch("/tasks/<id:id>")
@@ -118,11 +139,16 @@ def update_task(changes: dict[str, Any], id: str) -> Response:
 
     Absent fields keep their values, and any status can follow any other. A change is the event
     ``task.updated``. A request that changes nothing is 200 and no event. Read-only fields are
-    accepted if unchanged, so a task that was read can be sent back.
+    ignored, so a task that was read can be sent back.
     """
-    task = db.row_or_raise(
-        "tasks/update", id=id, changes=db.to_json(changes), versions=expected_versions()
+    task = db.row(
+        Changed,
+        "tasks/update",
+        id=id,
+        changes=db.to_json(changes),
+        versions=expected_versions(),
     )
+    require_match(task.matched, task.version)
     webhooks.announce(task.event_id)
     return reply_one(task)
 
@@ -136,8 +162,8 @@ def delete_task(id: str) -> Response:
     Each of them is an event ``task.deleted``. While a webhook is enabled, subtasks with more than
     16 MiB of text are 409: remove some of them first.
     """
-    deleted = db.row_or_raise("tasks/delete", id=id, versions=expected_versions())
-    require_match(deleted)
+    deleted = db.row(Deleted, "tasks/delete", id=id, versions=expected_versions())
+    require_match(deleted.matched, deleted.version)
     if not deleted.deletable:
         raise http_error("subtasks_too_large")
     webhooks.announce(*deleted.event_ids)

@@ -1,13 +1,13 @@
 """Workspaces and their members."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from flask import Blueprint, Response
 
 from service import db, fields, schemas
 from service.http.errors import http_error
 from service.http.requests import arguments
-from service.http.responses import reply, reply_one, response
+from service.http.responses import Body, One, reply, reply_one, require_match, response
 from service.http.safe_writes import expected_versions, idempotent
 
 ROLES = "owner", "admin", "member"
@@ -44,6 +44,15 @@ class Member(schemas.Resource):
     joined_at = fields.Timestamp(dump_only=True)
 
 
+class ChangedWorkspace(NamedTuple):
+    """The row of a workspace after a PATCH; nothing changed unless permitted and matched."""
+
+    body: bytes
+    version: int
+    permitted: bool
+    matched: bool
+
+
 @workspaces.get("/workspaces")
 @response(Workspace, kind="list")
 def list_workspaces() -> Response:
@@ -51,7 +60,7 @@ def list_workspaces() -> Response:
 
     All of them are in one list, without pages.
     """
-    return reply(db.row("workspaces/list").body)
+    return reply(db.row(Body, "workspaces/list").body)
 
 
 @workspaces.get("/workspaces/<id:id>")
@@ -61,7 +70,7 @@ def get_workspace(id: str) -> Response:
 
     Its timezone decides which day the dashboard counts as today.
     """
-    return reply_one(db.row_or_raise("workspaces/get", id=id))
+    return reply_one(db.row(One, "workspaces/get", id=id))
 
 
 @workspaces.patch("/workspaces/<id:id>")
@@ -72,13 +81,18 @@ def update_workspace(changes: dict[str, Any], id: str) -> Response:
     """Change the name or the timezone of a workspace; for owners and admins
 
     Members with another role get 403. Absent fields keep their values. Read-only fields are
-    accepted if unchanged.
+    ignored.
     """
-    workspace = db.row_or_raise(
-        "workspaces/update", id=id, changes=db.to_json(changes), versions=expected_versions()
+    workspace = db.row(
+        ChangedWorkspace,
+        "workspaces/update",
+        id=id,
+        changes=db.to_json(changes),
+        versions=expected_versions(),
     )
     if not workspace.permitted:
         raise http_error("role")
+    require_match(workspace.matched, workspace.version)
     return reply_one(workspace)
 
 
@@ -89,4 +103,4 @@ def list_members(id: str) -> Response:
 
     In the order in which they joined. ``userId`` is what a task takes as ``assigneeId``.
     """
-    return reply(db.row_or_raise("workspaces/members", id=id).body)
+    return reply(db.row(Body, "workspaces/members", id=id).body)

@@ -4,13 +4,14 @@ The specification has these in the product's settings, outside the REST interfac
 """
 
 import re
+from typing import NamedTuple
 
 import click
 from flask.cli import AppGroup
 
 from service.api.me import SCOPES
 from service.api.workspaces import ROLES
-from service.commands.base import echo_row, one_row, query, report_errors, validate
+from service.commands.base import Id, echo_row, one_row, query, report_errors, validate
 from service.fields import MAX_NAME, Email, Text, uuid_or_nil
 from service.http.gate import generate_token, hash_of
 
@@ -36,7 +37,7 @@ def create_workspace(name: str, slug: str | None, plan: str) -> None:
     name = validate(Text(MAX_NAME, min=1, trim=True), "NAME", name)
     if slug is None:
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-    click.echo(query("workspaces/create", name=name, slug=slug, plan=plan)[0].id)
+    click.echo(query(Id, "workspaces/create", name=name, slug=slug, plan=plan)[0].id)
 
 
 @user.command("create")
@@ -47,7 +48,7 @@ def create_user(email: str, name: str) -> None:
     """Make a user; prints the id."""
     email = validate(Email(), "EMAIL", email)
     name = validate(Text(MAX_NAME, min=1, trim=True), "NAME", name)
-    click.echo(query("users/create", email=email, name=name)[0].id)
+    click.echo(query(Id, "users/create", email=email, name=name)[0].id)
 
 
 @user.command("activate")
@@ -57,7 +58,7 @@ def create_user(email: str, name: str) -> None:
 def activate_workspace(email: str, slug: str) -> None:
     """Make the workspace SLUG the active one of the user EMAIL; prints its id."""
     absent = f"{email} is not a member of {slug}"
-    click.echo(one_row("users/activate", absent, email=email, slug=slug).id)
+    click.echo(one_row(Id, "users/activate", absent, email=email, slug=slug).id)
 
 
 @member.command("add")
@@ -77,7 +78,20 @@ def add_member(slug: str, email: str, role: str) -> None:
     A user's first workspace becomes the active one.
     """
     absent = f"there is no workspace {slug} or no user {email}"
-    click.echo(one_row("members/add", absent, slug=slug, email=email, role=role).user_id)
+    click.echo(one_row(Id, "members/add", absent, slug=slug, email=email, role=role).id)
+
+
+class Token(NamedTuple):
+    """The row of a token in the list; all is null for a user without tokens."""
+
+    id: str | None
+    kind: str | None
+    scope: str | None
+    created: str | None
+    last_used: str | None
+    expires: str | None
+    revoked: str | None
+    name: str | None
 
 
 def new_token(
@@ -86,6 +100,7 @@ def new_token(
     """Make a credential and return it; the database keeps only its SHA-256."""
     secret = generate_token(kind)
     one_row(
+        Id,
         "tokens/create",
         f"there is no user {email}",
         email=email,
@@ -129,7 +144,7 @@ def list_tokens(email: str) -> None:
 
     Columns: id, kind, scope, created, last used, expires, revoked, name.
     """
-    rows = query("tokens/list", email=email)
+    rows = query(Token, "tokens/list", email=email)
     if not rows:
         raise click.ClickException(f"there is no user {email}")
     for row in rows:
@@ -143,7 +158,7 @@ def list_tokens(email: str) -> None:
 @report_errors
 def revoke_token(id: str) -> None:
     """Revoke a token from now on, API token or session; prints its id."""
-    click.echo(one_row("tokens/revoke", f"there is no token {id}", id=uuid_or_nil(id)).id)
+    click.echo(one_row(Id, "tokens/revoke", f"there is no token {id}", id=uuid_or_nil(id)).id)
 
 
 @session.command("create")

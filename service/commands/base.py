@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import psycopg
@@ -14,6 +14,7 @@ from psycopg import errors
 from service import db
 from service.schemas import flatten
 from service.settings import InvalidSetting
+from service.statements import Row
 
 # What a statement meets in a schema older than itself.
 UNMIGRATED = errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction
@@ -56,19 +57,30 @@ def describe_invalid(error: ValidationError) -> str:
     return "; ".join(f"{field}: {message}" for field, message in flatten(error))
 
 
-def query(name: str, /, **values: Any) -> list[Any]:
-    """Run ``sql/<name>.sql`` on a connection of its own; returns its rows, if it has any."""
+class Id(NamedTuple):
+    """The row of a statement that returns the id of what it has created or changed."""
+
+    id: str
+
+
+def query(kind: type[Row], name: str, /, **values: object) -> list[Row]:
+    """Run ``sql/<name>.sql`` on a connection of its own; returns its rows."""
     with db.connect(current_app.config["SETTINGS"]) as connection:
-        cursor = connection.execute(db.statement(name), values)
-        return cursor.fetchall() if cursor.description else []
+        return connection.rows(kind, name, values)
 
 
-def one_row(name: str, absent: str, /, **values: Any) -> Any:
+def one_row(kind: type[Row], name: str, absent: str, /, **values: object) -> Row:
     """Like :func:`query`, but the first row; raises ClickException with ``absent`` if none."""
-    rows = query(name, **values)
+    rows = query(kind, name, **values)
     if not rows:
         raise click.ClickException(absent)
     return rows[0]
+
+
+def execute(name: str, /, **values: object) -> None:
+    """Run ``sql/<name>.sql`` on a connection of its own, for its effect."""
+    with db.connect(current_app.config["SETTINGS"]) as connection:
+        connection.run(name, values)
 
 
 def validate(field: fields.Field[Any], name: str, value: str) -> Any:

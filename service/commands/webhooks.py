@@ -2,20 +2,72 @@
 
 import json
 from collections.abc import Iterable
-from types import SimpleNamespace
+from typing import NamedTuple
 
 import click
 from flask import current_app
 from flask.cli import AppGroup
 
-from service.commands.base import echo_row, one_row, query, report_errors
+from service.commands.base import Id, echo_row, one_row, query, report_errors
+from service.commands.load.insert import FoundWorkspace
 from service.fields import uuid_or_nil
 from service.settings import Settings
 from service.webhooks import EVENTS, delivery
 from service.webhooks.outbound import BlockedURL, resolve
-from service.webhooks.worker import Worker
 
 webhook = AppGroup("webhook", help="Make webhooks, look after them, and deliver what is due.")
+
+
+class Numbered(NamedTuple):
+    """The row of a webhook with the number that its secret is derived from."""
+
+    id: str
+    secret_number: int
+
+
+class Enabled(NamedTuple):
+    """The row of a webhook that is enabled again."""
+
+    id: str
+    # How many deliveries are due again.
+    caught_up: int
+
+
+class ListedWebhook(NamedTuple):
+    """The row of a webhook in the list."""
+
+    id: str
+    state: str
+    url: str
+    events: str
+    failing_since: str | None
+    disabled_reason: str | None
+
+
+class Attempt(NamedTuple):
+    """The row of an attempt; a delivery without one is a row with nulls."""
+
+    id: str
+    type: str
+    state: str
+    number: int | None
+    at: str | None
+    status: int | None
+    milliseconds: int | None
+    error: str | None
+    answer: str | None
+
+
+class Target(NamedTuple):
+    """The row of a webhook for a test message to it."""
+
+    workspace_id: str
+    webhook_id: str
+    url: str
+    secret_number: int
+    rotated: bool
+    message_id: str
+    timestamp: str
 
 
 @webhook.command("create")
@@ -43,8 +95,10 @@ def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
 def new_webhook(slug: str, url: str, events: Iterable[str], *, absent: str) -> tuple[str, str]:
     """Make a webhook; returns its id and its secret, which the database never has."""
     key = current_app.config["SETTINGS"].require_webhook_key()
-    row = one_row("webhooks/create", absent, slug=slug, url=url, events=[*dict.fromkeys(events)])
-    return str(row.id), delivery.derive_secret(key, row.id, row.secret_number)
+    row = one_row(
+        Numbered, "webhooks/create", absent, slug=slug, url=url, events=[*dict.fromkeys(events)]
+    )
+    return row.id, delivery.derive_secret(key, row.id, row.secret_number)
 
 
 @webhook.command("list")
@@ -55,8 +109,8 @@ def list_webhooks(slug: str) -> None:
 
     Columns: id, state, URL, events, failing since, why disabled.
     """
-    one_row("workspaces/find", f"there is no workspace {slug}", slugs=[slug])
-    for row in query("webhooks/list", slug=slug):
+    one_row(FoundWorkspace, "workspaces/find", f"there is no workspace {slug}", slugs=[slug])
+    for row in query(ListedWebhook, "webhooks/list", slug=slug):
         echo_row(row)
 
 
@@ -77,8 +131,8 @@ def list_deliveries(id: str, limit: int) -> None:
 
     Columns: delivery, event, state, attempt, when, status, milliseconds, error, answer.
     """
-    one_row("webhooks/get", f"there is no webhook {id}", id=uuid_or_nil(id))
-    for row in query("webhooks/deliveries", id=uuid_or_nil(id), limit=limit):
+    one_row(Target, "webhooks/get", f"there is no webhook {id}", id=uuid_or_nil(id))
+    for row in query(Attempt, "webhooks/deliveries", id=uuid_or_nil(id), limit=limit):
         echo_row(row)
 
 
@@ -90,7 +144,9 @@ def redeliver(id: str) -> None:
 
     A disabled webhook gets it once it is enabled.
     """
-    click.echo(one_row("webhooks/redeliver", f"there is no delivery {id}", id=uuid_or_nil(id)).id)
+    click.echo(
+        one_row(Id, "webhooks/redeliver", f"there is no delivery {id}", id=uuid_or_nil(id)).id
+    )
 
 
 @webhook.command("ping")
@@ -100,18 +156,29 @@ def ping(id: str) -> None:
     """Post a signed test event to a webhook now; prints status, milliseconds, error and answer."""
     settings: Settings = current_app.config["SETTINGS"]
     settings.require_webhook_key()
-    target = one_row("webhooks/get", f"there is no webhook {id}", id=uuid_or_nil(id))
+    target = one_row(Target, "webhooks/get", f"there is no webhook {id}", id=uuid_or_nil(id))
     body = {
         "id": target.message_id,
         "type": "ping",
         "timestamp": target.timestamp,
-        "workspaceId": str(target.workspace_id),
+        "workspaceId": target.workspace_id,
         "data": {},
     }
-    claim = SimpleNamespace(**target._asdict(), id=None, number=1, age=0, body=json.dumps(body))
+    claim = delivery.Claim(
+        workspace_id=target.workspace_id,
+        id="",
+        number=1,
+        webhook_id=target.webhook_id,
+        url=target.url,
+        secret_number=target.secret_number,
+        rotated=target.rotated,
+        message_id=target.message_id,
+        body=json.dumps(body),
+        age=0,
+    )
     outcome = delivery.attempt(claim, settings, timeout=settings.webhook_timeout)
-    echo_row(outcome[name] for name in ("status", "milliseconds", "error", "answer"))
-    if not outcome["success"]:
+    echo_row((outcome.status, outcome.milliseconds, outcome.error, outcome.answer))
+    if not outcome.success:
         raise SystemExit(1)
 
 
@@ -121,7 +188,7 @@ def ping(id: str) -> None:
 def rotate(id: str) -> None:
     """Give a webhook a new secret; prints it, this once. For 24 hours the old one signs too."""
     key = current_app.config["SETTINGS"].require_webhook_key()
-    row = one_row("webhooks/rotate", f"there is no webhook {id}", id=uuid_or_nil(id))
+    row = one_row(Numbered, "webhooks/rotate", f"there is no webhook {id}", id=uuid_or_nil(id))
     click.echo(delivery.derive_secret(key, row.id, row.secret_number))
 
 
@@ -133,7 +200,7 @@ def disable(id: str) -> None:
 
     What it has not received waits; what happens from now on is not kept for it.
     """
-    click.echo(one_row("webhooks/disable", f"there is no webhook {id}", id=uuid_or_nil(id)).id)
+    click.echo(one_row(Id, "webhooks/disable", f"there is no webhook {id}", id=uuid_or_nil(id)).id)
 
 
 @webhook.command("enable")
@@ -141,18 +208,6 @@ def disable(id: str) -> None:
 @report_errors
 def enable(id: str) -> None:
     """Send to a webhook again, beginning with what has waited; prints its id."""
-    click.echo(one_row("webhooks/enable", f"there is no webhook {id}", id=uuid_or_nil(id)).id)
-
-
-@webhook.command("deliver")
-@click.option("--once", is_flag=True, help="Deliver what is due now and end; for cron.")
-@report_errors
-def deliver(once: bool) -> None:
-    """Deliver what is due, until SIGTERM, and prune nothing; the command worker does both."""
-    settings: Settings = current_app.config["SETTINGS"]
-    settings.require_webhook_key()
-    worker = Worker(settings)
-    if once:
-        click.echo(worker.run_once(prune=False))
-    else:
-        worker.run(prune=False)
+    click.echo(
+        one_row(Enabled, "webhooks/enable", f"there is no webhook {id}", id=uuid_or_nil(id)).id
+    )

@@ -6,13 +6,14 @@ import socket
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from flask import current_app
 from psycopg.conninfo import make_conninfo
 
 from service.commands.accounts import new_token
-from service.commands.base import query, report_errors
+from service.commands.base import execute, query, report_errors
 from service.commands.load import load_file
 from service.commands.migrate import migrate
 from service.commands.webhooks import new_webhook
@@ -45,6 +46,12 @@ Ctrl-C stops it; the data stay. For other commands (--help lists them), in anoth
 
 export {exports}
 """
+
+
+class Existence(NamedTuple):
+    """The row that tells whether there is a workspace yet."""
+
+    exists: bool
 
 
 @click.command("dev")
@@ -119,11 +126,11 @@ def dev(
         variables = environment(postgres.get_uri(), port)
         # From here on, commands talk to this database.
         current_app.config["SETTINGS"] = Settings.read(variables)
-        query("unlimited/drop")
+        execute("unlimited/drop")
         migrate(current_app.config["SETTINGS"])
-        if not query("workspaces/any")[0].exists:
+        if not query(Existence, "workspaces/any")[0].exists:
             load_file(current_app.config["SETTINGS"], DEMO)
-        query("webhooks/remove", slug=WORKSPACE, pattern=URL_PATTERN)
+        execute("webhooks/remove", slug=WORKSPACE, pattern=URL_PATTERN)
         notes = ""
         if receive:
             receiver = stack.enter_context(receiving())
@@ -197,5 +204,5 @@ def subscribe(receiver: Receiver) -> None:
 
 def without_limits(database_url: str) -> str:
     """A URL of the same database whose connections find plans that have no limits."""
-    query("unlimited/create")
+    execute("unlimited/create")
     return make_conninfo(database_url, options="-c search_path=unlimited,public")

@@ -14,9 +14,11 @@ from types import FrameType
 import click
 import urllib3
 
-from service import db, gunicorn
+import service
+from service import gunicorn
+from service.statements import SQL
 
-PACKAGE = Path(db.__file__).parent
+PACKAGE = Path(service.__file__).parent
 WATCHED = {".json", ".md", ".py", ".sql", ".toml"}
 # Seconds: until the service has to answer, until a child has to end, between two looks.
 STARTED, ENDED, INTERVAL = 15, 5, 0.5
@@ -154,7 +156,7 @@ class Children:
 def modification_times() -> dict[Path, int]:
     """The files of the service that are worth a new start, and when they were changed."""
     times = {}
-    for folder in {PACKAGE, db.SQL}:
+    for folder in {PACKAGE, SQL}:
         for path in folder.rglob("*"):
             if path.suffix in WATCHED:
                 with suppress(OSError):

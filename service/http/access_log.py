@@ -12,7 +12,12 @@ import time
 from datetime import UTC, datetime
 from secrets import token_hex
 
-from flask import Flask, Response, g, request
+from flask import Flask, Response
+
+from service.state import current_request, state
+
+# In the WSGI environment, where the server sets it: when the head arrived, by ``monotonic()``.
+ARRIVED = "service.arrived"
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
@@ -75,24 +80,24 @@ def init_app(app: Flask) -> None:
 
 
 def assign_request_id() -> None:
-    """Note the id and the start of the request, before anything can fail."""
-    offered = request.headers.get("X-Request-Id", "")
-    g.request_id = offered if REQUEST_ID.fullmatch(offered) else token_hex(8)
-    g.started = time.perf_counter()
+    """Note the id and the arrival of the request, before anything can fail."""
+    call, here = current_request(), state()
+    offered = call.environ.get("HTTP_X_REQUEST_ID", "")
+    here.request_id = offered if REQUEST_ID.fullmatch(offered) else token_hex(8)
+    here.arrived = call.environ.get(ARRIVED, here.arrived)
 
 
 def write_line(response: Response) -> Response:
     """Log the request and how it ended."""
-    caller = g.get("caller")
-    log.info(
-        {
-            "method": request.method,
-            "path": request.path,
-            "status": response.status_code,
-            "ms": round((time.perf_counter() - g.started) * 1000, 2),
-            "client": request.remote_addr,
-            "user": str(caller["user_id"]) if caller else None,
-            "requestId": g.request_id,
-        }
-    )
+    call, here = current_request(), state()
+    line: dict[str, object] = {
+        "method": call.method,
+        "path": call.path,
+        "status": response.status_code,
+        "ms": round((time.monotonic() - here.arrived) * 1000, 2),
+        "client": call.remote_addr,
+        "user": here.caller.get("user_id"),
+        "requestId": here.request_id,
+    }
+    log.info(line)
     return response

@@ -7,16 +7,23 @@ import json
 import logging
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from flask import Flask, Response, g, request
+from flask import Flask, Response
 from marshmallow import ValidationError
-from werkzeug.exceptions import HTTPException, default_exceptions
+from werkzeug.exceptions import (
+    BadRequest,
+    HTTPException,
+    PreconditionFailed,
+    default_exceptions,
+)
 
 from service import db
 from service.schemas import FieldError, flatten
+from service.state import current_request, state
 
 log = logging.getLogger("service.errors")
 
@@ -38,22 +45,34 @@ TRANSIENT = re.compile(r"08|53|57|58|25006|25P0")
 CANCELLED = {"57014", "55P03"}
 
 
+class InvalidFields(BadRequest):
+    """400 with the member ``errors``."""
+
+    errors: Sequence[FieldError] = ()
+
+
+class VersionMismatch(PreconditionFailed):
+    """412 with the current ETag."""
+
+    etag = ""
+
+
 def http_error(name: str, /, retry_after: int | None = None, **values: object) -> HTTPException:
-    """The exception to raise for an entry of MESSAGES."""
+    """Return the exception to raise for an entry of MESSAGES."""
     status, message = MESSAGES[name]
     options: dict[str, Any] = {} if retry_after is None else {"retry_after": retry_after}
     return default_exceptions[status](message.format(**values), **options)
 
 
 def invalid_field(field: str, name: str) -> HTTPException:
-    """The exception to raise for one query parameter or header: 400 and what is wrong with it."""
+    """Return 400 for one query parameter or header, with an entry of MESSAGES."""
     return invalid_fields([FieldError(field, MESSAGES[name][1])])
 
 
 def invalid_fields(errors: list[FieldError]) -> HTTPException:
-    """400 that names the fields and what is wrong with each."""
-    error = default_exceptions[400]("; ".join(f"{field}: {message}" for field, message in errors))
-    error.errors = [item._asdict() for item in errors]  # type: ignore[attr-defined]
+    """Return 400; it names the fields and says for each what is wrong."""
+    error = InvalidFields("; ".join(f"{field}: {message}" for field, message in errors))
+    error.errors = errors
     return error
 
 
@@ -81,11 +100,11 @@ def respond(error: HTTPException) -> Response:
     content = body(
         status,
         message,
-        errors=getattr(error, "errors", None),
-        request_id=g.get("request_id"),
+        errors=error.errors if isinstance(error, InvalidFields) else (),
+        request_id=state().request_id,
     )
     headers = [header for header in error.get_headers() if header[0] != "Content-Type"]
-    if hasattr(error, "etag"):
+    if isinstance(error, VersionMismatch):
         headers.append(("ETag", error.etag))
     return Response(content, status, headers, mimetype="application/json")
 
@@ -94,15 +113,14 @@ def body(
     status: int,
     message: str,
     *,
-    errors: list[dict[str, str]] | None = None,
-    request_id: str | None = None,
+    errors: Sequence[FieldError] = (),
+    request_id: str,
 ) -> bytes:
-    """The bytes of one error body; plain ASCII, so that no odd input can make it unreadable."""
-    content: dict[str, Any] = {"message": " ".join(message.split()), "status": status}
+    """Return the bytes of one error body; ASCII, so that no odd input can make it unreadable."""
+    content: dict[str, object] = {"message": " ".join(message.split()), "status": status}
     if errors:
-        content["errors"] = errors
-    if request_id:
-        content["requestId"] = request_id
+        content["errors"] = [error._asdict() for error in errors]
+    content["requestId"] = request_id
     return json.dumps(content).encode()
 
 
@@ -121,7 +139,7 @@ def from_database(error: psycopg.Error) -> HTTPException:
     if state == "23502" and error.diag.column_name == "workspace_id":
         return http_error("no_workspace")
     # Without a sentence, what the row belongs to is gone: the workspace, by an operator.
-    deleted = state == "23503" and (request.method == "DELETE" or " " not in constraint)
+    deleted = state == "23503" and (current_request().method == "DELETE" or " " not in constraint)
     if state.startswith("40") or deleted:
         return http_error("concurrent_change")
     if state in ("23503", "23514") and " " in constraint:

@@ -1,4 +1,4 @@
-"""Before each request: who is calling, and within the limits? After it: the headers that say so.
+"""Before each request: authenticate the caller and count the request; after it: its headers.
 
 Specification sections 5 (authentication) and 8 (limits); RFC 6750 (Bearer);
 IETF draft-ietf-httpapi-ratelimit-headers (RateLimit, RateLimit-Policy).
@@ -12,18 +12,20 @@ from hashlib import sha256
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
 from secrets import token_hex
-from typing import Any
 
-from flask import Response, g, request
+from flask import Request, Response
 from werkzeug.exceptions import HTTPException
+from werkzeug.routing import Rule
 
 from service import db
 from service.http.errors import http_error
 from service.http.requests import JSON_TYPE
+from service.limits import Usage
+from service.state import current_request, state
 
 # Documents for machines that have no credential: neither authenticated nor counted.
-# The last one exists in development only (openapi/page.py).
-PUBLIC = {"health.get_index", "health.check_health", "openapi.get_openapi", "swagger_ui.show"}
+# Those of the reference page exist in development only (openapi/page.py).
+PUBLIC = {"/", "/healthz", "/openapi.json", "/docs/", "/docs/<path:path>", "/docs/dist/<path:path>"}
 
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 # Some proxies write 192.0.2.7:4711 or [2001:db8::7]:4711.
@@ -31,52 +33,59 @@ ADDRESS_AND_PORT = re.compile(r"(?:\[([^\]]+)\]|([0-9.]+))(?::[0-9]+)?", re.ASCI
 BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII | re.IGNORECASE)
 
 
+def is_public(rule: Rule | None) -> bool:
+    """Whether requests for this rule pass the gate without a credential, uncounted."""
+    return rule is not None and rule.rule in PUBLIC
+
+
 def authenticate_and_count() -> None:
     """Find the caller and count the request; raises 401, 403, 415 or 429."""
-    if request.endpoint in PUBLIC:
+    call, here = current_request(), state()
+    if is_public(call.url_rule):
         return
-    kind, token = credential()
-    g.usage = usage = db.row_with_retry(
+    kind, token = credential(call)
+    here.usage = usage = db.row_with_retry(
+        Usage,
         "gate/authenticate_and_count",
         kind=kind,
         hash=hash_of(token) if token else None,
-        address=client_address(request.remote_addr),
+        address=client_address(call.remote_addr),
     )
     if not usage.admitted:
         raise rate_limit_error(usage)
     if usage.user_id is None:
         raise http_error("unauthorized")
-    g.caller = {"user_id": usage.user_id, "workspace_id": usage.workspace_id}
-    if request.method not in SAFE_METHODS:
+    here.caller = {"user_id": usage.user_id, "workspace_id": usage.workspace_id}
+    if call.method not in SAFE_METHODS:
         if kind == "session":
-            reject_cross_site()
-        # Where there is nothing to write, 404 or 405 says more.
-        if usage.scope != "write" and request.routing_exception is None:
+            reject_cross_site(call)
+        # 404 and 405 take precedence over 403.
+        if usage.scope != "write" and call.routing_exception is None:
             raise http_error("read_only_token")
 
 
-def credential() -> tuple[str, str | None]:
-    """Kind and text of the credential; an Authorization header, even malformed, decides alone."""
-    header = request.headers.get("Authorization")
+def credential(call: Request) -> tuple[str, str | None]:
+    """Return kind and text of the credential; an Authorization header, even malformed, decides."""
+    header = call.environ.get("HTTP_AUTHORIZATION")
     if header is None:
-        return "session", request.cookies.get("session")
+        return "session", call.cookies.get("session")
     match = BEARER.fullmatch(header)
     return "api", match[1] if match else None
 
 
 def generate_token(kind: str) -> str:
-    """A new API token or session (``api``, ``session``): 160 random bits, and a prefix to spot."""
+    """Make an API token or a session (``api``, ``session``): 160 random bits behind a prefix."""
     return f"tmw_{kind}_{token_hex(20)}"
 
 
 def hash_of(token: str) -> bytes:
-    """What the database has of a token."""
+    """Return the SHA-256 of a token, which is all that the database has of it."""
     return sha256(token.encode()).digest()
 
 
 @lru_cache(maxsize=1024)
 def client_address(text: str | None) -> str:
-    """The address that strangers are counted by, without a port: of IPv6 the /64."""
+    """Rate-limit key of callers without a credential: the IPv4 address, or the /64 of IPv6."""
     match = ADDRESS_AND_PORT.fullmatch(text or "")
     try:
         address = ip_address((match[1] or match[2]) if match else text or "")
@@ -89,85 +98,69 @@ def client_address(text: str | None) -> str:
     return str(address)
 
 
-def reject_cross_site() -> None:
-    """A browser sends the cookie whoever asked it to: writes must come from this site, as JSON."""
-    site = request.headers.get("Sec-Fetch-Site")
-    origin = request.headers.get("Origin")
+def reject_cross_site(call: Request) -> None:
+    """CSRF check for cookies: a write must come from this site, as JSON; raises 403 or 415.
+
+    Browsers name the site in ``Sec-Fetch-Site``, older ones in ``Origin`` alone.
+    """
+    site = call.headers.get("Sec-Fetch-Site")
+    origin = call.headers.get("Origin")
     if site is not None:
         cross_site = site not in ("same-origin", "none")
     else:
         host = (origin or "").partition("://")[2]
-        cross_site = origin is not None and (not host or host != request.host)
+        cross_site = origin is not None and (not host or host != call.host)
     if cross_site:
         raise http_error("cross_site")
-    if not JSON_TYPE.fullmatch(request.mimetype):
+    if not JSON_TYPE.fullmatch(call.mimetype):
         raise http_error("session_media_type")
 
 
-def rate_limit_error(usage: Any) -> HTTPException:
-    """429, naming the window that is used up and the seconds until it ends."""
-    if daily_quota_used(usage):
-        window, ends, limit = "day", usage.day_ends, usage.per_day
-    else:
-        window, ends, limit = "minute", usage.minute_ends, usage.per_minute
-    seconds = max(1, ceil(ends - usage.now))
-    return http_error("rate_limit", seconds, limit=limit, window=window, seconds=seconds)
-
-
-def daily_quota_used(usage: Any) -> bool:
-    """Whether the plan has a daily quota and the caller has used it."""
-    return usage.per_day is not None and usage.day_count >= usage.per_day
-
-
-def windows(usage: Any) -> dict[str, Any]:
-    """Both windows of the limits: how many requests they have, how many are left, their ends."""
-    per_minute, per_day = usage.per_minute, usage.per_day
-    return {
-        "per_minute": per_minute,
-        "minute_left": max(0, per_minute - usage.minute_count),
-        "minute_ends": usage.minute_ends,
-        "per_day": per_day,
-        "day_left": None if per_day is None else max(0, per_day - usage.day_count),
-        "day_ends": usage.day_ends,
-    }
+def rate_limit_error(usage: Usage) -> HTTPException:
+    """Return 429: it names the window that is used up and the seconds until that window ends."""
+    window = usage.decisive
+    seconds = max(1, usage.seconds_left(window))
+    return http_error(
+        "rate_limit", seconds, limit=window.quota, window=window.name, seconds=seconds
+    )
 
 
 def add_headers(response: Response) -> Response:
-    """Put the rate limits and the request's id on every response."""
-    response.headers.extend(headers(request.endpoint, response.status_code))
+    """Put the rate limits and the id of the request on every response."""
+    # The values are ours and valid; add() would check and quote each of them anew.
+    response.headers._list.extend(headers(current_request(), response.status_code))
     return response
 
 
-def headers(endpoint: str | None, status: int) -> Iterator[tuple[str, str]]:
-    """The headers that every response to this endpoint has."""
-    yield "X-Request-Id", g.request_id
-    if endpoint in PUBLIC:
+def headers(call: Request, status: int) -> Iterator[tuple[str, str]]:
+    """Yield the headers that every response to this request has."""
+    here = state()
+    yield "X-Request-Id", here.request_id
+    if is_public(call.url_rule):
         return
-    # What one caller sees is nobody else's; a browser may keep it, but asks before it reuses it.
+    # A browser may store the response for its user, but must revalidate it.
     yield "Cache-Control", "private, no-cache"
     yield "Vary", "Authorization, Cookie"
-    usage = g.get("usage")
+    usage = here.usage
     if usage is None:
-        # Nothing was counted. The database is away, and waiting helps; or a browser only asked what
-        # a page may send (cors.py).
+        # Not counted: the database is not available, or a browser asked before it sends (cors.py).
         yield "X-RateLimit-Limit", "60"
         yield "X-RateLimit-Remaining", "0" if status >= 500 else "60"
         yield "X-RateLimit-Reset", str(ceil(time.time()) + 1)
         return
-    left = windows(usage)
-    minute_left, day_left = left["minute_left"], left["day_left"]
-    policy = f'"minute";q={usage.per_minute};w=60'
-    limits = f'"minute";r={minute_left};t={max(0, ceil(usage.minute_ends - usage.now))}'
-    limit, left, ends = usage.per_minute, minute_left, usage.minute_ends
-    if usage.per_day is not None:
-        policy += f', "day";q={usage.per_day};w=86400'
-        limits += f', "day";r={day_left};t={max(0, ceil(usage.day_ends - usage.now))}'
-        if daily_quota_used(usage):
-            limit, left, ends = usage.per_day, day_left, usage.day_ends
-    yield "X-RateLimit-Limit", str(limit)
-    yield "X-RateLimit-Remaining", str(left)
-    yield "X-RateLimit-Reset", str(ceil(ends))
-    yield "RateLimit-Policy", policy
-    yield "RateLimit", limits
+    windows, first = usage.windows, usage.decisive
+    yield "X-RateLimit-Limit", str(first.quota)
+    yield "X-RateLimit-Remaining", str(first.left)
+    yield "X-RateLimit-Reset", str(ceil(first.ends))
+    yield (
+        "RateLimit-Policy",
+        ", ".join(f'"{window.name}";q={window.quota};w={window.seconds}' for window in windows),
+    )
+    yield (
+        "RateLimit",
+        ", ".join(
+            f'"{window.name}";r={window.left};t={usage.seconds_left(window)}' for window in windows
+        ),
+    )
     if status == 401:
         yield "WWW-Authenticate", "Bearer"

@@ -6,22 +6,28 @@ A body is a JSON object in UTF-8 (RFC 8259); a query has known names, each once.
 import re
 from collections.abc import Callable
 from functools import lru_cache, wraps
+from time import monotonic
 from typing import Any
 from urllib.parse import parse_qs
 
-from flask import Flask, current_app, request
+from flask import Flask, Request, current_app
 from gunicorn.http.errors import ParseException
 from marshmallow import Schema
 from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 from werkzeug.routing import BaseConverter
 
+from service import db
 from service.fields import uuid_or_nil
 from service.http.errors import http_error, invalid_field
 from service.schemas import MAX_ECHO, Query
+from service.state import current_request, state
 from service.strict_json import StrictJSONError, parse_object
 
 View = Callable[..., Any]
 Values = dict[str, Any]
+
+# True in the WSGI environment where the server has read the whole body already.
+BODY_ARRIVED = "service.body_arrived"
 
 JSON_TYPE = re.compile(r"application/([a-z0-9.-]+\+)?json", re.ASCII)
 
@@ -51,7 +57,7 @@ def arguments(schema: Schema) -> Callable[[View], View]:
         return schema.load(parse_query(query))  # type: ignore[no-any-return]
 
     def read_query() -> Values:
-        return load_query(request.query_string).copy()
+        return load_query(current_request().query_string).copy()
 
     def read_body() -> Values:
         return schema.load(read_object())  # type: ignore[no-any-return]
@@ -71,11 +77,12 @@ def arguments(schema: Schema) -> Callable[[View], View]:
 
 def reject_unknown_query() -> None:
     """Raise 400 for a query on a path that takes none: its sender should know."""
-    if request.query_string and request.endpoint:
-        view = current_app.view_functions[request.endpoint]
-        names = list(query_values(request.query_string))
-        if names and not isinstance(getattr(view, "arguments", None), Query):
-            raise invalid_field(names[0][:MAX_ECHO], "unknown_query_parameter")
+    call = current_request()
+    if call.query_string and call.endpoint:
+        view = current_app.view_functions[call.endpoint]
+        if not isinstance(getattr(view, "arguments", None), Query):
+            for name in query_values(call.query_string):
+                raise invalid_field(name[:MAX_ECHO], "unknown_query_parameter")
 
 
 def query_values(query: bytes) -> dict[str, list[str]]:
@@ -94,34 +101,45 @@ def parse_query(query: bytes) -> dict[str, str]:
 
 def read_object() -> Values:
     """The body as a dict; raises 400, 413 or 415."""
-    declared = request.content_type
+    call = current_request()
+    declared = call.content_type
     if declared and declared != "application/json":
-        declared = request.mimetype
+        declared = call.mimetype
     if declared and not JSON_TYPE.fullmatch(declared):
         raise http_error("media_type", declared=declared[:MAX_ECHO])
     try:
-        return parse_object(read_bytes())
+        return parse_object(read_bytes(call))
     except StrictJSONError as error:
         raise http_error("invalid_body", reason=error) from None
 
 
-def read_bytes() -> bytes:
-    """All bytes of the body: as many as were declared, at most ``MAX_BODY``; raises 400 or 413."""
-    limit = current_app.config["SETTINGS"].max_body
-    declared = request.content_length
-    if declared is not None and declared > limit:
+def read_bytes(call: Request) -> bytes:
+    """Return the body: as many bytes as were declared, at most MAX_BODY; raises 400 or 413.
+
+    A body that has not arrived yet is awaited without a database connection, and the time that
+    this takes is the client's.
+    """
+    limit = call.max_content_length or 0
+    declared = call.content_length
+    if declared is not None and declared >= limit:
         raise http_error("too_large")
+    arrived = call.environ.get(BODY_ARRIVED, False)
+    if not arrived:
+        db.release()
+    began = monotonic()
     try:
-        content = request.get_data()
+        content = call.get_data()
     except RequestEntityTooLarge:
         raise
     except ClientDisconnected:
         raise http_error("incomplete_body") from None
     except (ParseException, OSError) as error:
         raise http_error("unreadable_body", error=error) from None
-    # Werkzeug cuts a chunked body off without a word, one byte later (MAX_CONTENT_LENGTH).
-    if len(content) > limit:
+    # Werkzeug truncates a chunked body at MAX_CONTENT_LENGTH, which is one more than MAX_BODY.
+    if len(content) >= limit:
         raise http_error("too_large")
+    if not arrived:
+        state().deadline += monotonic() - began
     if declared is not None and len(content) != declared:
         raise http_error("body_length", actual=len(content), declared=declared)
     return content

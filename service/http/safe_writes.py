@@ -1,4 +1,4 @@
-"""Writes that neither double nor overwrite unseen: Idempotency-Key and If-Match.
+"""Safe writes: Idempotency-Key against double writes, If-Match against lost updates.
 
 Sources: RFC 9110 section 13; IETF draft-ietf-httpapi-idempotency-key-header.
 """
@@ -7,21 +7,33 @@ import json
 import re
 from functools import wraps
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
-from flask import Response, request
+from flask import Request, Response
 
 from service import db
 from service.http.errors import http_error, invalid_field
 from service.http.requests import View, read_bytes
 from service.http.responses import reply
+from service.state import current_request
 
 KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
 # As etag() writes it: tags are compared character by character, so "01" is not "1".
 VERSION = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
-# The headers that belong to the response, not to the moment.
+# The headers of the response itself; the others tell of the request that asks.
 REPLAYED_HEADERS = ("Location", "ETag")
+
+
+class StoredResponse(NamedTuple):
+    """The row of a key: the response stored under it, or nulls while the first request runs."""
+
+    status: int | None
+    # A JSON object.
+    headers: str | None
+    body: str | None
+    # Whether it belongs to the same request.
+    same: bool
 
 
 def idempotent(view: View) -> View:
@@ -33,13 +45,16 @@ def idempotent(view: View) -> View:
 
     @wraps(view)
     def wrapper(*args: Any, **variables: Any) -> Any:
-        key = request.headers.get("Idempotency-Key")
+        call = current_request()
+        key = call.environ.get("HTTP_IDEMPOTENCY_KEY")
         if key is None:
             return view(*args, **variables)
         if not KEY.fullmatch(key):
             raise invalid_field("Idempotency-Key", "invalid_idempotency_key")
+        # Before the transaction: the body may still have to arrive.
+        print_of_call = fingerprint(call)
         with db.transaction():
-            stored = db.row("idempotency/begin", key=key, fingerprint=fingerprint())
+            stored = db.row(StoredResponse, "idempotency/begin", key=key, fingerprint=print_of_call)
             if stored.status is not None:
                 return replay(stored)
             response = view(*args, **variables)
@@ -48,7 +63,7 @@ def idempotent(view: View) -> View:
                 for name in REPLAYED_HEADERS
                 if name in response.headers
             }
-            db.row(
+            db.execute(
                 "idempotency/finish",
                 key=key,
                 status=response.status_code,
@@ -60,25 +75,29 @@ def idempotent(view: View) -> View:
     return wrapper
 
 
-def fingerprint() -> bytes:
-    """What a repeated request has in common with the first: method, path, query and body."""
-    line = f"{request.method} {request.full_path}\n".encode()
-    return sha256(line + read_bytes()).digest()
+def fingerprint(call: Request) -> bytes:
+    """Return a hash of all that a repeated request has in common with the first one."""
+    line = f"{call.method} {call.full_path}\n".encode()
+    return sha256(line + read_bytes(call)).digest()
 
 
-def replay(stored: Any) -> Response:
-    """The stored response; raises 422 if it belongs to another request."""
+def replay(stored: StoredResponse) -> Response:
+    """Return the stored response; raises 422 if it belongs to another request."""
     if not stored.same:
         raise http_error("reused_idempotency_key")
-    headers = {**json.loads(stored.headers), "Idempotent-Replayed": "true"}
-    return reply(stored.body or None, stored.status, headers)
+    headers = {**json.loads(stored.headers or "{}"), "Idempotent-Replayed": "true"}
+    return reply(stored.body or None, stored.status or 200, headers)
 
 
 def expected_versions() -> list[int] | None:
-    """The versions that ``If-Match`` allows, for the statement's WHERE; None when any will do.
+    """Return the versions that ``If-Match`` allows, for the statement's WHERE; None allows all.
 
-    Weak tags and tags that this service does not make match nothing: the list is then empty.
+    RFC 9110 compares strongly, and proxies that compress make a tag weak (nginx, Cloudflare). The
+    weak form of our own tags is safe: a version names a state, not the bytes of a representation.
+    Tags that this service does not make match nothing: the list is then empty.
     """
-    if "If-Match" not in request.headers or request.if_match.star_tag:
+    call = current_request()
+    if "HTTP_IF_MATCH" not in call.environ or call.if_match.star_tag:
         return None
-    return [int(tag) for tag in request.if_match.as_set() if tag and VERSION.fullmatch(tag)]
+    tags = call.if_match.as_set(include_weak=True)
+    return [int(tag) for tag in tags if tag and VERSION.fullmatch(tag)]

@@ -9,6 +9,7 @@ from typing import Any
 from marshmallow import Schema
 from werkzeug.routing import Rule
 
+from service.http.gate import is_public
 from service.http.requests import View
 from service.http.responses import Documented
 from service.openapi.json_schema import Schemas
@@ -65,7 +66,7 @@ class Operation:
         self.documented: Documented = view.response  # type: ignore[attr-defined]
         self.arguments: Schema | None = getattr(view, "arguments", None)
         self.path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule)
-        self.gated = self.path.startswith("/api/")
+        self.gated = not is_public(rule)
         (self.method,) = (rule.methods or set()) - {"HEAD", "OPTIONS"}
         head, *rest = view.__name__.split("_")
         self.name = head + "".join(map(str.title, rest))

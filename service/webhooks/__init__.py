@@ -4,10 +4,11 @@ import logging
 from threading import BoundedSemaphore
 from time import monotonic
 
-from flask import Flask, Response, current_app, g
+from flask import Flask, Response, current_app
 
 from service import db
-from service.webhooks.delivery import attempt, log_outcome
+from service.state import state
+from service.webhooks.delivery import Claim, Recorded, attempt, log_outcome
 
 log = logging.getLogger("service.webhooks")
 
@@ -32,7 +33,7 @@ def init_app(app: Flask) -> None:
 
 def announce(*event_ids: str | None) -> None:
     """Post these events after the commit of this request; None is no event."""
-    g.setdefault("event_ids", []).extend(event_id for event_id in event_ids if event_id)
+    state().event_ids += filter(None, event_ids)
 
 
 def post_announced(response: Response) -> Response:
@@ -40,8 +41,8 @@ def post_announced(response: Response) -> Response:
 
     A receiver cannot change the response.
     """
-    if "event_ids" in g and g.event_ids:
-        _post(g.event_ids)
+    if event_ids := state().event_ids:
+        _post(event_ids)
     return response
 
 
@@ -53,13 +54,18 @@ def _post(event_ids: list[str]) -> None:
     try:
         deadline = monotonic() + settings.webhook_timeout
         while (left := deadline - monotonic()) > 0.05:
-            claim = db.row("webhooks/claim_new", event_ids=event_ids, lease=settings.webhook_lease)
+            db.limit(settings.statement_timeout)
+            claim = db.row_or_none(
+                Claim, "webhooks/claim_new", event_ids=event_ids, lease=settings.webhook_lease
+            )
             # Hold no connection while the receiver works.
             db.release()
             if claim is None:
                 return
             outcome = attempt(claim, settings, left)
-            log_outcome(claim, outcome, db.row("webhooks/record", **outcome))
+            db.limit(settings.statement_timeout)
+            recorded = db.row_or_none(Recorded, "webhooks/record", **outcome._asdict())
+            log_outcome(claim, outcome, recorded)
     except Exception as error:
         # The change and its event are committed; the worker posts it.
         log.warning("delivery left to the worker: %s", type(error).__name__, exc_info=error)

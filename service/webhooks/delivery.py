@@ -11,7 +11,7 @@ import re
 from base64 import b64decode, b64encode
 from itertools import accumulate
 from time import time
-from typing import Any
+from typing import NamedTuple, Protocol
 
 from werkzeug.http import parse_date
 
@@ -24,6 +24,52 @@ PREFIX = "whsec_"
 # Each delay varies by this share of it, so a retry comes before its time by at most a quarter.
 JITTER, TOLERANCE = 0.2, 0.25
 DAY = 86400
+
+
+class Claim(NamedTuple):
+    """The row of a delivery that this process alone may attempt until its lease ends."""
+
+    workspace_id: str
+    id: str
+    # Of the attempt: 1 is the first one.
+    number: int
+    webhook_id: str
+    url: str
+    secret_number: int
+    # Whether the previous secret signs too.
+    rotated: bool
+    message_id: str
+    body: str
+    # Seconds since the event.
+    age: float
+
+
+class Outcome(NamedTuple):
+    """The parameters of webhooks/record: how an attempt ended, and the time of the next one."""
+
+    in_workspace_id: str
+    delivery_id: str
+    number: int
+    success: bool
+    status: int | None
+    milliseconds: int
+    error: str | None
+    # The first characters of the receiver's response.
+    answer: str
+    # Seconds; None if no retry follows.
+    retry_delay: float | None
+    # Seconds in which nothing else is sent to this webhook after a failure.
+    backoff: float
+    # Hours.
+    disable_after: int
+
+
+class Recorded(NamedTuple):
+    """The row of a webhook that an outcome has changed."""
+
+    disabled_reason: str | None
+    # How many deliveries are due again after a success.
+    caught_up: int | None
 
 
 def derive_secret(key: str, webhook_id: object, number: int) -> str:
@@ -50,11 +96,15 @@ def signatures(body: bytes, message_id: str, timestamp: int, secrets: list[str])
     }
 
 
-def is_genuine(headers: Any, body: bytes, secret: str) -> bool:
-    """Whether both signatures are those that the secret makes.
+class Headers(Protocol):
+    """The headers of a request; names are matched without case."""
 
-    ``headers`` is a mapping that ignores case, of whatever HTTP server.
-    """
+    def get(self, name: str, default: str, /) -> str:
+        """Return the value of a header, or the default."""
+
+
+def is_genuine(headers: Headers, body: bytes, secret: str) -> bool:
+    """Whether both signatures are those that the secret makes."""
     timestamp = headers.get("webhook-timestamp", "")
     if not re.fullmatch("[0-9]{1,20}", timestamp):
         return False
@@ -65,8 +115,8 @@ def is_genuine(headers: Any, body: bytes, secret: str) -> bool:
     )
 
 
-def attempt(claim: Any, settings: Settings, timeout: float) -> dict[str, Any]:
-    """Post one claimed delivery within ``timeout`` seconds; return what webhooks/record takes."""
+def attempt(claim: Claim, settings: Settings, timeout: float) -> Outcome:
+    """Post one claimed delivery within ``timeout`` seconds."""
     body = claim.body.encode()
     schedule = settings.webhook_schedule
     numbers = [claim.secret_number] + [claim.secret_number - 1] * claim.rotated
@@ -83,30 +133,29 @@ def attempt(claim: Any, settings: Settings, timeout: float) -> dict[str, Any]:
         timeout=timeout,
         allowed=settings.webhook_allow,
     )
-    return {
-        "in_workspace_id": claim.workspace_id,
-        "delivery_id": claim.id,
-        "number": claim.number,
-        "success": answer.success,
-        "status": answer.status,
-        "milliseconds": answer.milliseconds,
-        "error": answer.error,
-        "answer": answer.content[:200]
+    age = claim.age + answer.milliseconds / 1000
+    return Outcome(
+        in_workspace_id=claim.workspace_id,
+        delivery_id=claim.id,
+        number=claim.number,
+        success=answer.success,
+        status=answer.status,
+        milliseconds=answer.milliseconds,
+        error=answer.error,
+        answer=answer.content[:200]
         .decode("utf-8", "replace")
         .replace("\0", "\N{REPLACEMENT CHARACTER}"),
-        "retry_delay": None
-        if answer.success
-        else retry_delay(claim.age + answer.milliseconds / 1000, answer, schedule),
-        "backoff": max(schedule[0], retry_after(answer)),
-        "disable_after": settings.webhook_disable_after,
-    }
+        retry_delay=None if answer.success else retry_delay(age, answer, schedule),
+        backoff=max(schedule[0], retry_after(answer)),
+        disable_after=settings.webhook_disable_after,
+    )
 
 
-def log_outcome(claim: Any, outcome: dict[str, Any], recorded: Any) -> None:
+def log_outcome(claim: Claim, outcome: Outcome, recorded: Recorded | None) -> None:
     """Log a failure and a webhook that it disabled; never a URL, which may hold a secret."""
-    if outcome["success"]:
+    if outcome.success:
         return
-    reason = outcome["status"] or outcome["error"].partition(":")[0]
+    reason = outcome.status or (outcome.error or "").partition(":")[0]
     log.warning(
         "delivery %s to webhook %s failed at attempt %s: %s",
         *(claim.id, claim.webhook_id, claim.number, reason),

@@ -6,15 +6,16 @@ from collections import Counter
 from collections.abc import Callable
 from threading import Event, Lock, Thread
 from time import monotonic
-from typing import Any
-from uuid import UUID
+from typing import NamedTuple
 
 import psycopg
 
 from service import db
 from service.fields import NIL_UUID
 from service.settings import Settings
+from service.statements import Row
 from service.webhooks import delivery
+from service.webhooks.delivery import Claim, Recorded
 
 log = logging.getLogger("service.worker")
 
@@ -25,8 +26,14 @@ ATTEMPTS_PER_THREAD = 4
 MAX_ATTEMPT_SECONDS = 15
 
 # A workspace and a webhook; claims go on behind the last one, so that webhooks take turns.
-Position = tuple[UUID, UUID]
-START = UUID(NIL_UUID), UUID(NIL_UUID)
+Position = tuple[str, str]
+START = NIL_UUID, NIL_UUID
+
+
+class Pruned(NamedTuple):
+    """The row of a pruning: how many rows were deleted."""
+
+    deleted: int
 
 
 class Worker:
@@ -40,7 +47,7 @@ class Worker:
         self._position: Position = START
         self._idle_until = 0.0
         # Their workspaces.
-        self._in_flight: list[UUID] = []
+        self._in_flight: list[str] = []
 
     def run(self, *, deliver: bool = True, prune: bool = True) -> None:
         """Work until SIGTERM or SIGINT, then finish the attempts in flight."""
@@ -83,7 +90,8 @@ class Worker:
         try:
             timeout = min(MAX_ATTEMPT_SECONDS, self.settings.webhook_lease / 2)
             outcome = delivery.attempt(claim, self.settings, timeout)
-            delivery.log_outcome(claim, outcome, self.row("webhooks/record", **outcome))
+            recorded = self.row(Recorded, "webhooks/record", **outcome._asdict())
+            delivery.log_outcome(claim, outcome, recorded)
         finally:
             with self._claiming:
                 self._in_flight.remove(claim.workspace_id)
@@ -92,8 +100,8 @@ class Worker:
 
     def prune(self) -> bool:
         """Prune one batch; True while there is more."""
-        pruned = self.row("worker/prune", keep=self.settings.webhook_keep)
-        return bool(pruned.count)
+        pruned = self.row(Pruned, "worker/prune", keep=self.settings.webhook_keep)
+        return pruned is not None and pruned.deleted > 0
 
     def repeat(self, work: Callable[[], bool], interval: float) -> None:
         """Do ``work`` until stopped, waiting when there is none; no error ends it."""
@@ -108,7 +116,7 @@ class Worker:
                 log.error("unhandled: %s", type(error).__name__, exc_info=error)
                 self.stopping.wait(ERROR_INTERVAL)
 
-    def _claim(self) -> Any:
+    def _claim(self) -> Claim | None:
         """Claim the oldest due delivery of the next webhook; None when none is due."""
         # One thread at a time: the others would all ask the same.
         with self._claiming:
@@ -125,10 +133,11 @@ class Worker:
                 self._in_flight.append(claim.workspace_id)
             return claim
 
-    def _claim_after(self, position: Position) -> Any:
+    def _claim_after(self, position: Position) -> Claim | None:
         in_flight = Counter(self._in_flight)
         limit = self.settings.web_threads
         return self.row(
+            Claim,
             "webhooks/claim_due",
             after_workspace_id=position[0],
             after_webhook_id=position[1],
@@ -136,10 +145,10 @@ class Worker:
             lease=self.settings.webhook_lease,
         )
 
-    def row(self, name: str, **values: Any) -> Any:
+    def row(self, kind: type[Row], name: str, **values: object) -> Row | None:
         """Run ``sql/<name>.sql`` on a connection of the pool; return its first row, or None."""
         connection = self.pool.take(monotonic() + self.pool.seconds)
         try:
-            return connection.execute(db.statement(name), values).fetchone()
+            return connection.row(kind, name, values)
         finally:
             self.pool.give_back(connection)

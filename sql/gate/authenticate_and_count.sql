@@ -66,7 +66,8 @@ WITH caller AS MATERIALIZED (
            -- This statement need not wait for the disk; what users write does.
            set_config('synchronous_commit', 'off', true)
 )
-SELECT caller.user_id,
+SELECT caller.token_id,
+       caller.user_id,
        caller.workspace_id,
        caller.scope,
        hit.admitted,

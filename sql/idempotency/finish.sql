@@ -6,5 +6,4 @@ UPDATE idempotency_keys AS stored
  WHERE stored.workspace_id
        = coalesce(%(workspace_id)s::uuid, '00000000-0000-0000-0000-000000000000')
    AND stored.user_id = %(user_id)s::uuid
-   AND stored.key = %(key)s::text
-RETURNING stored.key;
+   AND stored.key = %(key)s::text;

@@ -17,5 +17,5 @@ WITH created AS (
            )
  RETURNING meeting.workspace_id, meeting.id, meeting.version, meeting_details(meeting) AS body
 )
-SELECT body, id, version, announce(workspace_id, 'meeting.created', body) AS event_id
+SELECT body, version, id, announce(workspace_id, 'meeting.created', body) AS event_id
   FROM created;

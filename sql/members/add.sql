@@ -16,4 +16,4 @@ WITH joined AS (
      WHERE person.id = joined.user_id
        AND person.active_workspace_id IS NULL
 )
-SELECT user_id FROM joined;
+SELECT user_id AS id FROM joined;

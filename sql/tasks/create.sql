@@ -19,5 +19,5 @@ WITH created AS (
            )
  RETURNING task.workspace_id, task.id, task.version, task_json(task) AS body
 )
-SELECT body, id, version, announce(workspace_id, 'task.created', body) AS event_id
+SELECT body, version, id, announce(workspace_id, 'task.created', body) AS event_id
   FROM created;

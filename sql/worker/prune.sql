@@ -56,4 +56,4 @@ WITH expired_events AS MATERIALIZED (
 SELECT (SELECT count(*) FROM deleted_events)
      + (SELECT count(*) FROM deleted_keys)
      + (SELECT count(*) FROM deleted_usage)
-     + (SELECT count(*) FROM deleted_counts) AS count;
+     + (SELECT count(*) FROM deleted_counts) AS deleted;

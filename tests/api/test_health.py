@@ -8,9 +8,10 @@ from client import error_message
 from openapi_check import check_against_document
 from psycopg.conninfo import make_conninfo
 
-from service.app import create_app, db
+from service.app import create_app
 from service.commands.migrate import migrate
 from service.settings import Settings
+from service.statements import migrations
 
 
 @pytest.fixture
@@ -47,7 +48,7 @@ def test_it_is_503_until_all_migrations_are_applied(database, check):
     assert_pending(check())
     migrate(Settings.read({"DATABASE_URL": database}))
     assert check().get_json() == {"status": "ok"}
-    last = db.migrations()[-1]
+    last = migrations()[-1]
     with psycopg.connect(database) as connection:
         connection.execute("DELETE FROM schema_migrations WHERE name = %s", (last,))
     assert_pending(check())

@@ -16,7 +16,7 @@ from client import (
 )
 from client import row_of as any_row_of
 
-from service import db
+from service.statements import STATEMENTS
 
 EMPTY = dict.fromkeys(["description", "dueDate", "assigneeId", "projectId", "parentId"])
 
@@ -298,7 +298,7 @@ def test_the_tasks_of_me_and_of_none_are_read_from_their_index(connection, cast,
     caller = {"workspace_id": cast["acme"], "user_id": cast["alice"]}
     values = {**dict.fromkeys(names), **caller, "assignee": assignee, "limit": 50}
     cursor = psycopg.ClientCursor(connection)
-    explain = b"EXPLAIN (FORMAT JSON) " + db.statement("tasks/filter")
+    explain = b"EXPLAIN (FORMAT JSON) " + STATEMENTS["tasks/filter"].source
     ((plan,),) = cursor.execute(explain, values).fetchone().values()
     (scan,) = [node for node in nodes(plan["Plan"]) if node.get("Relation Name") == "tasks"]
     assert scan["Index Name"] == "tasks_by_assignee"

@@ -11,8 +11,8 @@ import pytest
 from client import waiting
 
 from service.commands.load.insert import MAX_ROWS
-from service.db import SQL
 from service.devkit.dev import DEMO
+from service.statements import SQL
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 OTHER = "0190163d-8694-739b-aea5-966c26f8ad92"

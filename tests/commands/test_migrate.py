@@ -12,11 +12,11 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from service import db
 from service.settings import Settings
+from service.statements import migrations
 
 PROJECT = Path(__file__).resolve().parents[2]
-FILES = db.migrations()
+FILES = migrations()
 UP_TO_DATE = "nothing to do: the schema is up to date\n"
 
 

@@ -32,6 +32,14 @@ def flask(with_webhooks):
     return run
 
 
+@pytest.fixture
+def work(with_webhooks):
+    """Run ``worker --once`` and return its outcome."""
+    return lambda **changes: (
+        with_webhooks(**changes).test_cli_runner().invoke(args=["worker", "--once"])
+    )
+
+
 def lines(ran):
     assert ran.exit_code == 0, ran.output
     return [line.split("\t") for line in ran.stdout.splitlines()]
@@ -108,10 +116,10 @@ def test_an_unknown_id_is_named(command, thing, id, flask):
     assert ran.stderr == f"Error: there is no {thing} {id}\n"
 
 
-@pytest.mark.parametrize("command", ["ping", "rotate", "deliver"])
+@pytest.mark.parametrize("command", ["ping", "rotate"])
 def test_commands_that_sign_need_the_key(command, flask, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
-    ran = flask(command, *([webhook] if command != "deliver" else []), WEBHOOK_KEY="")
+    ran = flask(command, webhook, WEBHOOK_KEY="")
     assert ran.exit_code == 1
     assert "WEBHOOK_KEY is not set" in ran.stderr
     assert receiver.connections == 0
@@ -140,14 +148,14 @@ def test_list_shows_the_webhooks_of_a_workspace_and_their_state(flask, cast, con
     ]
 
 
-def test_deliveries_shows_each_attempt_in_one_line(flask, cast, connection, receiver):
+def test_deliveries_shows_each_attempt_in_one_line(work, flask, cast, connection, receiver):
     receiver.behaves(answer(500, b"line\nline\ttab \x1b[31mred"), answer(200, b""))
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)
-    flask("deliver", "--once", WEBHOOK_SCHEDULE="60")
+    work(WEBHOOK_SCHEDULE="60")
     connection.execute("UPDATE deliveries SET due_at = now()")
     connection.execute("UPDATE webhooks SET backoff_until = NULL")
-    flask("deliver", "--once")
+    work()
     shown = lines(flask("deliveries", webhook))
     assert len(shown) == 3
     assert all(len(line) == 9 for line in shown)
@@ -169,13 +177,13 @@ def test_deliveries_shows_a_delivery_without_attempts(flask, cast, connection, r
 # redeliver
 
 
-def test_redeliver_sends_the_same_bytes_again(flask, cast, connection, receiver):
+def test_redeliver_sends_the_same_bytes_again(work, flask, cast, connection, receiver):
     subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
-    assert lines(flask("deliver", "--once")) == [["1"]]
+    assert lines(work()) == [["1"]]
     (delivery,) = deliveries(connection)
     assert lines(flask("redeliver", delivery["id"])) == [[str(delivery["id"])]]
-    assert lines(flask("deliver", "--once")) == [["1"]]
+    assert lines(work()) == [["1"]]
     first, second = receiver.take_all()
     assert first.body == second.body
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
@@ -184,7 +192,7 @@ def test_redeliver_sends_the_same_bytes_again(flask, cast, connection, receiver)
 
 
 def test_redeliver_retries_a_failed_delivery_once_its_webhook_is_enabled(
-    flask, cast, connection, receiver
+    work, flask, cast, connection, receiver
 ):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
@@ -193,9 +201,9 @@ def test_redeliver_retries_a_failed_delivery_once_its_webhook_is_enabled(
     flask("disable", webhook)
     flask("redeliver", delivery["id"])
     assert deliveries(connection)[0]["state"] == "due"
-    assert lines(flask("deliver", "--once")) == [["0"]]
+    assert lines(work()) == [["0"]]
     flask("enable", webhook)
-    assert lines(flask("deliver", "--once")) == [["1"]]
+    assert lines(work()) == [["1"]]
     assert deliveries(connection)[0]["state"] == "delivered"
 
 
@@ -261,7 +269,9 @@ def test_rotate_prints_a_new_secret_that_signs_at_once_and_the_old_one_for_24_ho
 # disable, enable
 
 
-def test_disable_makes_deliveries_wait_and_enable_resumes_them(flask, cast, connection, receiver):
+def test_disable_makes_deliveries_wait_and_enable_resumes_them(
+    work, flask, cast, connection, receiver
+):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)
     assert lines(flask("disable", webhook)) == [[webhook]]
@@ -269,18 +279,20 @@ def test_disable_makes_deliveries_wait_and_enable_resumes_them(flask, cast, conn
     assert lines(flask("list", "acme"))[0][5] == "by an operator"
     announce(connection, cast["acme"])
     assert {row["state"] for row in deliveries(connection)} == {"due"}
-    assert lines(flask("deliver", "--once")) == [["0"]]
+    assert lines(work()) == [["0"]]
     assert lines(flask("enable", webhook)) == [[webhook]]
-    assert lines(flask("deliver", "--once")) == [["2"]]
+    assert lines(work()) == [["2"]]
     # Events that occur while a webhook is disabled are not recorded.
     assert [row["state"] for row in deliveries(connection)] == ["delivered"] * 2
 
 
-def test_disable_keeps_the_first_reason_and_enable_clears_it(flask, cast, connection, receiver):
+def test_disable_keeps_the_first_reason_and_enable_clears_it(
+    work, flask, cast, connection, receiver
+):
     receiver.behaves(answer(410), answer(200))
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
-    flask("deliver", "--once")
+    work()
     flask("disable", webhook)
     reason = "the receiver answered 410 Gone"
     assert webhook_row(connection, webhook)["disabled_reason"] == reason
@@ -288,10 +300,10 @@ def test_disable_keeps_the_first_reason_and_enable_clears_it(flask, cast, connec
     row = webhook_row(connection, webhook)
     assert (row["disabled_at"], row["disabled_reason"]) == (None, None)
     assert (row["failing_since"], row["backoff_until"]) == (None, None)
-    assert lines(flask("deliver", "--once")) == [["1"]]
+    assert lines(work()) == [["1"]]
 
 
 def test_no_command_prints_the_key(flask, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
-    for words in (("list", "acme"), ("ping", webhook), ("rotate", webhook), ("deliver", "--once")):
+    for words in (("list", "acme"), ("ping", webhook), ("rotate", webhook)):
         assert KEY not in flask(*words).output

@@ -37,7 +37,6 @@ def old_delivery(cast, connection, receiver):
     [
         (("worker", "--once"), True, ["delivered"]),
         (("worker", "--once"), False, ["due"]),
-        (("webhook", "deliver", "--once"), True, ["failed", "delivered"]),
     ],
 )
 @pytest.mark.usefixtures("old_delivery")

@@ -479,11 +479,20 @@ def test_if_none_match_is_404_for_a_foreign_object(charlie, ids, table, offered)
 
 # If-Match
 
-MATCHING = ['"1"', "*", '"3", "1"', '"1","1"', 'W/"1", "1"', '"foreign, with comma", "1"']
-NOT_MATCHING = [
-    '"2"',
+MATCHING = [
+    '"1"',
     'W/"1"',
     '"2", W/"1"',
+    "*",
+    '"3", "1"',
+    '"1","1"',
+    'W/"1", "1"',
+    '"foreign, with comma", "1"',
+]
+NOT_MATCHING = [
+    '"2"',
+    'W/"2"',
+    'W/"01"',
     '"01"',
     '"1x"',
     '" 1"',

@@ -13,7 +13,6 @@ from random import Random
 from threading import Event, Thread, get_ident
 from time import monotonic
 
-import psycopg
 import pytest
 from client import TOKENS, Client
 from receivers import (
@@ -37,8 +36,8 @@ from receivers import (
 from server import call, children, serving
 from standardwebhooks import WebhookVerificationError
 
-from service.db import statement
 from service.settings import Settings
+from service.statements import Connection
 from service.webhooks import delivery
 from service.webhooks.worker import Worker
 
@@ -260,19 +259,15 @@ def test_meetings_of_a_workspace_that_is_not_the_active_one_are_posted_too(
 @pytest.fixture
 def statements(monkeypatch):
     """The statements that this thread runs, in order; the pool has threads of its own."""
-    names = {
-        statement(name): name
-        for name in ("gate/authenticate_and_count", "tasks/create", "webhooks/claim_new")
-    }
     ran, here = [], get_ident()
-    execute = psycopg.Connection.execute
+    run = Connection._run
 
-    def noted(connection, query, *args, **options):
+    def noted(connection, name, values):
         if get_ident() == here:
-            ran.append(names.get(query, query))
-        return execute(connection, query, *args, **options)
+            ran.append(name)
+        return run(connection, name, values)
 
-    monkeypatch.setattr(psycopg.Connection, "execute", noted)
+    monkeypatch.setattr(Connection, "_run", noted)
     return ran
 
 

@@ -28,9 +28,9 @@ from receivers import (
 )
 from werkzeug.http import http_date
 
-from service.db import statement
 from service.fields import NIL_UUID
 from service.settings import Settings
+from service.statements import STATEMENTS
 from service.webhooks.delivery import retry_delay
 from service.webhooks.outbound import Answer
 from service.webhooks.worker import Worker
@@ -254,7 +254,8 @@ def test_a_poll_reads_no_backlog_of_a_webhook_that_may_not_be_attempted(cast, co
     connection.execute("ANALYZE deliveries")
     values = {"after_workspace_id": NIL_UUID, "after_webhook_id": NIL_UUID, "busy": [], "lease": 1}
     (line,) = connection.execute(
-        b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement("webhooks/claim_due"), values
+        b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + STATEMENTS["webhooks/claim_due"].source,
+        values,
     ).fetchall()
     (plan,) = line["QUERY PLAN"]
     assert plan["Plan"]["Actual Rows"] == 0

@@ -60,11 +60,10 @@ def load_lines(
     """
     try:
         with (
-            # Prepared statements would gain nothing on large batches and not pass an old PgBouncer.
-            db.connect(settings, prepare_threshold=None) as connection,
+            db.connect(settings) as connection,
             connection.transaction(),
         ):
-            connection.execute(db.statement("load/begin"))
+            connection.run("load/begin", {})
             return store(connection, batches(read(lines, settings.max_body)), advance)
     except InvalidLine as error:
         raise click.ClickException(f"{name}:{error.line}: {error}") from None

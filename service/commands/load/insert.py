@@ -1,12 +1,13 @@
 """Storing lines: names become ids, a batch one statement; a rejection finds its line."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 
 from service import db
 from service.commands.base import describe, printable
+from service.statements import Connection
 
 Row = dict[str, Any]
 
@@ -29,6 +30,22 @@ class InvalidLine(Exception):
     def __init__(self, line: int, message: object) -> None:
         super().__init__(printable(" ".join(str(message).split())))
         self.line = line
+
+
+class FoundWorkspace(NamedTuple):
+    """The row of a workspace that a line names."""
+
+    slug: str
+    id: str
+    # Null in a workspace without an owner.
+    owner_id: str | None
+
+
+class FoundUser(NamedTuple):
+    """The row of a user that a line names, by e-mail address or id."""
+
+    name: str
+    id: str
 
 
 class Batch:
@@ -62,7 +79,7 @@ class Batch:
 
 
 def store(
-    connection: db.Connection, batches: Iterable[Batch], advance: Callable[[int], object]
+    connection: Connection, batches: Iterable[Batch], advance: Callable[[int], object]
 ) -> int:
     """Insert all batches in order; returns how many objects there were."""
     names = Names(connection)
@@ -85,10 +102,10 @@ def store(
 class Names:
     """The workspaces and users that lines name, by slug, e-mail address or id."""
 
-    def __init__(self, connection: db.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.kind = ""
-        self.workspaces: dict[str, Any] = {}
+        self.workspaces: dict[str, FoundWorkspace] = {}
         self.users: dict[str, str] = {}
 
     def look_up(self, batch: Batch) -> None:
@@ -101,16 +118,17 @@ class Names:
         slugs.difference_update(self.workspaces)
         users.difference_update(self.users)
         if slugs:
-            for workspace in self._query("workspaces/find", slugs=list(slugs)):
+            for workspace in self.connection.rows(
+                FoundWorkspace, "workspaces/find", {"slugs": list(slugs)}
+            ):
                 self.workspaces[workspace.slug] = workspace
         if users:
             emails = [name for name in users if "@" in name]
             ids = list(users.difference(emails))
-            for user in self._query("users/find", emails=emails, ids=ids):
+            for user in self.connection.rows(
+                FoundUser, "users/find", {"emails": emails, "ids": ids}
+            ):
                 self.users[user.name] = user.id
-
-    def _query(self, name: str, **values: Any) -> Iterable[Any]:
-        return self.connection.execute(db.statement(name), values)
 
     def resolve(self, kind: str, row: Row) -> None:
         """Put ids in the place of names; raises InvalidLine for an unknown name."""
@@ -133,11 +151,11 @@ class Names:
                 row["created_by"] = workspace.owner_id
 
 
-def insert(connection: db.Connection, kind: str, rows: list[Row]) -> None:
+def insert(connection: Connection, kind: str, rows: list[Row]) -> None:
     """Insert rows by one statement; if it is rejected, halve them down to the first invalid one."""
     try:
         with connection.transaction():
-            connection.execute(db.statement(f"load/{kind}"), {"rows": db.to_json(rows)})
+            connection.run(f"load/{kind}", {"rows": db.to_json(rows)})
     except REJECTIONS as error:
         if len(rows) == 1:
             raise InvalidLine(rows[0]["line"], rejection(error)) from None

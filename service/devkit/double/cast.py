@@ -8,6 +8,7 @@ from psycopg.errors import DeadlockDetected
 
 from service import db
 from service.http.gate import generate_token, hash_of
+from service.statements import Connection
 from service.webhooks.delivery import derive_secret
 
 # How often a reset is tried.
@@ -69,20 +70,20 @@ class Cast:
             "secret": derive_secret(webhook_key, webhook_id, 1),
         }
 
-    def reset(self, connection: db.Connection) -> None:
+    def reset(self, connection: Connection) -> None:
         """Leave nothing in the database but the cast."""
         for attempt in range(1, RESETS + 1):
             try:
                 with connection.transaction():
-                    connection.execute(db.statement("double/erase"))
-                    connection.execute(db.statement("double/cast"), self._rows())
+                    connection.run("double/erase", {})
+                    connection.run("double/cast", self._rows())
                 return
             except DeadlockDetected:
                 # A request that no client waits for any more holds what is to be removed.
                 if attempt == RESETS:
                     raise
 
-    def _rows(self) -> dict[str, str]:
+    def _rows(self) -> dict[str, object]:
         users = self.user, self.member, self.stranger
         return {
             "users": db.to_json([user.row() for user in users]),

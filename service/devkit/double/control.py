@@ -6,17 +6,17 @@ It is on loopback, at a port and under a path that only the process that started
 import io
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import timedelta
 from threading import BoundedSemaphore
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import click
-from flask import Blueprint, Flask, Response, current_app, g, request
+from flask import Blueprint, Flask, Response, current_app, request
 from werkzeug.exceptions import default_exceptions
 
 from service import db
+from service.commands.webhooks import Numbered
 from service.devkit.double.bodies import (
     Behavior,
     NewToken,
@@ -33,6 +33,7 @@ from service.http.gate import generate_token, hash_of
 from service.http.requests import arguments, read_bytes
 from service.http.responses import reply
 from service.settings import Settings
+from service.state import current_request
 from service.strict_json import StrictJSONError, parse_object
 from service.webhooks.delivery import derive_secret
 from service.webhooks.outbound import BlockedURL, resolve
@@ -45,6 +46,14 @@ Load = Callable[[Settings, IO[bytes], str], int]
 MAX_BODY = 64 * 1024 * 1024
 
 control = Blueprint("control", __name__)
+
+
+class Plan(NamedTuple):
+    """The row of a plan."""
+
+    name: str
+    per_minute: int
+    per_day: int | None
 
 
 class Stage:
@@ -65,21 +74,15 @@ def create_control(stage: Stage) -> Flask:
     """Build the WSGI application of the control URL; it has database connections of its own."""
     app = Flask(__name__, static_folder=None)
     # Not MAX_BODY: a test may load more, or lower that to meet 413.
-    app.config.update(SETTINGS=replace(stage.settings, max_body=MAX_BODY))
+    app.config.update(SETTINGS=stage.settings, MAX_CONTENT_LENGTH=MAX_BODY + 1)
     app.extensions["stage"] = stage
     app.before_request(access_log.assign_request_id)
-    app.before_request(call_as_nobody)
     db.init_app(app)
     app.extensions["pool"].open()
     errors.init_app(app)
     app.register_error_handler(click.ClickException, reject)
     app.register_blueprint(control, url_prefix=urlsplit(stage.cast.control_url).path)
     return app
-
-
-def call_as_nobody() -> None:
-    """The statements of tests have no caller."""
-    g.caller = {}
 
 
 def reject(error: click.ClickException) -> Response:
@@ -111,7 +114,7 @@ def reset() -> Response:
 @control.post("/load")
 def load() -> Response:
     """Load JSON Lines; whatever needs a workspace or a user has those of the cast by default"""
-    lines = b"\n".join(map(complete, read_bytes().split(b"\n")))
+    lines = b"\n".join(map(complete, read_bytes(current_request()).split(b"\n")))
     total = stage().load(stage().settings, io.BytesIO(lines), "objects")
     return reply_json({"loaded": total})
 
@@ -129,7 +132,7 @@ def complete(line: bytes) -> bytes:
 @arguments(PlanChange())
 def change_plan(change: dict[str, Any]) -> Response:
     """Put the workspace of the cast on a plan, and change the limits of that plan"""
-    plan = db.row("double/plan", workspace_id=stage().cast.user.workspace.id, **change)
+    plan = db.row(Plan, "double/plan", workspace_id=stage().cast.user.workspace.id, **change)
     return reply_json({"name": plan.name, "perMinute": plan.per_minute, "perDay": plan.per_day})
 
 
@@ -137,7 +140,7 @@ def change_plan(change: dict[str, Any]) -> Response:
 @arguments(TimePassed())
 def advance(by: dict[str, float]) -> Response:
     """Let time pass"""
-    db.row("double/advance", by=timedelta(**by))
+    db.execute("double/advance", by=timedelta(**by))
     return reply_json({})
 
 
@@ -155,7 +158,7 @@ def create_token(token: dict[str, Any]) -> Response:
     """Make a credential for a user of the cast"""
     user: User = getattr(stage().cast, token.pop("user"))
     secret = generate_token(token["kind"])
-    db.row(
+    db.execute(
         "tokens/create",
         email=user.email,
         name="",
@@ -174,7 +177,7 @@ def create_webhook(webhook: dict[str, Any]) -> Response:
         resolve(webhook["url"], stage().settings.webhook_allow)
     except BlockedURL as error:
         raise click.ClickException(f"url: {error}") from None
-    made = db.row("webhooks/create", slug=stage().cast.user.workspace.slug, **webhook)
+    made = db.row(Numbered, "webhooks/create", slug=stage().cast.user.workspace.slug, **webhook)
     key = stage().settings.require_webhook_key()
     secret = derive_secret(key, made.id, made.secret_number)
     return reply_json({"id": str(made.id), "secret": secret})
@@ -183,7 +186,7 @@ def create_webhook(webhook: dict[str, Any]) -> Response:
 @control.post("/deliver")
 def deliver() -> Response:
     """Attempt what waits, whatever the schedule says; after a failure its webhook rests"""
-    db.row("double/make_due")
+    db.execute("double/make_due")
     db.release()
     return reply_json({"attempts": Worker(stage().settings).run_once(prune=False)})
 

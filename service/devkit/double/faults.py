@@ -7,12 +7,13 @@ from math import ceil
 from threading import Event, Lock
 from typing import Any
 
-from flask import Flask, Response, g, request
+from flask import Flask, Response, request
 
 from service import db
 from service.http.errors import http_error
 from service.http.gate import rate_limit_error
 from service.http.responses import reply
+from service.state import state
 
 KINDS = "503", "429", "drop", "drop-after-commit", "slow"
 
@@ -67,20 +68,21 @@ class Faults:
     def meet(self) -> Response | None:
         """Before the view, behind the gate: let this request meet its fault."""
         # The gate lets documents pass without a look.
-        taken = self.take(request.method, request.path) if "usage" in g else None
-        if taken is None:
+        here = state()
+        taken = self.take(request.method, request.path) if here.usage else None
+        if taken is None or here.usage is None:
             return None
         fault, cleared = taken
         if fault.kind == "503":
             # Without the database, a response knows no limits.
-            g.pop("usage", None)
+            here.usage = None
             raise http_error("unavailable", retry_after=max(1, ceil(fault.seconds)))
         if fault.kind == "429":
-            usage = g.usage
-            g.usage = usage._replace(
-                minute_count=usage.per_minute, minute_ends=usage.now + max(1, fault.seconds)
+            here.usage = here.usage._replace(
+                minute_count=here.usage.per_minute,
+                minute_ends=here.usage.now + max(1, fault.seconds),
             )
-            raise rate_limit_error(g.usage)
+            raise rate_limit_error(here.usage)
         kind = fault.kind
         if kind == "slow":
             # A connection has its own deadline, which is shorter.

@@ -14,8 +14,8 @@ import urllib3
 from receivers import Receiver
 from standardwebhooks import Webhook
 
-from service import db
 from service.devkit.double.faults import Fault, Faults
+from service.statements import STATEMENTS
 from service.webhooks.delivery import signatures
 
 pytestmark = pytest.mark.nodatabase
@@ -411,7 +411,7 @@ SHOWN = {
 
 @pytest.mark.parametrize("name", ["double/advance"])
 def test_every_timestamp_is_moved_or_shown(connection, name):
-    statement = re.sub("--.*", "", db.statement(name).decode())
+    statement = re.sub("--.*", "", STATEMENTS[name].source.decode())
     moved = set()
     for update in statement.split("UPDATE ")[1:]:
         table = update.split()[0]

@@ -1,0 +1,71 @@
+"""Rate limits: the windows of a plan and how much of each a caller has used.
+
+Specification section 8.
+"""
+
+from math import ceil
+from typing import NamedTuple
+
+
+class Window(NamedTuple):
+    """One window of a rate limit; ``seconds`` is its length, ``ends`` a Unix time."""
+
+    name: str
+    quota: int
+    seconds: int
+    used: int
+    ends: float
+
+    @property
+    def left(self) -> int:
+        """How many requests are left in this window."""
+        return max(0, self.quota - self.used)
+
+
+class Usage(NamedTuple):
+    """The caller of a request, and how many requests the caller has made; a row of the gate.
+
+    ``token_id``, ``user_id`` and ``scope`` are null without a valid credential, ``workspace_id``
+    also without an active workspace; ``per_day`` is null on a plan without a daily limit.
+    """
+
+    token_id: str | None
+    user_id: str | None
+    workspace_id: str | None
+    scope: str | None
+    # Whether this request is within the limits, and so counted.
+    admitted: bool
+    per_minute: int
+    minute_count: int
+    # Unix times, by the clock of the database.
+    minute_ends: float
+    per_day: int | None
+    day_count: int
+    day_ends: float
+    now: float
+
+    @property
+    def minute(self) -> Window:
+        """The window of 60 seconds."""
+        return Window("minute", self.per_minute, 60, self.minute_count, self.minute_ends)
+
+    @property
+    def day(self) -> Window | None:
+        """The window of 24 hours, if the plan has one."""
+        if self.per_day is None:
+            return None
+        return Window("day", self.per_day, 86400, self.day_count, self.day_ends)
+
+    @property
+    def windows(self) -> list[Window]:
+        """All windows of the plan, the shortest first."""
+        return [self.minute, self.day] if self.day else [self.minute]
+
+    @property
+    def decisive(self) -> Window:
+        """The window that clients are told first: the day's once its quota is used up."""
+        return self.day if self.day and not self.day.left else self.minute
+
+    def seconds_left(self, window: Window) -> int:
+        """Return the whole seconds until a window ends."""
+        return max(0, ceil(window.ends - self.now))

@@ -1,0 +1,44 @@
+"""The state of one request: ``flask.g`` with types."""
+
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import cast
+
+from flask import Request, g, request
+
+from service.limits import Usage
+from service.statements import Connection
+
+
+@dataclass
+class State:
+    """Everything that hooks and views pass on to those that run after them."""
+
+    request_id: str = ""
+    # When the head of the request arrived, by ``monotonic()``.
+    arrived: float = field(default_factory=monotonic)
+    # By then the database must have answered; 0 as long as no limit is set.
+    deadline: float = 0
+    connection: Connection | None = None
+    # Seconds that the request has waited for a connection.
+    waited: float = 0
+    # None until the request is counted.
+    usage: Usage | None = None
+    # Parameters of every statement: ``user_id`` and ``workspace_id``.
+    caller: dict[str, object] = field(default_factory=dict)
+    # The id of the resource that the request has created.
+    created: str | None = None
+    event_ids: list[str] = field(default_factory=list)
+
+
+# Flask's proxies look their object up at each attribute, which takes longer than most hooks.
+
+
+def state() -> State:
+    """Return the state of the current request."""
+    return cast(State, g._get_current_object())
+
+
+def current_request() -> Request:
+    """Return the current request."""
+    return cast(Request, request._get_current_object())  # type: ignore[attr-defined]

@@ -1,0 +1,120 @@
+"""The statements: one SQL file each, run by libpq without a cursor in between.
+
+A cursor of psycopg parses the text and looks up each type anew, which takes five times as long.
+"""
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import psycopg
+from psycopg import abc
+from psycopg.adapt import Buffer, Loader, PyFormat, Transformer
+from psycopg.errors import error_from_result
+from psycopg.pq import DiagnosticField, ExecStatus
+from psycopg.pq.abc import PGresult
+from psycopg.rows import TupleRow
+from psycopg.types.string import TextLoader
+
+# In a checkout a link to the folder beside the package, else a part of the package.
+SQL = Path(__file__).with_name("sql").resolve()
+
+PARAMETER = re.compile(rb"%\((\w+)\)s")
+
+# A row is a NamedTuple: its members are the columns of the statement, in order.
+Row = TypeVar("Row", bound=NamedTuple)
+
+
+class Statement:
+    """The text of a file as PostgreSQL takes it: ``$1`` stands where ``%(name)s`` stood."""
+
+    def __init__(self, name: str, source: bytes) -> None:
+        # The name of the prepared statement.
+        self.name = name.encode()
+        self.source = source
+        self.parameters = list(dict.fromkeys(match.decode() for match in PARAMETER.findall(source)))
+        numbers = {name.encode(): number for number, name in enumerate(self.parameters, 1)}
+        self.text = PARAMETER.sub(lambda match: b"$%d" % numbers[match[1]], source).replace(
+            b"%%", b"%"
+        )
+        # Text for all: the casts in the statement name the types.
+        self.formats = [PyFormat.TEXT] * len(self.parameters)
+
+
+# Loaded at import, so an upgrade on disk changes nothing here.
+STATEMENTS = {
+    name: Statement(name, path.read_bytes())
+    for path in sorted(SQL.rglob("*.sql"))
+    for name in [str(path.relative_to(SQL).with_suffix(""))]
+}
+
+
+@cache
+def migrations() -> list[str]:
+    """Return the names of all migrations, in order."""
+    return [name.removeprefix("schema/") for name in STATEMENTS if name.startswith("schema/")]
+
+
+class JsonAsBytes(Loader):
+    """Pass JSON on as the bytes that PostgreSQL wrote: no response is parsed or rebuilt."""
+
+    def load(self, data: Buffer) -> bytes:
+        """Copy the bytes."""
+        return bytes(data)
+
+
+class Connection(psycopg.Connection[TupleRow]):
+    """Runs statements by name; JSON is loaded as bytes and UUIDs as text.
+
+    Each method raises psycopg.Error. ``prepare_threshold=None`` prepares nothing.
+    """
+
+    _transformer: abc.Transformer | None = None
+    _named: set[bytes]
+
+    def row(self, kind: type[Row], name: str, values: dict[str, object]) -> Row | None:
+        """Return the first row of a statement, or None."""
+        rows, number = self._run(name, values)
+        return rows.load_row(0, kind._make) if number else None
+
+    def rows(self, kind: type[Row], name: str, values: dict[str, object]) -> list[Row]:
+        """Return all rows of a statement."""
+        rows, number = self._run(name, values)
+        return rows.load_rows(0, number, kind._make)
+
+    def run(self, name: str, values: dict[str, object]) -> int:
+        """Run a statement whose rows do not matter; returns how many there are."""
+        return self._run(name, values)[1]
+
+    def _run(self, name: str, values: dict[str, object]) -> tuple[abc.Transformer, int]:
+        statement, libpq = STATEMENTS[name], self.pgconn
+        transformer = self._transformer or self._new_transformer()
+        parameters = transformer.dump_sequence(
+            [values[name] for name in statement.parameters], statement.formats
+        )
+        if self.prepare_threshold is None:
+            found = libpq.exec_params(statement.text, parameters)
+        else:
+            if statement.name not in self._named:
+                self._check(libpq.prepare(statement.name, statement.text))
+                self._named.add(statement.name)
+            found = libpq.exec_prepared(statement.name, parameters)  # type: ignore[arg-type]
+        self._check(found)
+        transformer.set_pgresult(found)
+        return transformer, found.ntuples
+
+    def _new_transformer(self) -> abc.Transformer:
+        self.adapters.register_loader("json", JsonAsBytes)
+        self.adapters.register_loader("uuid", TextLoader)
+        # It remembers how to dump and load each type that it has met.
+        self._transformer = transformer = Transformer(self)
+        self._named = set()
+        return transformer
+
+    def _check(self, result: PGresult) -> None:
+        """Raise the error that the server reports; without an SQLSTATE the connection is lost."""
+        if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+            if result.error_field(DiagnosticField.SQLSTATE) is None:
+                raise psycopg.OperationalError("the connection to the database is lost")
+            raise error_from_result(result)
