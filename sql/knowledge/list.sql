@@ -7,10 +7,12 @@ WITH page AS MATERIALIZED (
      ORDER BY entry.id DESC
      LIMIT %(limit)s::integer + 1
 ), page_end AS (
-    SELECT last_row(array_agg(bytes), sum(bytes), %(limit)s::integer) AS number
-      FROM (SELECT octet_length(content) + pg_column_size(tags) AS bytes FROM page) AS sizes
+    SELECT last_row(array_agg(bytes ORDER BY id DESC), sum(bytes), %(limit)s::integer) AS number
+      FROM (SELECT id, octet_length(content) + pg_column_size(tags) AS bytes FROM page) AS sizes
 )
-SELECT coalesce(json_agg(knowledge_json(ROW(entry.*)::knowledge)), '[]') AS data,
-       keyed_cursor(0, (array_agg(entry.id))[max(number)]) AS next_cursor
+SELECT coalesce(
+           json_agg(knowledge_json(ROW(entry.*)::knowledge) ORDER BY entry.id DESC), '[]'
+       ) AS data,
+       keyed_cursor(0, (array_agg(entry.id ORDER BY entry.id DESC))[max(number)]) AS next_cursor
   FROM page_end
- CROSS JOIN LATERAL (SELECT * FROM page LIMIT number) AS entry;
+ CROSS JOIN LATERAL (SELECT * FROM page ORDER BY id DESC LIMIT number) AS entry;

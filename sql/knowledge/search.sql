@@ -51,20 +51,26 @@ WITH query AS MATERIALIZED (
      ORDER BY rank DESC, id DESC
      LIMIT %(limit)s::integer + 1
 ), page AS MATERIALIZED (
-    SELECT entry.*
+    SELECT best.rank, entry AS entry, entry.id
       FROM best
       JOIN knowledge AS entry
         ON entry.workspace_id = %(workspace_id)s::uuid AND entry.id = best.id
-     ORDER BY best.rank DESC, best.id DESC
 ), page_end AS (
-    SELECT last_row(array_agg(bytes), sum(bytes), %(limit)s::integer) AS number
-      FROM (SELECT octet_length(content) + pg_column_size(tags) AS bytes FROM page) AS sizes
+    SELECT last_row(
+               array_agg(bytes ORDER BY rank DESC, id DESC), sum(bytes), %(limit)s::integer
+           ) AS number
+      FROM (
+           SELECT rank, id, octet_length((entry).content) + pg_column_size((entry).tags) AS bytes
+             FROM page
+           ) AS sizes
 )
-SELECT coalesce(json_agg(knowledge_json(ROW(entry.*)::knowledge)), '[]') AS data,
+SELECT coalesce(
+           json_agg(knowledge_json(match.entry) ORDER BY match.rank DESC, match.id DESC), '[]'
+       ) AS data,
        (
-           SELECT keyed_cursor(best.rank, best.id)
-             FROM best
-            WHERE best.id = (array_agg(entry.id))[max(number)]
-       ) AS next_cursor
+           array_agg(
+               keyed_cursor(match.rank, match.id) ORDER BY match.rank DESC, match.id DESC
+           )
+       )[max(number)] AS next_cursor
   FROM page_end
- CROSS JOIN LATERAL (SELECT * FROM page LIMIT number) AS entry;
+ CROSS JOIN LATERAL (SELECT * FROM page ORDER BY rank DESC, id DESC LIMIT number) AS match;

@@ -11,13 +11,26 @@ WITH page AS MATERIALIZED (
      ORDER BY item.received_at DESC, item.id DESC
      LIMIT %(limit)s::integer + 1
 ), page_end AS (
-    SELECT last_row(array_agg(bytes), sum(bytes), %(limit)s::integer) AS number
-      FROM (SELECT octet_length(snippet) + pg_column_size(recipients) AS bytes FROM page) AS sizes
+    SELECT last_row(
+               array_agg(bytes ORDER BY received_at DESC, id DESC), sum(bytes), %(limit)s::integer
+           ) AS number
+      FROM (
+           SELECT received_at, id, octet_length(snippet) + pg_column_size(recipients) AS bytes
+             FROM page
+           ) AS sizes
 )
-SELECT coalesce(json_agg(mail_json(ROW(item.*)::mail)), '[]') AS data,
-       keyed_cursor(
-           to_millis((array_agg(item.received_at))[max(number)]),
-           (array_agg(item.id))[max(number)]
-       ) AS next_cursor
+SELECT coalesce(
+           json_agg(
+               mail_json(ROW(item.*)::mail)
+               ORDER BY item.received_at DESC, item.id DESC
+           ),
+           '[]'
+       ) AS data,
+       (
+           array_agg(
+               keyed_cursor(to_millis(item.received_at), item.id)
+               ORDER BY item.received_at DESC, item.id DESC
+           )
+       )[max(number)] AS next_cursor
   FROM page_end
- CROSS JOIN LATERAL (SELECT * FROM page LIMIT number) AS item;
+ CROSS JOIN LATERAL (SELECT * FROM page ORDER BY received_at DESC, id DESC LIMIT number) AS item;

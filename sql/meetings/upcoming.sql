@@ -21,18 +21,30 @@ WITH page AS MATERIALIZED (
      ORDER BY meeting.start_time, meeting.id
      LIMIT %(limit)s::integer + 1
 ), page_end AS (
-    SELECT last_row(array_agg(bytes), sum(bytes), %(limit)s::integer) AS number
+    SELECT last_row(
+               array_agg(bytes ORDER BY start_time, id), sum(bytes), %(limit)s::integer
+           ) AS number
       FROM (
-           SELECT coalesce(octet_length(agenda), 0)
+           SELECT start_time,
+                  id,
+                  coalesce(octet_length(agenda), 0)
                 + coalesce(octet_length(notes), 0)
                 + pg_column_size(attendees) AS bytes
              FROM page
            ) AS sizes
 )
-SELECT coalesce(json_agg(meeting_json(ROW(meeting.*)::meetings)), '[]') AS data,
-       keyed_cursor(
-           to_millis((array_agg(meeting.start_time))[max(number)]),
-           (array_agg(meeting.id))[max(number)]
-       ) AS next_cursor
+SELECT coalesce(
+           json_agg(
+               meeting_json(ROW(meeting.*)::meetings)
+               ORDER BY meeting.start_time, meeting.id
+           ),
+           '[]'
+       ) AS data,
+       (
+           array_agg(
+               keyed_cursor(to_millis(meeting.start_time), meeting.id)
+               ORDER BY meeting.start_time, meeting.id
+           )
+       )[max(number)] AS next_cursor
   FROM page_end
- CROSS JOIN LATERAL (SELECT * FROM page LIMIT number) AS meeting;
+ CROSS JOIN LATERAL (SELECT * FROM page ORDER BY start_time, id LIMIT number) AS meeting;

@@ -8,10 +8,15 @@ WITH page AS MATERIALIZED (
      ORDER BY suggestion.id DESC
      LIMIT %(limit)s::integer + 1
 ), page_end AS (
-    SELECT last_row(array_agg(bytes), sum(bytes), %(limit)s::integer) AS number
-      FROM (SELECT octet_length(body) AS bytes FROM page) AS sizes
+    SELECT last_row(array_agg(bytes ORDER BY id DESC), sum(bytes), %(limit)s::integer) AS number
+      FROM (SELECT id, octet_length(body) AS bytes FROM page) AS sizes
 )
-SELECT coalesce(json_agg(suggestion_json(ROW(suggestion.*)::suggestions)), '[]') AS data,
-       id_cursor((array_agg(suggestion.id))[max(number)]) AS next_cursor
+SELECT coalesce(
+           json_agg(
+               suggestion_json(ROW(suggestion.*)::suggestions) ORDER BY suggestion.id DESC
+           ),
+           '[]'
+       ) AS data,
+       id_cursor((array_agg(suggestion.id ORDER BY suggestion.id DESC))[max(number)]) AS next_cursor
   FROM page_end
- CROSS JOIN LATERAL (SELECT * FROM page LIMIT number) AS suggestion;
+ CROSS JOIN LATERAL (SELECT * FROM page ORDER BY id DESC LIMIT number) AS suggestion;

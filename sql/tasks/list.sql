@@ -8,10 +8,10 @@ WITH page AS MATERIALIZED (
      ORDER BY task.id DESC
      LIMIT %(limit)s::integer + 1
 ), page_end AS (
-    SELECT last_row(array_agg(bytes), sum(bytes), %(limit)s::integer) AS number
-      FROM (SELECT octet_length(description) AS bytes FROM page) AS sizes
+    SELECT last_row(array_agg(bytes ORDER BY id DESC), sum(bytes), %(limit)s::integer) AS number
+      FROM (SELECT id, octet_length(description) AS bytes FROM page) AS sizes
 )
-SELECT coalesce(json_agg(task_json(ROW(task.*)::tasks)), '[]') AS data,
-       id_cursor((array_agg(task.id))[max(number)]) AS next_cursor
+SELECT coalesce(json_agg(task_json(ROW(task.*)::tasks) ORDER BY task.id DESC), '[]') AS data,
+       id_cursor((array_agg(task.id ORDER BY task.id DESC))[max(number)]) AS next_cursor
   FROM page_end
- CROSS JOIN LATERAL (SELECT * FROM page LIMIT number) AS task;
+ CROSS JOIN LATERAL (SELECT * FROM page ORDER BY id DESC LIMIT number) AS task;

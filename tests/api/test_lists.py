@@ -1,5 +1,6 @@
 """Lists: what every paged list promises; a table of the lists drives each test."""
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -9,6 +10,8 @@ from threading import Event
 import pytest
 from client import TOKENS, UNKNOWN, Client, activate, error_message, ids, invalid_field, read_all
 from psycopg import Connection
+
+from service.statements import STATEMENTS, Statement
 
 MS = timedelta(milliseconds=1)
 # Both ends of time, both sides of 1970, and neighbours; a meeting ends one millisecond later.
@@ -121,6 +124,26 @@ def paged(request):
 
 def test_an_empty_list_is_an_empty_page(paged, alice):
     assert paged.get(alice).get_json() == {"data": [], "nextCursor": None}
+
+
+def test_a_page_has_its_order_however_postgres_scans_its_rows(
+    paged, build, insert_into, connection, monkeypatch
+):
+    """Each scan of the rows of a page is shuffled; an order that is not named would show."""
+    for name, statement in STATEMENTS.items():
+        shuffled = re.sub(
+            rb"\bFROM page\b",
+            b"FROM (SELECT * FROM page ORDER BY random()) AS page",
+            statement.source,
+        )
+        monkeypatch.setitem(STATEMENTS, name, Statement(name, shuffled))
+    for n in range(2 * len(EDGES)):
+        insert_into(paged.table, **paged.columns(n))
+    expected = paged.ordered(connection)
+    assert len(expected) >= 5
+    alice = Client(build(), TOKENS["alice"])
+    assert paged.ids(alice, limit=4) == expected
+    assert paged.ids(alice) == expected
 
 
 def test_the_pages_hold_every_row_of_the_caller_exactly_once_in_order(
