@@ -9,6 +9,7 @@ import click
 
 from bench.cases import CASES
 from bench.compare import compare
+from bench.instructions import NotCounted, instructions, instructions_table, missing
 from bench.loading import loading
 from bench.report import draw, table
 from bench.scale import scale, scale_table
@@ -22,13 +23,16 @@ SMALL, ENTRIES = 10_000, 200_000
 # With --soak.
 REQUESTS = 100_000
 
+# With --instructions, a count.
+REQUESTS_COUNTED = 200
+
 
 @click.command(context_settings={"show_default": True})
 @click.option(
     "--tasks",
     type=click.IntRange(4000, 10_000_000),
     default=None,
-    show_default="100000; with --scale 1000000",
+    show_default="100000; --scale 1000000; --instructions 20000",
     help="Tasks seeded, or loaded with --load.",
 )
 @click.option("--seconds", type=click.IntRange(1, 60), default=3, help="Seconds of each run.")
@@ -50,9 +54,23 @@ REQUESTS = 100_000
     is_flag=True,
     help="100 000 requests in one go instead: memory of the workers, size of the tables.",
 )
+@click.option(
+    "--instructions",
+    "counting",
+    is_flag=True,
+    help="Instructions a request of one worker under valgrind instead; they repeat to 2 %.",
+)
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="With --instructions: the folder for callgrind's files, to read by callgrind_annotate.",
+)
 @click.option("--picture", type=click.Path(path_type=Path), default=PICTURE, help="Drawn to here.")
-def main(tasks, seconds, rounds, names, growing, filling, staying, picture):
+def main(tasks, seconds, rounds, names, growing, filling, staying, counting, keep, picture):
     """CPU per request of the service, beside a bare WSGI callable and pgbench with the same SQL."""
+    if counting:
+        count(names, tasks or 20_000, keep)
+        return
     if not shutil.which("wrk"):
         sys.exit("Error: wrk is missing; install it, with: apt-get install wrk")
     load = os.getloadavg()[0]
@@ -81,6 +99,16 @@ def fill(tasks):
     loaded, peak, copied = loading(tasks, say=tell)
     click.echo(f"task-service load  {tasks / loaded:,.0f} rows/s, peak {peak:.0f} MB")
     click.echo(f"COPY        {tasks / copied:,.0f} rows/s; {loaded / copied:.1f} times as fast")
+
+
+def count(names, tasks, keep):
+    if lacking := missing():
+        sys.exit(f"Error: {lacking[0]} is missing; install it, with: apt-get install valgrind")
+    try:
+        found = instructions(names, tasks=tasks, requests=REQUESTS_COUNTED, say=tell, keep=keep)
+    except NotCounted as error:
+        sys.exit(f"Error: {error}")
+    click.echo(instructions_table(found))
 
 
 def tell(text):

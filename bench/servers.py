@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @contextmanager
-def gunicorn(url, *, app="app:app", **environment):
-    """Run one on a free port of this machine; yields (port, pid)."""
+def gunicorn(url, *, app="app:app", under=(), **environment):
+    """Run one on a free port of this machine, by the command ``under``; yields (port, pid)."""
     line = next(
         line.partition(":")[2]
         for line in (ROOT / "Procfile").read_text().splitlines()
@@ -25,7 +25,8 @@ def gunicorn(url, *, app="app:app", **environment):
     )
     program, *rest = shlex.split(line)
     port = free_port()
-    words = [sys.executable, "-m", program, *(app if word == "app:app" else word for word in rest)]
+    words = [*under, sys.executable, "-m", program]
+    words += [app if word == "app:app" else word for word in rest]
     environment = {**os.environ, "DATABASE_URL": url, "PORT": str(port), **environment}
     # The service writes a line a request, so there is somewhere to write it to.
     with tempfile.TemporaryFile() as log:
@@ -45,7 +46,8 @@ def free_port():
 
 
 def wait_until_up(server, port):
-    deadline = monotonic() + 15
+    # Valgrind runs everything fifty times slower.
+    deadline = monotonic() + 120
     while server.poll() is None and monotonic() < deadline:
         try:
             with socket.create_connection(("127.0.0.1", port), 1):
