@@ -3,19 +3,40 @@
 from collections.abc import Callable
 from typing import Any
 
-from flask import Flask
+from flask import Flask, Request
+from flask.sessions import NullSession, SessionInterface
 from werkzeug.middleware.proxy_fix import ProxyFix
+from werkzeug.routing import MapAdapter
 
 from service import api, commands, db, http, openapi, webhooks
 from service.settings import Settings
 
 
+class NoSession(SessionInterface):
+    """The cookie ``session`` holds a token, which the gate reads; Flask's own session is unused."""
+
+    def __init__(self) -> None:
+        self.empty = NullSession()
+
+    def open_session(self, app: Flask, request: Request) -> NullSession:  # noqa: ARG002
+        """Return the same empty session to all."""
+        return self.empty
+
+
 class Service(Flask):
-    """Nothing here is async, so no view and no hook is asked on each request whether it is."""
+    """Flask without three steps of each request that this service has no use for."""
+
+    session_interface = NoSession()
 
     def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        """Return ``func`` as it is."""
+        """Return ``func`` as it is: no view and no hook is asynchronous."""
         return func
+
+    def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
+        """Find the view by path and method alone: no route has a host."""
+        if request is None:
+            return None
+        return self.url_map.bind("", path_info=request.path, default_method=request.method)
 
 
 def create_app(settings: Settings | None = None) -> Flask:

@@ -3,13 +3,15 @@
 import json
 import logging
 import re
+from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
+from time import monotonic
 
 import pytest
 from client import TOKENS, Client, insert_token
 from server import TASK, get, post, send, serving
 
-from service.http.access_log import JSONFormatter
+from service import logs
 
 COOKIE = "tmw_session_alice"
 
@@ -17,18 +19,16 @@ COOKIE = "tmw_session_alice"
 @pytest.fixture
 def lines(app):
     """What the service logs during the test; a function that returns the lines."""
-    (handler,) = (
-        handler
-        for handler in logging.getLogger("service").handlers
-        if isinstance(handler.formatter, JSONFormatter)
-    )
+    handler = logs.configure("json")
     stream = StringIO()
     previous = handler.setStream(stream)
     yield lambda: stream.getvalue().split("\n")[:-1]
     handler.setStream(previous)
 
 
-def test_each_request_is_one_line_of_json_with_time_and_client(app, alice, stranger, cast, lines):
+def test_each_request_is_one_line_of_json_with_time_and_client(
+    app, alice, stranger, cast, connection, lines
+):
     alice.get("/tasks?limit=1", headers={"X-Request-Id": "one"})
     stranger.post("/tasks", {"title": "x"}, headers={"X-Request-Id": "two"})
     app.test_client().get("/healthz", headers={"X-Request-Id": "three"})
@@ -37,12 +37,54 @@ def test_each_request_is_one_line_of_json_with_time_and_client(app, alice, stran
         assert 0 <= entry.pop("ms") < 10_000
         time = r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z"
         assert re.fullmatch(time, entry.pop("time"))
-        assert list(entry) == ["method", "path", "status", "client", "user", "requestId"]
+        entry.pop("waited", None)
+    token = str(
+        connection.execute("SELECT id FROM tokens WHERE user_id = %s", (cast["alice"],)).fetchone()[
+            "id"
+        ]
+    )
+    names = ["method", "path", "status", "client", "user", "workspace", "token", "requestId"]
+    nothing = [None, None, None]
+    assert [list(entry) for entry in entries] == [names] * 3
     assert [list(entry.values()) for entry in entries] == [
-        ["GET", "/api/tasks", 200, "127.0.0.1", cast["alice"], "one"],
-        ["POST", "/api/tasks", 401, "127.0.0.1", None, "two"],
-        ["GET", "/healthz", 200, "127.0.0.1", None, "three"],
+        ["GET", "/api/tasks", 200, "127.0.0.1", cast["alice"], cast["acme"], token, "one"],
+        ["POST", "/api/tasks", 401, "127.0.0.1", *nothing, "two"],
+        ["GET", "/healthz", 200, "127.0.0.1", *nothing, "three"],
     ]
+
+
+def test_the_line_names_what_the_request_has_created(alice, lines):
+    task = alice.post("/tasks", {"title": "x"}).get_json()
+    assert json.loads(lines()[0])["created"] == task["id"]
+
+
+def test_the_line_tells_how_long_the_request_has_queued_and_waited_for_a_connection(build, lines):
+    app = build(web_threads=1, pool_timeout=0.2)
+    pool = app.extensions["pool"]
+    pool.open()
+    with pool.connection():
+        late = {"service.arrived": monotonic() - 1, "service.queued": 0.5}
+        response = Client(app, TOKENS["alice"]).get("/tasks", environ_overrides=late)
+    assert response.status_code == 503
+    entry = json.loads(lines()[-1])
+    assert entry["queued"] == 500
+    assert entry["ms"] >= 1000
+    app = build(web_threads=1)
+    pool = app.extensions["pool"]
+    pool.open()
+    with ThreadPoolExecutor(1) as threads:
+        with pool.connection():
+            answer = threads.submit(Client(app, TOKENS["alice"]).get, "/tasks")
+            while not pool.get_stats().get("requests_waiting"):
+                assert not answer.done()
+    assert answer.result().status_code == 200
+    assert json.loads(lines()[-1])["waited"] >= 1
+
+
+def test_what_libraries_log_is_json_too(lines):
+    logging.getLogger("psycopg.pool").warning("error connecting\nin two lines")
+    (line,) = lines()
+    assert json.loads(line)["message"] == "error connecting\nin two lines"
 
 
 def test_no_line_contains_a_token_a_cookie_a_query_or_a_body(app, alice, cast, connection, lines):

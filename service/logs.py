@@ -1,0 +1,107 @@
+"""Logs: one line for each record and each request on stderr, as JSON or as text to read.
+
+One handler writes all of them, those of libraries too. A line that cannot be written changes no
+response.
+"""
+
+import json
+import logging
+import os
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Protocol
+
+Line = dict[str, object]
+
+
+class Format(Protocol):
+    """Makes text of a record and of the line of a request."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as text."""
+
+    def request(self, line: Line) -> str:
+        """Return the line of a request as text."""
+
+
+class JSONFormat(logging.Formatter):
+    """One JSON object a line; ``time`` is RFC 3339."""
+
+    encode = staticmethod(json.JSONEncoder().encode)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as text."""
+        line: Line = {
+            "time": timestamp(datetime.fromtimestamp(record.created, UTC)),
+            "level": record.levelname,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return self.encode(line)
+
+    def request(self, line: Line) -> str:
+        """Return the line of a request as text."""
+        return self.encode({"time": timestamp(datetime.now(UTC)), **line})
+
+
+class TextFormat(logging.Formatter):
+    """A line to read: ``16:05:09 201 POST /api/tasks 12.3 ms``."""
+
+    # ANSI colours by the first digit of a status.
+    COLOURS = {"2": 32, "3": 36, "4": 33, "5": 31}
+
+    def __init__(self, *, colour: bool) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
+        self.colour = colour
+
+    def request(self, line: Line) -> str:
+        """Return the line of a request as text; only the status has a colour."""
+        status, path = str(line["status"]), str(line["path"])
+        if self.colour:
+            status = f"\x1b[{self.COLOURS.get(status[0], 0)}m{status}\x1b[0m"
+        # A path may contain control characters that a terminal obeys.
+        shown = path if path.isprintable() else repr(path)
+        return f"{datetime.now():%H:%M:%S} {status} {line['method']} {shown} {line['ms']} ms"
+
+
+class LineHandler(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes to stderr; the line of a request goes past the records of ``logging``.
+
+    A record takes seven times as long as the line.
+    """
+
+    def __init__(self, lines: Format) -> None:
+        super().__init__()
+        self.lines = lines
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as text."""
+        return self.lines.format(record)
+
+    def write(self, line: Line) -> None:
+        """Write the line of a request."""
+        with suppress(OSError, ValueError):
+            self.stream.write(self.lines.request(line) + "\n")
+
+
+def timestamp(at: datetime) -> str:
+    """Return a time in UTC as RFC 3339, to the millisecond."""
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def configure(name: str) -> LineHandler:
+    """Write all logs of this process in the format ``json`` or ``text``; returns the handler."""
+    root = logging.getLogger()
+    for handler in root.handlers:
+        if isinstance(handler, LineHandler):
+            return handler
+    if name == "text":
+        text = TextFormat(colour=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
+        added = LineHandler(text)
+    else:
+        added = LineHandler(JSONFormat())
+    root.addHandler(added)
+    logging.getLogger("service").setLevel(logging.INFO)
+    return added
