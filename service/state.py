@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import cast
 
 from flask import Request, g, request
 
@@ -36,9 +35,11 @@ class State:
 
 def state() -> State:
     """Return the state of the current request."""
-    return cast(State, g._get_current_object())
+    here: State = g._get_current_object()
+    return here
 
 
 def current_request() -> Request:
     """Return the current request."""
-    return cast(Request, request._get_current_object())  # type: ignore[attr-defined]
+    call: Request = request._get_current_object()  # type: ignore[attr-defined]
+    return call

@@ -72,11 +72,10 @@ def test_the_line_tells_how_long_the_request_has_queued_and_waited_for_a_connect
     app = build(web_threads=1)
     pool = app.extensions["pool"]
     pool.open()
-    with ThreadPoolExecutor(1) as threads:
-        with pool.connection():
-            answer = threads.submit(Client(app, TOKENS["alice"]).get, "/tasks")
-            while not pool.get_stats().get("requests_waiting"):
-                assert not answer.done()
+    with ThreadPoolExecutor(1) as threads, pool.connection():
+        answer = threads.submit(Client(app, TOKENS["alice"]).get, "/tasks")
+        while not pool.get_stats().get("requests_waiting"):
+            assert not answer.done()
     assert answer.result().status_code == 200
     assert json.loads(lines()[-1])["waited"] >= 1
 
