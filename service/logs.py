@@ -10,7 +10,7 @@ import os
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Protocol, TextIO
 
 Line = dict[str, object]
 
@@ -66,7 +66,7 @@ class TextFormat(logging.Formatter):
         return f"{datetime.now():%H:%M:%S} {status} {line['method']} {shown} {line['ms']} ms"
 
 
-class LineHandler(logging.StreamHandler):  # type: ignore[type-arg]
+class LineHandler(logging.StreamHandler[TextIO]):
     """Writes to stderr; the line of a request goes past the records of ``logging``.
 
     A record takes seven times as long as the line.

@@ -51,7 +51,7 @@ def switch() -> fields.Boolean:
     return fields.Boolean(truthy={"on"}, falsy={"off"}, error_messages={"invalid": error})
 
 
-class CommaSeparated(fields.List):  # type: ignore[type-arg]
+class CommaSeparated(fields.List[Any]):
     """Values separated by commas; loads as a tuple."""
 
     def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> Any:

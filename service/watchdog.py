@@ -13,6 +13,8 @@ from typing import Any
 
 import psycopg
 
+Connection = psycopg.Connection[Any]
+
 # Seconds between two looks at the deadlines.
 INTERVAL = 0.1
 
@@ -21,12 +23,12 @@ class Watchdog:
     """Connections in use, each with the time by which it must be done."""
 
     def __init__(self) -> None:
-        self._deadlines: dict[psycopg.Connection[Any], float] = {}
+        self._deadlines: dict[Connection, float] = {}
         self._lock = Lock()
         self._stopping = Event()
         self._thread: Thread | None = None
 
-    def watch(self, connection: psycopg.Connection[Any], deadline: float) -> None:
+    def watch(self, connection: Connection, deadline: float) -> None:
         """End the connection at ``deadline`` (of ``monotonic()``) unless it is released before."""
         with self._lock:
             self._deadlines[connection] = deadline
@@ -35,7 +37,7 @@ class Watchdog:
                 self._thread = Thread(target=self._run, name="watchdog", daemon=True)
                 self._thread.start()
 
-    def release(self, connection: psycopg.Connection[Any]) -> None:
+    def release(self, connection: Connection) -> None:
         """Stop watching the connection."""
         with self._lock:
             self._deadlines.pop(connection, None)
@@ -55,7 +57,7 @@ class Watchdog:
                         shut_down(connection)
 
 
-def shut_down(connection: psycopg.Connection[Any]) -> None:
+def shut_down(connection: Connection) -> None:
     """Shut the socket of a connection down, whatever another thread waits for on it."""
     with (
         suppress(OSError, psycopg.Error),

@@ -1,13 +1,11 @@
 """Figures of a workspace."""
 
-from typing import Any
-
 from flask import Blueprint, Response
 from marshmallow.fields import Nested
 
 from service import db, fields, schemas
 from service.api.tasks import PRIORITIES, STATUSES
-from service.http.requests import arguments
+from service.http.requests import Values, arguments
 from service.http.responses import Body, reply, response
 
 dashboard = Blueprint("dashboard", __name__)
@@ -44,7 +42,7 @@ class StatsFilter(schemas.Query):
 @dashboard.get("/dashboard/stats")
 @arguments(StatsFilter())
 @response(DashboardStats, kind="object", also=(404,))
-def get_stats(query: dict[str, Any]) -> Response:
+def get_stats(query: Values) -> Response:
     """Count the tasks, meetings, members, unread mail and pending suggestions of a workspace
 
     Without ``workspaceId``, of your active workspace. All counts are of one moment; ``dueToday`` is

@@ -1,11 +1,9 @@
 """Knowledge base entries."""
 
-from typing import Any
-
 from flask import Blueprint, Response
 
 from service import db, fields, schemas
-from service.http.requests import arguments
+from service.http.requests import Values, arguments
 from service.http.responses import Page, reply_page, response
 
 knowledge = Blueprint("knowledge", __name__)
@@ -39,7 +37,7 @@ class KnowledgeFilter(schemas.Page):
 @knowledge.get("/knowledge")
 @arguments(KnowledgeFilter())
 @response(Knowledge, kind="page")
-def list_knowledge(query: dict[str, Any]) -> Response:
+def list_knowledge(query: Values) -> Response:
     """List the knowledge of the active workspace, newest first; with q the matches, best first
 
     If more than 5 000 entries match, they are listed newest first.

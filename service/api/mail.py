@@ -1,11 +1,9 @@
 """E-mails of the caller."""
 
-from typing import Any
-
 from flask import Blueprint, Response
 
 from service import db, fields, schemas
-from service.http.requests import arguments
+from service.http.requests import Values, arguments
 from service.http.responses import Page, reply_page, response
 
 mail = Blueprint("mail", __name__)
@@ -32,7 +30,7 @@ class MailFilter(schemas.Page):
 @mail.get("/mail")
 @arguments(MailFilter())
 @response(Mail, kind="page")
-def list_mail(query: dict[str, Any]) -> Response:
+def list_mail(query: Values) -> Response:
     """List your mail in the active workspace, latest first
 
     Other members do not see it.

@@ -1,11 +1,9 @@
 """Meetings and what came of them."""
 
-from typing import Any
-
 from flask import Blueprint, Response
 
 from service import db, fields, schemas, webhooks
-from service.http.requests import arguments
+from service.http.requests import Values, arguments
 from service.http.responses import (
     Changed,
     Created,
@@ -71,7 +69,7 @@ class MeetingFilter(schemas.Page):
 @meetings.get("/meetings")
 @arguments(MeetingFilter())
 @response(Meeting, kind="page")
-def list_meetings(query: dict[str, Any]) -> Response:
+def list_meetings(query: Values) -> Response:
     """List meetings of all workspaces or of one: latest start first, upcoming ones soonest first
 
     Of a workspace that is not yours the list is empty.
@@ -85,7 +83,7 @@ def list_meetings(query: dict[str, Any]) -> Response:
 @arguments(Meeting())
 @idempotent
 @response(MeetingDetails, 201)
-def create_meeting(meeting: dict[str, Any]) -> Response:
+def create_meeting(meeting: Values) -> Response:
     """Create a meeting in the active workspace
 
     ``title``, ``startTime`` and ``endTime`` are required; it must end after it starts. The event is
@@ -110,7 +108,7 @@ def get_meeting(id: str) -> Response:
 @arguments(MeetingDetails(partial=True))
 @idempotent
 @response(MeetingDetails)
-def update_meeting(changes: dict[str, Any], id: str) -> Response:
+def update_meeting(changes: Values, id: str) -> Response:
     """Change some fields of a meeting; null clears one (RFC 7396)
 
     Absent fields keep their values. The status ``completed`` completes the meeting, and cannot be

@@ -1,11 +1,9 @@
 """Pending AI suggestions."""
 
-from typing import Any
-
 from flask import Blueprint, Response
 
 from service import db, fields, schemas
-from service.http.requests import arguments
+from service.http.requests import Values, arguments
 from service.http.responses import Page, reply_page, response
 
 KIND = {"examples": ["task", "due_date", "assignee"]}
@@ -29,7 +27,7 @@ class Suggestion(schemas.Resource):
 @suggestions.get("/ai/suggestions")
 @arguments(schemas.Page())
 @response(Suggestion, kind="page")
-def list_suggestions(query: dict[str, Any]) -> Response:
+def list_suggestions(query: Values) -> Response:
     """List the pending suggestions of the active workspace, newest first
 
     Suggestions that were accepted or dismissed are not in the list.

@@ -7,7 +7,7 @@ from marshmallow import post_load
 
 from service import db, fields, schemas, webhooks
 from service.http.errors import http_error
-from service.http.requests import arguments
+from service.http.requests import Values, arguments
 from service.http.responses import (
     Changed,
     Created,
@@ -84,7 +84,7 @@ class TaskFilter(schemas.Page):
     parent_id = fields.Id(load_default=None)
 
     @post_load
-    def split_assignee(self, values: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def split_assignee(self, values: Values, **_: object) -> Values:
         """Name the id apart from the words; for them it is the nil UUID."""
         return {**values, "assignee_id": fields.uuid_or_nil(values["assignee"])}
 
@@ -95,7 +95,7 @@ FILTERS = TaskFilter().fields.keys() - schemas.Page().fields.keys()
 @tasks.get("/tasks")
 @arguments(TaskFilter())
 @response(Task, kind="page")
-def list_tasks(query: dict[str, Any]) -> Response:
+def list_tasks(query: Values) -> Response:
     """List the tasks of the active workspace, newest first
 
     A task matches all filters that are sent. Subtasks are in the list too.
@@ -109,7 +109,7 @@ def list_tasks(query: dict[str, Any]) -> Response:
 @arguments(Task())
 @idempotent
 @response(Task, 201)
-def create_task(task: dict[str, Any]) -> Response:
+def create_task(task: Values) -> Response:
     """Create a task in the active workspace
 
     Only ``title`` is required. With ``parentId`` it is a subtask of that task. The event is
@@ -134,7 +134,7 @@ def get_task(id: str) -> Response:
 @arguments(Task(partial=True))
 @idempotent
 @response(Task)
-def update_task(changes: dict[str, Any], id: str) -> Response:
+def update_task(changes: Values, id: str) -> Response:
     """Change some fields of a task; null clears one (RFC 7396)
 
     Absent fields keep their values, and any status can follow any other. A change is the event

@@ -1,12 +1,12 @@
 """Workspaces and their members."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flask import Blueprint, Response
 
 from service import db, fields, schemas
 from service.http.errors import http_error
-from service.http.requests import arguments
+from service.http.requests import Values, arguments
 from service.http.responses import Body, One, reply, reply_one, require_match, response
 from service.http.safe_writes import expected_versions, idempotent
 
@@ -77,7 +77,7 @@ def get_workspace(id: str) -> Response:
 @arguments(WorkspaceDetails(partial=True))
 @idempotent
 @response(WorkspaceDetails)
-def update_workspace(changes: dict[str, Any], id: str) -> Response:
+def update_workspace(changes: Values, id: str) -> Response:
     """Change the name or the timezone of a workspace; for owners and admins
 
     Members with another role get 403. Absent fields keep their values. Read-only fields are

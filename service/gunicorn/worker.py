@@ -53,7 +53,7 @@ class Queue(deque["Connection"]):
         self.seconds, self.event = seconds, event
 
 
-class Connection(TConn):  # type: ignore[misc]
+class Connection(TConn):
     """A client, and the queue it waits in: none while a thread has its request."""
 
     queue: Queue | None = None
@@ -62,7 +62,7 @@ class Connection(TConn):  # type: ignore[misc]
     drained = 0
 
 
-class RequestWorker(ThreadWorker):  # type: ignore[misc]
+class RequestWorker(ThreadWorker):
     """gunicorn's threads, but they are given complete requests."""
 
     wsgi: Any

@@ -54,13 +54,15 @@ def arguments(schema: Schema) -> Callable[[View], View]:
     # Clients repeat their queries, so what a query loads as is remembered.
     @lru_cache(maxsize=256)
     def load_query(query: bytes) -> Values:
-        return schema.load(parse_query(query))  # type: ignore[no-any-return]
+        values: Values = schema.load(parse_query(query))
+        return values
 
     def read_query() -> Values:
         return load_query(current_request().query_string).copy()
 
     def read_body() -> Values:
-        return schema.load(read_object())  # type: ignore[no-any-return]
+        values: Values = schema.load(read_object())
+        return values
 
     read = read_query if isinstance(schema, Query) else read_body
 
@@ -69,7 +71,7 @@ def arguments(schema: Schema) -> Callable[[View], View]:
         def wrapper(**variables: Any) -> Any:
             return view(read(), **variables)
 
-        wrapper.arguments = schema  # type: ignore[attr-defined]
+        wrapper.__dict__["arguments"] = schema
         return wrapper
 
     return decorate
@@ -80,7 +82,7 @@ def reject_unknown_query() -> None:
     call = current_request()
     if call.query_string and call.endpoint:
         view = current_app.view_functions[call.endpoint]
-        if not isinstance(getattr(view, "arguments", None), Query):
+        if not isinstance(view.__dict__.get("arguments"), Query):
             for name in query_values(call.query_string):
                 raise invalid_field(name[:MAX_ECHO], "unknown_query_parameter")
 

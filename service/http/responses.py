@@ -112,7 +112,7 @@ def response(
     """Document the response of a view; the view itself stays as it is."""
 
     def decorate(view: View) -> View:
-        view.response = Documented(schema, status, kind, tuple(also))  # type: ignore[attr-defined]
+        view.__dict__["response"] = Documented(schema, status, kind, tuple(also))
         return view
 
     return decorate

@@ -34,7 +34,7 @@ class Silent(WSGIRequestHandler):
         """Log nothing."""
 
 
-class Server(Application):  # type: ignore[misc]
+class Server(Application):
     """The web processes' configuration, but for what a test wants otherwise."""
 
     def __init__(
@@ -118,7 +118,7 @@ def meet_signals(master: Any) -> None:
         sys.exit()
 
 
-class Master(Arbiter):  # type: ignore[misc]
+class Master(Arbiter):
     """gunicorn's master; it looks after its parent once a second, as after its workers."""
 
     def stop(self, graceful: bool = True) -> None:  # noqa: ARG002
