@@ -149,7 +149,7 @@ SQL_TEXT = re.compile(
 
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_there_is_no_sql_in_python(path):
+def test_no_module_of_python_has_text_of_sql(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     # What stands alone as a statement is a docstring.
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}

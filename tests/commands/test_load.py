@@ -68,7 +68,7 @@ def rejection(result):
     return result.stderr[result.stderr.index("in.jsonl:") :].rstrip("\n")
 
 
-def test_it_prints_each_file_with_its_count(load, tmp_path):
+def test_load_prints_each_file_with_its_count(load, tmp_path):
     result = load(TASK, TASK)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == f"{tmp_path}/in.jsonl\t2\n"
@@ -357,7 +357,7 @@ def test_an_invalid_line_is_named_and_nothing_of_its_file_is_loaded(
     assert counts(connection) == before
 
 
-def test_of_two_invalid_lines_the_first_is_named(load):
+def test_the_first_of_two_invalid_lines_is_named(load):
     unknown = TASK | {"workspace": "acne"}
     rejected = TASK | {"parentId": OTHER}
     assert rejection(load(TASK, rejected, unknown)).startswith("in.jsonl:2: parentId: ")

@@ -21,7 +21,7 @@ def run():
     return lambda *words: CliRunner().invoke(main, words)
 
 
-def test_it_has_the_commands_of_flask():
+def test_task_service_has_the_commands_of_flask():
     assert COMMANDS
     assert dict(commands(main)) == dict(commands(create_app(Settings.read({})).cli))
 

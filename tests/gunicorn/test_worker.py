@@ -130,7 +130,7 @@ SLOW = {
 
 @pytest.mark.usefixtures("unlimited")
 @pytest.mark.parametrize("way", SLOW)
-def test_a_slow_client_delays_nobody_else(port, way):
+def test_a_slow_client_delays_no_other_client(port, way):
     first, drip = SLOW[way]
     with crowd(port, first, drip=drip, buffer=2048 if way == "does not read" else None):
         waited = []
@@ -330,7 +330,7 @@ def test_an_early_answer_can_be_read_by_who_sends_everything_first(port, size, t
     assert json.loads(answer.body)["status"] == answer.status
 
 
-def test_who_goes_on_sending_after_an_early_answer_is_cut_off(port):
+def test_a_client_that_goes_on_sending_after_an_early_response_is_cut_off(port):
     with connect(port) as client:
         client.sendall(f"{STRANGER}Content-Length: 1000000000\r\n\r\n".encode())
         sent = 0

@@ -201,7 +201,7 @@ def test_a_malformed_key_is_400(alice, ids, connection, key):
 
 
 @pytest.mark.parametrize("key", ["x" * 255, '"8e03978e-40d5"', "~!/,;="])
-def test_any_other_visible_ascii_is_a_key(alice, ids, connection, key):
+def test_visible_ascii_is_an_idempotency_key(alice, ids, connection, key):
     for repeat in (False, True):
         response = alice.post("/tasks", {"title": "New"}, headers=keyed(key))
         assert (response.status_code, replayed(response)) == (201, repeat)
