@@ -39,16 +39,18 @@ def pytest_configure(config):
     config.option.task_service_database = config.option.task_service_database or server
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
     """The whole suite takes a process for each core; a part of it, or -m proof, runs in this one.
 
     A breakpoint then works in the test that a contributor works on.
     """
-    whole = config.args_source is not pytest.Config.ArgsSource.ARGS
-    default = config.getini("addopts")
-    selected = config.option.keyword or config.option.markexpr not in default
-    return min(len(os.sched_getaffinity(0)), 8) if whole and not selected else 0
+    option = config.option
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    if named or option.keyword or option.markexpr not in config.getini("addopts"):
+        return 0
+    # Each of them starts a PostgreSQL.
+    return min(os.cpu_count() or 1, 8)
 
 
 @pytest.fixture(scope="session")
