@@ -29,7 +29,10 @@ TIMESTAMP = (
 ATOM, LABEL = r"[-!#$%&'*+/=?^`{}|~A-Za-z0-9_]+", r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 EMAIL = rf"^{ATOM}(\.{ATOM})*@({LABEL}\.)+[A-Za-z0-9-]{{2,63}}$"
 TIMEZONE = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$"
-NO_NUL, NOT_BLANK = r"^[^\u0000]*$", r"^[^\u0000]*[^\u0000\s][^\u0000]*$"
+NO_NUL = r"^[^\u0000]*$"
+# The characters that str.strip removes: \s is another set in ECMA 262, which JSON Schema refers to.
+BLANK = r"\t-\r\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+NOT_BLANK = rf"^[^\u0000]*[^\u0000{BLANK}][^\u0000]*$"
 
 VERSION = {"description": "Increases with each change; the ETag has it too"}
 

@@ -3,6 +3,7 @@
 import uuid
 from hashlib import sha256
 
+import click
 import psycopg
 from openapi_check import check_against_document
 from psycopg.conninfo import make_conninfo
@@ -117,8 +118,8 @@ def invalid_field(response, field):
 def read_all(client, path, **query):
     """All items of a list, page by page; Link must lead where nextCursor leads."""
     items = []
+    response = client.get(path, query_string=query)
     while True:
-        response = client.get(path, query_string=query)
         page = response.get_json()
         assert response.status_code == 200, page
         assert list(page) == ["data", "nextCursor"]
@@ -131,12 +132,22 @@ def read_all(client, path, **query):
         link = response.headers["Link"]
         assert link.startswith("</api/")
         assert link.endswith('>; rel="next"')
-        following = client.get(link[5 : link.index(">")]).get_json()
-        assert following == client.get(path, query_string=query).get_json()
+        response = client.get(path, query_string=query)
+        assert client.get(link[5 : link.index(">")]).get_json() == response.get_json()
 
 
 def ids(items):
     return [item["id"] for item in items]
+
+
+def commands(group, *path):
+    """All groups and commands below a group, each with the words that call it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        yield " ".join([*path, name]), command
+        if isinstance(command, click.Group):
+            yield from commands(command, *path, name)
 
 
 def label(value):

@@ -17,10 +17,8 @@ import pytest
 from client import (
     TOKENS,
     Client,
-    activate,
     insert,
     insert_member,
-    insert_token,
     new_database,
     waiting,
 )
@@ -39,6 +37,20 @@ def pytest_configure(config):
     """The test double makes its database on the server that all tests use."""
     server = os.environ.get("TEST_DATABASE_URL")
     config.option.task_service_database = config.option.task_service_database or server
+
+
+@pytest.hookimpl(tryfirst=True, optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """The whole suite takes a process for each core; a part of it, or -m proof, runs in this one.
+
+    A breakpoint then works in the test that a contributor works on.
+    """
+    option = config.option
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    if named or option.keyword or option.markexpr not in config.getini("addopts"):
+        return 0
+    # Each of them starts a PostgreSQL.
+    return min(os.cpu_count() or 1, 8)
 
 
 @pytest.fixture(scope="session")
@@ -100,31 +112,40 @@ def connection(database_url):
         yield connection
 
 
+# One message to the server and one transaction, because it runs before each test. Rollback would be
+# no substitute: what happens after commit must happen. All other rows go with those deleted here.
+CAST = """
+DELETE FROM workspaces;
+DELETE FROM users;
+DELETE FROM usage;
+INSERT INTO workspaces (name, slug, plan)
+VALUES ('Acme', 'acme', 'Team'), ('Globex', 'globex', 'Team');
+INSERT INTO users (name, email)
+SELECT name, lower(name) || '@example.com'
+  FROM unnest(ARRAY['Alice', 'Bob', 'Charlie']) AS name;
+INSERT INTO members (workspace_id, user_id, role)
+SELECT workspace.id, person.id, CASE person.name WHEN 'Bob' THEN 'member' ELSE 'owner' END
+  FROM users AS person
+  JOIN workspaces AS workspace
+    ON workspace.slug = CASE person.name WHEN 'Charlie' THEN 'globex' ELSE 'acme' END;
+UPDATE users SET active_workspace_id = workspace_id FROM members WHERE user_id = users.id;
+INSERT INTO tokens (user_id, kind, scope, hash)
+SELECT id, 'api', 'write', sha256(convert_to('tmw_api_' || lower(name), 'UTF8')) FROM users;
+-- Each member who joined has made a new version of the workspace.
+UPDATE workspaces SET version = 1;
+SELECT slug AS name, id::text FROM workspaces UNION ALL SELECT lower(name), id::text FROM users;
+"""
+
+
 @pytest.fixture(autouse=True)
 def cast(request):
     """The three users in their two workspaces, and nothing else in the database: names to ids."""
     if "nodatabase" in request.keywords:
         return None
-    connection = request.getfixturevalue("connection")
-    # Not by rollback: what happens after commit must happen. All else cascades from these.
-    connection.execute("DELETE FROM workspaces")
-    connection.execute("DELETE FROM users")
-    connection.execute("DELETE FROM usage")
-    ids = {}
-    for slug, name in (("acme", "Acme"), ("globex", "Globex")):
-        ids[slug] = insert(connection, "workspaces", name=name, slug=slug, plan="Team")
-    for name, slug, role in (
-        ("alice", "acme", "owner"),
-        ("bob", "acme", "member"),
-        ("charlie", "globex", "owner"),
-    ):
-        ids[name] = insert(connection, "users", email=f"{name}@example.com", name=name.title())
-        insert_member(connection, ids[slug], ids[name], role)
-        activate(connection, ids[slug], ids[name])
-        insert_token(connection, ids[name], TOKENS[name])
-    # Each member who joined has made a new version of the workspace.
-    connection.execute("UPDATE workspaces SET version = 1")
-    return ids
+    cursor = request.getfixturevalue("connection").execute(CAST)
+    while cursor.nextset():
+        pass
+    return {row["name"]: row["id"] for row in cursor.fetchall()}
 
 
 @pytest.fixture

@@ -7,9 +7,7 @@ import json
 import re
 from functools import cache
 
-from jsonschema import Draft202012Validator
-from referencing import Registry
-from referencing.jsonschema import DRAFT202012
+from jsonschema_rs import Draft202012Validator, Registry
 
 from service.app import create_app, openapi
 from service.settings import Settings
@@ -50,14 +48,17 @@ def routes():
 
 
 @cache
+def registry():
+    return Registry([("urn:document", closed(document()))])
+
+
+@cache
 def validator(schema, formats):
     """The validator of a schema that is given as JSON text; ``formats`` are checked or ignored."""
-    resource = DRAFT202012.create_resource(closed(document()))
-    registry = Registry().with_resource("urn:document", resource)
     return Draft202012Validator(
         closed(json.loads(schema.replace('"#/', '"urn:document#/'))),
-        registry=registry,
-        format_checker=Draft202012Validator.FORMAT_CHECKER if formats else None,
+        registry=registry(),
+        validate_formats=formats,
     )
 
 

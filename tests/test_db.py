@@ -413,7 +413,7 @@ def test_a_page_of_a_list_costs_a_page_at_any_depth(many, name, depth, mode):
     ],
     ids=" ".join,
 )
-def test_so_does_a_page_of_filtered_tasks(many, filters, depth):
+def test_a_page_of_filtered_tasks_costs_a_page_at_any_depth(many, filters, depth):
     values = {**filters, **cursor_at(many, *LISTS["tasks/list"], depth)}
     values |= {"workspace_id": WORKSPACE, "limit": 50}
     assert cheap(plan(many, "tasks/filter", "force_custom_plan", **values), "tasks", 50)

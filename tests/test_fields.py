@@ -88,7 +88,7 @@ OUT_OF_RANGE = [
         *((value, "must be in the years 1900 to 9998 (UTC)") for value in OUT_OF_RANGE),
     ],
 )
-def test_anything_else_is_no_timestamp(value, reason):
+def test_text_in_another_form_is_no_timestamp(value, reason):
     assert message(Timestamp(), value).startswith(reason)
 
 
@@ -152,7 +152,7 @@ def test_a_timezone_is_an_iana_name(name):
     ["europe/berlin", "Berlin", "posixrules", "localtime", "Factory", "right/UTC", "posix/UTC",
      "+01:00", "UTC+1", "../../etc/passwd", "/etc/localtime", "Europe/", "Europe"],
 )  # fmt: skip
-def test_any_other_name_is_no_timezone(name):
+def test_a_name_outside_iana_is_no_timezone(name):
     assert message(Timezone(), name) == "must be an IANA timezone name, like Europe/Berlin"
 
 

@@ -149,7 +149,7 @@ SQL_TEXT = re.compile(
 
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_there_is_no_sql_in_python(path):
+def test_no_module_of_python_has_text_of_sql(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     # What stands alone as a statement is a docstring.
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
@@ -162,3 +162,23 @@ def test_there_is_no_sql_in_python(path):
 def test_migrations_are_numbered_without_gaps():
     files = sorted(path.name for path in (SQL / "schema").iterdir())
     assert [name[:5] for name in files] == [f"{number:04}-" for number in range(1, len(files) + 1)]
+
+
+def test_the_name_of_each_constraint_is_shorter_than_postgresql_stores(connection):
+    """PostgreSQL cuts longer identifiers off without an error, and these names are messages."""
+    limit = int(
+        connection.execute("SHOW max_identifier_length").fetchone()["max_identifier_length"]
+    )
+    named = [
+        name
+        for path in FILES
+        if path.parent.name == "schema"
+        for names in re.findall(
+            r"""CONSTRAINT\s+(?:=\s*)?"([^"]+)"|INDEX\s+"([^"]+)"|CONSTRAINT\s*=\s*'([^']+)'""",
+            path.read_text(encoding="utf-8"),
+        )
+        for name in names
+        if name
+    ]
+    assert len(named) > 50
+    assert [name for name in named if len(name.encode()) > limit] == []

@@ -122,7 +122,7 @@ def test_an_unknown_a_malformed_and_a_foreign_id_are_the_same_404(
 
 
 @pytest.mark.parametrize("rule", sorted({rule for rule, _ in ROUTES}))
-def test_a_405_reveals_nothing_either(alice, globex, connection, rule):
+def test_a_405_reveals_nothing_of_other_tenants(alice, globex, connection, rule):
     before = everything(connection, globex["workspaces"])
     allowed = {method for other, method in ROUTES if other == rule}
     for method in {"POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - allowed:

@@ -98,9 +98,7 @@ def test_a_frozen_postgres_is_503_on_every_path_and_comes_back(behind_proxy, pro
     assert alice.get("/tasks").status_code == 200
 
 
-def test_a_write_that_freezes_after_the_gate_is_503_too(
-    behind_proxy, proxy, connection, database_url
-):
+def test_a_write_that_freezes_after_the_gate_is_503(behind_proxy, proxy, connection, database_url):
     alice = Client(behind_proxy, TOKENS["alice"])
     id = alice.post("/tasks", {"title": "x"}).get_json()["id"]
     with psycopg.connect(database_url) as holder, ThreadPoolExecutor(1) as threads:

@@ -44,7 +44,7 @@ def assert_pending(response):
     assert int(response.headers["Retry-After"]) > 0
 
 
-def test_it_is_503_until_all_migrations_are_applied(database, check):
+def test_healthz_is_503_until_all_migrations_are_applied(database, check):
     assert_pending(check())
     migrate(Settings.read({"DATABASE_URL": database}))
     assert check().get_json() == {"status": "ok"}

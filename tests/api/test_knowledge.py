@@ -117,7 +117,7 @@ def put_many(connection, cast):
     return put_many
 
 
-def test_of_5000_matches_the_best_are_first_although_they_are_the_oldest(alice, put_many):
+def test_the_best_of_5000_matches_are_first_although_they_are_the_oldest(alice, put_many):
     put_many(5000)
     matches = read_all(alice, "/knowledge", q="tea", limit=200)
     times = [entry["content"].count("tea") for entry in matches]
@@ -126,7 +126,7 @@ def test_of_5000_matches_the_best_are_first_although_they_are_the_oldest(alice, 
 
 
 @pytest.mark.parametrize("q", ["tea", "-coffee", "tea -coffee", '"tea tea" or drink'])
-def test_of_more_than_5000_matches_the_newest_are_first(alice, put_many, q):
+def test_the_newest_of_more_than_5000_matches_are_first(alice, put_many, q):
     put_many(5001)
     matches = ids(read_all(alice, "/knowledge", q=q, limit=200))
     assert matches == sorted(set(matches), reverse=True)

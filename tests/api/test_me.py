@@ -20,7 +20,7 @@ def names(schema):
     return [field.data_key for field in schema().fields.values()]
 
 
-def test_it_shows_user_credential_workspace_and_limits(alice, cast):
+def test_me_shows_user_credential_workspace_and_limits(alice, cast):
     shown = me(alice)
     assert shown == {
         "user": {"id": cast["alice"], "name": "Alice", "email": "alice@example.com"},
@@ -98,7 +98,7 @@ def test_the_last_request_of_a_day_has_none_left(alice, connection):
 
 
 @pytest.mark.parametrize("kind", ["api", "session"])
-def test_it_shows_the_scope_and_the_expiry_of_the_credential_that_was_sent(
+def test_me_shows_the_scope_and_the_expiry_of_the_credential_that_was_sent(
     app, cast, connection, kind
 ):
     expiry = "2099-01-01T09:00:00.743Z"
@@ -111,20 +111,20 @@ def test_it_shows_the_scope_and_the_expiry_of_the_credential_that_was_sent(
     assert shown["workspace"]["role"] == "member"
 
 
-def test_the_header_decides_if_there_is_a_cookie_too(app, cast, connection):
+def test_the_authorization_header_decides_if_both_credentials_are_sent(app, cast, connection):
     insert_token(connection, cast["alice"], "cookie", kind="session")
     shown = me(Client(app, TOKENS["bob"], cookie="cookie"))
     assert (shown["user"]["id"], shown["credential"]) == (cast["bob"], "api")
 
 
-def test_it_follows_the_active_workspace(alice, cast, connection, initech):
+def test_me_shows_the_active_workspace_of_the_moment(alice, cast, connection, initech):
     activate(connection, initech, cast["alice"])
     connection.execute("UPDATE members SET role = 'admin' WHERE workspace_id = %s", (initech,))
     workspace = me(alice)["workspace"]
     assert (workspace["id"], workspace["role"]) == (initech, "admin")
 
 
-def test_without_an_active_workspace_it_shows_none_and_the_limits_of_starter(
+def test_me_without_an_active_workspace_shows_none_and_the_limits_of_starter(
     alice, cast, connection
 ):
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))
@@ -141,7 +141,7 @@ def test_each_caller_sees_themselves(alice, bob, charlie, cast):
     assert "cme" not in charlie.get("/me").text
 
 
-def test_it_takes_no_query_and_no_write(alice):
+def test_me_takes_no_query_and_no_write(alice):
     assert invalid_field(alice.get("/me?user=bob"), "user")
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         error_message(alice.send(method, "/me", json={}), 405)

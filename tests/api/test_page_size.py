@@ -10,7 +10,8 @@ MAX_TEXT_BYTES = 1_048_576
 MAX_BODY_BYTES = 6 * MAX_TEXT_BYTES + 100_000
 LARGE = "\x01" * 65_536
 # Repetitive, so that Postgres would compress them to a hundredth.
-ADDRESSES = [f"{'a' * 220}{number:03}@example.com" for number in range(200)]
+DOMAIN = f"{'b' * 60}.{'c' * 60}.{'d' * 37}.example.com"
+ADDRESSES = [f"{'a' * 60}{number:03}@{DOMAIN}" for number in range(200)]
 START = datetime(2100, 1, 1, tzinfo=UTC)
 
 TASKS = "tasks", {"title": "x", "project_id": "p"}, [{"description": LARGE}]

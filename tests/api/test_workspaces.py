@@ -64,7 +64,7 @@ def test_a_workspace_shows_its_plan(alice, cast, connection, plan):
 # Read
 
 
-def test_one_workspace_has_its_timezone_too(alice, bob, cast, acme):
+def test_a_workspace_by_id_shows_its_timezone(alice, bob, cast, acme):
     (listed,) = alice.get("/workspaces").get_json()
     assert list(acme) == [*FIELDS, "timezone"]
     assert acme == {**listed, "timezone": "UTC"}

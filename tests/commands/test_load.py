@@ -68,7 +68,7 @@ def rejection(result):
     return result.stderr[result.stderr.index("in.jsonl:") :].rstrip("\n")
 
 
-def test_it_prints_each_file_with_its_count(load, tmp_path):
+def test_load_prints_each_file_with_its_count(load, tmp_path):
     result = load(TASK, TASK)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == f"{tmp_path}/in.jsonl\t2\n"
@@ -357,7 +357,7 @@ def test_an_invalid_line_is_named_and_nothing_of_its_file_is_loaded(
     assert counts(connection) == before
 
 
-def test_of_two_invalid_lines_the_first_is_named(load):
+def test_the_first_of_two_invalid_lines_is_named(load):
     unknown = TASK | {"workspace": "acne"}
     rejected = TASK | {"parentId": OTHER}
     assert rejection(load(TASK, rejected, unknown)).startswith("in.jsonl:2: parentId: ")
@@ -368,13 +368,16 @@ def test_of_two_invalid_lines_the_first_is_named(load):
     assert rejection(load(*many)).startswith(f"in.jsonl:{MAX_ROWS - 2}: parentId: ")
 
 
+TAKEN = "id: is taken by another meeting"
+
+
 def test_a_meeting_has_an_id_that_no_other_workspace_has(load, connection):
     """The API finds meetings by id alone: one PATCH would change both."""
     ours, theirs = MEETING | {"id": ID}, MEETING | {"id": ID.upper(), "workspace": "globex"}
-    assert rejection(load(ours, theirs)) == "in.jsonl:2: id: is taken"
-    assert rejection(load(ours, TASK, theirs)) == "in.jsonl:3: id: is taken"
+    assert rejection(load(ours, theirs)) == f"in.jsonl:2: {TAKEN}"
+    assert rejection(load(ours, TASK, theirs)) == f"in.jsonl:3: {TAKEN}"
     assert load(ours).exit_code == 0
-    assert rejection(load(TASK, theirs)) == "in.jsonl:2: id: is taken"
+    assert rejection(load(TASK, theirs)) == f"in.jsonl:2: {TAKEN}"
     assert counts(connection)["meetings"] == 1
 
 
@@ -406,7 +409,7 @@ def test_two_files_at_once_cannot_give_two_meetings_one_id(database_url, connect
                 assert time.monotonic() < end
         holder.rollback()
     assert runs[0].communicate(timeout=20) == (f"{first}\t2\n", "")
-    assert runs[1].communicate(timeout=20) == ("", f"Error: {second}:1: id: is taken\n")
+    assert runs[1].communicate(timeout=20) == ("", f"Error: {second}:1: {TAKEN}\n")
     assert counts(connection)["meetings"] == 1
 
 

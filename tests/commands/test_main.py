@@ -7,6 +7,7 @@ from importlib import metadata
 import click
 import pytest
 from click.testing import CliRunner
+from client import commands
 
 from service.__main__ import main
 from service.app import create_app
@@ -20,24 +21,21 @@ def run():
     return lambda *words: CliRunner().invoke(main, words)
 
 
-def commands(group, *path):
-    """All commands below a group, with the words that call them."""
-    for name, command in group.commands.items():
-        if isinstance(command, click.Group):
-            yield from commands(command, *path, name)
-        else:
-            yield " ".join([*path, name]), command
-
-
-def test_it_has_the_commands_of_flask():
+def test_task_service_has_the_commands_of_flask():
+    assert COMMANDS
     assert dict(commands(main)) == dict(commands(create_app(Settings.read({})).cli))
 
 
-@pytest.mark.parametrize("words", [words for words, _ in commands(main)])
+COMMANDS = {
+    words: command for words, command in commands(main) if not isinstance(command, click.Group)
+}
+
+
+@pytest.mark.parametrize("words", COMMANDS)
 def test_every_command_says_what_it_does_and_what_its_options_are(run, words):
     outcome = run(*words.split(), "--help")
     assert outcome.exit_code == 0
-    command = dict(commands(main))[words]
+    command = COMMANDS[words]
     assert command.help
     assert [
         option.name

@@ -66,7 +66,7 @@ def schema(database_url):
         """).fetchall()
 
 
-def test_it_prints_what_it_applies_and_then_has_nothing_to_do(empty, database_url):
+def test_migrate_prints_the_files_that_it_applies_and_then_has_nothing_to_do(empty, database_url):
     assert printed(migrate(empty)) == FILES
     assert schema(empty) == schema(database_url)
     assert printed(migrate(empty)) == []
@@ -81,7 +81,7 @@ def test_other_commands_say_that_migrations_are_missing(empty, start):
         assert outcome.stderr == "Error: the database lacks migrations: run the command migrate\n"
 
 
-def test_two_at_once_apply_each_file_once(empty, database_url):
+def test_two_migrations_at_once_apply_each_file_once(empty, database_url):
     both = [migrate(empty), migrate(empty)]
     assert sorted(line for process in both for line in printed(process)) == FILES
     assert schema(empty) == schema(database_url)

@@ -46,7 +46,7 @@ def test_after_sighup_and_not_before_it_serves_the_code_on_the_disk(name, copied
         assert get(server.port).status == 500
 
 
-def test_it_runs_in_the_foreground_from_any_folder(tmp_path, database_url):
+def test_web_runs_in_the_foreground_from_any_folder(tmp_path, database_url):
     with running(COMMANDS["task-service"], tmp_path, database_url) as server:
         assert get(server.port).status == 200
         assert f"({server.pid})" in server.log.read_text()

@@ -48,7 +48,7 @@ def lines(ran):
 # create
 
 
-def test_only_create_prints_the_secret(flask, cast, connection, receiver):
+def test_only_webhook_create_prints_the_secret(flask, cast, connection, receiver):
     (webhook,), (secret,) = lines(flask("create", "acme", receiver.url))
     assert UUID.fullmatch(webhook)
     assert secret.startswith("whsec_")
@@ -68,7 +68,7 @@ def test_the_printed_secret_verifies_what_is_received(flask, with_webhooks, rece
     assert names["is_genuine"](secret, received.body, signature)
 
 
-def test_create_takes_event_types(flask, connection, receiver):
+def test_webhook_create_takes_event_types(flask, connection, receiver):
     words = ("--event", "task.created", "--event", "meeting.completed", "--event", "task.created")
     (webhook,), _ = lines(flask("create", "acme", receiver.url, *words))
     assert webhook_row(connection, webhook)["events"] == ["task.created", "meeting.completed"]

@@ -101,14 +101,14 @@ def test_no_line_contains_a_token_a_cookie_a_query_or_a_body(app, alice, cast, c
     assert not any(word in "\n".join(lines()) for word in ("s3cret", COOKIE, *TOKENS.values()))
 
 
-def test_a_line_stays_one_line_whatever_the_path(alice, lines):
+def test_a_line_of_the_log_is_one_line_for_any_path(alice, lines):
     alice.get("/tasks/a%0Ab%22%1B[31m%E2%80%A8")
     (line,) = lines()
     assert len(line.splitlines()) == 1
     assert json.loads(line)["status"] == 404
 
 
-def test_warnings_are_json_too(lines):
+def test_warnings_are_lines_of_json(lines):
     try:
         raise RuntimeError("two\nlines")
     except RuntimeError as error:

@@ -64,7 +64,7 @@ def test_values_in_strings_are_not_counted(alice):
     assert (response.status_code, response.get_json()["description"]) == (201, text)
 
 
-def test_memory_returns_after_eight_such_bodies_at_once(database_url, unlimited):
+def test_memory_returns_after_eight_large_bodies_at_once(database_url, unlimited):
     bodies = [body.encode()[: 2**20] for body in BODIES.values()] * 2
     requests = [post(body, f"Content-Length: {len(body)}\r\n") for body in bodies]
 

@@ -150,7 +150,7 @@ def test_a_page_of_a_listed_origin_reads_every_response(ada, method, path, optio
     assert is_readable(response)
 
 
-def test_it_reads_429(ada, connection):
+def test_a_page_of_a_listed_origin_reads_429(ada, connection):
     connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE slug = 'acme'")
     ada.get("/tasks")
     connection.execute("UPDATE usage SET minute_count = 60")
@@ -159,7 +159,7 @@ def test_it_reads_429(ada, connection):
     assert is_readable(response)
 
 
-def test_it_reads_500(app_of_pages, ada):
+def test_a_page_of_a_listed_origin_reads_500(app_of_pages, ada):
     app_of_pages.add_url_rule("/api/bug", view_func=lambda: 1 / 0)
     response = ada.get("/bug")
     assert error_message(response, 500)
@@ -167,7 +167,7 @@ def test_it_reads_500(app_of_pages, ada):
 
 
 @pytest.mark.nodatabase
-def test_it_reads_503_without_a_database(start):
+def test_a_page_of_a_listed_origin_reads_503_without_a_database(start):
     variables = {"DATABASE_URL": "host=127.0.0.1 port=1", "POOL_TIMEOUT": "0.2"}
     app = start(Settings.read({**variables, "CORS_ORIGINS": OTHER}))
     for path in ("/api/tasks", "/healthz"):
@@ -177,7 +177,7 @@ def test_it_reads_503_without_a_database(start):
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/openapi.json"])
-def test_it_reads_the_public_documents(app_of_pages, path):
+def test_a_page_of_a_listed_origin_reads_the_public_documents(app_of_pages, path):
     response = app_of_pages.test_client().get(path, headers={"Origin": APP})
     assert response.status_code == 200
     assert is_readable(response)

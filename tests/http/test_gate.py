@@ -199,7 +199,9 @@ def test_a_cookie_writes_only_from_its_own_site_and_as_json(browser, connection,
         ({}, 415),
     ],
 )
-def test_nor_does_a_cookie_change_or_delete_for_others(browser, alice, method, headers, status):
+def test_a_cookie_changes_and_deletes_nothing_for_other_sites(
+    browser, alice, method, headers, status
+):
     task = alice.post("/tasks", TASK).get_json()
     path = f"/tasks/{task['id']}"
     rejected = browser.send(method, path, data=b'{"title": "Other"}', headers=headers)
@@ -214,7 +216,7 @@ def test_a_cookie_reads_from_anywhere(browser):
 @pytest.mark.parametrize(
     "headers", [{"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.example"}, {}]
 )
-def test_bearer_requests_are_exempt(alice, connection, headers):
+def test_requests_with_a_bearer_token_are_exempt_from_the_csrf_check(alice, connection, headers):
     written = alice.post("/tasks", data=json.dumps(TASK), headers=headers)
     assert written.status_code == 201
     assert count(connection) == 1
@@ -479,7 +481,7 @@ def test_no_cache_may_give_a_response_to_another_user(alice, stranger, path):
         assert response.headers["Vary"] == "Authorization, Cookie"
 
 
-def test_not_modified_may_not_be_shared_either(alice):
+def test_caches_must_not_share_a_304(alice):
     task = alice.post("/tasks", TASK)
     path = f"/tasks/{task.get_json()['id']}"
     response = alice.get(path, headers={"If-None-Match": task.headers["ETag"]})
@@ -495,7 +497,7 @@ def test_a_read_token_learns_of_a_wrong_path_or_method(app, cast, connection, me
     error_message(Client(app, "tmw_api_reader").send(method, path, json=TASK), status)
 
 
-def test_an_opaque_origin_is_cross_site_whatever_the_host(browser):
+def test_an_opaque_origin_is_cross_site_for_any_host(browser):
     headers = {"Origin": "null", "Host": ""}
     assert "another site" in error_message(browser.post("/tasks", TASK, headers=headers), 403)
 

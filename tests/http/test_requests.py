@@ -214,7 +214,7 @@ def test_an_unknown_name_or_value_that_is_not_ascii_is_400(app, query):
 
 
 @pytest.mark.parametrize("query", ["zzz=1", "title=x", "limit=1"])
-def test_a_query_is_400_on_writes_too(alice, paths, query):
+def test_a_query_string_on_a_write_is_400(alice, paths, query):
     task = next(path for path in paths if path.startswith("/tasks/"))
     before = alice.get(task).get_json()
     for method, path in (
@@ -306,7 +306,7 @@ def test_an_odd_query_value_is_never_a_500(alice, name, value):
     ["'", '"', "\\", "!", "&|", ":*", "()", "a:b", "-", "or", "workspace:x", "''''", "a\\'b", "%",
      "<->"],
 )  # fmt: skip
-def test_a_search_is_words_whatever_their_punctuation(alice, q):
+def test_a_search_matches_words_with_any_punctuation(alice, q):
     assert alice.get("/knowledge", query_string={"q": q}).get_json()["data"] == []
 
 

@@ -38,7 +38,7 @@ def operations():
 
 
 @pytest.mark.nodatabase
-def test_it_is_valid_openapi_3_1():
+def test_the_document_is_valid_openapi_3_1():
     assert document()["openapi"] == "3.1.0"
     assert list(OpenAPIV31SpecValidator(document()).iter_errors()) == []
 
@@ -60,7 +60,7 @@ def test_the_command_prints_the_same_without_a_database():
 
 
 @pytest.mark.nodatabase
-def test_it_is_built_once():
+def test_the_document_is_built_once():
     with create_app(Settings.read({})).app_context() as context:
         build = context.app.extensions["openapi"]
         assert build() is build()
@@ -87,7 +87,7 @@ def test_every_route_is_in_it_and_nothing_else():
 
 
 @pytest.mark.nodatabase
-def test_it_says_who_made_it_what_may_change_and_what_every_error_means():
+def test_the_document_names_its_maker_what_may_change_and_what_every_error_means():
     info = document()["info"]
     assert info["version"] == version("task-meeting-workspace-service")
     assert info["license"] == {"name": "MIT", "identifier": "MIT"}
@@ -101,7 +101,7 @@ def test_it_says_who_made_it_what_may_change_and_what_every_error_means():
 
 
 @pytest.mark.nodatabase
-def test_both_credentials_are_in_it_and_only_open_documents_need_none():
+def test_the_document_has_both_credentials_and_only_open_documents_need_none():
     schemes = document()["components"]["securitySchemes"]
     assert schemes["bearer"]["scheme"] == "bearer"
     assert (schemes["session"]["in"], schemes["session"]["name"]) == ("cookie", "session")
@@ -112,7 +112,7 @@ def test_both_credentials_are_in_it_and_only_open_documents_need_none():
 
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("name", EVENTS)
-def test_each_event_is_in_it_with_its_signatures_and_a_real_example(name):
+def test_the_document_has_each_event_with_its_signatures_and_a_real_example(name):
     sent = document()["webhooks"][name]["post"]
     assert {resolve(parameter)["name"] for parameter in sent["parameters"]} == {
         "X-Service-Signature",
@@ -268,7 +268,7 @@ def test_the_document_allows_what_the_schemas_load(schema, base, fields, values)
 
 
 @pytest.mark.nodatabase
-def test_what_is_required_is_required_in_the_document_too():
+def test_a_field_that_a_schema_requires_is_required_in_the_document():
     for schema, base in ((Task(), {"title": "x"}), (Meeting(), MEETING)):
         published = Schemas(document()["components"]["schemas"]).body(schema)
         for field in base:

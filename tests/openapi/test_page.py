@@ -33,7 +33,7 @@ def test_an_unknown_file_of_the_page_is_a_json_error(with_page):
 
 
 @pytest.mark.parametrize("path", ["/docs", "/docs/", "/docs/swagger-ui.css"])
-def test_by_default_there_is_no_page(app, path):
+def test_there_is_no_reference_page_by_default(app, path):
     client = app.test_client()
     assert client.get(path).status_code == 401
     response = client.get(path, headers={"Authorization": f"Bearer {TOKENS['alice']}"})

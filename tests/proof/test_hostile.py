@@ -204,7 +204,7 @@ def test_an_odd_header_is_answered_in_json(port, header):
     ],
     ids=lambda sent: f"{sent[:24]}",
 )
-def test_what_is_too_large_is_refused_or_heard_and_never_hangs(port, sent):
+def test_a_request_that_is_too_large_is_refused_or_read_and_never_hangs(port, sent):
     answer = send(port, sent, timeout=5)
     # A server that has heard enough may close before all is sent, and the answer be lost.
     if answer.status:

@@ -91,7 +91,7 @@ def test_requests_reach_the_service_and_its_responses_come_back(nginx):
         ("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\nConnection: close\r\n\r\n", 413),
     ],
 )
-def test_the_errors_of_nginx_itself_are_json_too(nginx, lines, status):
+def test_the_errors_of_nginx_itself_are_json(nginx, lines, status):
     port, _ = nginx
     with TLS.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=20)) as client:
         client.sendall(lines.encode())

@@ -365,7 +365,7 @@ def test_tls_verifies_the_name_at_the_address_that_was_checked(
     assert connects == [("127.0.0.1", secure_receiver.port)]
 
 
-def test_the_deadline_covers_tls_too(names, monkeypatch, secure_receiver):
+def test_the_deadline_covers_the_handshake_of_tls(names, monkeypatch, secure_receiver):
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
     names["receiver.test"] = [["127.0.0.1"]]
     secure_receiver.behaves(drip_body)
