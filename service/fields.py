@@ -206,7 +206,8 @@ class Email(Text):
 
     def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
         email = super()._deserialize(value)
-        if not self.well_formed.fullmatch(email):
+        # RFC 5321: the part before the @ has at most 64 octets.
+        if not self.well_formed.fullmatch(email) or email.index("@") > 64:
             raise self.make_error("email")
         return email
 

@@ -170,6 +170,9 @@ def test_an_email_is_one_address():
         assert message(Email(), email) == "must be an e-mail address, like ada@example.com"
         # What the document forbids is never stored, so no response has it.
         assert not re.fullmatch(EMAIL, email)
+    # RFC 5321: the part before the @ has at most 64 octets.
+    assert Email().deserialize("a" * 64 + "@example.com")
+    assert message(Email(), "a" * 65 + "@example.com").startswith("must be an e-mail address")
     assert message(Email(), "a" * 250 + "@b.de") == "must have 3 to 254 characters, not 255"
 
 
