@@ -82,8 +82,6 @@ class Versioned(Protocol):
 class Reply(Response):
     """A response whose headers are complete; the base class would copy and correct them."""
 
-    default_mimetype = "application/json"
-
     def get_wsgi_headers(self, environ: "WSGIEnvironment") -> Headers:
         """Return the headers, as they are unless there is no body."""
         return self.headers if self.response else super().get_wsgi_headers(environ)
@@ -119,10 +117,13 @@ def response(
 
 
 def reply(
-    body: bytes | str | None, status: int = 200, headers: Mapping[str, str] | None = None
+    body: bytes | str | None, status: int = 200, headers: Mapping[str, str] = NO_HEADERS
 ) -> Response:
     """Return one JSON response."""
-    return Reply(body, status, headers)
+    complete = Headers()
+    # Only the service makes these values, so none of them is checked for newlines.
+    complete._list = [("Content-Type", "application/json"), *headers.items()]
+    return Reply(body, status, complete)
 
 
 def reply_page(page: Page) -> Response:
