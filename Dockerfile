@@ -7,9 +7,8 @@ RUN python -m build --outdir /dist
 
 FROM python:3.13-slim-bookworm
 COPY --from=build /dist/*.whl /tmp/
-RUN pip install --no-cache-dir /tmp/*.whl && rm /tmp/*.whl \
- && adduser --system --group --no-create-home --home /nonexistent task-service
-USER task-service
+RUN pip install --no-cache-dir /tmp/*.whl && rm /tmp/*.whl
+USER 65532:65532
 ENV HOST=0.0.0.0 PYTHONDONTWRITEBYTECODE=1
 EXPOSE 8000
 ENTRYPOINT ["task-service"]
