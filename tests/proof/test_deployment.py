@@ -9,7 +9,8 @@ from importlib import metadata
 
 import pytest
 from debian import booted, missing
-from server import PROJECT, wait_until
+from pages import PROJECT, blocks
+from server import wait_until
 
 pytestmark = [
     pytest.mark.proof,
@@ -35,13 +36,6 @@ while not pathlib.Path("/tmp/enough").exists() or not statuses:
         statuses[repr(error)] += 1
 print(dict(statuses))
 """
-
-
-def blocks(page):
-    """The blocks of shell commands on a page, without those that it says are not run."""
-    text = (PROJECT / "docs" / page).read_text(encoding="utf-8")
-    found = re.findall(r"(?ms)^(<!-- not run -->\n)?```sh\n(.*?)^```$", text)
-    return "\n".join(block for not_run, block in found if not not_run)
 
 
 def copy_source(folder):
@@ -81,7 +75,7 @@ def debian(tmp_path_factory):
 @pytest.fixture(scope="module")
 def deployed(debian):
     """The machine after the last block of docs/deployment.md; ``output`` is what they printed."""
-    debian.output = debian.run(blocks("deployment.md"))
+    debian.output = debian.run("".join(blocks("docs/deployment.md")))
     return debian
 
 
@@ -177,7 +171,7 @@ def operated(deployed):
         "sed -i 's/^version = 1.0.0$/version = 1.0.1/' setup.cfg\n"
         "build-venv/bin/python -m build --wheel --outdir dist"
     )
-    deployed.output = deployed.run(blocks("operations.md"))
+    deployed.output = deployed.run("".join(blocks("docs/operations.md")))
     return deployed
 
 
@@ -195,9 +189,10 @@ def test_a_copy_without_the_key_of_webhooks_posts_nothing(operated):
     attempts = []
     for settings in ("copy", "env"):
         output = operated.run(
-            f"TASK_SERVICE_ENV=/etc/task-service/{settings} PORT=8003 task-service web &\n"
+            f"TASK_SERVICE_ENV=/etc/task-service/{settings} PORT=8003 task-service web >/tmp/web.log 2>&1 &\n"
             "token=$(task-service token create rosa@example.com)\n"
             "curl -sSf --retry 20 --retry-connrefused --retry-delay 1 -o /dev/null"
+            ' -H "Content-Type: application/json"'
             f' -H "Authorization: Bearer $token" -d \'{{"title": "{settings}"}}\''
             " http://127.0.0.1:8003/api/tasks\n"
             "kill $!; wait $!\n"
