@@ -189,7 +189,8 @@ def test_a_copy_without_the_key_of_webhooks_posts_nothing(operated):
     attempts = []
     for settings in ("copy", "env"):
         output = operated.run(
-            f"TASK_SERVICE_ENV=/etc/task-service/{settings} PORT=8003 task-service web >/tmp/web.log 2>&1 &\n"
+            f"export TASK_SERVICE_ENV=/etc/task-service/{settings} PORT=8003\n"
+            "task-service web >/tmp/web.log 2>&1 &\n"
             "token=$(task-service token create rosa@example.com)\n"
             "curl -sSf --retry 20 --retry-connrefused --retry-delay 1 -o /dev/null"
             ' -H "Content-Type: application/json"'
