@@ -88,7 +88,7 @@ class Debian:
              "PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin",
              *(f"{name}={value}" for name, value in self.variables.items()),
              "bash", "-euxc", script],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600,
         )  # fmt: skip
         if check:
             assert process.returncode == 0, f"{process.stdout}\n{process.stderr}"[-6000:]
