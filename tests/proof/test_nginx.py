@@ -144,7 +144,7 @@ def lines_of(log):
         ("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\nConnection: close\r\n\r\n", 413),
     ],
 )
-def test_the_errors_of_nginx_itself_are_json_too(nginx, lines, status):
+def test_the_errors_of_nginx_itself_are_json(nginx, lines, status):
     with TLS.wrap_socket(socket.create_connection(("127.0.0.1", nginx.port), timeout=20)) as client:
         client.sendall(lines.encode())
         raw = b""
