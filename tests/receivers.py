@@ -240,8 +240,8 @@ def webhook_row(connection, webhook_id):
     ).fetchone()
 
 
-def readme_blocks(heading):
-    """Return the blocks of Python under a heading of the README."""
-    text = (PROJECT / "README.md").read_text(encoding="utf-8")
+def documented_blocks(heading):
+    """Return the blocks of Python under a heading of docs/webhooks.md."""
+    text = (PROJECT / "docs/webhooks.md").read_text(encoding="utf-8")
     section = re.split(r"^#+ ", text.partition(f"# {heading}\n")[2], flags=re.MULTILINE)[0]
     return re.findall(r"^```python\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)

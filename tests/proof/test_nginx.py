@@ -1,11 +1,14 @@
 """docs/nginx.conf as it stands, run by Debian's nginx in front of the service."""
 
+import gzip
 import http.client
 import json
 import shutil
 import socket
 import ssl
 import subprocess
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from client import TOKENS
@@ -16,12 +19,21 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("nginx"), reason="nginx is not installed"),
 ]
 
+ALICE = {"Authorization": f"Bearer {TOKENS['alice']}"}
 TLS = ssl._create_unverified_context()
+
+
+class Nginx(NamedTuple):
+    """An nginx that runs, the service behind it, and its log."""
+
+    port: int
+    service: subprocess.Popen
+    log: Path
 
 
 @pytest.fixture(scope="module")
 def nginx(database_url, tmp_path_factory):
-    """The port of an nginx that runs the file, with this machine's paths and ports in it."""
+    """An nginx that runs the file, with paths and ports of this machine in it."""
     folder, port = tmp_path_factory.mktemp("nginx"), free_port()
     folder.chmod(0o755)
     subprocess.run(
@@ -29,10 +41,14 @@ def nginx(database_url, tmp_path_factory):
          "-keyout", folder / "service.key", "-out", folder / "service.crt"],
         check=True, capture_output=True,
     )  # fmt: skip
-    with serving(database_url, TRUSTED_PROXIES="1") as service:
+    with (
+        open(folder / "service.log", "wb") as log,
+        serving(database_url, TRUSTED_PROXIES="1", stderr=log) as service,
+    ):
         site = (PROJECT / "docs/nginx.conf").read_text(encoding="utf-8")
         for text, own in (
             ("/etc/nginx/service.", f"{folder}/service."),
+            ("/var/log/nginx/task-service.log", f"{folder}/access.log"),
             ("listen 443 ", f"listen 127.0.0.1:{port} "),
             ("127.0.0.1:8000", f"127.0.0.1:{service.port}"),
         ):
@@ -48,7 +64,7 @@ def nginx(database_url, tmp_path_factory):
         process = subprocess.Popen(command)
         try:
             wait_until(lambda: connects(port), process)
-            yield port, service
+            yield Nginx(port, service, folder / "access.log")
         finally:
             process.terminate()
             process.wait(10)
@@ -66,18 +82,55 @@ def request(port, method, path, **options):
     connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=TLS)
     connection.request(method, path, **options)
     response = connection.getresponse()
-    body = json.loads(response.read())
+    body = response.read()
     connection.close()
-    return response, body
+    if response.headers["Content-Encoding"] == "gzip":
+        body = gzip.decompress(body)
+    return response, json.loads(body)
 
 
 def test_requests_reach_the_service_and_its_responses_come_back(nginx):
-    port, _ = nginx
-    headers = {"Authorization": f"Bearer {TOKENS['alice']}"}
-    response, page = request(port, "GET", "/api/tasks", headers=headers)
+    response, page = request(nginx.port, "GET", "/api/tasks", headers=ALICE)
     assert (response.status, page) == (200, {"data": [], "nextCursor": None})
-    response, error = request(port, "GET", "/api/nothing", headers=headers)
+    response, error = request(nginx.port, "GET", "/api/nothing", headers=ALICE)
     assert (response.status, error["message"]) == (404, "No resource has this path")
+
+
+def test_a_compressed_response_has_the_same_json_and_a_weak_etag(nginx):
+    task = {"title": "Compress", "description": "ah " * 1000}
+    headers = {**ALICE, "Content-Type": "application/json"}
+    created, task = request(
+        nginx.port, "POST", "/api/tasks", headers=headers, body=json.dumps(task)
+    )
+    assert created.status == 201
+    headers = {**ALICE, "Accept-Encoding": "gzip"}
+    response, compressed = request(nginx.port, "GET", f"/api/tasks/{task['id']}", headers=headers)
+    assert (response.headers["Content-Encoding"], response.headers["ETag"]) == ("gzip", 'W/"1"')
+    assert compressed == task
+    headers = {**headers, "If-None-Match": 'W/"1"'}
+    connection = http.client.HTTPSConnection("127.0.0.1", nginx.port, timeout=20, context=TLS)
+    connection.request("GET", f"/api/tasks/{task['id']}", headers=headers)
+    assert connection.getresponse().status == 304
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("offered", "kept"), [("of-the-client", True), ("two words", False), ("x" * 65, False)]
+)
+def test_the_response_and_both_logs_have_one_request_id(nginx, offered, kept):
+    headers = {**ALICE, "X-Request-Id": offered}
+    response, error = request(nginx.port, "GET", "/api/nothing", headers=headers)
+    id = error["requestId"]
+    assert (id == offered) is kept
+    assert response.headers.get_all("X-Request-Id") == [id]
+    for log in (nginx.log, nginx.log.with_name("service.log")):
+        wait_until(lambda log=log: id in [line["requestId"] for line in lines_of(log)])
+
+
+def lines_of(log):
+    """The requests in a log; gunicorn's own lines are no JSON."""
+    lines = [line for line in log.read_text().splitlines() if line.startswith("{")]
+    return [line for line in map(json.loads, lines) if "requestId" in line]
 
 
 @pytest.mark.parametrize(
@@ -92,8 +145,7 @@ def test_requests_reach_the_service_and_its_responses_come_back(nginx):
     ],
 )
 def test_the_errors_of_nginx_itself_are_json(nginx, lines, status):
-    port, _ = nginx
-    with TLS.wrap_socket(socket.create_connection(("127.0.0.1", port), timeout=20)) as client:
+    with TLS.wrap_socket(socket.create_connection(("127.0.0.1", nginx.port), timeout=20)) as client:
         client.sendall(lines.encode())
         raw = b""
         while more := client.recv(65536):
@@ -102,8 +154,7 @@ def test_the_errors_of_nginx_itself_are_json(nginx, lines, status):
 
 
 def test_http_on_the_tls_port_is_400_as_json(nginx):
-    port, _ = nginx
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", nginx.port), timeout=20) as client:
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
         raw = b""
         while more := client.recv(65536):
@@ -119,12 +170,16 @@ def hold_error(raw, status):
     error = json.loads(body)
     assert list(error) == ["message", "status", "requestId"]
     assert error["status"] == status
+    assert f"X-Request-Id: {error['requestId']}".encode() in head
+    assert b"Retry-After" not in head
 
 
 def test_a_service_that_is_down_is_502_as_json(nginx):
-    port, service = nginx
-    service.terminate()
-    service.wait(20)
-    response, error = request(port, "GET", "/api/tasks")
+    nginx.service.terminate()
+    nginx.service.wait(20)
+    response, error = request(nginx.port, "GET", "/api/tasks", headers={"X-Request-Id": "lost"})
     assert (response.status, error["status"]) == (502, 502)
     assert response.headers["Content-Type"] == "application/json"
+    assert response.headers["Retry-After"] == "1"
+    assert error["requestId"] == response.headers["X-Request-Id"] == "lost"
+    wait_until(lambda: lines_of(nginx.log)[-1]["requestId"] == "lost")

@@ -21,13 +21,13 @@ from receivers import (
     answer,
     attempts,
     deliveries,
+    documented_blocks,
     drip_body,
     drip_body_of_unknown_length,
     drip_headers,
     environment,
     gibberish,
     hang,
-    readme_blocks,
     reset,
     secret_of,
     subscribe,
@@ -46,16 +46,16 @@ OLD_SECRET = "whsec_" + "b2xk" * 10 + "bw=="
 
 
 def is_genuine(secret, body, signature):
-    """Verify as the README says."""
+    """Verify as docs/webhooks.md says."""
     names = {}
-    exec(readme_blocks("Verify a webhook")[0], names)
+    exec(documented_blocks("Verify a webhook")[0], names)
     return names["is_genuine"](secret, body, signature)
 
 
 def verified_by_library(secret, body, headers):
-    """Verify as the README says with Standard Webhooks; returns the event."""
+    """Verify as docs/webhooks.md says with Standard Webhooks; returns the event."""
     names = {"secret": secret, "body": body, "headers": headers}
-    exec(readme_blocks("Verify a webhook")[1], names)
+    exec(documented_blocks("Verify a webhook")[1], names)
     return names["event"]
 
 
@@ -74,7 +74,7 @@ def test_the_published_test_vectors_hold():
 
 
 @pytest.mark.nodatabase
-def test_the_readme_code_accepts_the_published_vector_and_nothing_else():
+def test_the_documented_code_accepts_the_published_vector_and_nothing_else():
     body = b'{"type":"task.created"}'
     signature = "a804b81e07201ea403e341cf0e06e2e35c15156135f4372c5ba93bb679232caa"
     assert is_genuine(SECRET, body, signature)

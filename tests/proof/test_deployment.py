@@ -1,0 +1,231 @@
+"""docs/deployment.md and docs/operations.md as they stand, run on a Debian 12 with systemd."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+from debian import booted, missing
+from pages import PROJECT, blocks
+from server import wait_until
+
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.nodatabase,
+    pytest.mark.skipif(missing() is not None, reason=missing() or ""),
+]
+
+NAME = "task-meeting-workspace-service"
+CURL = (
+    "curl -sS --cacert /etc/nginx/service.crt --resolve api.example.com:443:127.0.0.1"
+    " https://api.example.com"
+)
+HEALTHY = '{"status" : "ok"}'
+# Sends requests one after the other, each on a new connection, until the file `enough` exists.
+REQUESTS = """
+import collections, pathlib, urllib.request
+statuses = collections.Counter()
+while not pathlib.Path("/tmp/enough").exists() or not statuses:
+    try:
+        with urllib.request.urlopen("http://127.0.0.1:8000/healthz", timeout=40) as response:
+            statuses[response.status] += 1
+    except OSError as error:
+        statuses[repr(error)] += 1
+print(dict(statuses))
+"""
+
+
+def copy_source(folder):
+    """Copy what git has, and what it would have after `git add`, so that nothing else is needed."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=PROJECT, capture_output=True, text=True, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    for name in listed:
+        if PROJECT.joinpath(name).exists():
+            folder.joinpath(name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(PROJECT / name, folder / name, follow_symlinks=False)
+
+
+@pytest.fixture(scope="module")
+def debian(tmp_path_factory):
+    """A machine with the source, what pip would fetch, and a PostgreSQL as Debian installs it."""
+    folder = tmp_path_factory.mktemp("debian")
+    copy_source(folder / "share/source")
+    required = [line for line in metadata.requires(NAME) or [] if "extra ==" not in line]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "download", "-q", "--python-version", "3.11",
+         "--only-binary=:all:", "-d", folder / "share/wheels",
+         "build", "setuptools>=77", *required],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    with booted(folder, PIP_NO_INDEX="1", PIP_FIND_LINKS="/mnt/wheels") as debian:
+        debian.run(
+            "pg_dropcluster 15 main\n"
+            "pg_createcluster 15 main\n"
+            "systemctl start postgresql@15-main\n"
+            "rm -f /etc/nginx/sites-enabled/* /etc/nginx/conf.d/*"
+        )
+        yield debian
+
+
+@pytest.fixture(scope="module")
+def deployed(debian):
+    """The machine after the last block of docs/deployment.md; ``output`` is what they printed."""
+    debian.output = debian.run("".join(blocks("docs/deployment.md")))
+    return debian
+
+
+def processes(debian, unit):
+    """The command lines of a unit."""
+    return debian.run(f"systemctl show --value -p MainPID {unit}; pgrep -fa bin/python")
+
+
+def send(debian, path, *options):
+    """Send a request through nginx; returns its status, its headers and its JSON."""
+    quoted = " ".join(f"'{option}'" for option in options)
+    head, _, body = debian.run(f"{CURL}{path} -i {quoted}").partition("\n\n")
+    status, *lines = head.splitlines()
+    headers = dict(re.split(": *", line.lower(), maxsplit=1) for line in lines)
+    return int(status.split()[1]), headers, json.loads(body)
+
+
+def test_the_deployment_page_leads_from_a_bare_debian_to_an_answer_over_tls(deployed):
+    assert deployed.output.count(HEALTHY) == 2
+    assert "rosa@example.com" in deployed.output
+
+
+def test_the_source_distribution_has_every_page_that_the_readme_names(deployed):
+    listed = deployed.run("tar -tzf dist/*.tar.gz").splitlines()
+    named = re.findall(r"`((?:docs/)?[A-Za-z]+\.md)`", PROJECT.joinpath("README.md").read_text())
+    existing = {name for name in named if PROJECT.joinpath(name).exists()}
+    assert existing - {name.partition("/")[2] for name in listed} == set()
+
+
+def test_the_image_works_as_a_user_without_a_name_on_a_read_only_file_system(deployed):
+    """The steps of the Dockerfile, without its engine."""
+    kept = re.findall(r"(?m)^!(\S+)$", PROJECT.joinpath(".dockerignore").read_text())
+    user = re.search(r"(?m)^USER ([0-9]+):", PROJECT.joinpath("Dockerfile").read_text())[1]
+    deployed.run(
+        f"rm -rf /tmp/context && mkdir /tmp/context && cp -a {' '.join(kept)} /tmp/context\n"
+        "build-venv/bin/python -m build --outdir /tmp/image-dist /tmp/context\n"
+        "list() { python3 -m zipfile -l $1/*.whl | awk '{print $1}' | sort; }\n"
+        "diff <(list dist) <(list /tmp/image-dist)"
+    )
+    deployed.run(
+        ". /etc/task-service/env; export DATABASE_URL WEBHOOK_KEY\n"
+        "export HOST=0.0.0.0 PORT=8004 PYTHONDONTWRITEBYTECODE=1\n"
+        "unshare --mount bash -c 'mount -o remount,bind,ro / && mount -t tmpfs none /tmp"
+        f" && exec setpriv --reuid={user} --regid={user} --clear-groups --bounding-set=-all"
+        " --no-new-privs /opt/task-service/1.0.0/bin/task-service web' >/tmp/web.log 2>&1 &\n"
+        "curl -sSf --retry 20 --retry-connrefused --retry-delay 1 http://127.0.0.1:8004/healthz\n"
+        "kill $!; wait $!"
+    )
+
+
+def test_systemd_accepts_the_units_and_rates_their_exposure_as_the_page_says(deployed):
+    units = "task-service-web.service task-service-worker.service"
+    assert deployed.run(f"systemd-analyze verify {units} task-service-web.socket 2>&1") == ""
+    rated = deployed.run(f"systemd-analyze security --no-pager {units}")
+    assert re.findall(r"Overall exposure level for \S+ ([0-9.]+)", rated) == ["1.1", "1.1"]
+
+
+def test_web_and_worker_run_without_a_capability_as_a_user_that_owns_no_file(deployed):
+    for unit in ("task-service-web", "task-service-worker"):
+        pid = deployed.run(f"systemctl show --value -p MainPID {unit}").strip()
+        status = deployed.run(f"cat /proc/{pid}/status")
+        assert "CapEff:\t0000000000000000" in status
+        assert "NoNewPrivs:\t1" in status
+        assert deployed.run(f"ps -o user:20= -p {pid}").strip() == "task-service"
+    assert deployed.run("find /etc /opt /tmp /var -user task-service") == ""
+
+
+def test_one_request_id_is_in_the_response_in_the_log_of_nginx_and_in_the_journal(deployed):
+    status, headers, error = send(deployed, "/api/tasks")
+    ours = headers["x-request-id"]
+    assert (status, error["requestId"]) == (401, ours)
+    status, _, error = send(deployed, "/api/tasks", "-H", "X-Request-Id: of-the-client")
+    assert (status, error["requestId"]) == (401, "of-the-client")
+    for id in (ours, "of-the-client"):
+        assert deployed.run(f"grep -c '\"{id}\"' /var/log/nginx/task-service.log").strip() == "1"
+        deployed.run(f"journalctl --sync; journalctl -q -u task-service-web --grep '\"{id}\"'")
+
+
+def test_requests_during_restarts_of_web_all_succeed(deployed):
+    deployed.run("rm -f /tmp/enough")
+    output = deployed.run(
+        f"python3 -c '{REQUESTS}' >/tmp/statuses &\n"
+        "for number in 1 2 3; do\n"
+        "    systemctl restart task-service-web task-service-worker\n"
+        "    systemctl reload task-service-web\n"
+        "    curl -sSf http://127.0.0.1:8000/healthz\n"
+        "done\n"
+        "touch /tmp/enough\n"
+        "wait\n"
+        "cat /tmp/statuses"
+    )
+    assert re.fullmatch(r"\{200: [0-9]+\}", output.replace(HEALTHY, "").strip())
+
+
+def test_a_setting_takes_effect_by_a_restart_and_not_by_a_reload(deployed):
+    count = "pgrep -c -P $(systemctl show --value -p MainPID task-service-web)"
+    deployed.run("sed -i \"s/WEB_CONCURRENCY='2'/WEB_CONCURRENCY='3'/\" /etc/task-service/env")
+    deployed.run("systemctl reload task-service-web; curl -sSf http://127.0.0.1:8000/healthz")
+    wait_until(lambda: deployed.run(count).strip() == "2")
+    deployed.run("systemctl restart task-service-web")
+    wait_until(lambda: deployed.run(count).strip() == "3")
+    deployed.run("sed -i \"s/WEB_CONCURRENCY='3'/WEB_CONCURRENCY='2'/\" /etc/task-service/env")
+    deployed.run("systemctl restart task-service-web")
+
+
+def test_code_of_the_service_takes_effect_by_a_reload(deployed):
+    deployed.run(
+        "sed -i 's/No resource has this path/Nothing is here/'"
+        " /opt/task-service/1.0.0/lib/python3.11/site-packages/service/http/messages.toml\n"
+        "systemctl reload task-service-web"
+    )
+    token = "$(task-service token create rosa@example.com)"
+    command = f'curl -sS -H "Authorization: Bearer {token}" http://127.0.0.1:8000/api/nothing'
+    wait_until(lambda: '"Nothing is here"' in deployed.run(command))
+
+
+@pytest.fixture(scope="module")
+def operated(deployed):
+    """The machine after the blocks of docs/operations.md, with a release 1.0.1 to upgrade to."""
+    deployed.run(
+        "sed -i 's/^version = 1.0.0$/version = 1.0.1/' setup.cfg\n"
+        "build-venv/bin/python -m build --wheel --outdir dist"
+    )
+    deployed.output = deployed.run("".join(blocks("docs/operations.md")))
+    return deployed
+
+
+def test_the_operations_page_backs_up_restores_upgrades_and_rolls_back(operated):
+    assert operated.output.count(HEALTHY) == 3
+    assert "/opt/task-service/1.0.0/" in processes(operated, "task-service-web")
+
+
+def test_a_copy_without_the_key_of_webhooks_posts_nothing(operated):
+    operated.run(
+        "systemctl stop task-service-worker\n"
+        "grep -v WEBHOOK_KEY /etc/task-service/env >/etc/task-service/copy\n"
+        "WEBHOOK_ALLOW=127.0.0.1 task-service webhook create umbrella http://127.0.0.1:9000/"
+    )
+    attempts = []
+    for settings in ("copy", "env"):
+        output = operated.run(
+            f"export TASK_SERVICE_ENV=/etc/task-service/{settings} PORT=8003\n"
+            "task-service web >/tmp/web.log 2>&1 &\n"
+            "token=$(task-service token create rosa@example.com)\n"
+            "curl -sSf --retry 20 --retry-connrefused --retry-delay 1 -o /dev/null"
+            ' -H "Content-Type: application/json"'
+            f' -H "Authorization: Bearer $token" -d \'{{"title": "{settings}"}}\''
+            " http://127.0.0.1:8003/api/tasks\n"
+            "kill $!; wait $!\n"
+            "runuser -u postgres -- psql -XAt service -c 'SELECT count(*) FROM attempts'"
+        )
+        attempts.append(output.split()[-1])
+    assert attempts == ["0", "1"]

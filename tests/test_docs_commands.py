@@ -1,0 +1,80 @@
+"""Every command that a page shows exists, with the options that the page gives it."""
+
+import re
+from importlib import metadata
+
+import click
+import pytest
+from pages import PROJECT, read
+
+from service.commands import COMMANDS, Commands
+
+pytestmark = pytest.mark.nodatabase
+
+PAGES = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    *(f"docs/{name}.md" for name in ("api", "webhooks", "settings", "deployment", "operations")),
+]
+# Commands and options that the pages describe already.
+AWAITED = {
+    "status", "status --json", "migrate --dry-run",
+    "webhook remove", "webhook secret", "webhook redeliver --failed", "webhook redeliver --since",
+    "user show", "user list", "user delete", "workspace list", "workspace plan", "workspace delete",
+    "member list", "member remove", "plan", "token revoke --all",
+}  # fmt: skip
+
+
+def shown(page):
+    """The command lines of a page: those of blocks, and code spans that begin with a command."""
+    text = read(page)
+    for block in re.findall(r"(?ms)^```sh\n(.*?)^```$", text):
+        yield from re.findall(r"task-service ([a-z][^|;&)\n]*)", block.replace("\\\n", ""))
+    prose = re.sub(r"(?ms)^```.*?^```$", "", text)
+    for span in re.findall(r"`([^`\n]+)`", prose):
+        line = span.removeprefix("task-service ")
+        if line != span or line.split()[0] in COMMANDS:
+            yield line
+
+
+def missing(line):
+    """What of a command line does not exist, as words; None if everything does."""
+    command, path = Commands(), []
+    for word in line.split():
+        if word.startswith("--"):
+            path_and_option = " ".join([*path, word.partition("=")[0]])
+            options = {name for item in command.params for name in item.opts}
+            if word.partition("=")[0] not in {*options, "--help", "--version"}:
+                return path_and_option
+        elif isinstance(command, click.Group) and re.fullmatch("[a-z-]+", word):
+            path.append(word)
+            command = command.get_command(click.Context(command), word)
+            if command is None:
+                return " ".join(path)
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_and_option_that_a_page_shows_exists(page):
+    faults = {fault for line in shown(page) if (fault := missing(line))}
+    assert faults - AWAITED == set()
+
+
+def test_a_command_that_does_not_exist_is_found():
+    assert missing("webhook create umbrella --event task.created") is None
+    assert missing("webhook deliver") == "webhook deliver"
+    assert missing("token create --forever") == "token create --forever"
+
+
+def test_the_pages_name_one_command_line():
+    assert [page for page in PAGES if re.search(r"\bflask [a-z]", read(page))] == []
+
+
+def test_the_wheel_that_the_deployment_page_installs_has_the_version_of_the_package():
+    version = metadata.version("task-meeting-workspace-service")
+    for page in ("docs/deployment.md", "docs/operations.md"):
+        assert f"/opt/task-service/{version}" in read(page) or f"ln -sfn {version}" in read(page)
+    assert f"dist/task_meeting_workspace_service-{version}-py3" in read("docs/deployment.md")
+    assert PROJECT.joinpath("docs/deploy/task-service").stat().st_mode & 0o111
