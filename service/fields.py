@@ -285,12 +285,8 @@ class Limit(Field):
 
     def __init__(self, default: int, max: int) -> None:
         description = f"How many to list; above {max} it is lowered to {max}"
-        json_schema = {
-            "type": "integer",
-            "format": "int32",
-            "minimum": 1,
-            "description": description,
-        }
+        # Without the format int32, which would be a maximum.
+        json_schema = {"type": "integer", "minimum": 1, "description": description}
         super().__init__(json_schema, load_default=default)
         self.max = max
 

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,25 @@ def test_the_page_s_client_in_typescript_is_true(service, two_pages, npm):
 def test_the_page_s_clients_have_twenty_lines(language, heading):
     lines = [line for line in block(language, heading).splitlines() if line]
     assert len(lines) <= 20
+
+
+def test_the_page_s_table_has_the_versions_that_the_proofs_install():
+    packages = json.loads((CLIENTS / "package.json").read_text())["devDependencies"]
+    required = re.findall(r"(?m)^([a-z-]+)\S*==(\S+)$", (CLIENTS / "requirements.txt").read_text())
+    installed = {
+        **packages,
+        **dict(required),
+        "openapi-generator": dict(required)["openapi-generator-cli"],
+    }
+    installed["openapi-python-client"] = version("openapi-python-client")
+    checked = 0
+    for names, versions, run_by in re.findall(
+        r"(?m)^\| ([^|]+) \| ([0-9][^|]+) \|.*\| ([^|]+) \|$", PAGE
+    ):
+        if run_by == "by hand":
+            continue
+        assert (CLIENTS.parent / run_by.strip("`")).is_file()
+        for name, listed in zip(names.split(", "), versions.split(", "), strict=False):
+            assert installed[name.partition(":")[0]].startswith(f"{listed}."), name
+            checked += 1
+    assert checked == 9
