@@ -1,6 +1,6 @@
 """Work to be done, and its subtasks."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flask import Blueprint, Response
 from marshmallow import post_load
