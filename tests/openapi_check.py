@@ -1,6 +1,7 @@
 """Checks every response of the suite against the published document: status, headers, body.
 
-A client must expect new members in a response. The suite does not: here every object is closed.
+The suite holds the service to more than clients may rely on: a response has no member that is not
+documented, and a timestamp always has milliseconds and Z.
 """
 
 import json
@@ -26,15 +27,20 @@ def document():
         return json.loads(openapi.document())
 
 
+TIMESTAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T([0-9]{2}:){2}[0-9]{2}\.[0-9]{3}Z$"
+
+
 def closed(part):
-    """The part with every object closed: a member that is not documented is a violation."""
+    """The part with every object closed, and every timestamp in its one form."""
     if isinstance(part, list):
         return [closed(inner) for inner in part]
     if not isinstance(part, dict):
         return part
     part = {name: closed(inner) for name, inner in part.items()}
-    if part.get("type") == "object" and "properties" in part:
+    if part.get("type") == "object" and "properties" in part and "propertyNames" not in part:
         part.setdefault("additionalProperties", False)
+    if part.get("format") == "date-time":
+        part["pattern"] = TIMESTAMP
     return part
 
 

@@ -1,6 +1,6 @@
 """Work to be done, and its subtasks."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flask import Blueprint, Response
 from marshmallow import post_load
@@ -65,21 +65,12 @@ class Deleted(NamedTuple):
     event_ids: list[str]
 
 
-class Assignee(fields.Id):
-    """A filter by assignee: an id, or one of two words."""
-
-    words = fields.Enum("me", "none", schema_name="AssigneeWord")
-
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
-        return value if value in self.words.choices else super()._deserialize(value)
-
-
 class TaskFilter(schemas.Page):
     """The query of the list."""
 
     status = fields.Enum(*STATUSES, schema_name="TaskStatus", load_default=None)
     priority = fields.Enum(*PRIORITIES, schema_name="TaskPriority", load_default=None)
-    assignee = Assignee(load_default=None, metadata=ASSIGNEE_FILTER)
+    assignee = fields.Id(words=("me", "none"), load_default=None, metadata=ASSIGNEE_FILTER)
     project_id = fields.Text(fields.MAX_REFERENCE, min=1, load_default=None)
     parent_id = fields.Id(load_default=None)
 

@@ -10,8 +10,10 @@ from werkzeug.exceptions import MethodNotAllowed, NotFound
 from service.http.responses import reply
 
 METHODS = "DELETE", "GET", "PATCH", "POST"
+# The last three are those of W3C Trace Context and Baggage, which tracing adds to each request.
 REQUEST_HEADERS = (
     "Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match", "X-Request-Id",
+    "baggage", "traceparent", "tracestate",
 )  # fmt: skip
 # Those that a page may read are few unless they are named here.
 RESPONSE_HEADERS = (

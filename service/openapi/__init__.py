@@ -1,8 +1,8 @@
-"""The published contract: OpenAPI 3.1, made from the routes and schemas that run.
+"""The published document: OpenAPI 3.1, made from the routes and schemas that run.
 
-``document.json`` and ``description.md`` say what all operations have in common, ``errors.md`` lists
-all errors, ``examples.json`` has requests to the demo data with their responses. The views'
-``arguments``, ``response`` and docstring say the rest.
+``document.json`` and ``description.md`` have the parts that all operations share, ``errors.md``
+lists all errors, ``examples.json`` has requests to the demo data with their responses. The rest
+comes from the views: their ``arguments``, ``response`` and docstring.
 """
 
 import json
@@ -10,15 +10,15 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TypedDict
 
 from flask import Blueprint, Flask, Response, current_app
 
 from service.http.responses import reply, response
 from service.openapi import page
 from service.openapi.events import EVENTS, webhook
-from service.openapi.json_schema import Schemas
-from service.openapi.operations import ERRORS, Operation, error_response, tag
+from service.openapi.json_schema import JSON, Schemas
+from service.openapi.operations import ERRORS, Examples, Failure, Operation, error_response, tag
 
 HERE = Path(__file__).parent
 
@@ -33,7 +33,7 @@ def init_app(app: Flask) -> None:
 
 
 def once(make: Callable[[], bytes]) -> Callable[[], bytes]:
-    """Call ``make`` once; threads that need the result meanwhile wait."""
+    """Call ``make`` once; other threads wait until it has returned."""
     lock, made = Lock(), cache(make)
 
     def get() -> bytes:
@@ -63,30 +63,51 @@ def read(name: str) -> str:
     return (HERE / name).read_text(encoding="utf-8")
 
 
-def build(app: Flask) -> dict[str, Any]:
+class Components(TypedDict):
+    """The components in document.json; requests and responses add their schemas."""
+
+    schemas: dict[str, JSON]
+    headers: dict[str, JSON]
+    parameters: dict[str, JSON]
+    responses: dict[str, Failure]
+    securitySchemes: dict[str, JSON]
+
+
+class Common(TypedDict):
+    """document.json: the parts that all operations share."""
+
+    openapi: str
+    info: JSON
+    servers: list[JSON]
+    security: list[JSON]
+    components: Components
+
+
+def build(app: Flask) -> JSON:
     """The document of this app."""
-    document = json.loads(read("document.json"))
-    examples = json.loads(read("examples.json"))
-    document["info"]["description"] = read("description.md") + read("errors.md")
-    components = document["components"]
-    schemas = Schemas(components["schemas"])
-    errors = {
-        name: error_response(status, components["responses"][name], examples)
-        for status, name in ERRORS.items()
-    }
-    tags: dict[str, dict[str, str]] = {}
-    paths: dict[str, Any] = {}
+    common: Common = json.loads(read("document.json"))
+    examples = Examples(**json.loads(read("examples.json")))
+    components = common["components"]
+    schemas, errors = Schemas(components["schemas"]), components["responses"]
+    tags: dict[str, JSON] = {}
+    paths: dict[str, JSON] = {}
     for rule in app.url_map.iter_rules():
         view = app.view_functions[rule.endpoint]
-        if hasattr(view, "response"):
-            operation = Operation(rule, view)
+        documented = getattr(view, "response", None)
+        if documented is not None:
+            operation = Operation(rule, view, documented)
             path = paths.setdefault(operation.path, {})
             path[operation.method.lower()] = operation.document(schemas, examples, errors)
-            tags[tag(view)["name"]] = tag(view)
-    components["responses"] = errors
+            tags[tag(view).name] = tag(view)._asdict()
+    responses = {
+        name: error_response(status, errors[name], examples, limited=True)
+        for status, name in ERRORS.items()
+    }
     return {
-        **document,
+        **common,
+        "info": {**common["info"], "description": read("description.md") + read("errors.md")},
+        "components": {**components, "responses": responses},
         "tags": list(tags.values()),
         "paths": paths,
-        "webhooks": {name: webhook(name, schemas, examples["events"]) for name in EVENTS},
+        "webhooks": {name: webhook(name, schemas, examples.events) for name in EVENTS},
     }

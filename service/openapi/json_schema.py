@@ -1,7 +1,6 @@
-"""JSON Schema of what requests take and responses have, from the marshmallow schemas.
+"""JSON Schema of requests and responses, made from the marshmallow schemas.
 
-Requests are strict: a name that they do not have is rejected. Responses are open: they may get new
-members.
+Requests are strict: an unknown name is invalid. Responses are open: they may get new members.
 """
 
 from collections.abc import Iterable
@@ -9,35 +8,36 @@ from typing import Any
 
 from marshmallow import Schema, fields, missing
 
-from service.fields import Enum, Id
+from service.fields import Enum
 from service.schemas import StrictSchema
 
-JSONSchema = dict[str, Any]
+JSON = dict[str, object]
+Field = fields.Field[Any]
 
 
 class Schemas:
     """The component ``schemas``: each is added when something first refers to it."""
 
-    def __init__(self, components: dict[str, JSONSchema]) -> None:
+    def __init__(self, components: dict[str, JSON]) -> None:
         self.components = components
 
-    def refer(self, name: str, schema: JSONSchema) -> JSONSchema:
+    def refer(self, name: str, schema: JSON) -> JSON:
         """Refer to a component; raises ValueError if another schema has its name."""
         if self.components.setdefault(name, schema) != schema:
             raise ValueError(f"two schemas of the published document have the name {name}")
         return {"$ref": f"#/components/schemas/{name}"}
 
-    def response(self, schema: type[StrictSchema]) -> JSONSchema:
-        """Refer to what a response has: every field, but for the optional ones."""
+    def response(self, schema: type[Schema]) -> JSON:
+        """Refer to the schema of a response: all fields are required but the optional ones."""
         members = schema().fields
         optional = getattr(schema, "optional", ())
         required = [field for name, field in members.items() if name not in optional]
         properties = {str(field.data_key): self.of_response(field) for field in members.values()}
         return self.refer(schema.__name__, object_of(properties, keys(required)))
 
-    def page(self, schema: type[StrictSchema]) -> JSONSchema:
-        """Refer to one page of a list."""
-        properties: dict[str, JSONSchema] = {
+    def page(self, schema: type[StrictSchema]) -> JSON:
+        """Refer to the schema of one page of a list."""
+        properties: dict[str, JSON] = {
             "data": {"type": "array", "items": self.response(schema)},
             "nextCursor": {
                 "type": ["string", "null"],
@@ -46,18 +46,32 @@ class Schemas:
         }
         return self.refer(f"{schema.__name__}Page", object_of(properties, [*properties]))
 
-    def body(self, schema: Schema) -> JSONSchema:
-        """Refer to what a request may send: to create a resource, or (``partial``) to change it."""
+    def body(self, schema: Schema) -> JSON:
+        """Refer to the schema of a request that creates a resource, or (``partial``) changes it."""
         name = type(schema).__name__.removesuffix("Details")
-        name = f"{name}Changes" if schema.partial else f"New{name}"
-        taken = list(schema.load_fields.values())
-        required = [field for field in taken if field.required and not schema.partial]
-        of_field = self.of_request if schema.partial else self.of_request_with_default
-        properties = {str(field.data_key): of_field(field) for field in taken}
+        if schema.partial:
+            return self.refer(f"{name}Changes", self.changes(schema))
+        taken = schema.load_fields.values()
+        required = [field for field in taken if field.required]
+        properties = {str(field.data_key): self.of_request_with_default(field) for field in taken}
         strict = {"additionalProperties": False}
-        return self.refer(name, {**object_of(properties, keys(required)), **strict})
+        return self.refer(f"{name}Input", {**object_of(properties, keys(required)), **strict})
 
-    def parameter(self, field: fields.Field[Any]) -> JSONSchema:
+    def changes(self, schema: Schema) -> JSON:
+        """The schema of a change: no field is required, and read-only ones are ignored.
+
+        ``propertyNames`` rejects unknown names. Validators that first drop the read-only properties
+        from the schema, as Prism does, would reject these by ``additionalProperties``.
+        """
+        properties = {
+            str(field.data_key): {**self.of_response(field), "readOnly": True}
+            if field.dump_only
+            else self.of_request(field)
+            for field in schema.fields.values()
+        }
+        return {**object_of(properties, []), "propertyNames": {"enum": [*properties]}}
+
+    def parameter(self, field: Field) -> JSON:
         """One parameter of a query."""
         # In a query there is no null, so None is not a default either.
         schema = self.of_field(field, "request_schema", nullable=False)
@@ -67,40 +81,37 @@ class Schemas:
         parameter = {"name": field.data_key, "in": "query", "required": field.required}
         return {**parameter, **described, "schema": schema}
 
-    def of_response(self, field: fields.Field[Any]) -> JSONSchema:
-        """What a response promises of one field."""
+    def of_response(self, field: Field) -> JSON:
+        """The schema of a field in a response."""
         return self.of_field(field, "response_schema", nullable=field.allow_none)
 
-    def of_request(self, field: fields.Field[Any]) -> JSONSchema:
-        """What a request may send for one field."""
+    def of_request(self, field: Field) -> JSON:
+        """The schema of a field in a request."""
         return self.of_field(field, "request_schema", nullable=field.allow_none)
 
-    def of_request_with_default(self, field: fields.Field[Any]) -> JSONSchema:
-        """The same, with what an absent field stands for.
+    def of_request_with_default(self, field: Field) -> JSON:
+        """The same, with the value that an absent field gets in the description.
 
-        In words: generators take the keyword ``default`` for a promise that the field is there.
+        Generators take the keyword ``default`` for a promise that the field is present.
         """
         default = field.load_default() if callable(field.load_default) else field.load_default
         schema = self.of_request(field)
         if default is missing or default is None:
             return schema
-        sentences = [schema.get("description", ""), f"Default: {default}"]
+        sentences = [str(schema.get("description", "")), f"Default: {default}"]
         return {**schema, "description": ". ".join(filter(None, sentences))}
 
-    def of_field(self, field: fields.Field[Any], kind: str, *, nullable: bool) -> JSONSchema:
-        """The JSON Schema that the field carries, with its component, its items and null."""
-        schema = {**field.metadata, **getattr(field, kind, {})}
+    def of_field(self, field: Field, keywords: str, *, nullable: bool) -> JSON:
+        """The JSON Schema of a field: its own keywords, its component, its items, and null."""
+        schema: JSON = {**field.metadata, **getattr(field, keywords, {})}
         if isinstance(field, fields.List):
-            schema |= {"type": "array", "items": self.of_field(field.inner, kind, nullable=False)}
+            items = self.of_field(field.inner, keywords, nullable=False)
+            schema |= {"type": "array", "items": items}
         if isinstance(field, fields.Nested):
-            schema |= self.response(type(field.schema))  # type: ignore[arg-type]
+            schema |= self.response(type(field.schema))
         if isinstance(field, Enum):
             values = {keyword: schema.pop(keyword) for keyword in ("type", "enum")}
             schema |= self.refer(field.schema_name, values)
-        if isinstance(field, Id) and field.words:
-            described = {key: schema.pop(key) for key in ("description",) if key in schema}
-            words = self.of_field(field.words, kind, nullable=False)
-            schema = {"anyOf": [schema, words], **described}
         if nullable and "$ref" in schema:
             reference = {"$ref": schema.pop("$ref")}
             return {"anyOf": [reference, {"type": "null"}], **schema}
@@ -109,13 +120,13 @@ class Schemas:
         return schema
 
 
-def keys(members: Iterable[fields.Field[Any]]) -> list[str]:
+def keys(members: Iterable[Field]) -> list[str]:
     """The names of the fields in JSON."""
     return [str(field.data_key) for field in members]
 
 
-def object_of(properties: dict[str, JSONSchema], required: list[str]) -> JSONSchema:
-    """An object with these members."""
+def object_of(properties: dict[str, JSON], required: list[str]) -> JSON:
+    """The schema of an object with these members."""
     return {
         "type": "object",
         **({"required": required} if required else {}),

@@ -1,10 +1,10 @@
-"""The operations of the published contract: what each one takes and every response it can give."""
+"""The operations of the published document: the parameters and all responses of each one."""
 
 import re
 import sys
 from http import HTTPStatus
 from inspect import getdoc
-from typing import Any
+from typing import NamedTuple, NotRequired, TypedDict
 
 from marshmallow import Schema
 from werkzeug.routing import Rule
@@ -12,18 +12,16 @@ from werkzeug.routing import Rule
 from service.http.gate import is_public
 from service.http.requests import View
 from service.http.responses import Documented
-from service.openapi.json_schema import Schemas
+from service.openapi.json_schema import JSON, Schemas
 from service.schemas import Query
-
-JSON = dict[str, Any]
 
 RATE_LIMIT = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
 WINDOWS = "RateLimit-Policy", "RateLimit"
 
 SUCCESS = {200: "OK", 201: "Created", 204: "Removed for good"}
 
-# Of what this document says of itself, a generator needs no more.
-OPENAPI = {"type": "object", "additionalProperties": True}
+# A generator needs no schema of the document that it reads.
+OPENAPI: JSON = {"type": "object", "additionalProperties": True}
 
 # The component of each error status.
 ERRORS = {
@@ -44,26 +42,49 @@ ERRORS = {
 }
 
 
-def refer(kind: str, *names: str) -> JSON:
-    """Components by name, each as a reference."""
+class Failure(TypedDict):
+    """An error in document.json: its description, and headers that only this error has."""
+
+    description: str
+    headers: NotRequired[dict[str, JSON]]
+
+
+class Examples(NamedTuple):
+    """The examples: by operation, by event, and errors by a name of their own."""
+
+    paths: dict[str, dict[str, str]]
+    requests: dict[str, JSON]
+    responses: dict[str, object]
+    errors: dict[str, JSON]
+    events: dict[str, JSON]
+
+
+def refer(kind: str, *names: str) -> dict[str, JSON]:
+    """References to components, by name."""
     return {name: {"$ref": f"#/components/{kind}/{name}"} for name in names}
 
 
-def tag(view: View) -> JSON:
-    """The module of a view, and how it describes itself."""
+class Tag(NamedTuple):
+    """A group of operations: those of one module."""
+
+    name: str
+    description: str
+
+
+def tag(view: View) -> Tag:
+    """The group of a view; the module's docstring describes it."""
     module = sys.modules[view.__module__]
     name = module.__name__.rpartition(".")[2]
     if name in ("health", "openapi"):
-        return {"name": "service", "description": "The service itself"}
-    return {"name": name, "description": (module.__doc__ or "").partition(".")[0]}
+        return Tag("service", "The service itself")
+    return Tag(name, (module.__doc__ or "").partition(".")[0])
 
 
 class Operation:
-    """One view under one path, in the words of OpenAPI."""
+    """The operation of one view under one path."""
 
-    def __init__(self, rule: Rule, view: View) -> None:
-        self.view = view
-        self.documented: Documented = view.response  # type: ignore[attr-defined]
+    def __init__(self, rule: Rule, view: View, documented: Documented) -> None:
+        self.view, self.documented = view, documented
         self.arguments: Schema | None = getattr(view, "arguments", None)
         self.path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule)
         self.gated = not is_public(rule)
@@ -71,7 +92,7 @@ class Operation:
         head, *rest = view.__name__.split("_")
         self.name = head + "".join(map(str.title, rest))
 
-    def document(self, schemas: Schemas, examples: JSON, errors: JSON) -> JSON:
+    def document(self, schemas: Schemas, examples: Examples, errors: dict[str, Failure]) -> JSON:
         """The operation object."""
         summary, _, description = (getdoc(self.view) or "").partition("\n\n")
         operation: JSON = {
@@ -79,31 +100,31 @@ class Operation:
             "summary": summary,
             # The lines of a docstring are as wide as the code, not as the page.
             "description": description.replace("``", "`").replace("\n", " "),
-            "tags": [tag(self.view)["name"]],
+            "tags": [tag(self.view).name],
         }
         if not self.gated:
             operation["security"] = []
-        parameters = self.parameters(schemas, examples["paths"].get(self.name, {}))
+        parameters = self.parameters(schemas, examples.paths.get(self.name, {}))
         if parameters:
             operation["parameters"] = parameters
         if self.arguments and not isinstance(self.arguments, Query):
-            content = {
-                "schema": schemas.body(self.arguments),
-                "example": examples["requests"][self.name],
+            schema, example = schemas.body(self.arguments), examples.requests[self.name]
+            operation["requestBody"] = {
+                "required": True,
+                "content": {"application/json": {"schema": schema, "example": example}},
             }
-            operation["requestBody"] = {"required": True, "content": {"application/json": content}}
-        example = examples["responses"].get(self.name)
         operation["responses"] = {
-            str(self.documented.status): self.success(schemas, example),
+            str(self.documented.status): self.success(schemas, examples.responses.get(self.name)),
             **self.not_modified(),
-            **{str(status): self.failure(status, errors) for status in self.error_statuses()},
+            **{
+                str(status): self.failure(status, errors, examples)
+                for status in self.error_statuses()
+            },
         }
         return operation
 
-    def parameters(self, schemas: Schemas, path_example: JSON) -> list[JSON]:
-        """Path, query and headers."""
-        variables = re.findall(r"{(\w+)}", self.path)
-        id_schema = {"type": "string", "format": "uuid"}
+    def parameters(self, schemas: Schemas, path_example: dict[str, str]) -> list[JSON]:
+        """The parameters in the path, in the query and in headers."""
         query = self.arguments.fields.values() if isinstance(self.arguments, Query) else ()
         return [
             *(
@@ -111,17 +132,17 @@ class Operation:
                     "name": name,
                     "in": "path",
                     "required": True,
-                    "schema": id_schema,
+                    "schema": {"type": "string", "format": "uuid"},
                     "example": path_example[name],
                 }
-                for name in variables
+                for name in re.findall(r"{(\w+)}", self.path)
             ),
             *map(schemas.parameter, query),
             *refer("parameters", *self.request_headers()).values(),
         ]
 
     def request_headers(self) -> list[str]:
-        """The headers that change what the operation does."""
+        """The headers that change the effect of the operation."""
         if self.method == "GET":
             return ["If-None-Match"] if self.documented.kind == "versioned" else []
         return ["Idempotency-Key"] if self.method == "POST" else ["Idempotency-Key", "If-Match"]
@@ -130,7 +151,7 @@ class Operation:
         """The headers of every response."""
         return (*RATE_LIMIT, *WINDOWS, "X-Request-Id") if self.gated else ("X-Request-Id",)
 
-    def success(self, schemas: Schemas, example: Any) -> JSON:
+    def success(self, schemas: Schemas, example: object) -> JSON:
         """The response of a request that succeeds."""
         status, kind = self.documented.status, self.documented.kind
         names = [
@@ -142,7 +163,7 @@ class Operation:
         ]
         response: JSON = {"description": SUCCESS[status], "headers": refer("headers", *names)}
         if status != 204:
-            content = {"schema": self.body(schemas)}
+            content: JSON = {"schema": self.body(schemas)}
             if example is not None:
                 content["example"] = example
             response["content"] = {"application/json": content}
@@ -157,15 +178,15 @@ class Operation:
         schema = schemas.response(self.documented.schema)
         return {"type": "array", "items": schema} if self.documented.kind == "list" else schema
 
-    def not_modified(self) -> JSON:
-        """304, where a reader may already have the current version."""
+    def not_modified(self) -> dict[str, JSON]:
+        """The response 304, if the operation takes If-None-Match."""
         if "If-None-Match" not in self.request_headers():
             return {}
         headers = refer("headers", *self.common_headers(), "ETag")
         return {"304": {"description": "You have the current version", "headers": headers}}
 
     def error_statuses(self) -> list[int]:
-        """The statuses that the operation fails with, in order."""
+        """The statuses of all errors of the operation, in ascending order."""
         statuses = {400, 500, *self.documented.also}
         if self.gated:
             statuses |= {401, 405, 408, 429, 503}
@@ -177,30 +198,29 @@ class Operation:
             statuses.add(412)
         return sorted(statuses)
 
-    def failure(self, status: int, errors: JSON) -> JSON:
-        """One error; outside of /api there are no rate limits to tell of."""
+    def failure(self, status: int, errors: dict[str, Failure], examples: Examples) -> JSON:
+        """The response of one error."""
+        name = ERRORS[status]
         if self.gated:
-            return {"$ref": f"#/components/responses/{ERRORS[status]}"}
-        error = errors[ERRORS[status]]
-        headers = {k: v for k, v in error["headers"].items() if k not in (*RATE_LIMIT, *WINDOWS)}
-        return {**error, "headers": headers}
+            return refer("responses", name)[name]
+        return error_response(status, errors[name], examples, limited=False)
 
 
-def error_response(status: int, documented: JSON, examples: JSON) -> JSON:
-    """The component of an error status: its headers and examples of its body."""
+def error_response(status: int, failure: Failure, examples: Examples, *, limited: bool) -> JSON:
+    """The response of an error, with examples; the headers with limits, if ``limited``."""
     # A request that did not arrive, or that met no database, has not been counted.
     counted = status < 500 and status != HTTPStatus.REQUEST_TIMEOUT
-    names = (*RATE_LIMIT, *(WINDOWS if counted else ()), "X-Request-Id")
+    limits = (*RATE_LIMIT, *(WINDOWS if counted else ())) if limited else ()
     content = {
         "schema": {"$ref": "#/components/schemas/ErrorResponse"},
         "examples": {
             name: {"value": error}
-            for name, error in examples["errors"].items()
+            for name, error in examples.errors.items()
             if error["status"] == status
         },
     }
     return {
-        **documented,
-        "headers": {**refer("headers", *names), **documented.get("headers", {})},
+        "description": failure["description"],
+        "headers": {**refer("headers", *limits, "X-Request-Id"), **failure.get("headers", {})},
         "content": {"application/json": content},
     }

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from client import TOKENS, Client
+from openapi_check import document, resolve, violations
 from receivers import (
     KEY,
     announce,
@@ -225,6 +226,11 @@ def test_ping_posts_a_signed_event_and_records_nothing(flask, cast, connection, 
     assert names["event"]["type"] == "ping"
     assert names["event"]["workspaceId"] == cast["acme"]
     assert names["event"]["id"] == received.headers["webhook-id"]
+    documented = document()["webhooks"]["ping"]["post"]
+    (content,) = documented["requestBody"]["content"].values()
+    assert violations(content["schema"], names["event"]) == []
+    for header in map(resolve, documented["parameters"]):
+        assert violations(header["schema"], received.headers[header["name"]]) == []
     assert deliveries(connection) == []
 
 

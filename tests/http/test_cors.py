@@ -4,7 +4,7 @@ import re
 
 import pytest
 from client import TOKENS, Client, count, error_message, insert_token
-from openapi_check import DOCUMENTED
+from openapi_check import DOCUMENTED, document
 
 from service.app import create_app
 from service.settings import Settings
@@ -19,6 +19,10 @@ PREFLIGHT = {"Access-Control-Request-Method": "PATCH"}
 CORS_HEADER = re.compile("access-control-", re.IGNORECASE)
 RULES = sorted({rule.rule for rule in create_app(Settings.read({})).url_map.iter_rules()})
 TASK = {"title": "Write the report"}
+ALLOWED = {
+    "Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match", "X-Request-Id",
+    "traceparent", "tracestate", "baggage",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -74,15 +78,25 @@ def test_a_preflight_request_is_204_without_a_credential_and_is_not_counted(
     assert set(response.headers["Access-Control-Allow-Methods"].split(", ")) == set(
         rejected.headers["Allow"].split(", ")
     )
-    assert response.headers["Access-Control-Allow-Headers"] == (
-        "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, X-Request-Id"
-    )
+    assert set(response.headers["Access-Control-Allow-Headers"].split(", ")) == ALLOWED
     assert int(response.headers["Access-Control-Max-Age"]) >= 600
     assert "Access-Control-Allow-Credentials" not in response.headers
     assert "Origin" in response.headers["Vary"]
     assert response.headers["X-Request-Id"]
     # The request that was rejected is the only one.
     assert [row["minute_count"] for row in connection.execute("SELECT * FROM usage")] == [1]
+
+
+@pytest.mark.nodatabase
+def test_the_document_lists_the_headers_that_a_page_may_send_and_read():
+    (listed,) = (
+        line
+        for line in document()["info"]["description"].replace("\n  ", " ").splitlines()
+        if line.startswith("- **Pages of other origins**")
+    )
+    allowed, _, readable = listed.partition("can read")
+    assert set(re.findall("`([^`]+)`", allowed)) == ALLOWED
+    assert set(re.findall("`([^`]+)`", readable)) == DOCUMENTED | {"X-Request-Id"}
 
 
 @pytest.mark.nodatabase

@@ -246,6 +246,19 @@ def test_an_unknown_or_repeated_query_parameter_is_named(alice, path, name, reas
     assert invalid_field(alice.get(path), name) == reason
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/tasks?parentId", "/tasks?assignee", "/meetings?workspaceId", "/dashboard/stats?workspaceId"],
+)
+def test_the_word_null_is_no_id_of_a_filter_and_other_malformed_ids_name_nothing(alice, path):
+    alice.post("/tasks", {"title": "Write the report"})
+    name = path.partition("?")[2]
+    assert invalid_field(alice.get(f"{path}=null"), name) == "must be an id, not the word null"
+    for malformed in ("nonsense", "NULL", "none-such"):
+        response = alice.get(f"{path}={malformed}")
+        assert response.status_code == 404 or response.get_json()["data"] == []
+
+
 INVALID_LIMITS = (
     "", "0", "007", "-1", "%2B1", "1.0", "1e2", "1_0", "\uff10", "\uff15", "\u0663", " 5", "5 ",
     "x", "%00", "%ff", "0x1",

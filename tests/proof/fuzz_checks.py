@@ -1,6 +1,7 @@
 """Checks that schemathesis makes for this service, beside its own."""
 
 import re
+from datetime import date
 
 import schemathesis
 from openapi_check import closed
@@ -45,11 +46,27 @@ def before_load_schema(_context, raw_schema):
                     }
 
 
+def names_no_day(timestamp):
+    """Whether the timestamp has a day that its month does not have: no pattern forbids that."""
+    try:
+        date.fromisoformat(timestamp[:10])
+    except ValueError:
+        return True
+    return False
+
+
+def is_allowed(fault, body):
+    """Whether a request that its schema allows may have this fault."""
+    if fault["message"].startswith("must be an ISO 8601 timestamp"):
+        return names_no_day(body[fault["field"]])
+    return REASONS.fullmatch(f"{fault['field']}: {fault['message']}")
+
+
 @schemathesis.check
 def a_valid_request_is_rejected_only_for_what_no_schema_can_say(_context, response, case):
     positive = case.meta and case.meta.generation.mode == GenerationMode.POSITIVE
     if positive and response.status_code == 400:
         error = response.json()
-        reasons = [f"{fault['field']}: {fault['message']}" for fault in error.get("errors", ())]
-        assert reasons, error["message"]
-        assert all(map(REASONS.fullmatch, reasons)), error["message"]
+        faults = error.get("errors", ())
+        assert faults, error["message"]
+        assert all(is_allowed(fault, case.body) for fault in faults), error["message"]

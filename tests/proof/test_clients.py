@@ -1,76 +1,27 @@
-"""Clients that generators make of the published document call every operation of the real service.
+"""The clients of docs/clients.md call every operation of the real service.
 
-Of Python: openapi-python-client, checked by mypy. Of TypeScript: openapi-typescript and
-openapi-fetch, checked by tsc; these come from npm, in the versions of clients/package-lock.json.
-Where ``openapi-generator-cli`` is installed (from PyPI, with Java), its code has to compile too.
+Python: openapi-python-client, checked by mypy. TypeScript: openapi-typescript and openapi-fetch,
+checked by tsc; these come from npm, in the versions of clients/package-lock.json.
 """
 
 import json
-import os
 import re
 import shutil
-import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from client import TOKENS
 from openapi_check import document, operation_of
-from server import environment, serving
+from programs import run, start
 
 pytestmark = pytest.mark.proof
 
 CLIENTS = Path(__file__).parent / "clients"
 PACKAGE = "task_meeting_and_workspace_service_client"
-# Linters tell nobody that they were run, and do not ask for their newest version.
-QUIET = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"}
 OPERATIONS = {
     operation["operationId"] for path in document()["paths"].values() for operation in path.values()
 }
-
-
-@pytest.fixture
-def service(database_url, connection, cast, unlimited, insert_into):
-    """A server with one row of all that only reads show; Charlie has one request a minute."""
-    connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Tiny', 1)")
-    connection.execute("UPDATE workspaces SET plan = 'Tiny' WHERE id = %s", (cast["globex"],))
-    for table in ("mail", "knowledge", "suggestions"):
-        insert_into(table)
-    with serving(database_url) as server:
-        yield {
-            "URL": f"http://127.0.0.1:{server.port}",
-            "TOKEN": TOKENS["alice"],
-            "LIMITED_TOKEN": TOKENS["charlie"],
-        }
-    connection.execute("UPDATE workspaces SET plan = 'Team'")
-    connection.execute("DELETE FROM plans WHERE name = 'Tiny'")
-
-
-@pytest.fixture(scope="module")
-def npm(tmp_path_factory):
-    """A folder with the packages from npm and the sources of the clients."""
-    for command in ("node", "npm"):
-        if not shutil.which(command):
-            pytest.skip(f"{command} is not installed: clients in TypeScript are not tried")
-    folder = tmp_path_factory.mktemp("npm")
-    shutil.copytree(CLIENTS, folder, dirs_exist_ok=True)
-    run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=folder)
-    (folder / "openapi.json").write_text(json.dumps(document(), indent=1))
-    return folder
-
-
-def start(*command, cwd, **variables):
-    """Run a command, with those of the test's environment and of npm in its path."""
-    path = os.pathsep.join([str(cwd / "node_modules/.bin"), environment()["PATH"]])
-    variables = environment(**QUIET, **variables, PATH=path)
-    return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True)
-
-
-def run(*command, cwd, **variables):
-    """What the command prints; it must succeed."""
-    ran = start(*command, cwd=cwd, **variables)
-    assert ran.returncode == 0, f"{command}\n{ran.stdout}\n{ran.stderr}"
-    return ran.stdout
 
 
 def check_calls(printed):
@@ -94,27 +45,6 @@ def test_a_client_in_typescript_passes_the_compiler_and_calls_every_operation(se
     run("openapi-typescript", "openapi.json", "--output", "service.ts", cwd=npm)
     run("tsc", cwd=npm)
     check_calls(run("node", "built/calls.js", cwd=npm, **service))
-
-
-def test_openapi_generator_makes_typescript_that_compiles(npm, tmp_path):
-    if not shutil.which("openapi-generator-cli"):
-        pytest.skip("openapi-generator-cli is not installed: typescript-fetch is not tried")
-    generate = ("openapi-generator-cli", "generate", "--generator-name=typescript-fetch")
-    run(*generate, f"--input-spec={npm / 'openapi.json'}", "--output=.", cwd=tmp_path)
-    options = ("--strict", "--noEmit", "--target", "ES2022", "--module", "preserve", "index.ts")
-    run(str(npm / "node_modules/.bin/tsc"), *options, cwd=tmp_path)
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("redocly", "lint", "--config=redocly.yaml", "openapi.json"),
-        ("spectral", "lint", "--ruleset=spectral.yaml", "--fail-severity=hint", "openapi.json"),
-    ],
-    ids=["redocly", "spectral"],
-)
-def test_linters_of_openapi_find_nothing(npm, command):
-    run(*command, cwd=npm)
 
 
 # The page for authors of clients.
@@ -169,3 +99,25 @@ def test_the_page_s_client_in_typescript_is_true(service, two_pages, npm):
 def test_the_page_s_clients_have_twenty_lines(language, heading):
     lines = [line for line in block(language, heading).splitlines() if line]
     assert len(lines) <= 20
+
+
+def test_the_page_s_table_has_the_versions_that_the_proofs_install():
+    packages = json.loads((CLIENTS / "package.json").read_text())["devDependencies"]
+    required = re.findall(r"(?m)^([a-z-]+)\S*==(\S+)$", (CLIENTS / "requirements.txt").read_text())
+    installed = {
+        **packages,
+        **dict(required),
+        "openapi-generator": dict(required)["openapi-generator-cli"],
+    }
+    installed["openapi-python-client"] = version("openapi-python-client")
+    checked = 0
+    for names, versions, run_by in re.findall(
+        r"(?m)^\| ([^|]+) \| ([0-9][^|]+) \|.*\| ([^|]+) \|$", PAGE
+    ):
+        if run_by == "by hand":
+            continue
+        assert (CLIENTS.parent / run_by.strip("`")).is_file()
+        for name, listed in zip(names.split(", "), versions.split(", "), strict=False):
+            assert installed[name.partition(":")[0]].startswith(f"{listed}."), name
+            checked += 1
+    assert checked == 9

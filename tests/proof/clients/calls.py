@@ -42,7 +42,6 @@ from task_meeting_and_workspace_service_client.api.workspaces import (
     update_workspace,
 )
 from task_meeting_and_workspace_service_client.models import (
-    AssigneeWord,
     CredentialKind,
     DashboardStats,
     ErrorResponse,
@@ -53,11 +52,10 @@ from task_meeting_and_workspace_service_client.models import (
     Me,
     MeetingChanges,
     MeetingDetails,
+    MeetingInput,
     MeetingPage,
     MeetingStatus,
     Member,
-    NewMeeting,
-    NewTask,
     OpenAPIDocument,
     Platform,
     Role,
@@ -67,6 +65,7 @@ from task_meeting_and_workspace_service_client.models import (
     SuggestionStatus,
     Task,
     TaskChanges,
+    TaskInput,
     TaskPage,
     TaskPriority,
     TaskStatus,
@@ -112,7 +111,12 @@ def error(response: Response[Any], status: int) -> ErrorResponse:
 
 
 def tasks(alice: AuthenticatedClient, member: Member) -> None:
-    new = NewTask(title="Parent", due_date=NOON, assignee_id=member.user_id, project_id="website")
+    new = TaskInput(
+        title="Parent",
+        due_date=NOON.isoformat(),
+        assignee_id=member.user_id,
+        project_id="website",
+    )
     created = create_task.sync_detailed(client=alice, body=new, idempotency_key="once")
     task = parsed(Task, created, 201)
     assert created.headers["Location"] == f"/api/tasks/{task.id}"
@@ -123,10 +127,10 @@ def tasks(alice: AuthenticatedClient, member: Member) -> None:
     repeated = create_task.sync_detailed(client=alice, body=new, idempotency_key="once")
     assert parsed(Task, repeated, 201) == task
     assert repeated.headers["Idempotent-Replayed"] == "true"
-    other = NewTask(title="Other")
+    other = TaskInput(title="Other")
     error(create_task.sync_detailed(client=alice, body=other, idempotency_key="once"), 422)
 
-    child = NewTask(title="Child", parent_id=task.id, status=TaskStatus.DONE)
+    child = TaskInput(title="Child", parent_id=task.id, status=TaskStatus.DONE)
     subtask = parsed(Task, create_task.sync_detailed(client=alice, body=child), 201)
     assert isinstance(subtask.completed_at, datetime)
     pages = list_tasks.sync_detailed(client=alice, limit=1)
@@ -139,11 +143,11 @@ def tasks(alice: AuthenticatedClient, member: Member) -> None:
         client=alice,
         status=task.status,
         priority=task.priority,
-        assignee=member.user_id,
+        assignee=str(member.user_id),
         project_id="website",
     )
     assert parsed(TaskPage, found).data == [task]
-    mine = list_tasks.sync_detailed(client=alice, assignee=AssigneeWord.ME)
+    mine = list_tasks.sync_detailed(client=alice, assignee="me")
     assert parsed(TaskPage, mine).data == [task]
     children = list_tasks.sync_detailed(client=alice, parent_id=task.id)
     assert parsed(TaskPage, children).data == [subtask]
@@ -174,10 +178,10 @@ def tasks(alice: AuthenticatedClient, member: Member) -> None:
 
 
 def meetings(alice: AuthenticatedClient) -> None:
-    new = NewMeeting(
+    new = MeetingInput(
         title="Planning",
-        start_time=NOON,
-        end_time=NOON + timedelta(minutes=45),
+        start_time=NOON.isoformat(),
+        end_time=(NOON + timedelta(minutes=45)).isoformat(),
         platform=Platform.IN_PERSON,
         attendees=["ada@example.com"],
     )

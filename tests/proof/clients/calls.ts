@@ -43,7 +43,7 @@ function tag(response: Response): string {
 // One type of a status, wherever it is: each line is an error for tsc if it is not.
 function oneType(task: Schemas["Task"], event: Schemas["TaskUpdatedEvent"]) {
   const status: TaskStatus = task.status;
-  const create: Schemas["NewTask"] = { title: "x", status };
+  const create: Schemas["TaskInput"] = { title: "x", status };
   const change: Schemas["TaskChanges"] = { status: event.data.status };
   const query: NonNullable<paths["/api/tasks"]["get"]["parameters"]["query"]> = { status };
   const back: TaskStatus[] = [create.status ?? "todo", change.status ?? "done", query.status ?? status];
@@ -52,7 +52,7 @@ function oneType(task: Schemas["Task"], event: Schemas["TaskUpdatedEvent"]) {
   // @ts-expect-error no other string is a status
   const wrong: TaskStatus = "later";
   // @ts-expect-error only the title is required
-  const empty: Schemas["NewTask"] = {};
+  const empty: Schemas["TaskInput"] = {};
   return [back, same, wrong, empty];
 }
 
@@ -76,7 +76,7 @@ async function workspaces(alice: ReturnType<typeof client>) {
 }
 
 async function tasks(alice: ReturnType<typeof client>, member: Schemas["Member"]) {
-  const body: Schemas["NewTask"] = { title: "Parent", assigneeId: member.userId, projectId: "api" };
+  const body: Schemas["TaskInput"] = { title: "Parent", assigneeId: member.userId, projectId: "api" };
   const header = { "Idempotency-Key": "once-in-typescript" };
   const created = await alice.POST("/api/tasks", { params: { header }, body });
   const task = parsed(created);
@@ -85,7 +85,7 @@ async function tasks(alice: ReturnType<typeof client>, member: Schemas["Member"]
   assert.deepEqual(parsed(repeated), task);
   const other = { title: "Other" };
   failed(await alice.POST("/api/tasks", { params: { header }, body: other }), 422);
-  const child: Schemas["NewTask"] = { title: "Child", parentId: task.id, status: "done" };
+  const child: Schemas["TaskInput"] = { title: "Child", parentId: task.id, status: "done" };
   const subtask = parsed(await alice.POST("/api/tasks", { body: child }));
   assert.equal(typeof subtask.completedAt, "string");
 

@@ -1,0 +1,67 @@
+"""A service for clients to call, and the generators of clients."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from client import TOKENS
+from openapi_check import document
+from programs import run
+from server import serving
+
+CLIENTS = Path(__file__).parent / "clients"
+
+
+@pytest.fixture
+def service(database_url, connection, cast, unlimited, insert_into):
+    """A server with a row of each resource that is only read; Charlie has one request a minute."""
+    connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Tiny', 1)")
+    connection.execute("UPDATE workspaces SET plan = 'Tiny' WHERE id = %s", (cast["globex"],))
+    for table in ("mail", "knowledge", "suggestions"):
+        insert_into(table)
+    with serving(database_url) as server:
+        yield {
+            "URL": f"http://127.0.0.1:{server.port}",
+            "TOKEN": TOKENS["alice"],
+            "LIMITED_TOKEN": TOKENS["charlie"],
+        }
+    connection.execute("UPDATE workspaces SET plan = 'Team'")
+    connection.execute("DELETE FROM plans WHERE name = 'Tiny'")
+
+
+@pytest.fixture(scope="session")
+def npm(tmp_path_factory):
+    """A folder with the packages of clients/package-lock.json, the document and the clients."""
+    for command in ("node", "npm"):
+        if not shutil.which(command):
+            pytest.skip(f"{command} is not installed: clients in TypeScript are not tried")
+    folder = tmp_path_factory.mktemp("npm")
+    shutil.copytree(CLIENTS, folder, dirs_exist_ok=True)
+    run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", cwd=folder)
+    write_document(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def generators(tmp_path_factory):
+    """The folder bin of an environment with the packages of clients/requirements.txt."""
+    folder = tmp_path_factory.mktemp("generators")
+    run(sys.executable, "-m", "venv", "--without-pip", str(folder), cwd=folder)
+    install = ("-m", "pip", "--python", str(folder / "bin/python"), "install", "--quiet")
+    run(sys.executable, *install, "--requirement", str(CLIENTS / "requirements.txt"), cwd=folder)
+    return folder / "bin"
+
+
+def write_document(folder):
+    """Write the published document where a generator reads it."""
+    (folder / "openapi.json").write_text(json.dumps(document(), indent=1))
+
+
+@pytest.fixture
+def project(tmp_path):
+    """A folder with the document and the sources of the clients."""
+    shutil.copytree(CLIENTS, tmp_path, dirs_exist_ok=True)
+    write_document(tmp_path)
+    return tmp_path

@@ -1,0 +1,91 @@
+"""Prism validates each request and each response between a client and the service.
+
+It reads the published document. With ``--errors`` it answers by itself if one does not fit.
+"""
+
+import http.client
+import json
+import subprocess
+from contextlib import closing
+
+import pytest
+from openapi_check import document
+from server import answers, environment, free_port, wait_until
+
+pytestmark = pytest.mark.proof
+
+TASK = {"title": "Call Ada", "dueDate": "2036-05-02T15:00"}
+MEETING = {
+    "title": "Planning",
+    "startTime": "2036-05-05T09:00",
+    "endTime": "2036-05-05T10:00:00Z",
+    "attendees": ["ada@example.com"],
+}
+
+
+@pytest.fixture
+def send(npm, service):
+    """Send requests through Prism; each returns the status and the body."""
+    port = free_port()
+    prism = str(npm / "node_modules/.bin/prism")
+    command = [prism, "proxy", "openapi.json", service["URL"], "--errors", f"--port={port}"]
+    headers = {
+        "Authorization": f"Bearer {service['TOKEN']}",
+        "Content-Type": "application/json",
+    }
+
+    def send(method, path, body=None):
+        content = None if body is None else json.dumps(body)
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+            connection.request(method, path, content, headers)
+            with connection.getresponse() as response:
+                return response.status, json.loads(response.read() or "null")
+
+    proxy = subprocess.Popen(command, cwd=npm, env=environment(), stdout=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: answers(port), proxy)
+        yield send
+    finally:
+        proxy.terminate()
+        proxy.wait(10)
+
+
+def test_a_client_sends_back_what_it_read_without_a_mismatch(send):
+    _, task = send("POST", "/api/tasks", TASK)
+    _, meeting = send("POST", "/api/meetings", MEETING)
+    _, (workspace,) = send("GET", "/api/workspaces")
+    completion = {"status": "completed", "summary": "Done", "decisions": ["Yes"]}
+    for path, changes in (
+        (f"/api/tasks/{task['id']}", {"status": "done"}),
+        (f"/api/meetings/{meeting['id']}", completion),
+        (f"/api/workspaces/{workspace['id']}", {"timezone": "Europe/Rome"}),
+    ):
+        for change in ({}, changes):
+            status, read = send("GET", path)
+            assert status == 200
+            status, changed = send("PATCH", path, {**read, **change})
+            assert status == 200, changed
+            assert {**changed, **change} == changed
+
+
+def test_every_read_is_as_documented(send):
+    paths = [path for path in document()["paths"] if "{" not in path]
+    assert len(paths) > 10
+    for path in paths:
+        status, body = send("GET", path)
+        assert status == 200, (path, body)
+    for query in ("assignee=me", "assignee=none", "status=todo&limit=1", "limit=9999"):
+        assert send("GET", f"/api/tasks?{query}")[0] == 200
+
+
+def test_prism_rejects_what_the_service_rejects(send):
+    _, task = send("POST", "/api/tasks", TASK)
+    for method, path, body in (
+        ("PATCH", f"/api/tasks/{task['id']}", {"titel": "Call Ada"}),
+        ("POST", "/api/tasks", {**TASK, "id": task["id"]}),
+        ("POST", "/api/tasks", {**TASK, "dueDate": "2036-05-02"}),
+        ("GET", "/api/tasks?parentId=null", None),
+    ):
+        status, problem = send(method, path, body)
+        assert status == 422
+        assert problem["validation"], problem
