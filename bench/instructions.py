@@ -24,7 +24,7 @@ from bench.stage import cluster
 NAMES = "list 1", "list 50", "create", "workspaces", "patch", "get"
 VALGRIND = ("valgrind", "callgrind_control")
 
-# Not counted: connections, first plans, caches of Python.
+# Requests before the first count: they open connections, make plans and fill caches.
 WARM_UP = 60
 # Counts of one case that are kept; the count of a case is their median, once they agree.
 COUNTS, AGREE, ATTEMPTS = 3, 1.02, 9
@@ -108,7 +108,7 @@ class Client:
 
 
 class Counter:
-    """What callgrind counts in one process."""
+    """Reads the count of callgrind in one process."""
 
     def __init__(self, pid, folder):
         self.pid, self.folder = pid, folder

@@ -1,9 +1,9 @@
-"""How gunicorn runs the service; only this package knows gunicorn's inside."""
+"""Runs the service by gunicorn; no other package uses the internals of gunicorn."""
 
 import sys
 from pathlib import Path
 
-# A path, not a module: gunicorn reads a file again at SIGHUP, and a module only once.
+# A path, not a module: gunicorn reads a file again at SIGHUP, but imports a module only once.
 CONFIGURATION = Path(__file__).with_name("configuration.py")
 
 

@@ -5,11 +5,12 @@ gunicorn reads this file by its path, at the start and at every SIGHUP.
 """
 
 import ctypes
+import resource
 import sys
 from contextlib import suppress
 from typing import Any
 
-# Workers have what the master has imported. After SIGHUP that must be the code on the disk.
+# Workers inherit the modules that the master has imported. After SIGHUP they must be those on disk.
 if "service.gunicorn.worker" in sys.modules:
     for module in [name for name in sys.modules if name.partition(".")[0] == "service"]:
         del sys.modules[module]
@@ -27,32 +28,34 @@ bind = f"{host}:{settings.port}"
 workers = settings.web_concurrency
 worker_class = "service.gunicorn.worker.RequestWorker"
 threads = settings.web_threads
-# Half of the file descriptors that a process usually may have; each holds 96 KiB at most.
-worker_connections = 500
+# Half of the file descriptors that a process may have, usually 1024; the database and the webhooks
+# need others. A connection holds 96 KiB at most.
+worker_connections = max(threads + 1, min(500, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
 # Longer than a proxy keeps idle connections (nginx: 60 s), so that it never writes to a closed one.
 keepalive = 75
-# Longer than a request can take: one statement for the gate, one for the work.
+# Longer than a request can take: 10 s for a large body to arrive, 5 s for the database.
 graceful_timeout = 30
 limit_request_line = 8190
-# No header changes the path, the scheme or the caller; TRUSTED_PROXIES alone says whom to believe.
+# No header changes the path, the scheme or the caller's address; only TRUSTED_PROXIES makes the
+# application read X-Forwarded-For.
 forwarded_allow_ips = ""
 forwarder_headers = ""
 secure_scheme_headers: dict[str, str] = {}
-# Files would be written past the worker's own writing, which never waits for a client.
+# sendfile() would bypass ClientSocket, which never blocks.
 sendfile = False
-# Two services on one machine would have one socket.
+# Two services of one user on one machine would share one control socket.
 control_socket_disable = True
-# The service writes one line a request itself.
+# The application writes one line for each request (http/access_log.py).
 accesslog = None
 
 
 def post_fork(_server: Any, _worker: Any) -> None:
-    """Give large buffers back to the system at once: glibc would keep some for each thread."""
+    """Make free() return large buffers to the system: glibc would keep some for each thread."""
     mmap_threshold = -3
     with suppress(AttributeError):
         ctypes.CDLL(None).mallopt(mmap_threshold, 2**17)
 
 
 def worker_exit(_server: Any, worker: Any) -> None:
-    """Close the pool of a worker that ends."""
+    """Close the database connections of a worker that ends."""
     worker.app.wsgi().extensions["pool"].close()

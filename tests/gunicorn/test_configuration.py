@@ -33,13 +33,6 @@ def port(database_url):
         yield server.port
 
 
-@pytest.fixture(scope="module")
-def lone(database_url):
-    """One worker with four threads."""
-    with serving(database_url, WEB_CONCURRENCY="1", WEB_THREADS="4") as server:
-        yield server
-
-
 def test_a_request_is_answered_as_everywhere(port, connection):
     created = send(port, post(TASK, f"Content-Length: {len(TASK)}\r\n"))
     assert created.status == 201
@@ -300,13 +293,13 @@ def blocked(connection):
 
 
 def refuses(port):
-    """Whether a new client soon knows that it has to go elsewhere."""
+    """Return whether a new client is rejected at once."""
     try:
         get(port, timeout=1)
     except ConnectionRefusedError:
         return True
     except (TimeoutError, ConnectionResetError):
-        # Whoever knocks at the very moment at which the door is closed is turned away by a reset.
+        # A client that connects while the listener is closed gets RST.
         return False
     return False
 

@@ -1,0 +1,39 @@
+"""The threads of a worker that run the application."""
+
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Thread
+
+
+class RequestThreads:
+    """Threads that call ``work`` once for each ``wake``.
+
+    A queue and threads of our own: an executor with its futures takes 17 times as many
+    instructions a request.
+    """
+
+    def __init__(self, number: int, work: Callable[[], None]) -> None:
+        self.calls: SimpleQueue[bool] = SimpleQueue()
+        self.threads = [
+            # Daemons: a worker that has to end at once does not wait for requests in flight.
+            Thread(target=self._run, args=(work,), name=f"request-{index}", daemon=True)
+            for index in range(number)
+        ]
+        for thread in self.threads:
+            thread.start()
+
+    def wake(self) -> None:
+        """Let one thread call ``work``: one that is free, or else the first that will be."""
+        self.calls.put(True)
+
+    def shutdown(self, *, wait: bool) -> None:
+        """End each thread after the call that it is in; gunicorn calls this when it stops."""
+        for _ in self.threads:
+            self.calls.put(False)
+        if wait:
+            for thread in self.threads:
+                thread.join()
+
+    def _run(self, work: Callable[[], None]) -> None:
+        while self.calls.get():
+            work()

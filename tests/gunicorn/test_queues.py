@@ -1,0 +1,199 @@
+"""Requests and responses that have to wait in the worker; the clients are raw sockets."""
+
+import json
+import os
+import re
+import select
+import socket
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from server import ALICE, RATE, Answer, children, get, serving, web_line
+
+# A control character is six bytes of JSON.
+LARGE = "\x01" * 65_536
+PAGE = f"GET /api/tasks HTTP/1.1\r\n{ALICE}\r\n".encode()
+THREADS = 4
+
+
+@pytest.fixture
+def large_page(insert_into):
+    """The first page of the tasks is 6 MB."""
+    for _ in range(18):
+        insert_into("tasks", description=LARGE)
+
+
+def connect(port, *, buffer=None):
+    client = socket.socket()
+    if buffer:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    client.settimeout(30)
+    client.connect(("127.0.0.1", port))
+    return client
+
+
+def read_all(client):
+    raw = b""
+    while more := client.recv(2**16):
+        raw += more
+    return raw
+
+
+def resident(server):
+    """The megabytes of the only worker."""
+    (worker,) = children(server.pid)
+    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{worker}/status").read_text())[1]) / 1024
+
+
+def cpu_seconds(server):
+    """The CPU time of the only worker."""
+    (worker,) = children(server.pid)
+    numbers = Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()
+    return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def until(true, seconds=10):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def busy_threads(database_url, connection):
+    """A block during which every thread waits for a lock; yields their responses to come."""
+    sql = "SELECT FROM pg_stat_activity WHERE cardinality(pg_blocking_pids(pid)) > 0"
+
+    @contextmanager
+    def busy_threads(port, threads=THREADS):
+        with ThreadPoolExecutor(threads) as people:
+            with psycopg.connect(database_url) as locking:
+                locking.execute("LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE")
+                answers = [people.submit(get, port) for _ in range(threads)]
+                until(lambda: len(connection.execute(sql).fetchall()) == threads)
+                yield answers
+            for answer in answers:
+                answer.result(10)
+
+    return busy_threads
+
+
+@pytest.mark.parametrize("path", ["/api/tasks", "/healthz"])
+def test_a_request_that_no_thread_takes_in_time_is_503(hasty, busy_threads, path):
+    with busy_threads(hasty.port) as working:
+        answer = get(hasty.port, path)
+        assert not any(other.done() for other in working)
+    assert answer.status == 503
+    assert answer.headers["retry-after"] == "1"
+    assert answer.headers["connection"] == "close"
+    assert all(answer.headers[header].isdigit() for header in RATE)
+    assert json.loads(answer.body) == {
+        "message": "The service is busy: the request waited too long for its turn",
+        "status": 503,
+        "requestId": answer.headers["x-request-id"],
+    }
+    assert [other.result().status for other in working] == [200] * THREADS
+    assert get(hasty.port, path).status == 200
+
+
+def test_a_request_that_queued_past_its_time_changes_nothing(hasty, connection, busy_threads):
+    body = b'{"title": "Too late"}'
+    head = f"POST /api/tasks HTTP/1.1\r\n{ALICE}Content-Length: {len(body)}\r\n\r\n".encode()
+    with busy_threads(hasty.port), connect(hasty.port) as client:
+        client.sendall(head + body)
+        assert client.recv(12) == b"HTTP/1.1 503"
+    assert get(hasty.port).status == 200
+    assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 0
+
+
+def test_requests_for_health_overtake_the_others(database_url, busy_threads, tmp_path):
+    with (
+        (tmp_path / "stderr").open("wb") as stderr,
+        serving(database_url, WEB_CONCURRENCY="1", WEB_THREADS="1", stderr=stderr) as server,
+        ExitStack() as stack,
+    ):
+        with busy_threads(server.port, threads=1):
+            clients = [stack.enter_context(connect(server.port)) for _ in range(3)]
+            for client, path in zip(clients, ["/api/mail", "/api/me", "/healthz"], strict=True):
+                client.sendall(f"GET {path} HTTP/1.1\r\n{ALICE}\r\n".encode())
+        for client in clients:
+            assert client.recv(12) == b"HTTP/1.1 200"
+    lines = (tmp_path / "stderr").read_text().splitlines()
+    entries = [json.loads(line) for line in lines if '"path"' in line][-4:]
+    paths = ["/api/tasks", "/healthz", "/api/mail", "/api/me"]
+    assert [entry["path"] for entry in entries] == paths
+    assert all(0 < entry["queued"] < entry["ms"] for entry in entries[1:])
+
+
+@pytest.mark.usefixtures("large_page")
+def test_a_slow_reader_gets_all_of_a_large_page(hasty):
+    """It reads 150 kB a second for four times as long as a reader may take that reads nothing."""
+    with connect(hasty.port, buffer=2**15) as client:
+        client.sendall(PAGE)
+        raw = bytearray(client.recv(2**12))
+        length = int(Answer(bytes(raw)).headers["content-length"])
+        assert length > 6_000_000
+        end = raw.index(b"\r\n\r\n") + 4 + length
+        for _ in range(80):
+            raw += client.recv(15_000)
+            time.sleep(0.1)
+        while len(raw) < end and (more := client.recv(2**16)):
+            raw += more
+    assert len(raw) == end
+
+
+@pytest.mark.usefixtures("large_page")
+def test_a_client_that_stops_reading_is_reset(hasty):
+    with connect(hasty.port, buffer=2**12) as client:
+        client.sendall(PAGE)
+        assert client.recv(12) == b"HTTP/1.1 200"
+        # Only the end of the connection is an event, not what there is to read.
+        ended = select.poll()
+        ended.register(client, 0)
+        assert not ended.poll(1000)
+        assert ended.poll(10_000)
+        with pytest.raises(ConnectionResetError):
+            read_all(client)
+
+
+@pytest.mark.usefixtures("large_page", "unlimited")
+@pytest.mark.parametrize("ending", ["stay", "hang up"])
+def test_memory_stays_flat_with_readers_that_take_nothing_of_a_large_page(lone, ending):
+    for _ in range(8):
+        assert get(lone.port).status == 200
+    before = resident(lone)
+    with ExitStack() as stack:
+        for _ in range(60):
+            client = stack.enter_context(connect(lone.port, buffer=2**12))
+            client.sendall(PAGE)
+            # Once a bit of it is there, the page is made.
+            assert client.recv(12) == b"HTTP/1.1 200"
+            if ending == "hang up":
+                client.close()
+            # All responses together would be 360 MB.
+            assert resident(lone) < before + 100
+    assert get(lone.port).status == 200
+    until(lambda: resident(lone) < before + 30)
+
+
+@pytest.mark.parametrize("descriptors", [40, 100])
+def test_with_few_file_descriptors_new_clients_are_answered_and_no_cpu_is_burnt(
+    database_url, descriptors
+):
+    limited = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh", *web_line()]
+    with (
+        serving(database_url, command=limited, WEB_CONCURRENCY="1", WEB_THREADS="4") as server,
+        ExitStack() as stack,
+    ):
+        for _ in range(200):
+            stack.enter_context(connect(server.port)).sendall(b"GET /api/tasks HTTP/1.1\r\n")
+        for _ in range(20):
+            assert get(server.port, timeout=5).status == 200
+        before = cpu_seconds(server)
+        time.sleep(2)
+        assert cpu_seconds(server) - before < 1
+        assert get(server.port, timeout=5).status == 200
