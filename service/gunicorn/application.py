@@ -10,6 +10,8 @@ from werkzeug.exceptions import HTTPException
 
 from service.gunicorn.connection import Connection
 from service.gunicorn.response_writer import ResponseWriter
+from service.http.access_log import ARRIVED, QUEUED
+from service.http.requests import BODY_ARRIVED
 
 
 def run(
@@ -25,12 +27,10 @@ def run(
     )
     environ["wsgi.multithread"] = True
     # When the request was complete, by time.monotonic(); then it waited for a thread.
-    environ["service.arrived"] = conn.since
-    environ["service.queued"] = conn.queued
+    environ[ARRIVED] = conn.since
+    environ[QUEUED] = conn.queued
     reader = request.body.reader
-    environ["service.body_arrived"] = (
-        isinstance(reader, LengthReader) and reader.length <= conn.received
-    )
+    environ[BODY_ARRIVED] = isinstance(reader, LengthReader) and reader.length <= conn.received
     # werkzeug would look for a WebSocket route, and the service has none.
     environ.pop("HTTP_UPGRADE", None)
     if last:
