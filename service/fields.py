@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
+from typing import Any, TypedDict, Unpack
 from zoneinfo import available_timezones
 
 from marshmallow import fields
@@ -46,7 +46,28 @@ def uuid_or_nil(text: object) -> str:
     return text.lower() if isinstance(text, str) and UUID.fullmatch(text) else NIL_UUID
 
 
-class Field(fields.Field[Any]):
+class Options(TypedDict, total=False):
+    """The options of a field that marshmallow knows."""
+
+    required: bool
+    allow_none: bool
+    dump_only: bool
+    load_default: object
+    data_key: str
+    metadata: Mapping[str, object]
+
+
+class Converter:
+    """Lets a field load a value by ``_convert`` alone, which returns it or raises an error."""
+
+    def _convert(self, value: object) -> object:
+        raise NotImplementedError
+
+    def _deserialize(self, value: Any, *_: Any, **__: Any) -> Any:
+        return self._convert(value)
+
+
+class Field(Converter, fields.Field[Any]):
     """A field that carries its JSON Schema.
 
     ``request_schema`` has the keywords for requests alone, ``response_schema`` those for responses.
@@ -57,12 +78,12 @@ class Field(fields.Field[Any]):
         "null": "must not be null",
         "read_only": "is read-only; the service sets it",
     }
-    request_schema: Mapping[str, Any] = {}
-    response_schema: Mapping[str, Any] = {}
+    request_schema: Mapping[str, object] = {}
+    response_schema: Mapping[str, object] = {}
 
-    def __init__(self, json_schema: Mapping[str, Any], **options: Any) -> None:
-        metadata = {**json_schema, **options.pop("metadata", {})}
-        super().__init__(metadata=metadata, **options)
+    def __init__(self, json_schema: Mapping[str, object], **options: Unpack[Options]) -> None:
+        options["metadata"] = {**json_schema, **options.get("metadata", {})}
+        super().__init__(**options)
 
 
 class Text(Field):
@@ -75,13 +96,15 @@ class Text(Field):
         "length": "must have {min} to {max} characters, not {actual}",
     }
 
-    def __init__(self, max: int, *, min: int = 0, trim: bool = False, **options: Any) -> None:
+    def __init__(
+        self, max: int, *, min: int = 0, trim: bool = False, **options: Unpack[Options]
+    ) -> None:
         pattern = NOT_BLANK if trim else NO_NUL
         json_schema = {"type": "string", "minLength": min, "maxLength": max, "pattern": pattern}
         super().__init__(json_schema, **options)
         self.min, self.max, self.trim = min, max, trim
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
+    def _convert(self, value: object) -> str:
         if not isinstance(value, str):
             raise self.make_error("invalid")
         text = value.strip() if self.trim else value
@@ -102,11 +125,11 @@ class Enum(Field):
 
     default_error_messages = {"choice": "must be one of: {choices}"}
 
-    def __init__(self, *choices: str, schema_name: str, **options: Any) -> None:
+    def __init__(self, *choices: str, schema_name: str, **options: Unpack[Options]) -> None:
         super().__init__({"type": "string", "enum": [*choices]}, **options)
         self.schema_name, self.choices = schema_name, choices
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
+    def _convert(self, value: object) -> str:
         if not isinstance(value, str) or value not in self.choices:
             raise self.make_error("choice", choices=", ".join(self.choices))
         return value
@@ -119,15 +142,15 @@ class Id(Text):
         "null_word": "must be an id, not the word null",
     }
 
-    def __init__(self, *, words: Collection[str] = (), **options: Any) -> None:
+    def __init__(self, *, words: Collection[str] = (), **options: Unpack[Options]) -> None:
         described = options.get("metadata", {})
         super().__init__(MAX_REFERENCE, min=1, **options)
         self.words = words
         if not words:
             self.metadata = {"type": "string", "format": "uuid", **described}
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
-        id = super()._deserialize(value)
+    def _convert(self, value: object) -> str:
+        id = super()._convert(value)
         if id in self.words:
             return id
         # Clients that have no value write this word into a query; an empty list would hide that.
@@ -152,11 +175,11 @@ class Timestamp(Field):
     # Without a pattern: a generator that turns this format into a date cannot apply one to it.
     response_schema = {"format": "date-time"}
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[Options]) -> None:
         json_schema = {"type": "string", "examples": ["2026-11-20T11:02:43.743Z"]}
         super().__init__(json_schema, **options)
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> datetime:
+    def _convert(self, value: object) -> datetime:
         if not isinstance(value, str) or not self.well_formed.fullmatch(value):
             raise self.make_error("timestamp")
         try:
@@ -177,16 +200,17 @@ class Timezone(Text):
 
     default_error_messages = {"timezone": "must be an IANA timezone name, like Europe/Berlin"}
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[Options]) -> None:
         metadata = {
             "pattern": TIMEZONE,
             "description": "An IANA timezone name",
             "examples": ["Europe/Berlin", "America/New_York", "UTC"],
         }
-        super().__init__(MAX_REFERENCE, min=1, metadata=metadata, **options)
+        options["metadata"] = metadata
+        super().__init__(MAX_REFERENCE, min=1, **options)
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
-        name = super()._deserialize(value)
+    def _convert(self, value: object) -> str:
+        name = super()._convert(value)
         if name not in timezones():
             raise self.make_error("timezone")
         return name
@@ -209,19 +233,20 @@ class Email(Text):
     default_error_messages = {"email": "must be an e-mail address, like ada@example.com"}
     well_formed = re.compile(EMAIL, re.ASCII)
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[Options]) -> None:
         metadata = {"format": "email", "pattern": EMAIL, "examples": ["ada@example.com"]}
-        super().__init__(MAX_EMAIL, min=3, metadata=metadata, **options)
+        options["metadata"] = metadata
+        super().__init__(MAX_EMAIL, min=3, **options)
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
-        email = super()._deserialize(value)
+    def _convert(self, value: object) -> str:
+        email = super()._convert(value)
         # RFC 5321: the part before the @ has at most 64 octets.
         if not self.well_formed.fullmatch(email) or email.index("@") > 64:
             raise self.make_error("email")
         return email
 
 
-class StringList(fields.List[Any]):
+class StringList(Converter, fields.List[Any]):
     """At most ``max`` strings, in order; ``unique`` rejects duplicates whatever their case."""
 
     default_error_messages = {
@@ -231,20 +256,24 @@ class StringList(fields.List[Any]):
         "duplicate": "must not contain duplicates: {value}",
     }
 
-    def __init__(self, item: Text, max: int, *, unique: bool = False, **options: Any) -> None:
-        super().__init__(item, metadata={"maxItems": max}, **options)
+    def __init__(
+        self, item: Text, max: int, *, unique: bool = False, **options: Unpack[Options]
+    ) -> None:
+        options["metadata"] = {"maxItems": max}
+        super().__init__(item, **options)
         self.max, self.unique = max, unique
         # The keyword uniqueItems would make generators use a set, which has no order.
         self.request_schema = (
             {"description": "No duplicates, whatever their case"} if unique else {}
         )
 
-    def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
+    def _convert(self, value: object) -> list[str]:
         if not isinstance(value, list):
             raise self.make_error("invalid")
         if len(value) > self.max:
             raise self.make_error("length", max=self.max, actual=len(value))
-        items: list[Any] = super()._deserialize(value, *args, **kwargs)
+        # Each item is a string or an error by now.
+        items: list[Any] = fields.List._deserialize(self, value, None, None)
         seen: set[str] = set()
         for item in items if self.unique else ():
             if item.lower() in seen:
@@ -258,11 +287,11 @@ class Boolean(Field):
 
     default_error_messages = {"boolean": "must be true or false"}
 
-    def __init__(self, *, query: bool = False, **options: Any) -> None:
+    def __init__(self, *, query: bool = False, **options: Unpack[Options]) -> None:
         super().__init__({"type": "boolean"}, **options)
         self.query = query
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> bool:
+    def _convert(self, value: object) -> bool:
         if self.query and value in ("true", "false"):
             return bool(value == "true")
         if self.query or not isinstance(value, bool):
@@ -273,9 +302,10 @@ class Boolean(Field):
 class Integer(Field):
     """An integer of 32 bits and at least ``min``, which only the service sets."""
 
-    def __init__(self, *, min: int = 0, **options: Any) -> None:
+    def __init__(self, *, min: int = 0, **options: Unpack[Options]) -> None:
         json_schema = {"type": "integer", "format": "int32", "minimum": min}
-        super().__init__(json_schema, dump_only=True, **options)
+        options["dump_only"] = True
+        super().__init__(json_schema, **options)
 
 
 class Limit(Field):
@@ -290,10 +320,11 @@ class Limit(Field):
         super().__init__(json_schema, load_default=default)
         self.max = max
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> int:
-        if not re.fullmatch("[1-9][0-9]*", value, re.ASCII):
+    def _convert(self, value: object) -> int:
+        text = str(value)
+        if not re.fullmatch("[1-9][0-9]*", text, re.ASCII):
             raise self.make_error("limit", max=self.max)
-        return min(int(value[:9]), self.max)
+        return min(int(text[:9]), self.max)
 
 
 class Cursor(Field):
@@ -312,8 +343,8 @@ class Cursor(Field):
         super().__init__(json_schema, load_default=(None, None))
         self.well_formed = re.compile(f"(?P<key>{key}){dot}(?P<id>[0-9a-f]{{32}})", re.ASCII)
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> tuple[str | None, str]:
-        match = self.well_formed.fullmatch(value)
+    def _convert(self, value: object) -> tuple[str | None, str]:
+        match = self.well_formed.fullmatch(str(value))
         if match is None:
             raise self.make_error("cursor")
         return match["key"] or None, match["id"]

@@ -4,7 +4,7 @@
 # mypy: disable-error-code="misc, assignment"
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Unpack
 
 from marshmallow import ValidationError, missing
 
@@ -22,10 +22,12 @@ from service.fields import (
     UUID,
     Email,
     Enum,
+    Options,
     Text,
     Timestamp,
     Timezone,
 )
+from service.http.requests import Values
 from service.schemas import Resource
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -42,8 +44,8 @@ class ExplicitId(Text):
     def __init__(self) -> None:
         super().__init__(MAX_REFERENCE, load_default=None)
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
-        text = super()._deserialize(value).lower()
+    def _convert(self, value: object) -> str:
+        text = super()._convert(value).lower()
         if not UUID.fullmatch(text) or text in self.reserved:
             raise self.make_error("uuid")
         return text
@@ -54,11 +56,11 @@ class UserRef(Text):
 
     default_error_messages = {"user": "must be the e-mail address or the id of a user"}
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: Unpack[Options]) -> None:
         super().__init__(MAX_EMAIL, min=1, **options)
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
-        text = super()._deserialize(value)
+    def _convert(self, value: object) -> str:
+        text = super()._convert(value)
         if "@" not in text and not UUID.fullmatch(text):
             raise self.make_error("user")
         return text
@@ -69,8 +71,8 @@ class PastTimestamp(Timestamp):
 
     default_error_messages = {"past": "must be between 1970 and now"}
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> datetime:
-        timestamp = super()._deserialize(value)
+    def _convert(self, value: object) -> datetime:
+        timestamp = super()._convert(value)
         if not EPOCH <= timestamp <= datetime.now(UTC):
             raise self.make_error("past")
         return timestamp
@@ -90,20 +92,21 @@ class Line(Resource):
             if field.load_default not in (missing, None)
         }
 
-    def check(self, document: dict[str, Any]) -> dict[str, Any]:
+    def _load(self, document: Values) -> Values:
+        row: Values = self.load(document)
+        return row
+
+    def check(self, document: Values) -> Values:
         """Like ``load``, without absent fields, in a third of the time."""
         row = {name: item() if callable(item) else item for name, item in self.defaults.items()}
         try:
             for key, value in document.items():
                 name, field = self.by_key[key]
-                if value is None:
-                    row[name] = field.deserialize(None)
-                else:
-                    # No field has further validators, which is what ``deserialize`` would look for.
-                    row[name] = field._deserialize(value, key, document)
+                row[name] = field.deserialize(value)
         except (KeyError, ValidationError):
-            return self.load(document)  # type: ignore[no-any-return]
-        return row if self.required <= row.keys() else self.load(document)
+            row = {}
+        # Slowly again, for the message.
+        return row if self.required <= row.keys() else self._load(document)
 
 
 class Created(Line):

@@ -1,7 +1,5 @@
 """What the requests to the control URL have in their bodies."""
 
-from typing import Any
-
 from marshmallow import fields, validate
 
 from service.api.me import CREDENTIALS, SCOPES
@@ -28,8 +26,8 @@ class APIPath(Text):
 
     default_error_messages = {"path": "must begin with /api/ and have no query"}
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> str:
-        path = super()._deserialize(value)
+    def _convert(self, value: object) -> str:
+        path = super()._convert(value)
         if not path.startswith("/api/") or "?" in path:
             raise self.make_error("path")
         return path
