@@ -23,9 +23,13 @@ Command = Callable[..., Any]
 
 
 def report_errors(command: Command) -> Command:
+    """Run a command for the application of the environment, and report its errors."""
+    return with_appcontext(explain_errors(command))
+
+
+def explain_errors(command: Command) -> Command:
     """Turn what can go wrong into one line on stderr and exit status 1."""
 
-    @with_appcontext
     @wraps(command)
     def wrapper(*args: Any, **options: Any) -> Any:
         try:

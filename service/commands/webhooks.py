@@ -157,6 +157,14 @@ def ping(id: str) -> None:
     settings: Settings = current_app.config["SETTINGS"]
     settings.require_webhook_key()
     target = one_row(Target, "webhooks/get", f"there is no webhook {id}", id=uuid_or_nil(id))
+    outcome = post_ping(settings, target)
+    echo_row((outcome.status, outcome.milliseconds, outcome.error, outcome.answer))
+    if not outcome.success:
+        raise SystemExit(1)
+
+
+def post_ping(settings: Settings, target: Target) -> delivery.Outcome:
+    """Post a signed test event to a webhook; nothing is recorded."""
     body = {
         "id": target.message_id,
         "type": "ping",
@@ -176,10 +184,7 @@ def ping(id: str) -> None:
         body=json.dumps(body),
         age=0,
     )
-    outcome = delivery.attempt(claim, settings, timeout=settings.webhook_timeout)
-    echo_row((outcome.status, outcome.milliseconds, outcome.error, outcome.answer))
-    if not outcome.success:
-        raise SystemExit(1)
+    return delivery.attempt(claim, settings, timeout=settings.webhook_timeout)
 
 
 @webhook.command("rotate")

@@ -5,21 +5,22 @@ import shlex
 import socket
 import sys
 from contextlib import ExitStack
+from importlib import util
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import click
-from flask import current_app
 from psycopg.conninfo import make_conninfo
 
+from service.app import create_app
 from service.commands.accounts import new_token
-from service.commands.base import execute, query, report_errors
+from service.commands.base import execute, explain_errors, query
 from service.commands.load import load_file
 from service.commands.migrate import migrate
 from service.commands.webhooks import new_webhook
-from service.devkit.double import command as double
+from service.devkit.double import command
 from service.devkit.postgres import Postgres, default_folder
-from service.devkit.printer import URL_PATTERN, Receiver, receiving
+from service.devkit.printer import URL_PATTERN, Printer, printing
 from service.devkit.processes import Children, Interrupt
 from service.settings import Settings
 
@@ -29,11 +30,14 @@ DEMO = Path(__file__).with_name("demo.jsonl")
 # Secrets of webhooks must outlive a restart; these protect nothing but this machine's own data.
 WEBHOOK_KEY = "flask-dev-is-for-this-machine-only"
 
+WITHOUT_DOCS = "not here: it needs the package flask-swagger-ui, which the extra dev has"
+
 JSON = "-H 'Content-Type: application/json'"
 
 WELCOME = """
 Base URL        {base}
 Reference page  {docs}
+Workspace       {workspace}
 API token       {token}
 Session cookie  session={cookie}
 Data folder     {folder}
@@ -86,10 +90,33 @@ class Existence(NamedTuple):
 )
 @click.option("--json", "for_tests", is_flag=True, help="Be a test double; print one JSON line.")
 @click.option(
-    "--token", callback=double.check_token, help="With --json: the API token of the owner."
+    "--token", callback=command.check_token, help="With --json: the API token of the owner."
 )
 @click.option("--database", metavar="URL", help="With --json: the PostgreSQL server to use.")
-@report_errors
+@click.option(
+    "--control-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="With --json: the port of the control URL; 0 is any free port.",
+    show_default=True,
+)
+@click.option(
+    "--control-path",
+    callback=command.check_path,
+    help="With --json: the path of the control URL.",
+    show_default="random",
+)
+@click.option(
+    "--json-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --json: write the line to this file too, which exists as long as it serves.",
+)
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="With --json: return once it serves; it ends by POST /stop or SIGTERM.",
+)
+@explain_errors
 def dev(
     port: int,
     folder: Path,
@@ -97,64 +124,68 @@ def dev(
     limits: str,
     receive: bool,
     for_tests: bool,
-    token: str | None,
-    database: str | None,
+    **options: Unpack[command.DoubleOptions],
 ) -> None:
     """Run everything here: PostgreSQL, demo data and the service, reloading what you change.
 
     Prints the base URL, a token and a cookie of the demo owner, and three commands to begin with.
-    The database is its own; DATABASE_URL is ignored.
+    The database is its own; DATABASE_URL and the variables of libpq (PGHOST, ...) are ignored.
 
     With --json it is a test double instead: without demo data, with a control URL, and it ends
-    with the process that started it.
+    with the process that started it, or by --keep when it is told to.
     """
+    forget_libpq()
     if for_tests:
-        double.reject("folder", "reset", "limits", "receive")
-        double.serve(listen(port), token, database)
+        command.reject("folder", "reset", "limits", "receive", word="with")
+        control_port = options["control_port"]
+        command.serve(listen(port), listen(control_port, "--control-port"), options)
         return
-    double.reject("token", "database")
+    command.reject(*options, word="without")
+    interrupt = Interrupt()
     with ExitStack() as stack:
         postgres = stack.enter_context(Postgres(folder))
         listener = stack.enter_context(listen(port))
         port = listener.getsockname()[1]
         address = f"http://127.0.0.1:{port}"
-        interrupt = Interrupt()
         postgres.describe_owner(f"{os.getpid()}, which serves {address}")
         if reset:
             postgres.erase()
+        interrupt.check()
         postgres.start()
+        interrupt.check()
         variables = environment(postgres.get_uri(), port)
-        # From here on, commands talk to this database.
-        current_app.config["SETTINGS"] = Settings.read(variables)
+        settings = Settings.read(variables)
+        # The functions of other commands talk to the database of this application.
+        stack.enter_context(create_app(settings).app_context())
         execute("unlimited/drop")
-        migrate(current_app.config["SETTINGS"])
+        migrate(settings)
         if not query(Existence, "workspaces/any")[0].exists:
-            load_file(current_app.config["SETTINGS"], DEMO)
+            load_file(settings, DEMO)
         execute("webhooks/remove", slug=WORKSPACE, pattern=URL_PATTERN)
         notes = ""
         if receive:
-            receiver = stack.enter_context(receiving())
-            if variables["WEBHOOK_ALLOW"] != double.LOOPBACK:
+            printer = stack.enter_context(printing())
+            if variables["WEBHOOK_ALLOW"] != command.LOOPBACK:
                 variables["WEBHOOK_ALLOW"] += ",127.0.0.1"
-            subscribe(receiver)
-            notes += f"Webhooks        printed here; the demo workspace sends to {receiver.url}\n"
+            subscribe(printer)
+            notes += f"Webhooks        printed here; the demo workspace sends to {printer.url}\n"
         served = dict(variables)
         if limits == "off":
             served["DATABASE_URL"] = without_limits(variables["DATABASE_URL"])
             notes += "Rate limits     off\n"
-        children = stack.enter_context(Children(served, listener, interrupt))
+        interrupt.check()
+        children = stack.enter_context(Children(served, interrupt, listener.fileno()))
         children.start_web()
         token = new_token("api", OWNER, expires_in=30, name="dev")
         cookie = new_token("session", OWNER, expires_in=30, name="dev")
         children.wait_until_up(address)
-        if interrupt.received:
-            return
         children.start_worker()
         exports = ("DATABASE_URL", "WEBHOOK_KEY", "WEBHOOK_ALLOW")
         click.echo(
             WELCOME.format(
                 base=f"{address}/api",
-                docs=f"{address}/docs",
+                docs=f"{address}/docs" if settings.docs else WITHOUT_DOCS,
+                workspace=WORKSPACE,
                 json=JSON,
                 token=token,
                 cookie=cookie,
@@ -164,18 +195,21 @@ def dev(
             )
         )
         children.run()
-        ended = None if interrupt.received else children.ended()
-    if ended:
-        raise click.ClickException(f"{ended}; if it said why, it is above")
 
 
-def listen(port: int) -> socket.socket:
+def forget_libpq() -> None:
+    """Remove the variables that would change where and how libpq connects."""
+    for name in [name for name in os.environ if name.startswith("PG")]:
+        del os.environ[name]
+
+
+def listen(port: int, option: str = "--port") -> socket.socket:
     """Open the port, so that nothing else is done if it is taken; raises ClickException."""
     try:
         return socket.create_server(("127.0.0.1", port), backlog=2048)
     except OSError as error:
         raise click.ClickException(
-            f"port {port}: {os.strerror(error.errno or 0)}; choose another with --port"
+            f"port {port}: {os.strerror(error.errno or 0)}; choose another with {option}"
         ) from None
 
 
@@ -186,20 +220,20 @@ def environment(database_url: str, port: int) -> dict[str, str]:
         "HOST": "127.0.0.1",
         "PORT": str(port),
         "WEB_CONCURRENCY": "1",
-        "DOCS": "on",
+        "DOCS": "on" if util.find_spec("flask_swagger_ui") else "off",
     }
     defaults = {
         "WEBHOOK_KEY": WEBHOOK_KEY,
-        "WEBHOOK_ALLOW": double.LOOPBACK,
+        "WEBHOOK_ALLOW": command.LOOPBACK,
         "LOG_FORMAT": "text" if sys.stderr.isatty() else "json",
     }
     return {**defaults, **os.environ, **own}
 
 
-def subscribe(receiver: Receiver) -> None:
-    """Send the events of the demo workspace to the receiver."""
+def subscribe(printer: Printer) -> None:
+    """Send the events of the demo workspace to the printer."""
     absent = f"there is no workspace {WORKSPACE} to receive from: start with --reset"
-    _, receiver.secret = new_webhook(WORKSPACE, receiver.url, [], absent=absent)
+    _, printer.secret = new_webhook(WORKSPACE, printer.url, [], absent=absent)
 
 
 def without_limits(database_url: str) -> str:

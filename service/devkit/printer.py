@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from service.commands.base import printable
-from service.webhooks.delivery import is_genuine
+from service.devkit.signatures import is_genuine
 
 # By its URL a later start recognizes the webhook of an earlier one.
 PATH = "/printed-by-dev"
@@ -22,7 +22,7 @@ URL_PATTERN = rf"^http://127\.0\.0\.1:[0-9]+{PATH}$"
 class Handler(BaseHTTPRequestHandler):
     """Prints one request, and accepts it if its signatures are genuine."""
 
-    server: "Receiver"
+    server: "Printer"
 
     def do_POST(self) -> None:
         """Verify the body and print it."""
@@ -37,7 +37,7 @@ class Handler(BaseHTTPRequestHandler):
         """Print nothing but the event."""
 
 
-class Receiver(ThreadingHTTPServer):
+class Printer(ThreadingHTTPServer):
     """Listens on a free port of this machine; ``secret`` is that of the webhook."""
 
     daemon_threads = True
@@ -66,11 +66,11 @@ def describe(body: bytes, genuine: bool) -> str:
 
 
 @contextmanager
-def receiving() -> Iterator[Receiver]:
-    """A receiver that prints what comes until the end of the block."""
-    with Receiver() as receiver:
-        Thread(target=receiver.serve_forever, args=(0.1,), daemon=True).start()
+def printing() -> Iterator[Printer]:
+    """Receive and print webhooks until the end of the block."""
+    with Printer() as printer:
+        Thread(target=printer.serve_forever, args=(0.1,), daemon=True).start()
         try:
-            yield receiver
+            yield printer
         finally:
-            receiver.shutdown()
+            printer.shutdown()

@@ -1,15 +1,16 @@
-"""The processes that ``dev`` starts: replaced when a file changes, and all ended at its end."""
+"""The processes that the kit starts, beside PostgreSQL: gunicorn and the worker."""
 
 import ctypes
 import os
 import signal
-import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic, sleep
 from types import FrameType
+from typing import IO
 
 import click
 import urllib3
@@ -20,8 +21,11 @@ from service.statements import SQL
 
 PACKAGE = Path(service.__file__).parent
 WATCHED = {".json", ".md", ".py", ".sql", ".toml"}
-# Seconds: until the service has to answer, until a child has to end, between two looks.
-STARTED, ENDED, INTERVAL = 15, 5, 0.5
+SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+# Seconds: until the service has to answer, until a child has to end.
+STARTED, ENDED = 15, 5
+# Seconds between two looks at the files, and at the children.
+FILES_INTERVAL, CHILDREN_INTERVAL = 0.5, 0.05
 
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
@@ -32,12 +36,17 @@ class Interrupt:
 
     def __init__(self) -> None:
         self.received = False
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in SIGNALS:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._note)
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         self.received = True
+
+    def check(self) -> None:
+        """Raise SystemExit if a signal has come."""
+        if self.received:
+            sys.exit()
 
 
 def end_with_parent() -> None:
@@ -47,12 +56,21 @@ def end_with_parent() -> None:
 
 
 class Children:
-    """gunicorn on an open socket, and the worker; every one that was started is ended by close."""
+    """gunicorn and the worker; at the end of a ``with`` block each that was started is ended.
+
+    They inherit the file descriptors ``shared``. With ``at_once`` they are killed in the end.
+    """
 
     def __init__(
-        self, environment: dict[str, str], listener: socket.socket, interrupt: Interrupt
+        self,
+        environment: Mapping[str, str],
+        interrupt: Interrupt,
+        *shared: int,
+        at_once: bool = False,
+        log: IO[bytes] | None = None,
     ) -> None:
-        self.environment, self.listener, self.interrupt = environment, listener, interrupt
+        self.environment, self.interrupt, self.shared = environment, interrupt, shared
+        self.at_once, self.log = at_once, log
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self._ending: list[subprocess.Popen[bytes]] = []
         self._files = modification_times()
@@ -63,10 +81,10 @@ class Children:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def start_web(self) -> None:
-        """Start gunicorn; connections wait in the socket until it takes them."""
-        bind = f"fd://{self.listener.fileno()}"
-        self._start("gunicorn", *gunicorn.command("--bind", bind, "--log-level", "warning"))
+    def start_web(self, *, app: str = gunicorn.APP) -> None:
+        """Start gunicorn on the first shared socket; connections wait there until it is ready."""
+        options = "--bind", f"fd://{self.shared[0]}", "--log-level", "warning"
+        self._start("gunicorn", *gunicorn.command(*options, app=app))
 
     def start_worker(self) -> None:
         """Start the worker."""
@@ -75,10 +93,11 @@ class Children:
     def _start(self, name: str, *command: str) -> None:
         self.running[name] = subprocess.Popen(  # noqa: S603
             command,
-            # Whatever lies in the folder from which the command was started.
+            # Python imports from here first, not from the folder in which the command was started.
             cwd=PACKAGE.parent,
             env=self.environment,
-            pass_fds=[self.listener.fileno()],
+            stderr=self.log,
+            pass_fds=self.shared,
             # A signal of the terminal comes to this process alone, which ends the others in turn.
             start_new_session=True,
             preexec_fn=end_with_parent,
@@ -87,7 +106,8 @@ class Children:
     def wait_until_up(self, address: str) -> None:
         """Return once the service answers; raises ClickException if it does not."""
         deadline = monotonic() + STARTED
-        while not self.ended() and not self.interrupt.received and monotonic() < deadline:
+        while not self.ended() and monotonic() < deadline:
+            self.interrupt.check()
             try:
                 urllib3.request(
                     "GET",
@@ -98,9 +118,8 @@ class Children:
                 )
                 return
             except urllib3.exceptions.HTTPError:
-                sleep(0.05)
-        if not self.interrupt.received:
-            raise click.ClickException("gunicorn did not start; it says why above")
+                sleep(CHILDREN_INTERVAL)
+        raise click.ClickException("gunicorn did not start; it says why above")
 
     def ended(self) -> str | None:
         """Which child has ended by itself, and its status: less than 0 is a signal."""
@@ -109,19 +128,31 @@ class Children:
                 return f"{name} has ended with status {child.returncode}"
         return None
 
+    def wait(self) -> None:
+        """Return when interrupted; raises ClickException when a child ends by itself."""
+        while not self.interrupt.received:
+            self._require_all()
+            sleep(CHILDREN_INTERVAL)
+
     def run(self) -> None:
-        """Replace the children when a file changes; returns when interrupted or when one ends."""
+        """Like :meth:`wait`, but replace the children when a file changes."""
         # A child that was just starting ends if the code is broken: the next change starts another.
         broken = False
         while not self.interrupt.received:
-            sleep(INTERVAL)
+            sleep(FILES_INTERVAL)
             self._ending = [child for child in self._ending if child.poll() is None]
             before, self._files = self._files, modification_times()
             changed = sorted(str(path) for path, _ in before.items() ^ self._files.items())
             if changed:
                 broken = not self.replace(os.path.relpath(changed[0], PACKAGE.parent))
-            elif not broken and self.ended():
-                return
+                announce_migrations(self._files.keys() - before.keys())
+            elif not broken:
+                self._require_all()
+
+    def _require_all(self) -> None:
+        ended = self.ended()
+        if ended and not self.interrupt.received:
+            raise click.ClickException(f"{ended}; if it said why, it is above")
 
     def replace(self, changed: str) -> bool:
         """Start anew with the code on the disk; False if that cannot be imported."""
@@ -143,6 +174,10 @@ class Children:
         """End all children; those that have work to finish get some time for it."""
         children = [*self.running.values(), *self._ending]
         for child in children:
+            if self.at_once:
+                # Each leads a process group, of which gunicorn's workers are.
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)
             child.terminate()
         deadline = monotonic() + ENDED
         for child in children:
@@ -151,6 +186,17 @@ class Children:
             except subprocess.TimeoutExpired:
                 child.kill()
                 child.wait()
+
+
+def announce_migrations(added: set[Path]) -> None:
+    """Say how to apply the migrations among these new files."""
+    for path in sorted(added):
+        if path.parent == SQL / "schema":
+            click.echo(
+                f"{path.name} is a new migration: until it is applied, /healthz is 503."
+                " Run task-service migrate in the shell with the exports, or start dev again.",
+                err=True,
+            )
 
 
 def modification_times() -> dict[Path, int]:

@@ -7,10 +7,9 @@ from pathlib import Path
 CONFIGURATION = Path(__file__).with_name("configuration.py")
 
 
-def command(*options: str) -> list[str]:
-    """The command line that runs the service by gunicorn, from any folder."""
-    return [
-        *(sys.executable, "-m", "gunicorn", "-c", str(CONFIGURATION)),
-        *options,
-        "service.wsgi:app",
-    ]
+APP = "service.wsgi:app"
+
+
+def command(*options: str, app: str = APP) -> list[str]:
+    """The command line that runs the service, or another application, by gunicorn."""
+    return [sys.executable, "-m", "gunicorn", "-c", str(CONFIGURATION), *options, app]

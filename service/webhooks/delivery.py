@@ -7,11 +7,10 @@ the body; ``webhook-id``, ``-timestamp`` and ``-signature`` follow Standard Webh
 import hmac
 import logging
 import random
-import re
 from base64 import b64decode, b64encode
 from itertools import accumulate
 from time import time
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from werkzeug.http import parse_date
 
@@ -94,25 +93,6 @@ def signatures(body: bytes, message_id: str, timestamp: int, secrets: list[str])
             for secret in secrets
         ),
     }
-
-
-class Headers(Protocol):
-    """The headers of a request; names are matched without case."""
-
-    def get(self, name: str, default: str, /) -> str:
-        """Return the value of a header, or the default."""
-
-
-def is_genuine(headers: Headers, body: bytes, secret: str) -> bool:
-    """Whether both signatures are those that the secret makes."""
-    timestamp = headers.get("webhook-timestamp", "")
-    if not re.fullmatch("[0-9]{1,20}", timestamp):
-        return False
-    expected = signatures(body, headers.get("webhook-id", ""), int(timestamp), [secret])
-    return all(
-        hmac.compare_digest(headers.get(name, "").encode(), value.encode())
-        for name, value in expected.items()
-    )
 
 
 def attempt(claim: Claim, settings: Settings, timeout: float) -> Outcome:

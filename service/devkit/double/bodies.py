@@ -5,7 +5,7 @@ from marshmallow import fields, validate
 from service.api.me import CREDENTIALS, SCOPES
 from service.devkit.double.faults import KINDS
 from service.devkit.double.receiver import BEHAVIORS
-from service.fields import MAX_TEXT, Enum, Text
+from service.fields import MAX_TEXT, Enum, Text, Timestamp
 from service.schemas import StrictSchema
 from service.webhooks import EVENTS
 
@@ -41,6 +41,19 @@ class PlanChange(StrictSchema):
     per_day = Count()
 
 
+class Limit(StrictSchema):
+    """The limit to use up, and the user whose requests have used it up."""
+
+    window = Enum("minute", "day", schema_name="Window", load_default="minute")
+    user = Enum("user", "member", "stranger", schema_name="CastMember", load_default="user")
+
+
+class Clock(StrictSchema):
+    """The time that the service shall have; it goes on from there."""
+
+    now = Timestamp(required=True)
+
+
 class TimePassed(StrictSchema):
     """The time to let pass."""
 
@@ -51,7 +64,10 @@ class TimePassed(StrictSchema):
 
 
 class NextFault(StrictSchema):
-    """What the next ``times`` requests meet; ``seconds`` are a delay, or those of Retry-After."""
+    """What the next ``times`` requests meet; ``seconds`` are a delay, or those of Retry-After.
+
+    A latency is the delay of all requests.
+    """
 
     kind = Enum(*KINDS, schema_name="FaultKind", required=True)
     times = Count(1)

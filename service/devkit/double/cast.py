@@ -1,22 +1,25 @@
-"""Who is there after each reset: two workspaces, three users, one webhook. Ids and tokens stay."""
+"""Who is there after each reset: two workspaces, three users, one webhook.
 
-from dataclasses import dataclass, field
-from typing import Any
-from uuid import uuid4
+Ids, tokens and secrets follow from the key of the test double: each process of it knows the same.
+"""
+
+import hmac
+from typing import NamedTuple
+from uuid import UUID
 
 from psycopg.errors import DeadlockDetected
 
 from service import db
-from service.http.gate import generate_token, hash_of
+from service.http.gate import hash_of
 from service.statements import Connection
 from service.webhooks.delivery import derive_secret
 
 # How often a reset is tried.
 RESETS = 5
+KINDS = "api", "session"
 
 
-@dataclass(frozen=True)
-class Workspace:
+class CastWorkspace(NamedTuple):
     """A workspace of the cast, on the plan with the highest limits."""
 
     id: str
@@ -25,20 +28,23 @@ class Workspace:
     plan: str = "Team"
 
 
-@dataclass(frozen=True)
-class User:
+class CastUser(NamedTuple):
     """A user of the cast, with a token that never expires and a session of 30 days."""
 
     id: str
     name: str
     email: str
     role: str
-    workspace: Workspace
-    token: str = field(default_factory=lambda: generate_token("api"))
-    cookie: str = field(default_factory=lambda: generate_token("session"))
+    workspace: CastWorkspace
+    token: str
+    cookie: str
+
+    def describe(self) -> dict[str, object]:
+        """The user as JSON."""
+        return {**self._asdict(), "workspace": self.workspace._asdict()}
 
     def row(self) -> dict[str, str]:
-        """What the database knows: of credentials the hash."""
+        """The columns of the user; of credentials the database has the hash."""
         return {
             "id": self.id,
             "name": self.name,
@@ -53,70 +59,74 @@ class User:
 class Cast:
     """The owner and a member of one workspace, and a stranger who must see nothing of it."""
 
-    def __init__(self, control_url: str, webhook_key: str, token: str | None) -> None:
+    def __init__(self, key: str, control_url: str, token: str | None) -> None:
+        def seed(text: str) -> bytes:
+            return hmac.digest(key.encode(), f"cast {text}".encode(), "sha256")
+
+        def credentials(name: str) -> tuple[str, str]:
+            token, cookie = (f"tmw_{kind}_{seed(kind + name)[:20].hex()}" for kind in KINDS)
+            return token, cookie
+
         # In order, as the service lists the older one first.
-        ids = iter(sorted(str(uuid4()) for _ in range(6)))
-        acme = Workspace(next(ids), "Acme", "acme")
-        globex = Workspace(next(ids), "Globex", "globex")
-        given = {"token": token} if token else {}
-        self.user = User(next(ids), "Ada", "ada@example.com", "owner", acme, **given)
-        self.member = User(next(ids), "Ben", "ben@example.com", "member", acme)
-        self.stranger = User(next(ids), "Cleo", "cleo@example.com", "owner", globex)
+        ids = iter(sorted(str(UUID(bytes=seed(f"id {n}")[:16], version=4)) for n in range(6)))
+        acme = CastWorkspace(next(ids), "Acme", "acme")
+        globex = CastWorkspace(next(ids), "Globex", "globex")
+        ada, ben, cleo = map(credentials, ("Ada", "Ben", "Cleo"))
+        email = "ada@example.com"
+        self.user = CastUser(next(ids), "Ada", email, "owner", acme, token or ada[0], ada[1])
+        self.member = CastUser(next(ids), "Ben", "ben@example.com", "member", acme, *ben)
+        self.stranger = CastUser(next(ids), "Cleo", "cleo@example.com", "owner", globex, *cleo)
+        self.users = {"user": self.user, "member": self.member, "stranger": self.stranger}
         self.control_url = control_url
-        webhook_id = next(ids)
-        self.webhook = {
-            "id": webhook_id,
-            "url": f"{control_url}/receiver",
-            "secret": derive_secret(webhook_key, webhook_id, 1),
-        }
+        self.webhook_id = next(ids)
+        self.webhook_url = f"{control_url}/receiver"
+        self.webhook_secret = derive_secret(key, self.webhook_id, 1)
 
     def reset(self, connection: Connection) -> None:
-        """Leave nothing in the database but the cast."""
+        """Leave nothing in the database but the cast, and set its clock right."""
         for attempt in range(1, RESETS + 1):
             try:
                 with connection.transaction():
+                    connection.run("double/set_clock", {"at": None, "by": None})
                     connection.run("double/erase", {})
                     connection.run("double/cast", self._rows())
                 return
             except DeadlockDetected:
-                # A request that no client waits for any more holds what is to be removed.
+                # A request of the test before, whose client has gone, holds rows to be removed.
                 if attempt == RESETS:
                     raise
 
     def _rows(self) -> dict[str, object]:
-        users = self.user, self.member, self.stranger
+        workspaces = self.user.workspace, self.stranger.workspace
         return {
-            "users": db.to_json([user.row() for user in users]),
-            "workspaces": db.to_json([vars(self.user.workspace), vars(self.stranger.workspace)]),
+            "users": db.to_json([user.row() for user in self.users.values()]),
+            "workspaces": db.to_json([workspace._asdict() for workspace in workspaces]),
             "webhook_workspace_id": self.user.workspace.id,
-            "webhook_id": self.webhook["id"],
-            "webhook_url": self.webhook["url"],
+            "webhook_id": self.webhook_id,
+            "webhook_url": self.webhook_url,
         }
 
-    def complete(self, item: dict[str, Any]) -> dict[str, Any]:
-        """What the command load takes, with the owner that ``item`` does not name."""
+    def complete(self, item: dict[str, object]) -> dict[str, object]:
+        """Add to a line for the command load the owner that it does not name."""
         owners = {"workspace": self.user.workspace.slug, "user": self.user.email}
         needed = {"workspace": (), "user": (), "mail": ("workspace", "user")}
         kind = item.get("type")
-        # What is no string is left to the command, which names it.
+        # The command rejects a type that is no string.
         names = needed.get(kind if isinstance(kind, str) else "", ("workspace",))
         return {**{name: owners[name] for name in names}, **item}
 
-    def describe(self) -> dict[str, Any]:
-        """The cast, as a test harness gets it."""
-        users = {
-            name: {**vars(user), "workspace": vars(user.workspace)}
-            for name, user in (
-                ("user", self.user),
-                ("member", self.member),
-                ("stranger", self.stranger),
-            )
+    def describe(self) -> dict[str, object]:
+        """The cast as JSON, for a test harness."""
+        webhook = {
+            "id": self.webhook_id,
+            "url": self.webhook_url,
+            "secret": self.webhook_secret,
         }
         return {
             "token": self.user.token,
             "cookie": self.user.cookie,
-            "workspace": vars(self.user.workspace),
-            **users,
-            "webhook": self.webhook,
+            "workspace": self.user.workspace._asdict(),
+            **{name: user.describe() for name, user in self.users.items()},
+            "webhook": webhook,
             "controlUrl": self.control_url,
         }

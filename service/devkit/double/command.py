@@ -1,31 +1,54 @@
 """``task-service dev --json``: the service as a test double, for any language."""
 
+import json
 import os
 import re
-import signal
+import shutil
 import socket
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
 from pathlib import Path
 from secrets import token_hex
+from time import time
+from typing import TypedDict
 
 import click
 import psycopg
 from click.core import ParameterSource
 from psycopg import conninfo, sql
 
-from service.commands.load import load_lines
+from service import db
 from service.commands.migrate import migrate
-from service.devkit.postgres import Postgres
+from service.devkit.double.cast import Cast
+from service.devkit.double.handover import Handover
+from service.devkit.double.starter import Starter, fork, silence
+from service.devkit.postgres import Postgres, remove_abandoned, temporary_base
+from service.devkit.processes import Children, Interrupt
 from service.settings import Settings
 
 # Where webhooks may go.
 LOOPBACK = "localhost,127.0.0.0/8,::1"
 
-SIGNALS = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
+# The names of the folders of test doubles; a younger one may not have its lock yet.
+PREFIX, YOUNG = "task-service-", 10
 
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,200}", re.ASCII)
+CONTROL_PATH = re.compile(r"[A-Za-z0-9._~-]{1,100}", re.ASCII)
+
+# clock.now() comes before pg_catalog.now(); new tables are made in public.
+SEARCH_PATH = "-c search_path=public,clock,pg_catalog"
+
+
+class DoubleOptions(TypedDict):
+    """The options that only a test double has."""
+
+    token: str | None
+    database: str | None
+    control_port: int
+    control_path: str | None
+    json_file: Path | None
+    keep: bool
 
 
 def check_token(_context: click.Context, _option: click.Parameter, token: str | None) -> str | None:
@@ -35,57 +58,135 @@ def check_token(_context: click.Context, _option: click.Parameter, token: str | 
     return token
 
 
-def reject(*names: str) -> None:
-    """Raise UsageError if one of these parameters was given: it does not go with the others."""
+def check_path(_context: click.Context, _option: click.Parameter, path: str | None) -> str | None:
+    """Return a path of one segment."""
+    if path is not None and not CONTROL_PATH.fullmatch(path):
+        raise click.BadParameter("must have 1 to 100 of the characters A-Z a-z 0-9 . _ ~ -")
+    return path
+
+
+def reject(*names: str, word: str) -> None:
+    """Raise UsageError if one of these parameters was given ``word`` (with, without) --json."""
     context = click.get_current_context()
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
         if option.name in names and source is ParameterSource.COMMANDLINE:
-            word = "without" if option.name in ("token", "database") else "with"
             raise click.UsageError(f"{option.opts[0]} cannot be used {word} --json")
 
 
-def serve(listener: socket.socket, token: str | None, database: str | None) -> None:
-    """Serve until SIGTERM or until the parent ends, and leave nothing behind.
+def serve(listener: socket.socket, control: socket.socket, options: DoubleOptions) -> None:
+    """Serve until the end of this process or of the one that started it, and leave nothing behind.
 
     The database is a new one, on the server of the URL ``database`` or on one of its own.
     """
-    # Until gunicorn handles them: what has been started is then stopped in order.
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    # Here, as no other command imports it.
-    from service.app import create_app
-    from service.devkit.double.server import Server
-
-    with new_database(database) if database else own_server() as url:
+    base = temporary_base()
+    folder = base / f"{PREFIX}{token_hex(6)}"
+    channel = fork(folder, keep=options["keep"])
+    interrupt = Interrupt()
+    starter = Starter(channel, interrupt, keep=options["keep"])
+    remove_abandoned(*older(base))
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.mkdir()
+        folder.chmod(0o711)
+        if options["database"]:
+            postgres = None
+            url = stack.enter_context(new_database(options["database"]))
+        else:
+            postgres = stack.enter_context(Postgres(folder, durable=False))
+            url = postgres.future_uri()
+        host, port = listener.getsockname()
+        key = token_hex(32)
         os.environ.update(
-            DATABASE_URL=url,
-            HOST="127.0.0.1",
-            PORT=str(listener.getsockname()[1]),
-            WEBHOOK_KEY=token_hex(32),
+            DATABASE_URL=conninfo.make_conninfo(url, options=SEARCH_PATH),
+            HOST=host,
+            PORT=str(port),
+            WEB_CONCURRENCY="1",
+            WEBHOOK_KEY=key,
             WEBHOOK_ALLOW=",".join(filter(None, (LOOPBACK, os.environ.get("WEBHOOK_ALLOW")))),
         )
         # Tests may make some of them wait on purpose.
         os.environ.setdefault("WEB_THREADS", "16")
         settings = Settings.read()
-        migrate(settings)
-        Server(create_app, settings, load_lines, listener=listener, token=token).run()
-
-
-@contextmanager
-def own_server() -> Iterator[str]:
-    """Start a PostgreSQL in a temporary folder; yields the URL of its database."""
-    with tempfile.TemporaryDirectory(prefix="task-service-", ignore_cleanup_errors=True) as folder:
-        Path(folder).chmod(0o711)
-        with Postgres(folder, durable=False) as postgres:
+        path = options["control_path"] or token_hex(8)
+        control_url = f"http://127.0.0.1:{control.getsockname()[1]}/{path}"
+        handover = Handover(control_url, control.fileno(), options["token"], os.getpid())
+        log = stack.enter_context((folder / "log").open("ab")) if options["keep"] else None
+        children = stack.enter_context(
+            Children(
+                {**os.environ, **handover.variables()},
+                interrupt,
+                listener.fileno(),
+                control.fileno(),
+                at_once=True,
+                log=log,
+            )
+        )
+        # Python takes as long to import the service as PostgreSQL to start: both at once.
+        children.start_web(app="service.devkit.double.wsgi:app")
+        if postgres:
             postgres.start()
-            yield postgres.get_uri()
+        interrupt.check()
+        cast = Cast(key, control_url, options["token"])
+        prepare(settings, cast)
+        try:
+            children.wait_until_up(f"http://{host}:{port}")
+        except click.ClickException:
+            if log:
+                click.echo((folder / "log").read_text(errors="replace").strip(), err=True)
+            raise
+        line = json.dumps(
+            {
+                "baseUrl": f"http://{host}:{port}/api",
+                **cast.describe(),
+                "databaseUrl": url,
+                "pid": os.getpid(),
+                "version": version("task-meeting-workspace-service"),
+            }
+        )
+        if options["json_file"]:
+            stack.callback(options["json_file"].unlink, missing_ok=True)
+            write(options["json_file"], line)
+        if options["keep"]:
+            silence(folder / "log")
+        starter.print(line)
+        children.wait()
+
+
+def older(base: Path) -> Iterator[Path]:
+    """The folders of other test doubles."""
+    for folder in base.glob(f"{PREFIX}*"):
+        try:
+            if folder.lstat().st_mtime < time() - YOUNG:
+                yield folder
+        except OSError:
+            continue
+
+
+def prepare(settings: Settings, cast: Cast) -> None:
+    """Make the clock, the tables and the cast."""
+    with db.connect(settings) as connection:
+        connection.run("double/create_clock", {})
+        connection.run("double/create_now", {})
+    migrate(settings)
+    with db.connect(settings) as connection:
+        cast.reset(connection)
+
+
+def write(path: Path, line: str) -> None:
+    """Write the line into a file that is complete once it is there, and that others cannot read."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished.touch(mode=0o600)
+    unfinished.write_text(f"{line}\n", encoding="utf-8")
+    unfinished.replace(path)
 
 
 @contextmanager
 def new_database(server: str) -> Iterator[str]:
     """Create a database on this server; yields its URL, and drops it in the end."""
     name = sql.Identifier(f"task_service_{token_hex(6)}")
-    execute(server, sql.SQL("CREATE DATABASE {}").format(name))
+    create = sql.SQL("CREATE DATABASE {} ENCODING 'UTF8' TEMPLATE template0")
+    execute(server, create.format(name))
     try:
         yield conninfo.make_conninfo(server, dbname=name.as_string().strip('"'))
     finally:

@@ -1,14 +1,16 @@
 """The control URL: what a test does to the service beside its API, as plain HTTP with JSON.
 
-It is on loopback, at a port and under a path that only the process that started it is told.
+It is on loopback; its port and path are known to those who read the line that the command prints.
 """
 
 import io
 import json
-from collections.abc import Callable
-from datetime import timedelta
+import os
+import signal
+from contextlib import ExitStack
+from datetime import datetime, timedelta
 from threading import BoundedSemaphore
-from typing import IO, Any, NamedTuple
+from typing import NamedTuple, TypedDict
 from urllib.parse import urlsplit
 
 import click
@@ -16,16 +18,19 @@ from flask import Blueprint, Flask, Response, current_app, request
 from werkzeug.exceptions import default_exceptions
 
 from service import db
-from service.commands.webhooks import Numbered
+from service.commands.load import load_lines
+from service.commands.webhooks import Numbered, Target, post_ping
 from service.devkit.double.bodies import (
     Behavior,
+    Clock,
+    Limit,
     NewToken,
     NewWebhook,
     NextFault,
     PlanChange,
     TimePassed,
 )
-from service.devkit.double.cast import Cast, User
+from service.devkit.double.cast import Cast
 from service.devkit.double.faults import Fault, Faults, install
 from service.devkit.double.receiver import Receiver
 from service.http import access_log, errors
@@ -39,13 +44,117 @@ from service.webhooks.delivery import derive_secret
 from service.webhooks.outbound import BlockedURL, resolve
 from service.webhooks.worker import Worker
 
-# Loads JSON Lines, as the command load does; returns how many objects they held.
-Load = Callable[[Settings, IO[bytes], str], int]
-
 # Bytes of a request to the control URL.
 MAX_BODY = 64 * 1024 * 1024
 
 control = Blueprint("control", __name__)
+
+
+class Double:
+    """What the control URL acts on; ``pid`` is the process that runs everything."""
+
+    def __init__(self, app: Flask, cast: Cast, pid: int) -> None:
+        self.app, self.cast, self.pid = app, cast, pid
+        self.settings: Settings = app.config["SETTINGS"]
+        self.faults = Faults()
+        install(app, self.faults)
+        self.receiver = Receiver(cast.webhook_secret)
+        self.frozen: ExitStack | None = None
+        self.hold_events(False)
+
+    def hold_events(self, held: bool) -> None:
+        """Let requests post their events, each at once; or leave all to ``deliver``."""
+        self.newest_first = held
+        slots = 0 if held else self.settings.web_threads
+        self.app.extensions["webhook_slots"] = BoundedSemaphore(slots)
+
+    def freeze(self) -> None:
+        """Let the statements of requests wait until the database is thawed."""
+        if self.frozen is None:
+            with ExitStack() as stack:
+                connection = stack.enter_context(db.connect(self.settings))
+                stack.enter_context(connection.transaction())
+                connection.run("double/freeze", {})
+                self.frozen = stack.pop_all()
+
+    def thaw(self) -> None:
+        """Let statements go on."""
+        if self.frozen is not None:
+            self.frozen.close()
+            self.frozen = None
+
+    def deliver(self) -> int:
+        """Attempt what is due; return the number of attempts."""
+        return Worker(self.settings).run_once(prune=False)
+
+
+def create_control(double: Double) -> Flask:
+    """Build the WSGI application of the control URL; it has database connections of its own."""
+    app = Flask(__name__, static_folder=None)
+    # Not MAX_BODY of the service: a test may load more, or lower that to meet 413.
+    app.config.update(SETTINGS=double.settings, MAX_CONTENT_LENGTH=MAX_BODY + 1)
+    app.extensions["double"] = double
+    app.before_request(access_log.assign_request_id)
+    db.init_app(app)
+    errors.init_app(app)
+    app.register_error_handler(click.ClickException, reject)
+    app.register_blueprint(control, url_prefix=urlsplit(double.cast.control_url).path)
+    return app
+
+
+def reject(error: click.ClickException) -> Response:
+    """400 with what a command would print."""
+    return errors.respond(default_exceptions[400](error.format_message()))
+
+
+def double() -> Double:
+    """What this request acts on."""
+    found: Double = current_app.extensions["double"]
+    return found
+
+
+def reply_json(**members: object) -> Response:
+    """An object as JSON."""
+    return reply(json.dumps(members))
+
+
+@control.post("/reset")
+def reset() -> Response:
+    """Remove everything and begin anew with the cast"""
+    double().thaw()
+    double().faults.clear()
+    with db.connect(double().settings) as connection:
+        double().cast.reset(connection)
+    # Only now: until its rows are gone, a request of before can post its events.
+    double().receiver.clear()
+    double().hold_events(False)
+    return reply_json()
+
+
+@control.post("/stop")
+def stop() -> Response:
+    """End the test double and remove what it has made"""
+    response = reply_json()
+    pid = double().pid
+    response.call_on_close(lambda: os.kill(pid, signal.SIGTERM))
+    return response
+
+
+@control.post("/load")
+def load() -> Response:
+    """Load JSON Lines; whatever needs a workspace or a user has those of the cast by default"""
+    lines = b"\n".join(map(complete, read_bytes(current_request()).split(b"\n")))
+    total = load_lines(double().settings, io.BytesIO(lines), "objects")
+    return reply_json(loaded=total)
+
+
+def complete(line: bytes) -> bytes:
+    """A line with the owner that it does not name; the loader rejects what is invalid."""
+    try:
+        item = parse_object(line)
+    except StrictJSONError:
+        return line
+    return db.to_json(double().cast.complete(item)).encode()
 
 
 class Plan(NamedTuple):
@@ -56,157 +165,203 @@ class Plan(NamedTuple):
     per_day: int | None
 
 
-class Stage:
-    """What the control URL acts on."""
+class LoadedPlan(TypedDict):
+    """What PlanChange loads."""
 
-    def __init__(self, app: Flask, cast: Cast, load: Load) -> None:
-        self.settings: Settings = app.config["SETTINGS"]
-        self.cast = cast
-        self.load = load
-        self.faults = Faults()
-        install(app, self.faults)
-        # No event is left to the worker: there is none, and a test looks for it at once.
-        app.extensions["webhook_slots"] = BoundedSemaphore(self.settings.web_threads)
-        self.receiver = Receiver(cast.webhook["secret"])
-
-
-def create_control(stage: Stage) -> Flask:
-    """Build the WSGI application of the control URL; it has database connections of its own."""
-    app = Flask(__name__, static_folder=None)
-    # Not MAX_BODY: a test may load more, or lower that to meet 413.
-    app.config.update(SETTINGS=stage.settings, MAX_CONTENT_LENGTH=MAX_BODY + 1)
-    app.extensions["stage"] = stage
-    app.before_request(access_log.assign_request_id)
-    db.init_app(app)
-    app.extensions["pool"].open()
-    errors.init_app(app)
-    app.register_error_handler(click.ClickException, reject)
-    app.register_blueprint(control, url_prefix=urlsplit(stage.cast.control_url).path)
-    return app
-
-
-def reject(error: click.ClickException) -> Response:
-    """400 with what a command would print."""
-    return errors.respond(default_exceptions[400](error.format_message()))
-
-
-def stage() -> Stage:
-    """What this request acts on."""
-    return current_app.extensions["stage"]  # type: ignore[no-any-return]
-
-
-def reply_json(value: object) -> Response:
-    """Python values as JSON."""
-    return reply(json.dumps(value))
-
-
-@control.post("/reset")
-def reset() -> Response:
-    """Remove everything and begin anew with the cast"""
-    stage().faults.clear()
-    with current_app.extensions["pool"].connection() as connection:
-        stage().cast.reset(connection)
-    # Only now: until its rows are gone, a request of before can post its events.
-    stage().receiver.clear()
-    return reply_json({})
-
-
-@control.post("/load")
-def load() -> Response:
-    """Load JSON Lines; whatever needs a workspace or a user has those of the cast by default"""
-    lines = b"\n".join(map(complete, read_bytes(current_request()).split(b"\n")))
-    total = stage().load(stage().settings, io.BytesIO(lines), "objects")
-    return reply_json({"loaded": total})
-
-
-def complete(line: bytes) -> bytes:
-    """A line with the owner that it does not name; what is invalid is left to the loader."""
-    try:
-        item = parse_object(line)
-    except StrictJSONError:
-        return line
-    return db.to_json(stage().cast.complete(item)).encode()
+    name: str | None
+    per_minute: int | None
+    per_day: int | None
 
 
 @control.post("/plan")
 @arguments(PlanChange())
-def change_plan(change: dict[str, Any]) -> Response:
+def change_plan(change: LoadedPlan) -> Response:
     """Put the workspace of the cast on a plan, and change the limits of that plan"""
-    plan = db.row(Plan, "double/plan", workspace_id=stage().cast.user.workspace.id, **change)
-    return reply_json({"name": plan.name, "perMinute": plan.per_minute, "perDay": plan.per_day})
+    plan = db.row(Plan, "double/plan", workspace_id=double().cast.user.workspace.id, **change)
+    return reply_json(name=plan.name, perMinute=plan.per_minute, perDay=plan.per_day)
+
+
+class Subject(NamedTuple):
+    """The row of what a user has used up."""
+
+    subject: str
+
+
+class Now(NamedTuple):
+    """The row that says what the clock shows."""
+
+    now: str
+
+
+@control.post("/use-up")
+@arguments(Limit())
+def use_up(limit: dict[str, str]) -> Response:
+    """Count as many requests of a user as the plan allows: the next one is 429"""
+    user = double().cast.users[limit["user"]]
+    if db.row_or_none(Subject, "double/use_up", user_id=user.id, window=limit["window"]) is None:
+        raise click.ClickException(f"window: the plan of {user.name} has no limit by the day")
+    return reply_json()
 
 
 @control.post("/advance")
 @arguments(TimePassed())
 def advance(by: dict[str, float]) -> Response:
     """Let time pass"""
-    db.execute("double/advance", by=timedelta(**by))
-    return reply_json({})
+    return reply_json(now=db.row(Now, "double/set_clock", at=None, by=timedelta(**by)).now)
+
+
+@control.post("/clock")
+@arguments(Clock())
+def set_clock(clock: dict[str, datetime]) -> Response:
+    """Set the clock of the service"""
+    return reply_json(now=db.row(Now, "double/set_clock", at=clock["now"], by=None).now)
+
+
+class LoadedFault(TypedDict):
+    """What NextFault loads."""
+
+    kind: str
+    times: int
+    seconds: float
+    method: str | None
+    path: str | None
 
 
 @control.post("/faults")
 @arguments(NextFault())
-def add_fault(fault: dict[str, Any]) -> Response:
+def add_fault(fault: LoadedFault) -> Response:
     """Let the next matching requests meet a fault"""
-    stage().faults.add(Fault(**fault))
-    return reply_json({})
+    double().faults.add(Fault(**fault))
+    return reply_json()
+
+
+@control.post("/freeze")
+def freeze() -> Response:
+    """Let the database answer no request until it is thawed or reset"""
+    double().freeze()
+    return reply_json()
+
+
+@control.post("/thaw")
+def thaw() -> Response:
+    """Let the database answer again"""
+    double().thaw()
+    return reply_json()
+
+
+class LoadedToken(TypedDict):
+    """What NewToken loads."""
+
+    user: str
+    kind: str
+    scope: str
+    expires_in: int | None
 
 
 @control.post("/tokens")
 @arguments(NewToken())
-def create_token(token: dict[str, Any]) -> Response:
+def create_token(token: LoadedToken) -> Response:
     """Make a credential for a user of the cast"""
-    user: User = getattr(stage().cast, token.pop("user"))
     secret = generate_token(token["kind"])
     db.execute(
         "tokens/create",
-        email=user.email,
+        email=double().cast.users[token["user"]].email,
         name="",
-        days=token.pop("expires_in"),
+        kind=token["kind"],
+        scope=token["scope"],
+        days=token["expires_in"],
         hash=hash_of(secret),
-        **token,
     )
-    return reply_json({"token": secret})
+    return reply_json(token=secret)
+
+
+class LoadedWebhook(TypedDict):
+    """What NewWebhook loads."""
+
+    url: str
+    events: list[str]
 
 
 @control.post("/webhooks")
 @arguments(NewWebhook())
-def create_webhook(webhook: dict[str, Any]) -> Response:
+def create_webhook(webhook: LoadedWebhook) -> Response:
     """Send the events of the cast's workspace to a receiver of the test's own too"""
     try:
-        resolve(webhook["url"], stage().settings.webhook_allow)
+        resolve(webhook["url"], double().settings.webhook_allow)
     except BlockedURL as error:
         raise click.ClickException(f"url: {error}") from None
-    made = db.row(Numbered, "webhooks/create", slug=stage().cast.user.workspace.slug, **webhook)
-    key = stage().settings.require_webhook_key()
-    secret = derive_secret(key, made.id, made.secret_number)
-    return reply_json({"id": str(made.id), "secret": secret})
+    made = db.row(Numbered, "webhooks/create", slug=double().cast.user.workspace.slug, **webhook)
+    key = double().settings.require_webhook_key()
+    return reply_json(id=made.id, secret=derive_secret(key, made.id, made.secret_number))
+
+
+@control.post("/rotate")
+def rotate() -> Response:
+    """Give the webhook of the cast a new secret; the receiver knows it"""
+    rotated = db.row(Numbered, "webhooks/rotate", id=double().cast.webhook_id)
+    key = double().settings.require_webhook_key()
+    secret = derive_secret(key, rotated.id, rotated.secret_number)
+    double().receiver.secret = secret
+    return reply_json(secret=secret)
+
+
+@control.post("/ping")
+def ping() -> Response:
+    """Post a test event to the webhook of the cast"""
+    target = db.row(Target, "webhooks/get", id=double().cast.webhook_id)
+    db.release()
+    return reply_json(status=post_ping(double().settings, target).status)
 
 
 @control.post("/deliver")
 def deliver() -> Response:
     """Attempt what waits, whatever the schedule says; after a failure its webhook rests"""
     db.execute("double/make_due")
+    if double().newest_first:
+        db.execute("double/newest_first")
     db.release()
-    return reply_json({"attempts": Worker(stage().settings).run_once(prune=False)})
+    return reply_json(attempts=double().deliver())
+
+
+@control.post("/duplicate")
+def duplicate() -> Response:
+    """Deliver again all that was delivered"""
+    db.execute("double/duplicate")
+    db.release()
+    return reply_json(attempts=double().deliver())
+
+
+@control.post("/reorder")
+def reorder() -> Response:
+    """Let events wait from now on, for deliver, which posts the newest first"""
+    double().hold_events(True)
+    return reply_json()
 
 
 @control.get("/events")
 def list_posts() -> Response:
     """List what the receiver got, in order, with the status that it gave"""
-    return reply_json({"data": stage().receiver.posts()})
+    return reply_json(data=[post._asdict() for post in double().receiver.posts()])
+
+
+class LoadedBehavior(TypedDict):
+    """What Behavior loads."""
+
+    behavior: str
+    times: int | None
+    status: int
 
 
 @control.post("/behavior")
 @arguments(Behavior())
-def behave(behavior: dict[str, Any]) -> Response:
+def behave(behavior: LoadedBehavior) -> Response:
     """Tell the receiver how to treat the next posts"""
-    stage().receiver.behave(**behavior)
-    return reply_json({})
+    double().receiver.behave(**behavior)
+    return reply_json()
 
 
 @control.post("/receiver")
 def receive() -> Response:
     """Where the webhook of the cast leads"""
-    status = stage().receiver.receive(request.headers, request.get_data())
+    status = double().receiver.receive(request.headers, request.get_data())
     return reply(None if status == 204 else "{}", status)

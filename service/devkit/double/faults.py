@@ -1,23 +1,37 @@
 """Faults on demand: the next requests fail as they do when something is wrong."""
 
 import errno
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import ceil
 from threading import Event, Lock
-from typing import Any
+from typing import TYPE_CHECKING
 
-from flask import Flask, Response, request
+from flask import Flask, Response
 
 from service import db
 from service.http.errors import http_error
 from service.http.gate import rate_limit_error
 from service.http.responses import reply
-from service.state import state
+from service.state import current_request, state
 
-KINDS = "503", "429", "drop", "drop-after-commit", "slow"
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-DROP = "service.devkit.double.drop"
+KINDS = (
+    "500",
+    "503",
+    "429",
+    "drop",
+    "drop-after-commit",
+    "truncated",
+    "garbled",
+    "slow",
+    "latency",
+)
+
+# The key of the WSGI environment that says how the response is to be broken.
+BROKEN = "service.devkit.double.broken"
 
 
 @dataclass
@@ -30,89 +44,133 @@ class Fault:
     method: str | None
     path: str | None
 
+    def concerns(self, method: str, path: str) -> bool:
+        """Whether such a request meets it."""
+        return self.method in (None, method) and self.path in (None, path)
+
 
 class Faults:
-    """The faults that wait for their requests."""
+    """The faults that wait for their requests, and the latency of all requests."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._waiting: list[Fault] = []
+        self._latencies: list[Fault] = []
         self._cleared = Event()
 
     def add(self, fault: Fault) -> None:
         """Let the next matching requests meet this one, after those added before it."""
         with self._lock:
-            self._waiting.append(fault)
+            (self._latencies if fault.kind == "latency" else self._waiting).append(fault)
 
     def clear(self) -> None:
-        """Forget all, and end the slow requests: what they were to do is not done anymore."""
+        """Forget all, and end the requests that wait: they do nothing anymore."""
         with self._lock:
             self._waiting.clear()
+            self._latencies.clear()
             self._cleared.set()
             self._cleared = Event()
 
-    def take(self, method: str, path: str) -> tuple[Fault, Event] | None:
-        """The first fault that such a request meets, and what is set once it is forgotten.
+    def take(self, method: str, path: str) -> tuple[Fault | None, float, Event]:
+        """The first fault that such a request meets, its latency, and what is set by ``clear``.
 
-        Each serves ``times`` requests.
+        Each fault serves ``times`` requests.
         """
         with self._lock:
+            # The last one counts: so a test can change it.
+            found = [each.seconds for each in self._latencies if each.concerns(method, path)]
+            latency = found[-1] if found else 0
             for fault in self._waiting:
-                if fault.method in (None, method) and fault.path in (None, path):
+                if fault.concerns(method, path):
                     fault.times -= 1
                     if not fault.times:
                         self._waiting.remove(fault)
-                    return fault, self._cleared
-        return None
+                    return fault, latency, self._cleared
+            return None, latency, self._cleared
 
     def meet(self) -> Response | None:
         """Before the view, behind the gate: let this request meet its fault."""
-        # The gate lets documents pass without a look.
-        here = state()
-        taken = self.take(request.method, request.path) if here.usage else None
-        if taken is None or here.usage is None:
+        # Documents without a credential pass the gate uncounted, and meet no fault.
+        here, call = state(), current_request()
+        if here.usage is None:
             return None
-        fault, cleared = taken
-        if fault.kind == "503":
+        fault, seconds, cleared = self.take(call.method, call.path)
+        kind = fault.kind if fault else ""
+        if fault and kind == "slow":
+            seconds += fault.seconds
+        if seconds:
+            db.release()
+            if cleared.wait(seconds):
+                # Its test has ended: the next test must not see its change.
+                kind = "drop"
+            # The limit runs from the arrival of the request.
+            db.limit(db.pool().seconds)
+        if fault and kind == "500":
+            raise http_error("internal")
+        if fault and kind == "503":
             # Without the database, a response knows no limits.
             here.usage = None
             raise http_error("unavailable", retry_after=max(1, ceil(fault.seconds)))
-        if fault.kind == "429":
-            here.usage = here.usage._replace(
-                minute_count=here.usage.per_minute,
-                minute_ends=here.usage.now + max(1, fault.seconds),
-            )
+        if fault and kind == "429":
+            ends = here.usage.now + max(1, fault.seconds)
+            here.usage = here.usage._replace(minute_count=here.usage.per_minute, minute_ends=ends)
             raise rate_limit_error(here.usage)
-        kind = fault.kind
-        if kind == "slow":
-            # A connection has its own deadline, which is shorter.
-            db.release()
-            if cleared.wait(fault.seconds):
-                # It belongs to a test that has ended: the next one must not see its change.
-                kind = "drop"
-        if kind.startswith("drop"):
-            request.environ[DROP] = True
+        if kind in BREAKS:
+            call.environ[BROKEN] = kind
         return reply(None) if kind == "drop" else None
 
 
-class DropConnection:
-    """The WSGI application; a response that is to be dropped never leaves."""
+def drop(_body: bytes) -> Iterator[bytes]:
+    """Close the connection without a response: gunicorn writes the head with the first bytes."""
+    yield from disconnect()
 
-    def __init__(self, app: Callable[..., Iterable[bytes]]) -> None:
+
+def disconnect() -> Iterator[bytes]:
+    """Raise, when asked for bytes, the error that gunicorn knows from clients that have gone."""
+    raise ConnectionResetError(errno.ECONNRESET, "disconnected on demand")
+    yield b""
+
+
+def truncate(body: bytes) -> Iterator[bytes]:
+    """Send half of the body, then close the connection."""
+    yield body[: len(body) // 2]
+    yield from disconnect()
+
+
+def garble(body: bytes) -> Iterator[bytes]:
+    """Send a body of the same length that is no JSON."""
+    yield b"<" + body[1:] if body else b""
+
+
+BREAKS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
+    "drop": drop,
+    "drop-after-commit": drop,
+    "truncated": truncate,
+    "garbled": garble,
+}
+
+
+class BreakResponses:
+    """The WSGI application, but the response of a request that met such a fault is broken."""
+
+    def __init__(self, app: "WSGIApplication") -> None:
         self.app = app
 
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        """Respond, or close the connection without a word."""
+    def __call__(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
+        """Respond, or break the response."""
         response = self.app(environ, start_response)
-        if environ.pop(DROP, False):
-            if hasattr(response, "close"):
-                response.close()
-            # gunicorn takes this for a client that went away.
-            raise ConnectionResetError(errno.ECONNRESET, "dropped on demand")
-        return response
+        kind = environ.pop(BROKEN, None)
+        if kind is None:
+            return response
+        body = b"".join(response)
+        if hasattr(response, "close"):
+            response.close()
+        return BREAKS[kind](body)
 
 
 def install(app: Flask, faults: Faults) -> None:
     """Let the requests of an app meet faults."""
     app.before_request(faults.meet)
-    app.wsgi_app = DropConnection(app.wsgi_app)  # type: ignore[method-assign]
+    app.wsgi_app = BreakResponses(app.wsgi_app)  # type: ignore[method-assign]

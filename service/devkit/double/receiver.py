@@ -1,26 +1,40 @@
 """A receiver of webhooks that verifies, records, and fails on demand."""
 
 from threading import Condition
-from typing import Any
+from typing import NamedTuple
 
-from service.webhooks.delivery import is_genuine
+from werkzeug.datastructures import Headers
+
+from service.devkit.signatures import is_genuine
 
 BEHAVIORS = "accept", "fail", "hang", "gone"
 
+# Seconds that a post hangs; its sender gives up before.
+HANG = 60
+
+
+class Post(NamedTuple):
+    """A request with a valid signature, and the status it got: None if it hung."""
+
+    status: int | None
+    headers: dict[str, str]
+    body: str
+
 
 class Receiver:
-    """Records the posts with a valid signature, in order, each with the status it got."""
+    """Records the posts with a valid signature, in order."""
 
     def __init__(self, secret: str) -> None:
-        self._secret = secret
+        self._first_secret = secret
         self._changed = Condition()
         self.clear()
 
     def clear(self) -> None:
-        """Forget all posts, accept the next ones, and let those that hang go on."""
+        """Forget all posts and a rotated secret, accept the next posts, end those that hang."""
         self.behave("accept")
         with self._changed:
-            self._posts: list[dict[str, Any]] = []
+            self.secret = self._first_secret
+            self._posts: list[Post] = []
 
     def behave(self, behavior: str, times: int | None = None, status: int = 500) -> None:
         """Treat the next ``times`` posts, or all from now on, in this way."""
@@ -28,14 +42,14 @@ class Receiver:
             self._behavior, self._times, self._status = behavior, times, status
             self._changed.notify_all()
 
-    def posts(self) -> list[dict[str, Any]]:
+    def posts(self) -> list[Post]:
         """All that was received so far."""
         with self._changed:
             return list(self._posts)
 
-    def receive(self, headers: Any, body: bytes) -> int:
-        """Take one post and return the status; 400 if it is not genuine."""
-        if not is_genuine(headers, body, self._secret):
+    def receive(self, headers: Headers, body: bytes) -> int:
+        """Take one post and return the status; 400 if its signatures are not valid."""
+        if not is_genuine(headers, body, self.secret):
             return 400
         with self._changed:
             behavior = self._behavior
@@ -44,14 +58,10 @@ class Receiver:
                 if not self._times:
                     self._behavior = "accept"
             status = {"accept": 204, "fail": self._status, "gone": 410, "hang": 503}[behavior]
-            self._posts.append(
-                {
-                    "status": None if behavior == "hang" else status,
-                    "headers": {name.lower(): value for name, value in headers.items()},
-                    "body": body.decode(errors="replace"),
-                }
-            )
+            received = {name.lower(): value for name, value in headers.items()}
+            shown = None if behavior == "hang" else status
+            self._posts.append(Post(shown, received, body.decode(errors="replace")))
             if behavior == "hang":
-                # Whoever posts gives up before; a change of behavior ends it too.
-                self._changed.wait(60)
+                # A change of behavior ends it too.
+                self._changed.wait(HANG)
         return status

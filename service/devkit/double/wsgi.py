@@ -1,0 +1,40 @@
+"""The WSGI application of the test double, as gunicorn imports it in its one worker process.
+
+The import starts the control URL too, in a thread: it acts on the faults and the receiver here.
+"""
+
+from threading import Thread
+from urllib.parse import urlsplit
+
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from service.app import create_app
+from service.devkit.double.cast import Cast
+from service.devkit.double.control import Double, create_control
+from service.devkit.double.handover import Handover
+from service.settings import Settings
+
+
+class RequestHandler(WSGIRequestHandler):
+    """Logs no request to the control URL, and rejects in JSON what is not HTTP."""
+
+    error_content_type = "application/json"
+    error_message_format = '{"message": "%(explain)s", "status": %(code)d}'
+
+    def log(self, type: str, message: str, *args: object) -> None:
+        """Log nothing."""
+
+
+handover = Handover.read()
+settings = Settings.read()
+app = create_app(settings)
+cast = Cast(settings.require_webhook_key(), handover.control_url, handover.token)
+control = make_server(
+    "127.0.0.1",
+    urlsplit(handover.control_url).port or 0,
+    create_control(Double(app, cast, handover.pid)),
+    threaded=True,
+    request_handler=RequestHandler,
+    fd=handover.control_fd,
+)
+Thread(target=control.serve_forever, name="control", daemon=True).start()

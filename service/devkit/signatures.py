@@ -1,0 +1,32 @@
+"""Verify webhooks, as a receiver does that knows the secret."""
+
+import hmac
+import re
+from typing import Protocol
+
+from service.webhooks.delivery import signatures
+
+
+class Headers(Protocol):
+    """The headers of a request; names are matched without case."""
+
+    def get(self, name: str, default: str, /) -> str:
+        """Return the value of a header, or the default."""
+
+
+def is_genuine(headers: Headers, body: bytes, secret: str) -> bool:
+    """Whether ``X-Service-Signature`` and one of ``webhook-signature`` are made by the secret.
+
+    After a rotation, ``webhook-signature`` has one of each secret.
+    """
+    timestamp = headers.get("webhook-timestamp", "")
+    if not re.fullmatch("[0-9]{1,20}", timestamp):
+        return False
+    expected = signatures(body, headers.get("webhook-id", ""), int(timestamp), [secret])
+    return all(
+        any(
+            hmac.compare_digest(received.encode(), expected[name].encode())
+            for received in headers.get(name, "").split(" ")
+        )
+        for name in ("X-Service-Signature", "webhook-signature")
+    )

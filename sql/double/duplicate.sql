@@ -1,0 +1,7 @@
+-- Make all deliveries that were delivered due again, with the same bytes and the same id.
+UPDATE deliveries AS delivery
+   SET state = 'due',
+       due_at = now(),
+       finished_at = NULL
+ WHERE delivery.state = 'delivered'
+RETURNING delivery.id;

@@ -1,0 +1,12 @@
+-- Turn round the order of the deliveries that are due: the newest is the one that is due longest.
+UPDATE deliveries AS delivery
+   SET due_at = now() - waiting.place * interval '1 second'
+  FROM (
+       SELECT due.workspace_id, due.id, row_number() OVER (ORDER BY due.id) AS place
+         FROM deliveries AS due
+        WHERE due.state = 'due'
+          AND due.due_at <= now()
+       ) AS waiting
+ WHERE delivery.workspace_id = waiting.workspace_id
+   AND delivery.id = waiting.id
+RETURNING delivery.id;
