@@ -1,13 +1,22 @@
 """The test double as Python code holds it: who is there, and what can be done to it."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 import urllib3
 
+from pytest_task_service.process import Command, Process
+
+# pytest shows no frames of this module.
+__tracebackhide__ = True
+
 JSON = dict[str, Any]
+UserName = Literal["user", "member", "stranger"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +42,25 @@ class User:
     workspace: Workspace
 
 
-class Control:
+@dataclass(frozen=True)
+class Post:
+    """A post to the receiver of webhooks, whose signatures are valid."""
+
+    # What the receiver responded; None if it did not.
+    status: int | None
+    # Names in lower case.
+    headers: dict[str, str]
+    # The text as it was sent.
+    body: str
+
+    @property
+    def event(self) -> JSON:
+        """The body as JSON."""
+        event: JSON = json.loads(self.body)
+        return event
+
+
+class ControlURL:
     """The control URL."""
 
     def __init__(self, url: str) -> None:
@@ -58,24 +85,20 @@ class Control:
 class Webhooks:
     """The receiver of the webhook that the workspace of the cast has."""
 
-    def __init__(self, control: Control, webhook: JSON) -> None:
+    def __init__(self, control: ControlURL, webhook: JSON) -> None:
         self._control = control
         self.id: str = webhook["id"]
         self.secret: str = webhook["secret"]
 
     @property
-    def posts(self) -> list[JSON]:
-        """All requests with a valid signature, in order: ``status``, ``headers``, ``body``.
-
-        ``status`` is what the receiver responded, None if it hung; ``body`` the text as sent.
-        """
-        posts: list[JSON] = self._control("GET", "events")["data"]
-        return posts
+    def posts(self) -> list[Post]:
+        """All requests with a valid signature, in order."""
+        return [Post(**post) for post in self._control("GET", "events")["data"]]
 
     @property
     def events(self) -> list[JSON]:
         """The bodies of those that the receiver accepted, in order."""
-        return [json.loads(post["body"]) for post in self.posts if post["status"] == 204]
+        return [post.event for post in self.posts if post.status == 204]
 
     def deliver(self) -> int:
         """Attempt the deliveries that wait, whatever their schedule; returns how many it attempted.
@@ -84,6 +107,25 @@ class Webhooks:
         """
         attempts: int = self._control("POST", "deliver")["attempts"]
         return attempts
+
+    def duplicate(self) -> int:
+        """Deliver all that was delivered once more; returns how many posts that took."""
+        attempts: int = self._control("POST", "duplicate")["attempts"]
+        return attempts
+
+    def reorder(self) -> None:
+        """Let events wait from now on; ``deliver`` posts those that wait, the newest first."""
+        self._control("POST", "reorder")
+
+    def ping(self) -> int | None:
+        """Post a test event; returns the status, None if the receiver did not respond."""
+        status: int | None = self._control("POST", "ping")["status"]
+        return status
+
+    def rotate(self) -> str:
+        """Give the webhook a new secret, which the receiver knows until the reset; returns it."""
+        self.secret = self._control("POST", "rotate")["secret"]
+        return self.secret
 
     def accept(self) -> None:
         """Accept posts again; those that hang end."""
@@ -108,9 +150,14 @@ class Webhooks:
 
 
 class Service:
-    """A running service; ``base_url`` is what clients need."""
+    """A running service; ``base_url`` is what clients need.
 
-    def __init__(self, line: JSON) -> None:
+    ``line`` is what ``task-service dev --json`` prints.
+    """
+
+    def __init__(self, line: JSON, process: Process | None = None) -> None:
+        self.process = process
+        self.version: str = line["version"]
         self.base_url: str = line["baseUrl"]
         self.control_url: str = line["controlUrl"]
         self.database_url: str = line["databaseUrl"]
@@ -121,12 +168,46 @@ class Service:
             for name in ("user", "member", "stranger")
         )
         self.workspace = self.user.workspace
-        self._control = Control(self.control_url)
-        self.webhooks = Webhooks(self._control, line["webhook"])
+        self._control = ControlURL(self.control_url)
+        self._webhook: JSON = line["webhook"]
+        self.webhooks = Webhooks(self._control, self._webhook)
+
+    @classmethod
+    def start(
+        cls,
+        command: str | None = None,
+        *,
+        database: str | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Service:
+        """Start a service; without ``command`` it is looked for as the plugin does.
+
+        Raises RuntimeError with the end of its log if it does not start. ``with`` ends it.
+        """
+        process = Process(Command.find(command), environment or {}, database)
+        try:
+            return cls(json.loads(process.wait()), process)
+        except BaseException:
+            process.stop()
+            raise
+
+    def stop(self) -> None:
+        """End it."""
+        if self.process:
+            self.process.stop()
+        else:
+            self._control("POST", "stop")
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
 
     def reset(self) -> None:
         """Remove everything and begin anew with the cast; ids and tokens stay the same."""
         self._control("POST", "reset")
+        self.webhooks.secret = self._webhook["secret"]
 
     def load(self, *objects: Mapping[str, Any]) -> None:
         """Load objects as ``task-service load`` does: ``{"type": "task", "title": "Write"}``.
@@ -146,19 +227,39 @@ class Service:
         """Put the workspace on a plan; change the limits of all who are on it until the reset."""
         self._control("POST", "plan", name=name, perMinute=per_minute, perDay=per_day)
 
+    def use_up(self, window: Literal["minute", "day"] = "minute", user: UserName = "user") -> None:
+        """Count as many requests of a user as the plan allows: the next one is 429.
+
+        The window begins now; ``advance`` ends it. A plan without a daily limit has no ``day``.
+        """
+        self._control("POST", "use-up", window=window, user=user)
+
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
-        """Let time pass for whatever expires, ends or falls due.
+        """Let time pass, until the reset: what expires or falls due does so.
 
-        Those are credentials, rate limits, idempotency keys, retries and webhooks that are not
-        delivered. What the API shows, like ``createdAt`` and ``dueDate``, stays as it is.
+        What is created from then on has later timestamps.
         """
         self._control("POST", "advance", days=days, hours=hours, minutes=minutes, seconds=seconds)
 
+    def set_clock(self, now: str | datetime) -> None:
+        """Set the clock of the service to a time, until the reset; it goes on from there."""
+        self._control("POST", "clock", now=now if isinstance(now, str) else now.isoformat())
+
     def fault(
         self,
-        kind: Literal["503", "429", "drop", "drop-after-commit", "slow"],
+        kind: Literal[
+            "500",
+            "503",
+            "429",
+            "drop",
+            "drop-after-commit",
+            "truncated",
+            "garbled",
+            "slow",
+            "latency",
+        ],
         *,
         times: int = 1,
         seconds: float = 1,
@@ -167,17 +268,26 @@ class Service:
     ) -> None:
         """Let the next ``times`` requests, of this method and path if given, meet a fault.
 
-        ``503`` and ``429`` have a Retry-After of ``seconds``; nothing is done. ``drop`` closes the
-        connection instead of doing anything, ``drop-after-commit`` instead of responding. ``slow``
-        waits ``seconds`` first.
+        ``500``, ``503`` and ``429`` do nothing; the last two have a Retry-After of ``seconds``.
+        ``drop`` closes the connection instead of doing anything, ``drop-after-commit`` instead of
+        responding. ``truncated`` sends half of the body, ``garbled`` one that is no JSON. ``slow``
+        waits ``seconds`` first, ``latency`` lets all requests wait until the reset.
         """
         self._control(
             "POST", "faults", kind=kind, times=times, seconds=seconds, method=method, path=path
         )
 
+    def freeze_database(self) -> None:
+        """Let the database answer no request: each waits for seconds, then it is 503."""
+        self._control("POST", "freeze")
+
+    def thaw_database(self) -> None:
+        """Let the database answer again, as the reset does."""
+        self._control("POST", "thaw")
+
     def create_token(
         self,
-        user: Literal["user", "member", "stranger"] = "user",
+        user: UserName = "user",
         *,
         kind: Literal["api", "session"] = "api",
         scope: Literal["read", "write"] = "write",

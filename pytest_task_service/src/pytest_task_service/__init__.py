@@ -1,0 +1,137 @@
+"""The pytest plugin: the fixture ``task_service`` is the real service, clean for each test.
+
+It imports nothing of the service, which may be installed elsewhere: the project under test has
+versions of its own of all libraries, and may have a package ``service``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from pytest_task_service.client import Post, Service, User, Webhooks, Workspace
+from pytest_task_service.process import VARIABLE, Command, Process
+
+__all__ = ["Post", "Service", "User", "Webhooks", "Workspace"]
+
+# pytest shows no frames of this module.
+__tracebackhide__ = True
+
+DATABASE = "TASK_SERVICE_DATABASE_URL"
+# The name of what a process of pytest-xdist sends to the one that reports.
+OUTPUT = "task_service"
+
+figures: dict[str, Any] = {"start": [], "reset": [], "version": ""}
+log = pytest.StashKey[Any]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("task-service")
+    group.addoption(
+        "--task-service-command",
+        metavar="COMMAND",
+        help="how to start the service, like /opt/double/bin/task-service"
+        f" [default: {VARIABLE}, else task-service of this environment, else on PATH]",
+    )
+    group.addoption(
+        "--task-service-database",
+        metavar="URL",
+        help="PostgreSQL server on which the fixture 'task_service' makes its database"
+        f" [default: {DATABASE}, else an embedded server]",
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Name the command; the version is known once it is started."""
+    try:
+        return f"task-service: {Command.find(config.getoption('task_service_command'))}"
+    except RuntimeError as error:
+        return f"task-service: {error}"
+
+
+@pytest.fixture(scope="session")
+def service_environment() -> dict[str, str]:
+    """Settings of the service as environment variables; override it to change some."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def task_service_running(
+    request: pytest.FixtureRequest, service_environment: dict[str, str]
+) -> Iterator[Service]:
+    """The running service, one for each process of pytest-xdist."""
+    began = perf_counter()
+    try:
+        running = Service.start(
+            request.config.getoption("task_service_command"),
+            database=request.config.getoption("task_service_database") or os.environ.get(DATABASE),
+            environment=service_environment,
+        )
+    except RuntimeError as error:
+        pytest.fail(str(error), pytrace=False)
+    figures["start"].append(perf_counter() - began)
+    figures["version"] = running.version
+    with running:
+        yield running
+
+
+@pytest.fixture
+def task_service(request: pytest.FixtureRequest, task_service_running: Service) -> Service:
+    """The service with nothing in it but the cast: an owner, a member, a stranger, a webhook."""
+    began = perf_counter()
+    task_service_running.reset()
+    figures["reset"].append(perf_counter() - began)
+    process = task_service_running.process
+    assert process is not None  # noqa: S101
+    request.node.stash[log] = process, process.log_size()
+    return task_service_running
+
+
+@pytest.fixture
+def service(task_service: Service) -> Service:
+    """The same by a shorter name, for projects that have no fixture of this name."""
+    return task_service
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """Show what the service logged during a test that failed, or the fixtures around it."""
+    outcome: Any = yield
+    report = outcome.get_result()
+    if report.failed and log in item.stash:
+        process: Process
+        process, size = item.stash[log]
+        report.sections.append(("Log of the service", process.log(size)))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In a process of pytest-xdist: send the figures to the one that reports."""
+    output = getattr(session.config, "workeroutput", None)
+    if output is not None:
+        output[OUTPUT] = figures
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take the figures of a process of pytest-xdist."""
+    sent = getattr(node, "workeroutput", {}).get(OUTPUT, figures)
+    if sent is not figures:
+        figures["start"] += sent["start"]
+        figures["reset"] += sent["reset"]
+        figures["version"] = sent["version"] or figures["version"]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say which version it was, and what it cost."""
+    if figures["reset"]:
+        terminalreporter.write_line(
+            f"task-service {figures['version']}: started in {max(figures['start']):.1f} s, reset"
+            f" {len(figures['reset'])} times in {1000 * median(figures['reset']):.0f} ms each"
+            " (median)"
+        )

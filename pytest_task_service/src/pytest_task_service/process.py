@@ -1,0 +1,110 @@
+"""The process of the test double, as Python starts it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+# pytest shows no frames of this module.
+__tracebackhide__ = True
+
+VARIABLE = "TASK_SERVICE_COMMAND"
+
+# What the service gets of the environment. Its settings, those of PostgreSQL and of Python are left
+# out: they belong to the project under test.
+PASSED = ("HOME", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "USER")
+
+LAST_LINES = 20
+
+
+class Command(NamedTuple):
+    """How to start ``task-service``, and where that was found."""
+
+    words: list[str]
+    source: str
+
+    @classmethod
+    def find(cls, option: str | None = None) -> Command:
+        """The option, the variable, this environment, PATH, in this order.
+
+        Raises RuntimeError if there is none.
+        """
+        if option:
+            return cls(shlex.split(option), "as told")
+        variable = os.environ.get(VARIABLE)
+        if variable:
+            return cls(shlex.split(variable), VARIABLE)
+        beside = Path(sys.executable).with_name("task-service")
+        if beside.exists():
+            return cls([str(beside)], "of this environment")
+        found = shutil.which("task-service")
+        if found:
+            return cls([found], "on PATH")
+        raise RuntimeError(
+            "there is no task-service: install it with its extra double in a virtual environment,"
+            f" and name its command with --task-service-command or {VARIABLE}"
+        )
+
+    def __str__(self) -> str:
+        return f"{shlex.join(self.words)} ({self.source})"
+
+
+class Process:
+    """``task-service dev --json``; it ends with the process that started it."""
+
+    def __init__(
+        self, command: Command, environment: Mapping[str, str], database: str | None
+    ) -> None:
+        self.command = command
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        options = ["--database", database] if database else []
+        passed = {name: os.environ[name] for name in PASSED if name in os.environ}
+        try:
+            self._process = subprocess.Popen(  # noqa: S603
+                [*command.words, "dev", "--json", "--port", "0", *options],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=self._log,
+                env={"LOG_FORMAT": "text", **passed, **environment},
+                # Ctrl-C at a debugger's prompt does not end it.
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise RuntimeError(f"{command}: {error.strerror}") from None
+
+    @property
+    def pid(self) -> int:
+        """The id of the process, which leads a process group of its own."""
+        return self._process.pid
+
+    def wait(self) -> bytes:
+        """Return the line that it prints; raises RuntimeError with the end of its log if none."""
+        assert self._process.stdout is not None  # noqa: S101
+        line = self._process.stdout.readline()
+        if not line:
+            self._process.wait()
+            last = self.log().splitlines()[-LAST_LINES:]
+            raise RuntimeError("\n".join([f"{self.command} did not start:", *last]))
+        return line
+
+    def log_size(self) -> int:
+        """How many bytes it has logged."""
+        return os.fstat(self._log.fileno()).st_size
+
+    def log(self, start: int = 0) -> str:
+        """What it has logged behind so many bytes."""
+        size = self.log_size() - start
+        return os.pread(self._log.fileno(), size, start).decode(errors="replace")
+
+    def stop(self) -> None:
+        """End it, and wait until it is gone."""
+        self._process.terminate()
+        self._process.communicate()
+        self._log.close()
