@@ -95,11 +95,17 @@ def create_control(double: Double) -> Flask:
     app.config.update(SETTINGS=double.settings, MAX_CONTENT_LENGTH=MAX_BODY + 1)
     app.extensions["double"] = double
     app.before_request(access_log.assign_request_id)
+    app.before_request(limit_time)
     db.init_app(app)
     errors.init_app(app)
     app.register_error_handler(click.ClickException, reject)
     app.register_blueprint(control, url_prefix=urlsplit(double.cast.control_url).path)
     return app
+
+
+def limit_time() -> None:
+    """Give each request the time that a request to the service has."""
+    db.limit(db.pool().seconds)
 
 
 def reject(error: click.ClickException) -> Response:
@@ -123,8 +129,7 @@ def reset() -> Response:
     """Remove everything and begin anew with the cast"""
     double().thaw()
     double().faults.clear()
-    with db.connect(double().settings) as connection:
-        double().cast.reset(connection)
+    double().cast.reset(db.connection())
     # Only now: until its rows are gone, a request of before can post its events.
     double().receiver.clear()
     double().hold_events(False)
