@@ -1,10 +1,19 @@
 """``task-service``: all commands, from any folder; also ``python -m service``."""
 
-import click
-from flask import Flask
-from flask.cli import ScriptInfo
+import signal
 
-from service.commands import Commands
+# Ctrl-C while Python imports what follows ends the process, and prints no traceback.
+ON_INTERRUPT = signal.getsignal(signal.SIGINT)
+if ON_INTERRUPT is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+import click  # noqa: E402
+from flask import Flask  # noqa: E402
+from flask.cli import ScriptInfo  # noqa: E402
+
+from service.commands import Commands  # noqa: E402
+
+signal.signal(signal.SIGINT, ON_INTERRUPT)
 
 
 def load_app(_: object = None) -> Flask:

@@ -96,6 +96,7 @@ class Children:
             # Python imports from here first, not from the folder in which the command was started.
             cwd=PACKAGE.parent,
             env=self.environment,
+            stdout=self.log,
             stderr=self.log,
             pass_fds=self.shared,
             # A signal of the terminal comes to this process alone, which ends the others in turn.

