@@ -63,6 +63,7 @@ class Process:
         self, command: Command, environment: Mapping[str, str], database: str | None
     ) -> None:
         self.command = command
+        self.line = b""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         options = ["--database", database] if database else []
         passed = {name: os.environ[name] for name in PASSED if name in os.environ}
@@ -87,12 +88,12 @@ class Process:
     def wait(self) -> bytes:
         """Return the line that it prints; raises RuntimeError with the end of its log if none."""
         assert self._process.stdout is not None  # noqa: S101
-        line = self._process.stdout.readline()
-        if not line:
+        self.line = self._process.stdout.readline()
+        if not self.line:
             self._process.wait()
             last = self.log().splitlines()[-LAST_LINES:]
             raise RuntimeError("\n".join([f"{self.command} did not start:", *last]))
-        return line
+        return self.line
 
     def log_size(self) -> int:
         """How many bytes it has logged."""

@@ -1,20 +1,28 @@
 """docs/testing.md: its examples run, and its tables are complete."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+import urllib3
+from flask import Flask
+from server import free_port, is_running, wait_until
 
 from pytest_task_service import client
+from service.commands.load.lines import TYPES
 from service.devkit.double import control, faults
 
 PROJECT = Path(__file__).resolve().parents[3]
 TEXT = (PROJECT / "docs" / "testing.md").read_text(encoding="utf-8")
+EXAMPLES = PROJECT / "docs" / "examples"
 FILES = dict(re.findall(r"(?s)<!-- file: ([\w.]+) -->\n```\w+\n(.*?)```", TEXT))
+RUN = dict(re.findall(r"(?s)<!-- run: ([\w.]+) -->\n```\w+\n(.*?)```", TEXT))
 
 pytestmark = pytest.mark.nodatabase
 
@@ -22,6 +30,7 @@ pytestmark = pytest.mark.nodatabase
 @pytest.fixture
 def run(tmp_path):
     """Write the examples into an empty folder and run a command there."""
+    shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
     for name, content in FILES.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
 
@@ -36,24 +45,111 @@ def run(tmp_path):
     return run
 
 
-def test_the_clients_are_about_thirty_lines():
-    assert set(FILES) == {"todo.py", "test_todo.py", "todo.mjs", "todo.test.mjs"}
-    assert all(len(FILES[name].splitlines()) <= 40 for name in ("todo.py", "todo.mjs"))
+def test_the_page_is_short_and_every_block_is_run_by_a_test():
+    assert len(TEXT.splitlines()) < 200
+    assert set(FILES) == {"test_excerpt.py", "test_unittest.py", "playwright.config.mjs"}
+    assert set(RUN) == {"install", "actions"}
+    # The last one is the line, which a test compares with what is printed.
+    assert TEXT.count("\n```") == 2 * (len(FILES) + len(RUN) + 1)
+    for name in re.findall(r"\]\((examples/[\w.]+)\)", TEXT):
+        assert (PROJECT / "docs" / name).is_file()
 
 
-def test_the_python_example_passes_and_says_what_the_service_cost(run):
-    printed = run(sys.executable, "-m", "pytest", "-q", "-W", "error")
-    assert "5 passed" in printed
-    assert re.search(r"task-service: started in [\d.]+ s, reset 5 times in \d+ ms each", printed)
+def test_the_clients_are_about_forty_lines():
+    for name in ("todo.py", "todo.mjs"):
+        assert len((EXAMPLES / name).read_text().splitlines()) <= 45
+
+
+def test_the_line_has_the_members_that_the_page_shows(service):
+    shown = json.loads(re.search(r"(?s)```json\n(.*?)```", TEXT)[1].replace("{…}", "null"))
+    printed = json.loads(service.process.line)
+    assert list(shown) == list(printed)
+    assert list(shown["user"]) == list(printed["user"])
+    for name in ("workspace", "webhook"):
+        assert list(shown[name]) == list(printed[name])
+
+
+def test_the_example_for_unittest_passes(run):
+    run(sys.executable, "-m", "unittest", "-q", "test_unittest")
+
+
+def test_the_steps_of_a_pipeline_start_it_use_it_and_end_it(run, tmp_path):
+    steps = re.findall(r"(?m)^- run: (.*)$", RUN["actions"])
+    assert len(steps) == 3
+    start, _, end = (
+        step.replace("double/bin/", "").replace("8123", str(free_port())) for step in steps
+    )
+    run("sh", "-c", start)
+    line = json.loads((tmp_path / "double.json").read_text())
+    assert urllib3.request("POST", f"{line['controlUrl']}/reset", json={}).status == 200
+    run("sh", "-c", end)
+    wait_until(lambda: not is_running(line["pid"]))
+    assert not (tmp_path / "double.json").exists()
+
+
+VERSION = metadata.version("task-meeting-workspace-service")
+COST = rf"task-service {VERSION}: started in [\d.]+ s, reset 7 times in \d+ ms each"
+
+
+def test_the_python_examples_pass_and_the_report_names_the_service(run):
+    printed = run(sys.executable, "-m", "pytest", "-W", "error")
+    assert "7 passed" in printed
+    command = Path(sys.executable).with_name("task-service")
+    assert f"\ntask-service: {command} (of this environment)\n" in printed
+    assert re.search(COST, printed)
 
 
 def test_a_project_whose_own_package_is_called_service_can_use_the_plugin(tmp_path):
     (tmp_path / "service").mkdir()
     (tmp_path / "service" / "__init__.py").write_text("raise ImportError('of the project')")
-    (tmp_path / "test_it.py").write_text("def test_it(service):\n    assert service.base_url\n")
+    (tmp_path / "app.py").write_text("raise ImportError('of the project')")
+    (tmp_path / "conftest.py").write_text(
+        "import pytest\n\n@pytest.fixture\ndef service():\n    return 'of the project'\n"
+    )
+    (tmp_path / "test_it.py").write_text(
+        "def test_it(service, task_service):\n"
+        "    assert service == 'of the project'\n"
+        "    assert task_service.base_url\n"
+    )
     command = [sys.executable, "-m", "pytest", "-q"]
-    outcome = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    foreign = {"PYTHONPATH": str(tmp_path), "PORT": "theirs", "MAX_BODY": "theirs"}
+    outcome = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **foreign}
+    )
     assert "1 passed" in outcome.stdout, outcome.stdout + outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "variable", "message"),
+    [
+        (["--task-service-command", "/nowhere/of"], "", "/nowhere/of (as told): No such file"),
+        ([], "false dev", "false dev (TASK_SERVICE_COMMAND) did not start:"),
+        (["--task-service-command", "sh -c 'echo why >&2'"], "", "did not start:\nE?  *why"),
+    ],
+)
+def test_a_service_that_does_not_start_is_an_error_without_frames(
+    tmp_path, options, variable, message
+):
+    (tmp_path / "test_it.py").write_text("def test_it(service):\n    pass\n")
+    outcome = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "TASK_SERVICE_COMMAND": variable},
+    )
+    assert "1 error" in outcome.stdout
+    assert re.search(message.replace("(", r"\(").replace(")", r"\)"), outcome.stdout)
+    assert ".py:" not in outcome.stdout.replace("test_it.py:", "")
+
+
+def test_a_call_that_is_rejected_shows_the_frame_of_the_test_alone(tmp_path):
+    (tmp_path / "test_it.py").write_text("def test_it(service):\n    service.plan('Gold')\n")
+    outcome = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "ValueError: name: must be one of: Starter, Pro, Team" in outcome.stdout
+    assert "client.py" not in outcome.stdout
 
 
 FAILING = """
@@ -101,7 +197,10 @@ def test_the_log_is_shown_to_read_with_what_failed_and_with_nothing_else(tmp_pat
 
 @pytest.mark.proof
 def test_the_python_example_passes_under_xdist_with_a_service_for_each_process(run):
-    assert "5 passed" in run(sys.executable, "-m", "pytest", "-q", "-n", "2")
+    printed = run(sys.executable, "-m", "pytest", "-n", "2")
+    assert "7 passed" in printed
+    assert "task-service: " in printed
+    assert re.search(COST, printed)
 
 
 def test_the_javascript_example_passes(run):
@@ -126,19 +225,36 @@ def public(thing):
 
 def test_the_tables_name_everything_there_is(service):
     documented = names(rows("\n| `service.` "))
-    assert documented == public(service) | public(client.Service)
+    assert documented == public(service) | public(client.Service) | {"Service"}
     assert names(rows("| `service.webhooks.`")) >= public(service.webhooks) | public(
         client.Webhooks
     )
     assert tuple(cell.strip("`") for cell in rows("\n| `kind` ")) == faults.KINDS
 
 
+def test_the_table_of_what_load_takes_has_the_fields_of_every_type():
+    given = {"workspace", "user"}
+    fields = {}
+    for line in TEXT.split("\n| `type` ", 1)[1].split("\n\n")[0].splitlines()[2:]:
+        kind, cell = (part.strip() for part in line.strip("|").split("|"))
+        fields[kind.strip("`")] = re.findall(r"(\**)`(\w+)`", cell)
+    assert list(fields) == list(TYPES)
+    for kind, schema in TYPES.items():
+        loaded = schema.load_fields.values()
+        required = {field.data_key for field in loaded if field.required}
+        # A member names its user; all else has the owner by default.
+        required -= {"workspace"} if kind == "member" else given
+        assert {name for _, name in fields[kind]} == {field.data_key for field in loaded}
+        assert {name for bold, name in fields[kind] if bold} == required
+
+
 def test_the_table_of_the_control_url_names_its_routes_and_members():
-    lines = [line.split("|")[1:5] for line in TEXT.splitlines() if "| `/" in line]
-    documented = {
-        path.strip(" `"): (method.strip(), set(re.findall(r"`(\w+)`", body)))
-        for method, path, body, _ in lines
-    }
+    documented = {}
+    for line in TEXT.splitlines():
+        if "| `/" in line:
+            method, paths, body, _ = (cell.strip() for cell in line.strip("|").split("|"))
+            for path in re.findall("`(/[a-z-]+)`", paths):
+                documented[path] = method, set(re.findall(r"`(\w+)`", body))
     views = {rule: (method, getattr(view, "arguments", None)) for rule, method, view in routes()}
     assert documented == {
         rule: (method, {field.data_key for field in schema.fields.values()} if schema else set())
@@ -147,9 +263,8 @@ def test_the_table_of_the_control_url_names_its_routes_and_members():
 
 
 def routes():
-    app = control.Flask("routes")
+    app = Flask("routes", static_folder=None)
     app.register_blueprint(control.control)
     for rule in app.url_map.iter_rules():
-        if rule.endpoint != "static":
-            (method,) = rule.methods - {"HEAD", "OPTIONS"}
-            yield rule.rule, method, app.view_functions[rule.endpoint]
+        (method,) = rule.methods - {"HEAD", "OPTIONS"}
+        yield rule.rule, method, app.view_functions[rule.endpoint]
