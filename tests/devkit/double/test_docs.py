@@ -88,7 +88,7 @@ def test_the_steps_of_a_pipeline_start_it_use_it_and_end_it(run, tmp_path):
 
 
 VERSION = metadata.version("task-meeting-workspace-service")
-COST = rf"task-service {VERSION}: started in [\d.]+ s, reset 7 times in \d+ ms each"
+COST = rf"task-service {VERSION}: started in [\d.]+ s, reset 6 times in \d+ ms each"
 
 
 def test_the_python_examples_pass_and_the_report_names_the_service(run):
@@ -124,7 +124,7 @@ def test_a_project_whose_own_package_is_called_service_can_use_the_plugin(tmp_pa
     [
         (["--task-service-command", "/nowhere/of"], "", "/nowhere/of (as told): No such file"),
         ([], "false dev", "false dev (TASK_SERVICE_COMMAND) did not start:"),
-        (["--task-service-command", "sh -c 'echo why >&2'"], "", "did not start:\nE?  *why"),
+        (["--task-service-command", "sh -c 'echo why >&2'"], "", "did not start:\nwhy\n"),
     ],
 )
 def test_a_service_that_does_not_start_is_an_error_without_frames(
@@ -139,7 +139,7 @@ def test_a_service_that_does_not_start_is_an_error_without_frames(
         env={**os.environ, "TASK_SERVICE_COMMAND": variable},
     )
     assert "1 error" in outcome.stdout
-    assert re.search(message.replace("(", r"\(").replace(")", r"\)"), outcome.stdout)
+    assert message in re.sub("(?m)^E +", "", outcome.stdout)
     assert ".py:" not in outcome.stdout.replace("test_it.py:", "")
 
 
@@ -225,7 +225,7 @@ def public(thing):
 
 def test_the_tables_name_everything_there_is(service):
     documented = names(rows("\n| `service.` "))
-    assert documented == public(service) | public(client.Service) | {"Service"}
+    assert documented == public(service) | public(client.Service)
     assert names(rows("| `service.webhooks.`")) >= public(service.webhooks) | public(
         client.Webhooks
     )
