@@ -29,7 +29,8 @@ class Tasks:
         for _ in range(5):
             try:
                 body = None if document is None else json.dumps(document)
-                response = self.http.request(method, self.base_url + path, body, headers=headers)
+                url = self.base_url + path
+                response = self.http.request(method, url, body=body, headers=headers)
             except urllib3.exceptions.ProtocolError:
                 continue  # Repeated under its key, it is done once.
             if response.status not in (429, 503):

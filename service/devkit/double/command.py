@@ -110,7 +110,8 @@ def serve(listener: socket.socket, control: socket.socket, options: DoubleOption
         settings = Settings.read()
         path = options["control_path"] or token_hex(8)
         control_url = f"http://127.0.0.1:{control.getsockname()[1]}/{path}"
-        handover = Handover(control_url, control.fileno(), options["token"], os.getpid())
+        ready, preparing = os.pipe()
+        handover = Handover(control_url, control.fileno(), ready, options["token"], os.getpid())
         log = stack.enter_context((folder / "log").open("ab")) if options["keep"] else None
         children = stack.enter_context(
             Children(
@@ -118,6 +119,7 @@ def serve(listener: socket.socket, control: socket.socket, options: DoubleOption
                 interrupt,
                 listener.fileno(),
                 control.fileno(),
+                ready,
                 at_once=True,
                 log=log,
             )
@@ -129,6 +131,7 @@ def serve(listener: socket.socket, control: socket.socket, options: DoubleOption
         interrupt.check()
         cast = Cast(key, control_url, options["token"])
         prepare(settings, cast)
+        os.close(preparing)
         try:
             children.wait_until_up(f"http://{host}:{port}")
         except click.ClickException:

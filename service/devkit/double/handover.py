@@ -13,6 +13,8 @@ class Handover(NamedTuple):
     control_url: str
     # The file descriptor of the socket that listens there: it outlives a worker.
     control_fd: int
+    # The file descriptor of a pipe: EOF says that the database is ready.
+    ready_fd: int
     # The API token of the owner, if it was chosen.
     token: str | None
     # The process to end for POST /stop.

@@ -3,6 +3,7 @@
 The import starts the control URL too, in a thread: it acts on the faults and the receiver here.
 """
 
+import os
 from threading import Thread
 from urllib.parse import urlsplit
 
@@ -37,4 +38,6 @@ control = make_server(
     request_handler=RequestHandler,
     fd=handover.control_fd,
 )
+# Until then, requests wait in the queues of the sockets.
+os.read(handover.ready_fd, 1)
 Thread(target=control.serve_forever, name="control", daemon=True).start()

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from importlib import metadata
@@ -71,6 +72,29 @@ def test_the_line_has_the_members_that_the_page_shows(service):
 
 def test_the_example_for_unittest_passes(run):
     run(sys.executable, "-m", "unittest", "-q", "test_unittest")
+
+
+def test_what_playwright_starts_serves_and_ends_with_its_process_group(run, tmp_path):
+    """Playwright starts the command by a shell, waits for the URL, and kills the process group."""
+    config = FILES["playwright.config.mjs"]
+    command = re.search('command: "(.*)"', config)[1].replace("8124", str(free_port()))
+    command = command.replace("8125", str(free_port()))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    process = subprocess.Popen(
+        ["sh", "-c", command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PATH": path},
+        start_new_session=True,
+    )
+    line = json.loads(process.stdout.readline())
+    url = re.search('url: "http://127.0.0.1:8124(.*)"', config)[1]
+    base = line["baseUrl"].removesuffix("/api")
+    assert urllib3.request("GET", base + url).status == 200
+    assert line["controlUrl"].endswith("/control")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    wait_until(lambda: not is_running(line["pid"]))
 
 
 def test_the_steps_of_a_pipeline_start_it_use_it_and_end_it(run, tmp_path):

@@ -1,0 +1,68 @@
+"""The two wheels in two environments: no library of the service meets one of the project."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+PINS = [
+    "pytest==7.4",
+    "flask==2.3",
+    "gunicorn==23.0.0",
+    "marshmallow<4",
+    "urllib3<2",
+    "psycopg<3.2",
+]
+
+pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
+
+
+def older_python():
+    """The oldest Python here that the plugin works with."""
+    for version in ("3.9", "3.10", "3.11"):
+        installed = Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}")
+        for found in (shutil.which(f"python{version}"), *installed):
+            if found and not subprocess.run([found, "-c", ""], capture_output=True).returncode:
+                return str(found)
+    return sys.executable
+
+
+def run(*command, cwd, **variables):
+    outcome = subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, env={**os.environ, **variables}
+    )
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    return outcome.stdout
+
+
+def test_a_project_with_old_libraries_runs_the_examples(tmp_path):
+    """As docs/testing.md installs both, from wheels built of a copy."""
+    tmp_path.chmod(0o711)
+    checkout = tmp_path / "checkout"
+    tracked = run("git", "ls-files", cwd=PROJECT).splitlines()
+    for name in tracked:
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PROJECT / name, checkout / name, follow_symlinks=False)
+    project = tmp_path / "project"
+    shutil.copytree(PROJECT / "docs" / "examples", project)
+    (project / "service").mkdir()
+    (project / "service" / "__init__.py").write_text("raise ImportError('of the project')")
+    for folder in (checkout, checkout / "pytest_task_service"):
+        wheel = (sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", project / "dist")
+        run(*wheel, folder, cwd=tmp_path)
+    run(older_python(), "-m", "venv", project / "venv", cwd=project)
+    path = f"{project / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    run("pip", "install", "-q", *PINS, cwd=project, PATH=path)
+    text = (PROJECT / "docs" / "testing.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"(?s)<!-- run: install -->\n```sh\n(.*?)```", text)
+    # The Python of these tests is one that the service runs on.
+    block = block.replace("python3 -m venv", f"{sys.executable} -m venv")
+    printed = run("sh", "-e", "-c", block, cwd=project, PATH=path)
+    assert "task-service: double/bin/task-service (as told)" in printed
+    assert "5 passed" in printed
+    run(project / "venv" / "bin" / "pip", "check", cwd=project)
