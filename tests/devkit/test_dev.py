@@ -3,6 +3,7 @@
 import os
 import re
 import select
+import shlex
 import shutil
 import signal
 import socket
@@ -79,7 +80,7 @@ class Dev:
     """The command dev, as a process whose stderr is a terminal."""
 
     def __init__(self, folder, *options, package=PROJECT, **variables):
-        self.folder, self.printed = folder, ""
+        self.folder, self.printed, self.package = folder, "", package
         self.terminal, stderr = os.openpty()
         self.process = subprocess.Popen(
             [sys.executable, "-m", "service", "dev", "--port", "0", "--data", folder, *options],
@@ -124,6 +125,19 @@ class Dev:
             select.select([self.terminal], [], [], 1)
             shown += self.logged()
         return shown
+
+    def command(self, *words):
+        """Run another command in a shell with the exports; returns what it prints."""
+        exports = re.search("(?m)^export .*$", self.printed)[0]
+        command = shlex.join([sys.executable, "-m", "service", *words])
+        return subprocess.run(
+            ["sh", "-e", "-c", f"{exports}\n{command}"],
+            cwd=self.package,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
 
     def get(self, path, **headers):
         # What replaces a process takes new connections.
@@ -326,7 +340,8 @@ def test_a_terminal_gets_a_line_to_read_for_each_request(dev):
 @nodatabase
 def test_it_serves_the_code_that_is_on_the_disk(dev, copied):
     """The code of Python, of SQL and of a new file; broken code leaves what was there before."""
-    running = dev(package=copied)
+    # Without limits: each look is a request of a stranger.
+    running = dev("--limits", "off", package=copied)
 
     def challenge():
         return running.get("/tasks", Authorization="Bearer unknown").headers["WWW-Authenticate"]
@@ -345,6 +360,67 @@ def test_it_serves_the_code_that_is_on_the_disk(dev, copied):
     statement = copied / "sql" / "tasks" / "list.sql"
     statement.write_text("SELECT nothing;")
     wait_until(lambda: running.get("/tasks").status == 500, running.process)
+
+
+@nodatabase
+def test_a_new_migration_is_announced_and_migrate_applies_it(dev, copied):
+    running = dev(package=copied)
+    health = running.base.replace("/api", "/healthz")
+    assert urllib3.request("GET", health).status == 200
+    (copied / "sql" / "schema" / "9999-new.sql").write_text(
+        "-- Nothing yet.\nCREATE TABLE announced ();\n"
+    )
+    assert "Run task-service migrate" in running.log_until("9999-new.sql is a new migration: until")
+    wait_until(lambda: urllib3.request("GET", health).status == 503, running.process)
+    assert running.command("migrate") == "9999-new\n"
+    assert urllib3.request("GET", health).status == 200
+
+
+@nodatabase
+def test_commands_work_beside_it_with_the_exports_and_the_workspace_that_it_prints(dev):
+    running = dev()
+    slug = re.search("(?m)^Workspace +(.*)$", running.printed)[1]
+    running.command("user", "create", "rosa@example.com", "Rosa")
+    running.command("member", "add", slug, "rosa@example.com")
+    token = running.command("token", "create", "rosa@example.com").strip()
+    running.token = token
+    assert running.get("/tasks").status == 200
+    running.command("webhook", "create", slug, "http://127.0.0.1:9000/hook")
+    assert "http://127.0.0.1:9000/hook" in running.command("webhook", "list", slug)
+
+
+@nodatabase
+def test_without_the_reference_page_s_package_it_starts_and_says_so(dev, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['flask_swagger_ui'] = None\n"
+    )
+    running = dev(PYTHONPATH=str(tmp_path))
+    assert re.search("(?m)^Reference page +not here: .* extra dev has$", running.printed)
+    assert running.get("/tasks").status == 200
+    assert urllib3.request("GET", running.base.replace("/api", "/docs/")).status != 200
+
+
+@nodatabase
+@pytest.mark.parametrize("module", ["click", "flask", "service.commands.base", "psycopg"])
+def test_ctrl_c_while_it_imports_prints_no_traceback(folder, module):
+    """Python names each module once it has imported it."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "service", "dev", "--port", "0", "--data", folder],
+        cwd=PROJECT,
+        env={**environment(), "PYTHONVERBOSE": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=obey_signals,
+    ) as process:
+        for line in process.stderr:
+            if line.startswith(f"import '{module}'"):
+                break
+        process.send_signal(signal.SIGINT)
+        printed, errors = process.communicate(timeout=60)
+    assert "Traceback" not in errors
+    assert printed == ""
+    assert not (folder / "postgres" / "postmaster.pid").exists()
 
 
 @nodatabase
