@@ -288,11 +288,12 @@ def require_passage(folder: Path) -> None:
 def remove_abandoned(*folders: Path) -> None:
     """Stop PostgreSQL in folders that no process has any more, and remove them."""
     for folder in folders:
-        # A process that has just made its folder is about to take the lock.
-        if not (folder / "lock").exists() or folder.stat().st_uid != os.geteuid():
-            continue
-        with suppress(CannotStart):
-            postgres = Postgres(folder)
-            postgres.erase()
-            shutil.rmtree(folder, ignore_errors=True)
-            postgres.cleanup()
+        with suppress(CannotStart, OSError):
+            if not (folder / "lock").exists():
+                # Only an empty one is removed: its database was on another server.
+                folder.rmdir()
+            elif folder.stat().st_uid == os.geteuid():
+                postgres = Postgres(folder)
+                postgres.erase()
+                shutil.rmtree(folder, ignore_errors=True)
+                postgres.cleanup()

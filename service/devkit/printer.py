@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import Any
 
 import click
 
@@ -33,7 +32,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(204 if genuine else 401)
         self.end_headers()
 
-    def log_message(self, *_: Any) -> None:
+    def log_message(self, *_: object) -> None:
         """Print nothing but the event."""
 
 
