@@ -128,6 +128,12 @@ def limit(seconds: float) -> None:
     state().deadline = monotonic() + seconds
 
 
+def extend(seconds: float) -> None:
+    """Give this request back so many seconds, in which it has waited for its client."""
+    here = state()
+    here.deadline = (here.deadline or here.arrived + pool().seconds) + seconds
+
+
 def connection() -> Connection:
     """Return the connection of this request; raises PoolTimeout.
 

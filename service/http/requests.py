@@ -20,7 +20,7 @@ from service import db
 from service.fields import uuid_or_nil
 from service.http.errors import http_error, invalid_field
 from service.schemas import MAX_ECHO, Query
-from service.state import current_request, state
+from service.state import current_request
 from service.strict_json import StrictJSONError, parse_object
 
 View = Callable[..., Any]
@@ -150,7 +150,7 @@ def read_bytes(call: Request) -> bytes:
     if len(content) >= limit:
         raise http_error("too_large")
     if not arrived:
-        state().deadline += monotonic() - began
+        db.extend(monotonic() - began)
     if declared is not None and len(content) != declared:
         raise http_error("body_length", actual=len(content), declared=declared)
     return content
