@@ -1,23 +1,11 @@
 """``task-service``: all commands, from any folder; also ``python -m service``."""
 
 import click
-from flask import Flask
-from flask.cli import ScriptInfo
 
 from service.commands import Commands
 
 
-def load_app(_: object = None) -> Flask:
-    """Return the application of the environment's settings; ends the process if one is invalid."""
-    from service.wsgi import app
-
-    return app
-
-
-@click.group(
-    cls=Commands,
-    context_settings={"obj": ScriptInfo(create_app=load_app, set_debug_flag=False)},
-)
+@click.group(cls=Commands)
 @click.version_option(package_name="task-meeting-workspace-service", message="%(version)s")
 def main() -> None:
     """Run and manage the Task, Meeting and Workspace service.
@@ -28,6 +16,7 @@ def main() -> None:
                   task-service migrate
                   task-service web
                   task-service worker
+                  task-service status
     """
 
 

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
-from flask import current_app
 from psycopg.conninfo import make_conninfo
 
-from service.commands.accounts import new_token
-from service.commands.base import execute, query, report_errors
+from service.commands.base import execute, query, report_errors, settings, use
 from service.commands.load import load_file
 from service.commands.migrate import migrate
+from service.commands.tokens import new_token
 from service.commands.webhooks import new_webhook
 from service.devkit.double import command as double
 from service.devkit.postgres import Postgres, default_folder
@@ -125,11 +124,11 @@ def dev(
         postgres.start()
         variables = environment(postgres.get_uri(), port)
         # From here on, commands talk to this database.
-        current_app.config["SETTINGS"] = Settings.read(variables)
+        use(Settings.read(variables))
         execute("unlimited/drop")
-        migrate(current_app.config["SETTINGS"])
+        migrate(settings())
         if not query(Existence, "workspaces/any")[0].exists:
-            load_file(current_app.config["SETTINGS"], DEMO)
+            load_file(settings(), DEMO)
         execute("webhooks/remove", slug=WORKSPACE, pattern=URL_PATTERN)
         notes = ""
         if receive:

@@ -7,7 +7,7 @@ from uuid import uuid4
 from psycopg.errors import DeadlockDetected
 
 from service import db
-from service.http.gate import generate_token, hash_of
+from service.credentials import generate_token, hash_of
 from service.statements import Connection
 from service.webhooks.delivery import derive_secret
 

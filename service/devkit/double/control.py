@@ -17,6 +17,7 @@ from werkzeug.exceptions import default_exceptions
 
 from service import db
 from service.commands.webhooks import Numbered
+from service.credentials import generate_token, hash_of
 from service.devkit.double.bodies import (
     Behavior,
     NewToken,
@@ -29,7 +30,6 @@ from service.devkit.double.cast import Cast, User
 from service.devkit.double.faults import Fault, Faults, install
 from service.devkit.double.receiver import Receiver
 from service.http import access_log, errors
-from service.http.gate import generate_token, hash_of
 from service.http.requests import arguments, read_bytes
 from service.http.responses import reply
 from service.settings import Settings

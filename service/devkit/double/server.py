@@ -53,7 +53,7 @@ class Server(Application):
         self.socket = socket.create_server(("127.0.0.1", 0))
         control_url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/{token_hex(8)}"
         self.cast = Cast(control_url, settings.require_webhook_key(), token)
-        with db.connect(settings) as connection:
+        with db.connect(settings, "dev") as connection:
             self.cast.reset(connection)
         super().__init__()
 
