@@ -13,7 +13,7 @@ from service.http.responses import page_body
 from service.settings import Settings
 from service.statements import STATEMENTS
 
-POOL = Pool(Settings.read())
+POOL = Pool(Settings.read(), "bench")
 # Of two cases with one path the first has the defaults.
 BY_ROUTE = {(case.method, case.path.partition("?")[0]): case for case in reversed(CASES)}
 GATE = STATEMENTS["gate/authenticate_and_count"].source

@@ -8,25 +8,13 @@ if ON_INTERRUPT is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import click  # noqa: E402
-from flask import Flask  # noqa: E402
-from flask.cli import ScriptInfo  # noqa: E402
 
 from service.commands import Commands  # noqa: E402
 
 signal.signal(signal.SIGINT, ON_INTERRUPT)
 
 
-def load_app(_: object = None) -> Flask:
-    """Return the application of the environment's settings; ends the process if one is invalid."""
-    from service.wsgi import app
-
-    return app
-
-
-@click.group(
-    cls=Commands,
-    context_settings={"obj": ScriptInfo(create_app=load_app, set_debug_flag=False)},
-)
+@click.group(cls=Commands)
 @click.version_option(package_name="task-meeting-workspace-service", message="%(version)s")
 def main() -> None:
     """Run and manage the Task, Meeting and Workspace service.
@@ -37,6 +25,7 @@ def main() -> None:
                   task-service migrate
                   task-service web
                   task-service worker
+                  task-service status
     """
 
 

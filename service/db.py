@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from time import monotonic
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from flask import Flask, current_app
 from psycopg.rows import args_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from service.process import application_name
 from service.settings import Settings
 from service.state import State, state
 from service.statements import STATEMENTS, Connection, Row
@@ -31,9 +33,11 @@ def to_json(value: object) -> str:
     return json.dumps(value, default=datetime.isoformat)
 
 
-def connection_options(settings: Settings) -> dict[str, Any]:
-    """Return the options of libpq and psycopg that every connection has."""
+def connection_options(settings: Settings, program: str) -> dict[str, Any]:
+    """Return the options of libpq and psycopg that every connection of a program has."""
     return {
+        # In pg_stat_activity.
+        "application_name": application_name(program),
         "autocommit": True,
         # Responses are UTF-8; PGCLIENTENCODING must not change that.
         "client_encoding": "UTF8",
@@ -47,27 +51,28 @@ def connection_options(settings: Settings) -> dict[str, Any]:
     }
 
 
-def connect(settings: Settings) -> Connection:
+def connect(settings: Settings, command: str) -> Connection:
     """Open one connection for a command: autocommit, and nothing is prepared."""
-    options = {**connection_options(settings), "prepare_threshold": None}
+    options = {**connection_options(settings, command), "prepare_threshold": None}
     return Connection.connect(settings.require_database(), **options)
 
 
 class Pool(ConnectionPool[Connection]):
     """Opens on first use, so that each forked worker has connections of its own.
 
-    ``seconds`` is how long a request may use the database; a connection that it holds for longer
-    is shut down.
+    ``program`` is web or worker. ``seconds`` is how long a request may use the database; a
+    connection that it holds for longer is shut down.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, program: str) -> None:
         self.settings = settings
         self.seconds = settings.statement_timeout + 1
         self.watchdog = Watchdog()
         super().__init__(
             settings.require_database,
             connection_class=Connection,
-            kwargs=connection_options(settings),
+            # Called for each connection: the process may have been forked since.
+            kwargs=partial(connection_options, settings, program),
             configure=self.prepare,
             min_size=1,
             max_size=settings.web_threads,
@@ -113,7 +118,7 @@ class Pool(ConnectionPool[Connection]):
 
 def init_app(app: Flask) -> None:
     """Give the app its pool, and each request its state."""
-    app.extensions["pool"] = Pool(app.config["SETTINGS"])
+    app.extensions["pool"] = Pool(app.config["SETTINGS"], "web")
     app.app_ctx_globals_class = State  # type: ignore[assignment]
     app.teardown_request(release)
 

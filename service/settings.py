@@ -206,6 +206,17 @@ class Settings:
         return self.webhook_key
 
     @classmethod
+    def changed(cls, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """Return the variables that differ from the defaults; a secret is only said to be set."""
+        variables = {}
+        for item in dataclass_fields(cls):
+            variable = item.name.upper()
+            text = environment.get(variable)
+            if text and text != item.metadata["default"]:
+                variables[variable] = "set" if item.metadata["secret"] else text
+        return variables
+
+    @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         """Read all settings; raises InvalidSetting naming the first variable that is invalid."""
         values: dict[str, Any] = {}

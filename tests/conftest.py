@@ -214,15 +214,17 @@ def stranger(app):
 def together(connection, database_url):
     """Run calls that change one row at the same time: each waits at the row until all are there."""
 
-    def run(table, id, *calls):
+    def run(table, id, *calls, column="id"):
         with psycopg.connect(database_url) as holder, ThreadPoolExecutor(len(calls)) as threads:
-            holder.execute(f"SELECT FROM {table} WHERE id = %s FOR UPDATE", (id,))
+            holder.execute(f"SELECT FROM {table} WHERE {column} = %s FOR UPDATE", (id,))
             started = []
-            for call in calls:
-                started.append(threads.submit(call))
-                while waiting(connection) < len(started):
-                    assert not started[-1].done(), "it did not wait for the row"
-            holder.rollback()
+            try:
+                for call in calls:
+                    started.append(threads.submit(call))
+                    while waiting(connection) < len(started):
+                        assert not started[-1].done(), "it did not wait for the row"
+            finally:
+                holder.rollback()
             return [call.result() for call in started]
 
     return run

@@ -4,14 +4,12 @@ from flask import Blueprint, Response
 from marshmallow.fields import Nested
 
 from service import db, fields, schemas
-from service.api.workspaces import PLAN, ROLES, SLUG
+from service.api.workspaces import PLAN, SLUG
+from service.credentials import CREDENTIALS, ROLES, SCOPES, hash_of
 from service.http.errors import http_error
-from service.http.gate import credential, hash_of
+from service.http.gate import credential
 from service.http.responses import Body, reply, response
 from service.state import current_request, state
-
-SCOPES = "read", "write"
-CREDENTIALS = "api", "session"
 
 me = Blueprint("me", __name__)
 

@@ -5,12 +5,12 @@ from typing import NamedTuple
 from flask import Blueprint, Response
 
 from service import db, fields, schemas
+from service.credentials import ROLES
 from service.http.errors import http_error
 from service.http.requests import Values, arguments
 from service.http.responses import Body, One, reply, reply_one, require_match, response
 from service.http.safe_writes import expected_versions, idempotent
 
-ROLES = "owner", "admin", "member"
 SLUG = {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$"}
 PLAN = {"examples": ["Starter", "Pro", "Team"]}
 

@@ -1,37 +1,42 @@
-"""What all ``flask`` commands share: plain values on stdout, errors in one line on stderr."""
+"""What all commands share: plain values on stdout, errors in one line on stderr."""
 
+import json
+import re
+import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import click
 import psycopg
-from flask import current_app
-from flask.cli import with_appcontext
 from marshmallow import ValidationError, fields
 from psycopg import errors
 
 from service import db
+from service.commands import SETTINGS
 from service.schemas import flatten
-from service.settings import InvalidSetting
-from service.statements import Row
+from service.settings import InvalidSetting, Settings
+from service.statements import Connection, Row
 
 # What a statement meets in a schema older than itself.
 UNMIGRATED = errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction
 
-Command = Callable[..., Any]
+Parameters = ParamSpec("Parameters")
+Returned = TypeVar("Returned")
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print a JSON array of objects instead of lines."
+)
+yes_option = click.option(
+    "--yes", is_flag=True, help="Do not ask; needed where standard input is not a terminal."
+)
 
 
-def report_errors(command: Command) -> Command:
-    """Run a command for the application of the environment, and report its errors."""
-    return with_appcontext(explain_errors(command))
-
-
-def explain_errors(command: Command) -> Command:
+def report_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
     """Turn what can go wrong into one line on stderr and exit status 1."""
 
     @wraps(command)
-    def wrapper(*args: Any, **options: Any) -> Any:
+    def wrapper(*args: Parameters.args, **options: Parameters.kwargs) -> Returned:
         try:
             return command(*args, **options)
         except InvalidSetting as error:
@@ -47,7 +52,7 @@ def explain_errors(command: Command) -> Command:
 
 
 def describe(error: psycopg.Error) -> str:
-    """A constraint's sentence where there is one, else the first line of what Postgres says."""
+    """Return a constraint's sentence, or else the first line of PostgreSQL's message."""
     constraint = error.diag.constraint_name or ""
     if " " in constraint:
         return constraint
@@ -57,7 +62,7 @@ def describe(error: psycopg.Error) -> str:
 
 
 def describe_invalid(error: ValidationError) -> str:
-    """What is wrong with which field, in one line."""
+    """Return the invalid fields with their messages in one line."""
     return "; ".join(f"{field}: {message}" for field, message in flatten(error))
 
 
@@ -67,9 +72,32 @@ class Id(NamedTuple):
     id: str
 
 
+def settings() -> Settings:
+    """Return the settings that this command runs with; raises InvalidSetting."""
+    meta = click.get_current_context().meta
+    if SETTINGS not in meta:
+        meta[SETTINGS] = Settings.read()
+    found: Settings = meta[SETTINGS]
+    return found
+
+
+def use(changed: Settings) -> None:
+    """Run the rest of this command with other settings."""
+    click.get_current_context().meta[SETTINGS] = changed
+
+
+def connect() -> Connection:
+    """Open a connection that has the name of this command."""
+    context, words = click.get_current_context(), [""]
+    while context.parent:
+        words.insert(0, context.info_name or "")
+        context = context.parent
+    return db.connect(settings(), " ".join(words).strip())
+
+
 def query(kind: type[Row], name: str, /, **values: object) -> list[Row]:
     """Run ``sql/<name>.sql`` on a connection of its own; returns its rows."""
-    with db.connect(current_app.config["SETTINGS"]) as connection:
+    with connect() as connection:
         return connection.rows(kind, name, values)
 
 
@@ -83,23 +111,56 @@ def one_row(kind: type[Row], name: str, absent: str, /, **values: object) -> Row
 
 def execute(name: str, /, **values: object) -> None:
     """Run ``sql/<name>.sql`` on a connection of its own, for its effect."""
-    with db.connect(current_app.config["SETTINGS"]) as connection:
+    with connect() as connection:
         connection.run(name, values)
 
 
 def validate(field: fields.Field[Any], name: str, value: str) -> Any:
-    """The value as the schema field loads it."""
+    """Return the value as the schema field loads it."""
     try:
         return field.deserialize(value)
     except ValidationError as error:
         raise ValidationError({name: error.messages}) from None
 
 
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask before something is destroyed; raises ClickException unless the answer is yes."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.ClickException(f"{question} Without a terminal, say so with --yes.")
+    click.confirm(question, abort=True, err=True)
+
+
 def printable(text: str) -> str:
-    """The text with escapes in place of what a terminal would obey."""
+    """Return the text with escapes in place of what a terminal would obey."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
+def cell(value: object) -> str:
+    """Return a value as a line shows it: ``-`` for null, commas between the items of a list."""
+    if isinstance(value, list):
+        value = ",".join(value) or None
+    return "-" if value is None else printable(str(value))
+
+
 def echo_row(row: Iterable[object]) -> None:
-    """Print a row in one line: tabs between the values, ``-`` for null."""
-    click.echo("\t".join("-" if value is None else printable(str(value)) for value in row))
+    """Print a row in one line, with tabs between the values."""
+    click.echo("\t".join(map(cell, row)))
+
+
+def camel(name: str) -> str:
+    """Return the name of a column as JSON has it: ``createdAt`` for ``created_at``."""
+    return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
+
+
+def echo_rows(rows: Iterable[NamedTuple], *, as_json: bool) -> None:
+    """Print rows: a line each, or all as JSON objects whose members are the columns."""
+    if as_json:
+        objects = [
+            {camel(column): value for column, value in row._asdict().items()} for row in rows
+        ]
+        click.echo(json.dumps(objects, indent=1))
+        return
+    for row in rows:
+        echo_row(row)

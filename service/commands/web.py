@@ -3,10 +3,9 @@
 import os
 
 import click
-from flask import current_app
 
 from service import gunicorn
-from service.commands.base import report_errors
+from service.commands.base import report_errors, settings
 
 
 @click.command("web")
@@ -17,7 +16,7 @@ def web() -> None:
     HOST, PORT, WEB_CONCURRENCY and WEB_THREADS say where and with how many processes. The process
     becomes gunicorn's master: SIGHUP makes it start new workers with the code on the disk.
     """
-    current_app.config["SETTINGS"].require_database()
+    settings().require_database()
     command = gunicorn.command()
     # Without it, gunicorn's own folder "http" would hide Python's after SIGUSR2.
     os.execve(command[0], command, {**os.environ, "PYTHONSAFEPATH": "1"})  # noqa: S606

@@ -5,17 +5,25 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import click
-from flask import current_app
-from flask.cli import AppGroup
 
-from service.commands.base import Id, echo_row, one_row, query, report_errors
+from service.commands.base import (
+    Id,
+    confirm,
+    echo_row,
+    echo_rows,
+    json_option,
+    one_row,
+    query,
+    report_errors,
+    settings,
+    validate,
+    yes_option,
+)
 from service.commands.load.insert import FoundWorkspace
-from service.fields import uuid_or_nil
+from service.fields import Timestamp, uuid_or_nil
 from service.settings import Settings
 from service.webhooks import EVENTS, delivery
 from service.webhooks.outbound import BlockedURL, resolve
-
-webhook = AppGroup("webhook", help="Make webhooks, look after them, and deliver what is due.")
 
 
 class Numbered(NamedTuple):
@@ -37,11 +45,21 @@ class ListedWebhook(NamedTuple):
     """The row of a webhook in the list."""
 
     id: str
+    # enabled, failing or disabled.
     state: str
     url: str
-    events: str
+    # Types of events, or all.
+    events: list[str]
     failing_since: str | None
     disabled_reason: str | None
+    # How many deliveries are due.
+    waiting: int
+    # Null if nothing waits, or while the webhook is disabled.
+    next_attempt_at: str | None
+    backoff_until: str | None
+    last_attempt_at: str | None
+    # A status, or the error of an attempt without one.
+    last_status: str | None
 
 
 class Attempt(NamedTuple):
@@ -56,6 +74,10 @@ class Attempt(NamedTuple):
     milliseconds: int | None
     error: str | None
     answer: str | None
+    next_attempt_at: str | None
+    webhook_id: str
+    # The id of the task, meeting or suggestion.
+    about: str | None
 
 
 class Target(NamedTuple):
@@ -68,6 +90,11 @@ class Target(NamedTuple):
     rotated: bool
     message_id: str
     timestamp: str
+
+
+@click.group("webhook")
+def webhook() -> None:
+    """Make webhooks, show what they have received, and deliver again."""
 
 
 @webhook.command("create")
@@ -85,7 +112,7 @@ class Target(NamedTuple):
 def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
     """Send the events of the workspace SLUG to URL; prints id and secret, the secret this once."""
     try:
-        resolve(url, current_app.config["SETTINGS"].webhook_allow)
+        resolve(url, settings().webhook_allow)
     except BlockedURL as error:
         raise click.ClickException(f"URL {error}") from None
     for value in new_webhook(slug, url, events, absent=f"there is no workspace {slug}"):
@@ -94,28 +121,35 @@ def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
 
 def new_webhook(slug: str, url: str, events: Iterable[str], *, absent: str) -> tuple[str, str]:
     """Make a webhook; returns its id and its secret, which the database never has."""
-    key = current_app.config["SETTINGS"].require_webhook_key()
+    settings().require_webhook_key()
     row = one_row(
         Numbered, "webhooks/create", absent, slug=slug, url=url, events=[*dict.fromkeys(events)]
     )
-    return row.id, delivery.derive_secret(key, row.id, row.secret_number)
+    return row.id, secret_of(row.id, row.secret_number)
+
+
+def secret_of(id: str, number: int) -> str:
+    """Return a secret of a webhook; raises InvalidSetting without WEBHOOK_KEY."""
+    return delivery.derive_secret(settings().require_webhook_key(), id, number)
 
 
 @webhook.command("list")
 @click.argument("slug")
+@json_option
 @report_errors
-def list_webhooks(slug: str) -> None:
-    """List the webhooks of the workspace SLUG, tab-separated.
+def list_webhooks(slug: str, as_json: bool) -> None:
+    """List the webhooks of the workspace SLUG, tab-separated, oldest first.
 
-    Columns: id, state, URL, events, failing since, why disabled.
+    Columns: id, state, URL, events, failing since, why disabled, number of waiting deliveries,
+    next attempt, backs off until, last attempt, its status or error.
     """
     one_row(FoundWorkspace, "workspaces/find", f"there is no workspace {slug}", slugs=[slug])
-    for row in query(ListedWebhook, "webhooks/list", slug=slug):
-        echo_row(row)
+    echo_rows(query(ListedWebhook, "webhooks/list", slug=slug), as_json=as_json)
 
 
 @webhook.command("deliveries")
-@click.argument("id")
+@click.argument("id", required=False)
+@click.option("--about", metavar="ID", help="Only events about this task, meeting or suggestion.")
 @click.option(
     "--limit",
     type=click.IntRange(1, 10000),
@@ -123,30 +157,62 @@ def list_webhooks(slug: str) -> None:
     show_default=True,
     help="How many deliveries.",
 )
+@json_option
 @report_errors
-def list_deliveries(id: str, limit: int) -> None:
-    """List the latest deliveries of a webhook, newest first.
+def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool) -> None:
+    """List the latest deliveries of the webhook ID, or those --about a task, newest first.
 
     A line an attempt, tab-separated.
 
-    Columns: delivery, event, state, attempt, when, status, milliseconds, error, answer.
+    Columns: delivery, event, state, attempt, when, status, milliseconds, error, answer, next
+    attempt, webhook, id of the task, meeting or suggestion.
     """
-    one_row(Target, "webhooks/get", f"there is no webhook {id}", id=uuid_or_nil(id))
-    for row in query(Attempt, "webhooks/deliveries", id=uuid_or_nil(id), limit=limit):
-        echo_row(row)
+    if id is None and about is None:
+        raise click.UsageError("give the ID of a webhook, or --about the id of a task")
+    if id is not None:
+        require_webhook(id)
+    rows = query(
+        Attempt,
+        "webhooks/deliveries",
+        id=None if id is None else uuid_or_nil(id),
+        about=None if about is None else about.lower(),
+        limit=limit,
+    )
+    echo_rows(rows, as_json=as_json)
 
 
 @webhook.command("redeliver")
 @click.argument("id")
+@click.option(
+    "--failed", is_flag=True, help="ID is a webhook: repeat all its deliveries that have failed."
+)
+@click.option(
+    "--since",
+    metavar="TIMESTAMP",
+    help="With --failed: only those that failed since then, like 2026-11-20T11:00:00Z.",
+)
 @report_errors
-def redeliver(id: str) -> None:
-    """Have a delivery attempted again by the worker, with the same bytes; prints its id.
+def redeliver(id: str, failed: bool, since: str | None) -> None:
+    """Have the worker attempt the delivery ID again, with the same bytes; prints its id.
 
-    A disabled webhook gets it once it is enabled.
+    With --failed, ID is that of a webhook; prints the ids of all deliveries that are repeated.
+    A disabled webhook gets them once it is enabled.
     """
-    click.echo(
-        one_row(Id, "webhooks/redeliver", f"there is no delivery {id}", id=uuid_or_nil(id)).id
-    )
+    if failed:
+        require_webhook(id)
+        moment = None if since is None else validate(Timestamp(), "--since", since)
+        rows = query(Id, "webhooks/redeliver_failed", id=uuid_or_nil(id), since=moment)
+    elif since is not None:
+        raise click.UsageError("--since needs --failed")
+    else:
+        absent = f"there is no delivery {id}"
+        rows = [one_row(Id, "webhooks/redeliver", absent, id=uuid_or_nil(id))]
+    echo_rows(rows, as_json=False)
+
+
+def require_webhook(id: str) -> Target:
+    """Return the webhook; raises ClickException if there is none."""
+    return one_row(Target, "webhooks/get", f"there is no webhook {id}", id=uuid_or_nil(id))
 
 
 @webhook.command("ping")
@@ -154,10 +220,9 @@ def redeliver(id: str) -> None:
 @report_errors
 def ping(id: str) -> None:
     """Post a signed test event to a webhook now; prints status, milliseconds, error and answer."""
-    settings: Settings = current_app.config["SETTINGS"]
-    settings.require_webhook_key()
-    target = one_row(Target, "webhooks/get", f"there is no webhook {id}", id=uuid_or_nil(id))
-    outcome = post_ping(settings, target)
+    own = settings()
+    own.require_webhook_key()
+    outcome = post_ping(own, require_webhook(id))
     echo_row((outcome.status, outcome.milliseconds, outcome.error, outcome.answer))
     if not outcome.success:
         raise SystemExit(1)
@@ -192,9 +257,19 @@ def post_ping(settings: Settings, target: Target) -> delivery.Outcome:
 @report_errors
 def rotate(id: str) -> None:
     """Give a webhook a new secret; prints it, this once. For 24 hours the old one signs too."""
-    key = current_app.config["SETTINGS"].require_webhook_key()
+    settings().require_webhook_key()
     row = one_row(Numbered, "webhooks/rotate", f"there is no webhook {id}", id=uuid_or_nil(id))
-    click.echo(delivery.derive_secret(key, row.id, row.secret_number))
+    click.echo(secret_of(row.id, row.secret_number))
+
+
+@webhook.command("secret")
+@click.argument("id")
+@report_errors
+def print_secret(id: str) -> None:
+    """Print the secret of a webhook again."""
+    settings().require_webhook_key()
+    target = require_webhook(id)
+    click.echo(secret_of(target.webhook_id, target.secret_number))
 
 
 @webhook.command("disable")
@@ -216,3 +291,14 @@ def enable(id: str) -> None:
     click.echo(
         one_row(Enabled, "webhooks/enable", f"there is no webhook {id}", id=uuid_or_nil(id)).id
     )
+
+
+@webhook.command("remove")
+@click.argument("id")
+@yes_option
+@report_errors
+def remove(id: str, yes: bool) -> None:
+    """Remove a webhook for ever, with all its deliveries, the waiting ones too; prints its id."""
+    target = require_webhook(id)
+    confirm(f"Remove the webhook to {target.url} with all its deliveries?", yes=yes)
+    click.echo(one_row(Id, "webhooks/delete", f"there is no webhook {id}", id=uuid_or_nil(id)).id)

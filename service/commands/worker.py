@@ -3,10 +3,10 @@
 import logging
 
 import click
-from flask import current_app
 
-from service.commands.base import report_errors
-from service.settings import Settings
+from service import logs
+from service.commands.base import report_errors, settings
+from service.process import describe
 from service.webhooks.worker import Worker
 
 log = logging.getLogger("service.worker")
@@ -20,12 +20,16 @@ def worker(once: bool) -> None:
 
     Without WEBHOOK_KEY it prunes, and deliveries wait.
     """
-    settings: Settings = current_app.config["SETTINGS"]
-    settings.require_database()
-    if not settings.webhook_key:
+    own = settings()
+    own.require_database()
+    logs.configure(own.log_format)
+    deliver = bool(own.webhook_key)
+    if not deliver:
         log.warning("WEBHOOK_KEY is not set: deliveries wait")
-    worker = Worker(settings)
+    worker = Worker(own)
     if once:
-        click.echo(worker.run_once(deliver=bool(settings.webhook_key)))
-    else:
-        worker.run(deliver=bool(settings.webhook_key))
+        click.echo(worker.run_once(deliver=deliver))
+        return
+    log.info(describe("worker", "starts", own))
+    worker.run(deliver=deliver)
+    log.info(describe("worker", "stops", own))

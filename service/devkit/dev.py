@@ -12,11 +12,10 @@ from typing import NamedTuple, Unpack
 import click
 from psycopg.conninfo import make_conninfo
 
-from service.app import create_app
-from service.commands.accounts import new_token
-from service.commands.base import execute, explain_errors, query
+from service.commands.base import execute, query, settings, use
 from service.commands.load import load_file
 from service.commands.migrate import migrate
+from service.commands.tokens import new_token
 from service.commands.webhooks import new_webhook
 from service.devkit.double import command
 from service.devkit.postgres import Postgres, default_folder
@@ -116,7 +115,7 @@ class Existence(NamedTuple):
     is_flag=True,
     help="With --json: return once it serves; it ends by POST /stop or SIGTERM.",
 )
-@explain_errors
+@report_errors
 def dev(
     port: int,
     folder: Path,
@@ -154,13 +153,12 @@ def dev(
         postgres.start()
         interrupt.check()
         variables = environment(postgres.get_uri(), port)
-        settings = Settings.read(variables)
-        # The functions of other commands talk to the database of this application.
-        stack.enter_context(create_app(settings).app_context())
+        # From here on, commands talk to this database.
+        use(Settings.read(variables))
         execute("unlimited/drop")
-        migrate(settings)
+        migrate(settings())
         if not query(Existence, "workspaces/any")[0].exists:
-            load_file(settings, DEMO)
+            load_file(settings(), DEMO)
         execute("webhooks/remove", slug=WORKSPACE, pattern=URL_PATTERN)
         notes = ""
         if receive:
@@ -184,7 +182,7 @@ def dev(
         click.echo(
             WELCOME.format(
                 base=f"{address}/api",
-                docs=f"{address}/docs" if settings.docs else WITHOUT_DOCS,
+                docs=f"{address}/docs" if settings().docs else WITHOUT_DOCS,
                 workspace=WORKSPACE,
                 json=JSON,
                 token=token,

@@ -15,6 +15,7 @@ if "service.gunicorn.worker" in sys.modules:
     for module in [name for name in sys.modules if name.partition(".")[0] == "service"]:
         del sys.modules[module]
 
+from service.process import describe
 from service.settings import InvalidSetting, Settings
 
 try:
@@ -47,6 +48,16 @@ sendfile = False
 control_socket_disable = True
 # The application writes one line for each request (http/access_log.py).
 accesslog = None
+
+
+def when_ready(server: Any) -> None:
+    """Log version, settings and database once, in the master."""
+    server.log.info(describe("web", "starts", settings))
+
+
+def on_exit(server: Any) -> None:
+    """Log that the master stops."""
+    server.log.info(describe("web", "stops", settings))
 
 
 def post_fork(_server: Any, _worker: Any) -> None:

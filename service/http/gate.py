@@ -8,16 +8,15 @@ import re
 import time
 from collections.abc import Iterator
 from functools import lru_cache
-from hashlib import sha256
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
-from secrets import token_hex
 
 from flask import Request, Response
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Rule
 
 from service import db
+from service.credentials import hash_of
 from service.http.errors import http_error
 from service.http.requests import JSON_TYPE
 from service.limits import Usage
@@ -71,16 +70,6 @@ def credential(call: Request) -> tuple[str, str | None]:
         return "session", call.cookies.get("session")
     match = BEARER.fullmatch(header)
     return "api", match[1] if match else None
-
-
-def generate_token(kind: str) -> str:
-    """Make an API token or a session (``api``, ``session``): 160 random bits behind a prefix."""
-    return f"tmw_{kind}_{token_hex(20)}"
-
-
-def hash_of(token: str) -> bytes:
-    """Return the SHA-256 of a token, which is all that the database has of it."""
-    return sha256(token.encode()).digest()
 
 
 @lru_cache(maxsize=1024)

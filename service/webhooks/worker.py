@@ -41,7 +41,7 @@ class Worker:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.pool = db.Pool(settings)
+        self.pool = db.Pool(settings, "worker")
         self.stopping = Event()
         self._claiming = Lock()
         self._position: Position = START

@@ -1,13 +1,13 @@
--- The tokens of a user, oldest first; a user without tokens is one row of NULLs.
+-- The tokens of a user, oldest first.
 SELECT token.id,
        token.kind,
        token.scope,
-       iso(token.created_at) AS created,
-       iso(token.last_used_at) AS last_used,
-       iso(token.expires_at) AS expires,
-       iso(token.revoked_at) AS revoked,
+       iso(token.created_at) AS created_at,
+       iso(token.last_used_at) AS last_used_at,
+       iso(token.expires_at) AS expires_at,
+       iso(token.revoked_at) AS revoked_at,
        nullif(token.name, '') AS name
-  FROM users AS person
-  LEFT JOIN tokens AS token ON token.user_id = person.id
+  FROM tokens AS token
+  JOIN users AS person ON person.id = token.user_id
  WHERE lower(person.email) = lower(%(email)s)
  ORDER BY token.id;

@@ -1,25 +1,49 @@
--- The latest deliveries of a webhook with all their attempts, newest delivery first.
+-- The latest deliveries with all their attempts, newest delivery first: those of a webhook, those
+-- whose event is about a resource with this id, or both.
+WITH latest AS MATERIALIZED (
+    SELECT delivery.workspace_id,
+           delivery.id,
+           delivery.webhook_id,
+           delivery.state,
+           delivery.due_at,
+           event.type,
+           event.body::json #>> '{data,id}' AS about
+      FROM deliveries AS delivery
+      JOIN events AS event
+        ON event.workspace_id = delivery.workspace_id AND event.id = delivery.event_id
+     WHERE (
+               %(id)s::uuid IS NULL
+               OR (delivery.workspace_id, delivery.webhook_id) = (
+                      SELECT webhook.workspace_id, webhook.id
+                        FROM webhooks AS webhook
+                       WHERE webhook.id = %(id)s::uuid
+                  )
+           )
+       AND (
+               %(about)s::text IS NULL
+               OR event.body::json #>> '{data,id}' = %(about)s::text
+           )
+     ORDER BY delivery.id DESC
+     LIMIT %(limit)s::integer
+)
 SELECT delivery.id,
-       event.type,
+       delivery.type,
        delivery.state,
        attempt.number,
        iso(attempt.at) AS at,
        attempt.status,
        attempt.milliseconds,
        attempt.error,
-       attempt.answer
-  FROM webhooks AS webhook
- CROSS JOIN LATERAL (
-       SELECT delivery.workspace_id, delivery.id, delivery.event_id, delivery.state
-         FROM deliveries AS delivery
-        WHERE delivery.workspace_id = webhook.workspace_id
-          AND delivery.webhook_id = webhook.id
-        ORDER BY delivery.id DESC
-        LIMIT %(limit)s::integer
-       ) AS delivery
-  JOIN events AS event
-    ON event.workspace_id = delivery.workspace_id AND event.id = delivery.event_id
+       attempt.answer,
+       CASE
+           WHEN delivery.state = 'due' AND webhook.disabled_at IS NULL
+           THEN iso(greatest(delivery.due_at, webhook.backoff_until))
+       END AS next_attempt_at,
+       delivery.webhook_id,
+       delivery.about
+  FROM latest AS delivery
+  JOIN webhooks AS webhook
+    ON webhook.workspace_id = delivery.workspace_id AND webhook.id = delivery.webhook_id
   LEFT JOIN attempts AS attempt
     ON attempt.workspace_id = delivery.workspace_id AND attempt.delivery_id = delivery.id
- WHERE webhook.id = %(id)s::uuid
  ORDER BY delivery.id DESC, attempt.number;

@@ -61,3 +61,30 @@ def test_an_invalid_setting_is_named_in_one_line(tmp_path):
     )
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == "Error: PORT='http': must be an integer from 1 to 65535\n"
+
+
+def test_help_imports_neither_commands_nor_libraries_and_shows_their_first_sentences():
+    """So that it answers within 0.2 s of CPU time."""
+    program = (
+        "import sys; from service.__main__ import main\nmain(['--help'], standalone_mode=False)"
+    )
+    program += "\nprint('imported:', *sorted(sys.modules))"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.stderr == ""
+    shown, _, imported = ended.stdout.partition("imported: ")
+    heavy = {"flask", "marshmallow", "psycopg", "service.db", "service.settings"}
+    assert not heavy & set(imported.split())
+    text = " ".join(shown.split())
+    context = click.Context(main)
+    for name in main.list_commands(context):
+        sentence = " ".join(main.get_command(context, name).help.split("\n\n")[0].split())
+        assert f"{name} {sentence.partition('. ')[0]}" in text
+
+
+@pytest.mark.parametrize("command", ["tokens", "users", "workspaces", "plans", "status"])
+def test_a_command_that_needs_the_database_alone_does_not_import_the_interface(command):
+    program = f"import sys, service.commands.{command}\nprint(*sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    imported = ended.stdout.split()
+    assert "service.db" in imported
+    assert not {"service.app", "service.api", "service.http", "gunicorn"} & set(imported)

@@ -30,9 +30,9 @@ def empty(database_url):
         server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-def migrate(database_url, **settings):
+def migrate(database_url, *options, **settings):
     return subprocess.Popen(
-        [sys.executable, "-m", "flask", "migrate"],
+        [sys.executable, "-m", "flask", "migrate", *options],
         cwd=PROJECT,
         env={**os.environ, "DATABASE_URL": database_url, **settings},
         stdout=subprocess.PIPE,
@@ -71,6 +71,14 @@ def test_migrate_prints_the_files_that_it_applies_and_then_has_nothing_to_do(emp
     assert schema(empty) == schema(database_url)
     assert printed(migrate(empty)) == []
     assert schema(empty) == schema(database_url)
+
+
+def test_a_dry_run_prints_what_is_pending_and_applies_nothing(empty):
+    before = schema(empty)
+    assert printed(migrate(empty, "--dry-run")) == FILES
+    assert schema(empty) == before
+    printed(migrate(empty))
+    assert printed(migrate(empty, "--dry-run")) == []
 
 
 def test_other_commands_say_that_migrations_are_missing(empty, start):

@@ -8,6 +8,7 @@ import sys
 from contextlib import contextmanager
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from server import PROJECT, environment, get, send, serving, wait_until
 
 COMMANDS = {
@@ -49,7 +50,12 @@ def test_after_sighup_and_not_before_it_serves_the_code_on_the_disk(name, copied
 def test_web_runs_in_the_foreground_from_any_folder(tmp_path, database_url):
     with running(COMMANDS["task-service"], tmp_path, database_url) as server:
         assert get(server.port).status == 200
-        assert f"({server.pid})" in server.log.read_text()
+    log = server.log.read_text()
+    for event in ("starts", "stops"):
+        (line,) = [line for line in log.splitlines() if f" {event}: process {server.pid};" in line]
+        assert f"database {conninfo_to_dict(database_url)['dbname']} on " in line
+        assert f"settings: DATABASE_URL=set PORT={server.port} WEB_CONCURRENCY=1" in line
+        assert "postgres:" not in line
 
 
 def test_after_sigusr2_a_second_gunicorn_serves_beside_the_first(tmp_path, database_url):

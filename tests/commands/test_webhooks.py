@@ -2,17 +2,20 @@
 
 import json
 import re
+from datetime import UTC
 
 import pytest
 from client import TOKENS, Client
 from openapi_check import document, resolve, violations
+from outcomes import TIMESTAMP
 from receivers import (
     KEY,
     announce,
     answer,
     deliveries,
+    documented_blocks,
     hang,
-    readme_blocks,
+    reset,
     secret_of,
     subscribe,
     webhook_row,
@@ -64,7 +67,7 @@ def test_the_printed_secret_verifies_what_is_received(flask, with_webhooks, rece
     Client(with_webhooks(), TOKENS["alice"]).post("/tasks", {"title": "Signed"})
     received = receiver.take()
     names = {}
-    exec(readme_blocks("Verify a webhook")[0], names)
+    exec(documented_blocks("Verify a webhook")[0], names)
     signature = received.headers["X-Service-Signature"]
     assert names["is_genuine"](secret, received.body, signature)
 
@@ -102,7 +105,9 @@ def test_create_rejects_invalid_arguments_in_one_line(words, changes, reason, fl
     ("command", "thing"),
     [
         ("ping", "webhook"),
+        ("remove", "webhook"),
         ("rotate", "webhook"),
+        ("secret", "webhook"),
         ("disable", "webhook"),
         ("enable", "webhook"),
         ("deliveries", "webhook"),
@@ -117,7 +122,7 @@ def test_an_unknown_id_is_named(command, thing, id, flask):
     assert ran.stderr == f"Error: there is no {thing} {id}\n"
 
 
-@pytest.mark.parametrize("command", ["ping", "rotate"])
+@pytest.mark.parametrize("command", ["ping", "rotate", "secret"])
 def test_commands_that_sign_need_the_key(command, flask, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     ran = flask(command, webhook, WEBHOOK_KEY="")
@@ -142,11 +147,42 @@ def test_list_shows_the_webhooks_of_a_workspace_and_their_state(flask, cast, con
         disabled_reason="a reason",
     )
     subscribe(connection, cast["globex"], receiver.url)
+    nothing = ["0", "-", "-", "-", "-"]
     assert lines(flask("list", "acme")) == [
-        [fine, "enabled", receiver.url, "task.created,task.deleted", "-", "-"],
-        [failing, "failing", receiver.url, "all", "2026-01-02T03:04:05.000Z", "-"],
-        [disabled, "disabled", receiver.url, "all", "-", "a reason"],
+        [fine, "enabled", receiver.url, "task.created,task.deleted", "-", "-", *nothing],
+        [failing, "failing", receiver.url, "all", "2026-01-02T03:04:05.000Z", "-", *nothing],
+        [disabled, "disabled", receiver.url, "all", "-", "a reason", *nothing],
     ]
+
+
+def test_list_shows_what_waits_when_it_is_attempted_and_how_the_last_attempt_ended(
+    work, flask, cast, connection, receiver
+):
+    receiver.behaves(answer(500))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 3)
+    work(WEBHOOK_SCHEDULE="3600")
+    ((*_, waiting, next_attempt, backoff, last, status),) = lines(flask("list", "acme"))
+    row = webhook_row(connection, webhook)
+    ends = row["backoff_until"].astimezone(UTC).isoformat(timespec="milliseconds")
+    assert (waiting, status) == ("3", "500")
+    assert next_attempt == backoff == ends.replace("+00:00", "Z")
+    assert last < next_attempt
+    (listed,) = json.loads(flask("list", "acme", "--json").stdout)
+    assert (listed["waiting"], listed["nextAttemptAt"]) == (3, next_attempt)
+    assert (listed["events"], listed["lastStatus"]) == (["all"], "500")
+    flask("disable", webhook)
+    assert lines(flask("list", "acme"))[0][6:8] == ["3", "-"]
+
+
+def test_list_shows_the_error_of_an_attempt_without_a_status(
+    work, flask, cast, connection, receiver
+):
+    receiver.behaves(reset)
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    work()
+    assert lines(flask("list", "acme"))[0][10].startswith("ConnectionResetError")
 
 
 def test_deliveries_shows_each_attempt_in_one_line(work, flask, cast, connection, receiver):
@@ -159,7 +195,7 @@ def test_deliveries_shows_each_attempt_in_one_line(work, flask, cast, connection
     work()
     shown = lines(flask("deliveries", webhook))
     assert len(shown) == 3
-    assert all(len(line) == 9 for line in shown)
+    assert all(len(line) == 12 for line in shown)
     (failed,) = [line for line in shown if line[5] == "500"]
     assert failed[1:4] == ["task.created", "delivered", "1"]
     assert failed[8] == r"line\nline\ttab \x1b[31mred"
@@ -172,7 +208,34 @@ def test_deliveries_shows_a_delivery_without_attempts(flask, cast, connection, r
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
     ((_, *rest),) = lines(flask("deliveries", webhook))
-    assert rest == ["task.created", "due", "-", "-", "-", "-", "-", "-"]
+    assert rest[:8] == ["task.created", "due", "-", "-", "-", "-", "-", "-"]
+    assert re.fullmatch(TIMESTAMP, rest[8])
+    assert rest[9:] == [webhook, "-"]
+
+
+def test_deliveries_are_found_by_the_id_of_the_task(
+    flask, with_webhooks, cast, connection, receiver
+):
+    both = {subscribe(connection, cast["acme"], receiver.url) for _ in range(2)}
+    alice = Client(with_webhooks(WEBHOOK_KEY=""), TOKENS["alice"])
+    task = alice.post("/tasks", {"title": "Sought", "description": UNKNOWN}).get_json()["id"]
+    other = alice.post("/tasks", {"title": task}).get_json()["id"]
+    found = lines(flask("deliveries", "--about", task.upper()))
+    assert {line[10] for line in found} == both
+    assert {line[11] for line in found} == {task}
+    webhook = both.pop()
+    (only,) = lines(flask("deliveries", webhook, "--about", task))
+    assert only[10:] == [webhook, task]
+    assert {line[11] for line in lines(flask("deliveries", webhook))} == {task, other}
+    assert lines(flask("deliveries", "--about", UNKNOWN)) == []
+    (document,) = json.loads(flask("deliveries", webhook, "--about", task, "--json").stdout)
+    assert (document["about"], document["state"], document["status"]) == (task, "due", None)
+
+
+def test_deliveries_needs_a_webhook_or_a_task(flask):
+    ran = flask("deliveries")
+    assert ran.exit_code == 2
+    assert "give the ID of a webhook, or --about the id of a task" in ran.stderr
 
 
 # redeliver
@@ -208,6 +271,43 @@ def test_redeliver_retries_a_failed_delivery_once_its_webhook_is_enabled(
     assert deliveries(connection)[0]["state"] == "delivered"
 
 
+def test_redeliver_repeats_what_has_failed_since_a_time(work, flask, cast, connection, receiver):
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    other = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 3)
+    connection.execute(
+        "UPDATE deliveries SET state = 'failed', finished_at = '2026-01-01T00:00:00Z'"
+    )
+    of_webhook = "SELECT id::text FROM deliveries WHERE webhook_id = %s ORDER BY id"
+    old, new, delivered = (row["id"] for row in connection.execute(of_webhook, (webhook,)))
+    connection.execute(
+        "UPDATE deliveries SET finished_at = '2026-01-02T00:00:00Z' WHERE id = %s", (new,)
+    )
+    connection.execute("UPDATE deliveries SET state = 'delivered' WHERE id = %s", (delivered,))
+    failed = "redeliver", "--failed", webhook
+    assert lines(flask(*failed, "--since", "2026-01-01T12:00:00Z")) == [[new]]
+    assert lines(flask(*failed)) == [[old]]
+    assert lines(flask(*failed)) == []
+    assert lines(work()) == [["2"]]
+    states = "SELECT DISTINCT state FROM deliveries WHERE webhook_id = %s"
+    assert [row["state"] for row in connection.execute(states, (other,))] == ["failed"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (("--failed", UNKNOWN), 1, f"there is no webhook {UNKNOWN}"),
+        (("--failed", None, "--since", "yesterday"), 1, "--since: must be an ISO 8601 timestamp"),
+        ((UNKNOWN, "--since", "2026-01-01T00:00:00Z"), 2, "--since needs --failed"),
+    ],
+)
+def test_redeliver_says_what_it_needs(words, code, message, flask, cast, connection, receiver):
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    ran = flask("redeliver", *(word or webhook for word in words))
+    assert (ran.exit_code, ran.stdout) == (code, "")
+    assert message in ran.stderr
+
+
 # ping
 
 
@@ -222,7 +322,7 @@ def test_ping_posts_a_signed_event_and_records_nothing(flask, cast, connection, 
         "body": received.body,
         "headers": dict(received.headers),
     }
-    exec(readme_blocks("Verify a webhook")[1], names)
+    exec(documented_blocks("Verify a webhook")[1], names)
     assert names["event"]["type"] == "ping"
     assert names["event"]["workspaceId"] == cast["acme"]
     assert names["event"]["id"] == received.headers["webhook-id"]
@@ -263,13 +363,31 @@ def test_rotate_prints_a_new_secret_that_signs_at_once_and_the_old_one_for_24_ho
     Client(with_webhooks(), TOKENS["alice"]).post("/tasks", {"title": "Signed twice"})
     received = receiver.take()
     names = {}
-    exec(readme_blocks("Verify a webhook")[0], names)
+    exec(documented_blocks("Verify a webhook")[0], names)
     signature = received.headers["X-Service-Signature"]
     assert names["is_genuine"](new, received.body, signature)
     for secret in (new, old):
         both = {"secret": secret, "body": received.body, "headers": dict(received.headers)}
-        exec(readme_blocks("Verify a webhook")[1], both)
+        exec(documented_blocks("Verify a webhook")[1], both)
         assert both["event"]["type"] == "task.created"
+
+
+# secret, remove
+
+
+def test_secret_prints_the_current_secret_again(flask, receiver):
+    (webhook,), (first,) = lines(flask("create", "acme", receiver.url))
+    assert lines(flask("secret", webhook)) == [[first]]
+    ((second,),) = lines(flask("rotate", webhook))
+    assert lines(flask("secret", webhook)) == [[second]]
+
+
+def test_remove_deletes_one_webhook_with_its_deliveries(flask, cast, connection, receiver):
+    gone, stays = (subscribe(connection, cast["acme"], receiver.url) for _ in range(2))
+    announce(connection, cast["acme"])
+    assert lines(flask("remove", gone, "--yes")) == [[gone]]
+    assert [line[0] for line in lines(flask("list", "acme"))] == [stays]
+    assert [str(row["webhook_id"]) for row in deliveries(connection)] == [stays]
 
 
 # disable, enable

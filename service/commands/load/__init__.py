@@ -13,11 +13,10 @@ from itertools import count
 from typing import IO, Any
 
 import click
-from flask import current_app
 from marshmallow import ValidationError
 
 from service import db
-from service.commands.base import describe_invalid, report_errors
+from service.commands.base import describe_invalid, report_errors, settings
 from service.commands.load.insert import Batch, InvalidLine, store
 from service.commands.load.lines import TYPES
 from service.settings import Settings
@@ -34,7 +33,7 @@ def load(files: tuple[str, ...]) -> None:
     at all; the first invalid line is named and ends the command.
     """
     for file in files:
-        total = load_file(current_app.config["SETTINGS"], file)
+        total = load_file(settings(), file)
         click.echo(f"{click.format_filename(file)}\t{total}")
 
 
@@ -60,7 +59,7 @@ def load_lines(
     """
     try:
         with (
-            db.connect(settings) as connection,
+            db.connect(settings, "load") as connection,
             connection.transaction(),
         ):
             connection.run("load/begin", {})

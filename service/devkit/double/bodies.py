@@ -2,7 +2,7 @@
 
 from marshmallow import fields, validate
 
-from service.api.me import CREDENTIALS, SCOPES
+from service.credentials import CREDENTIALS, SCOPES
 from service.devkit.double.faults import KINDS
 from service.devkit.double.receiver import BEHAVIORS
 from service.fields import MAX_TEXT, Enum, Text, Timestamp

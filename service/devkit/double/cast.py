@@ -10,7 +10,7 @@ from uuid import UUID
 from psycopg.errors import DeadlockDetected
 
 from service import db
-from service.http.gate import hash_of
+from service.credentials import hash_of
 from service.statements import Connection
 from service.webhooks.delivery import derive_secret
 

@@ -168,11 +168,11 @@ def older(base: Path) -> Iterator[Path]:
 
 def prepare(settings: Settings, cast: Cast) -> None:
     """Make the clock, the tables and the cast."""
-    with db.connect(settings) as connection:
+    with db.connect(settings, "dev") as connection:
         connection.run("double/create_clock", {})
         connection.run("double/create_now", {})
     migrate(settings)
-    with db.connect(settings) as connection:
+    with db.connect(settings, "dev") as connection:
         cast.reset(connection)
 
 

@@ -20,6 +20,7 @@ from werkzeug.exceptions import default_exceptions
 from service import db
 from service.commands.load import load_lines
 from service.commands.webhooks import Numbered, Target, post_ping
+from service.credentials import generate_token, hash_of
 from service.devkit.double.bodies import (
     Behavior,
     Clock,
@@ -34,7 +35,6 @@ from service.devkit.double.cast import Cast
 from service.devkit.double.faults import Fault, Faults, install
 from service.devkit.double.receiver import Receiver
 from service.http import access_log, errors
-from service.http.gate import generate_token, hash_of
 from service.http.requests import arguments, read_bytes
 from service.http.responses import reply
 from service.settings import Settings
@@ -72,7 +72,7 @@ class Double:
         """Let the statements of requests wait until the database is thawed."""
         if self.frozen is None:
             with ExitStack() as stack:
-                connection = stack.enter_context(db.connect(self.settings))
+                connection = stack.enter_context(db.connect(self.settings, "dev"))
                 stack.enter_context(connection.transaction())
                 connection.run("double/freeze", {})
                 self.frozen = stack.pop_all()

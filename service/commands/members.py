@@ -1,0 +1,94 @@
+"""Commands for the members of workspaces."""
+
+from typing import NamedTuple
+
+import click
+
+from service.commands.base import (
+    Id,
+    confirm,
+    echo_rows,
+    json_option,
+    one_row,
+    query,
+    report_errors,
+    yes_option,
+)
+from service.commands.load.insert import FoundWorkspace
+from service.credentials import ROLES
+
+
+class ListedMember(NamedTuple):
+    """The row of a member in the list."""
+
+    id: str
+    email: str
+    name: str
+    role: str
+    joined_at: str
+
+
+class Removal(NamedTuple):
+    """The row of a member who is removed, unless this is the last owner."""
+
+    id: str
+    removed: bool
+
+
+@click.group("member")
+def member() -> None:
+    """Put users into workspaces, list them, and remove them."""
+
+
+@member.command("add")
+@click.argument("slug")
+@click.argument("email")
+@click.option(
+    "--role",
+    type=click.Choice(ROLES),
+    default="member",
+    show_default=True,
+    help="Permissions: owners and admins may change the workspace.",
+)
+@report_errors
+def add_member(slug: str, email: str, role: str) -> None:
+    """Put the user EMAIL into the workspace SLUG, or change the role there; prints the user's id.
+
+    A user's first workspace becomes the active one.
+    """
+    absent = f"there is no workspace {slug} or no user {email}"
+    click.echo(one_row(Id, "members/add", absent, slug=slug, email=email, role=role).id)
+
+
+@member.command("list")
+@click.argument("slug")
+@json_option
+@report_errors
+def list_members(slug: str, as_json: bool) -> None:
+    """List the members of the workspace SLUG, tab-separated, in the order of joining.
+
+    Columns: id of the user, e-mail address, name, role, joined.
+    """
+    one_row(FoundWorkspace, "workspaces/find", f"there is no workspace {slug}", slugs=[slug])
+    echo_rows(query(ListedMember, "members/list", slug=slug), as_json=as_json)
+
+
+@member.command("remove")
+@click.argument("slug")
+@click.argument("email")
+@yes_option
+@report_errors
+def remove_member(slug: str, email: str, yes: bool) -> None:
+    """Remove the user EMAIL from the workspace SLUG; prints the user's id.
+
+    The user's tasks there stay without an assignee. The last owner cannot be removed.
+    """
+    confirm(f"Remove {email} from {slug}?", yes=yes)
+    absent = f"{email} is not a member of {slug}"
+    row = one_row(Removal, "members/remove", absent, slug=slug, email=email)
+    if not row.removed:
+        raise click.ClickException(
+            f"{email} is the last owner of {slug}: first make another member an owner with"
+            " member add --role owner"
+        )
+    click.echo(row.id)

@@ -1,0 +1,87 @@
+"""Commands for plans: how many requests a user may make in a workspace."""
+
+import re
+from typing import NamedTuple
+
+import click
+
+from service.commands.base import echo_rows, json_option, query, report_errors
+
+MAX_QUOTA = 2**31 - 1
+
+
+class ListedPlan(NamedTuple):
+    """The row of a plan in the list."""
+
+    name: str
+    per_minute: int
+    # Null means unlimited.
+    per_day: int | None
+    # How many are on this plan.
+    workspaces: int
+
+
+def quota(text: str) -> int:
+    """Return a number of requests, 0 for the word unlimited; raises BadParameter."""
+    if text == "unlimited":
+        return 0
+    if re.fullmatch("[0-9]{1,10}", text, re.ASCII) and 1 <= int(text) <= MAX_QUOTA:
+        return int(text)
+    raise click.BadParameter(f"must be an integer from 1 to {MAX_QUOTA}, or the word unlimited")
+
+
+@click.group("plan")
+def plan() -> None:
+    """List plans and change their limits."""
+
+
+@plan.command("list")
+@json_option
+@report_errors
+def list_plans(as_json: bool) -> None:
+    """List all plans, tab-separated, the smallest first.
+
+    Columns: name, requests per minute, requests per day (- is unlimited), number of workspaces.
+    """
+    echo_rows(query(ListedPlan, "plans/list"), as_json=as_json)
+
+
+@plan.command("set")
+@click.argument("name")
+@click.option(
+    "--per-minute",
+    type=click.IntRange(1, MAX_QUOTA),
+    metavar="NUMBER",
+    help="Requests of a user in a minute.",
+)
+@click.option(
+    "--per-day",
+    type=quota,
+    metavar="NUMBER",
+    help="Requests of a user in a day, or the word unlimited.",
+)
+@report_errors
+def set_plan(name: str, per_minute: int | None, per_day: int | None) -> None:
+    """Change the limits of a plan from the next request on; prints the plan as the list does.
+
+    An option that is not given keeps its value. With both options, a new plan is made.
+    """
+    if per_minute is None and per_day is None:
+        raise click.UsageError("give --per-minute, --per-day, or both")
+    rows = query(ListedPlan, "plans/set", name=name, per_minute=per_minute, per_day=per_day)
+    if not rows:
+        raise click.ClickException(
+            f"there is no plan {name}, only {names()}; a new one needs --per-minute and --per-day"
+        )
+    echo_rows(rows, as_json=False)
+
+
+def names() -> str:
+    """Return the names of all plans."""
+    return ", ".join(row.name for row in query(ListedPlan, "plans/list"))
+
+
+def check_plan(name: str) -> None:
+    """Raise ClickException unless there is this plan."""
+    if name not in {row.name for row in query(ListedPlan, "plans/list")}:
+        raise click.ClickException(f"plan must be the name of a plan: {names()}")

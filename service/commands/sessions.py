@@ -1,0 +1,27 @@
+"""Commands for sessions: cookies for browsers."""
+
+import click
+
+from service.commands.base import report_errors
+from service.commands.tokens import new_token
+
+
+@click.group("session")
+def session() -> None:
+    """Make session cookies."""
+
+
+@session.command("create")
+@click.argument("email")
+@click.option(
+    "--expires-in",
+    type=click.IntRange(1, 36500),
+    metavar="DAYS",
+    default=30,
+    show_default=True,
+    help="How long it is valid.",
+)
+@report_errors
+def create_session(email: str, expires_in: int) -> None:
+    """Make a session for the user EMAIL; prints the value of the cookie 'session', this once."""
+    click.echo(new_token("session", email, expires_in=expires_in))

@@ -1,0 +1,116 @@
+"""Commands for API tokens, and for the credentials of both kinds once they are made."""
+
+from typing import NamedTuple
+
+import click
+
+from service.commands.base import (
+    Id,
+    confirm,
+    echo_rows,
+    json_option,
+    one_row,
+    query,
+    report_errors,
+    validate,
+    yes_option,
+)
+from service.commands.users import ListedUser
+from service.credentials import SCOPES, generate_token, hash_of
+from service.fields import MAX_NAME, NIL_UUID, Text, uuid_or_nil
+
+
+class ListedToken(NamedTuple):
+    """The row of a token in the list."""
+
+    id: str
+    kind: str
+    scope: str
+    created_at: str
+    last_used_at: str | None
+    expires_at: str | None
+    revoked_at: str | None
+    name: str | None
+
+
+@click.group("token")
+def token() -> None:
+    """Make, list and revoke API tokens."""
+
+
+@token.command("create")
+@click.argument("email")
+@click.option(
+    "--scope",
+    type=click.Choice(SCOPES),
+    default="write",
+    show_default=True,
+    help="Permissions; write includes read.",
+)
+@click.option(
+    "--expires-in",
+    type=click.IntRange(1, 36500),
+    metavar="DAYS",
+    help="How long it is valid.",
+    show_default="for ever",
+)
+@click.option("--name", default="", help="Its purpose.")
+@report_errors
+def create_token(email: str, scope: str, expires_in: int | None, name: str) -> None:
+    """Make an API token for the user EMAIL; prints it, this once."""
+    click.echo(new_token("api", email, scope, expires_in, validate(Text(MAX_NAME), "--name", name)))
+
+
+def new_token(
+    kind: str, email: str, scope: str = "write", expires_in: int | None = None, name: str = ""
+) -> str:
+    """Make a credential and return it; the database keeps only its SHA-256."""
+    secret = generate_token(kind)
+    one_row(
+        Id,
+        "tokens/create",
+        f"there is no user {email}",
+        email=email,
+        kind=kind,
+        scope=scope,
+        days=expires_in,
+        name=name,
+        hash=hash_of(secret),
+    )
+    return secret
+
+
+@token.command("list")
+@click.argument("email")
+@json_option
+@report_errors
+def list_tokens(email: str, as_json: bool) -> None:
+    """List a user's API tokens and sessions, tab-separated, oldest first.
+
+    Columns: id, kind, scope, created, last used, expires, revoked, name.
+    """
+    require_user(email)
+    echo_rows(query(ListedToken, "tokens/list", email=email), as_json=as_json)
+
+
+@token.command("revoke")
+@click.argument("id", metavar="ID_OR_EMAIL")
+@click.option("--all", "of_user", is_flag=True, help="Revoke all that the user EMAIL has.")
+@yes_option
+@report_errors
+def revoke_tokens(id: str, of_user: bool, yes: bool) -> None:
+    """Revoke a token from now on, API token or session; prints its id.
+
+    With --all, revokes all that a user has, and prints an id a line.
+    """
+    if not of_user:
+        click.echo(one_row(Id, "tokens/revoke", f"there is no token {id}", id=uuid_or_nil(id)).id)
+        return
+    require_user(id)
+    confirm(f"Revoke all API tokens and sessions of {id}?", yes=yes)
+    echo_rows(query(Id, "tokens/revoke_all", email=id), as_json=False)
+
+
+def require_user(email: str) -> None:
+    """Raise ClickException unless there is this user."""
+    one_row(ListedUser, "users/list", f"there is no user {email}", email=email, id=NIL_UUID)

@@ -1,0 +1,111 @@
+"""Commands for users, which the specification has in the product's settings."""
+
+from typing import NamedTuple
+
+import click
+
+from service.commands.base import (
+    Id,
+    confirm,
+    echo_rows,
+    json_option,
+    one_row,
+    query,
+    report_errors,
+    validate,
+    yes_option,
+)
+from service.fields import MAX_NAME, Email, Text, uuid_or_nil
+
+
+class ListedUser(NamedTuple):
+    """The row of a user in the list."""
+
+    id: str
+    email: str
+    name: str
+    # A slug; null without an active workspace.
+    active_workspace: str | None
+    # Slug and role, like acme:owner.
+    workspaces: list[str]
+    created_at: str
+    # The last use of a token or session.
+    last_seen_at: str | None
+
+
+class Deletion(NamedTuple):
+    """The row of a user who is deleted unless workspaces would lose their last owner."""
+
+    id: str
+    # Slugs; empty if the user is deleted.
+    last_owner_of: list[str]
+
+
+@click.group("user")
+def user() -> None:
+    """Make, show and delete users, and choose their active workspace."""
+
+
+@user.command("create")
+@click.argument("email")
+@click.argument("name")
+@report_errors
+def create_user(email: str, name: str) -> None:
+    """Make a user; prints the id."""
+    email = validate(Email(), "EMAIL", email)
+    name = validate(Text(MAX_NAME, min=1, trim=True), "NAME", name)
+    click.echo(query(Id, "users/create", email=email, name=name)[0].id)
+
+
+@user.command("activate")
+@click.argument("email")
+@click.argument("slug")
+@report_errors
+def activate_workspace(email: str, slug: str) -> None:
+    """Make the workspace SLUG the active one of the user EMAIL; prints its id."""
+    absent = f"{email} is not a member of {slug}"
+    click.echo(one_row(Id, "users/activate", absent, email=email, slug=slug).id)
+
+
+@user.command("list")
+@json_option
+@report_errors
+def list_users(as_json: bool) -> None:
+    """List all users, tab-separated, oldest first.
+
+    Columns: id, e-mail address, name, active workspace, workspaces with the role there, created,
+    last seen.
+    """
+    echo_rows(query(ListedUser, "users/list", email=None, id=None), as_json=as_json)
+
+
+@user.command("show")
+@click.argument("name", metavar="ID_OR_EMAIL")
+@json_option
+@report_errors
+def show_user(name: str, as_json: bool) -> None:
+    """Show the user with this id or e-mail address, with the columns of the list."""
+    row = one_row(
+        ListedUser, "users/list", f"there is no user {name}", email=name, id=uuid_or_nil(name)
+    )
+    echo_rows([row], as_json=as_json)
+
+
+@user.command("delete")
+@click.argument("email")
+@yes_option
+@report_errors
+def delete_user(email: str, yes: bool) -> None:
+    """Delete the user EMAIL with the user's tokens, memberships and mail; prints the id.
+
+    Tasks and meetings stay. The last owner of a workspace cannot be deleted.
+    """
+    absent = f"there is no user {email}"
+    confirm(f"Delete the user {email} with all tokens, memberships and mail?", yes=yes)
+    row = one_row(Deletion, "users/delete", absent, email=email)
+    if row.last_owner_of:
+        raise click.ClickException(
+            f"{email} is the last owner of {', '.join(row.last_owner_of)}: first make another"
+            " member an owner with member add --role owner, or delete the workspace"
+        )
+    click.echo(row.id)

@@ -1,0 +1,101 @@
+"""Commands for workspaces, which the specification has in the product's settings."""
+
+import re
+from typing import NamedTuple
+
+import click
+
+from service.commands.base import (
+    Id,
+    confirm,
+    echo_rows,
+    json_option,
+    one_row,
+    query,
+    report_errors,
+    validate,
+    yes_option,
+)
+from service.commands.plans import check_plan
+from service.fields import MAX_NAME, Text
+
+
+class ListedWorkspace(NamedTuple):
+    """The row of a workspace in the list."""
+
+    id: str
+    slug: str
+    name: str
+    plan: str
+    members: int
+    created_at: str
+
+
+class Contents(NamedTuple):
+    """The row of a workspace: how much would be deleted with it."""
+
+    members: int
+    tasks: int
+    meetings: int
+
+
+@click.group("workspace")
+def workspace() -> None:
+    """Make, list and delete workspaces, and change their plan."""
+
+
+@workspace.command("create")
+@click.argument("name")
+@click.option("--slug", help="Short name for URLs and commands.", show_default="made from NAME")
+@click.option(
+    "--plan", default="Starter", show_default=True, help="A plan; the command plan list shows all."
+)
+@report_errors
+def create_workspace(name: str, slug: str | None, plan: str) -> None:
+    """Make a workspace; prints its id."""
+    name = validate(Text(MAX_NAME, min=1, trim=True), "NAME", name)
+    if slug is None:
+        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    check_plan(plan)
+    click.echo(query(Id, "workspaces/create", name=name, slug=slug, plan=plan)[0].id)
+
+
+@workspace.command("list")
+@json_option
+@report_errors
+def list_workspaces(as_json: bool) -> None:
+    """List all workspaces, tab-separated, oldest first.
+
+    Columns: id, slug, name, plan, number of members, created.
+    """
+    echo_rows(query(ListedWorkspace, "workspaces/list_all"), as_json=as_json)
+
+
+@workspace.command("plan")
+@click.argument("slug")
+@click.argument("plan")
+@report_errors
+def change_plan(slug: str, plan: str) -> None:
+    """Put the workspace SLUG on PLAN from its next request on; prints the id of the workspace."""
+    check_plan(plan)
+    absent = f"there is no workspace {slug}"
+    click.echo(one_row(Id, "workspaces/set_plan", absent, slug=slug, plan=plan).id)
+
+
+@workspace.command("delete")
+@click.argument("slug")
+@yes_option
+@report_errors
+def delete_workspace(slug: str, yes: bool) -> None:
+    """Delete the workspace SLUG with everything in it, for ever; prints its id.
+
+    Its members keep their accounts.
+    """
+    absent = f"there is no workspace {slug}"
+    contents = one_row(Contents, "workspaces/count", absent, slug=slug)
+    confirm(
+        f"Delete {slug} with its {contents.tasks} tasks and {contents.meetings} meetings?"
+        f" It has {contents.members} members.",
+        yes=yes,
+    )
+    click.echo(one_row(Id, "workspaces/delete", absent, slug=slug).id)

@@ -1,0 +1,42 @@
+"""This process: its version, its name in the database, its line in the log at start and stop."""
+
+import os
+from functools import cache
+from importlib import metadata
+
+from psycopg.conninfo import conninfo_to_dict
+
+from service.settings import Settings
+
+# PostgreSQL cuts longer names off.
+MAX_NAME = 63
+
+
+@cache
+def version() -> str:
+    """Return the version of the service."""
+    return metadata.version("task-meeting-workspace-service")
+
+
+def application_name(program: str) -> str:
+    """Return the name of this process in pg_stat_activity: program, version, host and process id.
+
+    Like ``task-service web 1.0.0 host7:4711``: without the end, one host's processes are alike.
+    """
+    name, process = f"task-service {program} {version()} ", f":{os.getpid()}"
+    return name + os.uname().nodename[: MAX_NAME - len(name + process)] + process
+
+
+def describe(program: str, event: str, settings: Settings) -> str:
+    """Return the line for the log when a program starts or stops.
+
+    Never a password or a key: of the database it has host and name, of a secret that it is set.
+    """
+    database = conninfo_to_dict(settings.require_database())
+    host = database.get("host") or os.environ.get("PGHOST", "localhost")
+    name = database.get("dbname") or os.environ.get("PGDATABASE", "its default")
+    changed = [f"{variable}={value}" for variable, value in Settings.changed().items()]
+    return (
+        f"{program} {version()} {event}: process {os.getpid()}; database {name} on {host};"
+        f" settings: {' '.join(changed)}"
+    )

@@ -1,0 +1,11 @@
+-- The members of a workspace in the order of joining, for operators.
+SELECT person.id,
+       person.email,
+       person.name,
+       member.role,
+       iso(member.joined_at) AS joined_at
+  FROM members AS member
+  JOIN workspaces AS workspace ON workspace.id = member.workspace_id
+  JOIN users AS person ON person.id = member.user_id
+ WHERE workspace.slug = %(slug)s
+ ORDER BY member.joined_at, person.id;

@@ -1,0 +1,7 @@
+-- All plans with the number of their workspaces, the smallest first.
+SELECT plan.name,
+       plan.per_minute,
+       plan.per_day,
+       (SELECT count(*) FROM workspaces AS workspace WHERE workspace.plan = plan.name) AS workspaces
+  FROM plans AS plan
+ ORDER BY plan.per_minute, plan.name;

@@ -1,0 +1,29 @@
+-- Change the limits of a plan; NULL keeps a limit, and 0 per day means unlimited.
+-- If there is no plan of this name, make one, for which neither may be NULL.
+WITH changed AS (
+    UPDATE plans AS plan
+       SET per_minute = coalesce(%(per_minute)s::integer, plan.per_minute),
+           per_day = CASE
+               WHEN %(per_day)s::integer IS NULL THEN plan.per_day
+               ELSE nullif(%(per_day)s::integer, 0)
+           END
+     WHERE plan.name = %(name)s::text
+ RETURNING plan.name, plan.per_minute, plan.per_day
+), created AS (
+    INSERT INTO plans AS plan (name, per_minute, per_day)
+    SELECT %(name)s::text, %(per_minute)s::integer, nullif(%(per_day)s::integer, 0)
+     WHERE NOT EXISTS (SELECT FROM changed)
+       AND %(per_minute)s::integer IS NOT NULL
+       AND %(per_day)s::integer IS NOT NULL
+ RETURNING plan.name, plan.per_minute, plan.per_day
+), found AS (
+    SELECT name, per_minute, per_day FROM changed
+     UNION ALL
+    SELECT name, per_minute, per_day FROM created
+)
+SELECT found.name,
+       found.per_minute,
+       found.per_day,
+       (SELECT count(*) FROM workspaces AS workspace WHERE workspace.plan = found.name)
+       AS workspaces
+  FROM found;

@@ -1,0 +1,18 @@
+-- The server and this database: clock, connections of all databases, size, oldest transaction.
+SELECT current_database()::text AS name,
+       current_setting('server_version') AS version,
+       pg_is_in_recovery() AS standby,
+       extract(epoch FROM clock_timestamp())::float8 AS clock,
+       pg_database_size(current_database()) AS bytes,
+       (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')
+       AS connections_used,
+       current_setting('max_connections')::integer
+       - current_setting('superuser_reserved_connections')::integer
+       - coalesce(current_setting('reserved_connections', true)::integer, 0)
+       AS connections_allowed,
+       (
+           SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0)::float8
+             FROM pg_stat_activity
+            WHERE datname = current_database()
+              AND pid <> pg_backend_pid()
+       ) AS oldest_transaction_seconds;

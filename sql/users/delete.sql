@@ -1,0 +1,32 @@
+-- Delete a user, unless a workspace would lose its last owner; return the slugs of those.
+-- The owners are locked in one order, so that two owners cannot leave at the same time.
+WITH owner AS MATERIALIZED (
+    SELECT member.workspace_id, member.user_id
+      FROM members AS member
+     WHERE member.role = 'owner'
+       AND member.workspace_id IN (
+               SELECT own.workspace_id
+                 FROM members AS own
+                 JOIN users AS person ON person.id = own.user_id
+                WHERE lower(person.email) = lower(%(email)s)
+                  AND own.role = 'owner'
+           )
+     ORDER BY member.workspace_id, member.user_id
+       FOR UPDATE OF member
+), last_owner AS (
+    SELECT workspace.slug
+      FROM owner
+      JOIN users AS person ON lower(person.email) = lower(%(email)s)
+      JOIN workspaces AS workspace ON workspace.id = owner.workspace_id
+     GROUP BY workspace.slug
+    HAVING bool_and(owner.user_id = person.id)
+), deleted AS (
+    DELETE FROM users AS person
+     WHERE lower(person.email) = lower(%(email)s)
+       AND NOT EXISTS (SELECT FROM last_owner)
+ RETURNING person.id
+)
+SELECT person.id,
+       ARRAY(SELECT last_owner.slug FROM last_owner ORDER BY last_owner.slug) AS last_owner_of
+  FROM users AS person
+ WHERE lower(person.email) = lower(%(email)s);

@@ -1,0 +1,24 @@
+-- Users with their workspaces and roles, oldest first: all, or the one with this address or id.
+SELECT person.id,
+       person.email,
+       person.name,
+       active.slug AS active_workspace,
+       ARRAY(
+           SELECT workspace.slug || ':' || member.role
+             FROM members AS member
+             JOIN workspaces AS workspace ON workspace.id = member.workspace_id
+            WHERE member.user_id = person.id
+            ORDER BY workspace.slug
+       ) AS workspaces,
+       iso(person.created_at) AS created_at,
+       (
+           SELECT iso(max(token.last_used_at))
+             FROM tokens AS token
+            WHERE token.user_id = person.id
+       ) AS last_seen_at
+  FROM users AS person
+  LEFT JOIN workspaces AS active ON active.id = person.active_workspace_id
+ WHERE %(email)s::text IS NULL
+    OR lower(person.email) = lower(%(email)s::text)
+    OR person.id = %(id)s::uuid
+ ORDER BY person.id;

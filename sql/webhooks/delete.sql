@@ -1,0 +1,4 @@
+-- Delete a webhook with its deliveries.
+DELETE FROM webhooks AS webhook
+ WHERE webhook.id = %(id)s::uuid
+RETURNING webhook.id;

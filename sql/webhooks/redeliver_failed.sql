@@ -1,0 +1,15 @@
+-- Attempt the failed deliveries of a webhook once more, all or those that failed since then.
+UPDATE deliveries AS delivery
+   SET state = 'due',
+       due_at = now(),
+       finished_at = NULL
+  FROM webhooks AS webhook
+ WHERE webhook.id = %(id)s::uuid
+   AND delivery.workspace_id = webhook.workspace_id
+   AND delivery.webhook_id = webhook.id
+   AND delivery.state = 'failed'
+   AND (
+           %(since)s::timestamptz IS NULL
+           OR delivery.finished_at >= %(since)s::timestamptz
+       )
+RETURNING delivery.id;

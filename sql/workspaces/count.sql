@@ -1,0 +1,7 @@
+-- How much would be deleted with a workspace.
+SELECT (SELECT count(*) FROM members AS member WHERE member.workspace_id = workspace.id) AS members,
+       (SELECT count(*) FROM tasks AS task WHERE task.workspace_id = workspace.id) AS tasks,
+       (SELECT count(*) FROM meetings AS meeting WHERE meeting.workspace_id = workspace.id)
+       AS meetings
+  FROM workspaces AS workspace
+ WHERE workspace.slug = %(slug)s;

@@ -1,0 +1,188 @@
+"""All commands: plain values on stdout, errors in one line on stderr, a question before a loss."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+
+import psycopg
+import pytest
+from client import TOKENS, Client, commands
+from outcomes import UUID, assert_failed, rows, value
+from receivers import subscribe
+from server import environment, wait_until
+
+
+def test_from_nothing_to_a_first_request(app, flask):
+    """What an operator types for a new customer; each command prints what the next one needs."""
+    workspace = value(flask("workspace", "create", "Initech Ltd", "--plan", "Pro"))
+    user = value(flask("user", "create", "peter@example.com", "Peter"))
+    member = value(flask("member", "add", "initech-ltd", "peter@example.com", "--role", "owner"))
+    assert re.fullmatch(UUID, workspace)
+    assert member == user
+    token = value(flask("token", "create", "peter@example.com"))
+    cookie = value(flask("session", "create", "peter@example.com"))
+    task = Client(app, token).post("/tasks", {"title": "TPS"}).get_json()
+    assert (task["workspaceId"], task["createdBy"]) == (workspace, user)
+    assert Client(app, cookie=cookie).get(f"/tasks/{task['id']}").get_json() == task
+    (only,) = Client(app, token).get("/workspaces").get_json()
+    assert (only["id"], only["slug"], only["plan"]) == (workspace, "initech-ltd", "Pro")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["workspace", "create", ""], "NAME"),
+        (["workspace", "create", "   "], "NAME"),
+        (["workspace", "create", "x" * 121], "NAME"),
+        (["workspace", "create", "!!!"], "slug"),
+        (["workspace", "create", "Acme"], "slug is taken"),
+        (["workspace", "create", "New", "--slug", "acme"], "slug is taken"),
+        (["workspace", "create", "New", "--slug", "A b"], "slug must"),
+        (["workspace", "create", "New", "--slug", ""], "slug must"),
+        (["workspace", "create", "New", "--slug", "\udcff"], "an argument is not UTF-8"),
+        (["user", "activate", "\udcff", "acme"], "an argument is not UTF-8"),
+        (["workspace", "create", "New", "--plan", "Gold"], "plan must be the name of a plan"),
+        (["user", "create", "alice@example.com", "A"], "email is taken"),
+        (["user", "create", "ALICE@EXAMPLE.COM", "A"], "email is taken"),
+        (["user", "create", "alice", "A"], "EMAIL: must be an e-mail address"),
+        (["user", "create", "new@example.com", ""], "NAME"),
+        (["user", "activate", "alice@example.com", "globex"], "not a member of globex"),
+        (["user", "activate", "nobody@example.com", "acme"], "not a member of acme"),
+        (["member", "add", "nowhere", "alice@example.com"], "no workspace nowhere"),
+        (["member", "add", "acme", "nobody@example.com"], "no user nobody@example.com"),
+        (["token", "create", "nobody@example.com"], "no user nobody@example.com"),
+        (["token", "create", "alice@example.com", "--name", "x" * 121], "--name"),
+        (["session", "create", "nobody@example.com"], "no user nobody@example.com"),
+        (["token", "list", "nobody@example.com"], "no user nobody@example.com"),
+        (["token", "revoke", "x"], "no token x"),
+        (["token", "revoke", "--all", "nobody@example.com"], "no user nobody@example.com"),
+        (["workspace", "create", "New", "--plan", "gold"], "a plan: Starter, Pro, Team"),
+        (["workspace", "plan", "acme", "Gold"], "plan must be the name of a plan: Starter, Pro"),
+        (["workspace", "plan", "nowhere", "Pro"], "no workspace nowhere"),
+        (["workspace", "delete", "nowhere", "--yes"], "no workspace nowhere"),
+        (["user", "show", "nobody@example.com"], "no user nobody@example.com"),
+        (["user", "show", "00000000-0000-0000-0000-000000000000"], "no user 00000000"),
+        (["user", "show", "\udcff"], "an argument is not UTF-8"),
+        (["user", "delete", "nobody@example.com", "--yes"], "no user nobody@example.com"),
+        (["user", "delete", "alice@example.com", "--yes"], "is the last owner of acme: first"),
+        (["member", "list", "nowhere"], "no workspace nowhere"),
+        (["member", "remove", "acme", "charlie@example.com", "--yes"], "not a member of acme"),
+        (["member", "remove", "acme", "alice@example.com", "--yes"], "last owner of acme: first"),
+        (["plan", "set", "Gold", "--per-minute", "1"], "no plan Gold, only Starter, Pro, Team"),
+        (["token", "revoke", "00000000-0000-7000-8000-000000000000"], "no token"),
+    ],
+)  # fmt: skip
+def test_an_error_is_one_line_on_stderr_and_exit_1(flask, connection, words, message):
+    counts = """
+        SELECT (SELECT count(*) FROM users) AS users,
+               (SELECT count(*) FROM tokens) AS tokens,
+               (SELECT count(*) FROM workspaces) AS workspaces,
+               (SELECT count(*) FROM members) AS members,
+               (SELECT count(*) FROM plans) AS plans
+    """
+    before = rows(connection, counts)
+    assert_failed(flask(*words), message)
+    assert rows(connection, counts) == before
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["token", "create", "alice@example.com", "--scope", "admin"],
+        ["token", "create", "alice@example.com", "--expires-in", "0"],
+        ["token", "create", "alice@example.com", "--expires-in", "never"],
+        ["token", "create", "alice@example.com", "--expires-in", "99999999"],
+        ["session", "create", "alice@example.com", "--expires-in", "-1"],
+        ["member", "add", "acme", "alice@example.com", "--role", "king"],
+        ["member", "add", "acme"],
+        ["plan", "set", "Pro"],
+        ["plan", "set", "Pro", "--per-minute", "0"],
+        ["plan", "set", "Pro", "--per-day", "0"],
+        ["plan", "set", "Pro", "--per-day", "none"],
+        ["plan", "set", "Pro", "--per-day", "2147483648"],
+        ["status", "--csv"],
+        ["token", "create"],
+        ["token", "steal"],
+    ],
+)
+def test_an_invalid_argument_shows_the_usage_and_is_exit_2(flask, words):
+    assert_failed(flask(*words), "Usage", code=2)
+
+
+def test_help_says_what_each_command_does_and_needs(app, flask):
+    all_commands = dict(commands(app.cli))
+    assert {"migrate", "token", "token create", "workspace create"} <= set(all_commands)
+    for words, command in all_commands.items():
+        outcome = flask(*words.split(), "--help")
+        assert outcome.exit_code == 0
+        assert re.match(r"[A-Z].*[.:]", command.help, re.DOTALL), words
+        assert command.help.split(".")[0].split("\n")[0] in " ".join(outcome.stdout.split())
+        for parameter in command.params:
+            if parameter.param_type_name == "argument":
+                assert parameter.human_readable_name.strip("[]") in outcome.stdout
+
+
+@pytest.fixture
+def losses(cast, connection):
+    """The commands that destroy something, without --yes."""
+    webhook = subscribe(connection, cast["acme"], "http://127.0.0.1/")
+    return [
+        ["workspace", "delete", "acme"],
+        ["user", "delete", "bob@example.com"],
+        ["member", "remove", "acme", "bob@example.com"],
+        ["token", "revoke", "--all", "alice@example.com"],
+        ["webhook", "remove", webhook],
+    ]
+
+
+def test_without_a_terminal_a_command_that_destroys_needs_yes(app, flask, losses):
+    alice, bob = Client(app, TOKENS["alice"]), Client(app, TOKENS["bob"])
+    for words in losses:
+        assert_failed(flask(*words), "say so with --yes")
+        assert alice.get("/tasks").status_code == bob.get("/tasks").status_code == 200
+    for words in reversed(losses):
+        assert flask(*words, "--yes").exit_code == 0
+    assert alice.get("/tasks").status_code == bob.get("/tasks").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "left"), [(b"n\n", 1, 1), (b"\n", 1, 1), (b"y\n", 0, 0)]
+)
+def test_on_a_terminal_a_command_that_destroys_asks(answer, code, left, connection, database_url):
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "wb", buffering=0) as terminal, os.fdopen(theirs, "rb") as stdin:
+        terminal.write(answer)
+        ended = subprocess.run(
+            [sys.executable, "-m", "service", "workspace", "delete", "globex"],
+            stdin=stdin,
+            env=environment(DATABASE_URL=database_url),
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    assert ended.returncode == code
+    assert "Delete globex with its 0 tasks and 0 meetings? It has 1 members. [y/N]" in ended.stderr
+    (found,) = rows(connection, "SELECT count(*) FROM workspaces WHERE slug = 'globex'")
+    assert found["count"] == left
+
+
+def test_a_command_names_its_connection_after_itself(database_url, connection):
+    """An operator finds the command that holds a lock in pg_stat_activity."""
+    command = [sys.executable, "-m", "service", "plan", "list"]
+    with psycopg.connect(database_url) as blocker:
+        blocker.execute("LOCK TABLE plans")
+        with subprocess.Popen(
+            command, env=environment(DATABASE_URL=database_url), stdout=subprocess.DEVNULL
+        ) as process:
+            pid = blocker.info.backend_pid
+            query = "SELECT application_name FROM pg_stat_activity WHERE %s = ANY"
+            query += " (pg_blocking_pids(pid))"
+            try:
+                wait_until(lambda: rows(connection, query, pid), process)
+                ((name,),) = [row.values() for row in rows(connection, query, pid)]
+            finally:
+                blocker.rollback()
+            assert process.wait(30) == 0
+    assert re.fullmatch(rf"task-service plan list [0-9.]+ \S+:{process.pid}", name)

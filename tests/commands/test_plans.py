@@ -1,0 +1,65 @@
+"""Plans by commands: how many requests a user may make in a workspace."""
+
+import json
+
+import pytest
+from client import TOKENS, Client
+from outcomes import lines
+
+
+@pytest.fixture
+def plans(connection):
+    """The built-in plans, as they were before the test."""
+    kept = connection.execute("SELECT * FROM plans").fetchall()
+    yield
+    connection.execute("UPDATE workspaces SET plan = 'Team'")
+    connection.execute("DELETE FROM plans WHERE name <> 'Team'")
+    for plan in kept:
+        connection.execute(
+            "INSERT INTO plans VALUES (%(name)s, %(per_minute)s, %(per_day)s)"
+            " ON CONFLICT (name) DO UPDATE"
+            " SET per_minute = excluded.per_minute, per_day = excluded.per_day",
+            plan,
+        )
+
+
+BUILT_IN = [
+    ["Starter", "60", "10000", "0"],
+    ["Pro", "300", "100000", "0"],
+    ["Team", "1000", "-", "2"],
+]
+
+
+def test_a_list_of_plans_has_their_limits_and_how_many_use_them(flask):
+    assert lines(flask("plan", "list")) == BUILT_IN
+    assert json.loads(flask("plan", "list", "--json").stdout)[2] == {
+        "name": "Team",
+        "perMinute": 1000,
+        "perDay": None,
+        "workspaces": 2,
+    }
+
+
+@pytest.mark.usefixtures("plans")
+def test_a_limit_that_is_not_given_stays(flask):
+    change = "plan", "set", "Pro"
+    assert lines(flask(*change, "--per-minute", "600")) == [["Pro", "600", "100000", "0"]]
+    assert lines(flask(*change, "--per-day", "unlimited")) == [["Pro", "600", "-", "0"]]
+    assert lines(flask(*change, "--per-day", "5000")) == [["Pro", "600", "5000", "0"]]
+
+
+@pytest.mark.usefixtures("plans")
+def test_changed_limits_apply_from_the_next_request_on(app, flask):
+    alice = Client(app, TOKENS["alice"])
+    flask("plan", "set", "Team", "--per-minute", "2")
+    assert alice.get("/tasks").headers["X-RateLimit-Limit"] == "2"
+
+
+@pytest.mark.usefixtures("plans")
+def test_a_new_plan_needs_both_limits(flask):
+    new = "plan", "set", "Gold"
+    assert lines(flask(*new, "--per-minute", "5000", "--per-day", "unlimited")) == [
+        ["Gold", "5000", "-", "0"]
+    ]
+    assert flask("workspace", "plan", "acme", "Gold").exit_code == 0
+    assert lines(flask("plan", "list"))[-1] == ["Gold", "5000", "-", "1"]

@@ -1,0 +1,242 @@
+"""status: the state of database, processes and webhooks, and what is wrong with it."""
+
+import json
+import re
+import subprocess
+import sys
+from importlib import metadata
+
+import psycopg
+import pytest
+from client import TOKENS, Client, new_database
+from outcomes import rows
+from psycopg.conninfo import conninfo_to_dict
+from receivers import announce, subscribe
+from server import environment, wait_until
+
+from service.settings import Settings
+
+VERSION = metadata.version("task-meeting-workspace-service")
+NO_WORKER = "no worker is connected: deliveries wait and nothing is pruned; start a worker"
+
+
+@pytest.fixture
+def worker(database_url, connection):
+    """A connection that has the name of a worker's."""
+    name = f"task-service worker {VERSION} host7:4711"
+    with psycopg.connect(database_url, application_name=name) as connected:
+        yield connected
+
+
+def report(flask):
+    """The exit status and the JSON of the command."""
+    outcome = flask("status", "--json")
+    assert outcome.stderr == ""
+    return outcome.exit_code, json.loads(outcome.stdout)
+
+
+@pytest.mark.usefixtures("worker")
+def test_if_all_is_well_it_exits_with_0_and_shows_one_page(app, flask, database_url):
+    Client(app, TOKENS["alice"]).get("/tasks")
+    outcome = flask("status")
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    page = outcome.stdout
+    name = conninfo_to_dict(database_url)["dbname"]
+    for pattern in (
+        rf"^version       {VERSION}$",
+        rf"^database      {name} on .*, PostgreSQL [0-9.]+.*, [0-9.]+ MiB$",
+        r"^table         \w+ [0-9.]+ MiB$",
+        r"^migrations    [0-9]+ applied, 0 pending, 0 newer$",
+        r"^clock         [+-]0\.[0-9]{3} s against this host$",
+        r"^connections   [0-9]+ used of [0-9]+ allowed; the processes may open [0-9]+$",
+        r"^transactions  the oldest runs for [0-9.]+ s$",
+        rf"^web           \S+:[0-9]+ version {VERSION}, [0-9]+ connections since .*Z, last",
+        rf"^worker        host7:4711 version {VERSION}, 1 connections since .*Z, last statement",
+        r"^deliveries    0 waiting, 0 overdue \(the oldest by 0 s\), 0 failed$",
+        r"^webhooks      0 enabled, 0 failing, 0 disabled$",
+        r"^oldest        idempotency key 0\.0 h, pruned after 24 h$",
+    ):
+        assert re.search(pattern, page, re.MULTILINE), pattern
+    assert "PROBLEM" not in page
+
+
+@pytest.mark.usefixtures("worker")
+def test_json_has_the_same_figures(flask):
+    code, document = report(flask)
+    assert (code, document["problems"]) == (0, [])
+    assert document["version"] == VERSION
+    assert abs(document["clockAheadSeconds"]) < 60
+    assert document["server"]["connectionsUsed"] <= document["server"]["connectionsAllowed"]
+    (worker,) = [item for item in document["processes"] if item["program"] == "worker"]
+    assert (worker["process"], worker["connections"]) == ("host7:4711", 1)
+    assert {item["kind"]: item["keptSeconds"] for item in document["oldest"]} == {
+        "event": 168 * 3600,
+        "idempotency key": 24 * 3600,
+        "usage": 48 * 3600,
+    }
+
+
+@pytest.mark.usefixtures("worker")
+def test_metrics_are_one_number_a_line(flask, cast, connection):
+    subscribe(connection, cast["acme"], "http://127.0.0.1/")
+    announce(connection, cast["acme"], 2)
+    outcome = flask("status", "--metrics")
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    numbers = {}
+    for line in outcome.stdout.splitlines():
+        assert re.fullmatch(r"task_service_[a-z_]+ -?[0-9.e+-]+", line)
+        name, number = line.split()
+        numbers[name.removeprefix("task_service_")] = float(number)
+    assert len(numbers) == len(outcome.stdout.splitlines())
+    assert (numbers["up"], numbers["problems"], numbers["workers"]) == (1, 0, 1)
+    assert (numbers["deliveries_waiting"], numbers["deliveries_overdue"]) == (2, 0)
+    assert (numbers["webhooks_enabled"], numbers["waiting_for_syncrep"]) == (1, 0)
+
+
+def test_a_problem_is_a_line_and_exit_status_1(flask):
+    outcome = flask("status")
+    assert outcome.exit_code == 1
+    assert outcome.stdout.splitlines()[-1] == f"PROBLEM       {NO_WORKER}"
+    assert report(flask)[1]["problems"] == [NO_WORKER]
+    outcome = flask("status", "--metrics")
+    assert outcome.exit_code == 0
+    assert "task_service_problems 1\n" in outcome.stdout
+    assert "task_service_worker_silent_seconds" not in outcome.stdout
+
+
+@pytest.mark.usefixtures("worker")
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (
+            "UPDATE deliveries SET due_at = now() - interval '5 minutes'",
+            r"2 deliveries are overdue, the oldest by 30[0-9] s: is a worker with WEBHOOK_KEY run",
+        ),
+        (
+            "UPDATE webhooks SET failing_since = '2026-01-02T03:04:05Z'",
+            r"webhook {id} of acme has failed since 2026-01-02T03:04:05.000Z; webhook deliveries",
+        ),
+        (
+            "UPDATE webhooks SET disabled_at = now(), disabled_reason = 'a reason'",
+            r"webhook {id} of acme is disabled: a reason; enable or remove it",
+        ),
+        (
+            "INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, created_at)"
+            " SELECT workspace_id, id, 'k', '', now() - interval '26 hours' FROM webhooks",
+            r"the oldest idempotency key is 26 h old, and should have been pruned after 24 h",
+        ),
+        (
+            "UPDATE events SET created_at = now() - interval '8 days 2 hours';"
+            "UPDATE deliveries SET state = 'failed', finished_at = now() - interval '8 days'",
+            r"the oldest event is 194 h old, and should have been pruned after 168 h",
+        ),
+    ],
+)
+def test_what_waits_fails_or_stays_too_long_is_a_problem(change, problem, flask, cast, connection):
+    webhook = subscribe(connection, cast["acme"], "http://127.0.0.1/")
+    announce(connection, cast["acme"], 2)
+    assert report(flask)[1]["problems"] == []
+    try:
+        connection.execute(change)
+        code, document = report(flask)
+    finally:
+        connection.execute("DELETE FROM idempotency_keys")
+    (found,) = document["problems"]
+    assert code == 1
+    assert re.match(problem.replace("{id}", webhook), found)
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_webhook_that_an_operator_has_disabled_is_no_problem(flask, cast, connection):
+    webhook = subscribe(connection, cast["acme"], "http://127.0.0.1/")
+    announce(connection, cast["acme"])
+    connection.execute("UPDATE deliveries SET due_at = now() - interval '5 minutes'")
+    flask("webhook", "disable", webhook)
+    code, document = report(flask)
+    assert (code, document["problems"]) == (0, [])
+    assert document["deliveries"]["waiting"] == 1
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_process_of_another_version_is_a_problem(flask, database_url):
+    name = "task-service web 0.9.0 host7:4712"
+    with psycopg.connect(database_url, application_name=name):
+        _, document = report(flask)
+    assert document["problems"] == [
+        f"the web process host7:4712 runs version 0.9.0, and this is {VERSION}: restart it"
+    ]
+
+
+def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
+    flask, worker, database_url, connection
+):
+    worker.execute("LOCK TABLE plans")
+    command = [sys.executable, "-m", "service", "plan", "list"]
+    with subprocess.Popen(
+        command, env=environment(DATABASE_URL=database_url), stdout=subprocess.DEVNULL
+    ) as process:
+        blocked = "SELECT FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+        pid = worker.info.backend_pid
+        try:
+            wait_until(lambda: rows(connection, blocked, pid), process)
+            _, document = report(flask)
+        finally:
+            worker.rollback()
+        assert process.wait(30) == 0
+    (wait,) = document["waits"]
+    assert "a lock of a table hides the figures of tables" in document["problems"]
+    assert wait["name"].startswith("task-service plan list ")
+    assert wait["waitsFor"] == "lock"
+    assert wait["blockedBy"] == [
+        f"{pid} task-service worker {VERSION} host7:4711 idle in transaction"
+    ]
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize(
+    ("option", "code", "stdout", "stderr"),
+    [
+        ([], 1, r"", r"Error: .+\n"),
+        (["--json"], 1, r'\{"problems": \["the database does not answer: .+"\]\}\n', r""),
+        (["--metrics"], 0, r"task_service_up 0\ntask_service_problems 1\n", r""),
+    ],
+)
+def test_without_a_database_it_says_so_in_each_form(option, code, stdout, stderr):
+    ended = subprocess.run(
+        [sys.executable, "-m", "service", "status", *option],
+        env=environment(DATABASE_URL="host=/nowhere"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == code
+    assert re.fullmatch(stdout, ended.stdout)
+    assert re.fullmatch(stderr, ended.stderr)
+
+
+@pytest.fixture
+def other(database_url):
+    """The address of a migrated database that a test may break."""
+    yield from new_database(database_url)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (
+            "DROP SCHEMA public CASCADE; CREATE SCHEMA public",
+            r"migrations are pending: 0001-functions, .*; run the command migrate",
+        ),
+        (
+            "INSERT INTO schema_migrations (name) VALUES ('9999-later')",
+            r"the database has migrations of a newer release: 9999-later",
+        ),
+    ],
+)
+def test_migrations_that_are_pending_or_newer_are_a_problem(change, problem, other, start):
+    with psycopg.connect(other) as connection:
+        connection.execute(change)
+    app = start(Settings.read({"DATABASE_URL": other}))
+    ended = app.test_cli_runner().invoke(args=["status"])
+    assert ended.exit_code == 1
+    assert re.search(rf"^PROBLEM       {problem}$", ended.stdout, re.MULTILINE)
