@@ -14,6 +14,7 @@ from service.fields import uuid_or_nil
 from service.settings import Settings
 from service.webhooks import EVENTS, delivery
 from service.webhooks.outbound import BlockedURL, resolve
+from service.webhooks.secrets import derive_secret, fingerprint
 
 webhook = AppGroup("webhook", help="Make webhooks, look after them, and deliver what is due.")
 
@@ -64,8 +65,9 @@ class Target(NamedTuple):
     workspace_id: str
     webhook_id: str
     url: str
-    secret_number: int
-    rotated: bool
+    # The secrets that sign, newest first: their numbers, and the fingerprints of their keys.
+    secret_numbers: list[int]
+    key_fingerprints: list[str | None]
     message_id: str
     timestamp: str
 
@@ -96,9 +98,15 @@ def new_webhook(slug: str, url: str, events: Iterable[str], *, absent: str) -> t
     """Make a webhook; returns its id and its secret, which the database never has."""
     key = current_app.config["SETTINGS"].require_webhook_key()
     row = one_row(
-        Numbered, "webhooks/create", absent, slug=slug, url=url, events=[*dict.fromkeys(events)]
+        Numbered,
+        "webhooks/create",
+        absent,
+        slug=slug,
+        url=url,
+        events=[*dict.fromkeys(events)],
+        key_fingerprint=fingerprint(key),
     )
-    return row.id, delivery.derive_secret(key, row.id, row.secret_number)
+    return row.id, derive_secret(key, row.id, row.secret_number)
 
 
 @webhook.command("list")
@@ -170,8 +178,8 @@ def ping(id: str) -> None:
         number=1,
         webhook_id=target.webhook_id,
         url=target.url,
-        secret_number=target.secret_number,
-        rotated=target.rotated,
+        secret_numbers=target.secret_numbers,
+        key_fingerprints=target.key_fingerprints,
         message_id=target.message_id,
         body=json.dumps(body),
         age=0,
@@ -188,8 +196,14 @@ def ping(id: str) -> None:
 def rotate(id: str) -> None:
     """Give a webhook a new secret; prints it, this once. For 24 hours the old one signs too."""
     key = current_app.config["SETTINGS"].require_webhook_key()
-    row = one_row(Numbered, "webhooks/rotate", f"there is no webhook {id}", id=uuid_or_nil(id))
-    click.echo(delivery.derive_secret(key, row.id, row.secret_number))
+    row = one_row(
+        Numbered,
+        "webhooks/rotate",
+        f"there is no webhook {id}",
+        id=uuid_or_nil(id),
+        key_fingerprint=fingerprint(key),
+    )
+    click.echo(derive_secret(key, row.id, row.secret_number))
 
 
 @webhook.command("disable")

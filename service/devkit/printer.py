@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from service.commands.base import printable
-from service.webhooks.delivery import is_genuine
+from service.webhooks.secrets import is_genuine
 
 # By its URL a later start recognizes the webhook of an earlier one.
 PATH = "/printed-by-dev"

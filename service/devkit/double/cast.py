@@ -9,7 +9,7 @@ from psycopg.errors import DeadlockDetected
 from service import db
 from service.http.gate import generate_token, hash_of
 from service.statements import Connection
-from service.webhooks.delivery import derive_secret
+from service.webhooks.secrets import derive_secret
 
 # How often a reset is tried.
 RESETS = 5

@@ -35,8 +35,8 @@ from service.http.responses import reply
 from service.settings import Settings
 from service.state import current_request
 from service.strict_json import StrictJSONError, parse_object
-from service.webhooks.delivery import derive_secret
 from service.webhooks.outbound import BlockedURL, resolve
+from service.webhooks.secrets import derive_secret, fingerprint
 from service.webhooks.worker import Worker
 
 # Loads JSON Lines, as the command load does; returns how many objects they held.
@@ -177,8 +177,14 @@ def create_webhook(webhook: dict[str, Any]) -> Response:
         resolve(webhook["url"], stage().settings.webhook_allow)
     except BlockedURL as error:
         raise click.ClickException(f"url: {error}") from None
-    made = db.row(Numbered, "webhooks/create", slug=stage().cast.user.workspace.slug, **webhook)
     key = stage().settings.require_webhook_key()
+    made = db.row(
+        Numbered,
+        "webhooks/create",
+        slug=stage().cast.user.workspace.slug,
+        key_fingerprint=fingerprint(key),
+        **webhook,
+    )
     secret = derive_secret(key, made.id, made.secret_number)
     return reply_json({"id": str(made.id), "secret": secret})
 

@@ -3,7 +3,7 @@
 from threading import Condition
 from typing import Any
 
-from service.webhooks.delivery import is_genuine
+from service.webhooks.secrets import is_genuine
 
 BEHAVIORS = "accept", "fail", "hang", "gone"
 

@@ -16,7 +16,7 @@ from standardwebhooks import Webhook
 
 from service.devkit.double.faults import Fault, Faults
 from service.statements import STATEMENTS
-from service.webhooks.delivery import signatures
+from service.webhooks.secrets import signatures
 
 pytestmark = pytest.mark.nodatabase
 
