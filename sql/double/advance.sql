@@ -13,7 +13,8 @@ WITH token AS (
        SET created_at = created_at - %(by)s::interval
 ), webhook AS (
     UPDATE webhooks
-       SET failing_since = failing_since - %(by)s::interval,
+       SET rotated_until = rotated_until - %(by)s::interval,
+           failing_since = failing_since - %(by)s::interval,
            backoff_until = backoff_until - %(by)s::interval,
            disabled_at = disabled_at - %(by)s::interval
 ), secret AS (
