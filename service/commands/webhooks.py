@@ -67,7 +67,7 @@ class Target(NamedTuple):
     url: str
     # The secrets that sign, newest first: their numbers, and the fingerprints of their keys.
     secret_numbers: list[int]
-    key_fingerprints: list[str | None]
+    key_fingerprints: list[str]
     message_id: str
     timestamp: str
 

@@ -43,9 +43,9 @@ DEFAULT_MESSAGES = {404: "unknown_path", 405: "method", 413: "too_large"}
 TRANSIENT = re.compile(r"08|53|57|58|25006|25P0")
 # By statement_timeout, by lock_timeout.
 CANCELLED = {"57014", "55P03"}
-# SQLSTATEs that only an operator can mend, and how: no table, column or function of this name.
+# SQLSTATEs that only an operator can mend, and how.
 REMEDIES = {
-    **dict.fromkeys(("42P01", "42703", "42883"), "run the command migrate"),
+    "42P01": "run the command migrate",
     "42501": "GRANT the user of DATABASE_URL the rights, or let it own the tables",
 }
 

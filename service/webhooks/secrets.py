@@ -35,8 +35,8 @@ class Signed(Protocol):
         """Return the numbers of the secrets; the first one is the current secret."""
 
     @property
-    def key_fingerprints(self) -> Sequence[str | None]:
-        """Return the fingerprint of each secret's key; None is the oldest key."""
+    def key_fingerprints(self) -> Sequence[str]:
+        """Return the fingerprint of each secret's key; "" is the oldest key."""
 
 
 class MissingKey(NamedTuple):
@@ -77,8 +77,8 @@ def signing_secrets(settings: Settings, webhook: Signed) -> list[str]:
     secret whose key is missing does not sign.
     """
     settings.require_webhook_key()
-    keys: dict[str | None, str] = {fingerprint(key): key for key in settings.webhook_keys}
-    keys[None] = settings.webhook_keys[-1]
+    keys = {fingerprint(key): key for key in settings.webhook_keys}
+    keys[""] = settings.webhook_keys[-1]
     derivations = list(zip(webhook.key_fingerprints, webhook.secret_numbers, strict=True))
     current = derivations[0][0]
     if current not in keys:

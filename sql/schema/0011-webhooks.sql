@@ -24,7 +24,8 @@ SELECT webhook.workspace_id, webhook.id, webhook.secret_number - 1, webhook.rota
  WHERE webhook.rotated_until > now()
    AND webhook.secret_number > 1;
 
--- The secrets of a webhook that sign now, newest first.
+-- The secrets of a webhook that sign now, newest first. The fingerprint '' stands for the oldest
+-- key.
 CREATE FUNCTION signing_secrets(
     webhook webhooks,
     OUT secret_numbers integer[],
@@ -33,7 +34,7 @@ CREATE FUNCTION signing_secrets(
 LANGUAGE sql STABLE
 AS $$
     SELECT array_agg(secret.number ORDER BY secret.number DESC),
-           array_agg(secret.key_fingerprint ORDER BY secret.number DESC)
+           array_agg(coalesce(secret.key_fingerprint, '') ORDER BY secret.number DESC)
       FROM (
            SELECT webhook.secret_number AS number, webhook.key_fingerprint
             UNION ALL

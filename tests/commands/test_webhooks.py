@@ -11,8 +11,8 @@ from receivers import (
     announce,
     answer,
     deliveries,
+    documented_blocks,
     hang,
-    readme_blocks,
     secret_of,
     subscribe,
     webhook_row,
@@ -66,7 +66,7 @@ def test_the_printed_secret_verifies_what_is_received(flask, with_webhooks, rece
     Client(with_webhooks(), TOKENS["alice"]).post("/tasks", {"title": "Signed"})
     received = receiver.take()
     names = {}
-    exec(readme_blocks("Verify a webhook")[0], names)
+    exec(documented_blocks("Verify a webhook")[0], names)
     signature = received.headers["X-Service-Signature"]
     assert names["is_genuine"](secret, received.body, signature)
 
@@ -224,7 +224,7 @@ def test_ping_posts_a_signed_event_and_records_nothing(flask, cast, connection, 
         "body": received.body,
         "headers": dict(received.headers),
     }
-    exec(readme_blocks("Verify a webhook")[1], names)
+    exec(documented_blocks("Verify a webhook")[1], names)
     assert names["event"]["type"] == "ping"
     assert names["event"]["workspaceId"] == cast["acme"]
     assert names["event"]["id"] == received.headers["webhook-id"]
@@ -265,12 +265,12 @@ def test_rotate_prints_a_new_secret_that_signs_at_once_and_the_old_one_for_24_ho
     Client(with_webhooks(), TOKENS["alice"]).post("/tasks", {"title": "Signed twice"})
     received = receiver.take()
     names = {}
-    exec(readme_blocks("Verify a webhook")[0], names)
+    exec(documented_blocks("Verify a webhook")[0], names)
     signature = received.headers["X-Service-Signature"]
     assert names["is_genuine"](new, received.body, signature)
     for secret in (new, old):
         both = {"secret": secret, "body": received.body, "headers": dict(received.headers)}
-        exec(readme_blocks("Verify a webhook")[1], both)
+        exec(documented_blocks("Verify a webhook")[1], both)
         assert both["event"]["type"] == "task.created"
 
 
@@ -286,7 +286,7 @@ def test_two_rotations_within_24_hours_keep_both_older_secrets(
     assert len(received.headers["webhook-signature"].split(" ")) == 3
     for secret in (first, second, third):
         both = {"secret": secret, "body": received.body, "headers": dict(received.headers)}
-        exec(readme_blocks("Verify a webhook")[1], both)
+        exec(documented_blocks("Verify a webhook")[1], both)
     connection.execute("UPDATE previous_secrets SET expires_at = now() WHERE number = 1")
     client.post("/tasks", {"title": "Signed twice"})
     assert len(receiver.take().headers["webhook-signature"].split(" ")) == 2
@@ -305,7 +305,7 @@ def test_a_rotation_after_a_new_key_derives_from_it_and_the_old_secret_signs_too
     received = receiver.take()
     for secret in (new, old):
         both = {"secret": secret, "body": received.body, "headers": dict(received.headers)}
-        exec(readme_blocks("Verify a webhook")[1], both)
+        exec(documented_blocks("Verify a webhook")[1], both)
 
 
 # disable, enable
