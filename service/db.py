@@ -1,7 +1,7 @@
 """The database: one pool per process, one connection per request, one SQL file per statement."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -28,6 +28,21 @@ class NotFound(LookupError):
         self.resource = resource
 
 
+class WrongEncoding(psycopg.NotSupportedError):
+    """The database stores text in another encoding than UTF-8; SQL_ASCII stores any bytes."""
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(
+            f"the database has the encoding {encoding}: create another one with"
+            " CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0"
+        )
+
+
+def encoding_of(connection: Connection) -> str:
+    """Return the encoding of the database; a pooler that does not tell it counts as UTF8."""
+    return connection.info.parameter_status("server_encoding") or "UTF8"
+
+
 def to_json(value: object) -> str:
     """Return a value as JSON text, for statements that take whole objects."""
     return json.dumps(value, default=datetime.isoformat)
@@ -52,9 +67,16 @@ def connection_options(settings: Settings, program: str) -> dict[str, Any]:
 
 
 def connect(settings: Settings, command: str) -> Connection:
-    """Open one connection for a command: autocommit, and nothing is prepared."""
+    """Open one connection for a command: autocommit, and nothing is prepared.
+
+    Raises WrongEncoding.
+    """
     options = {**connection_options(settings, command), "prepare_threshold": None}
-    return Connection.connect(settings.require_database(), **options)
+    connection = Connection.connect(settings.require_database(), **options)
+    if (encoding := encoding_of(connection)) != "UTF8":
+        connection.close()
+        raise WrongEncoding(encoding)
+    return connection
 
 
 class Pool(ConnectionPool[Connection]):
@@ -68,6 +90,9 @@ class Pool(ConnectionPool[Connection]):
         self.settings = settings
         self.seconds = settings.statement_timeout + 1
         self.watchdog = Watchdog()
+        self.encoding = "UTF8"
+        # Called once, with the first connection of this process.
+        self.at_first: Callable[[Connection], None] | None = None
         super().__init__(
             settings.require_database,
             connection_class=Connection,
@@ -89,12 +114,17 @@ class Pool(ConnectionPool[Connection]):
         connection.run(
             "connection/configure", {"statement_timeout": timeout, "idle_timeout": "10s"}
         )
+        self.encoding = encoding_of(connection)
+        at_first, self.at_first = self.at_first, None
+        if at_first:
+            at_first(connection)
         self.watchdog.release(connection)
 
     def take(self, deadline: float) -> Connection:
         """Take a connection that is shut down at ``deadline`` unless it is given back before.
 
-        Raises PoolTimeout if there is none within POOL_TIMEOUT, or by the deadline.
+        Raises PoolTimeout if there is none within POOL_TIMEOUT, or by the deadline, and
+        WrongEncoding.
         """
         if self.closed:
             self.open()
@@ -102,6 +132,11 @@ class Pool(ConnectionPool[Connection]):
         if left <= 0:
             raise PoolTimeout("no time is left for the database")
         connection = self.getconn(min(left, self.timeout))
+        if self.encoding != "UTF8":
+            # The next connection may lead to another database.
+            connection.close()
+            self.putconn(connection)
+            raise WrongEncoding(self.encoding)
         self.watchdog.watch(connection, deadline)
         return connection
 

@@ -12,6 +12,9 @@ from marshmallow import ValidationError, fields, validate
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
+# The least number of characters of a key of WEBHOOK_KEY.
+MIN_KEY = 32
+
 
 class InvalidSetting(ValueError):
     """An environment variable is missing or has an invalid value; the message names it."""
@@ -162,8 +165,11 @@ class Settings:
     )
     webhook_key: str | None = setting(
         None,
-        fields.String(validate=validate.Length(32, error="must have at least 32 characters")),
-        "the key that webhook secrets are derived from; keep it, and keep it secret",
+        fields.String(
+            validate=validate.Length(MIN_KEY, error=f"must have at least {MIN_KEY} characters")
+        ),
+        "the key that webhook secrets derive from; keep it, and keep it secret;"
+        " to change it, put the new key and a comma before the old one",
         secret=True,
     )
     webhook_allow: tuple[str, ...] = setting(
@@ -185,7 +191,11 @@ class Settings:
     webhook_disable_after: int = setting(
         "120", integer(1, 8760), "hours without a success after which a webhook is disabled"
     )
-    webhook_keep: int = setting("168", integer(1, 8760), "hours that finished deliveries are kept")
+    webhook_keep: int = setting(
+        "168",
+        integer(1, 8760),
+        "hours that finished deliveries are kept, and events for a disabled webhook",
+    )
 
     def require_database(self) -> str:
         """Return DATABASE_URL; raises InvalidSetting if it is not set."""
@@ -197,13 +207,24 @@ class Settings:
         return self.database_url
 
     def require_webhook_key(self) -> str:
-        """Return WEBHOOK_KEY; raises InvalidSetting if it is not set."""
+        """Return the newest key of WEBHOOK_KEY; raises InvalidSetting if it is not set."""
         if not self.webhook_key:
             raise InvalidSetting(
                 "WEBHOOK_KEY is not set: the secrets of the webhooks are derived from it;"
                 " make one with: openssl rand -hex 32"
             )
-        return self.webhook_key
+        return self.webhook_keys[0]
+
+    @property
+    def webhook_keys(self) -> list[str]:
+        """The keys of WEBHOOK_KEY, newest first.
+
+        A comma separates keys only if each has the length of a key: one key may contain commas.
+        """
+        if not self.webhook_key:
+            return []
+        keys = [key.strip() for key in self.webhook_key.split(",")]
+        return keys if min(map(len, keys)) >= MIN_KEY else [self.webhook_key]
 
     @classmethod
     def changed(cls, environment: Mapping[str, str] = os.environ) -> dict[str, str]:

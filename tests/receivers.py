@@ -18,10 +18,10 @@ from threading import Event, Lock, Thread
 
 from client import insert
 
-from service.webhooks import delivery
+from service.webhooks import secrets
 
 PROJECT = Path(__file__).resolve().parent.parent
-KEY = "only for the tests, and long enough"
+KEY = "only for the tests and long enough"
 # For receiver.test, signed by itself, valid for a hundred years.
 CERTIFICATE = PROJECT / "tests" / "receiver.pem"
 
@@ -201,7 +201,7 @@ def subscribe(connection, workspace_id, url, *events, **columns):
 
 
 def secret_of(webhook_id, number=1):
-    return delivery.derive_secret(KEY, webhook_id, number)
+    return secrets.derive_secret(KEY, webhook_id, number)
 
 
 def announce(connection, workspace_id, times=1):

@@ -100,6 +100,21 @@ def test_an_invalid_origin_is_rejected_with_the_reason(text, reason):
         Settings.read({"CORS_ORIGINS": f"https://app.example.com,{text}"})
 
 
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("", []),
+        ("k" * 32, ["k" * 32]),
+        ("k" * 32 + "," + "l" * 32, ["k" * 32, "l" * 32]),
+        (f" {'k' * 32} , {'l' * 32} ", ["k" * 32, "l" * 32]),
+        # A phrase with a comma is one key, as it was before keys could be listed.
+        (f"{'k' * 32}, long enough", [f"{'k' * 32}, long enough"]),
+    ],
+)
+def test_webhook_key_lists_keys_each_of_at_least_32_characters(text, keys):
+    assert Settings.read({"WEBHOOK_KEY": text}).webhook_keys == keys
+
+
 def test_a_lease_is_longer_than_the_request_that_holds_it():
     with pytest.raises(InvalidSetting, match=r"^WEBHOOK_LEASE: must be longer"):
         Settings.read({"WEBHOOK_LEASE": "2", "WEBHOOK_TIMEOUT": "2"})

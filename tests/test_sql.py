@@ -99,7 +99,8 @@ def typed_rows():
 
 # The types of PostgreSQL by OID (pg_type.dat), as a connection of the service loads them.
 PYTHON_TYPES = {
-    16: bool, 20: int, 23: int, 25: str, 114: bytes, 701: float, 1009: list[str],
+    16: bool, 20: int, 23: int, 25: str, 114: bytes, 701: float,
+    1007: list[int], 1009: list[str],
     2950: str, 2951: list[str],
 }  # fmt: skip
 

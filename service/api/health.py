@@ -59,7 +59,7 @@ def get_index() -> Response:
 @health.get("/healthz")
 @response(Health, kind="object", also=(503,))
 def check_health() -> Response:
-    """Answer 200 when the database does and has all migrations, else 503
+    """Answer 200 when the database does, stores UTF-8 and has all migrations, else 503
 
     For load balancers; it is not counted, and answered within two seconds.
     """
@@ -67,6 +67,8 @@ def check_health() -> Response:
     state().deadline = state().arrived + TIME_LIMIT
     try:
         health = db.row_with_retry(Readiness, "health/check", migrations=migrations())
+    except db.WrongEncoding:
+        raise http_error("wrong_encoding", RETRY_AFTER) from None
     except psycopg.errors.UndefinedTable:
         # Nothing was ever migrated here.
         raise http_error("migrations_pending", RETRY_AFTER) from None

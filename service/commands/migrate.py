@@ -1,14 +1,24 @@
 """``task-service migrate``: apply ``sql/schema/*.sql`` in order, each file in a transaction."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
+from time import monotonic, sleep
 from typing import NamedTuple
 
 import click
-from psycopg import errors
+import psycopg
 
 from service.commands.base import report_errors, settings
 from service.db import connect
 from service.settings import Settings
 from service.statements import STATEMENTS, Connection, migrations
+
+# How long a migration waits for a lock before it lets the requests behind it pass.
+LOCK_TIMEOUT = "2s"
+# Seconds until the next attempt, seconds after which there is none, and seconds between two looks
+# at what a migration waits for.
+PAUSE, PATIENCE, WATCH_INTERVAL = 5, 300, 0.5
 
 OUTDATED = (
     "this database was made by a development version before 1.0.0 and cannot be migrated:"
@@ -16,10 +26,13 @@ OUTDATED = (
 )
 
 
-class Age(NamedTuple):
-    """The row that tells whether a development version made the database."""
+class History(NamedTuple):
+    """The row that tells what has happened to the database."""
 
+    # By a development version, with another table of migrations.
     outdated: bool
+    # Whether the table of migrations exists.
+    prepared: bool
 
 
 class Migration(NamedTuple):
@@ -33,27 +46,36 @@ class Comparison(NamedTuple):
 
     # How many the database has had.
     applied: int
+    # In order.
     pending: list[str]
     # Those of a newer release, which this one does not know.
     newer: list[str]
 
 
 def compare(connection: Connection) -> Comparison:
-    """Compare the migrations; a database without any has all of them pending."""
-    try:
-        applied = {row.name for row in connection.rows(Migration, "migrations/list", {})}
-    except errors.UndefinedTable:
-        reject_outdated(connection)
-        applied = set()
+    """Compare the migrations; raises ClickException if a development version made the database."""
+    (history,) = connection.rows(History, "migrations/inspect", {})
+    if history.outdated:
+        raise click.ClickException(OUTDATED)
+    rows = connection.rows(Migration, "migrations/list", {}) if history.prepared else []
+    applied = {row.name for row in rows}
     known = migrations()
     pending = [name for name in known if name not in applied]
     return Comparison(len(applied), pending, sorted(applied.difference(known)))
 
 
-def reject_outdated(connection: Connection) -> None:
-    """Raise ClickException if a development version made the database."""
-    if any(row.outdated for row in connection.rows(Age, "migrations/is_outdated", {})):
-        raise click.ClickException(OUTDATED)
+class Backend(NamedTuple):
+    """The row of a process of PostgreSQL."""
+
+    pid: int
+
+
+class Blocker(NamedTuple):
+    """The row of a process that holds a lock."""
+
+    pid: int
+    # In words, with the statement that ends it.
+    description: str
 
 
 def migrate(settings: Settings) -> list[str]:
@@ -61,17 +83,82 @@ def migrate(settings: Settings) -> list[str]:
 
     Two that run at once apply each file once: an advisory lock makes the second one wait.
     """
+    applied = []
     with connect(settings, "migrate") as connection:
-        connection.run("migrations/lock", {})
-        reject_outdated(connection)
-        connection.run("migrations/prepare", {})
-        pending = compare(connection).pending
-        for name in pending:
+        while compare(connection).pending:
+            name = _apply_next(connection, settings)
+            if name:
+                applied.append(name)
+    return applied
+
+
+def _apply_next(connection: Connection, settings: Settings) -> str | None:
+    """Apply one migration, as soon as no other process is in the way; None if none is pending."""
+    end = monotonic() + PATIENCE
+    watch = Watch(settings)
+    while True:
+        try:
             with connection.transaction():
-                # A script of many statements, which libpq takes only without parameters.
-                connection.execute(STATEMENTS[f"schema/{name}"].source)
-                connection.run("migrations/record", {"name": name})
-        return pending
+                connection.run("migrations/begin", {"lock_timeout": LOCK_TIMEOUT})
+                with watch.over(connection):
+                    return _apply_in_transaction(connection)
+        except psycopg.errors.LockNotAvailable:
+            if monotonic() > end:
+                raise click.ClickException(
+                    f"gave up after {PATIENCE} s: the migration waits for {watch.seen}"
+                ) from None
+            sleep(PAUSE)
+
+
+def _apply_in_transaction(connection: Connection) -> str | None:
+    connection.run("migrations/lock", {})
+    connection.run("migrations/prepare", {})
+    # Another process may have applied some meanwhile.
+    for name in compare(connection).pending[:1]:
+        # A script of many statements, which libpq takes only without parameters.
+        connection.execute(STATEMENTS[f"schema/{name}"].source)
+        connection.run("migrations/record", {"name": name})
+        return name
+    return None
+
+
+class Watch:
+    """Says on stderr which processes a migration waits for, when they change."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.seen = "a lock"
+        self._pids: set[int] = set()
+
+    @contextmanager
+    def over(self, connection: Connection) -> Iterator[None]:
+        """Watch the transaction of a connection."""
+        (backend,) = connection.rows(Backend, "migrations/pid", {})
+        ended = Event()
+        # A daemon: it must not keep the command from ending.
+        thread = Thread(target=self._watch, args=(backend.pid, ended), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+
+    def _watch(self, pid: int, ended: Event) -> None:
+        if ended.wait(WATCH_INTERVAL):
+            return
+        with suppress(psycopg.Error), connect(self.settings, "migrate") as connection:
+            while not ended.is_set():
+                blockers = connection.rows(Blocker, "migrations/blockers", {"pid": pid})
+                if blockers:
+                    self._notice(blockers)
+                ended.wait(WATCH_INTERVAL)
+
+    def _notice(self, blockers: list[Blocker]) -> None:
+        self.seen = " and ".join(blocker.description for blocker in blockers)
+        pids = {blocker.pid for blocker in blockers}
+        if not pids <= self._pids:
+            click.echo(f"waiting for {self.seen}", err=True)
+        self._pids |= pids
 
 
 @click.command("migrate")

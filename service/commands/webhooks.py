@@ -24,6 +24,7 @@ from service.fields import Timestamp, uuid_or_nil
 from service.settings import Settings
 from service.webhooks import EVENTS, delivery
 from service.webhooks.outbound import BlockedURL, resolve
+from service.webhooks.secrets import current_secret, derive_secret, fingerprint
 
 
 class Numbered(NamedTuple):
@@ -86,8 +87,9 @@ class Target(NamedTuple):
     workspace_id: str
     webhook_id: str
     url: str
-    secret_number: int
-    rotated: bool
+    # The secrets that sign, newest first: their numbers, and the fingerprints of their keys.
+    secret_numbers: list[int]
+    key_fingerprints: list[str]
     message_id: str
     timestamp: str
 
@@ -121,16 +123,17 @@ def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
 
 def new_webhook(slug: str, url: str, events: Iterable[str], *, absent: str) -> tuple[str, str]:
     """Make a webhook; returns its id and its secret, which the database never has."""
-    settings().require_webhook_key()
+    key = settings().require_webhook_key()
     row = one_row(
-        Numbered, "webhooks/create", absent, slug=slug, url=url, events=[*dict.fromkeys(events)]
+        Numbered,
+        "webhooks/create",
+        absent,
+        slug=slug,
+        url=url,
+        events=[*dict.fromkeys(events)],
+        key_fingerprint=fingerprint(key),
     )
-    return row.id, secret_of(row.id, row.secret_number)
-
-
-def secret_of(id: str, number: int) -> str:
-    """Return a secret of a webhook; raises InvalidSetting without WEBHOOK_KEY."""
-    return delivery.derive_secret(settings().require_webhook_key(), id, number)
+    return row.id, derive_secret(key, row.id, row.secret_number)
 
 
 @webhook.command("list")
@@ -243,8 +246,8 @@ def post_ping(settings: Settings, target: Target) -> delivery.Outcome:
         number=1,
         webhook_id=target.webhook_id,
         url=target.url,
-        secret_number=target.secret_number,
-        rotated=target.rotated,
+        secret_numbers=target.secret_numbers,
+        key_fingerprints=target.key_fingerprints,
         message_id=target.message_id,
         body=json.dumps(body),
         age=0,
@@ -257,9 +260,15 @@ def post_ping(settings: Settings, target: Target) -> delivery.Outcome:
 @report_errors
 def rotate(id: str) -> None:
     """Give a webhook a new secret; prints it, this once. For 24 hours the old one signs too."""
-    settings().require_webhook_key()
-    row = one_row(Numbered, "webhooks/rotate", f"there is no webhook {id}", id=uuid_or_nil(id))
-    click.echo(secret_of(row.id, row.secret_number))
+    key = settings().require_webhook_key()
+    row = one_row(
+        Numbered,
+        "webhooks/rotate",
+        f"there is no webhook {id}",
+        id=uuid_or_nil(id),
+        key_fingerprint=fingerprint(key),
+    )
+    click.echo(derive_secret(key, row.id, row.secret_number))
 
 
 @webhook.command("secret")
@@ -267,9 +276,7 @@ def rotate(id: str) -> None:
 @report_errors
 def print_secret(id: str) -> None:
     """Print the secret of a webhook again."""
-    settings().require_webhook_key()
-    target = require_webhook(id)
-    click.echo(secret_of(target.webhook_id, target.secret_number))
+    click.echo(current_secret(settings(), require_webhook(id)))
 
 
 @webhook.command("disable")

@@ -12,7 +12,7 @@ from typing import NamedTuple, Unpack
 import click
 from psycopg.conninfo import make_conninfo
 
-from service.commands.base import execute, query, settings, use
+from service.commands.base import execute, query, report_errors, settings, use
 from service.commands.load import load_file
 from service.commands.migrate import migrate
 from service.commands.tokens import new_token

@@ -4,7 +4,7 @@ import hmac
 import re
 from typing import Protocol
 
-from service.webhooks.delivery import signatures
+from service.webhooks.secrets import signatures
 
 
 class Headers(Protocol):

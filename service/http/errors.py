@@ -43,6 +43,11 @@ DEFAULT_MESSAGES = {404: "unknown_path", 405: "method", 413: "too_large"}
 TRANSIENT = re.compile(r"08|53|57|58|25006|25P0")
 # By statement_timeout, by lock_timeout.
 CANCELLED = {"57014", "55P03"}
+# SQLSTATEs that only an operator can mend, and how.
+REMEDIES = {
+    "42P01": "run the command migrate",
+    "42501": "GRANT the user of DATABASE_URL the rights, or let it own the tables",
+}
 
 
 class InvalidFields(BadRequest):
@@ -133,6 +138,12 @@ def from_database(error: psycopg.Error) -> HTTPException:
     if state in CANCELLED:
         log.warning("statement cancelled: %s", type(error).__name__)
         return http_error("timeout", retry_after=1)
+    if isinstance(error, db.WrongEncoding):
+        log.error("%s", error)
+        return http_error("unavailable", retry_after=1)
+    if state in REMEDIES:
+        log.error("%s: %s", error.diag.message_primary, REMEDIES[state])
+        return http_error("unavailable", retry_after=1)
     if state is None or TRANSIENT.match(state):
         log.warning("database unavailable: %s", type(error).__name__)
         return http_error("unavailable", retry_after=1)

@@ -1,14 +1,17 @@
 """Webhooks: post events to their receivers, signed, after the commit."""
 
 import logging
+from functools import partial
 from threading import BoundedSemaphore
 from time import monotonic
 
 from flask import Flask, Response, current_app
 
 from service import db
+from service.settings import Settings
 from service.state import state
 from service.webhooks.delivery import Claim, Recorded, attempt, log_outcome
+from service.webhooks.secrets import compare_keys, fingerprints
 
 log = logging.getLogger("service.webhooks")
 
@@ -27,8 +30,9 @@ def init_app(app: Flask) -> None:
     """Post the events of a request after it."""
     app.after_request(post_announced)
     # A receiver that hangs holds one thread in four, not all of them.
-    threads = app.config["SETTINGS"].web_threads
-    app.extensions["webhook_slots"] = BoundedSemaphore(max(1, threads // 4))
+    settings: Settings = app.config["SETTINGS"]
+    app.extensions["webhook_slots"] = BoundedSemaphore(max(1, settings.web_threads // 4))
+    app.extensions["pool"].at_first = partial(compare_keys, settings=settings)
 
 
 def announce(*event_ids: str | None) -> None:
@@ -48,7 +52,7 @@ def post_announced(response: Response) -> Response:
 
 def _post(event_ids: list[str]) -> None:
     slots = current_app.extensions["webhook_slots"]
-    settings = current_app.config["SETTINGS"]
+    settings: Settings = current_app.config["SETTINGS"]
     if not settings.webhook_key or not slots.acquire(blocking=False):
         return
     try:
@@ -56,7 +60,11 @@ def _post(event_ids: list[str]) -> None:
         while (left := deadline - monotonic()) > 0.05:
             db.limit(settings.statement_timeout)
             claim = db.row_or_none(
-                Claim, "webhooks/claim_new", event_ids=event_ids, lease=settings.webhook_lease
+                Claim,
+                "webhooks/claim_new",
+                event_ids=event_ids,
+                keys=fingerprints(settings),
+                lease=settings.webhook_lease,
             )
             # Hold no connection while the receiver works.
             db.release()

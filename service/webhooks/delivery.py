@@ -1,13 +1,7 @@
-"""One attempt to deliver an event: sign, post, and say when to retry.
+"""One attempt to deliver an event: sign, post, and say when to retry."""
 
-Signatures: ``X-Service-Signature`` (specification section 6) is the lowercase hex HMAC-SHA256 of
-the body; ``webhook-id``, ``-timestamp`` and ``-signature`` follow Standard Webhooks.
-"""
-
-import hmac
 import logging
 import random
-from base64 import b64decode, b64encode
 from itertools import accumulate
 from time import time
 from typing import NamedTuple
@@ -16,10 +10,10 @@ from werkzeug.http import parse_date
 
 from service.settings import Settings
 from service.webhooks.outbound import Answer, post
+from service.webhooks.secrets import signatures, signing_secrets
 
 log = logging.getLogger("service.webhooks")
 
-PREFIX = "whsec_"
 # Each delay varies by this share of it, so a retry comes before its time by at most a quarter.
 JITTER, TOLERANCE = 0.2, 0.25
 DAY = 86400
@@ -30,13 +24,13 @@ class Claim(NamedTuple):
 
     workspace_id: str
     id: str
-    # Of the attempt: 1 is the first one.
+    # The number of the attempt: 1 is the first one.
     number: int
     webhook_id: str
     url: str
-    secret_number: int
-    # Whether the previous secret signs too.
-    rotated: bool
+    # The secrets that sign, newest first: their numbers, and the fingerprints of their keys.
+    secret_numbers: list[int]
+    key_fingerprints: list[str]
     message_id: str
     body: str
     # Seconds since the event.
@@ -47,6 +41,7 @@ class Outcome(NamedTuple):
     """The parameters of webhooks/record: how an attempt ended, and the time of the next one."""
 
     in_workspace_id: str
+    webhook_id: str
     delivery_id: str
     number: int
     success: bool
@@ -71,44 +66,17 @@ class Recorded(NamedTuple):
     caught_up: int | None
 
 
-def derive_secret(key: str, webhook_id: object, number: int) -> str:
-    """Return a secret of a webhook, as shown to its owner; it is derived, and stored nowhere."""
-    seed = f"webhook {webhook_id} {number}".encode()
-    return PREFIX + b64encode(hmac.digest(key.encode(), seed, "sha256")).decode()
-
-
-def signatures(body: bytes, message_id: str, timestamp: int, secrets: list[str]) -> dict[str, str]:
-    """Return the headers that let a receiver verify ``body``; ``secrets`` has the newest first.
-
-    After a rotation, ``X-Service-Signature`` is by the new secret alone.
-    """
-    signed = f"{message_id}.{timestamp}.".encode() + body
-    return {
-        "X-Service-Signature": hmac.digest(secrets[0].encode(), body, "sha256").hex(),
-        "webhook-id": message_id,
-        "webhook-timestamp": str(timestamp),
-        "webhook-signature": " ".join(
-            "v1,"
-            + b64encode(hmac.digest(b64decode(secret[len(PREFIX) :]), signed, "sha256")).decode()
-            for secret in secrets
-        ),
-    }
-
-
 def attempt(claim: Claim, settings: Settings, timeout: float) -> Outcome:
     """Post one claimed delivery within ``timeout`` seconds."""
     body = claim.body.encode()
     schedule = settings.webhook_schedule
-    numbers = [claim.secret_number] + [claim.secret_number - 1] * claim.rotated
-    key = settings.webhook_key or ""
-    secrets = [derive_secret(key, claim.webhook_id, number) for number in numbers]
     answer = post(
         claim.url,
         body,
         {
             "Content-Type": "application/json",
             "User-Agent": "task-service-webhooks/1",
-            **signatures(body, claim.message_id, int(time()), secrets),
+            **signatures(body, claim.message_id, int(time()), signing_secrets(settings, claim)),
         },
         timeout=timeout,
         allowed=settings.webhook_allow,
@@ -116,6 +84,7 @@ def attempt(claim: Claim, settings: Settings, timeout: float) -> Outcome:
     age = claim.age + answer.milliseconds / 1000
     return Outcome(
         in_workspace_id=claim.workspace_id,
+        webhook_id=claim.webhook_id,
         delivery_id=claim.id,
         number=claim.number,
         success=answer.success,

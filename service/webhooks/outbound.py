@@ -6,24 +6,23 @@ follows no redirects. OWASP: Server-Side Request Forgery.
 
 import ipaddress
 import socket
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from http.client import HTTPException
+from http.client import CONTINUE, HTTPException, HTTPResponse
 from threading import Lock, Thread, Timer
 from time import monotonic
-from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
 MAX_RESPONSE_BYTES = 64 * 1024
-# At once, in one process.
+# How many run at once in one process.
 MAX_LOOK_UPS = 256
 
-# Not public, whatever the standard library of this Python says.
+# Not public, also where the standard library of this Python says otherwise.
 NON_PUBLIC = [
     ipaddress.ip_network(text)
     for text in (
@@ -37,6 +36,8 @@ NON_PUBLIC = [
 ]
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+# A row of getaddrinfo: family, type, protocol, canonical name and the address to connect to.
+Address = tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]
 
 
 class BlockedURL(ValueError):
@@ -47,14 +48,14 @@ class Resolver:
     """Looks names up within a timeout, which getaddrinfo does not have.
 
     Each host has a thread of its own, so a dead name server delays no other host. A look-up that
-    still runs serves all who wait for its host.
+    still runs serves all callers that wait for its host.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._running: dict[tuple[str, int], Future[list[Any]]] = {}
+        self._running: dict[tuple[str, int], Future[Sequence[Address]]] = {}
 
-    def look_up(self, host: str, port: int, timeout: float) -> list[Any]:
+    def look_up(self, host: str, port: int, timeout: float) -> Sequence[Address]:
         """Return the addresses of a host; raises TimeoutError, OSError or UnicodeError."""
         try:
             return socket.getaddrinfo(
@@ -72,8 +73,8 @@ class Resolver:
                 Thread(target=self._run, args=(host, port, future), daemon=True).start()
         return future.result(timeout)
 
-    def _run(self, host: str, port: int, future: "Future[list[Any]]") -> None:
-        outcome: list[Any] | Exception
+    def _run(self, host: str, port: int, future: "Future[Sequence[Address]]") -> None:
+        outcome: Sequence[Address] | Exception
         try:
             outcome = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except Exception as error:
@@ -108,7 +109,7 @@ class Answer:
 
 def resolve(
     url: str, allowed: Collection[str], timeout: float = 10
-) -> tuple[SplitResult, int, Any]:
+) -> tuple[SplitResult, int, Address]:
     """Check a URL; return its parts, its port and the address to connect to.
 
     Raises BlockedURL, or TimeoutError when the look-up takes too long. ``allowed`` names hosts and
@@ -153,7 +154,7 @@ def _network(word: str) -> Network | None:
         return None
 
 
-def public(address: Any) -> bool:
+def public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     """Whether an address is on the public internet."""
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_multicast or address.is_reserved or not address.is_global:
@@ -161,17 +162,28 @@ def public(address: Any) -> bool:
     return not any(address in network for network in NON_PUBLIC)
 
 
-class _Pinned:
-    """A connection to an address that was checked, whatever its name resolves to now."""
+class FinalResponse(HTTPResponse):
+    """Skips every interim response (RFC 9110, section 15.2); http.client skips 100 alone."""
 
-    address: Any = None
+    def _read_status(self) -> tuple[str, int, str]:
+        version, status, reason = super()._read_status()  # type: ignore[misc]
+        # 101 is final here: the request asks for no other protocol.
+        return version, CONTINUE if 102 <= status < 200 else status, reason
+
+
+class _Pinned:
+    """A connection to an address that was checked; its name is not resolved again."""
+
+    response_class: type[HTTPResponse] = FinalResponse
+    timeout: float | None
+    address: Address
     socket_copy: socket.socket | None = None
     expired = False
 
     def _new_conn(self) -> socket.socket:
         family, kind, protocol, _, address = self.address
         connection = socket.socket(family, kind, protocol)
-        connection.settimeout(self.timeout)  # type: ignore[attr-defined]
+        connection.settimeout(self.timeout)
         try:
             connection.connect(address)
         except OSError:
@@ -184,7 +196,7 @@ class _Pinned:
         return connection
 
     def abort(self) -> None:
-        """End the connection from another thread, whatever it is waiting for."""
+        """End the connection from another thread, also while it waits for the receiver."""
         self.expired = True
         if self.socket_copy is not None:
             with suppress(OSError):
@@ -207,7 +219,7 @@ def post(
     timeout: float,
     allowed: Collection[str] = (),
 ) -> Answer:
-    """Post ``body`` and return an Answer, whatever happens, within ``timeout`` seconds."""
+    """Post ``body`` and return an Answer within ``timeout`` seconds; no failure is raised."""
     began = monotonic()
 
     def answer(

@@ -3,7 +3,9 @@
 import logging
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import inf
 from threading import Event, Lock, Thread
 from time import monotonic
 from typing import NamedTuple
@@ -13,14 +15,24 @@ import psycopg
 from service import db
 from service.fields import NIL_UUID
 from service.settings import Settings
-from service.statements import Row
+from service.statements import Connection, Row
 from service.webhooks import delivery
 from service.webhooks.delivery import Claim, Recorded
+from service.webhooks.secrets import (
+    MissingKey,
+    fingerprints,
+    missing_keys,
+    warn_of_missing_keys,
+)
 
 log = logging.getLogger("service.worker")
 
 # Seconds between two looks at what is due, between two prunings, and after an error.
 POLL_INTERVAL, PRUNE_INTERVAL, ERROR_INTERVAL = 0.5, 60, 1
+# The statements that prune. Each examines a bounded batch, and returns where the next one begins.
+PRUNE = ("worker/prune_events", "worker/prune_keys", "worker/prune_usage", "worker/prune_counts")
+# In a running worker, a statement ends its round after so many batches with nothing to delete.
+MAX_EMPTY_BATCHES = 10
 # Attempts in flight for each of WEB_THREADS; a workspace may have as many as WEB_THREADS.
 ATTEMPTS_PER_THREAD = 4
 MAX_ATTEMPT_SECONDS = 15
@@ -31,9 +43,11 @@ START = NIL_UUID, NIL_UUID
 
 
 class Pruned(NamedTuple):
-    """The row of a pruning: how many rows were deleted."""
+    """The row of one pruned batch: how many rows were deleted, and where the next batch begins."""
 
     deleted: int
+    # None after the last batch.
+    next: str | None
 
 
 class Worker:
@@ -46,18 +60,23 @@ class Worker:
         self._claiming = Lock()
         self._position: Position = START
         self._idle_until = 0.0
-        # Their workspaces.
+        # The workspace of each attempt in flight.
         self._in_flight: list[str] = []
+        self._keys = fingerprints(settings)
+        self._missing: list[MissingKey] = []
+        # Where the next batch of each statement that prunes begins; "" is the beginning.
+        self._prune_after = dict.fromkeys(PRUNE, "")
 
     def run(self, *, deliver: bool = True, prune: bool = True) -> None:
         """Work until SIGTERM or SIGINT, then finish the attempts in flight."""
-        # Waited for, not handled: a handler may interrupt anything, the taking of a lock too.
+        # sigwait: a handler could interrupt a lock.
         signals = {signal.SIGTERM, signal.SIGINT}
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         threads = []
         if prune:
-            threads.append(Thread(target=self.repeat, args=(self.prune, PRUNE_INTERVAL)))
+            threads.append(Thread(target=self.repeat, args=(self.prune_round, PRUNE_INTERVAL)))
         if deliver:
+            threads.append(Thread(target=self.repeat, args=(self.check_keys, PRUNE_INTERVAL)))
             threads += [
                 Thread(target=self.repeat, args=(self.deliver_next, POLL_INTERVAL))
                 for _ in range(ATTEMPTS_PER_THREAD * self.settings.web_threads)
@@ -74,10 +93,12 @@ class Worker:
         """Deliver what is due now, prune, and return the number of attempts."""
         attempts = 0
         try:
+            if deliver:
+                self.check_keys()
             while deliver and self.deliver_next():
                 attempts += 1
-            while prune and self.prune():
-                pass
+            if prune:
+                self.prune()
         finally:
             self.pool.close()
         return attempts
@@ -98,10 +119,44 @@ class Worker:
                 self._idle_until = 0
         return True
 
-    def prune(self) -> bool:
-        """Prune one batch; True while there is more."""
-        pruned = self.row(Pruned, "worker/prune", keep=self.settings.webhook_keep)
-        return pruned is not None and pruned.deleted > 0
+    def check_keys(self) -> bool:
+        """Log which keys WEBHOOK_KEY lacks, when that has changed."""
+        with self._connection() as connection:
+            missing = missing_keys(connection, self.settings)
+        if missing != self._missing:
+            warn_of_missing_keys(missing, self.settings)
+        self._missing = missing
+        return False
+
+    def prune_round(self) -> bool:
+        """Prune once; the next round goes on behind rows that stay."""
+        self.prune(MAX_EMPTY_BATCHES)
+        return False
+
+    def prune(self, max_empty_batches: float = inf) -> None:
+        """Run each statement that prunes to its end; one that fails does not stop the others.
+
+        Raises the first failure when all have run.
+        """
+        failures = []
+        for name in PRUNE:
+            try:
+                self._prune(name, max_empty_batches)
+            except psycopg.Error as error:
+                log.warning("%s failed: %s", name, describe(error))
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    def _prune(self, name: str, max_empty_batches: float) -> None:
+        empty_batches = 0
+        while empty_batches < max_empty_batches and not self.stopping.is_set():
+            after = self._prune_after[name]
+            pruned = self.row(Pruned, name, keep=self.settings.webhook_keep, after=after)
+            self._prune_after[name] = (pruned and pruned.next) or ""
+            if pruned is None or pruned.next is None:
+                return
+            empty_batches += not pruned.deleted
 
     def repeat(self, work: Callable[[], bool], interval: float) -> None:
         """Do ``work`` until stopped, waiting when there is none; no error ends it."""
@@ -110,7 +165,7 @@ class Worker:
                 if not work():
                     self.stopping.wait(interval)
             except psycopg.Error as error:
-                log.warning("the worker waits for the database: %s", type(error).__name__)
+                log.warning("the worker waits for the database: %s", describe(error))
                 self.stopping.wait(ERROR_INTERVAL)
             except Exception as error:
                 log.error("unhandled: %s", type(error).__name__, exc_info=error)
@@ -142,13 +197,24 @@ class Worker:
             after_workspace_id=position[0],
             after_webhook_id=position[1],
             busy=[workspace for workspace in in_flight if in_flight[workspace] >= limit],
+            keys=self._keys,
             lease=self.settings.webhook_lease,
         )
 
     def row(self, kind: type[Row], name: str, **values: object) -> Row | None:
         """Run ``sql/<name>.sql`` on a connection of the pool; return its first row, or None."""
+        with self._connection() as connection:
+            return connection.row(kind, name, values)
+
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
         connection = self.pool.take(monotonic() + self.pool.seconds)
         try:
-            return connection.row(kind, name, values)
+            yield connection
         finally:
             self.pool.give_back(connection)
+
+
+def describe(error: psycopg.Error) -> str:
+    """Return the class of an error; its text may hold the address of the database."""
+    return str(error) if isinstance(error, db.WrongEncoding) else type(error).__name__

@@ -1,6 +1,7 @@
 -- Claim the oldest due delivery of the next webhook that may be attempted, in the order of ids, so
--- that webhooks take turns. A workspace with enough attempts in flight is passed over.
--- Nobody else attempts it while the lease lasts; the lease of a killed worker ends by itself.
+-- that webhooks take turns. The statement passes over a workspace with enough attempts in flight,
+-- and a webhook whose secret derives from a key that this process does not have.
+-- No other worker attempts the delivery while the lease lasts; also that of a killed worker ends.
 WITH RECURSIVE waiting (workspace_id, webhook_id) AS (
     SELECT %(after_workspace_id)s::uuid, %(after_webhook_id)s::uuid
      UNION ALL
@@ -25,6 +26,7 @@ WITH RECURSIVE waiting (workspace_id, webhook_id) AS (
             WHERE webhook.workspace_id = waiting.workspace_id
               AND webhook.id = waiting.webhook_id
               AND webhook.disabled_at IS NULL
+              AND has_key(webhook, %(keys)s::text[])
               AND (webhook.backoff_until IS NULL OR webhook.backoff_until <= now())
             -- Keeps the planner from reading the deliveries first.
             LIMIT 1
@@ -44,23 +46,10 @@ WITH RECURSIVE waiting (workspace_id, webhook_id) AS (
        AND waiting.workspace_id <> ALL (%(busy)s::uuid[])
      LIMIT 1
 )
-UPDATE deliveries AS delivery
-   SET due_at = now() + %(lease)s::float8 * interval '1 second',
-       attempts = delivery.attempts + 1
-  FROM candidate, events AS event, webhooks AS webhook
- WHERE delivery.workspace_id = candidate.workspace_id
-   AND delivery.id = candidate.id
-   AND event.workspace_id = delivery.workspace_id
-   AND event.id = delivery.event_id
-   AND webhook.workspace_id = delivery.workspace_id
-   AND webhook.id = delivery.webhook_id
-RETURNING delivery.workspace_id,
-          delivery.id,
-          delivery.attempts AS number,
-          webhook.id AS webhook_id,
-          webhook.url,
-          webhook.secret_number,
-          coalesce(webhook.rotated_until > now(), false) AS rotated,
-          'evt_' || replace(event.id::text, '-', '') AS message_id,
-          event.body,
-          extract(epoch FROM now() - event.created_at)::float8 AS age;
+SELECT claimed.*
+  FROM candidate
+ CROSS JOIN LATERAL claim_delivery(
+           candidate.workspace_id,
+           candidate.id,
+           %(lease)s::float8
+       ) AS claimed;

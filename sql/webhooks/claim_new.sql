@@ -1,5 +1,6 @@
--- Claim one delivery of the events that this request has created, unless its webhook is failing.
--- Nobody else attempts it while the lease lasts.
+-- Claim one delivery of the events that this request has created, unless its webhook is failing or
+-- its secret derives from a key that this process does not have.
+-- No other process attempts the delivery while the lease lasts.
 WITH candidate AS MATERIALIZED (
     SELECT delivery.workspace_id, delivery.id
       FROM deliveries AS delivery
@@ -11,28 +12,16 @@ WITH candidate AS MATERIALIZED (
        AND delivery.state = 'due'
        AND delivery.attempts = 0
        AND webhook.disabled_at IS NULL
+       AND has_key(webhook, %(keys)s::text[])
        AND webhook.failing_since IS NULL
      ORDER BY delivery.id
      LIMIT 1
        FOR UPDATE OF delivery SKIP LOCKED
 )
-UPDATE deliveries AS delivery
-   SET due_at = now() + %(lease)s::float8 * interval '1 second',
-       attempts = delivery.attempts + 1
-  FROM candidate, events AS event, webhooks AS webhook
- WHERE delivery.workspace_id = candidate.workspace_id
-   AND delivery.id = candidate.id
-   AND event.workspace_id = delivery.workspace_id
-   AND event.id = delivery.event_id
-   AND webhook.workspace_id = delivery.workspace_id
-   AND webhook.id = delivery.webhook_id
-RETURNING delivery.workspace_id,
-          delivery.id,
-          delivery.attempts AS number,
-          webhook.id AS webhook_id,
-          webhook.url,
-          webhook.secret_number,
-          coalesce(webhook.rotated_until > now(), false) AS rotated,
-          'evt_' || replace(event.id::text, '-', '') AS message_id,
-          event.body,
-          extract(epoch FROM now() - event.created_at)::float8 AS age;
+SELECT claimed.*
+  FROM candidate
+ CROSS JOIN LATERAL claim_delivery(
+           candidate.workspace_id,
+           candidate.id,
+           %(lease)s::float8
+       ) AS claimed;

@@ -2,9 +2,10 @@
 SELECT webhook.workspace_id,
        webhook.id AS webhook_id,
        webhook.url,
-       webhook.secret_number,
-       coalesce(webhook.rotated_until > now(), false) AS rotated,
+       secret.secret_numbers,
+       secret.key_fingerprints,
        'evt_' || replace(new_id()::text, '-', '') AS message_id,
        iso(now()) AS timestamp
   FROM webhooks AS webhook
+ CROSS JOIN LATERAL signing_secrets(webhook) AS secret
  WHERE webhook.id = %(id)s::uuid;

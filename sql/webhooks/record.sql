@@ -1,7 +1,15 @@
 -- Record the outcome of an attempt: its delivery is delivered, due again or failed; its webhook
--- recovers, backs off or is disabled. An attempt that outlived its lease is listed, no more; one
--- whose delivery has been deleted meanwhile is not.
-WITH attempt AS (
+-- recovers, backs off or is disabled. After its lease an attempt is listed and changes nothing
+-- else; if its delivery has been deleted meanwhile, it is not even listed.
+WITH locked_webhook AS MATERIALIZED (
+    -- First the webhook, then its delivery: the deletion of a webhook locks them in this order too,
+    -- so that neither waits for the other.
+    SELECT webhook.workspace_id, webhook.id
+      FROM webhooks AS webhook
+     WHERE webhook.workspace_id = %(in_workspace_id)s::uuid
+       AND webhook.id = %(webhook_id)s::uuid
+       FOR KEY SHARE
+), attempt AS (
     INSERT INTO attempts (workspace_id, delivery_id, number, status, milliseconds, error, answer)
     SELECT %(in_workspace_id)s::uuid,
            %(delivery_id)s::uuid,
@@ -10,9 +18,10 @@ WITH attempt AS (
            %(milliseconds)s::integer,
            %(error)s::text,
            %(answer)s::text
-      FROM deliveries AS delivery
-     WHERE delivery.workspace_id = %(in_workspace_id)s::uuid
-       AND delivery.id = %(delivery_id)s::uuid
+      FROM locked_webhook AS webhook
+      JOIN deliveries AS delivery
+        ON delivery.workspace_id = webhook.workspace_id AND delivery.webhook_id = webhook.id
+     WHERE delivery.id = %(delivery_id)s::uuid
         ON CONFLICT (workspace_id, delivery_id, number) DO NOTHING
 ), updated_delivery AS (
     UPDATE deliveries AS delivery
@@ -25,7 +34,9 @@ WITH attempt AS (
            finished_at = CASE
                WHEN %(success)s::boolean OR %(retry_delay)s::float8 IS NULL THEN now()
            END
-     WHERE delivery.workspace_id = %(in_workspace_id)s::uuid
+      FROM locked_webhook AS webhook
+     WHERE delivery.workspace_id = webhook.workspace_id
+       AND delivery.webhook_id = webhook.id
        AND delivery.id = %(delivery_id)s::uuid
        AND delivery.attempts = %(number)s::integer
        AND delivery.state = 'due'

@@ -1,6 +1,28 @@
--- Give a webhook a new secret; the previous one signs too for 24 hours.
+-- Give a webhook a new secret; each previous one signs too until 24 hours after its rotation.
+WITH previous AS (
+    INSERT INTO previous_secrets (workspace_id, webhook_id, number, key_fingerprint, expires_at)
+    SELECT webhook.workspace_id,
+           webhook.id,
+           webhook.secret_number,
+           webhook.key_fingerprint,
+           now() + interval '24 hours'
+      FROM webhooks AS webhook
+     WHERE webhook.id = %(id)s::uuid
+       -- A second rotation at the same time waits here.
+       FOR NO KEY UPDATE
+ RETURNING workspace_id, webhook_id, number
+), expired AS (
+    DELETE FROM previous_secrets AS secret
+     USING previous
+     WHERE secret.workspace_id = previous.workspace_id
+       AND secret.webhook_id = previous.webhook_id
+       AND secret.expires_at <= now()
+)
 UPDATE webhooks AS webhook
-   SET secret_number = webhook.secret_number + 1,
+   SET secret_number = previous.number + 1,
+       key_fingerprint = %(key_fingerprint)s::text,
        rotated_until = now() + interval '24 hours'
- WHERE webhook.id = %(id)s::uuid
+  FROM previous
+ WHERE webhook.workspace_id = previous.workspace_id
+   AND webhook.id = previous.webhook_id
 RETURNING webhook.id, webhook.secret_number;

@@ -4,9 +4,9 @@ import uuid
 
 import psycopg
 import pytest
-from client import error_message
+from client import TOKENS, Client, error_message
 from openapi_check import check_against_document
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from service.app import create_app
 from service.commands.migrate import migrate
@@ -59,6 +59,35 @@ def test_a_database_that_is_newer_than_the_code_is_fine(database, check):
     with psycopg.connect(database) as connection:
         connection.execute("INSERT INTO schema_migrations (name) VALUES ('9999-future')")
     assert check().status_code == 200
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_of_another_encoding_is_503_until_there_is_one_in_utf8(
+    encoding, database_url, database, check, caplog
+):
+    name = conninfo_to_dict(database)["dbname"]
+    with psycopg.connect(database_url, autocommit=True) as server:
+        server.execute(f"DROP DATABASE {name}")
+        server.execute(
+            f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"
+        )
+        message = error_message(check(), 503)
+        assert message.endswith("create one with ENCODING 'UTF8' TEMPLATE template0")
+        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        server.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0")
+    # The pool still has connections that ended with the old database.
+    while "lacks migrations" not in error_message(check(), 503):
+        pass
+
+
+def test_pgclientencoding_does_not_change_the_encoding_of_responses(
+    database_url, monkeypatch, start, connection, cast
+):
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    client = Client(start(Settings.read({"DATABASE_URL": database_url})), TOKENS["alice"])
+    created = client.post("/tasks", {"title": "Grüße, 世界"})
+    assert created.get_json()["title"] == "Grüße, 世界"
+    assert connection.execute("SELECT title FROM tasks").fetchall() == [{"title": "Grüße, 世界"}]
 
 
 @pytest.mark.nodatabase

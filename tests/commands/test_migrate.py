@@ -10,8 +10,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from click import ClickException
 from psycopg.conninfo import make_conninfo
 
+from service.commands.migrate import migrate as run_migrate
 from service.settings import Settings
 from service.statements import migrations
 
@@ -145,3 +147,101 @@ def test_without_a_database_or_with_an_invalid_setting_it_stops_with_a_message(s
     assert stdout == ""
     assert message in stderr
     assert "Traceback" not in stderr
+
+
+# Other processes in the way
+
+
+def read_until(process, text):
+    """Read lines of stderr until one contains the text; return that line."""
+    for line in process.stderr:
+        if text in line:
+            return line
+    raise AssertionError(f"the process ended without saying {text!r}")
+
+
+def test_while_a_long_reader_blocks_a_migration_requests_go_on_and_the_reader_is_named(empty):
+    """The reader is a backup, for example: it holds its locks until it has read all tables."""
+    printed(migrate(empty))
+    with psycopg.connect(empty, autocommit=True) as other:
+        other.execute("DELETE FROM schema_migrations WHERE name = %s", [FILES[-1]])
+        other.execute("DROP TABLE previous_secrets")
+        other.execute("ALTER TABLE webhooks DROP COLUMN key_fingerprint CASCADE")
+        other.execute("DROP FUNCTION claim_delivery, has_key, signing_secrets")
+        with psycopg.connect(empty, application_name="backup") as reader:
+            reader.execute("LOCK TABLE webhooks IN ACCESS SHARE MODE")
+            process = migrate(empty)
+            line = read_until(process, "waiting for")
+            assert line.startswith(
+                f"waiting for process {reader.info.backend_pid} (backup, idle in transaction for "
+            )
+            assert line.endswith(
+                "LOCK TABLE webhooks IN ACCESS SHARE MODE;"
+                f" to end it: SELECT pg_terminate_backend({reader.info.backend_pid})\n"
+            )
+            # The request waits behind the migration, until that lets it pass.
+            other.execute("SET statement_timeout = '60s'")
+            assert other.execute("SELECT count(*) FROM webhooks").fetchone() == (0,)
+            assert process.poll() is None
+            # The reader still holds its lock.
+            reader.execute("SELECT FROM webhooks")
+        stdout, _ = process.communicate(timeout=60)
+        assert (process.returncode, stdout) == (0, f"{FILES[-1]}\n")
+
+
+def test_a_statement_timeout_of_the_database_cancels_no_migration(empty, database_url):
+    with psycopg.connect(empty, autocommit=True) as server:
+        server.execute(f"ALTER DATABASE {server.info.dbname} SET statement_timeout = '400ms'")
+        server.execute(f"ALTER DATABASE {server.info.dbname} SET lock_timeout = '400ms'")
+    with psycopg.connect(empty, options="-c statement_timeout=0") as blocker:
+        blocker.execute("CREATE TABLE meetings ()")
+        process = migrate(empty)
+        # By then it has waited for longer than the timeout.
+        read_until(process, f"waiting for process {blocker.info.backend_pid} ")
+        blocker.rollback()
+        stdout, _ = process.communicate(timeout=60)
+    assert (process.returncode, stdout.splitlines()) == (0, FILES)
+    assert schema(empty) == schema(database_url)
+
+
+def test_a_lock_that_a_session_has_left_behind_is_named_and_not_awaited_for_ever(
+    empty, monkeypatch, capsys
+):
+    for name in ("PAUSE", "PATIENCE"):
+        monkeypatch.setattr(f"service.commands.migrate.{name}", 0.1)
+    with psycopg.connect(empty, application_name="pooled") as session:
+        session.execute("SELECT pg_advisory_lock(hashtextextended('flask migrate', 0))")
+        session.commit()
+        with pytest.raises(ClickException, match=r"^gave up after 0.1 s: ") as caught:
+            run_migrate(Settings.read({"DATABASE_URL": empty}))
+        pid = session.info.backend_pid
+        named = f"process {pid} (pooled, idle for "
+        remedy = f"; to end it: SELECT pg_terminate_backend({pid})"
+        assert named in caught.value.message
+        assert caught.value.message.endswith(remedy)
+        assert named in capsys.readouterr().err
+    assert printed(migrate(empty)) == FILES
+
+
+# Encodings
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
+def test_a_database_of_another_encoding_than_utf8_is_rejected_with_what_to_do(
+    encoding, database_url
+):
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(database_url, autocommit=True) as server:
+        server.execute(
+            f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"
+        )
+        url = make_conninfo(database_url, dbname=name)
+        stdout, stderr = (process := migrate(url)).communicate(timeout=60)
+        tables = schema(url)
+        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    assert (process.returncode, stdout) == (1, "")
+    assert stderr == (
+        f"Error: the database has the encoding {encoding}: create another one with"
+        " CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0\n"
+    )
+    assert tables == []

@@ -21,6 +21,8 @@ from receivers import (
     webhook_row,
 )
 
+from service.webhooks.secrets import derive_secret
+
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 UNKNOWN = "00000000-0000-7000-8000-000000000000"
 
@@ -357,7 +359,7 @@ def test_rotate_prints_a_new_secret_that_signs_at_once_and_the_old_one_for_24_ho
     ((new,),) = lines(flask("rotate", webhook))
     assert new != old
     left = connection.execute(
-        "SELECT extract(epoch FROM rotated_until - now())::integer AS seconds FROM webhooks"
+        "SELECT extract(epoch FROM expires_at - now())::integer AS seconds FROM previous_secrets"
     ).fetchone()["seconds"]
     assert 86390 <= left <= 86400
     Client(with_webhooks(), TOKENS["alice"]).post("/tasks", {"title": "Signed twice"})
@@ -388,6 +390,40 @@ def test_remove_deletes_one_webhook_with_its_deliveries(flask, cast, connection,
     assert lines(flask("remove", gone, "--yes")) == [[gone]]
     assert [line[0] for line in lines(flask("list", "acme"))] == [stays]
     assert [str(row["webhook_id"]) for row in deliveries(connection)] == [stays]
+
+
+def test_two_rotations_within_24_hours_keep_both_older_secrets(
+    flask, with_webhooks, connection, receiver
+):
+    (webhook,), (first,) = lines(flask("create", "acme", receiver.url))
+    ((second,),) = lines(flask("rotate", webhook))
+    ((third,),) = lines(flask("rotate", webhook))
+    client = Client(with_webhooks(), TOKENS["alice"])
+    client.post("/tasks", {"title": "Signed three times"})
+    received = receiver.take()
+    assert len(received.headers["webhook-signature"].split(" ")) == 3
+    for secret in (first, second, third):
+        both = {"secret": secret, "body": received.body, "headers": dict(received.headers)}
+        exec(documented_blocks("Verify a webhook")[1], both)
+    connection.execute("UPDATE previous_secrets SET expires_at = now() WHERE number = 1")
+    client.post("/tasks", {"title": "Signed twice"})
+    assert len(receiver.take().headers["webhook-signature"].split(" ")) == 2
+
+
+def test_a_rotation_after_a_new_key_derives_from_it_and_the_old_secret_signs_too(
+    flask, with_webhooks, receiver
+):
+    new_key = "the new key that an operator has made"
+    (webhook,), (old,) = lines(flask("create", "acme", receiver.url))
+    both_keys = {"WEBHOOK_KEY": f"{new_key},{KEY}"}
+    ((new,),) = lines(flask("rotate", webhook, **both_keys))
+    assert new == derive_secret(new_key, webhook, 2)
+    client = Client(with_webhooks(**both_keys), TOKENS["alice"])
+    client.post("/tasks", {"title": "Signed twice"})
+    received = receiver.take()
+    for secret in (new, old):
+        both = {"secret": secret, "body": received.body, "headers": dict(received.headers)}
+        exec(documented_blocks("Verify a webhook")[1], both)
 
 
 # disable, enable

@@ -1,10 +1,14 @@
 """Every failure is JSON in one shape, with the headers that belong to it."""
 
 import logging
+import uuid
 
 import pytest
 from client import TOKENS, Client, error_message, invalid_field
 from openapi_check import check_against_document
+from psycopg.conninfo import make_conninfo
+
+from service.settings import Settings
 
 ALICE = {"Authorization": f"Bearer {TOKENS['alice']}"}
 
@@ -145,3 +149,46 @@ def test_a_bug_is_a_500_without_details_and_is_logged(build, caplog):
     assert "s3cret" not in response.text
     assert "s3cret" in caplog.text
     assert response.headers["X-RateLimit-Limit"] == "1000"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "restore", "line"),
+    [
+        (
+            "ALTER TABLE knowledge RENAME TO renamed",
+            "ALTER TABLE renamed RENAME TO knowledge",
+            'relation "knowledge" does not exist: run the command migrate',
+        ),
+        (
+            "REVOKE SELECT ON knowledge FROM {role}",
+            "GRANT SELECT ON knowledge TO {role}",
+            "permission denied for table knowledge: GRANT the user of DATABASE_URL the rights,"
+            " or let it own the tables",
+        ),
+    ],
+    ids=["no table", "no right"],
+)
+def test_what_only_an_operator_can_mend_is_503_with_one_line_that_says_how(
+    spoil, restore, line, start, connection, database_url, caplog, cast
+):
+    role = f"restricted_{uuid.uuid4().hex[:12]}"
+    connection.execute(f"CREATE ROLE {role} LOGIN IN ROLE pg_write_all_data")
+    connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
+    settings = Settings.read({"DATABASE_URL": make_conninfo(database_url, user=role)})
+    client = Client(start(settings), TOKENS["alice"])
+    connection.execute(spoil.format(role=role))
+    log = logging.getLogger("service.errors")
+    log.addHandler(caplog.handler)
+    caplog.clear()
+    try:
+        response = client.get("/knowledge")
+    finally:
+        log.removeHandler(caplog.handler)
+        connection.execute(restore.format(role=role))
+        connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+    assert error_message(response, 503) == "The database is not available at the moment"
+    assert response.headers["Retry-After"] == "1"
+    # The handler may be there twice.
+    (record,) = {record for record in caplog.records if record.levelname == "ERROR"}
+    assert record.message == line
+    assert record.exc_info is None

@@ -308,6 +308,17 @@ def test_at_most_64_kib_of_a_response_are_read(receiver):
     assert receiver.sent < 2**25
 
 
+@pytest.mark.parametrize("interim", [102, 103])
+def test_interim_responses_are_skipped(interim, receiver):
+    def behave(handler):
+        head = f"HTTP/1.1 {interim} Interim\r\nLink: </style.css>; rel=preload\r\n\r\n"
+        handler.wfile.write(2 * head.encode() + b"HTTP/1.1 204 No Content\r\n\r\n")
+
+    receiver.behaves(behave)
+    answered = send(receiver.url)
+    assert (answered.status, answered.success, answered.error) == (204, True, None)
+
+
 def test_compressed_responses_are_not_decompressed(receiver):
     bomb = gzip.compress(b"\0" * 2**24)
     receiver.behaves(answer(200, bomb, Content_Encoding="gzip"))

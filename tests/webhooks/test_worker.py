@@ -9,9 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from threading import Barrier
+from time import monotonic
 
 import psycopg
 import pytest
+from client import TOKENS, Client, waiting
 from receivers import (
     PATIENCE,
     PROJECT,
@@ -31,9 +33,10 @@ from werkzeug.http import http_date
 from service.fields import NIL_UUID
 from service.settings import Settings
 from service.statements import STATEMENTS
+from service.webhooks import secrets
 from service.webhooks.delivery import retry_delay
 from service.webhooks.outbound import Answer
-from service.webhooks.worker import Worker
+from service.webhooks.worker import Pruned, Worker
 
 
 @pytest.fixture
@@ -252,7 +255,13 @@ def test_a_poll_reads_no_backlog_of_a_webhook_that_may_not_be_attempted(cast, co
     announce(connection, cast["acme"], 3000)
     connection.execute("UPDATE webhooks SET disabled_at = now() WHERE id = %s", (disabled,))
     connection.execute("ANALYZE deliveries")
-    values = {"after_workspace_id": NIL_UUID, "after_webhook_id": NIL_UUID, "busy": [], "lease": 1}
+    values = {
+        "after_workspace_id": NIL_UUID,
+        "after_webhook_id": NIL_UUID,
+        "busy": [],
+        "lease": 1,
+        "keys": [],
+    }
     (line,) = connection.execute(
         b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + STATEMENTS["webhooks/claim_due"].source,
         values,
@@ -646,10 +655,74 @@ def test_pruning_deletes_a_bounded_batch_at_a_time(worker, cast, connection, rec
     connection.execute("UPDATE deliveries SET state = 'failed'")
     finished(connection, days=8)
     pruning = worker()
-    assert pruning.prune()
+    batch = pruning.row(Pruned, "worker/prune_events", keep=168, after="")
+    assert batch.deleted == 1000
     assert counts(connection) == (500, 500, 0)
     assert pruning.run_once() == 0
     assert counts(connection) == (0, 0, 0)
+
+
+def test_events_for_a_disabled_webhook_end_at_webhook_keep(worker, cast, connection, receiver):
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 3)
+    connection.execute("UPDATE webhooks SET disabled_at = now() WHERE id = %s", (webhook,))
+    finished(connection, days=6, hours=23)
+    worker().run_once()
+    assert counts(connection) == (3, 3, 0)
+    finished(connection, days=7, seconds=1)
+    worker().run_once()
+    assert counts(connection) == (0, 0, 0)
+
+
+def test_events_that_stay_do_not_keep_younger_ones_from_being_pruned(
+    worker, cast, connection, receiver
+):
+    slow = subscribe(connection, cast["acme"], receiver.url, backoff_until="infinity")
+    announce(connection, cast["acme"], 2500)
+    finished(connection, days=9)
+    connection.execute("UPDATE webhooks SET events = '{meeting.created}'")
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    connection.execute("UPDATE deliveries SET state = 'failed' WHERE webhook_id <> %s", (slow,))
+    connection.execute(
+        "UPDATE deliveries SET finished_at = now() - interval '8 days' WHERE state = 'failed'"
+    )
+    connection.execute(
+        "UPDATE events SET created_at = now() - interval '8 days'"
+        " WHERE created_at > now() - interval '1 day'"
+    )
+    pruning = worker()
+    # A round ends when two batches of 1000 had nothing to delete; the next round goes on there.
+    pruning.prune(max_empty_batches=2)
+    assert counts(connection) == (2501, 2501, 0)
+    pruning.prune(max_empty_batches=2)
+    assert counts(connection) == (2500, 2500, 0)
+
+
+def test_pruning_that_fails_for_one_kind_of_row_goes_on_with_the_others(
+    worker, alice, cast, connection, receiver, caplog
+):
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    worker().run_once()
+    finished(connection, days=8)
+    alice.get("/tasks")
+    connection.execute("UPDATE usage SET day_started_at = now() - interval '49 hours'")
+    connection.execute(
+        "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql"
+        " AS 'BEGIN RAISE ''no deletion''; END'"
+    )
+    connection.execute(
+        "CREATE TRIGGER fail BEFORE DELETE ON events FOR EACH ROW EXECUTE FUNCTION fail()"
+    )
+    try:
+        with pytest.raises(psycopg.errors.RaiseException):
+            worker().run_once()
+    finally:
+        connection.execute("DROP TRIGGER fail ON events; DROP FUNCTION fail")
+    assert counts(connection) == (1, 1, 1)
+    assert connection.execute("SELECT count(*) FROM usage").fetchone()["count"] == 0
+    assert "worker/prune_events failed: RaiseException" in caplog.messages
 
 
 def test_events_of_a_deleted_webhook_are_pruned(worker, cast, connection, receiver):
@@ -743,3 +816,129 @@ def test_a_webhook_that_is_deleted_during_a_change_gets_no_event(
     _, created = together("webhooks", webhook, delete, lambda: ada.post("/tasks", {"title": "New"}))
     assert created.status_code == 201
     assert counts(connection) == (0, 0, 0)
+
+
+def test_a_webhook_that_is_deleted_while_an_attempt_is_recorded_causes_no_error(
+    worker, database_url, cast, connection, receiver
+):
+    """The deletion holds the webhook and waits for its delivery; the record needs both."""
+    receiver.behaves(hang)
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    announced = deliveries(connection)
+    receiver.behaves(hang, answer(500))
+    with ThreadPoolExecutor(2) as pool, psycopg.connect(database_url) as holder:
+        attempted = pool.submit(worker().run_once)
+        receiver.take()
+        # The deletion stops at the delivery, the record at what the deletion holds.
+        holder.execute("SELECT FROM deliveries WHERE id = %s FOR UPDATE", (announced[0]["id"],))
+        deleted = pool.submit(delete_webhook, database_url, webhook)
+        wait_for_locks(connection, 1)
+        receiver.behaves(answer(500))
+        receiver.released.set()
+        wait_for_locks(connection, 2)
+        holder.rollback()
+        deleted.result()
+        assert attempted.result() == 1
+    assert counts(connection) == (1, 0, 0)
+
+
+def delete_webhook(database_url, webhook):
+    with psycopg.connect(database_url) as other:
+        other.execute("DELETE FROM webhooks WHERE id = %s", (webhook,))
+
+
+def wait_for_locks(connection, number):
+    """Wait until so many statements wait for a lock."""
+    end = monotonic() + PATIENCE
+    while waiting(connection) < number:
+        assert monotonic() < end
+
+
+# Keys
+
+
+OLD, NEW = "the first key that an operator made", "the second key that an operator made"
+BOTH = f"{NEW},{OLD}"
+
+
+def new_webhook(connection, workspace_id, url, key):
+    return subscribe(connection, workspace_id, url, key_fingerprint=secrets.fingerprint(key))
+
+
+def signs(received, key, webhook, number=1):
+    """Whether the first signature is by this secret, and Standard Webhooks accepts the secret."""
+    secret = secrets.derive_secret(key, webhook, number)
+    return secrets.is_genuine(received.headers, received.body, secret)
+
+
+def warnings(caplog):
+    return [record.message for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_after_a_new_key_old_webhooks_sign_as_before_and_new_ones_with_the_new_key(
+    worker, cast, connection, receiver
+):
+    # Written before fingerprints were stored.
+    ancient = subscribe(connection, cast["acme"], f"{receiver.url}/ancient")
+    old = new_webhook(connection, cast["acme"], f"{receiver.url}/old", OLD)
+    new = new_webhook(connection, cast["acme"], f"{receiver.url}/new", NEW)
+    announce(connection, cast["acme"])
+    assert worker(WEBHOOK_KEY=BOTH).run_once() == 3
+    received = {one.path.rpartition("/")[2]: one for one in receiver.take_all()}
+    assert signs(received["ancient"], OLD, ancient)
+    assert signs(received["old"], OLD, old)
+    assert signs(received["new"], NEW, new)
+    assert webhook_row(connection, ancient)["key_fingerprint"] == secrets.fingerprint(OLD)
+
+
+def test_a_webhook_whose_key_is_not_listed_waits_and_is_named(
+    worker, cast, connection, receiver, caplog
+):
+    old = new_webhook(connection, cast["acme"], receiver.url, OLD)
+    announce(connection, cast["acme"])
+    assert worker(WEBHOOK_KEY=NEW).run_once() == 0
+    assert states(connection) == [("due", 0)]
+    assert caplog.messages == [
+        f"WEBHOOK_KEY does not list the key {secrets.fingerprint(OLD)}:"
+        f" events for 1 webhook(s) wait, {old} among them"
+    ]
+    assert OLD not in caplog.text
+    assert worker(WEBHOOK_KEY=BOTH).run_once() == 1
+    assert signs(receiver.take(), OLD, old)
+
+
+def test_a_request_leaves_a_webhook_whose_key_it_does_not_have_to_the_worker(
+    with_webhooks, cast, connection, receiver, caplog
+):
+    old = new_webhook(connection, cast["acme"], receiver.url, OLD)
+    client = Client(with_webhooks(WEBHOOK_KEY=NEW), TOKENS["alice"])
+    assert client.post("/tasks", {"title": "New"}).status_code == 201
+    assert states(connection) == [("due", 0)]
+    assert receiver.connections == 0
+    (message,) = warnings(caplog)
+    assert old in message
+
+
+def test_a_web_process_without_a_key_says_so_once_if_there_are_webhooks(
+    with_webhooks, cast, connection, receiver, caplog
+):
+    Client(with_webhooks(WEBHOOK_KEY=""), TOKENS["alice"]).get("/tasks")
+    assert warnings(caplog) == []
+    subscribe(connection, cast["acme"], receiver.url)
+    client = Client(with_webhooks(WEBHOOK_KEY=""), TOKENS["alice"])
+    for _ in range(2):
+        assert client.post("/tasks", {"title": "New"}).status_code == 201
+    assert client.client.get("/healthz").status_code == 200
+    assert warnings(caplog) == ["WEBHOOK_KEY is not set: this process sends no event to a webhook"]
+
+
+def test_the_key_of_the_first_process_is_kept_as_a_fingerprint_that_a_later_key_does_not_replace(
+    worker, cast, connection, receiver, caplog
+):
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    worker(WEBHOOK_KEY=OLD).run_once()
+    assert caplog.messages == []
+    worker(WEBHOOK_KEY=NEW).run_once()
+    assert len(caplog.messages) == 1
+    assert webhook_row(connection, webhook)["key_fingerprint"] == secrets.fingerprint(OLD)

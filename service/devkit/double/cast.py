@@ -12,7 +12,7 @@ from psycopg.errors import DeadlockDetected
 from service import db
 from service.credentials import hash_of
 from service.statements import Connection
-from service.webhooks.delivery import derive_secret
+from service.webhooks.secrets import derive_secret
 
 # How often a reset is tried.
 RESETS = 5

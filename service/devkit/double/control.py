@@ -40,8 +40,8 @@ from service.http.responses import reply
 from service.settings import Settings
 from service.state import current_request
 from service.strict_json import StrictJSONError, parse_object
-from service.webhooks.delivery import derive_secret
 from service.webhooks.outbound import BlockedURL, resolve
+from service.webhooks.secrets import derive_secret, fingerprint
 from service.webhooks.worker import Worker
 
 # Bytes of a request to the control URL.
@@ -295,16 +295,27 @@ def create_webhook(webhook: LoadedWebhook) -> Response:
         resolve(webhook["url"], double().settings.webhook_allow)
     except BlockedURL as error:
         raise click.ClickException(f"url: {error}") from None
-    made = db.row(Numbered, "webhooks/create", slug=double().cast.user.workspace.slug, **webhook)
     key = double().settings.require_webhook_key()
+    made = db.row(
+        Numbered,
+        "webhooks/create",
+        slug=double().cast.user.workspace.slug,
+        key_fingerprint=fingerprint(key),
+        **webhook,
+    )
     return reply_json(id=made.id, secret=derive_secret(key, made.id, made.secret_number))
 
 
 @control.post("/rotate")
 def rotate() -> Response:
     """Give the webhook of the cast a new secret; the receiver knows it"""
-    rotated = db.row(Numbered, "webhooks/rotate", id=double().cast.webhook_id)
     key = double().settings.require_webhook_key()
+    rotated = db.row(
+        Numbered,
+        "webhooks/rotate",
+        id=double().cast.webhook_id,
+        key_fingerprint=fingerprint(key),
+    )
     secret = derive_secret(key, rotated.id, rotated.secret_number)
     double().receiver.secret = secret
     return reply_json(secret=secret)

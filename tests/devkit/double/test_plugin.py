@@ -16,7 +16,7 @@ from receivers import Receiver
 from standardwebhooks import Webhook
 
 from service.devkit.double.faults import Fault, Faults
-from service.webhooks.delivery import signatures
+from service.webhooks.secrets import signatures
 
 pytestmark = pytest.mark.nodatabase
 

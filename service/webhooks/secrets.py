@@ -1,0 +1,141 @@
+"""The secrets of webhooks: derived from a key of WEBHOOK_KEY, and what they sign.
+
+The database stores which key each secret derives from as a fingerprint, never a secret or a key.
+
+Signatures: ``X-Service-Signature`` (specification section 6) is the lowercase hex HMAC-SHA256 of
+the body; ``webhook-id``, ``-timestamp`` and ``-signature`` follow Standard Webhooks.
+"""
+
+import hmac
+import logging
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import psycopg
+
+from service.settings import InvalidSetting, Settings
+from service.statements import Connection
+
+log = logging.getLogger("service.webhooks")
+
+PREFIX = "whsec_"
+
+
+class Signed(Protocol):
+    """A row of a webhook with what its secrets derive from, newest first."""
+
+    @property
+    def webhook_id(self) -> str:
+        """Return the id of the webhook."""
+
+    @property
+    def secret_numbers(self) -> Sequence[int]:
+        """Return the numbers of the secrets; the first one is the current secret."""
+
+    @property
+    def key_fingerprints(self) -> Sequence[str]:
+        """Return the fingerprint of each secret's key; "" is the oldest key."""
+
+
+class MissingKey(NamedTuple):
+    """The row of a key that webhooks need and that this process does not have."""
+
+    key_fingerprint: str | None
+    # How many webhooks need it.
+    webhooks: int
+    # The id of one of them.
+    example: str
+
+
+def derive_secret(key: str, webhook_id: str, number: int) -> str:
+    """Return a secret of a webhook, as shown to its owner; it is derived, and stored nowhere."""
+    seed = f"webhook {webhook_id} {number}".encode()
+    return PREFIX + b64encode(hmac.digest(key.encode(), seed, "sha256")).decode()
+
+
+def fingerprint(key: str) -> str:
+    """Return 16 hex digits that name a key and do not reveal it."""
+    return hmac.digest(key.encode(), b"fingerprint", "sha256")[:8].hex()
+
+
+def fingerprints(settings: Settings) -> list[str]:
+    """Return the fingerprint of each key of WEBHOOK_KEY, newest first."""
+    return [fingerprint(key) for key in settings.webhook_keys]
+
+
+def current_secret(settings: Settings, webhook: Signed) -> str:
+    """Return the current secret of a webhook; raises InvalidSetting without its key."""
+    return signing_secrets(settings, webhook)[0]
+
+
+def signing_secrets(settings: Settings, webhook: Signed) -> list[str]:
+    """Return the secrets that sign now, newest first.
+
+    Raises InvalidSetting if WEBHOOK_KEY does not list the key of the current secret. A previous
+    secret whose key is missing does not sign.
+    """
+    settings.require_webhook_key()
+    keys = {fingerprint(key): key for key in settings.webhook_keys}
+    keys[""] = settings.webhook_keys[-1]
+    derivations = list(zip(webhook.key_fingerprints, webhook.secret_numbers, strict=True))
+    current = derivations[0][0]
+    if current not in keys:
+        raise InvalidSetting(
+            f"WEBHOOK_KEY does not list the key {current}, from which the secret of the webhook"
+            f" {webhook.webhook_id} derives: add that key at the end, or rotate the secret"
+        )
+    return [
+        derive_secret(keys[name], webhook.webhook_id, number)
+        for name, number in derivations
+        if name in keys
+    ]
+
+
+def missing_keys(connection: Connection, settings: Settings) -> list[MissingKey]:
+    """Return the keys that webhooks need and WEBHOOK_KEY does not list.
+
+    A webhook without a fingerprint gets the one of the oldest key.
+    """
+    keys = fingerprints(settings)
+    values: dict[str, object] = {"keys": keys, "oldest_key": keys[-1] if keys else None}
+    return connection.rows(MissingKey, "webhooks/missing_keys", values)
+
+
+def warn_of_missing_keys(missing: Sequence[MissingKey], settings: Settings) -> None:
+    """Log one line for each key that is missing, or one if there is no key at all."""
+    if missing and not settings.webhook_keys:
+        log.warning("WEBHOOK_KEY is not set: this process sends no event to a webhook")
+        return
+    for key in missing:
+        log.warning(
+            "WEBHOOK_KEY does not list the key %s: events for %s webhook(s) wait, %s among them",
+            *(key.key_fingerprint, key.webhooks, key.example),
+        )
+
+
+def compare_keys(connection: Connection, settings: Settings) -> None:
+    """Compare WEBHOOK_KEY with the database when a process starts, and log what is missing."""
+    try:
+        warn_of_missing_keys(missing_keys(connection, settings), settings)
+    except psycopg.Error as error:
+        # /healthz tells that migrations are missing.
+        log.warning("WEBHOOK_KEY was not compared with the database: %s", type(error).__name__)
+
+
+def signatures(body: bytes, message_id: str, timestamp: int, secrets: list[str]) -> dict[str, str]:
+    """Return the headers that let a receiver verify ``body``; ``secrets`` has the newest first.
+
+    After a rotation, ``X-Service-Signature`` is by the new secret alone.
+    """
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return {
+        "X-Service-Signature": hmac.digest(secrets[0].encode(), body, "sha256").hex(),
+        "webhook-id": message_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": " ".join(
+            "v1,"
+            + b64encode(hmac.digest(b64decode(secret[len(PREFIX) :]), signed, "sha256")).decode()
+            for secret in secrets
+        ),
+    }

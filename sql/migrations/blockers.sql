@@ -1,0 +1,16 @@
+-- The processes that a process waits for, each described with the statement that ends it.
+SELECT blocker.pid,
+       format('process %%s', blocker.pid)
+       || coalesce(
+              format(
+                  ' (%%s, %%s for %%s s): %%s',
+                  coalesce(nullif(activity.application_name, ''), activity.usename, 'unknown'),
+                  coalesce(activity.state, 'active'),
+                  round(extract(epoch FROM clock_timestamp() - activity.state_change)),
+                  left(regexp_replace(activity.query, '\s+', ' ', 'g'), 60)
+              ),
+              ''
+          )
+       || format('; to end it: SELECT pg_terminate_backend(%%s)', blocker.pid) AS description
+  FROM unnest(pg_blocking_pids(%(pid)s::integer)) AS blocker (pid)
+  LEFT JOIN pg_stat_activity AS activity ON activity.pid = blocker.pid;

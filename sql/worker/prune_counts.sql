@@ -1,0 +1,18 @@
+-- Delete the numbers of tasks that are zero on the next 128 pages of the table.
+-- Without an index by number a change of a task can update its number in place; hence the walk.
+WITH batch AS (
+    SELECT coalesce(nullif(%(after)s::text, ''), '0')::bigint AS first_page
+), deleted AS (
+    DELETE FROM task_counts
+     WHERE ctid >= (SELECT ('(' || first_page || ',0)')::tid FROM batch)
+       AND ctid < (SELECT ('(' || first_page + 128 || ',0)')::tid FROM batch)
+       AND total = 0
+ RETURNING slot
+)
+SELECT (SELECT count(*) FROM deleted) AS deleted,
+       CASE
+           WHEN first_page + 128
+                < pg_relation_size('task_counts') / current_setting('block_size')::integer
+           THEN (first_page + 128)::text
+       END AS next
+  FROM batch;

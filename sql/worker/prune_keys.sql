@@ -1,0 +1,18 @@
+-- Delete up to 1000 Idempotency-Keys that are older than a day; the index by age finds them.
+WITH deleted AS (
+    DELETE FROM idempotency_keys
+     WHERE ctid = ANY (
+               ARRAY(
+                   SELECT ctid
+                     FROM idempotency_keys
+                    WHERE created_at < now() - interval '24 hours'
+                    LIMIT 1000
+               )
+           )
+       -- Again: another transaction may have renewed the row since.
+       AND created_at < now() - interval '24 hours'
+ RETURNING key
+)
+SELECT count(*) AS deleted,
+       CASE WHEN count(*) = 1000 THEN '' END AS next
+  FROM deleted;
