@@ -9,14 +9,21 @@ from urllib.parse import parse_qs
 
 from bench.cases import CASES
 from service.db import Pool
-from service.http.responses import page_body
+from service.http.responses import Body, Changed, Created, One, Page
+from service.limits import Usage
 from service.settings import Settings
-from service.statements import STATEMENTS
 
 POOL = Pool(Settings.read(), "bench")
 # Of two cases with one path the first has the defaults.
 BY_ROUTE = {(case.method, case.path.partition("?")[0]): case for case in reversed(CASES)}
-GATE = STATEMENTS["gate/authenticate_and_count"].source
+ROWS = {
+    "tasks/list": Page,
+    "tasks/get": One,
+    "tasks/create": Created,
+    "tasks/update": Changed,
+    "workspaces/list": Body,
+    "dashboard/stats": Body,
+}
 
 
 def app(environ, start_response):
@@ -40,23 +47,29 @@ def app(environ, start_response):
         POOL.open()
     connection = POOL.getconn()
     try:
-        entry = connection.execute(
-            GATE,
+        usage = connection.row(
+            Usage,
+            "gate/authenticate_and_count",
             {
                 "kind": "api",
                 "hash": sha256(token.encode()).digest(),
                 "address": environ["REMOTE_ADDR"],
             },
-        ).fetchone()
-        values |= {"user_id": entry.user_id, "workspace_id": entry.workspace_id}
-        found = connection.execute(STATEMENTS[case.statement].source, values).fetchone()
+        )
+        values |= {"user_id": usage.user_id, "workspace_id": usage.workspace_id}
+        found = connection.row(ROWS[case.statement], case.statement, values)
     finally:
         POOL.putconn(connection)
     status = "201 Created" if method == "POST" else "200 OK"
-    body = page_body(found) if "limit" in values else found.body
+    body = page(found) if "limit" in values else found.body
     headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
     start_response(status, headers)
     return [body]
+
+
+def page(found):
+    cursor = "null" if found.next_cursor is None else f'"{found.next_cursor}"'
+    return b'{"data": %b, "nextCursor": %b}' % (found.data, cursor.encode())
 
 
 # gunicorn.conf.py closes the pool of a worker that ends.

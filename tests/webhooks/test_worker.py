@@ -30,6 +30,7 @@ from receivers import (
 )
 from werkzeug.http import http_date
 
+from service.devkit.signatures import is_genuine
 from service.fields import NIL_UUID
 from service.settings import Settings
 from service.statements import STATEMENTS
@@ -869,7 +870,7 @@ def new_webhook(connection, workspace_id, url, key):
 def signs(received, key, webhook, number=1):
     """Whether the first signature is by this secret, and Standard Webhooks accepts the secret."""
     secret = secrets.derive_secret(key, webhook, number)
-    return secrets.is_genuine(received.headers, received.body, secret)
+    return is_genuine(received.headers, received.body, secret)
 
 
 def warnings(caplog):
