@@ -59,12 +59,14 @@ class Usage(NamedTuple):
     @property
     def windows(self) -> list[Window]:
         """All windows of the plan, the shortest first."""
-        return [self.minute, self.day] if self.day else [self.minute]
+        day = self.day
+        return [self.minute, day] if day else [self.minute]
 
     @property
     def decisive(self) -> Window:
         """The window that clients are told first: the day's once its quota is used up."""
-        return self.day if self.day and not self.day.left else self.minute
+        windows = self.windows
+        return windows[0] if windows[-1].left else windows[-1]
 
     def seconds_left(self, window: Window) -> int:
         """Return the whole seconds until a window ends."""
