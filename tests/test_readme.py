@@ -11,7 +11,7 @@ from service.settings import Settings
 pytestmark = pytest.mark.nodatabase
 
 README = read("README.md")
-# Pages that come with their subject.
+# A page that comes with its subject.
 AWAITED = {"docs/faults.md"}
 
 

@@ -1,6 +1,6 @@
 """How gunicorn runs the service: ``task-service web``, or ``gunicorn app:app`` in the project.
 
-Everything that differs between deployments is a setting of the environment (README, Settings).
+Everything that differs between deployments is a setting of the environment (docs/settings.md).
 gunicorn reads this file by its path, at the start and at every SIGHUP.
 """
 

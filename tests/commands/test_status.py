@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from client import TOKENS, Client, new_database
 from outcomes import rows
+from pages import read
 from psycopg.conninfo import conninfo_to_dict
 from receivers import announce, subscribe
 from server import environment, wait_until
@@ -91,6 +92,14 @@ def test_metrics_are_one_number_a_line(flask, cast, connection):
     assert (numbers["up"], numbers["problems"], numbers["workers"]) == (1, 0, 1)
     assert (numbers["deliveries_waiting"], numbers["deliveries_overdue"]) == (2, 0)
     assert (numbers["webhooks_enabled"], numbers["waiting_for_syncrep"]) == (1, 0)
+
+
+@pytest.mark.usefixtures("worker")
+def test_every_metric_of_the_page_of_operations_is_printed(flask):
+    printed = set(re.findall("(?m)^task_service_[a-z_]+", flask("status", "--metrics").stdout))
+    named = set(re.findall("`(task_service_[a-z_]+)`", read("docs/operations.md")))
+    assert named - printed == set()
+    assert {"task_service_up", "task_service_problems", "task_service_workers"} <= named
 
 
 def test_a_problem_is_a_line_and_exit_status_1(flask):

@@ -24,6 +24,7 @@ CURL = (
     " https://api.example.com"
 )
 HEALTHY = '{"status" : "ok"}'
+KEY = "sed -n 's/^WEBHOOK_KEY=//p' /etc/task-service/env"
 # Sends requests one after the other, each on a new connection, until the file `enough` exists.
 REQUESTS = """
 import collections, pathlib, urllib.request
@@ -194,8 +195,16 @@ def test_code_of_the_service_takes_effect_by_a_reload(deployed):
 
 @pytest.fixture(scope="module")
 def operated(deployed):
-    """The machine after the blocks of docs/operations.md, with a release 1.0.1 to upgrade to."""
+    """The machine after the blocks of docs/operations.md, with a release 1.0.1 to upgrade to.
+
+    Before them it gets a webhook, for the blocks that rotate the secrets of all.
+    """
+    deployed.key = deployed.run(KEY)
+    deployed.webhook, _ = deployed.run(
+        "WEBHOOK_ALLOW=127.0.0.1 task-service webhook create umbrella http://127.0.0.1:9000/\n"
+    ).split()
     deployed.run(
+        f"task-service webhook disable {deployed.webhook}\n"
         "sed -i 's/^version = 1.0.0$/version = 1.0.1/' setup.cfg\n"
         "build-venv/bin/python -m build --wheel --outdir dist"
     )
@@ -206,6 +215,25 @@ def operated(deployed):
 def test_the_operations_page_backs_up_restores_upgrades_and_rolls_back(operated):
     assert operated.output.count(HEALTHY) == 3
     assert "/opt/task-service/1.0.0/" in processes(operated, "task-service-web")
+
+
+def test_the_page_of_status_has_no_problem_and_its_metrics_are_a_file(operated):
+    assert re.search(r"(?m)^version       1\.0\.0$", operated.output)
+    assert re.search(r"(?m)^worker        \S+:[0-9]+ version 1\.0\.0, ", operated.output)
+    assert "PROBLEM" not in operated.output
+    metrics = operated.run("cat /var/lib/prometheus/node-exporter/task-service.prom")
+    assert {"task_service_up 1", "task_service_problems 0"} <= set(metrics.splitlines())
+
+
+def test_the_blocks_that_change_the_key_of_webhooks_leave_the_new_one_and_print_new_secrets(
+    operated,
+):
+    key = operated.run(KEY)
+    assert re.fullmatch("'[0-9a-f]{64}'\n", key)
+    assert key != operated.key
+    rotated = re.findall(r"(?m)^umbrella (\S+) (whsec_\S+)$", operated.output)
+    secret = operated.run(f"task-service webhook secret {operated.webhook}").strip()
+    assert rotated == [(operated.webhook, secret)]
 
 
 def test_a_copy_without_the_key_of_webhooks_posts_nothing(operated):

@@ -96,7 +96,7 @@ def test_requests_reach_the_service_and_its_responses_come_back(nginx):
     assert (response.status, error["message"]) == (404, "No resource has this path")
 
 
-def test_a_compressed_response_has_the_same_json_and_a_weak_etag(nginx):
+def test_a_compressed_response_has_the_same_json_and_a_weak_etag_that_both_conditions_take(nginx):
     task = {"title": "Compress", "description": "ah " * 1000}
     headers = {**ALICE, "Content-Type": "application/json"}
     created, task = request(
@@ -112,6 +112,17 @@ def test_a_compressed_response_has_the_same_json_and_a_weak_etag(nginx):
     connection.request("GET", f"/api/tasks/{task['id']}", headers=headers)
     assert connection.getresponse().status == 304
     connection.close()
+    headers = {
+        **ALICE,
+        "Accept-Encoding": "gzip",
+        "Content-Type": "application/json",
+        "If-Match": response.headers["ETag"],
+    }
+    change = {"method": "PATCH", "path": f"/api/tasks/{task['id']}", "body": '{"status": "done"}'}
+    changed, task = request(nginx.port, headers=headers, **change)
+    assert (changed.status, changed.headers["ETag"], task["version"]) == (200, 'W/"2"', 2)
+    refused, error = request(nginx.port, headers=headers, **change)
+    assert (refused.status, error["status"]) == (412, 412)
 
 
 @pytest.mark.parametrize(
