@@ -41,7 +41,14 @@ def environment(**settings):
 
 @contextmanager
 def serving(
-    database_url, *, port=None, command=None, cwd=PROJECT, stderr=subprocess.DEVNULL, **settings
+    database_url,
+    *,
+    port=None,
+    command=None,
+    cwd=PROJECT,
+    stderr=subprocess.DEVNULL,
+    preexec_fn=None,
+    **settings,
 ):
     """A server of its own on a free loopback port, or on this one; ends it by its pid."""
     port = port or free_port()
@@ -50,6 +57,7 @@ def serving(
         cwd=cwd,
         env=environment(DATABASE_URL=database_url, PORT=str(port), **settings),
         stderr=stderr,
+        preexec_fn=preexec_fn,
     )
     server.port = port
     try:

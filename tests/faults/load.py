@@ -77,7 +77,7 @@ class Load:
                 if reply.status is None or not self.keep_alive:
                     connection.close()
                     connection = None
-                if reply.status not in (200, 201):
+                if reply.status not in (200, 201, 429):
                     self.stop.wait(0.02)
                 elif self.pause:
                     self.stop.wait(self.pause)

@@ -145,6 +145,6 @@ def versions():
         ("slowhttptest", "-h"),
     ):
         if shutil.which(name):
-            ran = subprocess.run([name, *arguments], capture_output=True, text=True)  # noqa: S603
+            ran = subprocess.run([name, *arguments], capture_output=True, text=True)
             found = re.search(r"\d+\.\d+[.\d]*", ran.stdout + ran.stderr)
             yield f"{name} {found[0]}" if found else name

@@ -12,7 +12,6 @@ from pathlib import Path
 from threading import Event
 from time import monotonic
 
-import psycopg
 import pytest
 from client import TOKENS, insert
 from faults.load import Load, compare_events, compare_tasks, read

@@ -18,6 +18,7 @@ import psycopg
 import pytest
 from client import TOKENS, insert, waiting
 from faults.load import Load, compare_events, compare_tasks, read
+from front import connects
 from receivers import (
     WEBHOOK_SETTINGS,
     announce,
@@ -309,14 +310,6 @@ def test_sigterm_lets_every_request_in_flight_finish(connection, database_url, c
     measure("requests in flight, 4 of them in a statement", requests)
     measure("requests that did not complete", requests - done.count(b"200"), at_most=0)
     measure("end of the server after SIGTERM", ended, at_most=30, unit="s")
-
-
-def connects(port):
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=2).close()
-    except ConnectionRefusedError:
-        return False
-    return True
 
 
 def test_reloads_and_worn_out_workers_cost_no_client_an_error(

@@ -1,0 +1,68 @@
+"""The programs in front of the service or of PostgreSQL: nginx, HAProxy, PgBouncer."""
+
+import os
+import socket
+import subprocess
+from contextlib import contextmanager
+
+from server import free_port, wait_until
+
+
+def connects(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def running(command, port, **options):
+    """A program that listens on this port; ends it by its pid."""
+    process = subprocess.Popen([str(word) for word in command], **options)
+    try:
+        wait_until(lambda: connects(port), process)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@contextmanager
+def nginx(folder, site, port):
+    """nginx with this file in its context ``http``, which listens on ``port``."""
+    (folder / "site.conf").write_text(site)
+    (folder / "nginx.conf").write_text(
+        f"daemon off; pid {folder}/pid; error_log {folder}/error.log;\n"
+        f"events {{}}\nhttp {{ access_log off; include {folder}/site.conf; }}\n"
+    )
+    command = ["nginx", "-c", folder / "nginx.conf", "-e", folder / "error.log"]
+    subprocess.run([*command, "-t"], check=True, capture_output=True)
+    with running(command, port):
+        yield port
+
+
+@contextmanager
+def haproxy(folder, configuration):
+    """HAProxy with this configuration, in which ``:443`` becomes a free port."""
+    port = free_port()
+    assert "bind :443" in configuration
+    text = configuration.replace("bind :443", f"bind 127.0.0.1:{port}")
+    (folder / "haproxy.cfg").write_text(text)
+    with running(["haproxy", "-db", "-f", folder / "haproxy.cfg"], port):
+        yield port
+
+
+@contextmanager
+def pgbouncer(folder, configuration, account=None):
+    """PgBouncer with this configuration; it does not run as root, so ``account`` does."""
+    port = free_port()
+    assert "listen_port = 6432" in configuration
+    text = configuration.replace("listen_port = 6432", f"listen_port = {port}")
+    path = folder / "pgbouncer.ini"
+    path.write_text(text)
+    identity = {}
+    if os.geteuid() == 0:
+        identity = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+    with running(["pgbouncer", "-q", path], port, stderr=subprocess.DEVNULL, **identity):
+        yield port
