@@ -36,9 +36,10 @@ COPY (SELECT * FROM workspaces WHERE id = :'id') TO STDOUT;
 \qecho 'COPY members FROM stdin;'
 COPY (SELECT * FROM members WHERE workspace_id = :'id') TO STDOUT;
 \qecho '\\.'
-\qecho 'UPDATE users SET active_workspace_id = moved.active_workspace_id FROM moved'
-\qecho 'WHERE users.id = moved.id AND users.active_workspace_id IS NULL'
-\qecho 'AND moved.active_workspace_id =' '''':id''''';'
+\qecho 'UPDATE users SET active_workspace_id = member.workspace_id'
+\qecho 'FROM moved JOIN members AS member'
+\qecho 'ON member.user_id = moved.id AND member.workspace_id = moved.active_workspace_id'
+\qecho 'WHERE users.id = moved.id AND users.active_workspace_id IS NULL;'
 -- The triggers of the new cell count the tasks.
 \qecho 'COPY tasks FROM stdin;'
 COPY (SELECT * FROM tasks WHERE workspace_id = :'id') TO STDOUT;

@@ -44,10 +44,11 @@ def nginx(folder, site, port):
 
 @contextmanager
 def haproxy(folder, configuration):
-    """HAProxy with this configuration, in which ``:443`` becomes a free port."""
+    """HAProxy with this configuration, on a free port and without TLS."""
     port = free_port()
-    assert "bind :443" in configuration
-    text = configuration.replace("bind :443", f"bind 127.0.0.1:{port}")
+    bind = "bind :443 ssl crt /etc/haproxy/service.pem"
+    assert bind in configuration
+    text = configuration.replace(bind, f"bind 127.0.0.1:{port}")
     (folder / "haproxy.cfg").write_text(text)
     with running(["haproxy", "-db", "-f", folder / "haproxy.cfg"], port):
         yield port

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 from psycopg.rows import dict_row
-from server import free_port
+from server import free_port, is_running, wait_until
 
 from service.devkit.postgres import Postgres
 
@@ -69,6 +69,9 @@ class Server(Postgres):
         """End the postmaster by SIGKILL; its backends end when they notice."""
         pid = self.get_pid()
         os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not is_running(pid))
+        # pg_ctl takes a process that nobody has waited for as running.
+        (self.data / "postmaster.pid").unlink()
 
     def connect(self, **options):
         return psycopg.connect(self.url, autocommit=True, row_factory=dict_row, **options)
