@@ -166,8 +166,8 @@ def compare_tasks(measure, connection, load):
     kept = {row["id"] for row in rows}
     titles = Counter(row["title"] for row in rows)
     measure("acknowledged tasks", len(load.acknowledged))
-    measure("acknowledged tasks that are lost", len(load.acknowledged.keys() - kept), at_most=0)
-    measure("doubled tasks", sum(number - 1 for number in titles.values()), at_most=0)
+    measure("acknowledged tasks that are lost", len(load.acknowledged.keys() - kept), exactly=0)
+    measure("doubled tasks", sum(number - 1 for number in titles.values()), exactly=0)
 
 
 def compare_events(measure, connection):
@@ -179,5 +179,5 @@ def compare_events(measure, connection):
         )
     )
     tasks = {row["id"] for row in connection.execute("SELECT id::text FROM tasks")}
-    measure("tasks without an event", len(tasks - events.keys()), at_most=0)
-    measure("events without a task", len(events.keys() - tasks), at_most=0)
+    measure("tasks without an event", len(tasks - events.keys()), exactly=0)
+    measure("events without a task", len(events.keys() - tasks), exactly=0)
