@@ -85,7 +85,7 @@ def test_two_hosts_behave_like_one_and_one_may_be_killed(
             "events that arrived twice without a fault", received.total() - len(received), exactly=0
         )
 
-        kills = rounds(2, 6)
+        kills = rounds(1, 6)
         with Load(port, clients=CLIENTS) as load:
             for number in range(kills):
                 load.wait_for_replies(50)

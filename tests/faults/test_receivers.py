@@ -28,7 +28,7 @@ SETTINGS = {**WEBHOOK_SETTINGS, **WEB, "WEBHOOK_SCHEDULE": ",".join(["1"] * 120)
 def test_an_outage_of_a_receiver_delays_events_and_nothing_else(
     connection, database_url, cast, measure, rounds
 ):
-    outage = rounds(5, 60)
+    outage = rounds(4, 60)
     port = free_port()
     subscribe(connection, cast["acme"], f"http://127.0.0.1:{port}/hook", "task.created")
     with serving(database_url, **SETTINGS) as server, working(database_url, **SETTINGS):
@@ -61,7 +61,7 @@ def measure_writes(measure, connection, load):
 def test_a_receiver_that_hangs_slows_no_request_down(
     connection, database_url, receiver, subscribed, measure, rounds
 ):
-    seconds = rounds(3, 20)
+    seconds = rounds(2, 20)
     with serving(database_url, **SETTINGS) as server, working(database_url, **SETTINGS):
         figures = []
         for behaviour in (answer(200), hang):
@@ -109,7 +109,7 @@ def test_a_tenant_with_a_backlog_to_a_hanging_receiver_delays_no_other(
 def test_a_tenant_that_floods_past_its_limit_slows_no_other(
     connection, database_url, cast, measure, rounds
 ):
-    seconds = rounds(3, 20)
+    seconds = rounds(2, 20)
     connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE slug = 'acme'")
     charlie = {"clients": 1, "request": read, "token": TOKENS["charlie"], "pause": 0.01}
     with serving(database_url, **SETTINGS) as server:

@@ -1,4 +1,4 @@
-"""Load for as long as ``--soak`` says, with a fault now and then."""
+"""A long run with a fault now and then."""
 
 import os
 import re
