@@ -32,9 +32,14 @@ def running(command, port, **options):
 def nginx(folder, site, port):
     """nginx with this file in its context ``http``, which listens on ``port``."""
     (folder / "site.conf").write_text(site)
+    # Debian's default folders belong to root.
+    names = "client_body", "proxy", "fastcgi", "uwsgi", "scgi"
+    temporary = "".join(f"{name}_temp_path {folder}/{name};\n" for name in names)
+    if os.geteuid() == 0:
+        temporary = ""
     (folder / "nginx.conf").write_text(
         f"daemon off; pid {folder}/pid; error_log {folder}/error.log;\n"
-        f"events {{}}\nhttp {{ access_log off; include {folder}/site.conf; }}\n"
+        f"events {{}}\nhttp {{ access_log off; {temporary} include {folder}/site.conf; }}\n"
     )
     command = ["nginx", "-c", folder / "nginx.conf", "-e", folder / "error.log"]
     subprocess.run([*command, "-t"], check=True, capture_output=True)

@@ -154,10 +154,14 @@ class Load:
     def slowest(self):
         return max(reply.seconds for reply in self.replies)
 
-    def percentile(self, share, *, since=0.0):
+    def percentile(self, share):
         """The seconds within which this share of the good requests was done."""
-        times = sorted(reply.seconds for reply in self.good(since))
-        return times[min(len(times) - 1, int(share * len(times)))]
+        return percentile(self.good(), share)
+
+
+def percentile(replies, share):
+    times = sorted(reply.seconds for reply in replies)
+    return times[min(len(times) - 1, int(share * len(times)))]
 
 
 def compare_tasks(measure, connection, load):
