@@ -13,7 +13,7 @@ from typing import NamedTuple
 import front
 import pytest
 from client import TOKENS
-from server import PROJECT, free_port, serving
+from server import PROJECT, free_port, serving, wait_until
 
 pytestmark = [
     pytest.mark.proof,
