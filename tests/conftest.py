@@ -37,7 +37,7 @@ def pytest_addoption(parser):
     group = parser.getgroup("faults", "the scenarios of -m faults")
     group.addoption("--long", action="store_true", help="more rounds and longer outages")
     group.addoption("--soak", type=float, metavar="MINUTES", help="run the soak test too")
-    group.addoption("--table", metavar="FILE", help="write the table of what was measured to FILE")
+    group.addoption("--write", action="store_true", help="write all measures to docs/faults.md")
 
 
 def pytest_configure(config):

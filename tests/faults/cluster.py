@@ -70,7 +70,7 @@ class Server(Postgres):
         pid = self.get_pid()
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not is_running(pid))
-        # pg_ctl takes a process that nobody has waited for as running.
+        # pg_ctl takes a zombie process as running.
         (self.data / "postmaster.pid").unlink()
 
     def connect(self, **options):

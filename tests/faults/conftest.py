@@ -3,7 +3,6 @@
 import os
 import shutil
 import tempfile
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -11,6 +10,7 @@ from faults.table import Scenario, page, rows, title_of
 from proxy import Proxy
 from psycopg.rows import dict_row
 from receivers import subscribe
+from server import PROJECT
 
 from service.commands.migrate import migrate
 from service.devkit import postgres as embedded
@@ -52,10 +52,10 @@ def pytest_terminal_summary(terminalreporter, config):
         return
     terminalreporter.section("faults")
     terminalreporter.line(rows(scenarios))
-    if config.option.table:
+    if config.option.write:
         options = "--long " if config.option.long else ""
         text = page(scenarios, options=options, load=LOAD_BEFORE)
-        Path(config.option.table).write_text(text, encoding="utf-8")
+        (PROJECT / "docs/faults.md").write_text(text, encoding="utf-8")
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ def read(_title):
 
 
 class Load:
-    """So many clients, each with one request at a time, until the block ends."""
+    """Clients that send one request after the other until the block ends."""
 
     def __init__(
         self,

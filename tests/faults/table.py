@@ -1,4 +1,4 @@
-"""The table of what the scenarios have measured: printed at the end, and docs/faults.md."""
+"""The table of all measures: printed at the end, and written to docs/faults.md."""
 
 import operator
 import os
@@ -32,7 +32,7 @@ class Measure:
 
 @dataclass
 class Scenario:
-    """What one test has measured; ``reason`` if it did not run or failed."""
+    """One test and its measures; ``reason`` if it did not run or failed."""
 
     title: str
     heading: str

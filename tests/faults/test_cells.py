@@ -41,7 +41,7 @@ SETTINGS = {
     "TRUSTED_PROXIES": "1",
     "WEBHOOK_LEASE": "600",
 }
-# What a moved workspace consists of; counts are made anew, users may be there already.
+# The tables of a workspace, except its counts, which triggers make anew.
 TABLES = (
     *("members", "tasks", "meetings", "mail", "knowledge", "suggestions"),
     *("webhooks", "events", "deliveries", "attempts", "idempotency_keys"),
@@ -72,7 +72,7 @@ def erin(other, other_url):
 
 
 def command(url, *words, cell="eu1"):
-    """What a command of the cell prints."""
+    """Run a command of the cell; returns the text that it prints."""
     ran = subprocess.run(
         [sys.executable, "-m", "service", *words],
         cwd=PROJECT,

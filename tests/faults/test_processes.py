@@ -176,7 +176,7 @@ def strike(server, postgres, clients, kills, restarts):
     while killed < kills or restarted < restarts:
         assert monotonic() < end, f"{killed} kills, {restarted} restarts"
         pause.wait(random.uniform(0.1, 0.3))
-        # Not before the other one is there, so that there is something to kill.
+        # Both workers must be there, so that a killed one leaves the other.
         if killed < kills and len(workers := children(server.pid)) == 2:
             os.kill(random.choice(workers), signal.SIGKILL)
             killed += 1
@@ -184,7 +184,7 @@ def strike(server, postgres, clients, kills, restarts):
             before = sum(len(client.answered) for client in clients)
             postgres.pg_ctl("restart", "-m", "immediate", "-l", str(postgres.log))
             restarted += 1
-            # Not before a client has been answered since.
+            # Go on once a client has a response from after the restart.
             while sum(len(client.answered) for client in clients) == before:
                 assert monotonic() < end, "no client was answered after a restart"
                 pause.wait(0.02)

@@ -55,7 +55,7 @@ def test_nothing_grows_in_a_long_run_with_faults(
             writers.wait_for_replies(20)
             readers.wait_for_replies(20)
             receiver.take_all()
-            # Not before each process has served all kinds of requests.
+            # Compare with a state in which each process has served all kinds of requests.
             if first is None and faults == 5:
                 wait_until(lambda: len(children(server.pid)) == 2, server)
                 first = usage(server, worker)
