@@ -30,7 +30,7 @@ from receivers import (
 )
 from server import PROJECT, call, environment, free_port, send, serving, wait_until, working
 
-from service.webhooks.delivery import is_genuine
+from service.devkit.signatures import is_genuine
 
 pytestmark = pytest.mark.faults
 

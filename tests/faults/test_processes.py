@@ -29,7 +29,7 @@ from receivers import (
 )
 from server import ALICE, TASK, children, free_port, get, post, send, serving, wait_until, working
 
-from service.webhooks.delivery import is_genuine
+from service.devkit.signatures import is_genuine
 
 pytestmark = pytest.mark.faults
 
