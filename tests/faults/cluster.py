@@ -61,7 +61,7 @@ class Server(Postgres):
             os.chown(self.data, self.account.pw_uid, self.account.pw_gid)
 
     def start(self, **settings):
-        options = f"-h 127.0.0.1 -p {self.port} -k {self.data} -F"
+        options = f"-h 127.0.0.1 -p {self.port} -k '' -F"
         options += "".join(f" -c {name}={value}" for name, value in settings.items())
         self.pg_ctl("start", "-l", str(self.log), "-o", options)
 
