@@ -1,6 +1,6 @@
 # What a contributor types. The tools live in .venv; nothing is installed outside of it.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test proof lint bench
+.PHONY: help setup run test proof faults lint bench
 
 BIN := .venv/bin
 
@@ -17,8 +17,11 @@ run: ## run the service with PostgreSQL and demo data, reloading what changes
 test: ## run the tests
 	$(BIN)/pytest
 
-proof: ## run the long tests: fuzzing, generated clients, killed processes, hostile bytes, a model
+proof: ## run the long tests: fuzzing, generated clients, hostile bytes, a model
 	$(BIN)/pytest -m proof
+
+faults: ## kill, freeze and cut off processes under load; prints what was measured
+	$(BIN)/pytest -m faults
 
 lint: ## check style, formatting and types
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ import click
 
 from bench.cases import CASES
 from bench.compare import compare
+from bench.hosts import hosts, hosts_table
 from bench.instructions import NotCounted, instructions, instructions_table, missing
 from bench.loading import loading
 from bench.report import draw, table
@@ -55,6 +56,12 @@ REQUESTS_COUNTED = 200
     help="100 000 requests in one go instead: memory of the workers, size of the tables.",
 )
 @click.option(
+    "--hosts",
+    "adding",
+    is_flag=True,
+    help="One host, then two, on one PostgreSQL instead: the CPU of both parts.",
+)
+@click.option(
     "--instructions",
     "counting",
     is_flag=True,
@@ -66,7 +73,7 @@ REQUESTS_COUNTED = 200
     help="With --instructions: the folder for callgrind's files, to read by callgrind_annotate.",
 )
 @click.option("--picture", type=click.Path(path_type=Path), default=PICTURE, help="Drawn to here.")
-def main(tasks, seconds, rounds, names, growing, filling, staying, counting, keep, picture):
+def main(tasks, seconds, rounds, names, growing, filling, staying, adding, counting, keep, picture):
     """CPU per request of the service, beside a bare WSGI callable and pgbench with the same SQL."""
     if counting:
         count(names, tasks or 20_000, keep)
@@ -80,6 +87,8 @@ def main(tasks, seconds, rounds, names, growing, filling, staying, counting, kee
         fill(tasks or 100_000)
     elif staying:
         click.echo(soak_table(soak(REQUESTS, tasks or 100_000, say=tell)))
+    elif adding:
+        click.echo(hosts_table(hosts(tasks or 100_000, seconds=seconds, say=tell)))
     else:
         tasks = tasks or 100_000
         found = compare(names, tasks=tasks, seconds=seconds, rounds=rounds, say=tell)

@@ -9,9 +9,13 @@ SCOPES = "read", "write"
 ROLES = "owner", "admin", "member"
 
 
-def generate_token(kind: str) -> str:
-    """Make an API token or a session (``api``, ``session``): 160 random bits behind a prefix."""
-    return f"tmw_{kind}_{token_hex(20)}"
+def generate_token(kind: str, cell: str | None = None) -> str:
+    """Make an API token or a session (``api``, ``session``): 160 random bits behind a prefix.
+
+    The prefix lets scanners find a leaked token, and a proxy find its cell.
+    """
+    prefix = f"tmw_{kind}_{cell}" if cell else f"tmw_{kind}"
+    return f"{prefix}_{token_hex(20)}"
 
 
 def hash_of(token: str) -> bytes:

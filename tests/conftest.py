@@ -33,6 +33,13 @@ from service.settings import Settings
 NOON = datetime(2099, 1, 1, 12, tzinfo=UTC)
 
 
+def pytest_addoption(parser):
+    group = parser.getgroup("faults", "the scenarios of -m faults")
+    group.addoption("--long", action="store_true", help="more rounds and longer outages")
+    group.addoption("--soak", type=float, metavar="MINUTES", help="run the soak test too")
+    group.addoption("--write", action="store_true", help="write all measures to docs/faults.md")
+
+
 def pytest_configure(config):
     """The test double makes its database on the server that all tests use."""
     server = os.environ.get("TEST_DATABASE_URL")

@@ -22,8 +22,15 @@ TASK = b'{"title": "Write the report"}'
 
 
 def web_line():
+    return procfile_line("web")
+
+
+def procfile_line(name):
+    """The command that the Procfile has for this process."""
     lines = (PROJECT / "Procfile").read_text().splitlines()
-    return shlex.split(next(line for line in lines if line.startswith("web:")).removeprefix("web:"))
+    return shlex.split(
+        next(line for line in lines if line.startswith(f"{name}:")).partition(":")[2]
+    )
 
 
 def environment(**settings):
@@ -33,14 +40,24 @@ def environment(**settings):
 
 
 @contextmanager
-def serving(database_url, *, command=None, cwd=PROJECT, stderr=subprocess.DEVNULL, **settings):
-    """A server of its own on a free loopback port; ends it by its pid."""
-    port = free_port()
+def serving(
+    database_url,
+    *,
+    port=None,
+    command=None,
+    cwd=PROJECT,
+    stderr=subprocess.DEVNULL,
+    preexec_fn=None,
+    **settings,
+):
+    """A server of its own on a free loopback port, or on this one; ends it by its pid."""
+    port = port or free_port()
     server = subprocess.Popen(
         command or web_line(),
         cwd=cwd,
         env=environment(DATABASE_URL=database_url, PORT=str(port), **settings),
         stderr=stderr,
+        preexec_fn=preexec_fn,
     )
     server.port = port
     try:
@@ -55,6 +72,26 @@ def serving(database_url, *, command=None, cwd=PROJECT, stderr=subprocess.DEVNUL
             server.wait()
         if server.stderr:
             server.stderr.close()
+
+
+@contextmanager
+def working(database_url, **settings):
+    """A worker as the Procfile starts it; ends it by its pid."""
+    worker = subprocess.Popen(
+        procfile_line("worker"),
+        cwd=PROJECT,
+        env=environment(DATABASE_URL=database_url, **settings),
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield worker
+    finally:
+        worker.terminate()
+        try:
+            worker.wait(30)
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
 
 
 def free_port():

@@ -12,6 +12,7 @@ from service.commands.base import (
     one_row,
     query,
     report_errors,
+    settings,
     validate,
     yes_option,
 )
@@ -65,7 +66,7 @@ def new_token(
     kind: str, email: str, scope: str = "write", expires_in: int | None = None, name: str = ""
 ) -> str:
     """Make a credential and return it; the database keeps only its SHA-256."""
-    secret = generate_token(kind)
+    secret = generate_token(kind, settings().cell)
     one_row(
         Id,
         "tokens/create",

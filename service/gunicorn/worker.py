@@ -100,6 +100,8 @@ class RequestWorker(ThreadWorker):
 
     def accept(self, listener: socket.socket) -> None:
         """Give a new client to the poller; gunicorn would let a thread wait for its first byte."""
+        if not self.alive:
+            return  # SIGTERM came in the same round of events, so the listener may be closed.
         try:
             accepted, address = listener.accept()
         except OSError as error:

@@ -21,6 +21,15 @@ def test_a_credential_is_printed_once_and_only_its_hash_is_stored(flask, connect
     assert secret not in flask("token", "list", "alice@example.com").stdout
 
 
+@pytest.mark.parametrize(("kind", "prefix"), [("token", "api"), ("session", "session")])
+def test_a_credential_names_its_cell(build, cast, kind, prefix):
+    app = build(cell="eu1")
+    secret = value(app.test_cli_runner().invoke(args=(kind, "create", "alice@example.com")))
+    assert re.fullmatch(f"tmw_{prefix}_eu1_[0-9a-f]{{40}}", secret)
+    client = Client(app, secret) if kind == "token" else Client(app, cookie=secret)
+    assert client.get("/tasks").status_code == 200
+
+
 def test_a_token_has_a_scope_an_expiry_and_a_name(app, flask, connection):
     words = "--scope", "read", "--expires-in", "7", "--name", "for the report"
     secret = value(flask("token", "create", "alice@example.com", *words))

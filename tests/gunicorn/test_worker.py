@@ -374,6 +374,25 @@ def test_a_stopping_server_does_not_wait_for_half_a_request(database_url):
         assert server.wait(7) == 0
 
 
+def test_a_worker_that_stops_while_a_client_arrives_keeps_its_connections(database_url):
+    command = ["gunicorn", "-c", str(Path(__file__).with_name("stopping.py")), "app:app"]
+    with (
+        serving(database_url, command=command, WEB_CONCURRENCY="1") as server,
+        connect(server.port) as client,
+    ):
+        client.sendall(GET)
+        assert read_answer(client).status == 200
+        # The worker stops at a client that arrives while this connection is idle.
+        for _ in range(20):
+            connect(server.port).close()
+            client.sendall(GET)
+            response = read_answer(client)
+            assert response.status == 200
+            if response.headers.get("connection") == "close":
+                return
+        raise AssertionError("the worker did not stop")
+
+
 @pytest.mark.nodatabase
 def test_a_thread_gets_a_request_once_it_is_complete():
     head = b"POST / HTTP/1.1\r\nHost: x\r\n"

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+import front
 import pytest
 from client import TOKENS
 from server import PROJECT, free_port, serving, wait_until
@@ -54,28 +55,8 @@ def nginx(database_url, tmp_path_factory):
         ):
             assert text in site
             site = site.replace(text, own)
-        (folder / "site.conf").write_text(site)
-        (folder / "nginx.conf").write_text(
-            f"daemon off; pid {folder}/pid; error_log {folder}/error.log;\n"
-            f"events {{}}\nhttp {{ access_log off; include {folder}/site.conf; }}\n"
-        )
-        command = ["nginx", "-c", str(folder / "nginx.conf"), "-e", str(folder / "error.log")]
-        subprocess.run([*command, "-t"], check=True, capture_output=True)
-        process = subprocess.Popen(command)
-        try:
-            wait_until(lambda: connects(port), process)
+        with front.nginx(folder, site, port):
             yield Nginx(port, service, folder / "access.log")
-        finally:
-            process.terminate()
-            process.wait(10)
-
-
-def connects(port):
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
 
 
 def request(port, method, path, **options):

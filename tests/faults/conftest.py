@@ -1,0 +1,140 @@
+"""A PostgreSQL that may be killed, and the table of what was measured."""
+
+import os
+import shutil
+import tempfile
+
+import psycopg
+import pytest
+from faults.table import Scenario, page, rows, title_of
+from proxy import Proxy
+from psycopg.rows import dict_row
+from receivers import subscribe
+from server import PROJECT
+
+from service.commands.migrate import migrate
+from service.devkit import postgres as embedded
+from service.settings import Settings
+
+SCENARIOS = pytest.StashKey()
+LOAD_BEFORE = os.getloadavg()[0]
+
+
+def pytest_collection_modifyitems(config, items):
+    config.stash.setdefault(SCENARIOS, {})
+    for item in items:
+        program = item.get_closest_marker("needs")
+        missing = [name for name in program.args if not shutil.which(name)] if program else []
+        if missing:
+            item.add_marker(pytest.mark.skip(reason=f"{' and '.join(missing)} is missing"))
+
+
+def scenario_of(item):
+    scenarios = item.config.stash[SCENARIOS]
+    heading = item.module.__doc__.splitlines()[0].removesuffix(".")
+    title = title_of(item.name)
+    return scenarios.setdefault(item.nodeid, Scenario(title, heading))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.skipped:
+        scenario_of(item).reason = f"not run: {report.longrepr[2].removeprefix('Skipped: ')}"
+    elif report.failed:
+        scenario_of(item).reason = "**failed**"
+    return report
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    scenarios = list(config.stash.get(SCENARIOS, {}).values())
+    if not scenarios:
+        return
+    terminalreporter.section("faults")
+    terminalreporter.line(rows(scenarios))
+    if config.option.write:
+        options = "--long " if config.option.long else ""
+        text = page(scenarios, options=options, load=LOAD_BEFORE)
+        (PROJECT / "docs/faults.md").write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def measure(request):
+    """Record one figure of the scenario, and assert its pass line."""
+    return scenario_of(request.node).measure
+
+
+@pytest.fixture
+def rounds(request):
+    """Choose between the short form and the one of ``--long``."""
+    return lambda short, long: long if request.config.option.long else short
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A server that scenarios stop, kill and freeze."""
+    with tempfile.TemporaryDirectory(
+        prefix="service-faults-", ignore_cleanup_errors=True
+    ) as folder:
+        os.chmod(folder, 0o711)
+        server = embedded.start(folder)
+        with psycopg.connect(server.get_uri(), autocommit=True) as connection:
+            # The data need not survive a crash of the machine, and recovery is to be short.
+            connection.execute("ALTER SYSTEM SET fsync = off")
+            connection.execute("ALTER SYSTEM SET max_wal_size = '64MB'")
+            connection.execute("SELECT pg_reload_conf()")
+        yield server
+        server.cleanup()
+
+
+@pytest.fixture(scope="session")
+def database_url(postgres):
+    url = postgres.get_uri()
+    migrate(Settings.read({"DATABASE_URL": url}))
+    return url
+
+
+@pytest.fixture
+def connection(database_url):
+    """A connection past the service; closed by the scenarios that stop the server."""
+    with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
+        yield connection
+
+
+@pytest.fixture
+def reconnect(database_url):
+    """A connection past the service after a restart of the server."""
+    connections = []
+
+    def connect():
+        connections.append(
+            psycopg.connect(database_url, autocommit=True, row_factory=dict_row, connect_timeout=5)
+        )
+        return connections[-1]
+
+    yield connect
+    for connection in connections:
+        connection.close()
+
+
+@pytest.fixture(autouse=True)
+def plan(connection, cast):
+    """No test of a fault ends at a rate limit; undone with the cast."""
+    connection.execute(
+        "INSERT INTO plans (name, per_minute) VALUES ('Faults', 10000000) ON CONFLICT DO NOTHING"
+    )
+    connection.execute("UPDATE workspaces SET plan = 'Faults'")
+    connection.execute("UPDATE workspaces SET version = 1")
+
+
+@pytest.fixture
+def subscribed(connection, cast, receiver):
+    """The receiver gets task.created of Acme; returns the id of the webhook."""
+    return subscribe(connection, cast["acme"], receiver.url, "task.created")
+
+
+@pytest.fixture
+def proxy(database_url):
+    proxy = Proxy(database_url)
+    yield proxy
+    proxy.close()

@@ -1,0 +1,36 @@
+"""The configurations of the docs, with the addresses of this machine in them."""
+
+import re
+from itertools import cycle
+
+from server import PROJECT
+
+ADDRESS = re.compile(r"10\.\d\.0\.1\d:8000")
+
+
+def configuration(name):
+    """The block of docs/scaling.md below this name."""
+    text = (PROJECT / "docs/scaling.md").read_text(encoding="utf-8")
+    (found,) = re.findall(rf"<!-- file: {re.escape(name)} -->\n```\w*\n(.*?)```", text, re.DOTALL)
+    return found
+
+
+def addressed(text, ports):
+    """The text with these ports of loopback instead of its addresses, one after the other."""
+    following = cycle(ports)
+    assert len(ADDRESS.findall(text)) == len(ports)
+    return ADDRESS.sub(lambda _: f"127.0.0.1:{next(following)}", text)
+
+
+def nginx_site(port, upstreams, target="http://service"):
+    """docs/nginx.conf with these upstreams, on this port, without TLS."""
+    site = (PROJECT / "docs/nginx.conf").read_text(encoding="utf-8")
+    for pattern, replacement in (
+        (r"^upstream service \{.*?\}$", upstreams),
+        (r"http://service", target),
+        (r"listen 443 ssl;", f"listen 127.0.0.1:{port};"),
+        (r"^ *ssl_.*;\n", ""),
+    ):
+        site, found = re.subn(pattern, lambda _, text=replacement: text, site, flags=re.MULTILINE)
+        assert found, pattern
+    return re.sub(r"^ *access_log .*;\n", "", site, flags=re.MULTILINE)

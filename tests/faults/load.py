@@ -1,0 +1,187 @@
+"""Clients that send requests all the time, and remember each response."""
+
+import http.client
+import json
+import time
+from collections import Counter
+from dataclasses import dataclass
+from itertools import count
+from threading import Event, Lock, Thread
+
+from client import TOKENS
+
+NUMBERS = count()
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A response; status None if the connection broke before it."""
+
+    started: float
+    seconds: float
+    status: int | None
+    title: str
+    id: str | None
+    headers: dict
+
+
+def create(title):
+    return "POST", "/api/tasks", {"title": title}
+
+
+def read(_title):
+    return "GET", "/api/tasks?limit=20", None
+
+
+class Load:
+    """Clients that send one request after the other until the block ends."""
+
+    def __init__(
+        self,
+        *ports,
+        clients=6,
+        request=create,
+        token=TOKENS["alice"],
+        keep_alive=False,
+        limit=20_000,
+        pause=0.0,
+    ):
+        self.ports, self.request, self.token = ports, request, token
+        self.keep_alive, self.limit, self.pause = keep_alive, limit, pause
+        self.stop = Event()
+        self.replies = []
+        self._new = Event()
+        self._lock = Lock()
+        self.errors = []
+        self.threads = [Thread(target=self._run, args=(number,)) for number in range(clients)]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        for thread in self.threads:
+            thread.join()
+        assert not self.errors, self.errors
+
+    def _run(self, number):
+        connection = None
+        try:
+            while not self.stop.is_set() and len(self.replies) < self.limit:
+                connection = connection or self._connect(number)
+                reply = self._send(connection)
+                self.replies.append(reply)
+                self._new.set()
+                if reply.status is None or not self.keep_alive:
+                    connection.close()
+                    connection = None
+                if reply.status not in (200, 201, 429):
+                    self.stop.wait(0.02)
+                elif self.pause:
+                    self.stop.wait(self.pause)
+        except Exception as error:
+            self.errors.append(error)
+        finally:
+            if connection:
+                connection.close()
+
+    def _connect(self, number):
+        port = self.ports[(number + len(self.replies)) % len(self.ports)]
+        return http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+    def _send(self, connection):
+        title = f"load {next(NUMBERS)}"
+        method, path, document = self.request(title)
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
+        if not self.keep_alive:
+            headers["Connection"] = "close"
+        body = None if document is None else json.dumps(document)
+        started = time.monotonic()
+        try:
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            content = json.loads(response.read() or b"null")
+        except (OSError, http.client.HTTPException):
+            return Reply(started, time.monotonic() - started, None, title, None, {})
+        id = content.get("id") if response.status == 201 else None
+        seconds = time.monotonic() - started
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        if response.status == 503:
+            assert content["status"] == 503
+            assert "retry-after" in headers
+        return Reply(started, seconds, response.status, title, id, headers)
+
+    def wait_for(self, happened, seconds=60):
+        """Return once ``happened(self)`` is true; it is asked after each reply."""
+        end = time.monotonic() + seconds
+        while not happened(self):
+            assert time.monotonic() < end, Counter(reply.status for reply in self.replies)
+            assert not self.errors, self.errors
+            self._new.wait(0.1)
+            self._new.clear()
+
+    def wait_for_replies(self, number):
+        """Return after so many more good replies."""
+        goal = len(self.good()) + number
+        self.wait_for(lambda load: len(load.good()) >= goal)
+
+    def recovery(self, since):
+        """Seconds from ``since`` until the end of the first good request that began after it."""
+        self.wait_for(lambda load: load.good(since))
+        return min(reply.started + reply.seconds for reply in self.good(since)) - since
+
+    def good(self, since=0.0):
+        return [
+            reply
+            for reply in self.replies.copy()
+            if reply.status in (200, 201) and reply.started >= since
+        ]
+
+    @property
+    def acknowledged(self):
+        """The titles of acknowledged tasks, by id."""
+        return {reply.id: reply.title for reply in self.replies if reply.id}
+
+    def number(self, *statuses):
+        return sum(reply.status in statuses for reply in self.replies)
+
+    def other_than(self, *statuses):
+        return sum(reply.status not in statuses for reply in self.replies)
+
+    @property
+    def slowest(self):
+        return max(reply.seconds for reply in self.replies)
+
+    def percentile(self, share):
+        """The seconds within which this share of the good requests was done."""
+        return percentile(self.good(), share)
+
+
+def percentile(replies, share):
+    times = sorted(reply.seconds for reply in replies)
+    return times[min(len(times) - 1, int(share * len(times)))]
+
+
+def compare_tasks(measure, connection, load):
+    """No acknowledged task is lost, none is there twice, and each has one event if announced."""
+    rows = connection.execute("SELECT id::text, title FROM tasks").fetchall()
+    kept = {row["id"] for row in rows}
+    titles = Counter(row["title"] for row in rows)
+    measure("acknowledged tasks", len(load.acknowledged))
+    measure("acknowledged tasks that are lost", len(load.acknowledged.keys() - kept), exactly=0)
+    measure("doubled tasks", sum(number - 1 for number in titles.values()), exactly=0)
+
+
+def compare_events(measure, connection):
+    """Each task has exactly one event, and each event a task."""
+    events = Counter(
+        row["id"]
+        for row in connection.execute(
+            "SELECT body::json -> 'data' ->> 'id' AS id FROM events WHERE type = 'task.created'"
+        )
+    )
+    tasks = {row["id"] for row in connection.execute("SELECT id::text FROM tasks")}
+    measure("tasks without an event", len(tasks - events.keys()), exactly=0)
+    measure("events without a task", len(events.keys() - tasks), exactly=0)

@@ -1,0 +1,206 @@
+"""Slow, half-open and greedy clients, without a proxy."""
+
+import re
+import resource
+import socket
+import subprocess
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
+import pytest
+from faults.load import Load, read
+from server import ALICE, children, get, post, send, serving
+
+pytestmark = pytest.mark.faults
+
+WEB = {"WEB_CONCURRENCY": "1", "WEB_THREADS": "4"}
+# A client beside the others, which must not notice them.
+OTHER = {"clients": 1, "request": read, "pause": 0.01}
+CREATE = post(b"", "Content-Length: 60000\r\n")
+
+
+@pytest.fixture(scope="module")
+def lone(database_url):
+    """One web process of four threads."""
+    with serving(database_url, **WEB) as server:
+        yield server
+
+
+def connect(port, *, buffer=None):
+    client = socket.socket()
+    if buffer:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    client.settimeout(20)
+    client.connect(("127.0.0.1", port))
+    return client
+
+
+@contextmanager
+def holding(port, *openings, buffer=None):
+    """Clients that send this much of a request, and nothing more."""
+    with ExitStack() as stack:
+        clients = []
+        for opening in openings:
+            clients.append(stack.enter_context(connect(port, buffer=buffer)))
+            clients[-1].sendall(opening)
+        yield clients
+
+
+def measure_other(measure, load, *, p95=0.1):
+    measure("requests of another client beside them", len(load.replies), at_least=1)
+    measure("its responses other than 200", load.other_than(200), exactly=0)
+    measure("its p95", load.percentile(0.95) * 1000, at_most=p95 * 1000, unit="ms")
+    measure("its slowest", load.slowest * 1000, unit="ms")
+
+
+def megabytes(server):
+    """Resident memory of the web processes."""
+    found = [Path(f"/proc/{pid}/status").read_text() for pid in children(server.pid)]
+    return sum(int(re.search(r"VmRSS:\s+(\d+)", text)[1]) for text in found) / 1024
+
+
+def test_half_open_clients_hold_no_thread(lone, measure):
+    half_head, half_body = b"GET /api/tasks HTTP/1.1\r\nX: ", CREATE + b'{"title"'
+    with (
+        holding(lone.port, *[half_head] * 4, *[half_body] * 4, *[b""] * 4),
+        Load(lone.port, **OTHER, limit=200) as load,
+    ):
+        load.wait_for(lambda load: len(load.replies) >= 200)
+    measure("half heads, half bodies and idle connections, for 4 threads", 12)
+    measure_other(measure, load)
+
+
+@pytest.mark.needs("slowhttptest")
+@pytest.mark.parametrize("kind", ["headers", "bodies", "reads"])
+def test_slowhttptest_is_not_noticed_by_another_client(lone, measure, rounds, kind):
+    seconds = rounds(3, 20)
+    options = {
+        "headers": ["-H", "-i", "2"],
+        "bodies": ["-B", "-i", "2", "-s", "60000"],
+        "reads": ["-X", "-w", "10", "-y", "20", "-n", "2", "-z", "5", "-k", "3"],
+    }[kind]
+    url = f"http://127.0.0.1:{lone.port}/openapi.json"
+    command = ["slowhttptest", *options, "-c", "200", "-r", "200", "-l", str(seconds), "-u", url]
+    attack = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        with Load(lone.port, **OTHER) as load:
+            attack.wait(seconds + 20)
+    finally:
+        attack.kill()
+        attack.wait()
+    after = monotonic()
+    with ThreadPoolExecutor(4) as threads:
+        statuses = list(threads.map(lambda _: get(lone.port).status, range(4)))
+    measure(f"connections with slow {kind}, {seconds} s", 200)
+    measure_other(measure, load)
+    measure("threads back after it", statuses.count(200), at_least=4)
+    measure("threads back within", monotonic() - after, at_most=1, unit="s")
+
+
+def test_clients_that_do_not_read_hold_no_thread_and_little_memory(
+    lone, connection, cast, measure, rounds
+):
+    connection.execute(
+        "INSERT INTO tasks (workspace_id, title, description, created_by)"
+        " SELECT %s, 'x', repeat('x', 60000), %s FROM generate_series(1, 17)",
+        (cast["acme"], cast["alice"]),
+    )
+    before = megabytes(lone)
+    with (
+        holding(
+            lone.port,
+            *[f"GET /api/tasks HTTP/1.1\r\n{ALICE}\r\n".encode()] * 100,
+            buffer=4096,
+        ),
+        Load(lone.port, clients=1, request=lambda _: ("GET", "/api/me", None), limit=200) as load,
+    ):
+        load.wait_for(lambda load: len(load.replies) >= 200)
+        grown = megabytes(lone) - before
+    measure("clients that do not read their page of 1 MiB", 100)
+    measure_other(measure, load)
+    measure("memory of the web process, grown by", round(grown), at_most=64, unit="MB")
+
+
+def test_more_connections_than_file_descriptors_leave_the_service_usable(
+    database_url, plan, measure
+):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+
+    with serving(database_url, preexec_fn=limit, **WEB) as server:
+        (worker,) = children(server.pid)
+        with (
+            holding(server.port, *[b"GET /api/tasks HTTP/1.1\r\n"] * 400),
+            Load(server.port, **OTHER, limit=100) as load,
+        ):
+            load.wait_for(lambda load: len(load.replies) >= 100)
+        measure("connections, for 200 file descriptors", 400)
+        measure("web processes that ended", [worker] != children(server.pid), exactly=0)
+        measure("responses to another client that are not 200", load.other_than(200), exactly=0)
+        measure("its slowest", load.slowest, at_most=5, unit="s")
+
+
+def test_a_mebibyte_of_faults_costs_little(lone, measure):
+    pairs = b'{"title": "x", ' + b", ".join(b'"a": 1' for _ in range(130_000)) + b"}"
+    names = b"{" + b", ".join(b'"f%06d": 1' % number for number in range(70_000)) + b"}"
+    bodies = [body[: 2**20] for body in (pairs, names)] * 4
+    get(lone.port)
+    before = megabytes(lone)
+    replies = []
+
+    def post_body(body):
+        started = monotonic()
+        response = send(lone.port, post(body, f"Content-Length: {len(body)}\r\n"), timeout=60)
+        replies.append((response.status, monotonic() - started, len(response.body)))
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(post_body, bodies))
+    statuses = Counter(status for status, _, _ in replies)
+    measure("bodies of 1 MiB with repeated or unknown names, 8 at once", 8)
+    measure("responses other than 400", 8 - statuses[400], exactly=0)
+    measure("slowest", max(seconds for _, seconds, _ in replies), at_most=1, unit="s")
+    measure("longest response", max(size for _, _, size in replies), at_most=20_000, unit="bytes")
+    # The first time each thread takes its share; it does not grow after that.
+    measure(
+        "memory of the web process, grown by",
+        round(megabytes(lone) - before),
+        at_most=40,
+        unit="MB",
+    )
+
+
+def test_more_slow_uploads_than_threads_keep_no_request_waiting_for_long(lone, measure):
+    # A thread reads a body of over 64 KiB, if its credential is valid. A proxy would buffer it.
+    head = post(b"", "Content-Length: 100000\r\n")
+    with ExitStack() as stack:
+        done = Event()
+
+        def drip(clients):
+            while not done.wait(0.1):
+                for client in clients:
+                    with suppress(OSError):
+                        client.send(b"x", socket.MSG_DONTWAIT)
+
+        clients = stack.enter_context(holding(lone.port, *[head + b'{"title": "'] * 8))
+        thread = stack.enter_context(ThreadPoolExecutor(1))
+        stack.callback(done.set)
+        thread.submit(drip, clients)
+        with Load(lone.port, **OTHER) as load:
+            load.wait_for(lambda load: len(load.good()) >= 50)
+        with Load(lone.port, **OTHER, limit=50) as after:
+            after.wait_for(lambda load: len(load.replies) >= 50)
+    measure("uploads of 100 KB by the byte, for 4 threads", 8)
+    measure(
+        "responses to another client other than 200 and 503", load.other_than(200, 503), exactly=0
+    )
+    measure("its responses with status 503", load.number(503))
+    measure("its slowest response", load.slowest, at_most=5, unit="s")
+    measure(
+        "its responses other than 200, once the uploads have run out of time",
+        after.other_than(200),
+        exactly=0,
+    )

@@ -1,0 +1,400 @@
+"""A PostgreSQL that is killed, frozen, unreachable, read-only or full."""
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
+import pytest
+from client import TOKENS, insert
+from faults.load import Load, compare_events, compare_tasks, read
+from receivers import WEBHOOK_SETTINGS
+from server import call, get, serving, wait_until
+
+pytestmark = pytest.mark.faults
+
+# Eight threads, of which the scenarios use more.
+WEB = {"WEB_CONCURRENCY": "2", "WEB_THREADS": "4"}
+CLIENTS = 12
+# No attempt is repeated while a scenario runs.
+SETTINGS = {**WEBHOOK_SETTINGS, **WEB, "WEBHOOK_LEASE": "600"}
+
+
+@pytest.fixture
+def backends(connection):
+    """The processes that serve connections of the web processes; a function."""
+
+    def find():
+        rows = connection.execute(
+            "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
+            " AND datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        return [row["pid"] for row in rows]
+
+    return find
+
+
+@contextmanager
+def stopped(pids):
+    """These processes answer nothing while the block runs."""
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def measure_replies(measure, load, *statuses):
+    """No client waited in vain: each got a response, and one of these statuses."""
+    measure("requests", len(load.replies))
+    measure("responses with status 503", load.number(503))
+    expected = " or ".join(map(str, statuses))
+    measure(f"responses other than {expected}", load.other_than(*statuses), exactly=0)
+
+
+def test_restarts_of_postgresql_under_writes_lose_nothing(
+    postgres, database_url, receiver, subscribed, reconnect, measure, rounds
+):
+    restarts = rounds(2, 8)
+    recoveries = []
+    with serving(database_url, **SETTINGS) as server, Load(server.port) as load:
+        for _ in range(restarts):
+            load.wait_for_replies(40)
+            postgres.pg_ctl("restart", "-m", "immediate", "-l", str(postgres.log))
+            recoveries.append(load.recovery(monotonic()))
+    measure("restarts (immediate), beside 6 writers", restarts)
+    measure_replies(measure, load, 201, 503)
+    connection = reconnect()
+    compare_tasks(measure, connection, load)
+    compare_events(measure, connection)
+    measure("slowest 503", slowest(load, 503), at_most=3, unit="s")
+    measure("first 201 after PostgreSQL accepts", max(recoveries), at_most=2, unit="s")
+
+
+def slowest(load, *statuses):
+    return max((reply.seconds for reply in load.replies if reply.status in statuses), default=0.0)
+
+
+def test_requests_get_503_while_postgresql_is_down_and_recover_by_themselves(
+    postgres, database_url, measure, rounds
+):
+    outage = rounds(5, 70)
+    with serving(database_url, **WEB) as server, Load(server.port, clients=CLIENTS) as load:
+        load.wait_for_replies(40)
+        postgres.pg_ctl("stop", "-m", "immediate")
+        down = monotonic()
+        Event().wait(outage)
+        up = monotonic()
+        postgres.start()
+        recovery = load.recovery(monotonic())
+    during = [
+        reply
+        for reply in load.replies
+        if down <= reply.started and reply.started + reply.seconds <= up
+    ]
+    others = sum(reply.status != 503 for reply in during)
+    measure("outage", float(outage), unit="s")
+    measure_replies(measure, load, 201, 503)
+    measure("responses other than 503 with Retry-After while it is down", others, exactly=0)
+    measure("slowest of them", max(reply.seconds for reply in during), at_most=2.5, unit="s")
+    measure("first 201 after the start", recovery, at_most=5, unit="s")
+
+
+def test_an_idle_service_survives_a_restart_of_postgresql_without_an_error(
+    postgres, database_url, measure
+):
+    with serving(database_url, **WEB) as server:
+        with Load(server.port, clients=CLIENTS, request=read, limit=60) as load:
+            load.wait_for_replies(40)
+        postgres.pg_ctl("restart", "-m", "fast", "-l", str(postgres.log))
+        statuses = Counter(get(server.port).status for _ in range(100))
+    measure("errors in the next 100 requests", 100 - statuses[200], exactly=0)
+
+
+@pytest.mark.parametrize("way", ["refuses connections", "resets connections"])
+def test_a_network_that_breaks_is_503_until_it_works_again(
+    proxy, connection, database_url, measure, way
+):
+    with serving(proxy.url, **WEB) as server, Load(server.port, clients=CLIENTS) as load:
+        load.wait_for_replies(40)
+        if way == "refuses connections":
+            proxy.refuse()
+            load.wait_for(lambda load: load.number(503) >= 8)
+            proxy.listen()
+        else:
+            for _ in range(5):
+                proxy.reset()
+                load.wait_for_replies(10)
+        recovery = load.recovery(monotonic())
+    measure(f"a proxy {way}", 1)
+    measure_replies(measure, load, 201, 503)
+    compare_tasks(measure, connection, load)
+    measure("first 201 after it works again", recovery, at_most=2, unit="s")
+
+
+@pytest.mark.parametrize("way", ["a black hole", "a proxy that holds all bytes back"])
+def test_a_silent_network_is_503_in_time(proxy, connection, database_url, measure, rounds, way):
+    outage = rounds(5, 20)
+    with serving(proxy.url, **WEB) as server, Load(server.port, clients=CLIENTS) as load:
+        load.wait_for_replies(40)
+        (proxy.lose if way == "a black hole" else proxy.freeze)()
+        Event().wait(outage)
+        (proxy.restore if way == "a black hole" else proxy.thaw)()
+        recovery = load.recovery(monotonic())
+    measure(f"seconds of {way}, {CLIENTS} clients for 8 threads", outage)
+    measure_replies(measure, load, 201, 503)
+    compare_tasks(measure, connection, load)
+    measure("slowest response", load.slowest, at_most=5, unit="s")
+    measure("first 201 after it", recovery, at_most=2, unit="s")
+
+
+def test_a_frozen_server_is_503_in_time(
+    postgres, connection, database_url, backends, measure, rounds
+):
+    outage = rounds(5, 20)
+    with serving(database_url, **WEB) as server, Load(server.port, clients=CLIENTS) as load:
+        load.wait_for_replies(40)
+        # Without its postmaster the server accepts no other connection either.
+        with stopped([postgres.get_pid(), *backends()]):
+            Event().wait(outage)
+        recovery = load.recovery(monotonic())
+    measure(f"seconds of SIGSTOP for all its processes, {CLIENTS} clients for 8 threads", outage)
+    measure_replies(measure, load, 201, 503)
+    compare_tasks(measure, connection, load)
+    measure("slowest response", load.slowest, at_most=5, unit="s")
+    measure("first 201 after it", recovery, at_most=2, unit="s")
+
+
+def test_one_frozen_backend_costs_one_request(connection, database_url, backends, measure):
+    with serving(database_url, **WEB) as server, Load(server.port, clients=CLIENTS) as load:
+        load.wait_for_replies(100)
+        with stopped(backends()[:1]):
+            frozen = monotonic()
+            load.wait_for(lambda load: load.number(503) or monotonic() > frozen + 6)
+    during = [reply for reply in load.replies if reply.started >= frozen]
+    measure("requests while one of 8 backends is stopped", len(during))
+    measure("responses other than 201 and 503", load.other_than(201, 503), exactly=0)
+    measure("responses with status 503", load.number(503), at_most=1)
+    compare_tasks(measure, connection, load)
+
+
+def test_terminated_backends_fail_no_more_than_the_statements_in_flight(
+    connection, database_url, backends, measure, rounds
+):
+    times = rounds(5, 20)
+    with serving(database_url, **WEB) as server, Load(server.port, clients=CLIENTS) as load:
+        load.wait_for_replies(100)
+        for _ in range(times):
+            load.wait_for_replies(30)
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                " AND backend_type = 'client backend'"
+            )
+        ended = monotonic()
+        wait_until(lambda: len(backends()) == 8, server)
+        full = monotonic() - ended
+    measure("terminations of all 8 backends", times)
+    measure_replies(measure, load, 201, 503)
+    measure("responses with status 503", load.number(503), at_most=8 * times)
+    compare_tasks(measure, connection, load)
+    measure("pool full again after", full, at_most=2, unit="s")
+
+
+def test_a_read_only_database_is_503_until_it_is_writable(
+    connection, database_url, backends, measure
+):
+    def make_read_only(value):
+        connection.execute(f"ALTER DATABASE postgres SET default_transaction_read_only = {value}")
+        # The setting counts for new connections.
+        for pid in backends():
+            connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
+
+    try:
+        with serving(database_url, **WEB) as server, Load(server.port, clients=CLIENTS) as load:
+            load.wait_for_replies(40)
+            make_read_only("on")
+            load.wait_for(lambda load: load.number(503) >= 20)
+            make_read_only("off")
+            recovery = load.recovery(monotonic())
+    finally:
+        connection.execute("ALTER DATABASE postgres RESET default_transaction_read_only")
+    # Reads are 503 too: each request is counted, which is a write.
+    measure_replies(measure, load, 201, 503)
+    compare_tasks(measure, connection, load)
+    measure("first 201 after it is writable", recovery, at_most=2, unit="s")
+
+
+@pytest.fixture
+def small_disk(postgres, connection):
+    """A file system of 16 MB that has the tasks, as a tablespace."""
+    folder = tempfile.mkdtemp(prefix="service-full-", dir=postgres.folder)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("mounting a file system needs root")
+    if postgres.account:
+        os.chown(folder, postgres.account.pw_uid, postgres.account.pw_gid)
+    connection.execute(f"CREATE TABLESPACE small LOCATION '{folder}'")
+    connection.execute("ALTER TABLE tasks SET TABLESPACE small")
+    yield Path(folder)
+    connection.execute("ALTER TABLE tasks SET TABLESPACE pg_default")
+    connection.execute("DROP TABLESPACE small")
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_writes_to_a_full_disk_are_503_and_reads_go_on(
+    connection, database_url, small_disk, measure
+):
+    filler = small_disk / "filler"
+    alice = TOKENS["alice"]
+    with serving(database_url, **WEB) as server:
+        port = server.port
+
+        def write():
+            # Random text, so that it is not compressed.
+            text = os.urandom(30_000).hex()
+            return call(port, "POST", "/api/tasks", alice, {"title": "x", "description": text})[0]
+
+        assert write() == 201
+        with suppress(OSError), filler.open("wb", buffering=0) as file:
+            while file.write(b"x" * 8192):
+                pass
+        writes = Counter(write() for _ in range(40))
+        reads = Counter(call(port, "GET", "/api/tasks?limit=1", alice)[0] for _ in range(40))
+        filler.unlink()
+        after = Counter(write() for _ in range(10))
+    measure("writes with a full disk that are 503", writes[503], at_least=20)
+    measure("writes other than 503 and 201", 40 - writes[503] - writes[201], exactly=0)
+    measure("reads other than 200", 40 - reads[200], exactly=0)
+    measure("writes other than 201 once there is room", 10 - after[201], exactly=0)
+
+
+def test_four_times_more_clients_than_threads_all_get_their_turn(
+    connection, database_url, measure, rounds
+):
+    with (
+        serving(database_url, **WEB) as server,
+        Load(server.port, clients=32, limit=rounds(1000, 10_000)) as load,
+    ):
+        health = [get(server.port, "/healthz").status for _ in range(50)]
+        load.wait_for(lambda load: len(load.replies) >= load.limit)
+    measure("requests of 32 clients for 8 threads", len(load.replies))
+    measure("responses other than 201", load.other_than(201), exactly=0)
+    measure("responses of /healthz other than 200", 50 - health.count(200), exactly=0)
+    measure("p99", load.percentile(0.99), at_most=2, unit="s")
+
+
+def test_concurrent_changes_of_one_task_lose_no_field(
+    connection, database_url, cast, subscribed, measure, rounds
+):
+    changes = rounds(100, 1000)
+    id = insert(connection, "tasks", title="x", workspace_id=cast["acme"], created_by=cast["alice"])
+    connection.execute("UPDATE webhooks SET events = '{}'")
+    alice = TOKENS["alice"]
+    with serving(database_url, **WEB) as server, ThreadPoolExecutor(2) as threads:
+
+        def change(name):
+            return Counter(
+                call(server.port, "PATCH", f"/api/tasks/{id}", alice, {name: f"{name} {number}"})[0]
+                for number in range(changes)
+            )
+
+        statuses = sum(threads.map(change, ("title", "description")), Counter())
+        row = connection.execute("SELECT * FROM tasks WHERE id = %s", (id,)).fetchone()
+        last = [row[name] == f"{name} {changes - 1}" for name in ("title", "description")]
+        events = connection.execute("SELECT count(*) FROM events").fetchone()["count"]
+
+        def race(_):
+            task = call(server.port, "POST", "/api/tasks", alice, {"title": "y"})[1]["id"]
+            with ThreadPoolExecutor(2) as pair:
+                changed = pair.submit(
+                    call, server.port, "PATCH", f"/api/tasks/{task}", alice, {"title": "z"}
+                )
+                deleted = pair.submit(call, server.port, "DELETE", f"/api/tasks/{task}", alice)
+                return changed.result()[0], deleted.result()[0]
+
+        races = Counter(map(race, range(changes // 4)))
+    measure("PATCHes by two clients, each of one field", 2 * changes)
+    measure("PATCHes other than 200", statuses.total() - statuses[200], exactly=0)
+    measure("lost fields", last.count(False), exactly=0)
+    measure("versions of the task", row["version"], exactly=2 * changes + 1)
+    measure("events", events, exactly=2 * changes)
+    odd = races.total() - races[200, 204] - races[404, 204]
+    measure("PATCH against DELETE: other than 200 or 404 beside 204", odd, exactly=0)
+
+
+def test_a_crash_of_postgresql_resets_no_limit(
+    postgres, connection, database_url, reconnect, measure
+):
+    connection.execute("UPDATE workspaces SET plan = 'Starter'")
+    with serving(database_url, **WEB) as server:
+        for _ in range(20):
+            before = int(get(server.port).headers["x-ratelimit-remaining"])
+        # Counts are committed without waiting for the disk: PostgreSQL writes them a moment later.
+        written = connection.execute("SELECT pg_current_wal_insert_lsn() AS lsn").fetchone()["lsn"]
+        wait_until(
+            lambda: connection.execute(
+                "SELECT pg_current_wal_flush_lsn() >= %s::pg_lsn AS done", (written,)
+            ).fetchone()["done"]
+        )
+        postgres.pg_ctl("restart", "-m", "immediate", "-l", str(postgres.log))
+        wait_until(lambda: get(server.port, "/healthz").status == 200, server)
+        response = get(server.port)
+        assert response.status == 200
+        after = int(response.headers["x-ratelimit-remaining"])
+    measure("requests counted before the crash", 60 - before, at_least=20)
+    measure("counts lost that had reached the log", after + 1 - before, exactly=0)
+
+
+def test_exactly_the_limit_is_admitted(connection, database_url, measure, rounds):
+    connection.execute("UPDATE workspaces SET plan = 'Starter'")
+    with (
+        serving(database_url, **WEB) as server,
+        Load(server.port, clients=8, request=read, limit=320) as load,
+    ):
+        load.wait_for(lambda load: len(load.replies) >= 320)
+    left = [int(reply.headers["x-ratelimit-remaining"]) for reply in load.good()]
+    measure("requests of 8 clients within a minute, 2 web processes", len(load.replies))
+    measure("requests admitted beyond 60 or below", abs(len(left) - 60), exactly=0)
+    measure("responses other than 200 and 429", load.other_than(200, 429), exactly=0)
+
+
+def test_uploads_slower_than_a_statement_may_be_are_stored(connection, database_url, measure):
+    body = b'{"title": "x", "description": "' + b"x" * 60_000 + b'"}'
+    pieces = [body[start : start + 12_000] for start in range(0, len(body), 12_000)]
+    head = (
+        f"POST /api/tasks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKENS['alice']}\r\n"
+        f"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    ).encode()
+
+    def upload(_):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
+            client.sendall(head)
+            for piece in pieces:
+                client.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
+                Event().wait(1)
+            client.sendall(b"0\r\n\r\n")
+            return int(client.recv(65536)[9:12])
+
+    settings = {"WEB_CONCURRENCY": "1", "WEB_THREADS": "8", "STATEMENT_TIMEOUT": "2"}
+    with (
+        serving(database_url, **settings) as server,
+        ThreadPoolExecutor(6) as threads,
+        Load(server.port, clients=1, request=read, pause=0.01) as load,
+    ):
+        statuses = Counter(threads.map(upload, range(6)))
+    measure("chunked uploads of 6 s at once, for 8 threads; a statement may take 2 s", 6)
+    measure("uploads with status 201", statuses[201], exactly=6)
+    measure("responses to another client other than 200", load.other_than(200), exactly=0)
+    measure("p95 of another client", load.percentile(0.95) * 1000, at_most=100, unit="ms")

@@ -1,0 +1,148 @@
+"""A primary and its synchronous standby, both in DATABASE_URL."""
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event
+from time import monotonic
+
+import pytest
+from client import TOKENS, activate, insert, insert_member, insert_token
+from faults.cluster import Server
+from faults.load import Load, compare_events, compare_tasks, read
+from receivers import WEBHOOK_SETTINGS, subscribe
+from server import serving, wait_until
+
+from service.commands.migrate import migrate
+from service.settings import Settings
+
+# The pair has a cast of its own.
+pytestmark = [pytest.mark.faults]
+
+SETTINGS = {
+    **WEBHOOK_SETTINGS,
+    "WEB_CONCURRENCY": "2",
+    "WEB_THREADS": "4",
+    "WEBHOOK_LEASE": "600",
+}
+SYNCHRONOUS = "ALTER SYSTEM SET synchronous_standby_names = 'standby'"
+
+
+@pytest.fixture
+def pair(receiver):
+    """A primary with its standby, migrated, with Alice, Acme and a webhook."""
+    with ExitStack() as stack:
+        servers = []
+        for _ in range(2):
+            folder = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="service-pair-", ignore_cleanup_errors=True)
+            )
+            Path(folder).chmod(0o711)
+            servers.append(Server(folder))
+            stack.callback(servers[-1].cleanup)
+        primary, standby = servers
+        primary.create()
+        primary.start()
+        migrate(Settings.read({"DATABASE_URL": primary.url}))
+        with primary.connect() as connection:
+            connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Faults', 10000000)")
+            acme = insert(connection, "workspaces", name="Acme", slug="acme", plan="Faults")
+            alice = insert(connection, "users", email="alice@example.com", name="Alice")
+            insert_member(connection, acme, alice, "owner")
+            activate(connection, acme, alice)
+            insert_token(connection, alice, TOKENS["alice"])
+            subscribe(connection, acme, receiver.url, "task.created")
+        follow(standby, primary)
+        yield primary, standby
+
+
+def follow(standby, primary):
+    """Make the standby a copy of the primary, which waits for it at each commit from then on."""
+    standby.copy(primary)
+    with primary.connect() as connection:
+        connection.execute(SYNCHRONOUS)
+        connection.execute("SELECT pg_reload_conf()")
+    standby.start()
+    wait_until(lambda: synchronous(primary))
+
+
+def synchronous(primary):
+    with primary.connect() as connection:
+        rows = connection.execute("SELECT sync_state FROM pg_stat_replication").fetchall()
+    return [row["sync_state"] for row in rows] == ["sync"]
+
+
+def database_url(*servers):
+    ports = ",".join(str(server.port) for server in servers)
+    hosts = ",".join("127.0.0.1" for _ in servers)
+    return (
+        f"host={hosts} port={ports} user=postgres dbname=postgres target_session_attrs=read-write"
+    )
+
+
+def test_a_promoted_standby_has_every_acknowledged_write(pair, measure, rounds):
+    primary, standby = pair
+    failovers = rounds(2, 10)
+    recoveries = []
+    with serving(database_url(*pair), **SETTINGS) as server, Load(server.port) as load:
+        for number in range(failovers):
+            load.wait_for_replies(100)
+            primary.kill()
+            # As in the copy of the primary's configuration, it would wait for a standby of its own.
+            standby.pg_ctl("promote")
+            promoted = monotonic()
+            with standby.connect() as connection:
+                connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
+                connection.execute("SELECT pg_reload_conf()")
+            recoveries.append(load.recovery(promoted))
+            primary, standby = standby, primary
+            if number < failovers - 1:
+                follow(standby, primary)
+        load.wait_for_replies(100)
+    measure("primaries killed by SIGKILL, standbys promoted", failovers)
+    measure("responses other than 201 and 503", load.other_than(201, 503), exactly=0)
+    with primary.connect() as connection:
+        compare_tasks(measure, connection, load)
+        compare_events(measure, connection)
+    measure("first 201 after the promotion, longest", max(recoveries), at_most=1, unit="s")
+
+
+def test_without_its_standby_the_primary_acknowledges_no_write_and_reads_go_on(
+    pair, measure, rounds
+):
+    primary, standby = pair
+    seconds = rounds(6, 45)
+    with (
+        serving(database_url(*pair), STATEMENT_TIMEOUT="2", **SETTINGS) as server,
+        primary.connect() as connection,
+    ):
+        with Load(server.port) as load:
+            load.wait_for_replies(50)
+            standby.pg_ctl("stop", "-m", "immediate")
+            away = monotonic()
+            with Load(server.port, clients=1, request=read, pause=0.1) as readers:
+                Event().wait(seconds)
+            waiting = connection.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+            ).fetchone()["count"]
+            acknowledged = sum(
+                reply.status == 201 for reply in load.replies if reply.started > away
+            )
+            connection.execute("ALTER SYSTEM SET synchronous_standby_names = ''")
+            connection.execute("SELECT pg_reload_conf()")
+            recovery = load.recovery(monotonic())
+        wait_until(
+            lambda: (
+                not connection.execute(
+                    "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+                ).fetchone()["count"]
+            )
+        )
+        compare_tasks(measure, connection, load)
+    measure("seconds without the standby", seconds)
+    measure("writes acknowledged meanwhile", acknowledged, exactly=0)
+    measure("writes other than 201 and 503", load.other_than(201, 503), exactly=0)
+    measure("reads other than 200 and 503", readers.other_than(200, 503), exactly=0)
+    measure("reads with status 200", len(readers.good()), at_least=1)
+    measure("backends that wait for the standby at the end", waiting)
+    measure("first 201 once it is not waited for", recovery, at_most=2, unit="s")

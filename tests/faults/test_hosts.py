@@ -1,0 +1,158 @@
+"""Two hosts behind nginx and HAProxy, and PgBouncer in front of PostgreSQL."""
+
+import os
+import signal
+from collections import Counter
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import front
+import pytest
+from client import TOKENS
+from faults.documents import addressed, configuration, nginx_site
+from faults.load import Load, compare_events, compare_tasks, read
+from psycopg.conninfo import conninfo_to_dict
+from receivers import WEBHOOK_SETTINGS
+from server import call, children, free_port, serving, wait_until
+
+pytestmark = pytest.mark.faults
+
+SETTINGS = {
+    **WEBHOOK_SETTINGS,
+    "WEB_CONCURRENCY": "1",
+    "WEB_THREADS": "4",
+    "TRUSTED_PROXIES": "1",
+    "WEBHOOK_LEASE": "600",
+}
+CLIENTS = 6
+
+
+class Hosts:
+    """Two web servers, which tests kill and start again."""
+
+    def __init__(self, stack, database_url):
+        self.stack, self.database_url = stack, database_url
+        self.ports = [free_port(), free_port()]
+        self.servers = [self.start(number) for number in range(2)]
+
+    def start(self, number):
+        port = self.ports[number]
+        return self.stack.enter_context(serving(self.database_url, port=port, **SETTINGS))
+
+    def kill(self, number):
+        """End the processes of one host by SIGKILL."""
+        server = self.servers[number]
+        for pid in (server.pid, *children(server.pid)):
+            os.kill(pid, signal.SIGKILL)
+        server.wait()
+
+
+@contextmanager
+def behind_nginx(folder, ports):
+    port = free_port()
+    upstreams = addressed(configuration("hosts.nginx.conf"), ports)
+    with front.nginx(folder, nginx_site(port, upstreams), port):
+        yield port
+
+
+@contextmanager
+def behind_haproxy(folder, ports):
+    with front.haproxy(folder, addressed(configuration("haproxy.cfg"), ports)) as port:
+        yield port
+
+
+PROXIES = [
+    pytest.param(behind_nginx, id="nginx", marks=pytest.mark.needs("nginx")),
+    pytest.param(behind_haproxy, id="HAProxy", marks=pytest.mark.needs("haproxy")),
+]
+
+
+@pytest.mark.parametrize("proxy", PROXIES)
+def test_two_hosts_behave_like_one_and_one_may_be_killed(
+    connection, database_url, receiver, subscribed, tmp_path, measure, request, rounds, proxy
+):
+    tmp_path.chmod(0o755)
+    with ExitStack() as stack:
+        hosts = Hosts(stack, database_url)
+        port = stack.enter_context(proxy(tmp_path, hosts.ports))
+        measure(f"hosts behind {request.node.callspec.id}", 2)
+
+        with Load(port, clients=CLIENTS, limit=200) as calm:
+            calm.wait_for(lambda load: len(load.replies) >= 200)
+        received = Counter(one.headers["webhook-id"] for one in receiver.take_all())
+        measure("requests without a fault other than 201", calm.other_than(201), exactly=0)
+        measure(
+            "events that arrived twice without a fault", received.total() - len(received), exactly=0
+        )
+
+        kills = rounds(1, 6)
+        with Load(port, clients=CLIENTS) as load:
+            for number in range(kills):
+                load.wait_for_replies(50)
+                hosts.kill(number % 2)
+                load.wait_for_replies(50)
+                hosts.servers[number % 2] = hosts.start(number % 2)
+            load.wait_for_replies(50)
+        measure("hosts killed and started again, under load", kills)
+        measure("requests", len(load.replies))
+        measure(
+            "errors, at most those in flight at a kill",
+            load.other_than(201),
+            at_most=CLIENTS * kills,
+        )
+        compare_tasks(measure, connection, load)
+        compare_events(measure, connection)
+
+        connection.execute("UPDATE workspaces SET plan = 'Starter'")
+        connection.execute("DELETE FROM usage")
+        with Load(port, clients=8, request=read, limit=320) as limited:
+            limited.wait_for(lambda load: len(load.replies) >= 320)
+    left = {reply.headers["x-ratelimit-remaining"] for reply in limited.good()}
+    measure("requests admitted of 320, at a limit of 60", len(limited.good()), exactly=60)
+    measure("different values of X-RateLimit-Remaining in them", len(left), exactly=60)
+
+
+@pytest.mark.parametrize("proxy", PROXIES)
+def test_without_a_host_the_proxy_responds_in_json(database_url, tmp_path, measure, request, proxy):
+    tmp_path.chmod(0o755)
+    with proxy(tmp_path, [free_port(), free_port()]) as port:
+        wait_until(lambda: call(port, "GET", "/api/tasks", "none")[0] in (502, 503))
+        replies = [call(port, "GET", "/api/tasks", TOKENS["alice"]) for _ in range(20)]
+    measure(f"requests to {request.node.callspec.id} without a host", len(replies))
+    errors = [status for status, body in replies if status == body["status"]]
+    others = len(replies) - errors.count(502) - errors.count(503)
+    measure("responses that are not 502 or 503 as JSON", others, exactly=0)
+
+
+@pytest.mark.needs("pgbouncer")
+def test_pgbouncer_in_transaction_mode_costs_no_error(
+    postgres, connection, database_url, tmp_path, measure, rounds
+):
+    parts = conninfo_to_dict(database_url)
+    (tmp_path / "userlist.txt").write_text('"postgres" ""\n')
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        folder.chmod(0o755)
+    text = configuration("pgbouncer.ini")
+    for old, new in (
+        ("host=10.0.0.21 port=5432", f"host={parts['host']} user=postgres"),
+        ("dbname=service", f"dbname={parts['dbname']}"),
+        ("auth_type = scram-sha-256", "auth_type = trust"),
+        ("/etc/pgbouncer", str(tmp_path)),
+        ("default_pool_size = 20", "default_pool_size = 4\nunix_socket_dir ="),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    requests = rounds(480, 4000)
+    with front.pgbouncer(Path(tmp_path), text, postgres.account) as port:
+        url = f"postgresql://postgres@127.0.0.1:{port}/service"
+        with (
+            serving(url, DATABASE_PREPARE="off", WEB_CONCURRENCY="2", WEB_THREADS="4") as server,
+            Load(server.port, clients=4, limit=requests // 2) as writers,
+            Load(server.port, clients=4, request=read, limit=requests // 2) as readers,
+        ):
+            for load in (writers, readers):
+                load.wait_for(lambda load: len(load.replies) >= requests // 2)
+    measure("requests, 8 threads on 4 server connections", len(writers.replies + readers.replies))
+    errors = writers.other_than(201) + readers.other_than(200)
+    measure("responses other than 200 and 201", errors, exactly=0)
+    compare_tasks(measure, connection, writers)

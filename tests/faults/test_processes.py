@@ -1,0 +1,351 @@
+"""Killed, stopped and reloaded processes."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from random import Random
+from threading import Event, Thread
+from time import monotonic
+
+import psycopg
+import pytest
+from client import TOKENS, insert, waiting
+from faults.load import Load, compare_events, compare_tasks, read
+from front import connects
+from receivers import (
+    WEBHOOK_SETTINGS,
+    announce,
+    answer,
+    attempts,
+    hang,
+    secret_of,
+)
+from server import ALICE, TASK, children, free_port, get, post, send, serving, wait_until, working
+
+from service.devkit.signatures import is_genuine
+
+pytestmark = pytest.mark.faults
+
+# Seconds until a test gives up.
+PATIENCE = 120
+WEB = {"WEB_CONCURRENCY": "2", "WEB_THREADS": "4"}
+# A killed attempt is repeated after the lease.
+SETTINGS = {**WEBHOOK_SETTINGS, **WEB, "WEBHOOK_TIMEOUT": "1", "WEBHOOK_LEASE": "1.5"}
+RETRIES = {**SETTINGS, "WEBHOOK_SCHEDULE": ",".join(["0.5"] * 120)}
+
+
+def kill_a_worker(server, random):
+    """SIGKILL for one of the two workers, once both are there."""
+    wait_until(lambda: len(children(server.pid)) == 2, server)
+    os.kill(random.choice(children(server.pid)), signal.SIGKILL)
+
+
+def wait_until_delivered(connection):
+    """Return once no delivery is due; fail after ``PATIENCE``."""
+    end = monotonic() + PATIENCE
+    while connection.execute("SELECT id FROM deliveries WHERE state = 'due' LIMIT 1").fetchone():
+        assert monotonic() < end
+        time.sleep(0.05)
+
+
+def test_killed_workers_lose_no_acknowledged_task_and_no_event(
+    connection, database_url, receiver, subscribed, measure, rounds
+):
+    kills = rounds(10, 50)
+    random = Random(1)
+    with serving(database_url, **RETRIES) as server, working(database_url, **RETRIES):
+        with Load(server.port, clients=6) as load:
+            for _ in range(kills):
+                load.wait_for_replies(random.randint(10, 40))
+                kill_a_worker(server, random)
+            load.wait_for_replies(20)
+        stopped = monotonic()
+        wait_until_delivered(connection)
+        drained = monotonic() - stopped
+    received = Counter(json.loads(one.body)["data"]["id"] for one in receiver.take_all())
+    tasks = {row["id"] for row in connection.execute("SELECT id::text FROM tasks")}
+    measure("workers killed by SIGKILL, beside 6 writers", kills)
+    compare_tasks(measure, connection, load)
+    compare_events(measure, connection)
+    measure("tasks whose event did not arrive", len(tasks - received.keys()), exactly=0)
+    measure("events of no task that arrived", len(received.keys() - tasks), exactly=0)
+    measure("events that arrived again", received.total() - len(received), at_most=2 * kills)
+    measure("all delivered after", drained, at_most=60, unit="s")
+
+
+def test_a_killed_gunicorn_is_replaced_within_three_seconds(
+    connection, database_url, receiver, subscribed, measure, rounds
+):
+    kills = rounds(3, 10)
+    gaps = []
+    port = free_port()
+    with ExitStack() as stack, working(database_url, **RETRIES):
+        server = stack.enter_context(serving(database_url, port=port, **RETRIES))
+        with Load(port, clients=4) as load:
+            for _ in range(kills):
+                load.wait_for_replies(20)
+                killed = monotonic()
+                # The supervisor starts another one at once; the workers notice that it is gone.
+                os.kill(server.pid, signal.SIGKILL)
+                server.wait()
+                server = stack.enter_context(serving(database_url, port=port, **RETRIES))
+                gaps.append(load.recovery(killed))
+        wait_until_delivered(connection)
+    received = {json.loads(one.body)["data"]["id"] for one in receiver.take_all()}
+    measure("masters killed by SIGKILL", kills)
+    compare_tasks(measure, connection, load)
+    compare_events(measure, connection)
+    missing = load.acknowledged.keys() - received
+    measure("acknowledged tasks whose event did not arrive", len(missing), exactly=0)
+    measure("longest gap", max(gaps), at_most=3, unit="s")
+
+
+@dataclass
+class RetryingClient:
+    """Creates one task a key, and retries each request until it has a response."""
+
+    name: int
+    port: int
+    stop: Event
+    # Keys to the ids in their answers.
+    answered: dict = field(default_factory=dict)
+    unanswered: Counter = field(default_factory=Counter)
+    replayed: int = 0
+    failure: Exception | None = None
+
+    def run(self):
+        try:
+            end = monotonic() + PATIENCE
+            while not self.stop.is_set():
+                self.create(f"{self.name}-{len(self.answered)}", end)
+        except Exception as error:
+            self.failure = error
+
+    def create(self, key, end):
+        while monotonic() < end:
+            try:
+                answer, body = self.post(key)
+            except (OSError, http.client.HTTPException) as error:
+                self.unanswered[type(error).__name__] += 1
+                self.stop.wait(0.02)
+                continue
+            if answer.status == 503:
+                self.unanswered[503] += 1
+                self.stop.wait(0.02)
+                continue
+            task = json.loads(body)
+            assert answer.status == 201, task
+            assert task["title"] == key
+            assert answer.headers["Location"] == f"/api/tasks/{task['id']}"
+            assert answer.headers["ETag"] == '"1"'
+            self.replayed += answer.headers["Idempotent-Replayed"] == "true"
+            self.answered[key] = task["id"]
+            return
+        raise AssertionError(f"{key} was never answered")
+
+    def post(self, key):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request(
+                "POST",
+                "/api/tasks",
+                json.dumps({"title": key}),
+                {
+                    "Authorization": f"Bearer {TOKENS['alice']}",
+                    "Content-Type": "application/json",
+                    "Idempotency-Key": key,
+                },
+            )
+            answer = connection.getresponse()
+            return answer, answer.read()
+        finally:
+            connection.close()
+
+
+def strike(server, postgres, clients, kills, restarts):
+    """Kill workers and restart Postgres under load, evenly mixed."""
+    killed, restarted, random, pause = 0, 0, Random(1), Event()
+    end = monotonic() + PATIENCE
+    while killed < kills or restarted < restarts:
+        assert monotonic() < end, f"{killed} kills, {restarted} restarts"
+        pause.wait(random.uniform(0.1, 0.3))
+        # Both workers must be there, so that a killed one leaves the other.
+        if killed < kills and len(workers := children(server.pid)) == 2:
+            os.kill(random.choice(workers), signal.SIGKILL)
+            killed += 1
+        if restarted < restarts and killed >= (restarted + 1) * kills // (restarts + 1):
+            before = sum(len(client.answered) for client in clients)
+            postgres.pg_ctl("restart", "-m", "immediate", "-l", str(postgres.log))
+            restarted += 1
+            # Go on once a client has a response from after the restart.
+            while sum(len(client.answered) for client in clients) == before:
+                assert monotonic() < end, "no client was answered after a restart"
+                pause.wait(0.02)
+
+
+def test_retries_under_a_key_create_one_task_through_kills_and_restarts(
+    postgres, subscribed, database_url, reconnect, measure, rounds
+):
+    kills, restarts = rounds(10, 50), rounds(2, 8)
+    stop = Event()
+    with serving(database_url, **{**SETTINGS, "WEBHOOK_LEASE": "60"}) as server:
+        clients = [RetryingClient(number, server.port, stop) for number in range(4)]
+        threads = [Thread(target=client.run) for client in clients]
+        try:
+            for thread in threads:
+                thread.start()
+            strike(server, postgres, clients, kills, restarts)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+    connection = reconnect()
+    tasks = connection.execute("SELECT id::text, title FROM tasks").fetchall()
+    events = connection.execute(
+        "SELECT body::json -> 'data' ->> 'id' AS id FROM events WHERE type = 'task.created'"
+    ).fetchall()
+    keys = connection.execute(
+        "SELECT key, body::json ->> 'id' AS id FROM idempotency_keys"
+    ).fetchall()
+    answered = {key: id for client in clients for key, id in client.answered.items()}
+    unanswered = sum((client.unanswered for client in clients), Counter())
+    replayed = sum(client.replayed for client in clients)
+    assert [client.failure for client in clients] == [None] * 4
+    measure("workers killed, PostgreSQL restarted (immediate)", kills + restarts)
+    measure("keys", len(answered), at_least=50)
+    measure("requests without a response", unanswered.total(), at_least=1)
+    # Some were done and not answered: a replay gives their response.
+    measure("responses replayed", replayed, at_least=1)
+    # Compared as lists, so that a second one shows.
+    differences = [
+        sorted((task["title"], task["id"]) for task in tasks) != sorted(answered.items()),
+        sorted(event["id"] for event in events) != sorted(answered.values()),
+        sorted((known["key"], known["id"]) for known in keys) != sorted(answered.items()),
+    ]
+    measure("differences between responses and tasks, events, keys", sum(differences), exactly=0)
+
+
+def test_an_event_whose_acknowledgement_is_lost_arrives_again_unchanged(
+    connection, database_url, receiver, subscribed, measure
+):
+    receiver.behaves(hang, answer(200))
+    with serving(database_url, **{**RETRIES, "WEB_CONCURRENCY": "1"}) as server:
+        with ThreadPoolExecutor(1) as thread:
+            sent = thread.submit(send, server.port, post(TASK, f"Content-Length: {len(TASK)}\r\n"))
+            first = receiver.take()
+            # The receiver has the event; the process that waits for its response is killed.
+            for pid in (server.pid, *children(server.pid)):
+                os.kill(pid, signal.SIGKILL)
+            receiver.released.set()
+            assert sent.result().status is None
+        with working(database_url, **RETRIES):
+            second = receiver.take()
+            wait_until_delivered(connection)
+    same = first.headers["webhook-id"] == second.headers["webhook-id"]
+    other = not same or first.body != second.body
+    measure("second arrivals with another id or body", int(other), exactly=0)
+    genuine = [is_genuine(one.headers, one.body, secret_of(subscribed)) for one in (first, second)]
+    measure("invalid signatures", genuine.count(False), exactly=0)
+
+
+def test_four_workers_deliver_each_event_once(
+    connection, database_url, cast, receiver, subscribed, measure, rounds
+):
+    events = rounds(400, 4000)
+    announce(connection, cast["acme"], events)
+    # 16 threads each.
+    settings = {**RETRIES, "WEBHOOK_LEASE": "60"}
+    with ExitStack() as stack:
+        for _ in range(4):
+            stack.enter_context(working(database_url, **settings))
+        wait_until_delivered(connection)
+    received = Counter(one.headers["webhook-id"] for one in receiver.take_all())
+    measure("events, for 4 workers of 16 threads", events)
+    measure("events that did not arrive", events - len(received), exactly=0)
+    measure("events that arrived again", received.total() - len(received), exactly=0)
+    measure("attempts", len(attempts(connection)), at_most=events)
+
+
+def test_sigterm_lets_every_request_in_flight_finish(connection, database_url, cast, measure):
+    requests = 20
+    with (
+        serving(database_url, WEB_CONCURRENCY="1", WEB_THREADS="4") as server,
+        psycopg.connect(database_url) as holder,
+        ExitStack() as stack,
+    ):
+        id = insert(
+            connection, "tasks", title="x", workspace_id=cast["acme"], created_by=cast["alice"]
+        )
+        holder.execute("SELECT FROM tasks WHERE id = %s FOR UPDATE", (id,))
+        clients = []
+        for number in range(requests):
+            body = json.dumps({"title": str(number)}).encode()
+            head = f"PATCH /api/tasks/{id} HTTP/1.1\r\n{ALICE}Content-Length: {len(body)}\r\n\r\n"
+            clients.append(
+                stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            )
+            clients[-1].sendall(head.encode() + body)
+        # All threads wait at the row. The poller itself rejects a head that is too long, so its
+        # response proves that all connections before it are accepted.
+        wait_until(lambda: waiting(connection) == 4, server)
+        assert send(server.port, b"GET / HTTP/1.1\r\nX: " + b"x" * 2**16).status == 431
+        server.terminate()
+        stopped = monotonic()
+        wait_until(lambda: not connects(server.port))
+        holder.rollback()
+        done = []
+        for client in clients:
+            client.settimeout(30)
+            done.append(client.recv(65536)[9:12])
+        stack.close()
+        server.wait(30)
+        ended = monotonic() - stopped
+    measure("requests in flight, 4 of them in a statement", requests)
+    measure("requests that did not complete", requests - done.count(b"200"), exactly=0)
+    measure("end of the server after SIGTERM", ended, at_most=30, unit="s")
+
+
+def test_reloads_and_worn_out_workers_cost_no_client_an_error(
+    connection, database_url, measure, rounds
+):
+    reloads = rounds(3, 10)
+    # gunicorn replaces a worker after so many requests.
+    settings = {**WEB, "GUNICORN_CMD_ARGS": "--max-requests 150 --max-requests-jitter 50"}
+    with (
+        serving(database_url, **settings) as server,
+        Load(server.port, clients=2) as writers,
+        Load(server.port, clients=2, request=read, keep_alive=True) as readers,
+    ):
+        before = set(children(server.pid))
+        for _ in range(reloads):
+            writers.wait_for_replies(50)
+            server.send_signal(signal.SIGHUP)
+        wait_until(lambda: not before & set(children(server.pid)), server)
+        writers.wait_for_replies(50)
+    measure("SIGHUP", reloads)
+    measure("requests", len(writers.replies) + len(readers.replies))
+    measure("errors of clients without keep-alive", writers.other_than(201), exactly=0)
+    measure("errors of clients with keep-alive", readers.other_than(200), exactly=0)
+    compare_tasks(measure, connection, writers)
+
+
+def test_a_log_that_cannot_be_written_changes_no_response(connection, database_url, measure):
+    with open("/dev/full", "wb") as full, serving(database_url, stderr=full, **WEB) as server:
+        statuses = Counter(
+            [get(server.port).status for _ in range(50)]
+            + [
+                send(server.port, post(TASK, f"Content-Length: {len(TASK)}\r\n")).status
+                for _ in range(50)
+            ]
+            + [get(server.port, "/api/nothing").status for _ in range(10)]
+        )
+    expected = Counter({200: 50, 201: 50, 404: 10})
+    measure("requests while the log's disk is full", 110)
+    measure("responses with another status", (statuses - expected).total(), exactly=0)

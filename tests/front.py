@@ -1,0 +1,74 @@
+"""The programs in front of the service or of PostgreSQL: nginx, HAProxy, PgBouncer."""
+
+import os
+import socket
+import subprocess
+from contextlib import contextmanager
+
+from server import free_port, wait_until
+
+
+def connects(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def running(command, port, **options):
+    """A program that listens on this port; ends it by its pid."""
+    process = subprocess.Popen([str(word) for word in command], **options)
+    try:
+        wait_until(lambda: connects(port), process)
+        yield port
+    finally:
+        process.terminate()
+        process.wait(10)
+
+
+@contextmanager
+def nginx(folder, site, port):
+    """nginx with this file in its context ``http``, which listens on ``port``."""
+    (folder / "site.conf").write_text(site)
+    # Debian's default folders belong to root.
+    names = "client_body", "proxy", "fastcgi", "uwsgi", "scgi"
+    temporary = "".join(f"{name}_temp_path {folder}/{name};\n" for name in names)
+    if os.geteuid() == 0:
+        temporary = ""
+    (folder / "nginx.conf").write_text(
+        f"daemon off; pid {folder}/pid; error_log {folder}/error.log;\n"
+        f"events {{}}\nhttp {{ access_log off; {temporary} include {folder}/site.conf; }}\n"
+    )
+    command = ["nginx", "-c", folder / "nginx.conf", "-e", folder / "error.log"]
+    subprocess.run([*command, "-t"], check=True, capture_output=True)
+    with running(command, port):
+        yield port
+
+
+@contextmanager
+def haproxy(folder, configuration):
+    """HAProxy with this configuration, on a free port and without TLS."""
+    port = free_port()
+    bind = "bind :443 ssl crt /etc/haproxy/service.pem"
+    assert bind in configuration
+    text = configuration.replace(bind, f"bind 127.0.0.1:{port}")
+    (folder / "haproxy.cfg").write_text(text)
+    with running(["haproxy", "-db", "-f", folder / "haproxy.cfg"], port):
+        yield port
+
+
+@contextmanager
+def pgbouncer(folder, configuration, account=None):
+    """PgBouncer with this configuration; it does not run as root, so ``account`` does."""
+    port = free_port()
+    assert "listen_port = 6432" in configuration
+    text = configuration.replace("listen_port = 6432", f"listen_port = {port}")
+    path = folder / "pgbouncer.ini"
+    path.write_text(text)
+    identity = {}
+    if os.geteuid() == 0:
+        identity = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+    with running(["pgbouncer", "-q", path], port, stderr=subprocess.DEVNULL, **identity):
+        yield port

@@ -1,0 +1,112 @@
+"""A TCP proxy in front of PostgreSQL that behaves like a broken network."""
+
+import socket
+import struct
+import threading
+from contextlib import suppress
+
+from psycopg.conninfo import conninfo_to_dict
+
+# Close with RST instead of FIN.
+RESET = struct.pack("ii", 1, 0)
+
+
+class Proxy:
+    """Forwards connections to PostgreSQL until a test breaks them; ``url`` leads through it."""
+
+    def __init__(self, database_url):
+        self.target = conninfo_to_dict(database_url)
+        self.flowing = threading.Event()
+        self.flowing.set()
+        self.losing = False
+        self.sockets = []
+        self.listener = None
+        self.port = None
+        self.listen()
+
+    @property
+    def url(self):
+        parts = {**self.target, "host": "127.0.0.1", "port": str(self.port)}
+        return " ".join(f"{name}='{value}'" for name, value in parts.items())
+
+    def listen(self):
+        """Accept connections; after ``refuse`` on the same port."""
+        self.listener = socket.create_server(("127.0.0.1", self.port or 0))
+        self.port = self.listener.getsockname()[1]
+        self.accepting = threading.Thread(target=self._accept, args=(self.listener,), daemon=True)
+        self.accepting.start()
+
+    def refuse(self):
+        """Close the listener and every connection."""
+        with suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        # The thread may have accepted one more connection, which is closed too.
+        self.accepting.join()
+        self.listener.close()
+        self.reset()
+
+    def reset(self):
+        """Close every connection with RST; new ones are accepted."""
+        for end in self.sockets:
+            with suppress(OSError):
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+        self.sockets.clear()
+
+    def freeze(self):
+        """Accept everything and forward nothing until ``thaw``."""
+        self.flowing.clear()
+
+    def thaw(self):
+        """Forward again, the bytes that have waited too."""
+        self.flowing.set()
+
+    def lose(self):
+        """Accept everything and discard it, like a black hole, until ``restore``."""
+        self.losing = True
+
+    def restore(self):
+        """Forward again; connections that have lost bytes are closed."""
+        self.losing = False
+        self.reset()
+
+    def close(self):
+        self.flowing.set()
+        self.refuse()
+
+    def _accept(self, listener):
+        with suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                self.sockets.append(client)
+                try:
+                    server = self._connect()
+                except OSError:
+                    client.close()
+                    continue
+                self.sockets.append(server)
+                for pair in ((client, server), (server, client)):
+                    threading.Thread(target=self._forward, args=pair, daemon=True).start()
+
+    def _connect(self):
+        host, port = self.target["host"], int(self.target.get("port") or 5432)
+        if not host.startswith("/"):
+            return socket.create_connection((host, port))
+        server = socket.socket(socket.AF_UNIX)
+        try:
+            server.connect(f"{host}/.s.PGSQL.{port}")
+        except OSError:
+            server.close()
+            raise
+        return server
+
+    def _forward(self, source, target):
+        with suppress(OSError):
+            while content := source.recv(65536):
+                self.flowing.wait()
+                if not self.losing:
+                    target.sendall(content)
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
