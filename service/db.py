@@ -88,7 +88,8 @@ class Pool(ConnectionPool[Connection]):
 
     def __init__(self, settings: Settings, program: str) -> None:
         self.settings = settings
-        self.seconds = settings.statement_timeout + 1
+        # With the watchdog's interval, less than a second beyond the statement's own timeout.
+        self.seconds = settings.statement_timeout + 0.8
         self.watchdog = Watchdog()
         self.encoding = "UTF8"
         # Called once, with the first connection of this process.

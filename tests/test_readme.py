@@ -12,7 +12,6 @@ pytestmark = pytest.mark.nodatabase
 
 README = read("README.md")
 # A page that comes with its subject.
-AWAITED = {"docs/faults.md"}
 
 
 def test_the_endpoint_table_of_the_readme_has_every_route_and_no_other():
@@ -28,7 +27,7 @@ def test_the_endpoint_table_of_the_readme_has_every_route_and_no_other():
 def test_every_page_that_the_readme_names_exists():
     named = re.findall(r"`((?:docs/)?[A-Za-z.]+)`", README.partition("## Where to read on")[2])
     absent = {name for name in named if not PROJECT.joinpath(name).exists()}
-    assert absent - AWAITED == set()
+    assert absent == set()
 
 
 def test_the_readme_names_every_page_of_docs():

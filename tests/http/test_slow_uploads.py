@@ -58,7 +58,7 @@ def test_a_slow_upload_succeeds_and_holds_no_database_connection(
         client.sendall(head + headers + b"\r\n" + first)
         if b"Expect" in headers:
             assert client.recv(100).startswith(b"HTTP/1.1 100")
-        # Longer than the 1.3 s that the request may use the database.
+        # Longer than the 1.1 s that the request may use the database.
         time.sleep(2)
         held = backends(database_url)
         assert set(held.values()) <= {"idle"}
