@@ -11,7 +11,6 @@ from service.settings import Settings
 pytestmark = pytest.mark.nodatabase
 
 README = read("README.md")
-# A page that comes with its subject.
 
 
 def test_the_endpoint_table_of_the_readme_has_every_route_and_no_other():
