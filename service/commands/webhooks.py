@@ -1,7 +1,8 @@
-"""Commands for webhooks: the specification has them in the product's settings, outside REST."""
+"""Commands for webhooks, which the specification has in the product's settings."""
 
 import json
 from collections.abc import Iterable
+from importlib import import_module
 from typing import NamedTuple
 
 import click
@@ -16,11 +17,10 @@ from service.commands.base import (
     query,
     report_errors,
     settings,
-    validate,
     yes_option,
 )
 from service.commands.load.insert import FoundWorkspace
-from service.fields import Timestamp, uuid_or_nil
+from service.fields import uuid_or_nil
 from service.settings import Settings
 from service.webhooks import EVENTS, delivery
 from service.webhooks.outbound import BlockedURL, resolve
@@ -61,24 +61,6 @@ class ListedWebhook(NamedTuple):
     last_attempt_at: str | None
     # A status, or the error of an attempt without one.
     last_status: str | None
-
-
-class Attempt(NamedTuple):
-    """The row of an attempt; a delivery without one is a row with nulls."""
-
-    id: str
-    type: str
-    state: str
-    number: int | None
-    at: str | None
-    status: int | None
-    milliseconds: int | None
-    error: str | None
-    answer: str | None
-    next_attempt_at: str | None
-    webhook_id: str
-    # The id of the task, meeting or suggestion.
-    about: str | None
 
 
 class Target(NamedTuple):
@@ -148,69 +130,6 @@ def list_webhooks(slug: str, as_json: bool) -> None:
     """
     one_row(FoundWorkspace, "workspaces/find", f"there is no workspace {slug}", slugs=[slug])
     echo_rows(query(ListedWebhook, "webhooks/list", slug=slug), as_json=as_json)
-
-
-@webhook.command("deliveries")
-@click.argument("id", required=False)
-@click.option("--about", metavar="ID", help="Only events about this task, meeting or suggestion.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 10000),
-    default=50,
-    show_default=True,
-    help="How many deliveries.",
-)
-@json_option
-@report_errors
-def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool) -> None:
-    """List the latest deliveries of the webhook ID, or those --about a task, newest first.
-
-    A line an attempt, tab-separated.
-
-    Columns: delivery, event, state, attempt, when, status, milliseconds, error, answer, next
-    attempt, webhook, id of the task, meeting or suggestion.
-    """
-    if id is None and about is None:
-        raise click.UsageError("give the ID of a webhook, or --about the id of a task")
-    if id is not None:
-        require_webhook(id)
-    rows = query(
-        Attempt,
-        "webhooks/deliveries",
-        id=None if id is None else uuid_or_nil(id),
-        about=None if about is None else about.lower(),
-        limit=limit,
-    )
-    echo_rows(rows, as_json=as_json)
-
-
-@webhook.command("redeliver")
-@click.argument("id")
-@click.option(
-    "--failed", is_flag=True, help="ID is a webhook: repeat all its deliveries that have failed."
-)
-@click.option(
-    "--since",
-    metavar="TIMESTAMP",
-    help="With --failed: only those that failed since then, like 2026-11-20T11:00:00Z.",
-)
-@report_errors
-def redeliver(id: str, failed: bool, since: str | None) -> None:
-    """Have the worker attempt the delivery ID again, with the same bytes; prints its id.
-
-    With --failed, ID is that of a webhook; prints the ids of all deliveries that are repeated.
-    A disabled webhook gets them once it is enabled.
-    """
-    if failed:
-        require_webhook(id)
-        moment = None if since is None else validate(Timestamp(), "--since", since)
-        rows = query(Id, "webhooks/redeliver_failed", id=uuid_or_nil(id), since=moment)
-    elif since is not None:
-        raise click.UsageError("--since needs --failed")
-    else:
-        absent = f"there is no delivery {id}"
-        rows = [one_row(Id, "webhooks/redeliver", absent, id=uuid_or_nil(id))]
-    echo_rows(rows, as_json=False)
 
 
 def require_webhook(id: str) -> Target:
@@ -309,3 +228,7 @@ def remove(id: str, yes: bool) -> None:
     target = require_webhook(id)
     confirm(f"Remove the webhook to {target.url} with all its deliveries?", yes=yes)
     click.echo(one_row(Id, "webhooks/delete", f"there is no webhook {id}", id=uuid_or_nil(id)).id)
+
+
+# This module decorates its commands with the group above.
+import_module("service.commands.deliveries")

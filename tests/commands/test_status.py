@@ -12,10 +12,11 @@ from client import TOKENS, Client, new_database
 from outcomes import rows
 from pages import read
 from psycopg.conninfo import conninfo_to_dict
-from receivers import announce, subscribe
+from receivers import KEY, announce, subscribe
 from server import environment, wait_until
 
 from service.settings import Settings
+from service.webhooks.secrets import fingerprint
 
 VERSION = metadata.version("task-meeting-workspace-service")
 NO_WORKER = "no worker is connected: deliveries wait and nothing is pruned; start a worker"
@@ -164,6 +165,37 @@ def test_a_webhook_that_an_operator_has_disabled_is_no_problem(flask, cast, conn
     code, document = report(flask)
     assert (code, document["problems"]) == (0, [])
     assert document["deliveries"]["waiting"] == 1
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_key_that_webhook_key_does_not_list_is_a_problem(with_webhooks, cast, connection):
+    def status(option):
+        runner = with_webhooks().test_cli_runner()
+        return runner.invoke(args=["status", option])
+
+    lost = fingerprint("a key that was lost, of 32 or more characters")
+    for key in (lost, lost, lost, fingerprint(KEY), None):
+        url = f"http://127.0.0.1/{key}"
+        newest = subscribe(connection, cast["acme"], url, key_fingerprint=key)
+    connection.execute(
+        "UPDATE webhooks SET disabled_at = now(), disabled_reason = 'by an operator'"
+        " WHERE id = (SELECT min(id::text)::uuid FROM webhooks)"
+    )
+    outcome = status("--json")
+    assert (outcome.exit_code, outcome.stderr) == (1, "")
+    document = json.loads(outcome.stdout)
+    (key,) = document["missingKeys"]
+    assert (key["keyFingerprint"], key["webhooks"]) == (lost, 2)
+    (problem,) = document["problems"]
+    assert problem == (
+        f"WEBHOOK_KEY does not list the key {lost}: 2 webhook(s) wait, {key['example']} among"
+        " them; add that key at the end, or rotate their secrets"
+    )
+    metrics = status("--metrics").stdout
+    assert "task_service_webhooks_without_key 2\n" in metrics
+    # Only a process that signs stores the fingerprint of a key.
+    (stored,) = rows(connection, "SELECT key_fingerprint FROM webhooks WHERE id = %s", newest)
+    assert stored == {"key_fingerprint": None}
 
 
 @pytest.mark.usefixtures("worker")

@@ -10,6 +10,7 @@ from service.commands.migrate import compare
 from service.process import version
 from service.settings import Settings
 from service.statements import Connection, Row
+from service.webhooks.secrets import MissingKey, fingerprints
 
 
 class Server(NamedTuple):
@@ -110,6 +111,8 @@ class Figures(NamedTuple):
     tables: list[Table]
     deliveries: Deliveries
     webhooks: list[Webhook]
+    # Empty without WEBHOOK_KEY: the processes that have the key may run on another host.
+    missing_keys: list[MissingKey]
     oldest: list[Oldest]
     # The figures that are missing because a table is locked.
     locked: list[str]
@@ -167,6 +170,9 @@ def read(connection: Connection, settings: Settings) -> Figures:
         tables=reader.rows(Table, "status/tables"),
         deliveries=next(iter(reader.rows(Deliveries, "status/deliveries")), Deliveries()),
         webhooks=reader.rows(Webhook, "status/webhooks"),
+        missing_keys=reader.rows(MissingKey, "status/missing_keys", keys=fingerprints(settings))
+        if settings.webhook_keys
+        else [],
         oldest=reader.rows(Oldest, "status/oldest", keep=settings.webhook_keep),
         locked=reader.locked,
     )

@@ -50,6 +50,8 @@ def page(figures: Figures, problems: list[str]) -> Iterator[str]:
     )
     states = (f"{figures.count_webhooks(state)} {state}" for state in STATES)
     yield line("webhooks", ", ".join(states))
+    for key in figures.missing_keys:
+        yield line("missing key", f"{key.key_fingerprint}: {key.webhooks} webhooks wait")
     for oldest in figures.oldest:
         yield line(
             "oldest",
@@ -126,6 +128,7 @@ def numbers(figures: Figures) -> dict[str, float]:
         named[f"longest_wait_for_{kind.lower()}_seconds"] = max(seconds, default=0)
     for state in STATES:
         named[f"webhooks_{state}"] = figures.count_webhooks(state)
+    named["webhooks_without_key"] = sum(key.webhooks for key in figures.missing_keys)
     for oldest in figures.oldest:
         named[f"oldest_{oldest.kind.replace(' ', '_')}_seconds"] = oldest.seconds
     return named

@@ -84,6 +84,11 @@ def of_webhooks(figures: Figures) -> Iterator[str]:
             f"{late.overdue} deliveries are overdue, the oldest by"
             f" {late.oldest_overdue_seconds:.0f} s: is a worker with WEBHOOK_KEY running?"
         )
+    for key in figures.missing_keys:
+        yield (
+            f"WEBHOOK_KEY does not list the key {key.key_fingerprint}: {key.webhooks} webhook(s)"
+            f" wait, {key.example} among them; add that key at the end, or rotate their secrets"
+        )
     for webhook in figures.webhooks:
         name = f"webhook {webhook.id} of {webhook.workspace}"
         if webhook.state == "disabled" and webhook.disabled_reason != "by an operator":
