@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    # At run time each takes longer to import than ``--help`` may.
+    # Only for types: each import takes longer than ``--help`` may take.
     from flask import Flask
 
     from service.settings import Settings
 
-# Where each command is: a module and a function. No deployment imports what only developers run.
+# The module and the function of each command. A deployment never imports ``service.devkit``.
 COMMANDS = {
     "dev": "service.devkit.dev:dev",
     "migrate": "service.commands.migrate:migrate_database",
@@ -51,7 +51,7 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        """Import a command; None if there is none of this name."""
+        """Import and return the command of this name; return None if there is none."""
         if name not in COMMANDS:
             return None
         module, _, function = COMMANDS[name].partition(":")
@@ -64,7 +64,7 @@ class Commands(click.Group):
             formatter.write_dl([(name, summary(place)) for name, place in COMMANDS.items()])
 
     def invoke(self, context: click.Context) -> Any:
-        """Run a command with the settings of this group."""
+        """Run a command with the settings of this group, and return its value."""
         if self.settings:
             context.meta[SETTINGS] = self.settings
         return super().invoke(context)

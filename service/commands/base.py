@@ -18,7 +18,7 @@ from service.schemas import flatten
 from service.settings import InvalidSetting, Settings
 from service.statements import Connection, Row
 
-# What a statement meets in a schema older than itself.
+# The errors of a statement in a database that lacks migrations.
 UNMIGRATED = errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction
 
 Parameters = ParamSpec("Parameters")
@@ -33,7 +33,7 @@ yes_option = click.option(
 
 
 def report_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
-    """Turn what can go wrong into one line on stderr and exit status 1."""
+    """Return the command with its errors as one line on stderr and exit status 1."""
 
     @wraps(command)
     def wrapper(*args: Parameters.args, **options: Parameters.kwargs) -> Returned:
@@ -87,7 +87,7 @@ def use(changed: Settings) -> None:
 
 
 def connect() -> Connection:
-    """Open a connection that has the name of this command."""
+    """Return a connection whose name in pg_stat_activity is that of this command."""
     context, words = click.get_current_context(), [""]
     while context.parent:
         words.insert(0, context.info_name or "")
@@ -96,13 +96,13 @@ def connect() -> Connection:
 
 
 def query(kind: type[Row], name: str, /, **values: object) -> list[Row]:
-    """Run ``sql/<name>.sql`` on a connection of its own; returns its rows."""
+    """Return the rows of ``sql/<name>.sql``, run on a connection of its own."""
     with connect() as connection:
         return connection.rows(kind, name, values)
 
 
 def one_row(kind: type[Row], name: str, absent: str, /, **values: object) -> Row:
-    """Like :func:`query`, but the first row; raises ClickException with ``absent`` if none."""
+    """Return the first row of ``sql/<name>.sql``; without one raise ClickException(absent)."""
     rows = query(kind, name, **values)
     if not rows:
         raise click.ClickException(absent)
@@ -110,7 +110,7 @@ def one_row(kind: type[Row], name: str, absent: str, /, **values: object) -> Row
 
 
 def execute(name: str, /, **values: object) -> None:
-    """Run ``sql/<name>.sql`` on a connection of its own, for its effect."""
+    """Run ``sql/<name>.sql``, which returns no rows, on a connection of its own."""
     with connect() as connection:
         connection.run(name, values)
 
@@ -133,7 +133,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def printable(text: str) -> str:
-    """Return the text with escapes in place of what a terminal would obey."""
+    """Return the text with unprintable characters escaped: a terminal obeys none of them."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 

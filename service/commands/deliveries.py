@@ -50,7 +50,7 @@ class Attempt(NamedTuple):
 def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool) -> None:
     """List the latest deliveries of the webhook ID, or those --about a task, newest first.
 
-    A line an attempt, tab-separated.
+    Each line is an attempt, tab-separated.
 
     Columns: delivery, event, state, attempt, when, status, milliseconds, error, answer, next
     attempt, webhook, id of the task, meeting or suggestion.
@@ -72,19 +72,19 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
 @webhook.command("redeliver")
 @click.argument("id")
 @click.option(
-    "--failed", is_flag=True, help="ID is a webhook: repeat all its deliveries that have failed."
+    "--failed", is_flag=True, help="Attempt all failed deliveries of the webhook ID again."
 )
 @click.option(
     "--since",
     metavar="TIMESTAMP",
-    help="With --failed: only those that failed since then, like 2026-11-20T11:00:00Z.",
+    help="With --failed: only deliveries that failed since this time, like 2026-11-20T11:00:00Z.",
 )
 @report_errors
 def redeliver(id: str, failed: bool, since: str | None) -> None:
-    """Have the worker attempt the delivery ID again, with the same bytes; prints its id.
+    """Make the worker attempt the delivery ID again, with the same bytes; prints the id.
 
-    With --failed, ID is that of a webhook; prints the ids of all deliveries that are repeated.
-    A disabled webhook gets them once it is enabled.
+    With --failed, ID is the id of a webhook; prints the id of each delivery that is attempted
+    again. A disabled webhook gets its deliveries once the webhook is enabled.
     """
     if failed:
         require_webhook(id)

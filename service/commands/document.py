@@ -13,7 +13,7 @@ from service.commands.base import report_errors
 @report_errors
 def print_document() -> None:
     """Print the interface as OpenAPI 3.1, like GET /openapi.json; needs no database."""
-    # By its name: the application is built above the commands.
+    # Imported by name: the layer of the application lies above that of the commands.
     app = current_app or import_module("service.wsgi").app
     with app.app_context():
         click.echo(openapi.document())

@@ -37,7 +37,7 @@ class Removal(NamedTuple):
 
 @click.group("member")
 def member() -> None:
-    """Put users into workspaces, list them, and remove them."""
+    """Add members to workspaces, list and remove them."""
 
 
 @member.command("add")
@@ -52,7 +52,7 @@ def member() -> None:
 )
 @report_errors
 def add_member(slug: str, email: str, role: str) -> None:
-    """Put the user EMAIL into the workspace SLUG, or change the role there; prints the user's id.
+    """Add the user EMAIL to the workspace SLUG, or change a member's role; prints the user's id.
 
     A user's first workspace becomes the active one.
     """

@@ -14,10 +14,10 @@ from service.db import connect
 from service.settings import Settings
 from service.statements import STATEMENTS, Connection, migrations
 
-# How long a migration waits for a lock before it lets the requests behind it pass.
+# How long a migration waits for a lock; then the requests that queue behind it go on.
 LOCK_TIMEOUT = "2s"
-# Seconds until the next attempt, seconds after which there is none, and seconds between two looks
-# at what a migration waits for.
+# Seconds between two attempts, seconds after which the command gives up, and seconds between two
+# queries for the processes that hold the lock.
 PAUSE, PATIENCE, WATCH_INTERVAL = 5, 300, 0.5
 
 OUTDATED = (
@@ -29,9 +29,9 @@ OUTDATED = (
 class History(NamedTuple):
     """The row that tells what has happened to the database."""
 
-    # By a development version, with another table of migrations.
+    # A development version made the database: its table of migrations has another name.
     outdated: bool
-    # Whether the table of migrations exists.
+    # The table of migrations exists.
     prepared: bool
 
 
@@ -44,16 +44,16 @@ class Migration(NamedTuple):
 class Comparison(NamedTuple):
     """The migrations of this release and those of the database, compared."""
 
-    # How many the database has had.
+    # How many migrations the database has had.
     applied: int
-    # In order.
+    # The migrations to apply, in order.
     pending: list[str]
-    # Those of a newer release, which this one does not know.
+    # Migrations of a newer release, which this release does not have.
     newer: list[str]
 
 
 def compare(connection: Connection) -> Comparison:
-    """Compare the migrations; raises ClickException if a development version made the database."""
+    """Return the comparison; raises ClickException if a development version made the database."""
     (history,) = connection.rows(History, "migrations/inspect", {})
     if history.outdated:
         raise click.ClickException(OUTDATED)
@@ -74,14 +74,14 @@ class Blocker(NamedTuple):
     """The row of a process that holds a lock."""
 
     pid: int
-    # In words, with the statement that ends it.
+    # The process in words, with the statement that ends it.
     description: str
 
 
 def migrate(settings: Settings) -> list[str]:
-    """Bring the schema up to date; returns the names of the files that were applied.
+    """Apply all pending migrations, and return their names.
 
-    Two that run at once apply each file once: an advisory lock makes the second one wait.
+    Two runs at once apply each file once: an advisory lock makes the second run wait.
     """
     applied = []
     with connect(settings, "migrate") as connection:
@@ -93,7 +93,7 @@ def migrate(settings: Settings) -> list[str]:
 
 
 def _apply_next(connection: Connection, settings: Settings) -> str | None:
-    """Apply one migration, as soon as no other process is in the way; None if none is pending."""
+    """Apply one migration once its locks are free; return its name, or None if none is pending."""
     end = monotonic() + PATIENCE
     watch = Watch(settings)
     while True:
@@ -113,9 +113,9 @@ def _apply_next(connection: Connection, settings: Settings) -> str | None:
 def _apply_in_transaction(connection: Connection) -> str | None:
     connection.run("migrations/lock", {})
     connection.run("migrations/prepare", {})
-    # Another process may have applied some meanwhile.
+    # Another process may have applied migrations since the first comparison.
     for name in compare(connection).pending[:1]:
-        # A script of many statements, which libpq takes only without parameters.
+        # libpq runs a script of many statements only without parameters.
         connection.execute(STATEMENTS[f"schema/{name}"].source)
         connection.run("migrations/record", {"name": name})
         return name
@@ -123,7 +123,7 @@ def _apply_in_transaction(connection: Connection) -> str | None:
 
 
 class Watch:
-    """Says on stderr which processes a migration waits for, when they change."""
+    """Prints to stderr which processes a migration waits for, each time they change."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -135,7 +135,7 @@ class Watch:
         """Watch the transaction of a connection."""
         (backend,) = connection.rows(Backend, "migrations/pid", {})
         ended = Event()
-        # A daemon: it must not keep the command from ending.
+        # A daemon thread, so that the command can end while the thread waits.
         thread = Thread(target=self._watch, args=(backend.pid, ended), daemon=True)
         thread.start()
         try:
@@ -165,9 +165,9 @@ class Watch:
 @click.option("--dry-run", is_flag=True, help="Print the pending migrations, and apply none.")
 @report_errors
 def migrate_database(dry_run: bool) -> None:
-    """Bring the database's schema up to date. Repeatable; safe when two run at once.
+    """Apply the pending migrations. The command is repeatable, and two may run at once.
 
-    Prints the name of each migration that it applies.
+    Prints the name of each migration that the command applies.
     """
     if dry_run:
         with connect(settings(), "migrate") as connection:

@@ -17,7 +17,7 @@ class ListedPlan(NamedTuple):
     per_minute: int
     # Null means unlimited.
     per_day: int | None
-    # How many are on this plan.
+    # How many workspaces are on this plan.
     workspaces: int
 
 
@@ -64,7 +64,7 @@ def list_plans(as_json: bool) -> None:
 def set_plan(name: str, per_minute: int | None, per_day: int | None) -> None:
     """Change the limits of a plan from the next request on; prints the plan as the list does.
 
-    An option that is not given keeps its value. With both options, a new plan is made.
+    A limit whose option is absent keeps its value. With both options, NAME may be a new plan.
     """
     if per_minute is None and per_day is None:
         raise click.UsageError("give --per-minute, --per-day, or both")

@@ -19,9 +19,12 @@ def session() -> None:
     metavar="DAYS",
     default=30,
     show_default=True,
-    help="How long it is valid.",
+    help="Days until the session expires.",
 )
 @report_errors
 def create_session(email: str, expires_in: int) -> None:
-    """Make a session for the user EMAIL; prints the value of the cookie 'session', this once."""
+    """Make a session for the user EMAIL; prints the value of the cookie 'session'.
+
+    No command prints the value again.
+    """
     click.echo(new_token("session", email, expires_in=expires_in))

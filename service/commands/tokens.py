@@ -1,4 +1,4 @@
-"""Commands for API tokens, and for the credentials of both kinds once they are made."""
+"""Commands for API tokens; those that list and revoke are for sessions too."""
 
 from typing import NamedTuple
 
@@ -52,20 +52,20 @@ def token() -> None:
     "--expires-in",
     type=click.IntRange(1, 36500),
     metavar="DAYS",
-    help="How long it is valid.",
+    help="Days until the token expires.",
     show_default="for ever",
 )
-@click.option("--name", default="", help="Its purpose.")
+@click.option("--name", default="", help="Purpose of the token.")
 @report_errors
 def create_token(email: str, scope: str, expires_in: int | None, name: str) -> None:
-    """Make an API token for the user EMAIL; prints it, this once."""
+    """Make an API token for the user EMAIL; prints the token, which no command prints again."""
     click.echo(new_token("api", email, scope, expires_in, validate(Text(MAX_NAME), "--name", name)))
 
 
 def new_token(
     kind: str, email: str, scope: str = "write", expires_in: int | None = None, name: str = ""
 ) -> str:
-    """Make a credential and return it; the database keeps only its SHA-256."""
+    """Return a new credential; the database stores only its SHA-256."""
     secret = generate_token(kind, settings().cell)
     one_row(
         Id,
@@ -96,13 +96,13 @@ def list_tokens(email: str, as_json: bool) -> None:
 
 @token.command("revoke")
 @click.argument("id", metavar="ID_OR_EMAIL")
-@click.option("--all", "of_user", is_flag=True, help="Revoke all that the user EMAIL has.")
+@click.option("--all", "of_user", is_flag=True, help="Revoke all API tokens and sessions of EMAIL.")
 @yes_option
 @report_errors
 def revoke_tokens(id: str, of_user: bool, yes: bool) -> None:
-    """Revoke a token from now on, API token or session; prints its id.
+    """Revoke an API token or a session; prints its id.
 
-    With --all, revokes all that a user has, and prints an id a line.
+    With --all, revokes all API tokens and sessions of the user EMAIL, and prints one id a line.
     """
     if not of_user:
         click.echo(one_row(Id, "tokens/revoke", f"there is no token {id}", id=uuid_or_nil(id)).id)

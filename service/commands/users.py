@@ -24,7 +24,7 @@ class ListedUser(NamedTuple):
     id: str
     email: str
     name: str
-    # A slug; null without an active workspace.
+    # The slug; null without an active workspace.
     active_workspace: str | None
     # Slug and role, like acme:owner.
     workspaces: list[str]
@@ -37,7 +37,7 @@ class Deletion(NamedTuple):
     """The row of a user who is deleted unless workspaces would lose their last owner."""
 
     id: str
-    # Slugs; empty if the user is deleted.
+    # Slugs of workspaces; empty if the user is deleted.
     last_owner_of: list[str]
 
 
@@ -62,7 +62,7 @@ def create_user(email: str, name: str) -> None:
 @click.argument("slug")
 @report_errors
 def activate_workspace(email: str, slug: str) -> None:
-    """Make the workspace SLUG the active one of the user EMAIL; prints its id."""
+    """Make SLUG the active workspace of the user EMAIL; prints the id of the workspace."""
     absent = f"{email} is not a member of {slug}"
     click.echo(one_row(Id, "users/activate", absent, email=email, slug=slug).id)
 

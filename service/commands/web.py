@@ -13,10 +13,11 @@ from service.commands.base import report_errors, settings
 def web() -> None:
     """Serve requests by gunicorn, in the foreground, until SIGTERM.
 
-    HOST, PORT, WEB_CONCURRENCY and WEB_THREADS say where and with how many processes. The process
-    becomes gunicorn's master: SIGHUP makes it start new workers with the code on the disk.
+    HOST and PORT are the address, WEB_CONCURRENCY and WEB_THREADS the numbers of processes and of
+    threads. The command becomes gunicorn's master: at SIGHUP the master starts new workers with the
+    code on the disk.
     """
     settings().require_database()
     command = gunicorn.command()
-    # Without it, gunicorn's own folder "http" would hide Python's after SIGUSR2.
+    # Without PYTHONSAFEPATH, gunicorn's package http would hide Python's package after SIGUSR2.
     os.execve(command[0], command, {**os.environ, "PYTHONSAFEPATH": "1"})  # noqa: S606

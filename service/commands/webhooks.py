@@ -78,7 +78,7 @@ class Target(NamedTuple):
 
 @click.group("webhook")
 def webhook() -> None:
-    """Make webhooks, show what they have received, and deliver again."""
+    """Create webhooks, list their deliveries, and deliver again."""
 
 
 @webhook.command("create")
@@ -94,7 +94,7 @@ def webhook() -> None:
 )
 @report_errors
 def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
-    """Send the events of the workspace SLUG to URL; prints id and secret, the secret this once."""
+    """Send the events of the workspace SLUG to URL; prints the webhook's id and its secret."""
     try:
         resolve(url, settings().webhook_allow)
     except BlockedURL as error:
@@ -104,7 +104,7 @@ def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
 
 
 def new_webhook(slug: str, url: str, events: Iterable[str], *, absent: str) -> tuple[str, str]:
-    """Make a webhook; returns its id and its secret, which the database never has."""
+    """Return the id and the secret of a new webhook; the database never stores the secret."""
     key = settings().require_webhook_key()
     row = one_row(
         Numbered,
@@ -141,7 +141,7 @@ def require_webhook(id: str) -> Target:
 @click.argument("id")
 @report_errors
 def ping(id: str) -> None:
-    """Post a signed test event to a webhook now; prints status, milliseconds, error and answer."""
+    """Post a signed test event to the webhook ID; prints status, milliseconds, error and answer."""
     own = settings()
     own.require_webhook_key()
     outcome = post_ping(own, require_webhook(id))
@@ -151,7 +151,7 @@ def ping(id: str) -> None:
 
 
 def post_ping(settings: Settings, target: Target) -> delivery.Outcome:
-    """Post a signed test event to a webhook; nothing is recorded."""
+    """Post a signed test event to a webhook and return the outcome, which is not recorded."""
     body = {
         "id": target.message_id,
         "type": "ping",
@@ -178,7 +178,7 @@ def post_ping(settings: Settings, target: Target) -> delivery.Outcome:
 @click.argument("id")
 @report_errors
 def rotate(id: str) -> None:
-    """Give a webhook a new secret; prints it, this once. For 24 hours the old one signs too."""
+    """Give the webhook ID a new secret; prints the secret. The old one signs for 24 hours too."""
     key = settings().require_webhook_key()
     row = one_row(
         Numbered,
@@ -194,7 +194,7 @@ def rotate(id: str) -> None:
 @click.argument("id")
 @report_errors
 def print_secret(id: str) -> None:
-    """Print the secret of a webhook again."""
+    """Print the current secret of the webhook ID."""
     click.echo(current_secret(settings(), require_webhook(id)))
 
 
@@ -202,9 +202,9 @@ def print_secret(id: str) -> None:
 @click.argument("id")
 @report_errors
 def disable(id: str) -> None:
-    """Send a webhook nothing more until it is enabled; prints its id.
+    """Stop sending to the webhook ID until it is enabled; prints the id.
 
-    What it has not received waits; what happens from now on is not kept for it.
+    Due deliveries wait. Events that occur while the webhook is disabled are never sent to it.
     """
     click.echo(one_row(Id, "webhooks/disable", f"there is no webhook {id}", id=uuid_or_nil(id)).id)
 
@@ -213,7 +213,7 @@ def disable(id: str) -> None:
 @click.argument("id")
 @report_errors
 def enable(id: str) -> None:
-    """Send to a webhook again, beginning with what has waited; prints its id."""
+    """Send to the webhook ID again, its waiting deliveries first; prints the id."""
     click.echo(
         one_row(Enabled, "webhooks/enable", f"there is no webhook {id}", id=uuid_or_nil(id)).id
     )
@@ -224,11 +224,11 @@ def enable(id: str) -> None:
 @yes_option
 @report_errors
 def remove(id: str, yes: bool) -> None:
-    """Remove a webhook for ever, with all its deliveries, the waiting ones too; prints its id."""
+    """Remove the webhook ID with all its deliveries, waiting ones too; prints the id."""
     target = require_webhook(id)
     confirm(f"Remove the webhook to {target.url} with all its deliveries?", yes=yes)
     click.echo(one_row(Id, "webhooks/delete", f"there is no webhook {id}", id=uuid_or_nil(id)).id)
 
 
-# This module decorates its commands with the group above.
+# That module adds its commands to the group above.
 import_module("service.commands.deliveries")

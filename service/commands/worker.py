@@ -1,4 +1,4 @@
-"""``task-service worker``: the one process beside the web processes."""
+"""``task-service worker``: the process that delivers webhooks and prunes."""
 
 import logging
 
@@ -16,9 +16,9 @@ log = logging.getLogger("service.worker")
 @click.option("--once", is_flag=True, help="Do what is due now and end; for cron.")
 @report_errors
 def worker(once: bool) -> None:
-    """Deliver webhooks and prune old rows, until SIGTERM; any number of these may run.
+    """Deliver webhooks and prune old rows, until SIGTERM; any number of workers may run.
 
-    Without WEBHOOK_KEY it prunes, and deliveries wait.
+    Without WEBHOOK_KEY the worker prunes, and deliveries wait.
     """
     own = settings()
     own.require_database()

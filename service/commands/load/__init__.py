@@ -1,7 +1,7 @@
-"""``task-service load``: workspaces, users and all that is theirs, from files of JSON Lines.
+"""``task-service load``: insert workspaces, users and their objects from files of JSON Lines.
 
-A line is an object with its ``type`` and the fields that the API gives it, checked as the API
-checks them, plus what names its owner. A file is one transaction: all of it or nothing is loaded.
+A line is an object with its ``type``, the fields of the API, and the names of its workspace and of
+its users. The API's schemas check the fields. Each file is one transaction.
 """
 
 import os
@@ -29,8 +29,8 @@ from service.strict_json import parse_object
 def load(files: tuple[str, ...]) -> None:
     """Load JSON Lines: an object a line, with its type and the API's fields; - is standard input.
 
-    Prints each file and how many objects it had, tab-separated. Each is loaded as a whole or not
-    at all; the first invalid line is named and ends the command.
+    Prints each file and its number of objects, tab-separated. The command loads a file as a whole
+    or not at all; the first invalid line ends the command, which names the line.
     """
     for file in files:
         total = load_file(settings(), file)
@@ -38,7 +38,7 @@ def load(files: tuple[str, ...]) -> None:
 
 
 def load_file(settings: Settings, path: str | os.PathLike[str]) -> int:
-    """Load all lines of a file in one transaction; returns how many objects they held."""
+    """Load all lines of a file in one transaction, and return the number of objects."""
     name = click.format_filename(path)
     try:
         with click.open_file(path, "rb") as file, progress(path) as advance:
@@ -53,7 +53,7 @@ def load_lines(
     name: str,
     advance: Callable[[int], object] = lambda _size: None,
 ) -> int:
-    """Load all lines in one transaction; returns how many objects they held.
+    """Load all lines in one transaction, and return the number of objects.
 
     Raises ClickException with ``name`` and the number of the first invalid line.
     """
@@ -89,7 +89,7 @@ def read(file: IO[bytes], limit: int) -> Iterator[tuple[str, dict[str, Any], int
         except ValidationError as error:
             raise InvalidLine(line, describe_invalid(error)) from None
         except ValueError as error:
-            # The decoder counts lines too: for it, this one is always the first.
+            # The decoder gets one line, so its messages always say line 1.
             message = re.sub(r"line 1 (column [0-9]+) \(char [0-9]+\)", r"\1", str(error))
             raise InvalidLine(line, message) from None
         row["line"] = line
@@ -97,7 +97,7 @@ def read(file: IO[bytes], limit: int) -> Iterator[tuple[str, dict[str, Any], int
 
 
 def batches(lines: Iterable[tuple[str, dict[str, Any], int]]) -> Iterator[Batch]:
-    """Gather lines into batches."""
+    """Yield the lines in batches."""
     batch = None
     try:
         for kind, row, size in lines:
@@ -107,7 +107,7 @@ def batches(lines: Iterable[tuple[str, dict[str, Any], int]]) -> Iterator[Batch]
             batch = batch or Batch(kind)
             batch.add(row, size)
     except InvalidLine:
-        # A line before it may be rejected, and is then the one to report.
+        # The database may reject an earlier line, which must then be reported.
         if batch:
             yield batch
         raise
@@ -117,7 +117,7 @@ def batches(lines: Iterable[tuple[str, dict[str, Any], int]]) -> Iterator[Batch]
 
 @contextmanager
 def progress(path: str | os.PathLike[str]) -> Iterator[Callable[[int], object]]:
-    """A function that takes the bytes read: it moves a bar if there are a terminal and tqdm."""
+    """Yield a function that takes a number of bytes read, and moves a bar if tqdm is installed."""
     try:
         if not sys.stderr.isatty():
             raise ImportError

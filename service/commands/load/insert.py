@@ -1,4 +1,4 @@
-"""Storing lines: names become ids, a batch one statement; a rejection finds its line."""
+"""Store lines: replace names by ids, insert each batch by one statement, find a rejected line."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -11,21 +11,21 @@ from service.statements import Connection
 
 Row = dict[str, Any]
 
-# The rows that one statement takes: enough that its round trip does not count.
+# The most rows of one statement: enough that its round trip costs little.
 MAX_ROWS = 5000
 
-# The types that have an author: the oldest owner of the workspace, if a line names nobody.
+# The types that have an author; the default is the oldest owner of the workspace.
 AUTHORED = "task", "meeting"
 
-# The columns that hold a user, and what lines call them.
+# The columns that hold a user, and their names in a line.
 USER_COLUMNS = {"user_id": "user", "assignee_id": "assigneeId", "created_by": "createdBy"}
 
-# Errors of the line at hand; all others (no connection, no space) are no line's fault.
+# Errors that a line causes; no line causes others, like a lost connection or a full disk.
 REJECTIONS = psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded
 
 
 class InvalidLine(Exception):
-    """What is wrong with one line, in one line of text."""
+    """The error of one line of a file, as one line of text."""
 
     def __init__(self, line: int, message: object) -> None:
         super().__init__(printable(" ".join(str(message).split())))
@@ -51,7 +51,7 @@ class FoundUser(NamedTuple):
 class Batch:
     """Consecutive lines of one type, for one statement."""
 
-    # The bytes that one statement takes: little enough to hold twice in memory.
+    # The most bytes of one statement; the process holds them twice in memory.
     MAX_BYTES = 2**22
 
     def __init__(self, kind: str) -> None:
@@ -61,12 +61,12 @@ class Batch:
         self.parents: set[str] = set()
 
     def takes(self, kind: str, row: Row) -> bool:
-        """Whether the row may be in the same statement as those before it."""
+        """Return whether the statement of this batch may take the row too."""
         return (
             kind == self.kind
             and len(self.rows) < MAX_ROWS
             and self.size < self.MAX_BYTES
-            # A parent goes first: within one statement the wrong order would pass, but only there.
+            # A parent must precede its subtasks; a single statement would accept the wrong order.
             and row.get("id") not in self.parents
         )
 
@@ -81,7 +81,7 @@ class Batch:
 def store(
     connection: Connection, batches: Iterable[Batch], advance: Callable[[int], object]
 ) -> int:
-    """Insert all batches in order; returns how many objects there were."""
+    """Insert all batches in order, and return the number of objects."""
     names = Names(connection)
     total = 0
     for batch in batches:
@@ -90,7 +90,7 @@ def store(
             try:
                 names.resolve(batch.kind, row)
             except InvalidLine:
-                # A line before it may be rejected, and is then the one to report.
+                # The database may reject an earlier line, which must then be reported.
                 insert(connection, batch.kind, batch.rows[:position])
                 raise
         insert(connection, batch.kind, batch.rows)
@@ -109,9 +109,9 @@ class Names:
         self.users: dict[str, str] = {}
 
     def look_up(self, batch: Batch) -> None:
-        """Find the ids of what the batch names and no batch before it did."""
+        """Find the ids of the names that no earlier batch had."""
         if batch.kind != self.kind or len(self.workspaces) + len(self.users) > MAX_ROWS:
-            # Lines of another type may have changed what names stand for.
+            # Lines of another type may have added workspaces and users.
             self.kind, self.workspaces, self.users = batch.kind, {}, {}
         slugs = {row["workspace_id"] for row in batch.rows if "workspace_id" in row}
         users = {row[column] for row in batch.rows for column in USER_COLUMNS if row.get(column)}
@@ -131,7 +131,7 @@ class Names:
                 self.users[user.name] = user.id
 
     def resolve(self, kind: str, row: Row) -> None:
-        """Put ids in the place of names; raises InvalidLine for an unknown name."""
+        """Replace names by ids; raises InvalidLine for an unknown name."""
         for column, field in USER_COLUMNS.items():
             name = row.get(column)
             if name and name not in self.users:
@@ -165,7 +165,7 @@ def insert(connection: Connection, kind: str, rows: list[Row]) -> None:
 
 
 def rejection(error: psycopg.Error) -> str:
-    """Why Postgres rejected a line; constraints are sentences that begin with the field."""
+    """Return why PostgreSQL rejected a line; a constraint's name is a sentence about a field."""
     constraint = error.diag.constraint_name or ""
     if constraint == "members_pkey":
         return "user: is a member of the workspace already"

@@ -1,6 +1,6 @@
-"""What a line of a file may hold: the API's resources, plus what names the owner."""
+"""The schemas of lines: the API's resources, plus the names of workspaces and users."""
 
-# A line's field may be of another class than the resource's: it loads ids from names.
+# A line's field may have another class than the resource's field: lines hold names for ids.
 # mypy: disable-error-code="misc, assignment"
 
 from datetime import UTC, datetime
@@ -34,11 +34,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ExplicitId(Text):
-    """The id that something is to have, so that later lines can refer to it."""
+    """The id of a new object, so that later lines can refer to the object."""
 
     default_error_messages = {"uuid": "must be a UUID, like 0190163d-8694-739b-aea5-966c26f8ad91"}
 
-    # Cursors and absent ids are compared with these two.
+    # The service compares cursors and absent ids with these two.
     reserved = NIL_UUID, NIL_UUID.replace("0", "f")
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class Line(Resource):
         return row
 
     def check(self, document: Values) -> Values:
-        """Like ``load``, without absent fields, in a third of the time."""
+        """Return the row of a line, without absent fields, in a third of the time of ``load``."""
         row = {name: item() if callable(item) else item for name, item in self.defaults.items()}
         try:
             for key, value in document.items():
@@ -105,19 +105,19 @@ class Line(Resource):
                 row[name] = field.deserialize(value)
         except (KeyError, ValidationError):
             row = {}
-        # Slowly again, for the message.
+        # ``load`` is slower and finds the message.
         return row if self.required <= row.keys() else self._load(document)
 
 
 class Created(Line):
-    """What has an id and a time of creation."""
+    """A line of an object that has an id and a time of creation."""
 
     id = ExplicitId()
     created_at = PastTimestamp(load_default=None)
 
 
 class Owned(Line):
-    """What belongs to a workspace, which the line names by its slug."""
+    """A line of an object in a workspace, which the line names by its slug."""
 
     workspace_id = Text(MAX_REFERENCE, min=1, data_key="workspace", required=True)
 

@@ -18,12 +18,12 @@ class Server(NamedTuple):
 
     name: str
     version: str
-    # Whether it is a standby, which takes no writes.
+    # True for a standby, which takes no writes.
     standby: bool
     # A Unix time.
     clock: float
     bytes: int
-    # Of all databases, without those reserved for superusers.
+    # Connections of all databases; those reserved for superusers are not counted.
     connections_used: int
     connections_allowed: int
     oldest_transaction_seconds: float
@@ -136,7 +136,7 @@ class Reader:
         self.locked: list[str] = []
 
     def rows(self, kind: type[Row], name: str, **values: object) -> list[Row]:
-        """Return all rows; none if a table is locked, or missing while migrations are pending."""
+        """Return all rows; none if a table is locked, or missing because migrations are pending."""
         try:
             return self.connection.rows(kind, name, values)
         except errors.LockNotAvailable:

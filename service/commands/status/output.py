@@ -68,7 +68,7 @@ def line(name: str, text: str) -> str:
 
 
 def megabytes(size: int) -> str:
-    """Return a size to read."""
+    """Return a size in MiB, for the page."""
     return f"{size / 2**20:.1f} MiB"
 
 
