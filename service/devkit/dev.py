@@ -26,7 +26,7 @@ from service.settings import Settings
 OWNER, WORKSPACE = "ada@example.com", "demo"
 DEMO = Path(__file__).with_name("demo.jsonl")
 
-# Secrets of webhooks must outlive a restart; these protect nothing but this machine's own data.
+# A constant, so that secrets of webhooks outlive a restart; they protect demo data only.
 WEBHOOK_KEY = "flask-dev-is-for-this-machine-only"
 
 WITHOUT_DOCS = "not here: it needs the package flask-swagger-ui, which the extra dev has"
@@ -52,7 +52,7 @@ export {exports}
 
 
 class Existence(NamedTuple):
-    """The row that tells whether there is a workspace yet."""
+    """The row that tells whether a workspace exists."""
 
     exists: bool
 
@@ -63,14 +63,14 @@ class Existence(NamedTuple):
     type=click.IntRange(0, 65535),
     default=8000,
     show_default=True,
-    help="Where it listens on this machine; 0 is any free port.",
+    help="Port on 127.0.0.1; 0 is any free port.",
 )
 @click.option(
     "--data",
     "folder",
     type=click.Path(path_type=Path),
     default=default_folder,
-    help="Where the data are.",
+    help="Folder of the data.",
     show_default=".data in a checkout, else ~/.local/share/task-service; for root in /var/lib",
 )
 @click.option("--reset", is_flag=True, help="Remove the data first.")
@@ -79,15 +79,17 @@ class Existence(NamedTuple):
     type=click.Choice(["on", "off"]),
     default="on",
     show_default=True,
-    help="off: count no requests against the rate limits, until it is started again.",
+    help="off: no rate limits until the next start.",
 )
 @click.option(
     "--receiver",
     "receive",
     is_flag=True,
-    help="Print the demo workspace's webhooks as they come, and verify their signatures.",
+    help="Print the webhooks of the demo workspace, and verify their signatures.",
 )
-@click.option("--json", "for_tests", is_flag=True, help="Be a test double; print one JSON line.")
+@click.option(
+    "--json", "for_tests", is_flag=True, help="Run as a test double; print one JSON line."
+)
 @click.option(
     "--token", callback=command.check_token, help="With --json: the API token of the owner."
 )
@@ -108,12 +110,12 @@ class Existence(NamedTuple):
 @click.option(
     "--json-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="With --json: write the line to this file too, which exists as long as it serves.",
+    help="With --json: write the line to this file too; the end of the double removes it.",
 )
 @click.option(
     "--keep",
     is_flag=True,
-    help="With --json: return once it serves; it ends by POST /stop or SIGTERM.",
+    help="With --json: return once the double serves; POST /stop or SIGTERM ends it.",
 )
 @report_errors
 def dev(
@@ -125,13 +127,13 @@ def dev(
     for_tests: bool,
     **options: Unpack[command.DoubleOptions],
 ) -> None:
-    """Run everything here: PostgreSQL, demo data and the service, reloading what you change.
+    """Run the service here with PostgreSQL and demo data, and reload changed code.
 
     Prints the base URL, a token and a cookie of the demo owner, and three commands to begin with.
-    The database is its own; DATABASE_URL and the variables of libpq (PGHOST, ...) are ignored.
+    The command has a database of its own, and ignores DATABASE_URL and PGHOST, PGUSER, ...
 
-    With --json it is a test double instead: without demo data, with a control URL, and it ends
-    with the process that started it, or by --keep when it is told to.
+    With --json the command is a test double: it has a control URL and no demo data. The double ends
+    with its parent process, or with --keep by POST /stop or SIGTERM.
     """
     forget_libpq()
     if for_tests:
@@ -153,7 +155,7 @@ def dev(
         postgres.start()
         interrupt.check()
         variables = environment(postgres.get_uri(), port)
-        # From here on, commands talk to this database.
+        # From here on, all statements of this command run on this database.
         use(Settings.read(variables))
         execute("unlimited/drop")
         migrate(settings())
@@ -202,7 +204,7 @@ def forget_libpq() -> None:
 
 
 def listen(port: int, option: str = "--port") -> socket.socket:
-    """Open the port, so that nothing else is done if it is taken; raises ClickException."""
+    """Return a socket that listens on the port; raises ClickException if the port is taken."""
     try:
         return socket.create_server(("127.0.0.1", port), backlog=2048)
     except OSError as error:
@@ -212,7 +214,7 @@ def listen(port: int, option: str = "--port") -> socket.socket:
 
 
 def environment(database_url: str, port: int) -> dict[str, str]:
-    """The variables of the service and of the commands beside it."""
+    """Return the environment variables of the service and of its commands."""
     own = {
         "DATABASE_URL": database_url,
         "HOST": "127.0.0.1",
@@ -235,6 +237,6 @@ def subscribe(printer: Printer) -> None:
 
 
 def without_limits(database_url: str) -> str:
-    """A URL of the same database whose connections find plans that have no limits."""
+    """Return a URL of the same database whose connections find plans without limits."""
     execute("unlimited/create")
     return make_conninfo(database_url, options="-c search_path=unlimited,public")

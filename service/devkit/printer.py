@@ -13,7 +13,7 @@ import click
 from service.commands.base import printable
 from service.devkit.signatures import is_genuine
 
-# By its URL a later start recognizes the webhook of an earlier one.
+# A later start recognizes the webhook of an earlier start by this path.
 PATH = "/printed-by-dev"
 URL_PATTERN = rf"^http://127\.0\.0\.1:[0-9]+{PATH}$"
 
@@ -47,12 +47,12 @@ class Printer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """Return the URL of the printer."""
         return f"http://127.0.0.1:{self.server_port}{PATH}"
 
 
 def describe(body: bytes, genuine: bool) -> str:
-    """An event as lines to read: when it came, its type, whether it is genuine, and its JSON."""
+    """Return an event as lines: time of arrival, type, whether the signature is valid, JSON."""
     try:
         event = json.loads(body)
         kind = event.get("type") if isinstance(event, dict) else None

@@ -22,9 +22,9 @@ from service.statements import SQL
 PACKAGE = Path(service.__file__).parent
 WATCHED = {".json", ".md", ".py", ".sql", ".toml"}
 SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
-# Seconds: until the service has to answer, until a child has to end.
+# Seconds within which the service must answer, and within which a child must end.
 STARTED, ENDED = 15, 5
-# Seconds between two looks at the files, and at the children.
+# Seconds between two checks of the files, and of the children.
 FILES_INTERVAL, CHILDREN_INTERVAL = 0.5, 0.05
 
 PR_SET_PDEATHSIG = 1
@@ -56,9 +56,9 @@ def end_with_parent() -> None:
 
 
 class Children:
-    """gunicorn and the worker; at the end of a ``with`` block each that was started is ended.
+    """gunicorn and the worker; the end of a ``with`` block ends both.
 
-    They inherit the file descriptors ``shared``. With ``at_once`` they are killed in the end.
+    Both inherit the file descriptors ``shared``. With ``at_once``, SIGKILL ends them.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Children:
         self.close()
 
     def start_web(self, *, app: str = gunicorn.APP) -> None:
-        """Start gunicorn on the first shared socket; connections wait there until it is ready."""
+        """Start gunicorn on the first shared socket; connections wait there until gunicorn is ready."""
         options = "--bind", f"fd://{self.shared[0]}", "--log-level", "warning"
         self._start("gunicorn", *gunicorn.command(*options, app=app))
 
@@ -99,7 +99,7 @@ class Children:
             stdout=self.log,
             stderr=self.log,
             pass_fds=self.shared,
-            # A signal of the terminal comes to this process alone, which ends the others in turn.
+            # A signal of the terminal reaches this process alone, which then ends its children.
             start_new_session=True,
             preexec_fn=end_with_parent,
         )
@@ -123,7 +123,7 @@ class Children:
         raise click.ClickException("gunicorn did not start; it says why above")
 
     def ended(self) -> str | None:
-        """Which child has ended by itself, and its status: less than 0 is a signal."""
+        """Return the name and the status of a child that has ended; a status below 0 is a signal."""
         for name, child in self.running.items():
             if child.poll() is not None:
                 return f"{name} has ended with status {child.returncode}"
@@ -137,7 +137,7 @@ class Children:
 
     def run(self) -> None:
         """Like :meth:`wait`, but replace the children when a file changes."""
-        # A child that was just starting ends if the code is broken: the next change starts another.
+        # Broken code ends a child that is just starting; the next change starts another child.
         broken = False
         while not self.interrupt.received:
             sleep(FILES_INTERVAL)
@@ -156,7 +156,7 @@ class Children:
             raise click.ClickException(f"{ended}; if it said why, it is above")
 
     def replace(self, changed: str) -> bool:
-        """Start anew with the code on the disk; False if that cannot be imported."""
+        """Restart the children with the code on the disk; return False if its import fails."""
         imported = subprocess.run(
             [sys.executable, "-c", "import service.wsgi"], cwd=PACKAGE.parent, env=self.environment
         )
@@ -172,11 +172,11 @@ class Children:
         return True
 
     def close(self) -> None:
-        """End all children; those that have work to finish get some time for it."""
+        """End all children; a child may finish its work first, for at most ``ENDED`` seconds."""
         children = [*self.running.values(), *self._ending]
         for child in children:
             if self.at_once:
-                # Each leads a process group, of which gunicorn's workers are.
+                # Each child leads a process group; gunicorn's workers are in the group of gunicorn.
                 with suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
             child.terminate()
@@ -190,7 +190,7 @@ class Children:
 
 
 def announce_migrations(added: set[Path]) -> None:
-    """Say how to apply the migrations among these new files."""
+    """Print how to apply the migrations among these new files."""
     for path in sorted(added):
         if path.parent == SQL / "schema":
             click.echo(
@@ -201,7 +201,7 @@ def announce_migrations(added: set[Path]) -> None:
 
 
 def modification_times() -> dict[Path, int]:
-    """The files of the service that are worth a new start, and when they were changed."""
+    """Return the files whose change restarts the service, with their times of modification."""
     times = {}
     for folder in {PACKAGE, SQL}:
         for path in folder.rglob("*"):

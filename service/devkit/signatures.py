@@ -1,4 +1,4 @@
-"""Verify webhooks, as a receiver does that knows the secret."""
+"""Verify webhooks as a receiver does."""
 
 import hmac
 import re
@@ -15,9 +15,9 @@ class Headers(Protocol):
 
 
 def is_genuine(headers: Headers, body: bytes, secret: str) -> bool:
-    """Whether ``X-Service-Signature`` and one of ``webhook-signature`` are made by the secret.
+    """Return whether the secret made ``X-Service-Signature`` and one of ``webhook-signature``.
 
-    After a rotation, ``webhook-signature`` has one of each secret.
+    After a rotation, ``webhook-signature`` has one signature for each secret.
     """
     timestamp = headers.get("webhook-timestamp", "")
     if not re.fullmatch("[0-9]{1,20}", timestamp):

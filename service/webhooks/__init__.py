@@ -29,14 +29,14 @@ EVENTS = (
 def init_app(app: Flask) -> None:
     """Post the events of a request after it."""
     app.after_request(post_announced)
-    # A receiver that hangs holds one thread in four, not all of them.
+    # Receivers that hang block at most one thread in four.
     settings: Settings = app.config["SETTINGS"]
     app.extensions["webhook_slots"] = BoundedSemaphore(max(1, settings.web_threads // 4))
     app.extensions["pool"].at_first = partial(compare_keys, settings=settings)
 
 
 def announce(*event_ids: str | None) -> None:
-    """Post these events after the commit of this request; None is no event."""
+    """Post these events after the commit of this request; ignore None."""
     state().event_ids += filter(None, event_ids)
 
 

@@ -14,7 +14,8 @@ from service.webhooks.secrets import signatures, signing_secrets
 
 log = logging.getLogger("service.webhooks")
 
-# Each delay varies by this share of it, so a retry comes before its time by at most a quarter.
+# Each delay varies by ± JITTER. A retry that comes before its time by less than TOLERANCE of its
+# delay counts as on time.
 JITTER, TOLERANCE = 0.2, 0.25
 DAY = 86400
 
@@ -67,7 +68,7 @@ class Recorded(NamedTuple):
 
 
 def attempt(claim: Claim, settings: Settings, timeout: float) -> Outcome:
-    """Post one claimed delivery within ``timeout`` seconds."""
+    """Post one claimed delivery within ``timeout`` seconds, and return the outcome."""
     body = claim.body.encode()
     schedule = settings.webhook_schedule
     answer = post(

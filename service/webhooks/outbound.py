@@ -19,18 +19,18 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
 MAX_RESPONSE_BYTES = 64 * 1024
-# How many run at once in one process.
+# How many look-ups run at once in one process.
 MAX_LOOK_UPS = 256
 
-# Not public, also where the standard library of this Python says otherwise.
+# Networks that are not public, also where a version of the standard library says otherwise.
 NON_PUBLIC = [
     ipaddress.ip_network(text)
     for text in (
         # Translated and tunnelled IPv4.
         *("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/23", "::/96", "192.88.99.0/24"),
-        # Protocol assignments and the metadata of clouds among them; that of Azure is elsewhere.
+        # Protocol assignments, with the metadata of clouds, and the metadata of Azure.
         *("192.0.0.0/24", "168.63.129.16/32"),
-        # Once local to a site, and for documentation.
+        # Site-local addresses (obsolete), and addresses for documentation.
         *("fec0::/10", "3fff::/20"),
     )
 ]
@@ -62,7 +62,7 @@ class Resolver:
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
             )
         except socket.gaierror:
-            # A name, not an address.
+            # The host is a name: look it up.
             pass
         with self._lock:
             future = self._running.get((host, port))
@@ -79,7 +79,7 @@ class Resolver:
             outcome = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except Exception as error:
             outcome = error
-        # From here on, a look-up is a new one.
+        # A later caller starts a new look-up.
         with self._lock:
             del self._running[host, port]
         if isinstance(outcome, Exception):
@@ -103,14 +103,14 @@ class Answer:
 
     @property
     def success(self) -> bool:
-        """Whether the receiver accepted it."""
+        """Return whether the receiver accepted the event."""
         return self.status is not None and 200 <= self.status < 300
 
 
 def resolve(
     url: str, allowed: Collection[str], timeout: float = 10
 ) -> tuple[SplitResult, int, Address]:
-    """Check a URL; return its parts, its port and the address to connect to.
+    """Return the parts of a checked URL, its port and the address to connect to.
 
     Raises BlockedURL, or TimeoutError when the look-up takes too long. ``allowed`` names hosts and
     networks that may be reached although they are not public.
@@ -155,7 +155,7 @@ def _network(word: str) -> Network | None:
 
 
 def public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Whether an address is on the public internet."""
+    """Return whether an address is on the public internet."""
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_multicast or address.is_reserved or not address.is_global:
         return False
@@ -189,14 +189,14 @@ class _Pinned:
         except OSError:
             connection.close()
             raise
-        # TLS detaches the first handle, and so does the end of the headers.
+        # TLS detaches the socket object, and http.client does after the headers.
         self.socket_copy = connection.dup()
         if self.expired:
             self.abort()
         return connection
 
     def abort(self) -> None:
-        """End the connection from another thread, also while it waits for the receiver."""
+        """Shut the connection down, also while another thread waits for the receiver."""
         self.expired = True
         if self.socket_copy is not None:
             with suppress(OSError):
@@ -204,11 +204,11 @@ class _Pinned:
 
 
 class PinnedHTTP(_Pinned, HTTPConnection):
-    """Plain."""
+    """A pinned connection without TLS."""
 
 
 class PinnedHTTPS(_Pinned, HTTPSConnection):
-    """With TLS, for the name in the URL."""
+    """A pinned connection with TLS, for the name in the URL."""
 
 
 def post(

@@ -1,6 +1,6 @@
 """The secrets of webhooks: derived from a key of WEBHOOK_KEY, and what they sign.
 
-The database stores which key each secret derives from as a fingerprint, never a secret or a key.
+For each secret the database stores the fingerprint of its key, never the secret or the key.
 
 Signatures: ``X-Service-Signature`` (specification section 6) is the lowercase hex HMAC-SHA256 of
 the body; ``webhook-id``, ``-timestamp`` and ``-signature`` follow Standard Webhooks.

@@ -27,7 +27,7 @@ from service.webhooks.secrets import (
 
 log = logging.getLogger("service.worker")
 
-# Seconds between two looks at what is due, between two prunings, and after an error.
+# Seconds between two queries for due deliveries, between two prunings, and after an error.
 POLL_INTERVAL, PRUNE_INTERVAL, ERROR_INTERVAL = 0.5, 60, 1
 # The statements that prune. Each examines a bounded batch, and returns where the next one begins.
 PRUNE = ("worker/prune_events", "worker/prune_keys", "worker/prune_usage", "worker/prune_counts")
@@ -51,7 +51,7 @@ class Pruned(NamedTuple):
 
 
 class Worker:
-    """Any number may run, on any number of machines: each claims what no other has claimed."""
+    """Any number of workers may run, on any number of machines: each claims other deliveries."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -159,7 +159,7 @@ class Worker:
             empty_batches += not pruned.deleted
 
     def repeat(self, work: Callable[[], bool], interval: float) -> None:
-        """Do ``work`` until stopped, waiting when there is none; no error ends it."""
+        """Call ``work`` until the worker stops; wait after a call without work, and after an error."""
         while not self.stopping.is_set():
             try:
                 if not work():
@@ -173,7 +173,7 @@ class Worker:
 
     def _claim(self) -> Claim | None:
         """Claim the oldest due delivery of the next webhook; None when none is due."""
-        # One thread at a time: the others would all ask the same.
+        # One thread at a time: all threads would run the same query.
         with self._claiming:
             if monotonic() < self._idle_until:
                 return None
@@ -202,7 +202,7 @@ class Worker:
         )
 
     def row(self, kind: type[Row], name: str, **values: object) -> Row | None:
-        """Run ``sql/<name>.sql`` on a connection of the pool; return its first row, or None."""
+        """Return the first row of ``sql/<name>.sql``, run on a connection of the pool, or None."""
         with self._connection() as connection:
             return connection.row(kind, name, values)
 

@@ -1,6 +1,6 @@
-"""The service as a test double: a real one, in a known state, that a test resets and disturbs.
+"""The test double: the real service in a known state, which a test resets and disturbs.
 
-Only ``task-service dev --json`` imports this package, so a deployment runs none of it. Two
-processes: ``starter`` ends with its starter, ``command`` runs everything and removes it in the end.
-gunicorn runs ``wsgi``. The distribution pytest-task-service speaks to the control URL.
+Only ``task-service dev --json`` imports this package, so no deployment runs it. ``starter`` forks:
+the first process ends with its parent; the second process runs ``command``, which starts everything
+and removes everything in the end. gunicorn runs ``wsgi``. The distribution pytest-task-service speaks to the control URL.
 """

@@ -1,4 +1,4 @@
-"""What the requests to the control URL have in their bodies."""
+"""The bodies of requests to the control URL."""
 
 from marshmallow import fields, validate
 
@@ -11,18 +11,18 @@ from service.webhooks import EVENTS
 
 
 def Count(default: int | None = None, max: int = 1_000_000_000) -> fields.Integer:  # noqa: N802
-    """An integer from 1 to ``max``."""
+    """Return a field for an integer from 1 to ``max``."""
     in_range = validate.Range(1, max)
     return fields.Integer(strict=True, validate=in_range, load_default=default)
 
 
 def Duration(default: float, max: float) -> fields.Float:  # noqa: N802
-    """A duration in the unit of its name."""
+    """Return a field for a duration in the unit of its name."""
     return fields.Float(validate=validate.Range(0, max), load_default=default)
 
 
 class APIPath(Text):
-    """A path of the API, whole, without a query: no request has another, and would never match."""
+    """The whole path of a request to the API, without its query."""
 
     default_error_messages = {"path": "must begin with /api/ and have no query"}
 
@@ -34,7 +34,7 @@ class APIPath(Text):
 
 
 class PlanChange(StrictSchema):
-    """The plan of the cast's workspace, and its limits; what is absent stays."""
+    """The plan of the cast's workspace, and its limits; an absent value stays."""
 
     name = Enum("Starter", "Pro", "Team", schema_name="Plan", load_default=None)
     per_minute = Count()
@@ -42,14 +42,14 @@ class PlanChange(StrictSchema):
 
 
 class Limit(StrictSchema):
-    """The limit to use up, and the user whose requests have used it up."""
+    """The limit to use up, and the user who has used up the limit."""
 
     window = Enum("minute", "day", schema_name="Window", load_default="minute")
     user = Enum("user", "member", "stranger", schema_name="CastMember", load_default="user")
 
 
 class Clock(StrictSchema):
-    """The time that the service shall have; it goes on from there."""
+    """The time that the service shall have; the clock goes on from there."""
 
     now = Timestamp(required=True)
 
@@ -64,9 +64,9 @@ class TimePassed(StrictSchema):
 
 
 class NextFault(StrictSchema):
-    """What the next ``times`` requests meet; ``seconds`` are a delay, or those of Retry-After.
+    """A fault of the next ``times`` requests; ``seconds`` are a delay, or the Retry-After.
 
-    A latency is the delay of all requests.
+    The fault ``latency`` delays all requests.
     """
 
     kind = Enum(*KINDS, schema_name="FaultKind", required=True)

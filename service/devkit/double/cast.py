@@ -1,6 +1,6 @@
-"""Who is there after each reset: two workspaces, three users, one webhook.
+"""The cast: the two workspaces, three users and one webhook that exist after each reset.
 
-Ids, tokens and secrets follow from the key of the test double: each process of it knows the same.
+Ids, tokens and secrets derive from the key of the test double: all its processes know the same.
 """
 
 import hmac
@@ -14,7 +14,7 @@ from service.credentials import hash_of
 from service.statements import Connection
 from service.webhooks.secrets import derive_secret
 
-# How often a reset is tried.
+# Attempts of a reset.
 RESETS = 5
 KINDS = "api", "session"
 
@@ -40,11 +40,11 @@ class CastUser(NamedTuple):
     cookie: str
 
     def describe(self) -> dict[str, object]:
-        """The user as JSON."""
+        """Return the user as JSON members."""
         return {**self._asdict(), "workspace": self.workspace._asdict()}
 
     def row(self) -> dict[str, str]:
-        """The columns of the user; of credentials the database has the hash."""
+        """Return the columns of the user; the database stores only hashes of credentials."""
         return {
             "id": self.id,
             "name": self.name,
@@ -57,7 +57,7 @@ class CastUser(NamedTuple):
 
 
 class Cast:
-    """The owner and a member of one workspace, and a stranger who must see nothing of it."""
+    """The owner and a member of one workspace, and a stranger who must see nothing of that workspace."""
 
     def __init__(self, key: str, control_url: str, token: str | None) -> None:
         def seed(text: str) -> bytes:
@@ -67,7 +67,7 @@ class Cast:
             token, cookie = (f"tmw_{kind}_{seed(kind + name)[:20].hex()}" for kind in KINDS)
             return token, cookie
 
-        # In order, as the service lists the older one first.
+        # Sorted, because the service lists smaller ids first.
         ids = iter(sorted(str(UUID(bytes=seed(f"id {n}")[:16], version=4)) for n in range(6)))
         acme = CastWorkspace(next(ids), "Acme", "acme")
         globex = CastWorkspace(next(ids), "Globex", "globex")
@@ -83,7 +83,7 @@ class Cast:
         self.webhook_secret = derive_secret(key, self.webhook_id, 1)
 
     def reset(self, connection: Connection) -> None:
-        """Leave nothing in the database but the cast, and set its clock right."""
+        """Remove all rows, insert the cast, and set the clock right."""
         for attempt in range(1, RESETS + 1):
             try:
                 with connection.transaction():
@@ -92,7 +92,7 @@ class Cast:
                     connection.run("double/cast", self._rows())
                 return
             except DeadlockDetected:
-                # A request of the test before, whose client has gone, holds rows to be removed.
+                # A request of the previous test, whose client has gone, still locks rows.
                 if attempt == RESETS:
                     raise
 
@@ -107,7 +107,7 @@ class Cast:
         }
 
     def complete(self, item: dict[str, object]) -> dict[str, object]:
-        """Add to a line for the command load the owner that it does not name."""
+        """Return a line for the command load with the cast's owner where the line names none."""
         owners = {"workspace": self.user.workspace.slug, "user": self.user.email}
         needed = {"workspace": (), "user": (), "mail": ("workspace", "user")}
         kind = item.get("type")
@@ -116,7 +116,7 @@ class Cast:
         return {**{name: owners[name] for name in names}, **item}
 
     def describe(self) -> dict[str, object]:
-        """The cast as JSON, for a test harness."""
+        """Return the cast as JSON members, for a test harness."""
         webhook = {
             "id": self.webhook_id,
             "url": self.webhook_url,

@@ -27,10 +27,10 @@ from service.devkit.postgres import Postgres, remove_abandoned, temporary_base
 from service.devkit.processes import Children, Interrupt
 from service.settings import Settings
 
-# Where webhooks may go.
+# The hosts that webhooks may reach.
 LOOPBACK = "localhost,127.0.0.0/8,::1"
 
-# The names of the folders of test doubles; a younger one may not have its lock yet.
+# The prefix of the folders of test doubles; seconds in which a new folder may lack its lock.
 PREFIX, YOUNG = "task-service-", 10
 
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,200}", re.ASCII)
@@ -52,14 +52,14 @@ class DoubleOptions(TypedDict):
 
 
 def check_token(_context: click.Context, _option: click.Parameter, token: str | None) -> str | None:
-    """Return a token that the service can find in a header."""
+    """Return the token if a header can carry it; raises BadParameter."""
     if token is not None and not TOKEN.fullmatch(token):
         raise click.BadParameter("must have 16 to 200 of the characters A-Z a-z 0-9 . _ ~ + / = -")
     return token
 
 
 def check_path(_context: click.Context, _option: click.Parameter, path: str | None) -> str | None:
-    """Return a path of one segment."""
+    """Return the path if it is one segment; raises BadParameter."""
     if path is not None and not CONTROL_PATH.fullmatch(path):
         raise click.BadParameter("must have 1 to 100 of the characters A-Z a-z 0-9 . _ ~ -")
     return path
@@ -75,9 +75,9 @@ def reject(*names: str, word: str) -> None:
 
 
 def serve(listener: socket.socket, control: socket.socket, options: DoubleOptions) -> None:
-    """Serve until the end of this process or of the one that started it, and leave nothing behind.
+    """Serve until this process or its parent ends, then remove everything.
 
-    The database is a new one, on the server of the URL ``database`` or on one of its own.
+    The database is a new one, on the server of the URL ``database`` or on an embedded server.
     """
     base = temporary_base()
     folder = base / f"{PREFIX}{token_hex(6)}"
@@ -105,7 +105,7 @@ def serve(listener: socket.socket, control: socket.socket, options: DoubleOption
             WEBHOOK_KEY=key,
             WEBHOOK_ALLOW=",".join(filter(None, (LOOPBACK, os.environ.get("WEBHOOK_ALLOW")))),
         )
-        # Tests may make some of them wait on purpose.
+        # Tests may block some threads on purpose.
         os.environ.setdefault("WEB_THREADS", "16")
         settings = Settings.read()
         path = options["control_path"] or token_hex(8)
@@ -124,7 +124,7 @@ def serve(listener: socket.socket, control: socket.socket, options: DoubleOption
                 log=log,
             )
         )
-        # Python takes as long to import the service as PostgreSQL to start: both at once.
+        # gunicorn imports the service while PostgreSQL starts: both take about as long.
         children.start_web(app="service.devkit.double.wsgi:app")
         if postgres:
             postgres.start()
@@ -157,7 +157,7 @@ def serve(listener: socket.socket, control: socket.socket, options: DoubleOption
 
 
 def older(base: Path) -> Iterator[Path]:
-    """The folders of other test doubles."""
+    """Yield the folders of other test doubles."""
     for folder in base.glob(f"{PREFIX}*"):
         try:
             if folder.lstat().st_mtime < time() - YOUNG:
@@ -167,7 +167,7 @@ def older(base: Path) -> Iterator[Path]:
 
 
 def prepare(settings: Settings, cast: Cast) -> None:
-    """Make the clock, the tables and the cast."""
+    """Create the clock, the tables and the cast."""
     with db.connect(settings, "dev") as connection:
         connection.run("double/create_clock", {})
         connection.run("double/create_now", {})
@@ -177,7 +177,7 @@ def prepare(settings: Settings, cast: Cast) -> None:
 
 
 def write(path: Path, line: str) -> None:
-    """Write the line into a file that is complete once it is there, and that others cannot read."""
+    """Write the line to a file, atomically; other users cannot read the file."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.touch(mode=0o600)
     unfinished.write_text(f"{line}\n", encoding="utf-8")
@@ -186,7 +186,7 @@ def write(path: Path, line: str) -> None:
 
 @contextmanager
 def new_database(server: str) -> Iterator[str]:
-    """Create a database on this server; yields its URL, and drops it in the end."""
+    """Yield the URL of a new database on this server; drop the database in the end."""
     name = sql.Identifier(f"task_service_{token_hex(6)}")
     create = sql.SQL("CREATE DATABASE {} ENCODING 'UTF8' TEMPLATE template0")
     execute(server, create.format(name))
@@ -197,6 +197,6 @@ def new_database(server: str) -> Iterator[str]:
 
 
 def execute(server: str, statement: sql.Composed) -> None:
-    """Run a statement on a connection of its own: an idle one may be lost while tests run."""
+    """Run a statement on a connection of its own: an idle connection may be lost while tests run."""
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(statement)

@@ -1,6 +1,6 @@
-"""The control URL: what a test does to the service beside its API, as plain HTTP with JSON.
+"""The control URL, by which a test changes the state of the service: HTTP with JSON, on loopback.
 
-It is on loopback; its port and path are known to those who read the line that the command prints.
+The line that the command prints has the port and the path of this URL.
 """
 
 import io
@@ -51,7 +51,7 @@ control = Blueprint("control", __name__)
 
 
 class Double:
-    """What the control URL acts on; ``pid`` is the process that runs everything."""
+    """The objects that the control URL acts on; ``pid`` is the process that runs everything."""
 
     def __init__(self, app: Flask, cast: Cast, pid: int) -> None:
         self.app, self.cast, self.pid = app, cast, pid
@@ -63,13 +63,13 @@ class Double:
         self.hold_events(False)
 
     def hold_events(self, held: bool) -> None:
-        """Let requests post their events, each at once; or leave all to ``deliver``."""
+        """Leave all events to ``deliver`` if ``held``; else let each request post its events."""
         self.newest_first = held
         slots = 0 if held else self.settings.web_threads
         self.app.extensions["webhook_slots"] = BoundedSemaphore(slots)
 
     def freeze(self) -> None:
-        """Let the statements of requests wait until the database is thawed."""
+        """Block the statements of requests until ``thaw``."""
         if self.frozen is None:
             with ExitStack() as stack:
                 connection = stack.enter_context(db.connect(self.settings, "dev"))
@@ -78,20 +78,20 @@ class Double:
                 self.frozen = stack.pop_all()
 
     def thaw(self) -> None:
-        """Let statements go on."""
+        """Release the statements that ``freeze`` blocks."""
         if self.frozen is not None:
             self.frozen.close()
             self.frozen = None
 
     def deliver(self) -> int:
-        """Attempt what is due; return the number of attempts."""
+        """Attempt the due deliveries; return the number of attempts."""
         return Worker(self.settings).run_once(prune=False)
 
 
 def create_control(double: Double) -> Flask:
-    """Build the WSGI application of the control URL; it has database connections of its own."""
+    """Return the WSGI application of the control URL, with database connections of its own."""
     app = Flask(__name__, static_folder=None)
-    # Not MAX_BODY of the service: a test may load more, or lower that to meet 413.
+    # A limit of its own: a test may load more than MAX_BODY, or lower MAX_BODY to meet 413.
     app.config.update(SETTINGS=double.settings, MAX_CONTENT_LENGTH=MAX_BODY + 1)
     app.extensions["double"] = double
     app.before_request(access_log.assign_request_id)
@@ -109,18 +109,18 @@ def limit_time() -> None:
 
 
 def reject(error: click.ClickException) -> Response:
-    """400 with what a command would print."""
+    """Return 400 with the message that a command would print."""
     return errors.respond(default_exceptions[400](error.format_message()))
 
 
 def double() -> Double:
-    """What this request acts on."""
+    """Return the object that this request acts on."""
     found: Double = current_app.extensions["double"]
     return found
 
 
 def reply_json(**members: object) -> Response:
-    """An object as JSON."""
+    """Return an object as JSON."""
     return reply(json.dumps(members))
 
 
@@ -130,7 +130,7 @@ def reset() -> Response:
     double().thaw()
     double().faults.clear()
     double().cast.reset(db.connection())
-    # Only now: until its rows are gone, a request of before can post its events.
+    # Cleared last: a request of the previous test can post events until its rows are gone.
     double().receiver.clear()
     double().hold_events(False)
     return reply_json()
@@ -147,14 +147,14 @@ def stop() -> Response:
 
 @control.post("/load")
 def load() -> Response:
-    """Load JSON Lines; whatever needs a workspace or a user has those of the cast by default"""
+    """Load JSON Lines; the default of a workspace and of a user is the one of the cast"""
     lines = b"\n".join(map(complete, read_bytes(current_request()).split(b"\n")))
     total = load_lines(double().settings, io.BytesIO(lines), "objects")
     return reply_json(loaded=total)
 
 
 def complete(line: bytes) -> bytes:
-    """A line with the owner that it does not name; the loader rejects what is invalid."""
+    """Return a line with the cast's owner if it names none; the loader rejects invalid lines."""
     try:
         item = parse_object(line)
     except StrictJSONError:
@@ -171,7 +171,7 @@ class Plan(NamedTuple):
 
 
 class LoadedPlan(TypedDict):
-    """What PlanChange loads."""
+    """The values that PlanChange loads."""
 
     name: str | None
     per_minute: int | None
@@ -187,13 +187,13 @@ def change_plan(change: LoadedPlan) -> Response:
 
 
 class Subject(NamedTuple):
-    """The row of what a user has used up."""
+    """The row of a user whose limit is used up."""
 
     subject: str
 
 
 class Now(NamedTuple):
-    """The row that says what the clock shows."""
+    """The row with the time of the clock."""
 
     now: str
 
@@ -223,7 +223,7 @@ def set_clock(clock: dict[str, datetime]) -> Response:
 
 
 class LoadedFault(TypedDict):
-    """What NextFault loads."""
+    """The values that NextFault loads."""
 
     kind: str
     times: int
@@ -255,7 +255,7 @@ def thaw() -> Response:
 
 
 class LoadedToken(TypedDict):
-    """What NewToken loads."""
+    """The values that NewToken loads."""
 
     user: str
     kind: str
@@ -281,7 +281,7 @@ def create_token(token: LoadedToken) -> Response:
 
 
 class LoadedWebhook(TypedDict):
-    """What NewWebhook loads."""
+    """The values that NewWebhook loads."""
 
     url: str
     events: list[str]
@@ -331,7 +331,7 @@ def ping() -> Response:
 
 @control.post("/deliver")
 def deliver() -> Response:
-    """Attempt what waits, whatever the schedule says; after a failure its webhook rests"""
+    """Attempt the waiting deliveries before their time; after a failure the webhook backs off"""
     db.execute("double/make_due")
     if double().newest_first:
         db.execute("double/newest_first")
@@ -341,7 +341,7 @@ def deliver() -> Response:
 
 @control.post("/duplicate")
 def duplicate() -> Response:
-    """Deliver again all that was delivered"""
+    """Deliver again all delivered events"""
     db.execute("double/duplicate")
     db.release()
     return reply_json(attempts=double().deliver())
@@ -356,12 +356,12 @@ def reorder() -> Response:
 
 @control.get("/events")
 def list_posts() -> Response:
-    """List what the receiver got, in order, with the status that it gave"""
+    """List the posts to the receiver, in order, with the statuses of its responses"""
     return reply_json(data=[post._asdict() for post in double().receiver.posts()])
 
 
 class LoadedBehavior(TypedDict):
-    """What Behavior loads."""
+    """The values that Behavior loads."""
 
     behavior: str
     times: int | None
@@ -378,6 +378,6 @@ def behave(behavior: LoadedBehavior) -> Response:
 
 @control.post("/receiver")
 def receive() -> Response:
-    """Where the webhook of the cast leads"""
+    """Receive a post to the webhook of the cast"""
     status = double().receiver.receive(request.headers, request.get_data())
     return reply(None if status == 204 else "{}", status)

@@ -1,4 +1,4 @@
-"""Faults on demand: the next requests fail as they do when something is wrong."""
+"""Faults on demand: the next requests fail, or wait, as a test demands."""
 
 import errno
 from collections.abc import Callable, Iterable, Iterator
@@ -36,7 +36,7 @@ BROKEN = "service.devkit.double.broken"
 
 @dataclass
 class Fault:
-    """What the next ``times`` requests meet, of this method and path if given."""
+    """A fault of the next ``times`` requests, of this method and path if given."""
 
     kind: str
     times: int
@@ -45,7 +45,7 @@ class Fault:
     path: str | None
 
     def concerns(self, method: str, path: str) -> bool:
-        """Whether such a request meets it."""
+        """Return whether a request of this method and path meets the fault."""
         return self.method in (None, method) and self.path in (None, path)
 
 
@@ -59,12 +59,12 @@ class Faults:
         self._cleared = Event()
 
     def add(self, fault: Fault) -> None:
-        """Let the next matching requests meet this one, after those added before it."""
+        """Add a fault; matching requests meet earlier faults first."""
         with self._lock:
             (self._latencies if fault.kind == "latency" else self._waiting).append(fault)
 
     def clear(self) -> None:
-        """Forget all, and end the requests that wait: they do nothing anymore."""
+        """Remove all faults; requests that wait end without effect."""
         with self._lock:
             self._waiting.clear()
             self._latencies.clear()
@@ -72,12 +72,12 @@ class Faults:
             self._cleared = Event()
 
     def take(self, method: str, path: str) -> tuple[Fault | None, float, Event]:
-        """The first fault that such a request meets, its latency, and what is set by ``clear``.
+        """Return the first fault that a request meets, its latency, and the event that ``clear`` sets.
 
         Each fault serves ``times`` requests.
         """
         with self._lock:
-            # The last one counts: so a test can change it.
+            # The latency that was added last applies, so that a test can change it.
             found = [each.seconds for each in self._latencies if each.concerns(method, path)]
             latency = found[-1] if found else 0
             for fault in self._waiting:
@@ -89,8 +89,8 @@ class Faults:
             return None, latency, self._cleared
 
     def meet(self) -> Response | None:
-        """Before the view, behind the gate: let this request meet its fault."""
-        # Documents without a credential pass the gate uncounted, and meet no fault.
+        """Let this request meet its fault, after the gate and before the view."""
+        # Public documents meet no fault; the gate does not count their requests.
         here, call = state(), current_request()
         if here.usage is None:
             return None
@@ -101,14 +101,14 @@ class Faults:
         if seconds:
             db.release()
             if cleared.wait(seconds):
-                # Its test has ended: the next test must not see its change.
+                # The test has ended: the next test must not see the change of this request.
                 kind = "drop"
-            # The limit runs from the arrival of the request.
+            # The time limit began at the arrival of the request: begin it anew after the wait.
             db.limit(db.pool().seconds)
         if fault and kind == "500":
             raise http_error("internal")
         if fault and kind == "503":
-            # Without the database, a response knows no limits.
+            # A 503 has no rate-limit headers: without the database the service knows no counts.
             here.usage = None
             raise http_error("unavailable", retry_after=max(1, ceil(fault.seconds)))
         if fault and kind == "429":
@@ -126,7 +126,7 @@ def drop(_body: bytes) -> Iterator[bytes]:
 
 
 def disconnect() -> Iterator[bytes]:
-    """Raise, when asked for bytes, the error that gunicorn knows from clients that have gone."""
+    """Raise, at the first byte, the error that gunicorn takes for a disconnected client."""
     raise ConnectionResetError(errno.ECONNRESET, "disconnected on demand")
     yield b""
 
@@ -138,7 +138,7 @@ def truncate(body: bytes) -> Iterator[bytes]:
 
 
 def garble(body: bytes) -> Iterator[bytes]:
-    """Send a body of the same length that is no JSON."""
+    """Send a body of the same length that is not JSON."""
     yield b"<" + body[1:] if body else b""
 
 
@@ -151,7 +151,7 @@ BREAKS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
 
 
 class BreakResponses:
-    """The WSGI application, but the response of a request that met such a fault is broken."""
+    """The WSGI application; breaks the response of a request that met a fault of ``BREAKS``."""
 
     def __init__(self, app: "WSGIApplication") -> None:
         self.app = app

@@ -1,4 +1,4 @@
-"""What the command of a test double hands to the gunicorn that it starts."""
+"""The values that the command of a test double passes to its gunicorn."""
 
 import json
 import os
@@ -8,23 +8,23 @@ VARIABLE = "TASK_SERVICE_DOUBLE"
 
 
 class Handover(NamedTuple):
-    """JSON in an environment variable, so that a worker that replaces another one has it too."""
+    """JSON in an environment variable, which a new worker process inherits too."""
 
     control_url: str
-    # The file descriptor of the socket that listens there: it outlives a worker.
+    # The file descriptor of the socket that listens there: the socket outlives a worker.
     control_fd: int
     # The file descriptor of a pipe: EOF says that the database is ready.
     ready_fd: int
-    # The API token of the owner, if it was chosen.
+    # The API token of the owner, if the option --token gives one.
     token: str | None
     # The process to end for POST /stop.
     pid: int
 
     @classmethod
     def read(cls) -> "Handover":
-        """Read the variable."""
+        """Return the values of this process's environment."""
         return cls(**json.loads(os.environ[VARIABLE]))
 
     def variables(self) -> dict[str, str]:
-        """The variable, for the environment of gunicorn."""
+        """Return the environment variable for gunicorn."""
         return {VARIABLE: json.dumps(self._asdict())}

@@ -9,7 +9,7 @@ from service.devkit.signatures import is_genuine
 
 BEHAVIORS = "accept", "fail", "hang", "gone"
 
-# Seconds that a post hangs; its sender gives up before.
+# Seconds that a post hangs; its sender gives up earlier.
 HANG = 60
 
 
@@ -43,12 +43,12 @@ class Receiver:
             self._changed.notify_all()
 
     def posts(self) -> list[Post]:
-        """All that was received so far."""
+        """Return all posts so far."""
         with self._changed:
             return list(self._posts)
 
     def receive(self, headers: Headers, body: bytes) -> int:
-        """Take one post and return the status; 400 if its signatures are not valid."""
+        """Return the status for one post; 400 if its signatures are invalid."""
         if not is_genuine(headers, body, self.secret):
             return 400
         with self._changed:
@@ -62,6 +62,6 @@ class Receiver:
             shown = None if behavior == "hang" else status
             self._posts.append(Post(shown, received, body.decode(errors="replace")))
             if behavior == "hang":
-                # A change of behavior ends it too.
+                # A change of behavior ends the wait too.
                 self._changed.wait(HANG)
         return status

@@ -1,8 +1,8 @@
-"""Two processes in place of one, so that nothing is left behind however a test runner ends.
+"""Two processes in place of one, so that nothing stays behind however a test runner ends.
 
-The first one belongs to the runner, who may kill it at any moment, with its process group. The
-second one, in a session of its own, starts everything; it ends everything when the first one has
-gone, which it sees as EOF of a socket between them.
+The runner may kill the first process and its process group at any moment. The second process has a
+session of its own and starts everything. EOF on a socket between the two tells the second process
+that the first has gone; the second then ends everything.
 """
 
 import os
@@ -20,7 +20,7 @@ from service.devkit.processes import SIGNALS, Interrupt
 
 # The process that started the first one.
 PARENT = os.getppid()
-# Milliseconds between two looks at that.
+# Milliseconds between two checks of the parent.
 INTERVAL = 1000
 
 
@@ -39,16 +39,16 @@ class Starter:
             self._interrupt.received = True
 
     def print(self, line: str) -> None:
-        """Let the first process print the line; where this one is kept, the first one ends then."""
+        """Let the first process print the line; with ``keep``, the first process then ends."""
         self._needed = not self._keep
         with suppress(BrokenPipeError):
             self._channel.sendall(f"{line}\n".encode())
 
 
 def fork(folder: Path, *, keep: bool) -> socket.socket:
-    """Return in a second process, with its channel to the first one; the first one does not return.
+    """Fork; return the channel to the first process, and return in the second process only.
 
-    ``folder`` is where the second process will have its data.
+    The second process will have its data in ``folder``.
     """
     first, second = socket.socketpair()
     child = os.fork()
@@ -57,7 +57,7 @@ def fork(folder: Path, *, keep: bool) -> socket.socket:
         sys.exit(accompany(child, first, folder, keep=keep))
     first.close()
     os.setsid()
-    # Those who read stdout of the first process wait for no other one.
+    # A reader of stdout gets EOF at the end of the first process: the second must not hold it.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return second
 
@@ -65,7 +65,7 @@ def fork(folder: Path, *, keep: bool) -> socket.socket:
 def accompany(child: int, channel: socket.socket, folder: Path, *, keep: bool) -> int:
     """Print the line, wait for the end of the second process, and return its exit status.
 
-    Make it end at a signal, when the parent has gone, and when nothing reads stdout any more.
+    End the second process at a signal, at the end of the parent, and when nothing reads stdout.
     """
 
     def end(_number: int = 0, _frame: FrameType | None = None) -> None:
@@ -78,7 +78,7 @@ def accompany(child: int, channel: socket.socket, folder: Path, *, keep: bool) -
     stdout = sys.stdout.fileno()
     poll = select.poll()
     poll.register(channel, select.POLLIN)
-    # No event is asked for: poll reports an error when the reader has gone.
+    # An empty mask: poll still reports an error once the reader has gone.
     poll.register(stdout, 0)
     while True:
         events = dict(poll.poll(INTERVAL))
@@ -98,14 +98,14 @@ def accompany(child: int, channel: socket.socket, folder: Path, *, keep: bool) -
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        # It was killed. What it has left is not in use.
+        # The second process was killed: no process uses its data.
         remove_abandoned(folder)
         return 1
     return code
 
 
 def silence(log: Path) -> None:
-    """Write to a file from now on: the reader of stderr does not wait for this process."""
+    """Redirect stdout and stderr to a file, so that the reader of stderr gets EOF."""
     with log.open("ab") as file:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(file.fileno(), stream.fileno())

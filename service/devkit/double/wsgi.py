@@ -1,6 +1,7 @@
 """The WSGI application of the test double, as gunicorn imports it in its one worker process.
 
-The import starts the control URL too, in a thread: it acts on the faults and the receiver here.
+The import starts the control URL too, in a thread: the control URL changes the faults and the
+receiver of this process.
 """
 
 import os
@@ -17,7 +18,7 @@ from service.settings import Settings
 
 
 class RequestHandler(WSGIRequestHandler):
-    """Logs no request to the control URL, and rejects in JSON what is not HTTP."""
+    """Logs no request to the control URL; its response to malformed HTTP is JSON."""
 
     error_content_type = "application/json"
     error_message_format = '{"message": "%(explain)s", "status": %(code)d}'
@@ -38,6 +39,6 @@ control = make_server(
     request_handler=RequestHandler,
     fd=handover.control_fd,
 )
-# Until then, requests wait in the queues of the sockets.
+# Wait for the database; until then, requests wait in the queues of the sockets.
 os.read(handover.ready_fd, 1)
 Thread(target=control.serve_forever, name="control", daemon=True).start()
