@@ -1,4 +1,4 @@
-# What a contributor types. The tools live in .venv; nothing is installed outside of it.
+# The commands of a contributor. All tools are installed in .venv.
 .DEFAULT_GOAL := help
 .PHONY: help setup run test proof faults lint bench
 

@@ -19,7 +19,7 @@ wait_for() {
     return 1
 }
 
-# The last one first: it may need the others.
+# End the last server first: it may need the others.
 stop_servers() {
     for ((i = ${#servers[@]} - 1; i >= 0; i--)); do
         kill -TERM "${servers[i]}" 2>/dev/null || true

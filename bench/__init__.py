@@ -1,1 +1,1 @@
-"""What a request costs: the service beside a bare WSGI callable and the same SQL by pgbench."""
+"""The benchmark: CPU per request of the service, of a bare WSGI callable, and of pgbench."""

@@ -1,4 +1,4 @@
-"""What is asked: requests of the service, and the statement behind each for the floors."""
+"""The requests of the benchmark, and the statement behind each for floor and pgbench."""
 
 import json
 from dataclasses import dataclass, field

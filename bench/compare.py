@@ -13,11 +13,11 @@ RUNNERS = "service", "floor", "pgbench"
 
 
 class WrongAnswer(Exception):
-    """The service or the floor answered something else than what is to be timed."""
+    """The service or the floor gave another response than the one to be timed."""
 
 
 def compare(names, *, tasks, seconds, rounds, say):
-    """Medians of all rounds: {case name: {runner: Run}}."""
+    """Return medians of all rounds: {case name: {runner: Run}}."""
     cases = [case for case in CASES if not names or case.name in names]
     runs = {case.name: {runner: [] for runner in RUNNERS} for case in cases}
     with cluster() as postgres:
@@ -29,7 +29,7 @@ def compare(names, *, tasks, seconds, rounds, say):
             for case in cases:
                 check(case, **ports)
                 for runner in ports:
-                    # Not counted: connections, plans, and the first minute of every token.
+                    # Warm up: connections, plans, and the first minute of every token.
                     drive.wrk(case, ports[runner], [pids[runner]], seconds=1, connections=8)
             for number in range(rounds):
                 say(f"round {number + 1} of {rounds}")
@@ -54,7 +54,7 @@ def middle(runs):
 
 
 def check(case, *, service, floor):
-    """Both must give the answer that is timed; what is read must be the same bytes."""
+    """Require the same response of both; bodies of reads must have the same bytes."""
     for index in range(0, len(READERS), 7):
         status, body = ask(service, case, index)
         other_status, other_body = ask(floor, case, index)

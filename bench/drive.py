@@ -25,12 +25,12 @@ OWN_TASK = f"bench_id(2 * (:workspace + {WORKSPACES} * (5 + :circle)))"
 
 
 class NoAnswer(Exception):
-    """A run that measured something else than answers."""
+    """A run in which requests failed."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one run found; ``cpu`` in milliseconds a request, latencies in milliseconds."""
+    """The figures of one run; ``cpu`` in milliseconds a request, latencies in milliseconds."""
 
     cpu: float
     rate: float
@@ -58,13 +58,13 @@ def wrk(case, port, pids, *, seconds, connections):
 
 
 def pgbench(case, cluster, url, *, seconds, connections):
-    """The gate's and the case's statement, prepared, and nothing around them."""
+    """Run only the statements of the gate and of the case, prepared."""
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
         file.write(script(case))
         file.flush()
         arguments = (cluster.bin / "pgbench", "--no-vacuum", "--protocol=prepared")
         arguments += (f"--client={connections}", f"--file={file.name}")
-        # Connecting and first plans are no part of a request: one transaction each is their cost.
+        # Subtract the cost of connections and plans: one transaction for each client.
         started = processes.milliseconds(cluster.pid)
         command(*arguments, "--transactions=1", url)
         before = processes.milliseconds(cluster.pid)
@@ -79,7 +79,7 @@ def pgbench(case, cluster, url, *, seconds, connections):
 
 
 def script(case):
-    """The two statements for pgbench; the columns of the first are variables of the second."""
+    """Return both statements for pgbench; columns of the first are variables of the second."""
     spaces = [user % WORKSPACES for user in case.users]
     somebody = SOMEBODY.format(first=min(spaces), last=max(spaces), circles=USERS // WORKSPACES - 1)
     gate = inserted(
@@ -108,7 +108,7 @@ def literal(value):
 
 
 def inserted(name, values):
-    # Comments go: pgbench takes any colon with a name behind it for a variable.
+    # Remove comments: pgbench takes a colon before a name for a variable.
     lines = (line.partition("-- ")[0] for line in STATEMENTS[name].source.decode().splitlines())
     text = "\n".join(line for line in lines if line.strip()).rstrip("; \n")
     return re.sub(r"%\((\w+)\)s", lambda match: values[match[1]], text).replace("%%", "%")

@@ -1,6 +1,6 @@
 """The floor: the same two statements in a bare WSGI callable, on the service's own pool.
 
-``gunicorn bench.floor:app`` in the project's folder. It checks nothing and has one header.
+``gunicorn bench.floor:app`` in the project's folder runs the callable, which checks nothing.
 """
 
 import json
@@ -14,7 +14,7 @@ from service.limits import Usage
 from service.settings import Settings
 
 POOL = Pool(Settings.read(), "bench")
-# Of two cases with one path the first has the defaults.
+# The first of two cases with one path has the defaults.
 BY_ROUTE = {(case.method, case.path.partition("?")[0]): case for case in reversed(CASES)}
 ROWS = {
     "tasks/list": Page,

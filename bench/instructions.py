@@ -35,7 +35,7 @@ class NotCounted(Exception):
 
 
 def missing():
-    """The programs that have to be installed first."""
+    """Return the programs that are not installed."""
     return [program for program in VALGRIND if not shutil.which(program)]
 
 
@@ -52,7 +52,7 @@ def instructions(names, *, tasks, requests, say, keep=None):
             *("valgrind", "--quiet", "--tool=callgrind", "--trace-children=yes"),
             f"--callgrind-out-file={files}/%p",
         )
-        # Two hashes of one string would be two ways through a dictionary.
+        # A fixed seed of hashes, so that lookups in dictionaries cost the same in each run.
         settings = {"WEB_CONCURRENCY": "1", "PYTHONHASHSEED": "0"}
         with cluster() as postgres:
             say(f"seeding {tasks:,} tasks")
@@ -115,7 +115,7 @@ class Counter:
         self.dumps = 0
 
     def dump(self):
-        """Instructions since the last dump."""
+        """Return the instructions since the last dump."""
         self.dumps += 1
         command = (shutil.which("callgrind_control"), "--dump", str(self.pid))
         subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: S603
@@ -124,7 +124,7 @@ class Counter:
 
 
 def instructions_table(found):
-    """A Markdown table, in thousands."""
+    """Return a Markdown table, in thousands."""
     lines = ["| request | 1 000 instructions | spread |", "|---|--:|--:|"]
     for name, (count, spread) in found.items():
         lines.append(f"| {name} | {count / 1000:,.0f} | {100 * (spread - 1):.1f} % |")

@@ -8,18 +8,18 @@ PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def milliseconds(*roots):
-    """CPU seconds of these processes and all below; parents count those that have ended."""
+    """Return the CPU time of these processes and all below; parents count ended children."""
     # utime, stime, and those of the children that were waited for
     return sum(sum(map(int, numbers[11:15])) for _, numbers in below(*roots)) * TICK
 
 
 def megabytes(root):
-    """The resident memory (RSS) of each process below this one, shared pages included."""
+    """Return the resident memory (RSS) of each process below this one, shared pages included."""
     return [int(numbers[21]) * PAGE for pid, numbers in below(root) if pid != root]
 
 
 def below(*roots):
-    """Pids of these processes and all below, each with its numbers of /proc/pid/stat (proc(5))."""
+    """Yield these processes and all below: pid, and numbers of /proc/pid/stat (proc(5))."""
     children, known = {}, {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -27,7 +27,7 @@ def below(*roots):
                 stat = (folder / "stat").read_text()
             except OSError:
                 continue
-            # The name in brackets may hold anything, so what counts begins behind it.
+            # The name in brackets may hold any character: read behind the last bracket.
             numbers = stat.rpartition(")")[2].split()
             pid = int(folder.name)
             children.setdefault(int(numbers[1]), []).append(pid)

@@ -1,4 +1,4 @@
-"""What was found, as a table and as a picture."""
+"""The figures as a table and as a picture."""
 
 from bench.cases import CASES
 
@@ -6,7 +6,7 @@ TARGETS = {case.name: case.target for case in CASES}
 
 
 def table(found):
-    """A Markdown table; CPU in milliseconds a request, latency in milliseconds."""
+    """Return a Markdown table; CPU in milliseconds a request, latency in milliseconds."""
     lines = [
         "| request | service | floor | pgbench | of floor | of pgbench | target"
         " | service/s | floor/s | pgbench/s | p50 | p99 | floor p99 |",

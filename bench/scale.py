@@ -1,13 +1,13 @@
-"""The same requests on a small and on a large database: what grows with the rows?"""
+"""The same requests on a small and on a large database."""
 
 from bench import drive
 from bench.cases import CASES, FIRST, Case
 from bench.servers import ask, gunicorn
 from bench.stage import WORKSPACES, cluster, row_id
 
-# Whoever asks here is in workspace 0, which holds more than half of all.
+# These callers are in workspace 0, which has more than half of all tasks.
 GIANT = tuple(range(0, 200, WORKSPACES))
-# One at a time: a latency is then that of the request, not of its queue.
+# One connection, so that a latency has no time in a queue.
 CONNECTIONS = 1
 
 

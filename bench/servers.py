@@ -28,7 +28,7 @@ def gunicorn(url, *, app="app:app", under=(), **environment):
     words = [*under, sys.executable, "-m", program]
     words += [app if word == "app:app" else word for word in rest]
     environment = {**os.environ, "DATABASE_URL": url, "PORT": str(port), **environment}
-    # The service writes a line a request, so there is somewhere to write it to.
+    # The service logs one line for each request to this file.
     with tempfile.TemporaryFile() as log:
         server = subprocess.Popen(words, cwd=ROOT, env=environment, stderr=log)  # noqa: S603
         try:

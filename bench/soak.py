@@ -1,4 +1,4 @@
-"""An hour's worth of requests in one go, webhooks included: does anything grow that should not?"""
+"""100 000 requests in one run, with webhooks: the growth of memory and of tables."""
 
 import os
 import subprocess
@@ -46,7 +46,7 @@ def soak(requests, tasks, *, say):
         with gunicorn(url, **SETTINGS) as (port, pid), worker(url):
             sent = 0
             for step in range(STEPS + 1):
-                # A round at the least: before the first one the workers have not even begun.
+                # At least one round: the workers start to work at the first request.
                 goal = max(requests * step / STEPS, sent + 1)
                 while sent < goal:
                     for case in CASES:

@@ -1,4 +1,4 @@
-"""The stage: a database of its own, filled by ``bench/sql``, and the names of what is in it."""
+"""The databases of the benchmark, filled by ``bench/sql``, and the names of their rows."""
 
 import os
 import tempfile

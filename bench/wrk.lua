@@ -14,7 +14,7 @@ function init(arguments)
     end
     table.insert(requests, {path = path, headers = headers})
   end
-  -- Two runs must not send the same numbers: a change to what is there already is none.
+  -- Two runs must not send the same numbers: a PATCH without effect is no change.
   math.randomseed(os.time())
   salt = math.random(1, 99999)
   if template == "" then

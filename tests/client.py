@@ -12,7 +12,7 @@ from service.commands.migrate import migrate
 from service.settings import Settings
 from service.statements import STATEMENTS
 
-# An id that nothing has.
+# An id that no row has.
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 TOKENS = {name: f"tmw_api_{name}" for name in ("alice", "bob", "charlie")}
 
@@ -42,7 +42,7 @@ def activate(connection, workspace_id, user_id):
 def insert_token(
     connection, user_id, token, *, kind="api", scope="write", expires="infinity", revoked=None
 ):
-    """A credential whose text the test chooses; the service shows one only once."""
+    """Insert a credential whose text the test chooses."""
     connection.execute(
         "INSERT INTO tokens (user_id, kind, scope, hash, expires_at, revoked_at)"
         " VALUES (%s, %s, %s, %s, nullif(%s::timestamptz, 'infinity'), %s)",
@@ -93,7 +93,7 @@ class Client:
 
 
 def error_message(response, status):
-    """The message of an error response, whose form is checked."""
+    """Return the message of an error response, after checking its form."""
     error = response.get_json()
     assert response.status_code == status, error
     assert list(error) == [
@@ -106,7 +106,7 @@ def error_message(response, status):
 
 
 def invalid_field(response, field):
-    """What a 400 says about the one field that it names, in its message and in its errors."""
+    """Return the message of a 400 about its one field; body and errors must agree."""
     message = error_message(response, 400)
     (fault,) = response.get_json()["errors"]
     assert list(fault) == ["field", "message"]
@@ -116,7 +116,7 @@ def invalid_field(response, field):
 
 
 def read_all(client, path, **query):
-    """All items of a list, page by page; Link must lead where nextCursor leads."""
+    """Return all items of a list, page by page; Link must lead where nextCursor leads."""
     items = []
     response = client.get(path, query_string=query)
     while True:
@@ -141,7 +141,7 @@ def ids(items):
 
 
 def commands(group, *path):
-    """All groups and commands below a group, each with the words that call it."""
+    """Yield all groups and commands below a group, each with the words that call it."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -169,7 +169,7 @@ def preparable(name):
 
 
 def waiting(connection):
-    """How many statements wait for a lock."""
+    """Return how many statements wait for a lock."""
     return connection.execute(
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -177,7 +177,7 @@ def waiting(connection):
 
 
 def new_database(server):
-    """A migrated database on this server, as long as the generator lives."""
+    """Yield the URL of a migrated database on this server; drop the database in the end."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")

@@ -41,14 +41,14 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """The test double makes its database on the server that all tests use."""
+    """Let the test double make its database on the server that all tests use."""
     server = os.environ.get("TEST_DATABASE_URL")
     config.option.task_service_database = config.option.task_service_database or server
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """The whole suite takes a process for each core; a part of it, or -m proof, runs in this one.
+    """Return a process for each core for the whole suite; a part, or -m proof, runs in this one.
 
     A breakpoint then works in the test that a contributor works on.
     """
@@ -56,13 +56,13 @@ def pytest_xdist_auto_num_workers(config):
     named = config.args_source is pytest.Config.ArgsSource.ARGS
     if named or option.keyword or option.markexpr not in config.getini("addopts"):
         return 0
-    # Each of them starts a PostgreSQL.
+    # Each process starts a PostgreSQL.
     return min(os.cpu_count() or 1, 8)
 
 
 @pytest.fixture(scope="session")
 def database_url():
-    """A new, migrated database: on the server of TEST_DATABASE_URL, else on an embedded one."""
+    """Yield a new, migrated database on the server of TEST_DATABASE_URL or an embedded one."""
     server = os.environ.get("TEST_DATABASE_URL")
     if server:
         yield from new_database(server)
@@ -94,7 +94,7 @@ def app(settings):
 
 @pytest.fixture
 def start():
-    """Make services of these settings, and close their pools afterwards."""
+    """Yield a function that makes a service; close all pools afterwards."""
     apps = []
 
     def start(settings):
@@ -108,13 +108,13 @@ def start():
 
 @pytest.fixture
 def build(settings, start):
-    """Make a service with changes to the settings of the tests."""
+    """Return a function that makes a service with changed settings."""
     return lambda **changes: start(replace(settings, **changes))
 
 
 @pytest.fixture(scope="session")
 def connection(database_url):
-    """A connection past the service, to read and write rows."""
+    """Yield a connection past the service, to read and write rows."""
     with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
         yield connection
 
@@ -146,7 +146,7 @@ SELECT slug AS name, id::text FROM workspaces UNION ALL SELECT lower(name), id::
 
 @pytest.fixture(autouse=True)
 def cast(request):
-    """The three users in their two workspaces, and nothing else in the database: names to ids."""
+    """Insert three users in two workspaces, and no other rows; return names to ids."""
     if "nodatabase" in request.keywords:
         return None
     cursor = request.getfixturevalue("connection").execute(CAST)
@@ -157,7 +157,7 @@ def cast(request):
 
 @pytest.fixture
 def initech(connection, cast):
-    """Alice's second workspace, not the active one."""
+    """Return Alice's second workspace, which is not active."""
     id = insert(connection, "workspaces", name="Initech", slug="initech", plan="Team")
     insert_member(connection, id, cast["alice"], "owner")
     return id
@@ -189,7 +189,7 @@ def insert_into(connection, cast):
 
 @pytest.fixture
 def unlimited(connection, cast):
-    """The workspaces of the cast are on a plan that no test can use up."""
+    """Put the workspaces of the cast on a plan that no test can use up."""
     connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Unlimited', 1000000)")
     connection.execute("UPDATE workspaces SET plan = 'Unlimited'")
     yield
@@ -254,13 +254,13 @@ def with_webhooks(database_url, start):
 
 @pytest.fixture
 def ada(with_webhooks):
-    """Alice where webhooks are switched on."""
+    """Return Alice's client in a service that posts webhooks."""
     return Client(with_webhooks(), TOKENS["alice"])
 
 
 @pytest.fixture
 def copied(tmp_path):
-    """A folder that has the service's code as a checkout has it, and that a test may change."""
+    """Return a folder with a copy of the service's code, which a test may change."""
     for name in ("service", "sql"):
         shutil.copytree(
             PROJECT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("*.pyc")

@@ -42,7 +42,7 @@ mkdir -p .outside
 pivot_root . .outside
 cd /
 umount -l /.outside
-# Only what a test starts.
+# Only services that a test starts.
 rm -rf /etc/systemd/system/*.wants
 export container=other
 exec /lib/systemd/systemd --unit=basic.target --log-target=console
@@ -75,7 +75,7 @@ def cgroups():
 
 
 class Debian:
-    """Runs scripts in there as root."""
+    """Runs scripts as root in the machine."""
 
     def __init__(self, init, share, variables):
         self.init, self.share, self.variables = init, share, variables
@@ -97,7 +97,7 @@ class Debian:
 
 @contextmanager
 def booted(folder, **variables):
-    """Boot one; ``folder/share`` is its /mnt, and its scripts have these variables."""
+    """Yield a booted machine; ``folder/share`` is its /mnt, its scripts have these variables."""
     root, share = folder / "root", folder / "share"
     root.mkdir()
     share.joinpath("console").touch()
@@ -123,7 +123,7 @@ def booted(folder, **variables):
 
 
 def remove(group):
-    """Remove a group and those in it; False while one has a process."""
+    """Remove a cgroup and its subgroups; return False while one has a process."""
     try:
         for folder, _, _ in os.walk(group, topdown=False):
             os.rmdir(folder)

@@ -1,11 +1,11 @@
-"""What a command of a test printed, and how it failed."""
+"""The output of a command in a test, and its failure."""
 
 UUID = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 TIMESTAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
 
 def value(outcome):
-    """The one line that a command printed."""
+    """Return the one line that a command printed."""
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     assert outcome.stdout.endswith("\n")
     (line,) = outcome.stdout.splitlines()
@@ -13,7 +13,7 @@ def value(outcome):
 
 
 def lines(outcome):
-    """The lines that a command printed, as lists of their columns."""
+    """Return the lines that a command printed, as lists of columns."""
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     return [line.split("\t") for line in outcome.stdout.splitlines()]
 

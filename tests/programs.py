@@ -5,7 +5,7 @@ import subprocess
 
 from server import environment
 
-# Without these, linters report each run to their makers, and ask for their newest version.
+# These variables disable telemetry and checks for updates.
 QUIET = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"}
 
 

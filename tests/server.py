@@ -1,4 +1,4 @@
-"""The web server as the Procfile starts it, talked to by raw sockets."""
+"""The web server as the Procfile starts it, with clients that use raw sockets."""
 
 import http.client
 import json
@@ -50,7 +50,7 @@ def serving(
     preexec_fn=None,
     **settings,
 ):
-    """A server of its own on a free loopback port, or on this one; ends it by its pid."""
+    """Yield a server on this loopback port or on a free one; end the server by its pid."""
     port = port or free_port()
     server = subprocess.Popen(
         command or web_line(),
@@ -109,13 +109,13 @@ def wait_until(happened, process=None):
 
 
 def is_running(pid):
-    """Whether the process has not ended; one that nobody has waited for has."""
+    """Return whether the process runs; a zombie has ended."""
     status = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
     return status.stdout.strip()[:1] not in ("", "Z")
 
 
 def children(pid):
-    """The processes that this one has started, like the workers of gunicorn."""
+    """Return the children of a process, like the workers of gunicorn."""
     table = subprocess.run(
         ["ps", "-A", "-o", "pid=", "-o", "ppid="], capture_output=True, text=True, check=True
     ).stdout
@@ -131,7 +131,7 @@ def answers(port):
 
 
 class Answer:
-    """One answer off the wire; ``status`` is None if the server just closed."""
+    """A response as received; ``status`` is None if the server closed without one."""
 
     def __init__(self, raw):
         head, _, self.body = raw.partition(b"\r\n\r\n")

@@ -1,2 +1,2 @@
--- What seeding left in the buffers goes to the disk before the first figure is taken.
+-- Write the seeded pages to the disk before the first measurement.
 CHECKPOINT;

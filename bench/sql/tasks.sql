@@ -1,5 +1,5 @@
--- The tasks: odd numbers to workspace 0, which so has more than half; even ones in turn to all.
--- The first 40 of it, and so its last page, carry the values that only few have.
+-- The tasks: odd numbers are in workspace 0, even numbers in all workspaces in turn.
+-- The first 40 tasks of workspace 0, its last page, have the rare values.
 INSERT INTO tasks (
            workspace_id, id, title, description, status, priority, due_date, assignee_id,
            project_id, parent_id, created_by, created_at, updated_at, completed_at

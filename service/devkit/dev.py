@@ -110,7 +110,7 @@ class Existence(NamedTuple):
 @click.option(
     "--json-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="With --json: write the line to this file too; the end of the double removes it.",
+    help="With --json: write the line to this file too; the double removes it at its end.",
 )
 @click.option(
     "--keep",

@@ -66,7 +66,7 @@ def temporary_base() -> Path:
 class Postgres:
     """A PostgreSQL with its data in ``folder``; one process at a time can use the folder.
 
-    Without ``durable``, PostgreSQL runs without fsync: faster, for data that are removed at the end.
+    Without ``durable``, PostgreSQL runs without fsync: faster, for data that are removed soon.
     """
 
     def __init__(self, folder: Path | str, *, durable: bool = True) -> None:
@@ -200,7 +200,7 @@ class Postgres:
         return True
 
     def _postmaster(self) -> list[str]:
-        """Return the lines of ``postmaster.pid``: pid, data, start, port, folder of the socket, …"""
+        """Return the lines of ``postmaster.pid``: pid, data, start, port, folder of sockets, …"""
         return (self.data / "postmaster.pid").read_text().splitlines()
 
     def get_pid(self) -> int:
@@ -290,7 +290,7 @@ def remove_abandoned(*folders: Path) -> None:
     for folder in folders:
         with suppress(CannotStart, OSError):
             if not (folder / "lock").exists():
-                # Without a lock its database was on another server; rmdir removes an empty folder only.
+                # Without a lock its database was elsewhere; rmdir removes an empty folder only.
                 folder.rmdir()
             elif folder.stat().st_uid == os.geteuid():
                 postgres = Postgres(folder)

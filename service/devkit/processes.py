@@ -82,7 +82,7 @@ class Children:
         self.close()
 
     def start_web(self, *, app: str = gunicorn.APP) -> None:
-        """Start gunicorn on the first shared socket; connections wait there until gunicorn is ready."""
+        """Start gunicorn on the first shared socket; until it is ready, connections wait there."""
         options = "--bind", f"fd://{self.shared[0]}", "--log-level", "warning"
         self._start("gunicorn", *gunicorn.command(*options, app=app))
 
@@ -123,7 +123,7 @@ class Children:
         raise click.ClickException("gunicorn did not start; it says why above")
 
     def ended(self) -> str | None:
-        """Return the name and the status of a child that has ended; a status below 0 is a signal."""
+        """Return the name and status of a child that has ended; a status below 0 is a signal."""
         for name, child in self.running.items():
             if child.poll() is not None:
                 return f"{name} has ended with status {child.returncode}"

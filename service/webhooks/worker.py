@@ -159,7 +159,7 @@ class Worker:
             empty_batches += not pruned.deleted
 
     def repeat(self, work: Callable[[], bool], interval: float) -> None:
-        """Call ``work`` until the worker stops; wait after a call without work, and after an error."""
+        """Call ``work`` until the worker stops; wait after an idle call, and after an error."""
         while not self.stopping.is_set():
             try:
                 if not work():

@@ -1,4 +1,4 @@
--- Remove all rows; what belongs to a workspace or a user goes with it.
+-- Delete all workspaces and users, with all rows that belong to them, and reset the plans.
 WITH gone AS (
     DELETE FROM workspaces
 ), uncounted AS (

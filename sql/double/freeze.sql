@@ -1,2 +1,2 @@
--- Let all requests wait that ask for a credential or for the state of the schema.
+-- Block all requests that read a credential or the state of the schema.
 LOCK TABLE tokens, usage, schema_migrations IN ACCESS EXCLUSIVE MODE;

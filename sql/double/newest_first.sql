@@ -1,4 +1,4 @@
--- Turn round the order of the deliveries that are due: the newest is the one that is due longest.
+-- Reverse the order of the due deliveries: the newest delivery has been due for the longest time.
 UPDATE deliveries AS delivery
    SET due_at = now() - waiting.place * interval '1 second'
   FROM (

@@ -1,4 +1,4 @@
--- Set the clock to a time, or move it by an interval; two NULLs set it right again.
+-- Set the clock to a time, or move it by an interval; two NULLs set the clock right.
 WITH past AS (
     DELETE FROM clock.ahead
  RETURNING ahead.by

@@ -1,4 +1,4 @@
--- Insert tasks, in the order of their lines: a subtask may follow its parent at once.
+-- Insert tasks, in the order of their lines; a subtask comes after its parent.
 INSERT INTO tasks (
            workspace_id, id, title, description, status, priority, due_date, assignee_id,
            project_id, parent_id, created_by, created_at, updated_at, completed_at

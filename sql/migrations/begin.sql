@@ -1,5 +1,5 @@
--- In this transaction no statement is cancelled because it runs long, whatever defaults the role or
--- the database has; one that waits for a lock ends after a while, because requests queue behind it.
+-- Disable the timeouts of this transaction, also those that the role or the database sets; only
+-- lock_timeout remains, because requests queue behind a migration that waits for a lock.
 SELECT set_config(
            name,
            CASE name WHEN 'lock_timeout' THEN %(lock_timeout)s::text ELSE '0' END,

@@ -1,2 +1,2 @@
--- The migrations that this database has had.
+-- The migrations that were applied to this database.
 SELECT name FROM schema_migrations;

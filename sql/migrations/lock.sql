@@ -1,3 +1,3 @@
--- Wait until no other migration runs, and be the only one until this transaction ends; a lock of a
--- session would stay behind in a connection of PgBouncer.
+-- Take the lock of migrations until this transaction ends; a lock of a session would stay behind in
+-- a connection of PgBouncer.
 SELECT pg_advisory_xact_lock(hashtextextended('flask migrate', 0)) AS locked;

@@ -1,4 +1,4 @@
--- The table of the migrations that this database has had.
+-- Create the table of the applied migrations.
 CREATE TABLE IF NOT EXISTS schema_migrations (
     name text PRIMARY KEY,
     applied_at timestamptz NOT NULL DEFAULT now()

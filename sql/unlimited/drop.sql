@@ -1,2 +1,2 @@
--- End what unlimited/create began; the plans themselves were never changed.
+-- Drop the schema of unlimited/create; the table of plans was never changed.
 DROP SCHEMA IF EXISTS unlimited CASCADE;

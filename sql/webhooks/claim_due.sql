@@ -1,7 +1,7 @@
 -- Claim the oldest due delivery of the next webhook that may be attempted, in the order of ids, so
 -- that webhooks take turns. The statement passes over a workspace with enough attempts in flight,
 -- and a webhook whose secret derives from a key that this process does not have.
--- No other worker attempts the delivery while the lease lasts; also that of a killed worker ends.
+-- No other worker attempts the delivery while the lease lasts, also if its worker is killed.
 WITH RECURSIVE waiting (workspace_id, webhook_id) AS (
     SELECT %(after_workspace_id)s::uuid, %(after_webhook_id)s::uuid
      UNION ALL
@@ -28,7 +28,7 @@ WITH RECURSIVE waiting (workspace_id, webhook_id) AS (
               AND webhook.disabled_at IS NULL
               AND has_key(webhook, %(keys)s::text[])
               AND (webhook.backoff_until IS NULL OR webhook.backoff_until <= now())
-            -- Keeps the planner from reading the deliveries first.
+            -- LIMIT keeps the planner from reading the deliveries first.
             LIMIT 1
            ) AS webhook
      CROSS JOIN LATERAL (

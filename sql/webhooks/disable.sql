@@ -1,4 +1,4 @@
--- Send nothing more to a webhook; due deliveries wait.
+-- Disable a webhook; its due deliveries wait.
 UPDATE webhooks AS webhook
    SET disabled_at = coalesce(webhook.disabled_at, now()),
        disabled_reason = coalesce(webhook.disabled_reason, 'by an operator')

@@ -1,4 +1,4 @@
--- Send to a webhook again, the deliveries that waited first.
+-- Enable a webhook again; deliveries that waited are due first.
 WITH updated_webhook AS (
     UPDATE webhooks AS webhook
        SET disabled_at = NULL,

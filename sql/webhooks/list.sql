@@ -1,4 +1,4 @@
--- The webhooks of a workspace with their state, what waits for them and their last attempt.
+-- The webhooks of a workspace with their state, their due deliveries and their last attempt.
 SELECT webhook.id,
        CASE
            WHEN webhook.disabled_at IS NOT NULL THEN 'disabled'

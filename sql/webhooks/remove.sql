@@ -1,4 +1,4 @@
--- Remove a workspace's webhooks whose URLs match, with all that was to be sent to them.
+-- Delete the webhooks of a workspace whose URLs match, with their deliveries.
 DELETE FROM webhooks AS webhook
  USING workspaces AS workspace
  WHERE workspace.id = webhook.workspace_id

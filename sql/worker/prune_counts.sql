@@ -1,5 +1,5 @@
--- Delete the numbers of tasks that are zero on the next 128 pages of the table.
--- Without an index by number a change of a task can update its number in place; hence the walk.
+-- Delete the task counts that are zero on the next 128 pages of the table.
+-- The table has no index by count, so that an update of a count stays in place (HOT).
 WITH batch AS (
     SELECT coalesce(nullif(%(after)s::text, ''), '0')::bigint AS first_page
 ), deleted AS (

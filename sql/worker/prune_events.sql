@@ -2,7 +2,7 @@
 -- attempts. An event stays while a delivery is due to an enabled webhook, or was finished within
 -- WEBHOOK_KEEP; due deliveries to a disabled webhook end with their event.
 -- Each call examines 1000 events at most, in the order of their age, and returns where the next
--- batch begins: no number of events that stay keeps others from being deleted.
+-- batch begins, so that events that stay never keep others from being deleted.
 WITH examined AS MATERIALIZED (
     SELECT event.workspace_id, event.id, event.created_at
       FROM events AS event

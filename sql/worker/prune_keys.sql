@@ -9,7 +9,7 @@ WITH deleted AS (
                     LIMIT 1000
                )
            )
-       -- Again: another transaction may have renewed the row since.
+       -- Repeated, because another transaction may have renewed the row since.
        AND created_at < now() - interval '24 hours'
  RETURNING key
 )

@@ -1,5 +1,5 @@
 -- Delete the request counts of the next 128 pages of the table that are older than two days.
--- Without an index by age a request can update its count in place; hence the walk.
+-- The table has no index by age, so that an update of a count stays in place (HOT).
 WITH batch AS (
     SELECT coalesce(nullif(%(after)s::text, ''), '0')::bigint AS first_page
 ), deleted AS (

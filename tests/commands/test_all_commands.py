@@ -15,7 +15,7 @@ from server import environment, wait_until
 
 
 def test_from_nothing_to_a_first_request(app, flask):
-    """What an operator types for a new customer; each command prints what the next one needs."""
+    """An operator adds a customer; each command prints the argument of the next one."""
     workspace = value(flask("workspace", "create", "Initech Ltd", "--plan", "Pro"))
     user = value(flask("user", "create", "peter@example.com", "Peter"))
     member = value(flask("member", "add", "initech-ltd", "peter@example.com", "--role", "owner"))
@@ -126,7 +126,7 @@ def test_help_says_what_each_command_does_and_needs(app, flask):
 
 @pytest.fixture
 def losses(cast, connection):
-    """The commands that destroy something, without --yes."""
+    """Return the commands that destroy something, without --yes."""
     webhook = subscribe(connection, cast["acme"], "http://127.0.0.1/")
     return [
         ["workspace", "delete", "acme"],

@@ -1,4 +1,4 @@
-"""flask load: the API shows what was loaded; an invalid line is named, and nothing is loaded."""
+"""task-service load: the API shows loaded rows; an invalid line is named and loads no row."""
 
 import json
 import os
@@ -115,7 +115,7 @@ def test_a_done_task_is_completed_at_its_last_change_by_default(load, alice):
     assert alice.get("/tasks").get_json()["data"][0]["completedAt"] == "2025-01-01T00:00:00.000Z"
 
 
-def test_users_may_be_named_by_id(load, alice, cast):
+def test_a_line_may_name_users_by_id(load, alice, cast):
     load(TASK | {"assigneeId": cast["bob"].upper(), "createdBy": cast["bob"]})
     (task,) = alice.get("/tasks").get_json()["data"]
     assert (task["assigneeId"], task["createdBy"]) == (cast["bob"], cast["bob"])
@@ -493,13 +493,13 @@ def test_the_demo_data_load(app, connection, alice):
 
 
 def test_fifty_thousand_tasks_pass_through_a_pipe_in_little_memory(database_url, connection):
-    """The peak is what the child has in use beyond its imports, measured by itself."""
+    """The child measures its peak memory, and subtracts the memory of its imports."""
     program = (
         "import re, sys; from app import app;"
         "code = 0\n"
         "try: app.cli.main(['load', '-'])\n"
         "except SystemExit as stop: code = stop.code\n"
-        # Not ru_maxrss, which begins with what the parent had when it forked.
+        # VmHWM, because ru_maxrss begins with the memory of the parent at the fork.
         "print(int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]) // 1024)\n"
         "sys.exit(code)"
     )
@@ -518,5 +518,5 @@ def test_fifty_thousand_tasks_pass_through_a_pipe_in_little_memory(database_url,
     assert printed == "-\t50000"
     assert int(megabytes) < 150
     assert counts(connection)["tasks"] == 50_000
-    # The next test would clear them row by row.
+    # TRUNCATE is faster than the deletion of rows before the next test.
     connection.execute("TRUNCATE workspaces, users CASCADE")

@@ -1,4 +1,4 @@
-"""task-service: the commands of flask, without a checkout."""
+"""task-service: its help, and its start without unneeded imports."""
 
 import subprocess
 import sys
@@ -64,7 +64,7 @@ def test_an_invalid_setting_is_named_in_one_line(tmp_path):
 
 
 def test_help_imports_neither_commands_nor_libraries_and_shows_their_first_sentences():
-    """So that it answers within 0.2 s of CPU time."""
+    """Help then takes less than 0.2 s of CPU time."""
     program = (
         "import sys; from service.__main__ import main\nmain(['--help'], standalone_mode=False)"
     )

@@ -44,7 +44,7 @@ def test_the_last_owner_stays_and_any_other_owner_can_be_removed(flask, connecti
     assert rows(connection, members, cast["acme"]) == [{"id": cast["bob"]}]
 
 
-def test_of_two_owners_that_are_removed_at_once_one_stays(flask, connection, cast, together):
+def test_two_owners_that_are_removed_at_once_leave_one_owner(flask, connection, cast, together):
     connection.execute("UPDATE members SET role = 'owner'")
     # Both wait for the first owner, whose row is locked.
     first = min(cast["alice"], cast["bob"])

@@ -1,4 +1,4 @@
-"""flask migrate: repeatable, safe when two run at once, and safe to repeat after it was killed."""
+"""task-service migrate: repeatable, also after a kill, and safe when two run at once."""
 
 import os
 import signal
@@ -24,7 +24,7 @@ UP_TO_DATE = "nothing to do: the schema is up to date\n"
 
 @pytest.fixture
 def empty(database_url):
-    """The address of a new database without any schema."""
+    """Yield the URL of a new database without any schema."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(database_url, autocommit=True) as server:
         server.execute(f"CREATE DATABASE {name}")
@@ -44,14 +44,14 @@ def migrate(database_url, *options, **settings):
 
 
 def printed(process):
-    """The lines on stdout of a command that succeeds; stderr says so if there are none."""
+    """Return the lines on stdout of a command that succeeds; without any, stderr says so."""
     stdout, stderr = process.communicate(timeout=20)
     assert (process.returncode, stderr) == (0, "" if stdout else UP_TO_DATE)
     return stdout.splitlines()
 
 
 def schema(database_url):
-    """Every column, constraint, index and function of the schema."""
+    """Return every column, constraint, index and function of the schema."""
     with psycopg.connect(database_url) as connection:
         return connection.execute("""
             SELECT table_name || '.' || column_name || ' ' || data_type
@@ -109,7 +109,7 @@ def test_a_killed_run_keeps_what_it_finished_and_can_be_repeated(empty, database
             assert time.monotonic() < end
         killed.send_signal(signal.SIGKILL)
         killed.communicate()
-        # What it had finished is kept, what it was at is not.
+        # Finished migrations stay; the one that was killed is rolled back.
         blocker.rollback()
         assert printed(migrate(empty)) == FILES[FILES.index("0004-meetings") :]
     assert schema(empty) == schema(database_url)
@@ -196,7 +196,7 @@ def test_a_statement_timeout_of_the_database_cancels_no_migration(empty, databas
     with psycopg.connect(empty, options="-c statement_timeout=0") as blocker:
         blocker.execute("CREATE TABLE meetings ()")
         process = migrate(empty)
-        # By then it has waited for longer than the timeout.
+        # The migration has waited for longer than the timeout by then.
         read_until(process, f"waiting for process {blocker.info.backend_pid} ")
         blocker.rollback()
         stdout, _ = process.communicate(timeout=60)

@@ -1,4 +1,4 @@
-"""status: the state of database, processes and webhooks, and what is wrong with it."""
+"""status: the state of database, processes and webhooks, and their problems."""
 
 import json
 import re
@@ -24,14 +24,14 @@ NO_WORKER = "no worker is connected: deliveries wait and nothing is pruned; star
 
 @pytest.fixture
 def worker(database_url, connection):
-    """A connection that has the name of a worker's."""
+    """Yield a connection that has the name of a worker."""
     name = f"task-service worker {VERSION} host7:4711"
     with psycopg.connect(database_url, application_name=name) as connected:
         yield connected
 
 
 def report(flask):
-    """The exit status and the JSON of the command."""
+    """Return the exit status and the JSON of the command."""
     outcome = flask("status", "--json")
     assert outcome.stderr == ""
     return outcome.exit_code, json.loads(outcome.stdout)
@@ -142,7 +142,7 @@ def test_a_problem_is_a_line_and_exit_status_1(flask):
         ),
     ],
 )
-def test_what_waits_fails_or_stays_too_long_is_a_problem(change, problem, flask, cast, connection):
+def test_overdue_failing_or_unpruned_rows_are_a_problem(change, problem, flask, cast, connection):
     webhook = subscribe(connection, cast["acme"], "http://127.0.0.1/")
     announce(connection, cast["acme"], 2)
     assert report(flask)[1]["problems"] == []
@@ -257,7 +257,7 @@ def test_without_a_database_it_says_so_in_each_form(option, code, stdout, stderr
 
 @pytest.fixture
 def other(database_url):
-    """The address of a migrated database that a test may break."""
+    """Yield the URL of a migrated database that a test may break."""
     yield from new_database(database_url)
 
 

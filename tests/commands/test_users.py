@@ -86,7 +86,7 @@ def test_an_owner_can_be_deleted_once_there_is_another_one(flask, connection, ca
     ]
 
 
-def test_of_two_owners_that_are_deleted_at_once_one_stays(flask, connection, cast, together):
+def test_two_owners_that_are_deleted_at_once_leave_one_owner(flask, connection, cast, together):
     connection.execute("UPDATE members SET role = 'owner'")
     outcomes = together(
         "members",

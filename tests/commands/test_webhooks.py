@@ -29,7 +29,7 @@ UNKNOWN = "00000000-0000-7000-8000-000000000000"
 
 @pytest.fixture
 def flask(with_webhooks):
-    """Run ``flask webhook ...`` and return its outcome; settings are given by name."""
+    """Return a function that runs ``task-service webhook …`` under changed settings."""
 
     def run(*words, **changes):
         runner = with_webhooks(**changes).test_cli_runner()
@@ -40,7 +40,7 @@ def flask(with_webhooks):
 
 @pytest.fixture
 def work(with_webhooks):
-    """Run ``worker --once`` and return its outcome."""
+    """Return a function that runs ``worker --once``."""
     return lambda **changes: (
         with_webhooks(**changes).test_cli_runner().invoke(args=["worker", "--once"])
     )
@@ -157,7 +157,7 @@ def test_list_shows_the_webhooks_of_a_workspace_and_their_state(flask, cast, con
     ]
 
 
-def test_list_shows_what_waits_when_it_is_attempted_and_how_the_last_attempt_ended(
+def test_list_shows_due_deliveries_their_next_attempt_and_the_end_of_the_last_one(
     work, flask, cast, connection, receiver
 ):
     receiver.behaves(answer(500))

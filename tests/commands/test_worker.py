@@ -1,4 +1,4 @@
-"""``flask worker``: one process that delivers and prunes, whatever the settings."""
+"""``task-service worker``: delivers and prunes; without a key it only prunes."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from receivers import PROJECT, announce, deliveries, environment, subscribe
 
 @pytest.fixture
 def flask(with_webhooks):
-    """Run a ``flask`` command and return its outcome; settings are given by name."""
+    """Return a function that runs a command under changed settings, and returns the outcome."""
 
     def run(*words, **changes):
         return with_webhooks(**changes).test_cli_runner().invoke(args=words)
@@ -25,7 +25,7 @@ def flask(with_webhooks):
 
 @pytest.fixture
 def old_delivery(cast, connection, receiver):
-    """A delivery that is to be pruned, and one that is due."""
+    """Insert a delivery that is to be pruned, and one that is due."""
     subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)
     connection.execute("UPDATE events SET created_at = now() - interval '9 days'")

@@ -29,7 +29,7 @@ REASONS = re.compile(
 
 @schemathesis.hook
 def before_load_schema(_context, raw_schema):
-    """Hold the service to more than clients are promised, and not to what is no promise."""
+    """Make the schema stricter than the promises to clients, and drop parts that are no promise."""
     for name, schema in raw_schema["components"]["schemas"].items():
         # Clients must expect new members; here an undocumented one is a failure.
         raw_schema["components"]["schemas"][name] = closed(schema)
@@ -37,7 +37,7 @@ def before_load_schema(_context, raw_schema):
         for operation in item.values():
             for parameter in operation.get("parameters", ()):
                 if parameter.get("in") == "query" and "uuid" in str(parameter["schema"]):
-                    # Nothing has a malformed id: a filter by it is valid and matches nothing.
+                    # A filter by a malformed id is valid and matches nothing.
                     parameter["schema"] = {
                         "type": "string",
                         "minLength": 1,
@@ -47,7 +47,7 @@ def before_load_schema(_context, raw_schema):
 
 
 def names_no_day(timestamp):
-    """Whether the timestamp has a day that its month does not have: no pattern forbids that."""
+    """Return whether the month of a timestamp lacks its day: no pattern forbids that."""
     try:
         date.fromisoformat(timestamp[:10])
     except ValueError:
@@ -56,7 +56,7 @@ def names_no_day(timestamp):
 
 
 def is_allowed(fault, body):
-    """Whether a request that its schema allows may have this fault."""
+    """Return whether a request that its schema allows may have this fault."""
     if fault["message"].startswith("must be an ISO 8601 timestamp"):
         return names_no_day(body[fault["field"]])
     return REASONS.fullmatch(f"{fault['field']}: {fault['message']}")

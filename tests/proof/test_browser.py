@@ -1,4 +1,4 @@
-"""A real browser: what pages of a listed origin and of another one see through fetch()."""
+"""A real browser: responses that pages of two origins, one of them listed, see by fetch()."""
 
 import html
 import json

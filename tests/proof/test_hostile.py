@@ -1,4 +1,4 @@
-"""Whatever comes over the wire: no 5xx, no hanging, always JSON, always the rate limits.
+"""Hostile requests get no 5xx and never hang; every response is JSON and has rate limits.
 
 Malformed heads, lengths and chunks are in test_gunicorn.py, hostile JSON in test_inputs.py.
 """
@@ -19,7 +19,7 @@ METHODS = (
 )
 OPEN = "/", "/healthz", "/openapi.json"
 
-# As bytes, because some of it is none that a client library would send.
+# Bytes, because client libraries do not send some of these requests.
 ODD = [
     *(b"%00", b"a%00b", b"%ff", b"%c3%28", b"%ed%a0%80", b"%f4%90%80%80", b"%c0%af", b"\xff\xfe"),
     *(
@@ -117,7 +117,7 @@ def request(method, path, *headers, body=b""):
 
 
 def hold(answer, sent, *, bodiless=False, open_to_all=False):
-    """What is true of every answer, whoever gives it."""
+    """Check the properties of every response, of gunicorn and of the service."""
     assert answer.status, sent
     assert answer.status < 500, sent
     assert "x-request-id" in answer.headers, sent
@@ -206,6 +206,6 @@ def test_an_odd_header_is_answered_in_json(port, header):
 )
 def test_a_request_that_is_too_large_is_refused_or_read_and_never_hangs(port, sent):
     answer = send(port, sent, timeout=5)
-    # A server that has heard enough may close before all is sent, and the answer be lost.
+    # A server that rejects a request early may close before all is sent; RST can lose its response.
     if answer.status:
         hold(answer, sent[:100])

@@ -1,4 +1,4 @@
-"""The outbound client: it connects to public addresses only, however they are spelled."""
+"""The outbound client: it connects to public addresses only, in every spelling."""
 
 import gzip
 import socket
@@ -127,7 +127,7 @@ sys.addaudithook(witness)
 
 @pytest.fixture
 def connects():
-    """The addresses that this test attempted to connect to."""
+    """Yield the addresses that this test attempted to connect to."""
     global attempted
     attempted = []
     yield attempted
@@ -136,7 +136,7 @@ def connects():
 
 @pytest.fixture
 def names(monkeypatch):
-    """A hostile name server: the addresses that it returns for a host, look-up by look-up."""
+    """Return the answers of a hostile name server: the addresses of a host, look-up by look-up."""
     answers = {}
     asked = []
     real = socket.getaddrinfo
@@ -352,7 +352,7 @@ def test_a_dead_name_server_delays_no_other_host(monkeypatch, receiver, connects
     assert send(f"http://localhost:{receiver.port}/", allowed=("localhost",)).success
     assert send(receiver.url).success
     receiver.released.set()
-    # One look-up for each host, whoever waits for it.
+    # One look-up for each host serves all callers.
     assert sorted(asked) == hosts
     assert connects == [("127.0.0.1", receiver.port)] * 2
 

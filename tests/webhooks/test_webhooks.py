@@ -263,7 +263,7 @@ def test_meetings_of_a_workspace_that_is_not_the_active_one_are_posted_too(
 
 @pytest.fixture
 def statements(monkeypatch):
-    """The statements that this thread runs, in order; the pool has threads of its own."""
+    """Return the list of statements that this thread runs; the pool has threads of its own."""
     ran, here = [], get_ident()
     run = Connection._run
 
@@ -404,7 +404,7 @@ def test_webhook_timeout_covers_all_posts_of_a_request(with_webhooks, cast, conn
 
 
 def all_returned(pool):
-    """Whether no request has a connection; one that the pool is just opening is not counted so."""
+    """Return whether no request has a connection; one that the pool is opening counts as free."""
     for _ in range(200):
         figures = pool.get_stats()
         if figures["pool_available"] == figures["pool_size"]:
@@ -481,7 +481,7 @@ def test_a_receiver_that_was_down_gets_every_event(ada, database_url, cast, conn
 
 @pytest.fixture
 def serve(database_url, tmp_path, connection):
-    """Start gunicorn under these settings, without rate limits; a function."""
+    """Return a function that starts gunicorn under these settings, without rate limits."""
     connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Tests', 1000000)")
     connection.execute("UPDATE workspaces SET plan = 'Tests'")
     with open(tmp_path / "gunicorn.log", "wb") as log, ExitStack() as stack:
@@ -549,7 +549,7 @@ def test_killed_workers_lose_no_write_and_no_event(serve, cast, connection, rece
     try:
         for _ in range(60):
             pause.wait(0.3)
-            # Not before the other one is there, so that there is something to kill.
+            # Wait for the new worker before the next kill.
             if len(workers := children(served.pid)) == 2:
                 os.kill(random.choice(workers), signal.SIGKILL)
                 kills += 1
@@ -564,7 +564,7 @@ def test_killed_workers_lose_no_write_and_no_event(serve, cast, connection, rece
         "count"
     ]
     for _ in range(10):
-        # Claims of the killed come back when their lease ends.
+        # Claims of killed workers are due again when their lease ends.
         deliver_once(connection, variables)
         if all(row["state"] == "delivered" for row in deliveries(connection)):
             break
@@ -585,13 +585,13 @@ def test_killed_workers_lose_no_write_and_no_event(serve, cast, connection, rece
     assert len(acknowledged) > 100
     assert lost == set()
     assert undelivered == set()
-    # Written but not acknowledged is possible, announced but not written is not.
+    # A task may be written without a response, but no event is sent for a task that is not written.
     assert announced == tasks
     assert duplicates <= 2 * kills
 
 
 def deliver_once(connection, variables):
-    """``flask webhook deliver --once``, twice side by side: any number may run."""
+    """Run two workers at the same time: any number may run."""
     command = [sys.executable, "-m", "flask", "webhook", "deliver", "--once"]
     url = connection.info.dsn
     workers = [

@@ -42,7 +42,7 @@ from service.webhooks.worker import Pruned, Worker
 
 @pytest.fixture
 def worker(database_url):
-    """A worker under these settings; a function."""
+    """Return a function that makes a worker under these settings."""
 
     def build(**changes):
         return Worker(Settings.read(environment(database_url, **changes)))
@@ -52,7 +52,7 @@ def worker(database_url):
 
 @pytest.fixture
 def process(database_url):
-    """``flask worker`` as a process of its own, with these settings; a function."""
+    """Return a function that starts ``task-service worker`` under these settings."""
     started = []
 
     def start(**changes):
@@ -429,7 +429,7 @@ def test_a_running_worker_follows_the_schedule(process, cast, connection, receiv
 
 
 def rejects_number(number):
-    """503 for one event of announce(), 200 for all others."""
+    """Return a behaviour: 503 for one event of announce(), 200 for all others."""
 
     def behave(handler):
         answer(503 if f'"number" : {number}}}'.encode() in handler.body else 200)(handler)
@@ -757,7 +757,7 @@ def task_counts(connection):
     return [(row["status"], row["priority"], row["total"]) for row in rows]
 
 
-def test_counts_of_no_tasks_are_pruned_and_truncated_tasks_are_not_counted(
+def test_counts_that_are_zero_are_pruned_and_truncated_tasks_are_not_counted(
     worker, alice, connection
 ):
     tasks = [alice.post("/tasks", {"title": "New"}).get_json() for _ in range(2)]
@@ -868,7 +868,7 @@ def new_webhook(connection, workspace_id, url, key):
 
 
 def signs(received, key, webhook, number=1):
-    """Whether the first signature is by this secret, and Standard Webhooks accepts the secret."""
+    """Return whether this secret made the first signature, and Standard Webhooks accepts it."""
     secret = secrets.derive_secret(key, webhook, number)
     return is_genuine(received.headers, received.body, secret)
 

@@ -1,7 +1,7 @@
 """The pytest plugin: the fixture ``task_service`` is the real service, clean for each test.
 
-It imports nothing of the service, which may be installed elsewhere: the project under test has
-versions of its own of all libraries, and may have a package ``service``.
+The plugin imports nothing of the service, which may be in another environment: the project under
+test may have other versions of the libraries, and a package ``service`` of its own.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Post", "Service", "User", "Webhooks", "Workspace"]
 __tracebackhide__ = True
 
 DATABASE = "TASK_SERVICE_DATABASE_URL"
-# The name of what a process of pytest-xdist sends to the one that reports.
+# The key under which a worker of pytest-xdist sends its figures to the controller.
 OUTPUT = "task_service"
 
 figures: dict[str, Any] = {"start": [], "reset": [], "version": ""}
@@ -48,7 +48,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Name the command; the version is known once it is started."""
+    """Return a line with the command; the version is known after the start."""
     try:
         return f"task-service: {Command.find(config.getoption('task_service_command'))}"
     except RuntimeError as error:
@@ -57,7 +57,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.fixture(scope="session")
 def service_environment() -> dict[str, str]:
-    """Settings of the service as environment variables; override it to change some."""
+    """Return the service's settings as environment variables; projects override this fixture."""
     return {}
 
 
@@ -65,7 +65,7 @@ def service_environment() -> dict[str, str]:
 def task_service_running(
     request: pytest.FixtureRequest, service_environment: dict[str, str]
 ) -> Iterator[Service]:
-    """The running service, one for each process of pytest-xdist."""
+    """Yield the running service, one for each worker of pytest-xdist."""
     began = perf_counter()
     try:
         running = Service.start(
@@ -83,7 +83,7 @@ def task_service_running(
 
 @pytest.fixture
 def task_service(request: pytest.FixtureRequest, task_service_running: Service) -> Service:
-    """The service with nothing in it but the cast: an owner, a member, a stranger, a webhook."""
+    """Return the service with only the cast: an owner, a member, a stranger, a webhook."""
     began = perf_counter()
     task_service_running.reset()
     figures["reset"].append(perf_counter() - began)
@@ -95,13 +95,13 @@ def task_service(request: pytest.FixtureRequest, task_service_running: Service) 
 
 @pytest.fixture
 def service(task_service: Service) -> Service:
-    """The same by a shorter name, for projects that have no fixture of this name."""
+    """Return ``task_service``, for projects that have no other fixture of this name."""
     return task_service
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Show what the service logged during a test that failed, or the fixtures around it."""
+    """Show the service's log of a failed test and of its fixtures."""
     outcome: Any = yield
     report = outcome.get_result()
     if report.failed and log in item.stash:
@@ -111,7 +111,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """In a process of pytest-xdist: send the figures to the one that reports."""
+    """Send the figures of a pytest-xdist worker to the controller."""
     output = getattr(session.config, "workeroutput", None)
     if output is not None:
         output[OUTPUT] = figures
@@ -119,7 +119,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Take the figures of a process of pytest-xdist."""
+    """Add the figures of a pytest-xdist worker that has ended."""
     sent = getattr(node, "workeroutput", {}).get(OUTPUT, figures)
     if sent is not figures:
         figures["start"] += sent["start"]
@@ -128,7 +128,7 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say which version it was, and what it cost."""
+    """Print the version of the service and the times of its starts and resets."""
     if figures["reset"]:
         terminalreporter.write_line(
             f"task-service {figures['version']}: started in {max(figures['start']):.1f} s, reset"

@@ -1,4 +1,4 @@
-"""The test double as Python code holds it: who is there, and what can be done to it."""
+"""The test double in Python: its cast and its controls."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class User:
 class Post:
     """A post to the receiver of webhooks, whose signatures are valid."""
 
-    # What the receiver responded; None if it did not.
+    # The status of the receiver's response; None without a response.
     status: int | None
     # Names in lower case.
     headers: dict[str, str]
@@ -61,7 +61,7 @@ class Post:
 
 
 class ControlURL:
-    """The control URL."""
+    """Sends requests to the control URL."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -73,7 +73,7 @@ class ControlURL:
         return self.send(method, path, None if method == "GET" else json.dumps(given))
 
     def send(self, method: str, path: str, body: str | None) -> JSON:
-        """The same with any body."""
+        """Send a request with any body; raises ValueError like a call."""
         headers = {"Content-Type": "application/json"}
         response = self._http.request(method, f"{self._url}/{path}", body=body, headers=headers)
         content: JSON = json.loads(response.data)
@@ -97,19 +97,19 @@ class Webhooks:
 
     @property
     def events(self) -> list[JSON]:
-        """The bodies of those that the receiver accepted, in order."""
+        """The bodies of the posts that the receiver accepted, in order."""
         return [post.event for post in self.posts if post.status == 204]
 
     def deliver(self) -> int:
-        """Attempt the deliveries that wait, whatever their schedule; returns how many it attempted.
+        """Attempt all waiting deliveries before their time; returns the number of attempts.
 
-        After a failure the others of that webhook wait for the next call.
+        After a failure, the other deliveries of that webhook wait for the next call.
         """
         attempts: int = self._control("POST", "deliver")["attempts"]
         return attempts
 
     def duplicate(self) -> int:
-        """Deliver all that was delivered once more; returns how many posts that took."""
+        """Deliver all delivered events again; returns the number of attempts."""
         attempts: int = self._control("POST", "duplicate")["attempts"]
         return attempts
 
@@ -123,7 +123,7 @@ class Webhooks:
         return status
 
     def rotate(self) -> str:
-        """Give the webhook a new secret, which the receiver knows until the reset; returns it."""
+        """Give the webhook a new secret, which the receiver knows until the reset."""
         self.secret = self._control("POST", "rotate")["secret"]
         return self.secret
 
@@ -180,9 +180,9 @@ class Service:
         database: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Service:
-        """Start a service; without ``command`` it is looked for as the plugin does.
+        """Start a service; without ``command``, search for the command as the plugin does.
 
-        Raises RuntimeError with the end of its log if it does not start. ``with`` ends it.
+        Raises RuntimeError with the end of the log if the start fails. ``with`` ends the service.
         """
         process = Process(Command.find(command), environment or {}, database)
         try:
@@ -192,7 +192,7 @@ class Service:
             raise
 
     def stop(self) -> None:
-        """End it."""
+        """End the service."""
         if self.process:
             self.process.stop()
         else:
@@ -212,8 +212,8 @@ class Service:
     def load(self, *objects: Mapping[str, Any]) -> None:
         """Load objects as ``task-service load`` does: ``{"type": "task", "title": "Write"}``.
 
-        Without ``workspace`` or ``user`` they are the owner's; a member names its user. Raises
-        ValueError naming what is invalid, and has then loaded nothing.
+        The defaults of ``workspace`` and ``user`` are those of the owner; a member names its user.
+        Raises ValueError with the first error, and has then loaded nothing.
         """
         self._control.send("POST", "load", "\n".join(map(json.dumps, objects)))
 
@@ -224,7 +224,7 @@ class Service:
         per_minute: int | None = None,
         per_day: int | None = None,
     ) -> None:
-        """Put the workspace on a plan; change the limits of all who are on it until the reset."""
+        """Put the workspace on a plan, and change the limits of the plan, until the reset."""
         self._control("POST", "plan", name=name, perMinute=per_minute, perDay=per_day)
 
     def use_up(self, window: Literal["minute", "day"] = "minute", user: UserName = "user") -> None:
@@ -237,14 +237,14 @@ class Service:
     def advance(
         self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
     ) -> None:
-        """Let time pass, until the reset: what expires or falls due does so.
+        """Move the clock forward, until the reset: credentials expire, deliveries become due.
 
-        What is created from then on has later timestamps.
+        Objects that are created afterwards have later timestamps.
         """
         self._control("POST", "advance", days=days, hours=hours, minutes=minutes, seconds=seconds)
 
     def set_clock(self, now: str | datetime) -> None:
-        """Set the clock of the service to a time, until the reset; it goes on from there."""
+        """Set the clock of the service, until the reset; the clock goes on from that time."""
         self._control("POST", "clock", now=now if isinstance(now, str) else now.isoformat())
 
     def fault(
@@ -269,16 +269,16 @@ class Service:
         """Let the next ``times`` requests, of this method and path if given, meet a fault.
 
         ``500``, ``503`` and ``429`` do nothing; the last two have a Retry-After of ``seconds``.
-        ``drop`` closes the connection instead of doing anything, ``drop-after-commit`` instead of
-        responding. ``truncated`` sends half of the body, ``garbled`` one that is no JSON. ``slow``
-        waits ``seconds`` first, ``latency`` lets all requests wait until the reset.
+        ``drop`` closes the connection before the change, ``drop-after-commit`` after the change.
+        ``truncated`` sends half of the body, ``garbled`` a body that is not JSON. ``slow`` waits
+        ``seconds`` first, ``latency`` lets all requests wait until the reset.
         """
         self._control(
             "POST", "faults", kind=kind, times=times, seconds=seconds, method=method, path=path
         )
 
     def freeze_database(self) -> None:
-        """Let the database answer no request: each waits for seconds, then it is 503."""
+        """Block the database: each request waits for seconds, and gets 503."""
         self._control("POST", "freeze")
 
     def thaw_database(self) -> None:
@@ -293,7 +293,7 @@ class Service:
         scope: Literal["read", "write"] = "write",
         expires_in: int | None = None,
     ) -> str:
-        """Make another credential of a user; it expires after so many days, if given."""
+        """Return another credential of a user; ``expires_in`` is a number of days."""
         token: str = self._control(
             "POST", "tokens", user=user, kind=kind, scope=scope, expiresIn=expires_in
         )["token"]

@@ -17,8 +17,8 @@ __tracebackhide__ = True
 
 VARIABLE = "TASK_SERVICE_COMMAND"
 
-# What the service gets of the environment. Its settings, those of PostgreSQL and of Python are left
-# out: they belong to the project under test.
+# The variables that the service inherits. Settings of the service, of PostgreSQL and of Python are
+# left out: they belong to the project under test.
 PASSED = ("HOME", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "USER")
 
 LAST_LINES = 20
@@ -32,7 +32,7 @@ class Command(NamedTuple):
 
     @classmethod
     def find(cls, option: str | None = None) -> Command:
-        """The option, the variable, this environment, PATH, in this order.
+        """Return the command of the option, the variable, this environment or PATH, in this order.
 
         Raises RuntimeError if there is none.
         """
@@ -74,7 +74,7 @@ class Process:
                 stdout=subprocess.PIPE,
                 stderr=self._log,
                 env={"LOG_FORMAT": "text", **passed, **environment},
-                # Ctrl-C at a debugger's prompt does not end it.
+                # Ctrl-C at a debugger's prompt does not end the service.
                 start_new_session=True,
             )
         except OSError as error:
@@ -86,7 +86,7 @@ class Process:
         return self._process.pid
 
     def wait(self) -> bytes:
-        """Return the line that it prints; raises RuntimeError with the end of its log if none."""
+        """Return the line that the process prints; raises RuntimeError with its log if none."""
         assert self._process.stdout is not None  # noqa: S101
         self.line = self._process.stdout.readline()
         if not self.line:
@@ -96,16 +96,16 @@ class Process:
         return self.line
 
     def log_size(self) -> int:
-        """How many bytes it has logged."""
+        """Return how many bytes the service has logged."""
         return os.fstat(self._log.fileno()).st_size
 
     def log(self, start: int = 0) -> str:
-        """What it has logged behind so many bytes."""
+        """Return the log behind its first ``start`` bytes."""
         size = self.log_size() - start
         return os.pread(self._log.fileno(), size, start).decode(errors="replace")
 
     def stop(self) -> None:
-        """End it, and wait until it is gone."""
+        """End the process, and wait for its end."""
         self._process.terminate()
         self._process.communicate()
         self._log.close()

@@ -2,5 +2,6 @@
 
 Only ``task-service dev --json`` imports this package, so no deployment runs it. ``starter`` forks:
 the first process ends with its parent; the second process runs ``command``, which starts everything
-and removes everything in the end. gunicorn runs ``wsgi``. The distribution pytest-task-service speaks to the control URL.
+and removes everything in the end. gunicorn runs ``wsgi``. The distribution
+pytest-task-service speaks to the control URL.
 """

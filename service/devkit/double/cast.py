@@ -57,7 +57,7 @@ class CastUser(NamedTuple):
 
 
 class Cast:
-    """The owner and a member of one workspace, and a stranger who must see nothing of that workspace."""
+    """The owner and a member of one workspace, and a stranger who must see nothing there."""
 
     def __init__(self, key: str, control_url: str, token: str | None) -> None:
         def seed(text: str) -> bytes:
@@ -116,7 +116,7 @@ class Cast:
         return {**{name: owners[name] for name in names}, **item}
 
     def describe(self) -> dict[str, object]:
-        """Return the cast as JSON members, for a test harness."""
+        """Return the cast as JSON members, for a harness."""
         webhook = {
             "id": self.webhook_id,
             "url": self.webhook_url,

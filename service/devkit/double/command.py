@@ -197,6 +197,6 @@ def new_database(server: str) -> Iterator[str]:
 
 
 def execute(server: str, statement: sql.Composed) -> None:
-    """Run a statement on a connection of its own: an idle connection may be lost while tests run."""
+    """Run a statement on a new connection: an idle connection may be lost while tests run."""
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(statement)

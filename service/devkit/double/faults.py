@@ -72,7 +72,7 @@ class Faults:
             self._cleared = Event()
 
     def take(self, method: str, path: str) -> tuple[Fault | None, float, Event]:
-        """Return the first fault that a request meets, its latency, and the event that ``clear`` sets.
+        """Return the fault and the latency of a request, and the event that ``clear`` sets.
 
         Each fault serves ``times`` requests.
         """

@@ -74,7 +74,7 @@ def test_the_example_for_unittest_passes(run):
     run(sys.executable, "-m", "unittest", "-q", "test_unittest")
 
 
-def test_what_playwright_starts_serves_and_ends_with_its_process_group(run, tmp_path):
+def test_a_double_that_playwright_starts_ends_with_its_process_group(run, tmp_path):
     """Playwright starts the command by a shell, waits for the URL, and kills the process group."""
     config = FILES["playwright.config.mjs"]
     command = re.search('command: "(.*)"', config)[1].replace("8124", str(free_port()))

@@ -126,7 +126,7 @@ def test_load_takes_objects_as_the_command_does_and_fills_in_the_cast(service, c
         (lambda service: service.webhooks.create("localhost:9000/hook"), "url: must "),
     ],
 )
-def test_what_it_does_not_take_is_an_error_that_says_what_it_takes(service, call, act, message):
+def test_an_invalid_argument_is_an_error_that_names_the_allowed_ones(service, call, act, message):
     with pytest.raises(ValueError, match="^" + re.escape(message)):
         act(service)
     assert titles(call("GET", "/tasks")) == []
@@ -296,7 +296,7 @@ def test_events_are_received_in_order_before_the_response(service, call):
     Webhook(service.webhooks.secret).verify(post.body.encode(), post.headers)
 
 
-def test_what_failed_is_delivered_on_demand_whatever_the_schedule_says(service, call):
+def test_failed_deliveries_are_attempted_on_demand_before_their_time(service, call):
     service.webhooks.fail(503, times=2)
     call("POST", "/tasks", json=TASK)
     assert service.webhooks.events == []
@@ -384,7 +384,7 @@ def test_the_control_url_rejects_what_is_not_http_as_json(service):
     assert json.loads(response[response.index(b"{") :])["status"] == 400
 
 
-def test_whoever_does_not_know_the_path_of_the_control_url_gets_404(service):
+def test_another_path_than_that_of_the_control_url_is_404(service):
     host, _, path = service.control_url.rpartition("/")
     assert len(path) == 16
     for url in (f"{host}/reset", f"{host}/{path[::-1]}/reset"):
@@ -401,7 +401,7 @@ def test_no_default_is_the_time_of_the_machine(service):
     assert not [table for table, default in defaults if default == "now()"]
 
 
-def test_what_is_created_later_has_later_timestamps(service, call):
+def test_objects_that_are_created_later_have_later_timestamps(service, call):
     first = call("POST", "/tasks", json={**TASK, "dueDate": "2999-01-01T00:00:00Z"}).json()
     assert call("GET", "/dashboard/stats").json()["tasks"]["overdue"] == 0
     service.set_clock("2999-01-02T12:00:00Z")

@@ -29,7 +29,7 @@ http = urllib3.PoolManager(retries=False, timeout=20)
 
 @pytest.fixture
 def folder():
-    """A folder that all users can enter, with a short name."""
+    """Yield a folder that all users can enter, with a short name."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         os.chmod(folder, 0o711)
         yield folder
@@ -142,7 +142,7 @@ def test_it_ends_with_its_parent():
 
 
 def everything(line):
-    """Whether nothing of a test double runs or is on the disk, as a function."""
+    """Return a function that tells whether a test double runs or has files on the disk."""
     folder, postmaster = postgres(line)
     pids = {line["pid"], postmaster, *children(line["pid"])}
     pids |= {worker for pid in pids for worker in children(pid)}
@@ -180,7 +180,7 @@ def test_sigkill_of_the_process_group_during_the_start_leaves_nothing_behind(mom
 
 
 def test_it_ends_when_nothing_reads_its_stdout_any_more():
-    """As when node exits, which has started it by ``sh -c``: the shell lives on."""
+    """As when node exits, which has started the double by ``sh -c``: the shell lives on."""
     shell = ["sh", "-c", f"{shlex.join(COMMAND)}; true"]
     process = subprocess.Popen(shell, stdout=subprocess.PIPE, start_new_session=True)
     gone = everything(json.loads(process.stdout.readline()))
@@ -209,7 +209,7 @@ def test_with_keep_it_returns_once_it_serves_and_ends_when_told_to(folder):
         assert not file.exists()
 
 
-def test_what_a_kept_one_cannot_do_is_said_before_it_returns():
+def test_with_keep_a_failed_start_is_reported_before_the_command_returns():
     ended = subprocess.run(
         [*COMMAND, "--keep"], capture_output=True, text=True, env={**os.environ, "MAX_BODY": "much"}
     )
