@@ -58,7 +58,7 @@ WRITES = (
 
 
 def traced(app, method, path, body=None):
-    """What libpq sends and gets during a request on the one connection of this service's pool."""
+    """Return the messages of libpq during a request on the one connection of the pool."""
     pool = app.extensions["pool"]
     with tempfile.TemporaryFile("r") as trace:
         with pool.connection() as connection:
@@ -186,7 +186,7 @@ def test_a_request_whose_connection_is_terminated_is_503_and_writes_nothing(
 
 
 def until_blocked(connection):
-    """Return once somebody waits for a lock that this connection holds; fails after 5 seconds."""
+    """Return once a session waits for a lock that this connection holds; fails after 5 seconds."""
     end = time.monotonic() + 5
     while not connection.execute(
         "SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
@@ -273,7 +273,7 @@ def test_a_database_that_starts_later_is_used_without_a_restart(build, database_
             assert time.monotonic() < end
 
 
-# What lists cost
+# The cost of lists
 
 MEMBER = "00000000-0000-7000-8000-00000000000a"
 WORKSPACE = "00000000-0000-7000-8000-00000000000b"

@@ -33,7 +33,7 @@ def shown(page):
 
 
 def missing(line):
-    """What of a command line does not exist, as words; None if everything does."""
+    """Return the words of a command line that do not exist; None if all exist."""
     command, path = Commands(), []
     for word in line.split():
         if word.startswith("--"):

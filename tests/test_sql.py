@@ -167,7 +167,7 @@ SQL_TEXT = re.compile(
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_no_module_of_python_has_text_of_sql(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    # What stands alone as a statement is a docstring.
+    # A string that is a statement of its own is a docstring.
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

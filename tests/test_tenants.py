@@ -19,7 +19,7 @@ ALL_ROUTES = sorted(
 ROUTES = [(rule, method) for rule, method in ALL_ROUTES if "<" in rule]
 LISTS = ["/tasks", "/meetings", "/mail", "/knowledge", "/ai/suggestions"]
 TIMES = {"startTime": "2099-01-01T00:00:00Z", "endTime": "2099-01-01T01:00:00Z"}
-# What a caller sends who wants to write; {} for what is not named here.
+# The bodies of writes; {} for routes that are not named here.
 BODIES = {
     "tasks": {"title": "Stolen"},
     "meetings": {"title": "Stolen", **TIMES},

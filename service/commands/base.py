@@ -1,4 +1,4 @@
-"""What all commands share: plain values on stdout, errors in one line on stderr."""
+"""The base of all commands: plain values on stdout, errors in one line on stderr."""
 
 import json
 import re

@@ -50,7 +50,7 @@ def taken_port():
 
 
 def modes(*paths):
-    """The modes of these paths and of all folders above them."""
+    """Return the modes of these paths and of all folders above them."""
     return {
         part: stat.filemode(part.stat().st_mode) for path in paths for part in (path, *path.parents)
     }
@@ -71,7 +71,7 @@ def closed_tree(folder):
 
 
 def obey_signals():
-    """What runs under nohup, or in the background of a shell, ignores these; so would a child."""
+    """Restore the default of signals: under nohup, this process and its children ignore them."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
@@ -98,7 +98,7 @@ class Dev:
         )
 
     def read_until(self, end):
-        """Read stdout up to the line that has this in it; returns what was read."""
+        """Read stdout up to a line that contains ``end``, and return the text."""
         read = ""
         while end not in read:
             line = self.process.stdout.readline()
@@ -108,7 +108,7 @@ class Dev:
         return read
 
     def logged(self):
-        """What the terminal shows and was not yet read."""
+        """Return the output of the terminal that was not yet read."""
         shown = b""
         while select.select([self.terminal], [], [], 0)[0]:
             try:
@@ -127,7 +127,7 @@ class Dev:
         return shown
 
     def command(self, *words):
-        """Run another command in a shell with the exports; returns what it prints."""
+        """Run another command in a shell with the exports, and return its stdout."""
         exports = re.search("(?m)^export .*$", self.printed)[0]
         command = shlex.join([sys.executable, "-m", "service", *words])
         return subprocess.run(
@@ -140,12 +140,12 @@ class Dev:
         ).stdout
 
     def get(self, path, **headers):
-        # What replaces a process takes new connections.
+        # A new connection reaches the new process after a reload.
         headers = {"Authorization": f"Bearer {self.token}", "Connection": "close", **headers}
         return urllib3.request("GET", self.base + path, headers=headers, retries=False)
 
     def descendants(self):
-        """The processes that it started, those that they started, and PostgreSQL."""
+        """Return all descendants of the process, and PostgreSQL."""
         table = subprocess.run(
             ["ps", "-A", "-o", "pid=", "-o", "ppid="], capture_output=True, text=True, check=True
         ).stdout
@@ -339,8 +339,8 @@ def test_a_terminal_gets_a_line_to_read_for_each_request(dev):
 
 @nodatabase
 def test_it_serves_the_code_that_is_on_the_disk(dev, copied):
-    """The code of Python, of SQL and of a new file; broken code leaves what was there before."""
-    # Without limits: each look is a request of a stranger.
+    """Python, SQL or a new file starts a reload; with broken code the old code goes on."""
+    # Without limits: each check is a request of a stranger.
     running = dev("--limits", "off", package=copied)
 
     def challenge():

@@ -106,7 +106,7 @@ class Model(RuleBasedStateMachine):
         self.members = {cast["acme"]: ["alice", "bob"], cast["globex"]: ["alice", "charlie"]}
         self.tasks, self.meetings = {}, {}
 
-    # What a user may see.
+    # The objects that a user may see.
 
     def tasks_of(self, who):
         return {
@@ -243,7 +243,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(who=users, limit=limits, like=task_ids, names=st.sets(st.sampled_from(list(FILTERS))))
     def list_tasks(self, who, limit, like, names):
-        """By the values of some task, so that something matches."""
+        """Filter by the values of an existing task, so that the list has a match."""
         task = self.tasks.get(like, NEW_TASK)
         query = {name: task[FILTERS[name]] for name in names if task[FILTERS[name]]}
         rows = [

@@ -338,7 +338,7 @@ def test_retries_follow_the_documented_schedule_within_a_fifth():
     ("age", "least", "most"),
     [
         (3.7, 1.04, 1.56),
-        # So close to the retry after 5 s that it is that retry.
+        # This attempt comes so close to the retry after 5 s that it counts as that retry.
         (3.8, 240, 362),
         (100, 164, 246),
         (305 - 76, 60, 92),

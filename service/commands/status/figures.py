@@ -99,7 +99,7 @@ class Figures(NamedTuple):
     # The address of the server as the connection has it.
     host: str
     server: Server
-    # By how many seconds the server's clock is ahead of this host's.
+    # Seconds by which the server's clock is ahead of this host's clock.
     clock_ahead_seconds: float
     applied: int
     pending: list[str]

@@ -168,7 +168,7 @@ def test_idempotency_keys_are_forgotten_after_a_day(service, call):
     service.advance(hours=1, seconds=1)
     second = call("POST", "/tasks", json=TASK, Idempotency_Key="once").json()
     assert second["id"] != first["id"]
-    # What the API shows stays as it is.
+    # The task that the API shows is unchanged.
     assert call("GET", f"/tasks/{first['id']}").json() == first
 
 

