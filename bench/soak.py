@@ -76,7 +76,7 @@ def receiver():
 
 @contextmanager
 def worker(url):
-    process = flask(url, "webhook", "deliver", wait=False)
+    process = flask(url, "worker", wait=False)
     try:
         yield
     finally:

@@ -226,6 +226,7 @@ def test_a_signal_ends_all_that_it_started(dev, number):
 
 
 @nodatabase
+@pytest.mark.proof
 def test_a_signal_while_it_starts_ends_what_was_started(folder):
     with subprocess.Popen(
         [sys.executable, "-m", "service", "dev", "--port", "0", "--data", folder],
@@ -281,6 +282,7 @@ def test_when_it_is_killed_nothing_serves_on(dev):
 
 
 @nodatabase
+@pytest.mark.proof
 def test_without_limits_nothing_is_counted_until_the_next_start(dev):
     running = dev("--limits", "off")
     assert "Rate limits     off\n" in running.printed
@@ -296,6 +298,7 @@ def test_without_limits_nothing_is_counted_until_the_next_start(dev):
 
 
 @nodatabase
+@pytest.mark.proof
 def test_the_receiver_verifies_and_prints_each_event(dev):
     for _ in range(2):
         running = dev("--receiver", WEBHOOK_ALLOW="hooks.example")
@@ -323,6 +326,7 @@ def test_the_receiver_verifies_and_prints_each_event(dev):
 
 
 @nodatabase
+@pytest.mark.proof
 def test_a_terminal_gets_a_line_to_read_for_each_request(dev):
     running = dev()
     running.get("/tasks?q=secret", Accept="x")
@@ -338,6 +342,7 @@ def test_a_terminal_gets_a_line_to_read_for_each_request(dev):
 
 
 @nodatabase
+@pytest.mark.proof
 def test_it_serves_the_code_that_is_on_the_disk(dev, copied):
     """Python, SQL or a new file starts a reload; with broken code the old code goes on."""
     # Without limits: each check is a request of a stranger.
@@ -363,6 +368,7 @@ def test_it_serves_the_code_that_is_on_the_disk(dev, copied):
 
 
 @nodatabase
+@pytest.mark.proof
 def test_a_new_migration_is_announced_and_migrate_applies_it(dev, copied):
     running = dev(package=copied)
     health = running.base.replace("/api", "/healthz")
@@ -377,6 +383,7 @@ def test_a_new_migration_is_announced_and_migrate_applies_it(dev, copied):
 
 
 @nodatabase
+@pytest.mark.proof
 def test_commands_work_beside_it_with_the_exports_and_the_workspace_that_it_prints(dev):
     running = dev()
     slug = re.search("(?m)^Workspace +(.*)$", running.printed)[1]

@@ -70,10 +70,12 @@ def test_the_line_has_the_members_that_the_page_shows(service):
         assert list(shown[name]) == list(printed[name])
 
 
+@pytest.mark.proof
 def test_the_example_for_unittest_passes(run):
     run(sys.executable, "-m", "unittest", "-q", "test_unittest")
 
 
+@pytest.mark.proof
 def test_a_double_that_playwright_starts_ends_with_its_process_group(run, tmp_path):
     """Playwright starts the command by a shell, waits for the URL, and kills the process group."""
     config = FILES["playwright.config.mjs"]
@@ -97,6 +99,7 @@ def test_a_double_that_playwright_starts_ends_with_its_process_group(run, tmp_pa
     wait_until(lambda: not is_running(line["pid"]))
 
 
+@pytest.mark.proof
 def test_the_steps_of_a_pipeline_start_it_use_it_and_end_it(run, tmp_path):
     steps = re.findall(r"(?m)^- run: (.*)$", RUN["actions"])
     assert len(steps) == 3
@@ -123,6 +126,7 @@ def test_the_python_examples_pass_and_the_report_names_the_service(run):
     assert re.search(COST, printed)
 
 
+@pytest.mark.proof
 def test_a_project_whose_own_package_is_called_service_can_use_the_plugin(tmp_path):
     (tmp_path / "service").mkdir()
     (tmp_path / "service" / "__init__.py").write_text("raise ImportError('of the project')")
@@ -143,6 +147,7 @@ def test_a_project_whose_own_package_is_called_service_can_use_the_plugin(tmp_pa
     assert "1 passed" in outcome.stdout, outcome.stdout + outcome.stderr
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     ("options", "variable", "message"),
     [
@@ -167,6 +172,7 @@ def test_a_service_that_does_not_start_is_an_error_without_frames(
     assert ".py:" not in outcome.stdout.replace("test_it.py:", "")
 
 
+@pytest.mark.proof
 def test_a_call_that_is_rejected_shows_the_frame_of_the_test_alone(tmp_path):
     (tmp_path / "test_it.py").write_text("def test_it(service):\n    service.plan('Gold')\n")
     outcome = subprocess.run(
@@ -209,6 +215,7 @@ def test_that_passes(service):
 """
 
 
+@pytest.mark.proof
 def test_the_log_is_shown_to_read_with_what_failed_and_with_nothing_else(tmp_path):
     (tmp_path / "test_it.py").write_text(FAILING)
     outcome = subprocess.run(
@@ -227,6 +234,7 @@ def test_the_python_example_passes_under_xdist_with_a_service_for_each_process(r
     assert re.search(COST, printed)
 
 
+@pytest.mark.proof
 def test_the_javascript_example_passes(run):
     if not shutil.which("node"):
         pytest.skip("the JavaScript example needs node, which is not on the PATH")

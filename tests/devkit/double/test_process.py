@@ -123,6 +123,7 @@ def test_a_signal_during_the_start_leaves_nothing_behind(number, moment, folder)
     assert folder not in commands()
 
 
+@pytest.mark.proof
 def test_it_ends_with_its_parent():
     parent = [
         sys.executable,
@@ -150,6 +151,7 @@ def everything(line):
     return lambda: not any(map(is_running, pids)) and not folder.parent.exists()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("victim", ["the first process", "its process group", "the second process"])
 def test_sigkill_leaves_nothing_behind(victim):
     with started(start_new_session=True) as (process, line):
@@ -179,6 +181,7 @@ def test_sigkill_of_the_process_group_during_the_start_leaves_nothing_behind(mom
     wait_until(lambda: not os.listdir(folder) and folder not in commands())
 
 
+@pytest.mark.proof
 def test_it_ends_when_nothing_reads_its_stdout_any_more():
     """As when node exits, which has started the double by ``sh -c``: the shell lives on."""
     shell = ["sh", "-c", f"{shlex.join(COMMAND)}; true"]
@@ -189,6 +192,7 @@ def test_it_ends_when_nothing_reads_its_stdout_any_more():
     assert process.wait(20) == 0
 
 
+@pytest.mark.proof
 def test_with_keep_it_returns_once_it_serves_and_ends_when_told_to(folder):
     file = Path(folder, "double.json")
     for end in (
@@ -224,6 +228,7 @@ def test_the_control_url_is_where_it_is_told_to_be():
         assert control(line, "reset").status == 200
 
 
+@pytest.mark.proof
 def test_a_start_removes_what_dead_ones_have_left(folder):
     with started("--keep", TMPDIR=folder) as (_, line):
         pids = [line["pid"], *children(line["pid"])]
@@ -286,6 +291,7 @@ def test_an_error_of_postgres_shows_its_log(folder):
     assert "Error: initdb failed\nno space for -D" in ended.stderr
 
 
+@pytest.mark.proof
 def test_a_worker_that_was_killed_comes_back_at_the_same_urls():
     with started() as (_, line):
         (gunicorn,) = children(line["pid"])
@@ -297,6 +303,7 @@ def test_a_worker_that_was_killed_comes_back_at_the_same_urls():
         assert get(line, "/tasks").json()["data"] == []
 
 
+@pytest.mark.proof
 def test_it_uses_the_server_of_a_url_and_drops_its_database_there(database_url):
     def databases():
         with psycopg.connect(database_url) as connection:
@@ -328,6 +335,7 @@ def test_settings_of_the_environment_hold():
             assert control(line, "webhooks", url=url).status == 200
 
 
+@pytest.mark.proof
 def test_a_slow_request_outlives_the_timeout_of_statements():
     with started(STATEMENT_TIMEOUT="0.5") as (_, line):
         control(line, "faults", kind="slow", seconds=2)
