@@ -1,4 +1,4 @@
-"""Every SQL file says what it does, fits the schema and is used; Python has no other SQL."""
+"""Every SQL file begins with its purpose, fits the schema and is used; Python contains no SQL."""
 
 import ast
 import importlib
@@ -20,7 +20,7 @@ MODULES = sorted((SQL.parent / "service").rglob("*.py"))
 # Statement names in Python: a string of two words with a slash; the media type is none.
 NAME_IN_PYTHON = re.compile(r'"(?!application/)([a-z_]+/[a-z_{}]+)"')
 
-# PostgreSQL neither prepares nor explains what defines a table.
+# PostgreSQL neither prepares nor explains statements that define a table.
 DEFINITIONS = {
     "double/create_clock",
     "double/create_now",
@@ -167,7 +167,7 @@ SQL_TEXT = re.compile(
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_no_module_of_python_has_text_of_sql(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    # What stands alone as a statement is a docstring.
+    # A string that is a statement of its own is a docstring.
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -28,8 +28,7 @@ class Schemas:
         return {"$ref": f"#/components/schemas/{name}"}
 
     def response(self, schema: type[Schema]) -> JSON:
-        """Return a reference to the schema of a response; all but the optional fields are required.
-        """
+        """Return a reference to the schema of a response; only optional fields may be absent."""
         members = schema().fields
         optional = getattr(schema, "optional", ())
         required = [field for name, field in members.items() if name not in optional]
