@@ -1,1 +1,1 @@
-"""The Task, Meeting and Workspace service; app.py is its table of contents."""
+"""The Task, Meeting and Workspace service; ``app.py`` assembles its parts."""

@@ -2,7 +2,7 @@
 
 import signal
 
-# Ctrl-C while Python imports what follows ends the process, and prints no traceback.
+# Ctrl-C during the imports below ends the process without a traceback.
 ON_INTERRUPT = signal.getsignal(signal.SIGINT)
 if ON_INTERRUPT is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""The WSGI application: this file is its table of contents."""
+"""The WSGI application, assembled from the parts of the service."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,18 +13,18 @@ from service.settings import Settings
 
 
 class NoSession(SessionInterface):
-    """The cookie ``session`` holds a token, which the gate reads; Flask's own session is unused."""
+    """Switches Flask's sessions off: the cookie ``session`` holds a token, which the gate reads."""
 
     def __init__(self) -> None:
         self.empty = NullSession()
 
     def open_session(self, app: Flask, request: Request) -> NullSession:  # noqa: ARG002
-        """Return the same empty session to all."""
+        """Return the same empty session for every request."""
         return self.empty
 
 
 class Service(Flask):
-    """Flask without three steps of each request that this service has no use for."""
+    """Flask without three steps that each request would take and this service does not need."""
 
     session_interface = NoSession()
 
@@ -33,14 +33,14 @@ class Service(Flask):
         return func
 
     def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
-        """Find the view by path and method alone: no route has a host."""
+        """Return the adapter that finds a view by path and method alone: no route has a host."""
         if request is None:
             return None
         return self.url_map.bind("", path_info=request.path, default_method=request.method)
 
 
 def create_app(settings: Settings | None = None) -> Flask:
-    """Build the WSGI application; it opens no connection before its first request."""
+    """Return the WSGI application; it opens no connection before its first request."""
     settings = settings or Settings.read()
     app = Service(__name__, static_folder=None)
     app.config.update(

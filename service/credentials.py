@@ -1,4 +1,4 @@
-"""Credentials: their kinds and scopes, how one is made, and the hash that the database keeps."""
+"""Credentials: their kinds and scopes, the generation of tokens, and their hashes."""
 
 from hashlib import sha256
 from secrets import token_hex
@@ -10,14 +10,14 @@ ROLES = "owner", "admin", "member"
 
 
 def generate_token(kind: str, cell: str | None = None) -> str:
-    """Make an API token or a session (``api``, ``session``): 160 random bits behind a prefix.
+    """Return a new token of the kind ``api`` or ``session``: a prefix and 160 random bits.
 
-    The prefix lets scanners find a leaked token, and a proxy find its cell.
+    The prefix lets scanners find a leaked token, and a proxy find the cell of the token.
     """
     prefix = f"tmw_{kind}_{cell}" if cell else f"tmw_{kind}"
     return f"{prefix}_{token_hex(20)}"
 
 
 def hash_of(token: str) -> bytes:
-    """Return the SHA-256 of a token, which is all that the database has of it."""
+    """Return the SHA-256 of a token; the database stores this hash and never the token."""
     return sha256(token.encode()).digest()

@@ -21,7 +21,7 @@ from service.watchdog import Watchdog
 
 
 class NotFound(LookupError):
-    """No row of ``resource`` has this id for this caller."""
+    """The caller can see no row of ``resource`` with this id."""
 
     def __init__(self, resource: str) -> None:
         super().__init__(resource)
@@ -39,7 +39,7 @@ class WrongEncoding(psycopg.NotSupportedError):
 
 
 def encoding_of(connection: Connection) -> str:
-    """Return the encoding of the database; a pooler that does not tell it counts as UTF8."""
+    """Return the encoding of the database; UTF8 if a connection pooler does not report one."""
     return connection.info.parameter_status("server_encoding") or "UTF8"
 
 
@@ -51,7 +51,7 @@ def to_json(value: object) -> str:
 def connection_options(settings: Settings, program: str) -> dict[str, Any]:
     """Return the options of libpq and psycopg that every connection of a program has."""
     return {
-        # In pg_stat_activity.
+        # PostgreSQL shows this name in pg_stat_activity.
         "application_name": application_name(program),
         "autocommit": True,
         # Responses are UTF-8; PGCLIENTENCODING must not change that.
@@ -67,7 +67,7 @@ def connection_options(settings: Settings, program: str) -> dict[str, Any]:
 
 
 def connect(settings: Settings, command: str) -> Connection:
-    """Open one connection for a command: autocommit, and nothing is prepared.
+    """Return a new connection for a command, in autocommit mode and without prepared statements.
 
     Raises WrongEncoding.
     """
@@ -80,10 +80,10 @@ def connect(settings: Settings, command: str) -> Connection:
 
 
 class Pool(ConnectionPool[Connection]):
-    """Opens on first use, so that each forked worker has connections of its own.
+    """A pool that opens on first use, so that each forked worker has its own connections.
 
-    ``program`` is web or worker. ``seconds`` is how long a request may use the database; a
-    connection that it holds for longer is shut down.
+    ``program`` is web or worker. A request may use the database for ``seconds``; the watchdog
+    shuts down a connection that a request holds for longer.
     """
 
     def __init__(self, settings: Settings, program: str) -> None:
@@ -92,18 +92,18 @@ class Pool(ConnectionPool[Connection]):
         self.seconds = settings.statement_timeout + 0.8
         self.watchdog = Watchdog()
         self.encoding = "UTF8"
-        # Called once, with the first connection of this process.
+        # The pool calls this function once, with the first connection of this process.
         self.at_first: Callable[[Connection], None] | None = None
         super().__init__(
             settings.require_database,
             connection_class=Connection,
-            # Called for each connection: the process may have been forked since.
+            # The pool calls this for each connection, because a fork changes the process id.
             kwargs=partial(connection_options, settings, program),
             configure=self.prepare,
             min_size=1,
             max_size=settings.web_threads,
             timeout=settings.pool_timeout,
-            # With the default of five minutes, attempts to reconnect grow far apart.
+            # Seconds. With the default (300) the pauses between attempts would become long.
             reconnect_timeout=5,
             open=False,
         )
@@ -122,10 +122,10 @@ class Pool(ConnectionPool[Connection]):
         self.watchdog.release(connection)
 
     def take(self, deadline: float) -> Connection:
-        """Take a connection that is shut down at ``deadline`` unless it is given back before.
+        """Return a connection, which is shut down at ``deadline`` unless it is given back before.
 
-        Raises PoolTimeout if there is none within POOL_TIMEOUT, or by the deadline, and
-        WrongEncoding.
+        Raises WrongEncoding, and PoolTimeout if no connection becomes free within POOL_TIMEOUT
+        or before the deadline.
         """
         if self.closed:
             self.open()
@@ -142,7 +142,7 @@ class Pool(ConnectionPool[Connection]):
         return connection
 
     def give_back(self, connection: Connection) -> None:
-        """Return a connection."""
+        """Put a connection back into the pool."""
         self.watchdog.release(connection)
         self.putconn(connection)
 
@@ -165,12 +165,12 @@ def pool() -> Pool:
 
 
 def limit(seconds: float) -> None:
-    """From now on, give this request so many seconds of the database."""
+    """Let this request use the database for ``seconds`` from now on."""
     state().deadline = monotonic() + seconds
 
 
 def extend(seconds: float) -> None:
-    """Give this request back so many seconds, in which it has waited for its client."""
+    """Move the deadline of this request by the ``seconds`` that it has waited for its client."""
     here = state()
     here.deadline = (here.deadline or here.arrived + pool().seconds) + seconds
 
@@ -191,7 +191,7 @@ def connection() -> Connection:
 
 
 def release(_error: BaseException | None = None) -> None:
-    """Return the connection of this request to the pool; the next statement takes another one."""
+    """Give the connection of this request back; the next statement takes another connection."""
     here = state()
     if here.connection is not None:
         pool().give_back(here.connection)
@@ -200,16 +200,16 @@ def release(_error: BaseException | None = None) -> None:
 
 @contextmanager
 def transaction() -> Iterator[None]:
-    """Make all statements inside one transaction."""
+    """Run all statements of the ``with`` block in one transaction."""
     with connection().transaction():
         yield
 
 
 def row_with_retry(kind: type[Row], name: str, /, **values: object) -> Row:
-    """Run the first statement of a request, again if the pooled connection turns out dead.
+    """Return the row of a request's first statement; run it again if its connection was dead.
 
-    Connections die in the pool when Postgres restarts. Only the first statement may be repeated:
-    nothing of this request has been written yet.
+    When PostgreSQL restarts, the pooled connections die. Only the first statement may run again:
+    this request has written nothing yet.
     """
     try:
         row = connection().row(kind, name, values)
@@ -219,39 +219,39 @@ def row_with_retry(kind: type[Row], name: str, /, **values: object) -> Row:
         if not lost or monotonic() >= here.deadline:
             raise
         release()
-        # The others died with it.
+        # The other connections of the pool have died too.
         pool().drain()
         row = connection().row(kind, name, values)
     return found(row, name)
 
 
 def row_or_none(kind: type[Row], name: str, /, **values: object) -> Row | None:
-    """Run ``sql/<name>.sql`` as the caller of this request; returns its first row, or None.
+    """Return the first row of ``sql/<name>.sql``, or None.
 
-    ``user_id`` and ``workspace_id`` of the caller are always parameters.
+    The statement can always use ``user_id`` and ``workspace_id`` of the caller as parameters.
     """
     return connection().row(kind, name, {**state().caller, **values})
 
 
 def row(kind: type[Row], name: str, /, **values: object) -> Row:
-    """Like :func:`row_or_none`; raises NotFound if there is no row for this caller."""
+    """Return the first row of ``sql/<name>.sql``, as ``row_or_none`` does, or raise NotFound."""
     return found(connection().row(kind, name, {**state().caller, **values}), name)
 
 
 def row_custom_plan(kind: type[Row], name: str, /, **values: object) -> Row:
-    """Like :func:`row`, but planned for these values, which psycopg writes into the text."""
+    """Return the row, as ``row`` does; psycopg writes the values into the text, for the planner."""
     cursor = psycopg.ClientCursor(connection(), row_factory=args_row(kind))
     cursor.execute(STATEMENTS[name].source, {**state().caller, **values})
     return found(cursor.fetchone(), name)
 
 
 def execute(name: str, /, **values: object) -> None:
-    """Run ``sql/<name>.sql`` as the caller of this request, for its effect."""
+    """Run ``sql/<name>.sql`` as the caller of this request; ignore its rows."""
     connection().run(name, {**state().caller, **values})
 
 
 def found(row: Row | None, name: str) -> Row:
-    """Return the row; raises NotFound, naming the resource, if there is none."""
+    """Return the row; if it is None, raise NotFound with the name of the resource."""
     if row is None:
         raise NotFound(name.partition("/")[0].removesuffix("s"))
     return row

@@ -1,7 +1,7 @@
-"""Marshmallow fields: the values that a member may have, and the message when it has another.
+"""Marshmallow fields: the values that each accepts, and the messages for all other values.
 
 Each field carries its JSON Schema as metadata, so requests, responses and the published document
-read one declaration. Wire names are camelCase, Python and SQL names snake_case.
+read one declaration. Names are camelCase in JSON and snake_case in Python and SQL.
 """
 
 import re
@@ -15,23 +15,23 @@ from marshmallow import fields
 
 MAX_NAME, MAX_TITLE, MAX_TEXT, MAX_REFERENCE, MAX_EMAIL = 120, 500, 65_536, 128, 254
 
-# No row has this id. A malformed id is treated like an unknown one.
+# No row has this id. It replaces a malformed id, which so gets the response of an unknown one.
 NIL_UUID = "00000000-0000-0000-0000-000000000000"
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
 
-# ISO 8601 with a time; seconds and offset are optional. fromisoformat() alone accepts week dates.
+# ISO 8601 with a time; seconds and offset are optional. fromisoformat() would accept week dates.
 TIMESTAMP = (
     r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
     r"T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]{1,9})?)?"
     r"(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)?"
 )
 
-# Patterns of the published document; the other fields check the same by other means.
+# Patterns of the published document. EMAIL also checks values; for the others, Python code does.
 ATOM, LABEL = r"[-!#$%&'*+/=?^`{}|~A-Za-z0-9_]+", r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 EMAIL = rf"^{ATOM}(\.{ATOM})*@({LABEL}\.)+[A-Za-z0-9-]{{2,63}}$"
 TIMEZONE = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$"
 NO_NUL = r"^[^\u0000]*$"
-# The characters that str.strip removes: \s is another set in ECMA 262, which JSON Schema refers to.
+# The characters that str.strip() removes; \s of ECMA-262, which JSON Schema uses, differs.
 BLANK = r"\t-\r\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 NOT_BLANK = rf"^[^\u0000]*[^\u0000{BLANK}][^\u0000]*$"
 
@@ -42,12 +42,12 @@ VERSION = {
 
 
 def uuid_or_nil(text: object) -> str:
-    """Return ``text`` if it is a UUID, else the nil UUID, which names nothing."""
+    """Return ``text`` in lower case if it is a UUID, else the nil UUID, which no row has."""
     return text.lower() if isinstance(text, str) and UUID.fullmatch(text) else NIL_UUID
 
 
 class Options(TypedDict, total=False):
-    """The options of a field that marshmallow knows."""
+    """The options of a field that marshmallow defines."""
 
     required: bool
     allow_none: bool
@@ -58,7 +58,7 @@ class Options(TypedDict, total=False):
 
 
 class Converter:
-    """Lets a field load a value by ``_convert`` alone, which returns it or raises an error."""
+    """Loads a value with ``_convert``, which returns the converted value or raises an error."""
 
     def _convert(self, value: object) -> object:
         raise NotImplementedError
@@ -87,7 +87,7 @@ class Field(Converter, fields.Field[Any]):
 
 
 class Text(Field):
-    """A string of ``min`` to ``max`` characters; ``trim`` drops the white space around it."""
+    """A string of ``min`` to ``max`` characters; ``trim`` removes white space at both ends."""
 
     default_error_messages = {
         "invalid": "must be a string",
@@ -121,7 +121,7 @@ class Text(Field):
 
 
 class Enum(Field):
-    """One of a few strings; ``schema_name`` is that of their type in the published document."""
+    """One of a few strings; ``schema_name`` names their schema in the published document."""
 
     default_error_messages = {"choice": "must be one of: {choices}"}
 
@@ -136,7 +136,7 @@ class Enum(Field):
 
 
 class Id(Text):
-    """An id, or one of ``words``. A malformed id names nothing; the word null is an error."""
+    """An id, or one of ``words``. A malformed id loads as the nil UUID; "null" is an error."""
 
     default_error_messages = {
         "null_word": "must be an id, not the word null",
@@ -153,26 +153,28 @@ class Id(Text):
         id = super()._convert(value)
         if id in self.words:
             return id
-        # Clients that have no value write this word into a query; an empty list would hide that.
+        # A client that has no value may write "null" into a query. An error shows this mistake;
+        # an empty list would hide it.
         if id == "null":
             raise self.make_error("null_word")
         return uuid_or_nil(id)
 
 
 class Timestamp(Field):
-    """An ISO 8601 timestamp, converted to UTC and cut to milliseconds; no offset means UTC."""
+    """An ISO 8601 timestamp, loaded in UTC and truncated to milliseconds; no offset means UTC."""
 
     default_error_messages = {
         "timestamp": "must be an ISO 8601 timestamp with a time, like 2026-11-20T11:02:43Z",
         "range": "must be in the years 1900 to 9998 (UTC)",
     }
     well_formed = re.compile(TIMESTAMP, re.ASCII)
-    # Without a format: date-time requires an offset, and this field does not.
+    # There is no format here: date-time requires an offset, and this field does not.
     request_schema = {
         "pattern": f"^{TIMESTAMP}$",
         "description": "ISO 8601 with a time, in the years 1900 to 9998; without an offset, UTC",
     }
-    # Without a pattern: a generator that turns this format into a date cannot apply one to it.
+    # There is no pattern here: generated clients turn this format into a date, and a pattern
+    # applies to strings only.
     response_schema = {"format": "date-time"}
 
     def __init__(self, **options: Unpack[Options]) -> None:
@@ -218,7 +220,7 @@ class Timezone(Text):
 
 @cache
 def timezones() -> frozenset[str]:
-    """The IANA names, without those that stand for this machine or count leap seconds."""
+    """Return the IANA names, without those that mean this machine or that count leap seconds."""
     return frozenset(
         name
         for name in available_timezones()
@@ -247,7 +249,7 @@ class Email(Text):
 
 
 class StringList(Converter, fields.List[Any]):
-    """At most ``max`` strings, in order; ``unique`` rejects duplicates whatever their case."""
+    """At most ``max`` strings, in order; ``unique`` rejects duplicates and ignores case."""
 
     default_error_messages = {
         **Field.default_error_messages,
@@ -272,7 +274,7 @@ class StringList(Converter, fields.List[Any]):
             raise self.make_error("invalid")
         if len(value) > self.max:
             raise self.make_error("length", max=self.max, actual=len(value))
-        # Each item is a string or an error by now.
+        # After this line each item is a string; any other item has raised an error.
         items: list[Any] = fields.List._deserialize(self, value, None, None)
         seen: set[str] = set()
         for item in items if self.unique else ():
@@ -283,7 +285,7 @@ class StringList(Converter, fields.List[Any]):
 
 
 class Boolean(Field):
-    """JSON's true or false; in a query these two words."""
+    """JSON's true or false; in a query, the words true or false."""
 
     default_error_messages = {"boolean": "must be true or false"}
 
@@ -300,7 +302,7 @@ class Boolean(Field):
 
 
 class Integer(Field):
-    """An integer of 32 bits and at least ``min``, which only the service sets."""
+    """A 32-bit integer of at least ``min``, which only the service sets."""
 
     def __init__(self, *, min: int = 0, **options: Unpack[Options]) -> None:
         json_schema = {"type": "integer", "format": "int32", "minimum": min}
@@ -309,13 +311,13 @@ class Integer(Field):
 
 
 class Limit(Field):
-    """How many to list, from 1; above ``max`` it is lowered to ``max``."""
+    """The number of items on a page, at least 1; a larger number than ``max`` becomes ``max``."""
 
     default_error_messages = {"limit": "must be an integer from 1 to {max}"}
 
     def __init__(self, default: int, max: int) -> None:
         description = f"How many to list; above {max} it is lowered to {max}"
-        # Without the format int32, which would be a maximum.
+        # There is no format here: int32 would reject larger numbers.
         json_schema = {"type": "integer", "minimum": 1, "description": description}
         super().__init__(json_schema, load_default=default)
         self.max = max
@@ -328,12 +330,12 @@ class Limit(Field):
 
 
 class Cursor(Field):
-    """Where the previous page ended: an id, and before it a sort key if the list has one."""
+    """The end of the previous page: an id, preceded by a sort key if the list has one."""
 
     default_error_messages = {"cursor": "must be the nextCursor of an earlier response"}
 
     def __init__(self, *, keyed: bool = False) -> None:
-        # Milliseconds that Postgres has a timestamp for, or the rank of a match.
+        # The sort key: a timestamp of PostgreSQL in milliseconds, or the rank of a match.
         key, dot = ("(-[0-9]{1,13}|[0-9]{1,15})", r"\.") if keyed else ("", "")
         json_schema = {
             "type": "string",

@@ -1,4 +1,4 @@
-"""Rate limits: the windows of a plan and how much of each a caller has used.
+"""Rate limits: the windows of a plan, and the requests that a caller has made in each.
 
 Specification section 8.
 """
@@ -18,12 +18,12 @@ class Window(NamedTuple):
 
     @property
     def left(self) -> int:
-        """How many requests are left in this window."""
+        """Return the number of requests that are left in this window."""
         return max(0, self.quota - self.used)
 
 
 class Usage(NamedTuple):
-    """The caller of a request, and how many requests the caller has made; a row of the gate.
+    """The caller of a request and the number of the caller's requests; the row of the gate.
 
     ``token_id``, ``user_id`` and ``scope`` are null without a valid credential, ``workspace_id``
     also without an active workspace; ``per_day`` is null on a plan without a daily limit.
@@ -33,7 +33,7 @@ class Usage(NamedTuple):
     user_id: str | None
     workspace_id: str | None
     scope: str | None
-    # Whether this request is within the limits, and so counted.
+    # True if this request is within the limits; then it is counted.
     admitted: bool
     per_minute: int
     minute_count: int
@@ -46,25 +46,25 @@ class Usage(NamedTuple):
 
     @property
     def minute(self) -> Window:
-        """The window of 60 seconds."""
+        """Return the window of 60 seconds."""
         return Window("minute", self.per_minute, 60, self.minute_count, self.minute_ends)
 
     @property
     def day(self) -> Window | None:
-        """The window of 24 hours, if the plan has one."""
+        """Return the window of 24 hours, or None if the plan has no daily limit."""
         if self.per_day is None:
             return None
         return Window("day", self.per_day, 86400, self.day_count, self.day_ends)
 
     @property
     def windows(self) -> list[Window]:
-        """All windows of the plan, the shortest first."""
+        """Return all windows of the plan, the shortest first."""
         day = self.day
         return [self.minute, day] if day else [self.minute]
 
     @property
     def decisive(self) -> Window:
-        """The window that clients are told first: the day's once its quota is used up."""
+        """Return the window that X-RateLimit-* shows: the day if it is used up, else the minute."""
         windows = self.windows
         return windows[0] if windows[-1].left else windows[-1]
 

@@ -1,7 +1,7 @@
-"""Logs: one line for each record and each request on stderr, as JSON or as text to read.
+"""Logs: one line on stderr for each record and each request, as JSON or as plain text.
 
-One handler writes all of them, those of libraries too. A line that cannot be written changes no
-response.
+One handler writes all lines, including those of libraries. If a line cannot be written, the
+response stays the same.
 """
 
 import json
@@ -16,7 +16,7 @@ Line = dict[str, object]
 
 
 class Format(Protocol):
-    """Makes text of a record and of the line of a request."""
+    """Formats a record of ``logging``, or the line of a request, as text."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as text."""
@@ -26,7 +26,7 @@ class Format(Protocol):
 
 
 class JSONFormat(logging.Formatter):
-    """One JSON object a line; ``time`` is RFC 3339."""
+    """One JSON object per line; ``time`` is a timestamp of RFC 3339."""
 
     encode = staticmethod(json.JSONEncoder().encode)
 
@@ -47,7 +47,7 @@ class JSONFormat(logging.Formatter):
 
 
 class TextFormat(logging.Formatter):
-    """A line to read: ``16:05:09 201 POST /api/tasks 12.3 ms``."""
+    """A line for people: ``16:05:09 201 POST /api/tasks 12.3 ms``."""
 
     # ANSI colours by the first digit of a status.
     COLOURS = {"2": 32, "3": 36, "4": 33, "5": 31}
@@ -61,15 +61,15 @@ class TextFormat(logging.Formatter):
         status, path = str(line["status"]), str(line["path"])
         if self.colour:
             status = f"\x1b[{self.COLOURS.get(status[0], 0)}m{status}\x1b[0m"
-        # A path may contain control characters that a terminal obeys.
+        # A terminal would execute control characters in a path.
         shown = path if path.isprintable() else repr(path)
         return f"{datetime.now():%H:%M:%S} {status} {line['method']} {shown} {line['ms']} ms"
 
 
 class LineHandler(logging.StreamHandler[TextIO]):
-    """Writes to stderr; the line of a request goes past the records of ``logging``.
+    """Writes to stderr; the line of a request does not become a record of ``logging``.
 
-    A record takes seven times as long as the line.
+    With a record, the line would take seven times as long.
     """
 
     def __init__(self, lines: Format) -> None:
@@ -87,12 +87,12 @@ class LineHandler(logging.StreamHandler[TextIO]):
 
 
 def timestamp(at: datetime) -> str:
-    """Return a time in UTC as RFC 3339, to the millisecond."""
+    """Return a time in UTC in the form of RFC 3339, with milliseconds."""
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def configure(name: str) -> LineHandler:
-    """Write all logs of this process in the format ``json`` or ``text``; returns the handler."""
+    """Return the handler that writes all logs of this process as ``json`` or ``text``."""
     root = logging.getLogger()
     for handler in root.handlers:
         if isinstance(handler, LineHandler):

@@ -1,4 +1,4 @@
-"""This process: its version, its name in the database, its line in the log at start and stop."""
+"""This process: its version, its name in pg_stat_activity, its log lines at start and stop."""
 
 import os
 from functools import cache
@@ -8,7 +8,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from service.settings import Settings
 
-# PostgreSQL cuts longer names off.
+# PostgreSQL truncates longer names.
 MAX_NAME = 63
 
 
@@ -21,7 +21,8 @@ def version() -> str:
 def application_name(program: str) -> str:
     """Return the name of this process in pg_stat_activity: program, version, host and process id.
 
-    Like ``task-service web 1.0.0 host7:4711``: without the end, one host's processes are alike.
+    An example is ``task-service web 1.0.0 host7:4711``. A long host name is cut, so that the
+    process id remains.
     """
     name, process = f"task-service {program} {version()} ", f":{os.getpid()}"
     return name + os.uname().nodename[: MAX_NAME - len(name + process)] + process
@@ -30,7 +31,8 @@ def application_name(program: str) -> str:
 def describe(program: str, event: str, settings: Settings) -> str:
     """Return the line for the log when a program starts or stops.
 
-    Never a password or a key: of the database it has host and name, of a secret that it is set.
+    The line has the host and the name of the database. It contains no password and no key: for
+    a secret that is set, it has the word "set".
     """
     database = conninfo_to_dict(settings.require_database())
     host = database.get("host") or os.environ.get("PGHOST", "localhost")

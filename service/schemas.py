@@ -1,4 +1,4 @@
-"""Base schemas of requests and resources, and the list of faults that an invalid request has."""
+"""Base schemas of requests and resources, and the list of errors in an invalid request."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches
@@ -9,12 +9,12 @@ from marshmallow import RAISE, Schema, ValidationError, fields, post_load, pre_l
 
 from service.fields import Cursor, Field, Limit
 
-# A response lists at most so many faults, and of a name that the client sent so many characters.
+# A response lists at most MAX_ERRORS errors, and at most MAX_ECHO characters of a client's name.
 MAX_ERRORS, MAX_ECHO = 20, 100
 
 
 class FieldError(NamedTuple):
-    """What is wrong with one field."""
+    """The error of one field."""
 
     field: str
     message: str
@@ -36,7 +36,7 @@ class StrictSchema(Schema):
         field_obj.data_key = field_obj.data_key or head + "".join(map(str.title, rest))
 
     def handle_error(self, error: ValidationError, data: Any, *, many: bool, **kwargs: Any) -> None:  # noqa: ARG002
-        """Say for each unknown name which one was probably meant."""
+        """Replace the message of each unknown name by a hint: the nearest known name, or all."""
         if not isinstance(error.messages, dict):
             return
         names = [str(field.data_key) for field in self.load_fields.values()]
@@ -53,17 +53,18 @@ class StrictSchema(Schema):
 class Resource(StrictSchema):
     """A resource of the API; fields that clients cannot set are ``dump_only``.
 
-    ``Task()`` loads what POST takes, ``Task(partial=True)`` what PATCH takes, and a response has
-    all fields, but for those that are ``optional``.
+    ``Task()`` loads the body of POST, ``Task(partial=True)`` the body of PATCH. A response has all
+    fields, except that it may lack those in ``optional``.
     """
 
     optional: tuple[str, ...] = ()
 
     @pre_load
     def ignore_read_only(self, members: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """Ignore in a change what only the service sets, so that what was read can be sent back.
+        """Return the members of a PATCH without the read-only ones.
 
-        Google AIP-203, output-only fields. POST rejects them: there is nothing to send back.
+        A client can so send an object back as it was read (Google AIP-203, output-only fields).
+        POST rejects read-only members: there is no object that the client could have read.
         """
         if not self.partial:
             return members
@@ -85,13 +86,16 @@ class Page(Query):
 
     @post_load
     def split_cursor(self, values: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """Name the two parts of the cursor as the statements do."""
+        """Return the values with the two parts of the cursor under their names in statements."""
         values["after"], values["after_id"] = values.pop("cursor")
         return values
 
 
 def flatten(error: ValidationError) -> list[FieldError]:
-    """What marshmallow found, as ``title``, ``attendees[2]``; bounded in number and length."""
+    """Return the errors that marshmallow found, under names like ``title`` or ``attendees[2]``.
+
+    At most MAX_ERRORS errors are returned, and at most MAX_ECHO characters of each name.
+    """
 
     def walk(path: str, messages: Any) -> Iterator[FieldError]:
         if isinstance(messages, dict):
@@ -99,7 +103,7 @@ def flatten(error: ValidationError) -> list[FieldError]:
                 step = f"[{key}]" if isinstance(key, int) else f".{key}"
                 yield from walk(path + step if path else str(key), inner)
         else:
-            # The client's own name may hold an unpaired surrogate, which cannot be written.
+            # A name from the client may contain an unpaired surrogate, which UTF-8 cannot encode.
             name = path[:MAX_ECHO].encode("utf-8", "replace").decode()
             yield from (FieldError(name, message) for message in messages)
 

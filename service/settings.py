@@ -1,4 +1,4 @@
-"""Settings come from environment variables, are checked once at startup, and never change after."""
+"""Settings: read from environment variables and checked once, at startup."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from marshmallow import ValidationError, fields, validate
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
-# The least number of characters of a key of WEBHOOK_KEY.
+# The minimum length of each key in WEBHOOK_KEY, in characters.
 MIN_KEY = 32
 
 
@@ -29,40 +29,40 @@ class Number(fields.Field[Any]):
         self.pattern, self.kind = pattern, kind
 
     def _deserialize(self, value: str, *_: Any, **__: Any) -> Any:
-        # int() and float() take much more: 1_0, +1, full-width digits, 1e3.
+        # int() and float() would accept other forms too: 1_0, +1, full-width digits, 1e3.
         if not re.fullmatch(self.pattern, value, re.ASCII):
             raise self.make_error("invalid")
         return self.kind(value)
 
 
 def integer(low: int, high: int) -> Number:
-    """An integer from ``low`` to ``high``."""
+    """Return the field of an integer from ``low`` to ``high``."""
     error = f"must be an integer from {low} to {high}"
     return Number("[0-9]{1,12}", int, error, min=low, max=high)
 
 
 def seconds() -> Number:
-    """A number of seconds, at most a day."""
+    """Return the field of a number of seconds, at most a day."""
     error = "must be a number of seconds, more than 0 and at most 86400, like 2 or 0.5"
     pattern = r"[0-9]{1,6}(\.[0-9]{1,3})?"
     return Number(pattern, float, error, min=0, max=86_400, min_inclusive=False)
 
 
 def switch() -> fields.Boolean:
-    """The word on or off."""
+    """Return the field of a switch: the word on or off."""
     error = "must be on or off"
     return fields.Boolean(truthy={"on"}, falsy={"off"}, error_messages={"invalid": error})
 
 
 class CommaSeparated(fields.List[Any]):
-    """Values separated by commas; loads as a tuple."""
+    """Values separated by commas, loaded as a tuple."""
 
     def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> Any:
         items = [item.strip() for item in value.split(",") if item.strip()]
         try:
             return tuple(super()._deserialize(items, *args, **kwargs))
         except ValidationError as error:
-            # A list has an error for each item; the first one says enough.
+            # A list has an error for each item; the message shows only the first.
             messages = error.messages
             raise ValidationError(
                 next(iter(messages.values())) if isinstance(messages, dict) else messages
@@ -120,7 +120,7 @@ def check_conninfo(text: str) -> None:
 
 
 def setting(default: str | None, kind: fields.Field[Any], meaning: str, **options: bool) -> Any:
-    """One setting: its default as the variable would have it, its type, and what it means."""
+    """Return one setting: its default as text of a variable, its field, and its meaning."""
     metadata = {"default": default, "field": kind, "meaning": meaning, "secret": False, **options}
     return field(metadata=metadata)
 
@@ -226,9 +226,9 @@ class Settings:
 
     @property
     def webhook_keys(self) -> list[str]:
-        """The keys of WEBHOOK_KEY, newest first.
+        """Return the keys of WEBHOOK_KEY, newest first.
 
-        A comma separates keys only if each has the length of a key: one key may contain commas.
+        A comma separates keys only if each part is long enough for a key: a key may contain commas.
         """
         if not self.webhook_key:
             return []
@@ -237,7 +237,7 @@ class Settings:
 
     @classmethod
     def changed(cls, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Return the variables that differ from the defaults; a secret is only said to be set."""
+        """Return the variables that differ from their defaults; the value of a secret is "set"."""
         variables = {}
         for item in dataclass_fields(cls):
             variable = item.name.upper()
@@ -248,7 +248,7 @@ class Settings:
 
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Read all settings; raises InvalidSetting naming the first variable that is invalid."""
+        """Return all settings; raises InvalidSetting, which names the first invalid variable."""
         values: dict[str, Any] = {}
         for item in dataclass_fields(cls):
             variable = item.name.upper()

@@ -11,17 +11,17 @@ from service.statements import Connection
 
 @dataclass
 class State:
-    """Everything that hooks and views pass on to those that run after them."""
+    """The values that a hook or a view of a request leaves for later hooks and views."""
 
     request_id: str = ""
     # When the head of the request arrived, by ``monotonic()``.
     arrived: float = field(default_factory=monotonic)
-    # By then the database must have answered; 0 as long as no limit is set.
+    # The time, by ``monotonic()``, when the database must have answered; 0 if none is set yet.
     deadline: float = 0
     connection: Connection | None = None
     # Seconds that the request has waited for a connection.
     waited: float = 0
-    # None until the request is counted.
+    # None until the gate has counted the request.
     usage: Usage | None = None
     # Parameters of every statement: ``user_id`` and ``workspace_id``.
     caller: dict[str, object] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class State:
     event_ids: list[str] = field(default_factory=list)
 
 
-# Flask's proxies look their object up at each attribute, which takes longer than most hooks.
+# Flask's proxies look up their object again for each attribute, which takes longer than most hooks.
 
 
 def state() -> State:

@@ -1,6 +1,6 @@
-"""The statements: one SQL file each, run by libpq without a cursor in between.
+"""The statements: one SQL file each, run by libpq without a cursor of psycopg.
 
-A cursor of psycopg parses the text and looks up each type anew, which takes five times as long.
+Each time, a cursor would parse the text and look up each type: five times as much work.
 """
 
 import re
@@ -17,7 +17,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 from psycopg.types.string import TextLoader
 
-# In a checkout a link to the folder beside the package, else a part of the package.
+# The wheel contains this folder; in a checkout it is a symbolic link to ../sql.
 SQL = Path(__file__).with_name("sql").resolve()
 
 PARAMETER = re.compile(rb"%\((\w+)\)s")
@@ -27,7 +27,7 @@ Row = TypeVar("Row", bound=NamedTuple)
 
 
 class Statement:
-    """The text of a file as PostgreSQL takes it: ``$1`` stands where ``%(name)s`` stood."""
+    """The text of a file for PREPARE: ``$1`` in place of ``%(name)s``."""
 
     def __init__(self, name: str, source: bytes) -> None:
         # The name of the prepared statement.
@@ -38,7 +38,7 @@ class Statement:
         self.text = PARAMETER.sub(lambda match: b"$%d" % numbers[match[1]], source).replace(
             b"%%", b"%"
         )
-        # Text for all: the casts in the statement name the types.
+        # All parameters are sent as text; the casts in the statement name their types.
         self.formats = [PyFormat.TEXT] * len(self.parameters)
 
 
@@ -57,10 +57,10 @@ def migrations() -> list[str]:
 
 
 class JsonAsBytes(Loader):
-    """Pass JSON on as the bytes that PostgreSQL wrote: no response is parsed or rebuilt."""
+    """Loads JSON as the bytes that PostgreSQL wrote; the service parses no JSON of a response."""
 
     def load(self, data: Buffer) -> bytes:
-        """Copy the bytes."""
+        """Return a copy of the bytes."""
         return bytes(data)
 
 
@@ -84,7 +84,7 @@ class Connection(psycopg.Connection[TupleRow]):
         return rows.load_rows(0, number, kind._make)
 
     def run(self, name: str, values: dict[str, object]) -> int:
-        """Run a statement whose rows do not matter; returns how many there are."""
+        """Run a statement and return the number of its rows."""
         return self._run(name, values)[1]
 
     def _run(self, name: str, values: dict[str, object]) -> tuple[abc.Transformer, int]:
@@ -107,13 +107,13 @@ class Connection(psycopg.Connection[TupleRow]):
     def _new_transformer(self) -> abc.Transformer:
         self.adapters.register_loader("json", JsonAsBytes)
         self.adapters.register_loader("uuid", TextLoader)
-        # It remembers how to dump and load each type that it has met.
+        # A transformer caches how to dump and load each type.
         self._transformer = transformer = Transformer(self)
         self._named = set()
         return transformer
 
     def _check(self, result: PGresult) -> None:
-        """Raise the error that the server reports; without an SQLSTATE the connection is lost."""
+        """Raise the error of the server; an error without an SQLSTATE means a lost connection."""
         if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
             if result.error_field(DiagnosticField.SQLSTATE) is None:
                 raise psycopg.OperationalError("the connection to the database is lost")

@@ -1,14 +1,15 @@
-"""Bytes to a dict by RFC 8259 to the letter: UTF-8, unique names, finite numbers, bounded."""
+"""A strict, bounded parser of JSON objects (RFC 8259): UTF-8, unique names, finite numbers."""
 
 import json
 from collections import Counter
 from typing import Any
 
 MAX_MEMBERS, MAX_DIGITS, MAX_ECHO = 256, 100, 100
-# Of a text larger than this the values are counted before they are made: each takes memory.
+# If a text has more than MAX_UNCOUNTED bytes, its values are counted before they are parsed,
+# because each parsed value takes memory.
 MAX_UNCOUNTED, MAX_VALUES = 65_536, 4096
 
-# What is wrong with a text that is no acceptable JSON object; ValueError carries it.
+# The messages of StrictJSONError.
 MESSAGES = {
     "encoding": "must be JSON in UTF-8",
     "syntax": "must be a JSON object: {error}",
@@ -24,7 +25,7 @@ MESSAGES = {
 
 
 class StrictJSONError(ValueError):
-    """A text that is not acceptable; the message continues a sentence like "The body …"."""
+    """The text is rejected; the message continues a sentence that begins with "The body"."""
 
     def __init__(self, name: str, /, **values: object) -> None:
         super().__init__(MESSAGES[name].format(**values))
@@ -52,7 +53,7 @@ def parse_object(content: bytes) -> dict[str, Any]:
 
 
 def _values(content: bytes) -> int:
-    """About how many values the text has: its strings, or else the commas outside of them."""
+    """Return an estimate of the number of values: the strings, or the commas outside of them."""
     unescaped = content.replace(b"\\\\", b"").replace(b'\\"', b"")
     strings = unescaped.count(b'"') // 2
     if strings > MAX_VALUES:

@@ -1,7 +1,7 @@
-"""Ends database connections that answer nothing: one thread a process watches all of them.
+"""Shuts down database connections that do not respond; one thread per process watches them all.
 
-When Postgres or the network freezes, no server-side timeout fires, and libpq waits for ever. Once
-its socket is shut down, the waiting statement fails like on any lost connection.
+When PostgreSQL or the network freezes, no timeout of the server fires, and libpq waits for ever.
+After the watchdog has shut its socket down, the waiting statement fails as on a lost connection.
 """
 
 import os
@@ -15,12 +15,12 @@ import psycopg
 
 Connection = psycopg.Connection[Any]
 
-# Seconds between two looks at the deadlines.
+# Seconds between two checks of the deadlines.
 INTERVAL = 0.1
 
 
 class Watchdog:
-    """Connections in use, each with the time by which it must be done."""
+    """The connections in use, each with its deadline."""
 
     def __init__(self) -> None:
         self._deadlines: dict[Connection, float] = {}
@@ -29,10 +29,10 @@ class Watchdog:
         self._thread: Thread | None = None
 
     def watch(self, connection: Connection, deadline: float) -> None:
-        """End the connection at ``deadline`` (of ``monotonic()``) unless it is released before."""
+        """Shut the connection down at ``deadline`` (``monotonic()``) unless released before."""
         with self._lock:
             self._deadlines[connection] = deadline
-            # Not before the first connection: gunicorn forks, and threads do not follow.
+            # The thread starts with the first connection: a fork of gunicorn copies no threads.
             if self._thread is None:
                 self._thread = Thread(target=self._run, name="watchdog", daemon=True)
                 self._thread.start()
@@ -49,7 +49,8 @@ class Watchdog:
     def _run(self) -> None:
         while not self._stopping.wait(INTERVAL):
             now = monotonic()
-            # Under the lock no watched connection is closed, so its descriptor is still its own.
+            # ``release`` needs the lock, so no watched connection is closed during this loop, and
+            # its file descriptor belongs to no other socket.
             with self._lock:
                 for connection, deadline in list(self._deadlines.items()):
                     if deadline <= now:
@@ -58,7 +59,7 @@ class Watchdog:
 
 
 def shut_down(connection: Connection) -> None:
-    """Shut the socket of a connection down, whatever another thread waits for on it."""
+    """Shut down the socket of a connection, even while another thread waits for data on it."""
     with (
         suppress(OSError, psycopg.Error),
         socket.socket(fileno=os.dup(connection.pgconn.socket)) as duplicate,

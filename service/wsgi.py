@@ -1,4 +1,4 @@
-"""The application as gunicorn and the commands load it: ``service.wsgi:app``."""
+"""The application that gunicorn and the commands load: ``service.wsgi:app``."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The database: two round trips a request, what happens when it goes away, and what lists cost."""
+"""The database: round trips per request, lost connections, and the cost of lists."""
 
 import os
 import re
@@ -21,7 +21,7 @@ def alice_at(app):
 
 
 def open_pool(app):
-    """The pool of a service that has had no request yet."""
+    """Return the pool of a service that has had no request yet."""
     app.extensions["pool"].open()
     return app.extensions["pool"]
 
@@ -58,7 +58,7 @@ WRITES = (
 
 
 def traced(app, method, path, body=None):
-    """Return the messages of libpq during a request on the one connection of the pool."""
+    """Return the messages that libpq sends and gets during a request on the only connection."""
     pool = app.extensions["pool"]
     with tempfile.TemporaryFile("r") as trace:
         with pool.connection() as connection:
@@ -126,11 +126,11 @@ def test_a_connection_of_the_pool_has_its_timeouts(build):
             assert connection.execute(f"SHOW {name}").fetchone()[0] == value
 
 
-# Going away and coming back
+# Lost connections
 
 
 def fill(pool, size):
-    """Have the pool hold all the connections it may."""
+    """Let the pool open all its connections."""
     connections = [pool.getconn() for _ in range(size)]
     for connection in connections:
         pool.putconn(connection)
@@ -186,7 +186,7 @@ def test_a_request_whose_connection_is_terminated_is_503_and_writes_nothing(
 
 
 def until_blocked(connection):
-    """Return once a session waits for a lock that this connection holds; fails after 5 seconds."""
+    """Return when another session waits for a lock of this connection; fail after 5 seconds."""
     end = time.monotonic() + 5
     while not connection.execute(
         "SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
@@ -224,7 +224,7 @@ def test_when_all_connections_are_taken_the_response_is_503_after_the_pool_timeo
 
 @pytest.fixture
 def closed_port():
-    """A loopback port that refuses connections: bound, but nobody listens."""
+    """Return a loopback port that refuses connections: it is bound, but no process listens."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]
@@ -347,7 +347,7 @@ def plan(connection, name, mode, **values):
     return nodes
 
 
-# Where a page begins: at the top, in the middle, near the end.
+# The beginning of a page: at the top, in the middle, near the end.
 DEPTHS = 0.0, 0.5, 0.98
 PENDING = "workspace_id = {workspace} AND status = 'pending'"
 LISTS = {
@@ -362,7 +362,7 @@ KEYS = {"mail": "to_millis(received_at)", "meetings": "to_millis(start_time)"}
 
 
 def cursor_at(connection, table, where, order, depth):
-    """Where a page at this depth begins: sort key and id of the row before it."""
+    """Return sort key and id of the row before a page at this depth."""
     if depth == 0:
         return {"after": None, "after_id": None}
     where = where.format(workspace=f"'{WORKSPACE}'", member=f"'{MEMBER}'")
@@ -376,7 +376,7 @@ def cursor_at(connection, table, where, order, depth):
 
 
 def cheap(nodes, table, limit):
-    """No scan of the whole table, nothing sorted but what a page holds, few rows touched at all."""
+    """Check that the plan scans no whole table, sorts one page at most, and reads few rows."""
     page = limit + 1
     scans = [node for node in nodes if node.get("Relation Name") == table]
     assert scans

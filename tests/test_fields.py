@@ -1,4 +1,4 @@
-"""The fields by themselves: what each accepts, as what it loads, and what it rejects."""
+"""The fields alone: the values that each accepts, loads and rejects."""
 
 import re
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ CURSOR_ID = "0123456789abcdef" * 2
 
 
 def message(field, value):
-    """Return the message of the field about an invalid value."""
+    """Return the message of the field for an invalid value."""
     with pytest.raises(ValidationError) as caught:
         field.deserialize(value)
     return " ".join(map(str, caught.value.messages))
@@ -168,7 +168,7 @@ def test_an_email_is_one_address():
         assert Email().deserialize(email) == email
     for email in NO_EMAILS:
         assert message(Email(), email) == "must be an e-mail address, like ada@example.com"
-        # The service never stores a value that the document forbids, so no response has one.
+        # The document forbids this address; the service must not store it or return it.
         assert not re.fullmatch(EMAIL, email)
     # RFC 5321: the part before the @ has at most 64 octets.
     assert Email().deserialize("a" * 64 + "@example.com")

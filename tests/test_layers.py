@@ -1,4 +1,4 @@
-"""Imports point down: the contracts in pyproject.toml hold."""
+"""Layers: the import contracts in pyproject.toml hold."""
 
 import subprocess
 import sys

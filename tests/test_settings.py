@@ -1,4 +1,4 @@
-"""Settings: read once, checked, and every invalid value names its variable."""
+"""Settings: read once and checked; the message for an invalid value names the variable."""
 
 import re
 from dataclasses import FrozenInstanceError
@@ -49,7 +49,7 @@ def test_without_an_environment_everything_has_its_default():
         ("CORS_ORIGINS", " , ", ()),
     ],
 )
-def test_each_is_read_from_the_variable_of_its_name(variable, text, value):
+def test_each_setting_is_read_from_the_variable_of_its_name(variable, text, value):
     assert getattr(Settings.read({variable: text}), variable.lower()) == value
 
 

@@ -1,4 +1,4 @@
-"""Every SQL file says what it does, fits the schema and is used; Python has no other SQL."""
+"""Every SQL file begins with its purpose, fits the schema and is used; Python contains no SQL."""
 
 import ast
 import importlib
@@ -20,7 +20,7 @@ MODULES = sorted((SQL.parent / "service").rglob("*.py"))
 # Statement names in Python: a string of two words with a slash; the media type is none.
 NAME_IN_PYTHON = re.compile(r'"(?!application/)([a-z_]+/[a-z_{}]+)"')
 
-# PostgreSQL neither prepares nor explains what defines a table.
+# PostgreSQL neither prepares nor explains statements that define a table.
 DEFINITIONS = {
     "double/create_clock",
     "double/create_now",

@@ -80,7 +80,7 @@ def test_any_other_text_is_rejected_with_a_short_reason(name):
     message = str(caught.value)
     assert message.startswith(reason)
     assert len(message) < 300
-    # Python's words for its own limit.
+    # Python's message for its own limit.
     assert "integer string conversion" not in message
 
 

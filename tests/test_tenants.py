@@ -1,4 +1,4 @@
-"""Tenants: Alice and a stranger try every path with the ids of Charlie's workspace."""
+"""Tenants: Alice and a stranger request every path with the ids of Charlie's workspace."""
 
 import json
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ ALL_ROUTES = sorted(
 ROUTES = [(rule, method) for rule, method in ALL_ROUTES if "<" in rule]
 LISTS = ["/tasks", "/meetings", "/mail", "/knowledge", "/ai/suggestions"]
 TIMES = {"startTime": "2099-01-01T00:00:00Z", "endTime": "2099-01-01T01:00:00Z"}
-# The bodies of writes; {} for routes that are not named here.
+# The bodies of writes; other writes send {}.
 BODIES = {
     "tasks": {"title": "Stolen"},
     "meetings": {"title": "Stolen", **TIMES},
@@ -32,7 +32,7 @@ MALFORMED = [
 
 @pytest.fixture
 def globex(charlie, cast, insert_into):
-    """One of everything in Charlie's workspace: kinds to ids."""
+    """Insert one row of each kind into Charlie's workspace; return kinds to ids."""
     task = charlie.post("/tasks", {"title": SECRET, "projectId": "apollo"}).get_json()["id"]
     there = {"workspace": "globex", "user": "charlie"}
     start = datetime(2099, 1, 1, tzinfo=UTC)
@@ -60,7 +60,7 @@ def alice(request, app, cast, connection):
 
 
 def everything(connection, workspace_id):
-    """All rows of a workspace in all tables, but for the counters of its members' requests."""
+    """Return all rows of a workspace in all tables except usage."""
     tables = connection.execute(
         "SELECT table_name AS name FROM information_schema.columns"
         " WHERE table_schema = 'public' AND column_name = 'workspace_id' AND table_name <> 'usage'"
@@ -75,7 +75,7 @@ def everything(connection, workspace_id):
 
 
 def response_to(client, method, rule, id, body):
-    """Status, body and type of a response, without what differs between any two requests."""
+    """Return status, body and type of a response, without the id of the request."""
     path = rule.removeprefix("/api").replace("<id:id>", id)
     assert "<" not in path, "a path with a variable that this test does not know"
     response = client.send(method, path, data=None if body is None else json.dumps(body))

@@ -1,4 +1,4 @@
-"""A Postgres that is there but answers nothing: 503 in time, and no restart once it is back."""
+"""A frozen PostgreSQL: responses are 503 in time, and the service recovers without a restart."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""The API: one module per resource, its schema and its views side by side."""
+"""The API: one module per resource, with its schemas and its views."""
 
 from flask import Flask
 

@@ -12,13 +12,13 @@ dashboard = Blueprint("dashboard", __name__)
 
 
 def figures(name: str, *counts: str, **nested: Nested) -> Nested:
-    """An object of counts; ``name`` is that of its schema in the published document."""
+    """Return the field of an object of counts; ``name`` names its schema in the document."""
     members = {count: fields.Integer() for count in counts}
     return Nested(schemas.Resource.from_dict({**members, **nested}, name=name))
 
 
 class DashboardStats(schemas.Resource):
-    """The figures of one workspace, in one snapshot."""
+    """The figures of one workspace, all counted at one moment."""
 
     workspace_id = fields.Id(dump_only=True)
     generated_at = fields.Timestamp(dump_only=True)
@@ -45,8 +45,8 @@ class StatsFilter(schemas.Query):
 def get_stats(query: Values) -> Response:
     """Count the tasks, meetings, members, unread mail and pending suggestions of a workspace
 
-    Without ``workspaceId``, of your active workspace. All counts are of one moment; ``dueToday`` is
-    in the timezone of the workspace.
+    ``workspaceId`` selects the workspace; without it, your active workspace is counted. All counts
+    are of one moment. ``dueToday`` counts the current day in the timezone of the workspace.
     """
     stats = db.row_or_none(Body, "dashboard/stats", **query)
     if stats is None:

@@ -14,21 +14,21 @@ from service.statements import migrations
 
 health = Blueprint("health", __name__)
 
-# A migration takes seconds; a client that comes back sooner learns nothing new.
+# Seconds. A migration takes seconds too, so an earlier retry would get the same response.
 RETRY_AFTER = 5
 # Seconds from the arrival of the request until its response.
 TIME_LIMIT = 1.9
 
 
 class Readiness(NamedTuple):
-    """The row of the check; ``pending`` tells that the database lacks migrations."""
+    """The row of the check; ``pending`` is true if the database lacks migrations."""
 
     body: bytes
     pending: bool
 
 
 class ServiceIndex(schemas.Resource):
-    """Where to go on from the root; ``docs`` only where the setting DOCS is on."""
+    """The paths of the public documents; ``docs`` is present only if the setting DOCS is on."""
 
     optional = ("docs",)
 
@@ -39,7 +39,7 @@ class ServiceIndex(schemas.Resource):
 
 
 class Health(schemas.Resource):
-    """The service can answer."""
+    """The state of the service."""
 
     status = fields.Enum("ok", schema_name="HealthStatus", dump_only=True)
 
@@ -49,7 +49,7 @@ class Health(schemas.Resource):
 def get_index() -> Response:
     """Find the documents that need no credential
 
-    ``docs`` is there only where the reference page is served.
+    ``docs`` is present only if this service has the reference page.
     """
     docs = {"docs": "/docs"} if current_app.config["SETTINGS"].docs else {}
     paths = {**docs, "openapi": "/openapi.json", "health": "/healthz"}
@@ -61,16 +61,17 @@ def get_index() -> Response:
 def check_health() -> Response:
     """Answer 200 when the database does, stores UTF-8 and has all migrations, else 503
 
-    For load balancers; it is not counted, and answered within two seconds.
+    Load balancers can use this request. It does not count against a rate limit, and the response
+    comes within two seconds.
     """
-    # Probes give up before other clients do; the time in a queue counts.
+    # Load balancers time out sooner than other clients. The limit includes the wait in a queue.
     state().deadline = state().arrived + TIME_LIMIT
     try:
         health = db.row_with_retry(Readiness, "health/check", migrations=migrations())
     except db.WrongEncoding:
         raise http_error("wrong_encoding", RETRY_AFTER) from None
     except psycopg.errors.UndefinedTable:
-        # Nothing was ever migrated here.
+        # The command migrate has never run on this database.
         raise http_error("migrations_pending", RETRY_AFTER) from None
     if health.pending:
         raise http_error("migrations_pending", RETRY_AFTER)

@@ -10,7 +10,7 @@ knowledge = Blueprint("knowledge", __name__)
 
 
 class Knowledge(schemas.Resource):
-    """An entry of the knowledge base; the command ``load`` brings them in."""
+    """An entry of the knowledge base; the command ``load`` imports entries."""
 
     id = fields.Id(dump_only=True)
     title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)

@@ -10,7 +10,7 @@ mail = Blueprint("mail", __name__)
 
 
 class Mail(schemas.Resource):
-    """An e-mail that has arrived; the command ``load`` brings them in."""
+    """An e-mail that the user received; the command ``load`` imports e-mails."""
 
     id = fields.Id(dump_only=True)
     sender = fields.Email(data_key="from", required=True)

@@ -1,4 +1,4 @@
-"""Who is calling."""
+"""The caller."""
 
 from flask import Blueprint, Response
 from marshmallow.fields import Nested
@@ -15,7 +15,7 @@ me = Blueprint("me", __name__)
 
 
 class User(schemas.Resource):
-    """A user, as they see themselves."""
+    """The user who sends the request."""
 
     id = fields.Id(dump_only=True)
     name = fields.Text(fields.MAX_NAME, min=1, dump_only=True)
@@ -23,7 +23,7 @@ class User(schemas.Resource):
 
 
 class ActiveWorkspace(schemas.Resource):
-    """The workspace that the user works in, and their role there."""
+    """The active workspace of the user, and the user's role in it."""
 
     id = fields.Id(dump_only=True)
     name = fields.Text(fields.MAX_NAME, min=1, dump_only=True)
@@ -41,14 +41,14 @@ class RateLimitWindow(schemas.Resource):
 
 
 class RateLimits(schemas.Resource):
-    """The rate limits; a plan without a daily limit has no ``day``."""
+    """The rate limits; ``day`` is null on a plan without a daily limit."""
 
     minute = Nested(RateLimitWindow)
     day = Nested(RateLimitWindow, allow_none=True)
 
 
 class Me(schemas.Resource):
-    """The user, the credential of this request, and what it may do."""
+    """The user, the credential of this request, its scope and its limits."""
 
     user = Nested(User)
     scope = fields.Enum(*SCOPES, schema_name="Scope", dump_only=True)
@@ -63,8 +63,8 @@ class Me(schemas.Resource):
 def get_me() -> Response:
     """Read who is calling, with which credential, in which workspace, and what is left to them
 
-    ``workspace`` is the active one, or null. The ``limits`` are those of this response's headers:
-    this request is counted. Without a daily limit, ``day`` is null.
+    ``workspace`` is the active workspace, or null. ``limits`` has the values of the headers of this
+    response, so this request is counted. On a plan without a daily limit, ``day`` is null.
     """
     _, token = credential(current_request())
     usage = state().usage

@@ -1,4 +1,4 @@
-"""Meetings and what came of them."""
+"""Meetings and their outcomes."""
 
 from flask import Blueprint, Response
 
@@ -45,7 +45,7 @@ class Meeting(schemas.Resource):
 
 
 class MeetingDetails(Meeting):
-    """A meeting by itself; PATCH completes it, and only then it can have an outcome."""
+    """A single meeting; PATCH completes a meeting, and only a completed meeting has an outcome."""
 
     optional = "summary", "action_items", "decisions"
 
@@ -72,7 +72,7 @@ class MeetingFilter(schemas.Page):
 def list_meetings(query: Values) -> Response:
     """List meetings of all workspaces or of one: latest start first, upcoming ones soonest first
 
-    Of a workspace that is not yours the list is empty.
+    If you do not belong to the workspace, the list is empty.
     """
     if query.pop("upcoming"):
         return reply_page(db.row(Page, "meetings/upcoming", **query))
@@ -86,8 +86,8 @@ def list_meetings(query: Values) -> Response:
 def create_meeting(meeting: Values) -> Response:
     """Create a meeting in the active workspace
 
-    ``title``, ``startTime`` and ``endTime`` are required; it must end after it starts. The event is
-    ``meeting.created``.
+    ``title``, ``startTime`` and ``endTime`` are required; a meeting must end after it starts. The
+    event is ``meeting.created``.
     """
     created = db.row(Created, "meetings/create", **meeting)
     webhooks.announce(created.event_id)
@@ -99,7 +99,7 @@ def create_meeting(meeting: Values) -> Response:
 def get_meeting(id: str) -> Response:
     """Read one meeting, with its summary, action items and decisions once it is completed
 
-    Before that, the response does not have these three fields.
+    The response for a scheduled meeting does not have these three fields.
     """
     return reply_one(db.row(One, "meetings/get", id=id))
 
@@ -111,9 +111,9 @@ def get_meeting(id: str) -> Response:
 def update_meeting(changes: Values, id: str) -> Response:
     """Change some fields of a meeting; null clears one (RFC 7396)
 
-    Absent fields keep their values. The status ``completed`` completes the meeting, and cannot be
-    taken back; only then it has ``summary``, ``actionItems`` and ``decisions``. The event is
-    ``meeting.completed``; other changes are no event. Read-only fields are ignored.
+    Absent fields keep their values. A completed meeting stays completed. Only a completed meeting
+    can have ``summary``, ``actionItems`` and ``decisions``. The completion sends the event
+    ``meeting.completed``; other changes send no event. Read-only fields are ignored.
     """
     meeting = db.row(
         Changed,

@@ -13,7 +13,7 @@ suggestions = Blueprint("suggestions", __name__)
 
 
 class Suggestion(schemas.Resource):
-    """What the AI suggests; the command ``load`` brings them in."""
+    """A suggestion of the AI; the command ``load`` imports suggestions."""
 
     id = fields.Id(dump_only=True)
     kind = fields.Text(fields.MAX_REFERENCE, min=1, required=True, metadata=KIND)

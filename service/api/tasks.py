@@ -1,4 +1,4 @@
-"""Work to be done, and its subtasks."""
+"""Tasks and their subtasks."""
 
 from typing import NamedTuple
 
@@ -27,8 +27,8 @@ PRIORITIES = "urgent", "high", "medium", "low"
 ASSIGNEE = {"description": "A member of the workspace"}
 ASSIGNEE_FILTER = {"description": "The id of a member, `me` (yourself) or `none` (unassigned)"}
 PROJECT = {"description": "An id of your choice: projects are kept elsewhere"}
-PARENT = {"description": "The task that this is a subtask of; subtasks have no subtasks"}
-COMPLETED = {"description": "Since when the status is done; null if it is another one"}
+PARENT = {"description": "The parent task of this subtask; subtasks have no subtasks"}
+COMPLETED = {"description": "The time when the status became done; null for other statuses"}
 
 tasks = Blueprint("tasks", __name__)
 
@@ -56,7 +56,7 @@ class Task(schemas.Resource):
 
 
 class Deleted(NamedTuple):
-    """The row of a task after a DELETE; nothing was deleted unless matched and deletable."""
+    """The row of a task after a DELETE, which deletes only if it is matched and deletable."""
 
     version: int
     matched: bool
@@ -76,7 +76,7 @@ class TaskFilter(schemas.Page):
 
     @post_load
     def split_assignee(self, values: Values, **_: object) -> Values:
-        """Name the id apart from the words; for them it is the nil UUID."""
+        """Return the values with ``assignee_id``: the id, or the nil UUID for a word."""
         return {**values, "assignee_id": fields.uuid_or_nil(values["assignee"])}
 
 
@@ -89,7 +89,7 @@ FILTERS = TaskFilter().fields.keys() - schemas.Page().fields.keys()
 def list_tasks(query: Values) -> Response:
     """List the tasks of the active workspace, newest first
 
-    A task matches all filters that are sent. Subtasks are in the list too.
+    The list has the tasks that match all filters of the request. Subtasks are in the list too.
     """
     if any(query[name] for name in FILTERS):
         return reply_page(db.row_custom_plan(Page, "tasks/filter", **query))
@@ -103,8 +103,8 @@ def list_tasks(query: Values) -> Response:
 def create_task(task: Values) -> Response:
     """Create a task in the active workspace
 
-    Only ``title`` is required. With ``parentId`` it is a subtask of that task. The event is
-    ``task.created``.
+    Only ``title`` is required. With ``parentId``, the new task is a subtask of that task. The event
+    is ``task.created``.
     """
     created = db.row(Created, "tasks/create", **task)
     webhooks.announce(created.event_id)
@@ -116,7 +116,7 @@ def create_task(task: Values) -> Response:
 def get_task(id: str) -> Response:
     """Read one task
 
-    Tasks outside of your active workspace are 404.
+    For a task outside of your active workspace, the response is 404.
     """
     return reply_one(db.row(One, "tasks/get", id=id))
 
@@ -128,9 +128,9 @@ def get_task(id: str) -> Response:
 def update_task(changes: Values, id: str) -> Response:
     """Change some fields of a task; null clears one (RFC 7396)
 
-    Absent fields keep their values, and any status can follow any other. A change is the event
-    ``task.updated``. A request that changes nothing is 200 and no event. Read-only fields are
-    ignored, so a task that was read can be sent back.
+    Absent fields keep their values, and any status can follow any other. A change sends the event
+    ``task.updated``. If nothing changes, the response is 200 and no event is sent. Read-only fields
+    are ignored, so you can send a task back as you read it.
     """
     task = db.row(
         Changed,
@@ -150,8 +150,8 @@ def update_task(changes: Values, id: str) -> Response:
 def delete_task(id: str) -> Response:
     """Remove a task and its subtasks for good
 
-    Each of them is an event ``task.deleted``. While a webhook is enabled, subtasks with more than
-    16 MiB of text are 409: remove some of them first.
+    Each deleted task sends an event ``task.deleted``. While a webhook is enabled, the response is
+    409 if the subtasks have more than 16 MiB of text: remove some of them first.
     """
     deleted = db.row(Deleted, "tasks/delete", id=id, versions=expected_versions())
     require_match(deleted.matched, deleted.version)

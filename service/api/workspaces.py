@@ -18,7 +18,7 @@ workspaces = Blueprint("workspaces", __name__)
 
 
 class Workspace(schemas.Resource):
-    """A workspace as lists show it: the six specified fields."""
+    """A workspace in lists: the six fields of the specification."""
 
     id = fields.Id(dump_only=True)
     name = fields.Text(fields.MAX_NAME, min=1, trim=True, required=True)
@@ -29,7 +29,7 @@ class Workspace(schemas.Resource):
 
 
 class WorkspaceDetails(Workspace):
-    """A workspace by itself."""
+    """A single workspace."""
 
     timezone = fields.Timezone()
 
@@ -45,7 +45,7 @@ class Member(schemas.Resource):
 
 
 class ChangedWorkspace(NamedTuple):
-    """The row of a workspace after a PATCH; nothing changed unless permitted and matched."""
+    """The row of a workspace after a PATCH, which changes only if it is permitted and matched."""
 
     body: bytes
     version: int
@@ -58,7 +58,7 @@ class ChangedWorkspace(NamedTuple):
 def list_workspaces() -> Response:
     """List all workspaces that you belong to
 
-    All of them are in one list, without pages.
+    The list is complete and has no pages.
     """
     return reply(db.row(Body, "workspaces/list").body)
 
@@ -68,7 +68,7 @@ def list_workspaces() -> Response:
 def get_workspace(id: str) -> Response:
     """Read one workspace
 
-    Its timezone decides which day the dashboard counts as today.
+    The timezone of a workspace decides which day the dashboard counts as today.
     """
     return reply_one(db.row(One, "workspaces/get", id=id))
 
@@ -101,6 +101,6 @@ def update_workspace(changes: Values, id: str) -> Response:
 def list_members(id: str) -> Response:
     """List all members of a workspace with their roles
 
-    In the order in which they joined. ``userId`` is what a task takes as ``assigneeId``.
+    The order is that of joining. A task takes the ``userId`` of a member as its ``assigneeId``.
     """
     return reply(db.row(Body, "workspaces/members", id=id).body)

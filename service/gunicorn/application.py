@@ -1,4 +1,4 @@
-"""Between the parser and the application: runs one request, in a thread."""
+"""Passes one request from gunicorn's parser to the WSGI application, in a thread."""
 
 from collections.abc import Callable, Iterable
 
@@ -17,21 +17,21 @@ from service.http.requests import BODY_ARRIVED
 def run(
     application: Callable[..., Iterable[bytes]], conn: Connection, cfg: Config, *, last: bool
 ) -> bool:
-    """Pass the request to the application and its response to the socket.
+    """Pass the request to the application and write its response to the socket.
 
-    Returns whether the client may send another request; after the ``last`` one it may not.
+    Return True if the connection can serve another request; after the ``last`` request it cannot.
     """
     request = next(conn.parser)
     writer, environ = wsgi.create(
         request, conn.sock, conn.client, conn.server, cfg, response_class=ResponseWriter
     )
     environ["wsgi.multithread"] = True
-    # When the request was complete, by time.monotonic(); then it waited for a thread.
+    # The time, by time.monotonic(), when the request began to wait for a thread.
     environ[ARRIVED] = conn.since
     environ[QUEUED] = conn.queued
     reader = request.body.reader
     environ[BODY_ARRIVED] = isinstance(reader, LengthReader) and reader.length <= conn.received
-    # werkzeug would look for a WebSocket route, and the service has none.
+    # With this header werkzeug would look for a WebSocket route; the service has none.
     environ.pop("HTTP_UPGRADE", None)
     if last:
         writer.force_close()
@@ -47,13 +47,13 @@ def run(
 
 
 def skip_body(conn: Connection) -> bool:
-    """Skip what the application has not read; False if that has not arrived: no thread waits."""
+    """Skip the rest of the body; return False, without waiting, if the rest has not arrived yet."""
     conn.sock.deadline = 0
     try:
         if not conn.parser.finish_body():
             return False
     except (ParseException, HTTPException):
         return False
-    # The request is done with; the parser would skip its body again.
+    # Otherwise the parser would skip the body of this request again.
     conn.parser.mesg = None
     return True

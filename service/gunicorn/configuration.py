@@ -1,7 +1,7 @@
-"""How gunicorn runs the service: ``task-service web``, or ``gunicorn app:app`` in the project.
+"""The configuration of gunicorn, for ``task-service web`` and, in a checkout, ``gunicorn app:app``.
 
-Everything that differs between deployments is a setting of the environment (docs/settings.md).
-gunicorn reads this file by its path, at the start and at every SIGHUP.
+Values that differ between deployments are environment variables (docs/settings.md). gunicorn
+reads this file by its path, at the start and at every SIGHUP.
 """
 
 import ctypes
@@ -10,7 +10,8 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-# Workers inherit the modules that the master has imported. After SIGHUP they must be those on disk.
+# Workers inherit the modules that the master has imported. At SIGHUP the master drops its modules,
+# so that new workers run the code on disk.
 if "service.gunicorn.worker" in sys.modules:
     for module in [name for name in sys.modules if name.partition(".")[0] == "service"]:
         del sys.modules[module]
@@ -29,22 +30,23 @@ bind = f"{host}:{settings.port}"
 workers = settings.web_concurrency
 worker_class = "service.gunicorn.worker.RequestWorker"
 threads = settings.web_threads
-# Half of the file descriptors that a process may have, usually 1024; the database and the webhooks
-# need others. A connection holds 96 KiB at most.
+# At most half of the file descriptors of a process (usually 1024), because the database and the
+# webhooks need some too. A connection holds at most 96 KiB.
 worker_connections = max(threads + 1, min(500, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
-# Longer than a proxy keeps idle connections (nginx: 60 s), so that it never writes to a closed one.
+# Longer than a proxy keeps idle connections (nginx: 60 s), so that no proxy sends a request on a
+# connection that this server has just closed.
 keepalive = 75
-# Longer than a request can take: 10 s for a large body to arrive, 5 s for the database.
+# Longer than a request can take: 10 s until a large body has arrived, and 5 s for the database.
 graceful_timeout = 30
 limit_request_line = 8190
-# No header changes the path, the scheme or the caller's address; only TRUSTED_PROXIES makes the
-# application read X-Forwarded-For.
+# gunicorn lets no header change the path, the scheme or the address of the caller. The application
+# reads X-Forwarded-For only if TRUSTED_PROXIES is set.
 forwarded_allow_ips = ""
 forwarder_headers = ""
 secure_scheme_headers: dict[str, str] = {}
 # sendfile() would bypass ClientSocket, which never blocks.
 sendfile = False
-# Two services of one user on one machine would share one control socket.
+# Otherwise two services of one user on one machine would share one control socket.
 control_socket_disable = True
 # The application writes one line for each request (http/access_log.py).
 accesslog = None
@@ -61,7 +63,7 @@ def on_exit(server: Any) -> None:
 
 
 def post_fork(_server: Any, _worker: Any) -> None:
-    """Make free() return large buffers to the system: glibc would keep some for each thread."""
+    """Make free() return large buffers to the system; glibc would keep some for each thread."""
     mmap_threshold = -3
     with suppress(AttributeError):
         ctypes.CDLL(None).mallopt(mmap_threshold, 2**17)

@@ -1,4 +1,4 @@
-"""The connection of a client, and the part of HTTP that says when a request is complete."""
+"""The connection of a client, and the rule that decides when a request is complete."""
 
 import re
 from typing import TYPE_CHECKING
@@ -12,10 +12,10 @@ from service.gunicorn.client_socket import ClientSocket
 if TYPE_CHECKING:
     from service.gunicorn.queues import Queue
 
-# A socket's address: IPv4 has two members, IPv6 has four; a Unix socket's is a path.
+# The address of a socket: two members for IPv4, four for IPv6, a path for a Unix socket.
 Address = tuple[str, int] | tuple[str, int, int, int] | str
 
-# Bytes: of a head, and of a body that is read before a thread begins.
+# The maximum size of a head, and of a body that the poller reads before a thread begins, in bytes.
 HEAD, SMALL_BODY = 2**15, 2**16
 
 FRAMING = re.compile(
@@ -25,46 +25,47 @@ HEALTH = re.compile(rb"(GET|HEAD) /healthz[ ?]")
 
 
 class DirectRequest(Request):
-    """A request whose headers cannot change its path, its scheme or the address of its sender."""
+    """A request whose headers cannot change its path, its scheme or the address of the client."""
 
     def _peer_is_trusted_proxy(self) -> bool:
         return False
 
 
 class DirectRequestParser(RequestParser):
-    """gunicorn's parser; it would parse the address of the client for each request."""
+    """gunicorn's parser, without the check of the client's address for each request."""
 
     mesg_class = DirectRequest
 
 
 class Connection:
-    """A client, and the queue that it waits in: none while a thread has its request."""
+    """The connection of a client; ``queue`` is None while a thread handles its request."""
 
     def __init__(self, cfg: Config, sock: ClientSocket, client: Address, server: Address) -> None:
         self.sock, self.client, self.server = sock, client, server
         self.parser = DirectRequestParser(cfg, sock, client)
         self.queue: Queue | None = None
-        # When it began to wait in its queue, and until when it may (time.monotonic()).
+        # The times, by time.monotonic(), when the connection entered its queue and when its time
+        # there ends.
         self.since = self.timeout = 0.0
-        # Seconds that its request has waited for a thread.
+        # Seconds that the request has waited for a thread.
         self.queued = 0.0
-        # The bytes that a thread needs to begin, once they are known, and whether they ask for
-        # /healthz.
+        # The number of bytes that a thread needs to begin, or None while it is unknown; ``health``
+        # is True for a request to /healthz.
         self.size: int | None = None
         self.health = False
-        # True if another request may follow once the response is sent.
+        # True if the connection can serve another request after this response.
         self.reuse = False
-        # Bytes that were read and thrown away since the response was sent.
+        # The number of bytes that were read and dropped after the response.
         self.drained = 0
 
     @property
     def received(self) -> int:
-        """The number of bytes that were read and belong to no request yet."""
+        """Return the number of bytes that were read but not parsed yet."""
         received: int = self.parser.unreader.buf.tell()
         return received
 
     def receive(self) -> bytes:
-        """Read what is there: nothing at EOF; raises BlockingIOError if nothing is there yet."""
+        """Return the bytes that have arrived, b"" at EOF; raises BlockingIOError without either."""
         try:
             return self.sock.receive(2**16)
         except BlockingIOError:
@@ -79,22 +80,26 @@ class Connection:
         buffer.write(received)
 
     def measure(self) -> None:
-        """Find out from what was received when the request is complete."""
+        """Set ``size`` and ``health`` from the received bytes."""
         received = self.parser.unreader.buf.getvalue()
         self.size = request_size(received)
         self.health = HEALTH.match(received) is not None
 
     def close(self) -> None:
-        """Close the socket and free what was read and what was not sent."""
+        """Drop the unsent data and close the socket."""
         self.sock.discard()
         self.sock.close()
 
 
 def request_size(received: bytes) -> int | None:
-    """The bytes that a thread needs to begin: the head and a small body; None while unknown."""
+    """Return the number of bytes that a thread needs to begin, or None while it is unknown.
+
+    A thread needs the head, and also the body if that is small.
+    """
     end = received.find(b"\r\n\r\n") + 4
     if not 4 <= end <= HEAD:
-        # The parser rejects lines that end otherwise; it must not wait for a proper end first.
+        # The parser rejects a line that does not end with CRLF. A thread begins at once then, and
+        # does not wait for the end of the head.
         return None if received.count(b"\n") == received.count(b"\r\n") else len(received)
     found = FRAMING.findall(received, 0, end)
     if len(found) != 1 or found[0][0].lower() != b"content-length":

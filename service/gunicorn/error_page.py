@@ -1,4 +1,4 @@
-"""The response to a request that never reaches the application: JSON, like all others."""
+"""The JSON response to a request that does not reach the application."""
 
 import time
 from http import HTTPStatus
@@ -21,7 +21,7 @@ STATUS: dict[type[Exception], int] = {
 
 
 def status_and_message(fault: BaseException) -> tuple[int, str]:
-    """The response to a request that ended in this exception."""
+    """Return the status and the message for an exception."""
     if isinstance(fault, HTTPException):
         return fault.code or 500, str(fault.description)
     status = next((STATUS[kind] for kind in STATUS if isinstance(fault, kind)), 500)
@@ -29,7 +29,7 @@ def status_and_message(fault: BaseException) -> tuple[int, str]:
 
 
 def error_page(status: int, message: str, *, retry_after: int | None = None) -> bytes:
-    """A whole response, for a request that the application has not seen."""
+    """Return head and body of a response to a request that has not reached the application."""
     request_id = token_hex(8)
     body = errors.body(status, message, request_id=request_id)
     retry = "" if retry_after is None else f"Retry-After: {retry_after}\r\n"

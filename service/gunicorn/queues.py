@@ -1,4 +1,4 @@
-"""The queues of a worker: connections wait in them, sorted by the end of their time."""
+"""The queues in which the connections of a worker wait, each sorted by the time of its timeouts."""
 
 import time
 from collections import deque
@@ -11,9 +11,10 @@ from service.gunicorn.connection import Connection
 
 
 class Queue(deque[Connection]):
-    """Connections that wait, oldest first, each for ``seconds`` at most.
+    """Waiting connections, oldest first; each may wait for ``seconds``.
 
-    ``event`` is what the poller waits for on their sockets; 0 if they wait for a thread.
+    ``event`` is the event that the poller waits for on their sockets, or 0 if they wait for a
+    thread.
     """
 
     def __init__(self, seconds: float, event: int = EVENT_READ) -> None:
@@ -22,9 +23,9 @@ class Queue(deque[Connection]):
 
 
 class Queues:
-    """All queues. The poller and the threads use them, so one lock guards them."""
+    """All queues of a worker; one lock guards them, because the poller and the threads use them."""
 
-    # Set after the fork: file descriptors of a poller are not shared between processes.
+    # The worker sets the poller after the fork, because processes must not share a poller.
     poller: BaseSelector
 
     def __init__(
@@ -40,15 +41,15 @@ class Queues:
     ) -> None:
         self.on_ready = on_ready
         self.lock = RLock()
-        # For the next request; for the rest of a request.
+        # Connections that wait for the next request; for the rest of a request.
         self.idle, self.reading = Queue(keepalive), Queue(read)
-        # For the client to take its response; for the client to close.
+        # Connections whose client has to read the response; whose client has to close.
         self.flushing, self.lingering = Queue(write, EVENT_WRITE), Queue(linger)
-        # For a thread; a request for /healthz in a queue of its own.
+        # Requests that wait for a thread; requests for /healthz that wait for a thread.
         self.requests, self.health = Queue(take, 0), Queue(take_health, 0)
 
     def wait(self, conn: Connection, queue: Queue) -> None:
-        """Put the connection at the end of this queue, unless it is there already."""
+        """Put the connection at the end of this queue, unless the queue has it already."""
         with self.lock:
             if conn.queue is queue:
                 return
@@ -70,7 +71,7 @@ class Queues:
                 conn.queue = None
 
     def take(self, queue: Queue, now: float = inf) -> Connection | None:
-        """Take the oldest connection out of the queue if its time is up at ``now``."""
+        """Remove and return the oldest connection of the queue; None if its time is not up yet."""
         with self.lock:
             if not queue or queue[0].timeout > now:
                 return None
@@ -79,21 +80,21 @@ class Queues:
             return conn
 
     def take_request(self) -> Connection | None:
-        """Take the request that has waited longest, one for /healthz first."""
+        """Remove and return the request that has waited longest; /healthz has priority."""
         return self.take(self.health) or self.take(self.requests)
 
     def take_from_longest(self, spare: int) -> Connection | None:
-        """Take the oldest connection of the longest queue, if that has more than ``spare``.
+        """Remove and return the oldest connection of the longest queue; keep ``spare`` connections.
 
-        In a flood, the longest queue is the one that the flood has filled. If it is short, the
-        threads have the other connections and will soon respond.
+        A flood of connections makes its own queue the longest. If the longest queue has no more
+        than ``spare``, threads handle most connections and will soon respond: return None.
         """
         queues = (self.idle, self.reading, self.flushing, self.lingering)
         longest = max(queues, key=len)
         return self.take(longest) if len(longest) > spare else None
 
     def shorten(self, seconds: float) -> None:
-        """Let no connection wait longer for a request, or for the rest of one."""
+        """Let no connection wait longer than ``seconds`` for a request or for its rest."""
         with self.lock:
             latest = time.monotonic() + seconds
             for queue in (self.idle, self.reading):
@@ -102,7 +103,7 @@ class Queues:
                     conn.timeout = min(conn.timeout, latest)
 
     def seconds_until_rejection(self) -> float:
-        """The time until a request has to be rejected that no thread has taken."""
+        """Return the seconds until the first waiting request must be rejected, without a thread."""
         with self.lock:
             ends = [queue[0].timeout for queue in (self.requests, self.health) if queue]
         return max(0.0, min(ends) - time.monotonic()) if ends else inf

@@ -8,14 +8,13 @@ from threading import Thread
 class RequestThreads:
     """Threads that call ``work`` once for each ``wake``.
 
-    A queue and threads of our own: an executor with its futures takes 17 times as many
-    instructions a request.
+    An executor of concurrent.futures would need 17 times as many instructions per request.
     """
 
     def __init__(self, number: int, work: Callable[[], None]) -> None:
         self.calls: SimpleQueue[bool] = SimpleQueue()
         self.threads = [
-            # Daemons: a worker that has to end at once does not wait for requests in flight.
+            # Daemon threads: a worker that must exit at once does not wait for requests in flight.
             Thread(target=self._run, args=(work,), name=f"request-{index}", daemon=True)
             for index in range(number)
         ]
@@ -23,11 +22,11 @@ class RequestThreads:
             thread.start()
 
     def wake(self) -> None:
-        """Let one thread call ``work``: one that is free, or else the first that will be."""
+        """Let one thread call ``work``: a free thread, or the first that becomes free."""
         self.calls.put(True)
 
     def shutdown(self, *, wait: bool) -> None:
-        """End each thread after the call that it is in; gunicorn calls this when it stops."""
+        """End each thread after its current call; gunicorn calls this when it stops."""
         for _ in self.threads:
             self.calls.put(False)
         if wait:

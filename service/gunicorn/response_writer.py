@@ -5,12 +5,12 @@ from gunicorn.http.errors import InvalidResponseHeader
 
 
 class ResponseWriter(wsgi.Response):
-    """Headers are checked all at once; gunicorn would match each by two patterns."""
+    """Checks all headers at once; gunicorn would match each header with two patterns."""
 
     headers: list[tuple[str, str]]
 
     def process_headers(self, headers: list[tuple[str, str]]) -> None:
-        """Take the headers; a control character in one of them could begin another one."""
+        """Store the headers; raise an error for control characters, which could begin a header."""
         if not "".join(map("".join, headers)).isprintable():
             raise InvalidResponseHeader("a control character")
         self.headers = headers
@@ -19,5 +19,5 @@ class ResponseWriter(wsgi.Response):
                 self.response_length = int(value)
 
     def should_close(self) -> bool:
-        """Close the connection after a request that did not arrive in time, too."""
+        """Return True if the connection must close, also after a request that timed out."""
         return bool(self.sock.timed_out or super().should_close())

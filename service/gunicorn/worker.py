@@ -22,15 +22,16 @@ from service.gunicorn.queues import Queue, Queues
 from service.gunicorn.request_threads import RequestThreads
 from service.http.errors import http_error
 
-# Bytes: of what is read before closing, of the responses that a worker keeps for slow readers.
+# The bytes that are read from a client before its connection closes, and the bytes of responses
+# that a worker keeps for slow readers; both are maximums.
 DRAIN, UNSENT = 2**22, 2**25
 
 
 class RequestWorker(ThreadWorker):
-    """gunicorn's worker with threads, but the threads are given complete requests."""
+    """gunicorn's worker with threads, but its threads get complete requests only."""
 
-    # Seconds: for a request to arrive; for a client to take more of its response; for a client to
-    # close; for a thread to take a request, and to take one for /healthz.
+    # Time limits in seconds: until a request has arrived; until a client reads more of its
+    # response; until a client closes; until a thread takes a request, and a request for /healthz.
     READ, WRITE, LINGER, TAKE, TAKE_HEALTH = 10.0, 30.0, 1.0, 4.0, 1.5
 
     alive: bool
@@ -47,34 +48,34 @@ class RequestWorker(ThreadWorker):
             take=self.TAKE,
             take_health=self.TAKE_HEALTH,
         )
-        # gunicorn closes what is overdue there.
+        # gunicorn closes the connections in here whose time is up.
         self.keepalived_conns = self.queues.idle
         self.notified = 0.0
-        # When to try again to accept, after the file descriptors have run out.
+        # The time of the next attempt to accept, after the file descriptors have run out.
         self.accept_after = 0.0
 
     def init_process(self) -> None:
-        """Make the settings plain attributes: gunicorn computes one each time it reads it."""
+        """Make the settings plain attributes; gunicorn would compute a setting at each access."""
         self.cfg.__dict__.update((name, item.get()) for name, item in self.cfg.settings.items())
         super().init_process()
 
     def get_thread_pool(self) -> RequestThreads:
-        """The threads in place of gunicorn's executor."""
+        """Return the threads that replace gunicorn's executor."""
         return RequestThreads(self.cfg.threads, self.serve_next)
 
     def run(self) -> None:
-        """Serve until the worker is told to stop and has responded to all."""
+        """Serve until the worker is told to stop and has responded to every request."""
         self.queues.poller = self.poller
         super().run()
 
     def notify(self) -> None:
-        """Tell the master once a second that this worker lives; gunicorn does so at each event."""
+        """Tell the master once a second that this worker lives; gunicorn would at each event."""
         if time.monotonic() > self.notified + 1:
             self.notified = time.monotonic()
             super().notify()
 
     def handle_exit(self, number: int, frame: FrameType | None) -> None:
-        """Close the listeners when told to stop: gunicorn would let new clients wait there."""
+        """Close the listeners at a signal to stop, so that new clients are refused at once."""
 
         def close_listeners() -> None:
             self.set_accept_enabled(False)
@@ -85,21 +86,21 @@ class RequestWorker(ThreadWorker):
         self.method_queue.defer(close_listeners)
 
     def _cap_keepalive(self, _deadline: float) -> None:
-        """A stopping worker waits no longer for the rest of a request than for the next one."""
+        """Shorten the wait for the rest of a request too, when this worker stops."""
         self.queues.shorten(STOP_KEEPALIVE_LINGER)
 
-    # The poller: all of this runs in the main thread.
+    # The poller. The main thread runs all methods of this part.
 
     def wait_for_and_dispatch_events(self, timeout: float) -> None:
-        """Wait no longer than until a request has to be rejected that no thread takes."""
+        """Wait for events, but no longer than until the next request must be rejected."""
         super().wait_for_and_dispatch_events(min(timeout, self.queues.seconds_until_rejection()))
 
     def set_accept_enabled(self, enabled: bool) -> None:
-        """Accept clients or not; gunicorn calls this before it waits for events."""
+        """Start or stop to accept clients; gunicorn calls this before it waits for events."""
         super().set_accept_enabled(enabled and time.monotonic() >= self.accept_after)
 
     def accept(self, listener: socket.socket) -> None:
-        """Give a new client to the poller; gunicorn would let a thread wait for its first byte."""
+        """Give a new client to the poller; in gunicorn a thread would wait for the first byte."""
         if not self.alive:
             return  # SIGTERM came in the same round of events, so the listener may be closed.
         try:
@@ -115,14 +116,17 @@ class RequestWorker(ThreadWorker):
         self.wait(conn, self.queues.reading)
 
     def wait(self, conn: Connection, queue: Queue) -> None:
-        """Put the connection into this queue; a thread does this too."""
+        """Put the connection into this queue; the threads call this too."""
         self.queues.wait(conn, queue)
-        # Before gunicorn stops accepting: new clients would wait for those that wait here.
+        # gunicorn would stop to accept, and new clients would wait until these connections end.
         if self.nr_conns > self.max_keepalived:
             self.method_queue.defer(self.evict, self.max_keepalived // 5)
 
     def evict(self, spare: int) -> bool:
-        """Drop a connection of the longest queue, if that has more than ``spare``."""
+        """Drop the oldest connection of the longest queue if that has more than ``spare``.
+
+        Return True if a connection was dropped.
+        """
         conn = self.queues.take_from_longest(spare)
         if conn is not None:
             self.drop(conn)
@@ -135,17 +139,17 @@ class RequestWorker(ThreadWorker):
         self.accept_after = 0.0
         if conn.sock.unsent:
             # Send RST, so that the client sees that the response is truncated, and so that the
-            # kernel forgets what it has of it.
+            # kernel drops its buffered part of the response.
             with suppress(OSError):
                 conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         conn.close()
 
     def on_ready(self, conn: Connection) -> None:
-        """Go on with a connection that can be read or written."""
+        """Read from a connection that has data, or write to a connection that can take data."""
         if conn.queue is None:
-            return  # dropped just now, for another one
+            return  # ``evict`` has just dropped this connection.
         if conn.queue is self.queues.flushing:
-            # Its time begins anew: the client has taken something.
+            # The client has read some of the response, so its time limit begins again.
             self.queues.leave(conn)
             self.proceed(conn)
             return
@@ -167,7 +171,7 @@ class RequestWorker(ThreadWorker):
             self.drop(conn)
 
     def admit(self, conn: Connection) -> None:
-        """Give a complete request to a thread; wait for the rest of any other."""
+        """Give a complete request to a thread; wait for the rest of an incomplete request."""
         received = conn.received
         if received and conn.size is None:
             conn.measure()
@@ -187,7 +191,7 @@ class RequestWorker(ThreadWorker):
         self.tpool.wake()
 
     def proceed(self, conn: Connection) -> None:
-        """Once the response is sent, wait for the next request or for the client to close."""
+        """Send the response; then wait for the next request, or until the client closes."""
         try:
             if not conn.sock.flush():
                 self.wait(conn, self.queues.flushing)
@@ -195,21 +199,21 @@ class RequestWorker(ThreadWorker):
             elif conn.reuse:
                 self.admit(conn)
             else:
-                # Closed with bytes unread, the kernel would send RST, which may overtake the
-                # response; gunicorn's own lingering blocks the poller.
+                # If a socket is closed with unread bytes, the kernel sends RST, which may overtake
+                # the response. gunicorn's own lingering close would block the poller.
                 conn.sock.shutdown(socket.SHUT_WR)
                 self.wait(conn, self.queues.lingering)
         except OSError:
             self.drop(conn)
 
     def free_memory(self, newest: Connection) -> None:
-        """Drop the slowest readers when all together wait for too many bytes."""
+        """Drop the slowest readers while the unsent responses take more than UNSENT bytes."""
         flushing = self.queues.flushing
         while sum(slow.sock.held for slow in flushing) > UNSENT and flushing[0] is not newest:
             self.drop(flushing[0])
 
     def murder_pending(self) -> None:
-        """End what is overdue: with a response if there is a request, else by closing."""
+        """End the connections whose time is up, with a response if part of a request is there."""
         queues, now = self.queues, time.monotonic()
         while conn := queues.take(queues.reading, now):
             if conn.received:
@@ -224,7 +228,7 @@ class RequestWorker(ThreadWorker):
                 self.drop(conn)
 
     def reject(self, conn: Connection, fault: Exception) -> None:
-        """Respond with an error that no thread is needed for."""
+        """Respond with an error, without a thread."""
         self.handle_error(None, conn.sock, conn.client, fault)
         conn.reuse = False
         self.proceed(conn)
@@ -232,10 +236,10 @@ class RequestWorker(ThreadWorker):
     # The threads.
 
     def serve_next(self) -> None:
-        """Respond to the next request, as far as the client takes it; the poller sends the rest."""
+        """Respond to the next request; the poller sends the rest if the client reads slowly."""
         conn = self.queues.take_request()
         if conn is None:
-            return  # The poller has rejected it meanwhile.
+            return  # The poller has rejected the request meanwhile.
         now = time.monotonic()
         conn.queued = now - conn.since
         conn.sock.deadline = now + self.READ
@@ -249,7 +253,7 @@ class RequestWorker(ThreadWorker):
             self.method_queue.defer(self.proceed, conn)
 
     def handle(self, conn: Connection) -> bool:
-        """Run the application; returns whether another request may follow."""
+        """Run the application; return True if the connection can serve another request."""
         self.nr += 1
         if self.alive and self.nr >= self.max_requests:
             self.log.info("Autorestarting worker after current request.")
@@ -268,7 +272,7 @@ class RequestWorker(ThreadWorker):
     def handle_error(
         self, _request: object, sock: ClientSocket, client: Address, fault: BaseException
     ) -> None:
-        """Respond with JSON; the log has nothing that the client sent: it may contain a token."""
+        """Respond with JSON; log no text that the client sent, because it may contain a token."""
         name = type(fault).__name__
         status, message = status_and_message(fault)
         if status == 500:

@@ -1,4 +1,4 @@
-"""The way of every request: these hooks run in this order, whatever its path."""
+"""The hooks that every request passes, in this order."""
 
 from flask import Flask
 
@@ -6,7 +6,7 @@ from service.http import access_log, cors, errors, gate, requests
 
 
 def init_app(app: Flask) -> None:
-    """Register the hooks; Flask runs those after the request in reverse order."""
+    """Register the hooks; Flask runs the hooks after a request in reverse order."""
     app.before_request(access_log.assign_request_id)
     cors.init_app(app)
     app.before_request(gate.authenticate_and_count)

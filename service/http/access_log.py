@@ -1,4 +1,4 @@
-"""The log line of each request: never a token, a cookie, a query or a body."""
+"""The log line of each request; it contains no token, no cookie, no query and no body."""
 
 import re
 from secrets import token_hex
@@ -9,15 +9,15 @@ from flask import Flask, Response
 from service import logs
 from service.state import current_request, state
 
-# In the WSGI environment, where the server sets them: when the head arrived, by ``monotonic()``,
-# and the seconds that the request has waited for a thread.
+# Keys of the WSGI environment, which our gunicorn worker sets: the time when the request arrived,
+# by ``monotonic()``, and the seconds that the request has waited for a thread.
 ARRIVED, QUEUED = "service.arrived", "service.queued"
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
 def assign_request_id() -> None:
-    """Note the id and the arrival of the request, before anything can fail."""
+    """Store the id and the arrival time of the request, before any other hook can fail."""
     environ, here = current_request().environ, state()
     offered = environ.get("HTTP_X_REQUEST_ID", "")
     here.request_id = offered if REQUEST_ID.fullmatch(offered) else token_hex(8)
@@ -25,11 +25,11 @@ def assign_request_id() -> None:
 
 
 def init_app(app: Flask) -> None:
-    """Log each request after it; the other hooks have run by then."""
+    """Log each request after its response; the other hooks have run by then."""
     write = logs.configure(app.config["SETTINGS"].log_format).write
 
     def write_line(response: Response) -> Response:
-        """Log the request and its outcome; ``ms`` counts from the arrival of its head."""
+        """Log the request and its status; ``ms`` counts from the arrival of the request."""
         call, here = current_request(), state()
         usage = here.usage
         line: logs.Line = {

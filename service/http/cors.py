@@ -1,7 +1,8 @@
-"""Pages of other origins: none may call this service, but those that ``CORS_ORIGINS`` lists.
+"""CORS: pages of the origins in ``CORS_ORIGINS`` may call this service; other pages may not.
 
 Source: https://fetch.spec.whatwg.org/#http-cors-protocol. No response allows credentials, so a page
-has to send a token: with a cookie it can read nothing, and the gate rejects what it would write.
+has to send a token. A page that sends a cookie can read no response, and the gate rejects its
+writes.
 """
 
 from flask import Flask, Response, request
@@ -10,29 +11,29 @@ from werkzeug.exceptions import MethodNotAllowed, NotFound
 from service.http.responses import reply
 
 METHODS = "DELETE", "GET", "PATCH", "POST"
-# The last three are those of W3C Trace Context and Baggage, which tracing adds to each request.
+# The last three belong to W3C Trace Context and Baggage; tracing tools add them to each request.
 REQUEST_HEADERS = (
     "Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match", "X-Request-Id",
     "baggage", "traceparent", "tracestate",
 )  # fmt: skip
-# Those that a page may read are few unless they are named here.
+# A page may read only a few other headers of a response.
 RESPONSE_HEADERS = (
     "Allow", "ETag", "Idempotent-Replayed", "Link", "Location", "RateLimit", "RateLimit-Policy",
     "Retry-After", "WWW-Authenticate", "X-RateLimit-Limit", "X-RateLimit-Remaining",
     "X-RateLimit-Reset", "X-Request-Id",
 )  # fmt: skip
-# Seconds; Chromium keeps no response to a preflight request for longer.
+# Seconds; Chromium caches the response to a preflight request for at most this time.
 MAX_AGE = 7200
 
 
 def init_app(app: Flask) -> None:
-    """Register the hooks, if any origin is listed."""
+    """Register the hooks, if the setting lists an origin."""
     origins = frozenset(app.config["SETTINGS"].cors_origins)
     if not origins:
         return
 
     def answer_preflight() -> Response | None:
-        """What a page may send to this path, for a browser that asks before it sends."""
+        """Return the response to a preflight request of a listed origin, None for others."""
         error = request.routing_exception
         if (
             request.method != "OPTIONS"
@@ -41,7 +42,7 @@ def init_app(app: Flask) -> None:
             or "Access-Control-Request-Method" not in request.headers
         ):
             return None
-        # Of a path that does not exist a page may learn so, by any method.
+        # For an unknown path every method is allowed, so that the page gets to read the 404.
         methods = getattr(error, "valid_methods", None) or METHODS
         headers = {
             "Access-Control-Allow-Methods": ", ".join(sorted(methods)),
@@ -51,8 +52,8 @@ def init_app(app: Flask) -> None:
         return reply(None, 204, headers)
 
     def add_headers(response: Response) -> Response:
-        """Let the pages of a listed origin read the response."""
-        # Without an origin too: a cache must not give a page the response to another request.
+        """Return the response with the headers that let the pages of a listed origin read it."""
+        # Vary is sent without an Origin too: caches must keep the responses for origins apart.
         varies = response.headers.get("Vary")
         response.headers["Vary"] = f"{varies}, Origin" if varies else "Origin"
         origin = request.headers.get("Origin")

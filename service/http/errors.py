@@ -1,4 +1,4 @@
-"""Every failure leaves as ``{"message", "status", "errors"?, "requestId"}``: one place, one body.
+"""Error responses: every error has the body ``{"message", "status", "errors"?, "requestId"}``.
 
 Sources: specification section 7 (message and status), RFC 9110 (statuses and headers).
 """
@@ -27,7 +27,7 @@ from service.state import current_request, state
 
 log = logging.getLogger("service.errors")
 
-# Names of messages, each with its status and its text.
+# The name of each message, with its status and its text.
 MESSAGES: dict[str, tuple[int, str]] = {
     name: (int(status), text)
     for status, texts in tomllib.loads(
@@ -36,14 +36,14 @@ MESSAGES: dict[str, tuple[int, str]] = {
     for name, text in texts.items()
 }
 
-# What to say where werkzeug raises by itself and speaks of browsers and spelling.
+# The messages that replace the texts of werkzeug, which speak of browsers and spelling.
 DEFAULT_MESSAGES = {404: "unknown_path", 405: "method", 413: "too_large"}
 
-# SQLSTATE classes and codes (PostgreSQL, appendix A) that say: not now, try again.
+# SQLSTATE classes and codes (PostgreSQL, appendix A) of errors after which a client can try again.
 TRANSIENT = re.compile(r"08|53|57|58|25006|25P0")
-# By statement_timeout, by lock_timeout.
+# The SQLSTATEs of statement_timeout and lock_timeout.
 CANCELLED = {"57014", "55P03"}
-# SQLSTATEs that only an operator can mend, and how.
+# SQLSTATEs of errors that only an operator can correct, with the instruction for the log.
 REMEDIES = {
     "42P01": "run the command migrate",
     "42501": "GRANT the user of DATABASE_URL the rights, or let it own the tables",
@@ -51,38 +51,38 @@ REMEDIES = {
 
 
 class InvalidFields(BadRequest):
-    """400 with the member ``errors``."""
+    """A 400 whose body has the member ``errors``."""
 
     errors: Sequence[FieldError] = ()
 
 
 class VersionMismatch(PreconditionFailed):
-    """412 with the current ETag."""
+    """A 412 with the current ETag."""
 
     etag = ""
 
 
 def http_error(name: str, /, retry_after: int | None = None, **values: object) -> HTTPException:
-    """Return the exception to raise for an entry of MESSAGES."""
+    """Return the exception for an entry of MESSAGES."""
     status, message = MESSAGES[name]
     options: dict[str, Any] = {} if retry_after is None else {"retry_after": retry_after}
     return default_exceptions[status](message.format(**values), **options)
 
 
 def invalid_field(field: str, name: str) -> HTTPException:
-    """Return 400 for one query parameter or header, with an entry of MESSAGES."""
+    """Return the 400 for one query parameter or header, with an entry of MESSAGES."""
     return invalid_fields([FieldError(field, MESSAGES[name][1])])
 
 
 def invalid_fields(errors: list[FieldError]) -> HTTPException:
-    """Return 400; it names the fields and says for each what is wrong."""
+    """Return the 400 that names the invalid fields, each with its message."""
     error = InvalidFields("; ".join(f"{field}: {message}" for field, message in errors))
     error.errors = errors
     return error
 
 
 def init_app(app: Flask) -> None:
-    """Answer every exception with an error body."""
+    """Register the handlers that answer every exception with an error body."""
     app.register_error_handler(HTTPException, respond)
     app.register_error_handler(
         ValidationError, lambda error: respond(invalid_fields(flatten(error)))
@@ -96,7 +96,7 @@ def init_app(app: Flask) -> None:
 
 
 def respond(error: HTTPException) -> Response:
-    """Write an HTTP error as JSON, with the headers that belong to it (Allow, Retry-After, …)."""
+    """Return the response to an HTTP error, with its headers (Allow, Retry-After, …)."""
     status = error.code or 500
     message = error.description
     if message is None or message == type(error).description:
@@ -121,7 +121,7 @@ def body(
     errors: Sequence[FieldError] = (),
     request_id: str,
 ) -> bytes:
-    """Return the bytes of one error body; ASCII, so that no odd input can make it unreadable."""
+    """Return one error body in ASCII, which has no form that JSON or UTF-8 forbids."""
     content: dict[str, object] = {"message": " ".join(message.split()), "status": status}
     if errors:
         content["errors"] = [error._asdict() for error in errors]
@@ -130,7 +130,10 @@ def body(
 
 
 def from_database(error: psycopg.Error) -> HTTPException:
-    """What Postgres rejected; constraints are named by sentences that begin with the field."""
+    """Return the HTTP error for an error of PostgreSQL.
+
+    The name of a constraint is a sentence: the field and then the message.
+    """
     state = error.sqlstate
     constraint = error.diag.constraint_name or ""
     if state is None and isinstance(error, psycopg.DataError):
@@ -149,7 +152,7 @@ def from_database(error: psycopg.Error) -> HTTPException:
         return http_error("unavailable", retry_after=1)
     if state == "23502" and error.diag.column_name == "workspace_id":
         return http_error("no_workspace")
-    # Without a sentence, what the row belongs to is gone: the workspace, by an operator.
+    # A foreign key without a sentence as its name: an operator has deleted the workspace.
     deleted = state == "23503" and (current_request().method == "DELETE" or " " not in constraint)
     if state.startswith("40") or deleted:
         return http_error("concurrent_change")
@@ -161,6 +164,6 @@ def from_database(error: psycopg.Error) -> HTTPException:
 
 
 def internal_error(error: Exception) -> HTTPException:
-    """Log an unexpected error; the response is 500."""
+    """Log an unexpected error and return the 500."""
     log.error("unhandled: %s", type(error).__name__, exc_info=error)
     return http_error("internal")

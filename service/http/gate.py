@@ -1,4 +1,4 @@
-"""Before each request: authenticate the caller and count the request; after it: its headers.
+"""The gate: authenticates the caller and counts the request before the view; adds headers after it.
 
 Specification sections 5 (authentication) and 8 (limits); RFC 6750 (Bearer);
 IETF draft-ietf-httpapi-ratelimit-headers (RateLimit, RateLimit-Policy).
@@ -22,8 +22,8 @@ from service.http.requests import JSON_TYPE
 from service.limits import Usage
 from service.state import current_request, state
 
-# Documents for machines that have no credential: neither authenticated nor counted.
-# Those of the reference page exist in development only (openapi/page.py).
+# Paths that need no credential and are not counted. The paths of the reference page exist in
+# development only (openapi/page.py).
 PUBLIC = {"/", "/healthz", "/openapi.json", "/docs/", "/docs/<path:path>", "/docs/dist/<path:path>"}
 
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
@@ -33,7 +33,7 @@ BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII | re.IGNORE
 
 
 def is_public(rule: Rule | None) -> bool:
-    """Whether requests for this rule pass the gate without a credential, uncounted."""
+    """Tell whether requests for this rule pass the gate without a credential, uncounted."""
     return rule is not None and rule.rule in PUBLIC
 
 
@@ -64,7 +64,10 @@ def authenticate_and_count() -> None:
 
 
 def credential(call: Request) -> tuple[str, str | None]:
-    """Return kind and text of the credential; an Authorization header, even malformed, decides."""
+    """Return kind and text of the credential.
+
+    A request with an Authorization header, even a malformed one, is not authenticated by a cookie.
+    """
     header = call.environ.get("HTTP_AUTHORIZATION")
     if header is None:
         return "session", call.cookies.get("session")
@@ -74,7 +77,7 @@ def credential(call: Request) -> tuple[str, str | None]:
 
 @lru_cache(maxsize=1024)
 def client_address(text: str | None) -> str:
-    """Rate-limit key of callers without a credential: the IPv4 address, or the /64 of IPv6."""
+    """Return the rate-limit key of callers without a credential: an IPv4 address or an IPv6 /64."""
     match = ADDRESS_AND_PORT.fullmatch(text or "")
     try:
         address = ip_address((match[1] or match[2]) if match else text or "")
@@ -88,9 +91,9 @@ def client_address(text: str | None) -> str:
 
 
 def reject_cross_site(call: Request) -> None:
-    """CSRF check for cookies: a write must come from this site, as JSON; raises 403 or 415.
+    """Raise 403 or 415 unless a write with a cookie comes from this site as JSON (CSRF check).
 
-    Browsers name the site in ``Sec-Fetch-Site``, older ones in ``Origin`` alone.
+    Current browsers send ``Sec-Fetch-Site``; older browsers send ``Origin`` alone.
     """
     site = call.headers.get("Sec-Fetch-Site")
     origin = call.headers.get("Origin")
@@ -106,7 +109,7 @@ def reject_cross_site(call: Request) -> None:
 
 
 def rate_limit_error(usage: Usage) -> HTTPException:
-    """Return 429: it names the window that is used up and the seconds until that window ends."""
+    """Return the 429 that names the exhausted window and the seconds until this window ends."""
     window = usage.decisive
     seconds = max(1, usage.seconds_left(window))
     return http_error(
@@ -115,8 +118,8 @@ def rate_limit_error(usage: Usage) -> HTTPException:
 
 
 def add_headers(response: Response) -> Response:
-    """Put the rate limits and the id of the request on every response."""
-    # The values are ours and valid; add() would check and quote each of them anew.
+    """Return the response with the headers of ``headers``."""
+    # Only the service makes these values; add() would validate and quote each of them again.
     response.headers._list.extend(headers(current_request(), response.status_code))
     return response
 
@@ -132,7 +135,8 @@ def headers(call: Request, status: int) -> Iterator[tuple[str, str]]:
     yield "Vary", "Authorization, Cookie"
     usage = here.usage
     if usage is None:
-        # Not counted: the database is not available, or a browser asked before it sends (cors.py).
+        # The gate has not counted this request: the database is not available, or the request is a
+        # preflight request (cors.py).
         yield "X-RateLimit-Limit", "60"
         yield "X-RateLimit-Remaining", "0" if status >= 500 else "60"
         yield "X-RateLimit-Reset", str(ceil(time.time()) + 1)

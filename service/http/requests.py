@@ -1,6 +1,6 @@
-"""What comes in: one strict reader for bodies, queries and ids, used by every view.
+"""Requests: one strict reader for bodies, queries and ids, which every view uses.
 
-A body is a JSON object in UTF-8 (RFC 8259); a query has known names, each once.
+A body is a JSON object in UTF-8 (RFC 8259); a query has known names only, each at most once.
 """
 
 import re
@@ -26,32 +26,33 @@ from service.strict_json import StrictJSONError, parse_object
 View = Callable[..., Any]
 Values = dict[str, Any]
 
-# True in the WSGI environment where the server has read the whole body already.
+# A key of the WSGI environment; its value is true if the server has already read the whole body.
 BODY_ARRIVED = "service.body_arrived"
 
 JSON_TYPE = re.compile(r"application/([a-z0-9.-]+\+)?json", re.ASCII)
 
 
 class IdConverter(BaseConverter):
-    """``<id:id>``: a malformed id reaches the view as the nil UUID, which names nothing."""
+    """Converts ``<id:id>`` in paths: a malformed id becomes the nil UUID, which no row has."""
 
     def to_python(self, value: str) -> str:
-        """Return the id."""
+        """Return the id, or the nil UUID."""
         return uuid_or_nil(value)
 
 
 def init_app(app: Flask) -> None:
-    """Let paths have ids."""
+    """Register the converter for ids in paths."""
     app.url_map.converters["id"] = IdConverter
 
 
 def arguments(schema: Schema) -> Callable[[View], View]:
-    """Hand the view what ``schema`` loads from the query (a Query) or the body, first.
+    """Return a decorator that passes the loaded query or body to the view as its first argument.
 
-    Raises 400, 413 or 415. One instance of the schema serves all requests.
+    A ``Query`` loads the query, any other schema the body. The view then raises 400, 413 or 415
+    for invalid requests. One instance of the schema serves all requests.
     """
 
-    # Clients repeat their queries, so what a query loads as is remembered.
+    # Clients repeat their queries, so the loaded values of a query are cached.
     @lru_cache(maxsize=256)
     def load_query(query: bytes) -> Values:
         values: Values = schema.load(parse_query(query))
@@ -78,7 +79,7 @@ def arguments(schema: Schema) -> Callable[[View], View]:
 
 
 def reject_unknown_query() -> None:
-    """Raise 400 for a query on a path that takes none: its sender should know."""
+    """Raise 400 for a query on a path that takes no query."""
     call = current_request()
     if call.query_string and call.endpoint:
         view = current_app.view_functions[call.endpoint]
@@ -88,12 +89,12 @@ def reject_unknown_query() -> None:
 
 
 def query_values(query: bytes) -> dict[str, list[str]]:
-    """The names in a query, each with its values."""
+    """Return the names in a query, each with its values."""
     return parse_qs(query.decode(errors="replace"), keep_blank_values=True)
 
 
 def parse_query(query: bytes) -> dict[str, str]:
-    """The query as a dict; raises 400 for a repeated name."""
+    """Return the query as a dict; raises 400 for a repeated name."""
     values = query_values(query)
     for name, (_, *more) in values.items():
         if more:
@@ -102,7 +103,7 @@ def parse_query(query: bytes) -> dict[str, str]:
 
 
 def read_object() -> Values:
-    """The body as a dict; raises 400, 413 or 415."""
+    """Return the body as a dict; raises 400, 413 or 415."""
     call = current_request()
     declared = call.content_type
     if declared and declared != "application/json":
@@ -116,19 +117,19 @@ def read_object() -> Values:
 
 
 def content_length(call: Request) -> int | None:
-    """Return the declared length of the body; None if it is chunked or declares none.
+    """Return Content-Length, or None if the request has none, like a chunked one.
 
-    Werkzeug raises and catches two exceptions inside to find that a header is absent.
+    Werkzeug's own property raises and catches two exceptions if the header is absent.
     """
     declared: str = call.environ.get("CONTENT_LENGTH", "")
     return int(declared) if declared.isascii() and declared.isdigit() else None
 
 
 def read_bytes(call: Request) -> bytes:
-    """Return the body: as many bytes as were declared, at most MAX_BODY; raises 400 or 413.
+    """Return the body; raises 400 if it differs from Content-Length, 413 above MAX_BODY.
 
-    A body that has not arrived yet is awaited without a database connection, and the time that
-    this takes is the client's.
+    While the body is still arriving, the request holds no database connection, and this time does
+    not count against the deadline for the database.
     """
     limit = call.max_content_length or 0
     declared = content_length(call)

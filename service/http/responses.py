@@ -1,4 +1,4 @@
-"""Responses: the bytes that PostgreSQL wrote, with the headers that belong to them.
+"""Responses: JSON that PostgreSQL wrote, with the headers for lists and versions.
 
 Sources: RFC 8288 (Link), RFC 9110 sections 8.8.3 and 13 (ETag, If-Match, If-None-Match).
 """
@@ -26,7 +26,7 @@ NO_HEADERS: Mapping[str, str] = {}
 
 
 class Body(NamedTuple):
-    """The row of a statement that makes a whole response."""
+    """The row of a statement that returns a whole response."""
 
     body: bytes
 
@@ -57,8 +57,8 @@ class Created(NamedTuple):
 class Changed(NamedTuple):
     """The row of an object after a PATCH.
 
-    ``matched`` is false, and nothing changed, if If-Match allows other versions only; ``event_id``
-    is null without a change or a webhook that subscribes.
+    If If-Match names other versions only, ``matched`` is false and nothing has changed.
+    ``event_id`` is null if nothing has changed, or if no webhook subscribes.
     """
 
     body: bytes
@@ -83,15 +83,16 @@ class Reply(Response):
     """A response whose headers are complete; the base class would copy and correct them."""
 
     def get_wsgi_headers(self, environ: "WSGIEnvironment") -> Headers:
-        """Return the headers, as they are unless there is no body."""
+        """Return the headers unchanged if there is a body; else let the base class correct them."""
         return self.headers if self.response else super().get_wsgi_headers(environ)
 
 
 @dataclass(frozen=True)
 class Documented:
-    """The response of a view when all goes well: a schema, a status, and the kind of response.
+    """The documented success of a view: the schema, the status and the kind of response.
 
-    ``versioned`` is an object with an ETag; ``also`` are errors that method and path do not tell.
+    The kind ``versioned`` is an object with an ETag. ``also`` has the statuses of errors that do
+    not follow from method and path.
     """
 
     schema: type[StrictSchema] | None
@@ -107,7 +108,7 @@ def response(
     kind: Kind = "versioned",
     also: Iterable[int] = (),
 ) -> Callable[[View], View]:
-    """Document the response of a view; the view itself stays as it is."""
+    """Return a decorator that documents the response of a view and does not change the view."""
 
     def decorate(view: View) -> View:
         view.__dict__["response"] = Documented(schema, status, kind, tuple(also))
@@ -119,21 +120,21 @@ def response(
 def reply(
     body: bytes | str | None, status: int = 200, headers: Mapping[str, str] = NO_HEADERS
 ) -> Response:
-    """Return one JSON response."""
+    """Return a JSON response."""
     complete = Headers()
-    # Only the service makes these values, so none of them is checked for newlines.
+    # Only the service makes these values, so newlines in them need no check.
     complete._list = [("Content-Type", "application/json"), *headers.items()]
     return Reply(body, status, complete)
 
 
 def reply_page(page: Page) -> Response:
-    """Return one page of a list; ``Link`` leads to the next page, if there is one."""
+    """Return the response with one page of a list; ``Link`` names the next page, if any."""
     cursor = page.next_cursor
     if cursor is None:
         return reply(b'{"data": %b, "nextCursor": null}' % page.data)
     call = current_request()
     link = f'<{call.path}?{without_cursor(call.query_string)}cursor={cursor}>; rel="next"'
-    # A cursor needs no escaping.
+    # A cursor contains no character that JSON escapes.
     return reply(
         b'{"data": %b, "nextCursor": "%b"}' % (page.data, cursor.encode()), headers={"Link": link}
     )
@@ -141,7 +142,7 @@ def reply_page(page: Page) -> Response:
 
 @lru_cache(maxsize=256)
 def without_cursor(query: bytes) -> str:
-    """Return the query as text that a cursor can follow."""
+    """Return the query without its cursor, as text to which ``cursor=…`` can be appended."""
     rest = {name: values for name, values in query_values(query).items() if name != "cursor"}
     return urlencode(rest, doseq=True) + "&" if rest else ""
 
@@ -149,7 +150,7 @@ def without_cursor(query: bytes) -> str:
 def reply_one(
     one: Versioned, status: int = 200, headers: Mapping[str, str] = NO_HEADERS
 ) -> Response:
-    """Return one object with its ETag; 304 if the client has this version."""
+    """Return the response with one object and its ETag; 304 if the client has this version."""
     call = current_request()
     headers = {**headers, "ETag": etag(one.version)}
     if (
@@ -168,7 +169,7 @@ def reply_created(created: Created, path: str) -> Response:
 
 
 def require_match(matched: bool, version: int) -> None:
-    """Raise 412, with the current ETag, if the statement found another version than If-Match."""
+    """Raise 412 with the current ETag if the version in If-Match is not the current version."""
     if not matched:
         error = VersionMismatch(MESSAGES["precondition"][1])
         error.etag = etag(version)

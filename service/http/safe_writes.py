@@ -1,4 +1,4 @@
-"""Safe writes: Idempotency-Key against double writes, If-Match against lost updates.
+"""Safe writes: Idempotency-Key prevents double writes, If-Match prevents lost updates.
 
 Sources: RFC 9110 section 13; IETF draft-ietf-httpapi-idempotency-key-header.
 """
@@ -18,10 +18,10 @@ from service.http.responses import reply
 from service.state import current_request
 
 KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
-# As etag() writes it: tags are compared character by character, so "01" is not "1".
+# The form that etag() writes. Tags are compared character by character, so "01" is not "1".
 VERSION = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
-# The headers of the response itself; the others tell of the request that asks.
+# The stored headers; all other headers describe the current request.
 REPLAYED_HEADERS = ("Location", "ETag")
 
 
@@ -32,15 +32,15 @@ class StoredResponse(NamedTuple):
     # A JSON object.
     headers: str | None
     body: str | None
-    # Whether it belongs to the same request.
+    # True if the stored fingerprint is that of the current request.
     same: bool
 
 
 def idempotent(view: View) -> View:
-    """Let a view that writes be repeated under an ``Idempotency-Key``: it runs once, then replays.
+    """Return a view that runs once per ``Idempotency-Key``; repeats get its stored response.
 
-    Key, change, event and response are one transaction; a failure leaves no key behind.
-    Raises 400 for a malformed key, 422 for one that was used for another request.
+    One transaction stores key, change, event and response; a failed request stores no key.
+    The view raises 400 for a malformed key, and 422 for a key of another request.
     """
 
     @wraps(view)
@@ -51,7 +51,8 @@ def idempotent(view: View) -> View:
             return view(*args, **variables)
         if not KEY.fullmatch(key):
             raise invalid_field("Idempotency-Key", "invalid_idempotency_key")
-        # Before the transaction: the body may still have to arrive.
+        # The fingerprint reads the body, which may still be arriving, so the transaction begins
+        # afterwards.
         print_of_call = fingerprint(call)
         with db.transaction():
             stored = db.row(StoredResponse, "idempotency/begin", key=key, fingerprint=print_of_call)
@@ -76,7 +77,7 @@ def idempotent(view: View) -> View:
 
 
 def fingerprint(call: Request) -> bytes:
-    """Return a hash of all that a repeated request has in common with the first one."""
+    """Return the SHA-256 of method, path, query and body, which a repeated request must share."""
     line = f"{call.method} {call.full_path}\n".encode()
     return sha256(line + read_bytes(call)).digest()
 
@@ -90,11 +91,11 @@ def replay(stored: StoredResponse) -> Response:
 
 
 def expected_versions() -> list[int] | None:
-    """Return the versions that ``If-Match`` allows, for the statement's WHERE; None allows all.
+    """Return the versions that ``If-Match`` allows, as a parameter of statements; None allows all.
 
-    RFC 9110 compares strongly, and proxies that compress make a tag weak (nginx, Cloudflare). The
-    weak form of our own tags is safe: a version names a state, not the bytes of a representation.
-    Tags that this service does not make match nothing: the list is then empty.
+    RFC 9110 requires strong comparison, but proxies that compress responses make tags weak (nginx,
+    Cloudflare). This service accepts weak tags too: its versions name a state of the resource, not
+    the bytes of a response. A tag that this service cannot have made matches no version.
     """
     call = current_request()
     if "HTTP_IF_MATCH" not in call.environ or call.if_match.star_tag:

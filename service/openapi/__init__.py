@@ -1,4 +1,4 @@
-"""The published document: OpenAPI 3.1, made from the routes and schemas that run.
+"""The published document (OpenAPI 3.1), generated from the routes and the schemas.
 
 ``document.json`` and ``description.md`` have the parts that all operations share, ``errors.md``
 lists all errors, ``examples.json`` has requests to the demo data with their responses. The rest
@@ -26,14 +26,14 @@ openapi = Blueprint("openapi", __name__)
 
 
 def init_app(app: Flask) -> None:
-    """Serve the document, built when it is first asked for."""
+    """Serve the document, which the first request for it builds."""
     app.extensions["openapi"] = once(lambda: json.dumps(build(app), indent=1).encode())
     app.register_blueprint(openapi)
     page.init_app(app)
 
 
 def once(make: Callable[[], bytes]) -> Callable[[], bytes]:
-    """Call ``make`` once; other threads wait until it has returned."""
+    """Return a function that calls ``make`` once; other threads wait for the first call."""
     lock, made = Lock(), cache(make)
 
     def get() -> bytes:
@@ -44,7 +44,7 @@ def once(make: Callable[[], bytes]) -> Callable[[], bytes]:
 
 
 def document() -> bytes:
-    """The document as JSON."""
+    """Return the document as JSON."""
     return current_app.extensions["openapi"]()  # type: ignore[no-any-return]
 
 
@@ -59,7 +59,7 @@ def get_openapi() -> Response:
 
 
 def read(name: str) -> str:
-    """The text of a file beside this one."""
+    """Return the text of a file in this folder."""
     return (HERE / name).read_text(encoding="utf-8")
 
 
@@ -84,7 +84,7 @@ class Common(TypedDict):
 
 
 def build(app: Flask) -> JSON:
-    """The document of this app."""
+    """Return the document of this app."""
     common: Common = json.loads(read("document.json"))
     examples = Examples(**json.loads(read("examples.json")))
     components = common["components"]

@@ -1,4 +1,4 @@
-"""The requests that receivers of webhooks get: the events of specification section 6, and ping."""
+"""The webhooks of the document: the events of specification section 6, and ping."""
 
 from service.api.meetings import MeetingDetails
 from service.api.suggestions import Suggestion
@@ -7,7 +7,7 @@ from service.openapi.json_schema import JSON, Schemas, object_of
 from service.openapi.operations import refer
 from service.schemas import Resource
 
-# The schema of an event's data, None if it is empty, and the summary.
+# Each event with its summary and the schema of its data, or None if the data is empty.
 EVENTS: dict[str, tuple[type[Resource] | None, str]] = {
     "task.created": (Task, "A task was created"),
     "task.updated": (Task, "A task was updated"),
@@ -22,15 +22,15 @@ HEADERS = "X-Service-Signature", "webhook-id", "webhook-timestamp", "webhook-sig
 
 RESPONSES = {
     "2XX": {"description": "Received; redirects and all other responses count as failures"},
-    "410": {"description": "Gone: the webhook is disabled"},
+    "410": {"description": "Gone: the service disables the webhook"},
     "default": {
-        "description": "Failed: the event is sent again later, after Retry-After if that is sent"
+        "description": "Failed: the service sends the event again later, after Retry-After if sent"
     },
 }
 
 
 def webhook(name: str, schemas: Schemas, examples: dict[str, JSON]) -> JSON:
-    """The request that receivers of one event get."""
+    """Return the path item of one event: the request that its receivers get."""
     resource, summary = EVENTS[name]
     data: JSON = {"type": "object", "description": "Empty"}
     envelope: dict[str, JSON] = {
@@ -48,7 +48,7 @@ def webhook(name: str, schemas: Schemas, examples: dict[str, JSON]) -> JSON:
             "summary": summary,
             "tags": ["webhooks"],
             "security": [],
-            # Without this, openapi-generator makes functions that send events and do not compile.
+            # Otherwise openapi-generator makes functions that send events, and they do not compile.
             "x-internal": True,
             "parameters": list(refer("parameters", *HEADERS).values()),
             "requestBody": {

@@ -1,6 +1,6 @@
 """JSON Schema of requests and responses, made from the marshmallow schemas.
 
-Requests are strict: an unknown name is invalid. Responses are open: they may get new members.
+Requests are closed: an unknown name is invalid. Responses are open: they may get new members.
 """
 
 from collections.abc import Iterable
@@ -16,19 +16,19 @@ Field = fields.Field[Any]
 
 
 class Schemas:
-    """The component ``schemas``: each is added when something first refers to it."""
+    """The component ``schemas``; the first reference to a schema adds it."""
 
     def __init__(self, components: dict[str, JSON]) -> None:
         self.components = components
 
     def refer(self, name: str, schema: JSON) -> JSON:
-        """Refer to a component; raises ValueError if another schema has its name."""
+        """Return a reference to a component; raises ValueError if another schema has its name."""
         if self.components.setdefault(name, schema) != schema:
             raise ValueError(f"two schemas of the published document have the name {name}")
         return {"$ref": f"#/components/schemas/{name}"}
 
     def response(self, schema: type[Schema]) -> JSON:
-        """Refer to the schema of a response: all fields are required but the optional ones."""
+        """Return a reference to the schema of a response; only optional fields may be absent."""
         members = schema().fields
         optional = getattr(schema, "optional", ())
         required = [field for name, field in members.items() if name not in optional]
@@ -36,7 +36,7 @@ class Schemas:
         return self.refer(schema.__name__, object_of(properties, keys(required)))
 
     def page(self, schema: type[StrictSchema]) -> JSON:
-        """Refer to the schema of one page of a list."""
+        """Return a reference to the schema of one page of a list."""
         properties: dict[str, JSON] = {
             "data": {"type": "array", "items": self.response(schema)},
             "nextCursor": {
@@ -47,7 +47,7 @@ class Schemas:
         return self.refer(f"{schema.__name__}Page", object_of(properties, [*properties]))
 
     def body(self, schema: Schema) -> JSON:
-        """Refer to the schema of a request that creates a resource, or (``partial``) changes it."""
+        """Return a reference to the schema of a POST, or of a PATCH if the schema is partial."""
         name = type(schema).__name__.removesuffix("Details")
         if schema.partial:
             return self.refer(f"{name}Changes", self.changes(schema))
@@ -58,10 +58,10 @@ class Schemas:
         return self.refer(f"{name}Input", {**object_of(properties, keys(required)), **strict})
 
     def changes(self, schema: Schema) -> JSON:
-        """The schema of a change: no field is required, and read-only ones are ignored.
+        """Return the schema of a PATCH: no field is required, and read-only fields are ignored.
 
-        ``propertyNames`` rejects unknown names. Validators that first drop the read-only properties
-        from the schema, as Prism does, would reject these by ``additionalProperties``.
+        ``propertyNames`` rejects unknown names. With ``additionalProperties``, a validator that
+        first drops the read-only properties from the schema (Prism) would reject these names.
         """
         properties = {
             str(field.data_key): {**self.of_response(field), "readOnly": True}
@@ -72,8 +72,8 @@ class Schemas:
         return {**object_of(properties, []), "propertyNames": {"enum": [*properties]}}
 
     def parameter(self, field: Field) -> JSON:
-        """One parameter of a query."""
-        # In a query there is no null, so None is not a default either.
+        """Return one parameter of a query."""
+        # A query cannot express null, so the default None is left out.
         schema = self.of_field(field, "request_schema", nullable=False)
         if isinstance(field.load_default, (int, str)):
             schema["default"] = field.load_default
@@ -82,17 +82,18 @@ class Schemas:
         return {**parameter, **described, "schema": schema}
 
     def of_response(self, field: Field) -> JSON:
-        """The schema of a field in a response."""
+        """Return the schema of a field in a response."""
         return self.of_field(field, "response_schema", nullable=field.allow_none)
 
     def of_request(self, field: Field) -> JSON:
-        """The schema of a field in a request."""
+        """Return the schema of a field in a request."""
         return self.of_field(field, "request_schema", nullable=field.allow_none)
 
     def of_request_with_default(self, field: Field) -> JSON:
-        """The same, with the value that an absent field gets in the description.
+        """Return the schema of a field in a request; the description names the field's default.
 
-        Generators take the keyword ``default`` for a promise that the field is present.
+        From the keyword ``default``, generators of clients would conclude that the field is always
+        present.
         """
         default = field.load_default() if callable(field.load_default) else field.load_default
         schema = self.of_request(field)
@@ -102,7 +103,7 @@ class Schemas:
         return {**schema, "description": ". ".join(filter(None, sentences))}
 
     def of_field(self, field: Field, keywords: str, *, nullable: bool) -> JSON:
-        """The JSON Schema of a field: its own keywords, its component, its items, and null."""
+        """Return the JSON Schema of a field: its keywords, component and items, and null."""
         schema: JSON = {**field.metadata, **getattr(field, keywords, {})}
         if isinstance(field, fields.List):
             items = self.of_field(field.inner, keywords, nullable=False)
@@ -121,12 +122,12 @@ class Schemas:
 
 
 def keys(members: Iterable[Field]) -> list[str]:
-    """The names of the fields in JSON."""
+    """Return the names of the fields in JSON."""
     return [str(field.data_key) for field in members]
 
 
 def object_of(properties: dict[str, JSON], required: list[str]) -> JSON:
-    """The schema of an object with these members."""
+    """Return the schema of an object with these members."""
     return {
         "type": "object",
         **({"required": required} if required else {}),

@@ -20,7 +20,7 @@ WINDOWS = "RateLimit-Policy", "RateLimit"
 
 SUCCESS = {200: "OK", 201: "Created", 204: "Removed for good"}
 
-# A generator needs no schema of the document that it reads.
+# The schema of this document itself is open: generators of clients need no more.
 OPENAPI: JSON = {"type": "object", "additionalProperties": True}
 
 # The component of each error status.
@@ -60,7 +60,7 @@ class Examples(NamedTuple):
 
 
 def refer(kind: str, *names: str) -> dict[str, JSON]:
-    """References to components, by name."""
+    """Return references to components, by name."""
     return {name: {"$ref": f"#/components/{kind}/{name}"} for name in names}
 
 
@@ -72,7 +72,7 @@ class Tag(NamedTuple):
 
 
 def tag(view: View) -> Tag:
-    """The group of a view; the module's docstring describes it."""
+    """Return the group of a view; the description is the docstring of the view's module."""
     module = sys.modules[view.__module__]
     name = module.__name__.rpartition(".")[2]
     if name in ("health", "openapi"):
@@ -93,12 +93,12 @@ class Operation:
         self.name = head + "".join(map(str.title, rest))
 
     def document(self, schemas: Schemas, examples: Examples, errors: dict[str, Failure]) -> JSON:
-        """The operation object."""
+        """Return the operation object."""
         summary, _, description = (getdoc(self.view) or "").partition("\n\n")
         operation: JSON = {
             "operationId": self.name,
             "summary": summary,
-            # The lines of a docstring are as wide as the code, not as the page.
+            # The line breaks of a docstring are those of the code, so the document drops them.
             "description": description.replace("``", "`").replace("\n", " "),
             "tags": [tag(self.view).name],
         }
@@ -124,7 +124,7 @@ class Operation:
         return operation
 
     def parameters(self, schemas: Schemas, path_example: dict[str, str]) -> list[JSON]:
-        """The parameters in the path, in the query and in headers."""
+        """Return the parameters in the path, in the query and in headers."""
         query = self.arguments.fields.values() if isinstance(self.arguments, Query) else ()
         return [
             *(
@@ -142,17 +142,17 @@ class Operation:
         ]
 
     def request_headers(self) -> list[str]:
-        """The headers that change the effect of the operation."""
+        """Return the request headers that change the effect of the operation."""
         if self.method == "GET":
             return ["If-None-Match"] if self.documented.kind == "versioned" else []
         return ["Idempotency-Key"] if self.method == "POST" else ["Idempotency-Key", "If-Match"]
 
     def common_headers(self) -> tuple[str, ...]:
-        """The headers of every response."""
+        """Return the headers that every response of the operation has."""
         return (*RATE_LIMIT, *WINDOWS, "X-Request-Id") if self.gated else ("X-Request-Id",)
 
     def success(self, schemas: Schemas, example: object) -> JSON:
-        """The response of a request that succeeds."""
+        """Return the response to a request that succeeds."""
         status, kind = self.documented.status, self.documented.kind
         names = [
             *self.common_headers(),
@@ -170,7 +170,7 @@ class Operation:
         return response
 
     def body(self, schemas: Schemas) -> JSON:
-        """The schema of that response."""
+        """Return the schema of the response to a request that succeeds."""
         if self.documented.schema is None:
             return schemas.refer("OpenAPIDocument", OPENAPI)
         if self.documented.kind == "page":
@@ -179,14 +179,14 @@ class Operation:
         return {"type": "array", "items": schema} if self.documented.kind == "list" else schema
 
     def not_modified(self) -> dict[str, JSON]:
-        """The response 304, if the operation takes If-None-Match."""
+        """Return the response 304 if the operation takes If-None-Match, else nothing."""
         if "If-None-Match" not in self.request_headers():
             return {}
         headers = refer("headers", *self.common_headers(), "ETag")
         return {"304": {"description": "You have the current version", "headers": headers}}
 
     def error_statuses(self) -> list[int]:
-        """The statuses of all errors of the operation, in ascending order."""
+        """Return the statuses of all errors of the operation, in ascending order."""
         statuses = {400, 500, *self.documented.also}
         if self.gated:
             statuses |= {401, 405, 408, 429, 503}
@@ -199,7 +199,7 @@ class Operation:
         return sorted(statuses)
 
     def failure(self, status: int, errors: dict[str, Failure], examples: Examples) -> JSON:
-        """The response of one error."""
+        """Return the response of one error."""
         name = ERRORS[status]
         if self.gated:
             return refer("responses", name)[name]
@@ -207,8 +207,8 @@ class Operation:
 
 
 def error_response(status: int, failure: Failure, examples: Examples, *, limited: bool) -> JSON:
-    """The response of an error, with examples; the headers with limits, if ``limited``."""
-    # A request that did not arrive, or that met no database, has not been counted.
+    """Return the response of an error with examples; ``limited`` adds the rate-limit headers."""
+    # The gate does not count a request that did not arrive in time or found no database.
     counted = status < 500 and status != HTTPStatus.REQUEST_TIMEOUT
     limits = (*RATE_LIMIT, *(WINDOWS if counted else ())) if limited else ()
     content = {

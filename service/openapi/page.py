@@ -1,6 +1,6 @@
 """The reference page, for development: ``/docs`` shows ``/openapi.json`` and sends requests.
 
-The extra ``dev`` contains the whole page, so that a browser loads it from this service alone.
+A package of the extra ``dev`` contains all files of the page, so a browser loads them from here.
 """
 
 from flask import Flask
@@ -14,13 +14,13 @@ PAGE = {
     "displayRequestDuration": True,
     "persistAuthorization": True,
     "tryItOutEnabled": True,
-    # Otherwise a third party would be told where the document is.
+    # By default Swagger UI sends the address of the document to a validator of a third party.
     "validatorUrl": None,
 }
 
 
 def init_app(app: Flask) -> None:
-    """Add the page where the setting DOCS asks for it; ``task-service dev`` does."""
+    """Add the page if the setting DOCS is on, as it is with ``task-service dev``."""
     if not app.config["SETTINGS"].docs:
         return
     try:

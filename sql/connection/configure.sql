@@ -1,5 +1,5 @@
--- Set the timeouts of a new connection of the pool, and have prepared statements planned once.
--- By default Postgres would plan lists each time: for a given LIMIT it underestimates the cost.
+-- Set the timeouts of a new connection of the pool, and let PostgreSQL plan each statement once.
+-- By default PostgreSQL would plan lists each time: for a given LIMIT it underestimates the cost.
 SELECT set_config('statement_timeout', %(statement_timeout)s::text, false) AS statement,
        set_config('lock_timeout', %(statement_timeout)s::text, false) AS lock,
        set_config('idle_in_transaction_session_timeout', %(idle_timeout)s::text, false) AS idle,

@@ -1,5 +1,5 @@
 -- The figures of one workspace of the caller, in one snapshot; no row for other workspaces.
--- Triggers count the tasks (task_counts); only those overdue or due today are counted here.
+-- Triggers count all tasks (task_counts); this statement counts tasks overdue or due today only.
 -- "Today" is the current day in the workspace's timezone.
 SELECT json_build_object(
            'workspaceId', workspace.id,

@@ -1,5 +1,6 @@
--- Who is calling, and may they: find the credential and count the request, in one round trip.
--- Callers count per user and active workspace, others per address (under the nil workspace).
+-- Find the credential and count the request, in one round trip.
+-- A user is counted per active workspace, a caller without a valid credential per address (under
+-- the nil workspace).
 WITH caller AS MATERIALIZED (
     SELECT token.id AS token_id,
            token.scope,
@@ -24,7 +25,7 @@ WITH caller AS MATERIALIZED (
 ), subject AS MATERIALIZED (
     SELECT coalesce(caller.workspace_id, '00000000-0000-0000-0000-000000000000') AS workspace_id,
            coalesce(caller.user_id::text, %(address)s::text) AS subject,
-           -- Where an operator has renamed Starter, its first numbers.
+           -- If an operator has renamed Starter, its original limits apply.
            coalesce(plan.per_minute, 60) AS per_minute,
            CASE WHEN plan.name IS NULL THEN 10000 ELSE plan.per_day END AS per_day
       FROM (VALUES (1)) AS request
@@ -48,7 +49,7 @@ WITH caller AS MATERIALIZED (
                               now() >= past.day_started_at + interval '1 day' AS new_day
                       ) AS turn
                 CROSS JOIN LATERAL (
-                       -- A clock that was set back lengthens no window.
+                       -- If the clock was set back, the window does not become longer.
                        SELECT CASE WHEN new_minute THEN now()
                                    ELSE least(past.minute_started_at, now()) END,
                               CASE WHEN new_minute THEN 0 ELSE past.minute_count END,
@@ -63,7 +64,7 @@ WITH caller AS MATERIALIZED (
                       ) AS verdict
            )
  RETURNING admitted, minute_started_at, minute_count, day_started_at, day_count,
-           -- This statement need not wait for the disk; what users write does.
+           -- The commit of this statement does not wait for the disk; a user's write does.
            set_config('synchronous_commit', 'off', true)
 )
 SELECT caller.token_id,

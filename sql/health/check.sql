@@ -1,4 +1,4 @@
--- The database answers; whether it lacks one of these migrations. A newer one has more of them.
+-- Return whether the database lacks one of these migrations; a newer database may have more.
 SELECT json_build_object('status', 'ok') AS body,
        EXISTS (
            SELECT

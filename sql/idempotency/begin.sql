@@ -1,5 +1,5 @@
 -- Claim a key for this request, or return the response stored under it.
--- It waits for a request with the same key that still runs. After a day a key can be reused.
+-- The statement waits while another request with the same key runs. A key expires after a day.
 INSERT INTO idempotency_keys AS stored (workspace_id, user_id, key, fingerprint)
 VALUES (
            coalesce(%(workspace_id)s::uuid, '00000000-0000-0000-0000-000000000000'),

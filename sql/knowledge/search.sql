@@ -1,11 +1,11 @@
 -- One page of the knowledge of the active workspace that matches the search, best first.
--- If more than 5 000 entries match, newest first: ranking them all would take long.
--- The rank is an integer, so that a cursor holds it exactly. By age the rank is 0, which no ranked
--- entry has; so all pages have the order of the first one, even if the number of matches changes.
+-- If more than 5 000 entries match, the newest are first: to rank all of them would take long.
+-- A rank is an integer of at least 1, so that a cursor holds it exactly. In the order by age the
+-- rank is 0. So a cursor tells the order of the first page, even if the number of matches changes.
 WITH query AS MATERIALIZED (
     SELECT words,
            words && quote_literal('workspace:' || %(workspace_id)s::uuid)::tsquery AS words_here
-      -- Postgres fails at 33 minus signs before a word; from three on they are dropped here.
+      -- PostgreSQL fails at 33 minus signs before a word; this removes three or more of them.
       FROM websearch_to_tsquery(
                'english',
                regexp_replace(%(q)s::text, '-([\s!&|()"]*-){2,}', ' ', 'g')
@@ -31,8 +31,8 @@ WITH query AS MATERIALIZED (
      CROSS JOIN knowledge AS entry
      WHERE entry.workspace_id = %(workspace_id)s::uuid
        AND entry.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-       -- IS TRUE keeps Postgres from the index of words: the primary key meets the next of so
-       -- many matches soon.
+       -- With IS TRUE PostgreSQL does not use the index of words. With so many matches, a scan of
+       -- the primary key finds the next matches sooner.
        AND (entry.words @@ query.words_here) IS TRUE
        AND (%(after)s::bigint = 0
             OR (%(after)s::bigint IS NULL AND (SELECT count(*) FROM matches) > 5000))

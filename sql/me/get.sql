@@ -1,6 +1,6 @@
--- Who is calling: the user, the credential, the active workspace, and what is left of its limits.
--- The numbers are those of the gate, which has counted this request; a window ends no earlier than
--- in the headers.
+-- The caller: the user, the credential, the active workspace, and what is left of its limits.
+-- The gate, which has counted this request, provides the numbers. The end of a window is rounded
+-- up, so that the body never has an earlier end than the headers.
 SELECT json_build_object(
            'user', json_build_object(
                'id', account.id,

@@ -1,5 +1,5 @@
 -- One page of the upcoming meetings of all the caller's workspaces, or of one, soonest first.
--- Each workspace yields at most one page from its index, so only those pages are sorted.
+-- PostgreSQL reads at most one page of each workspace from its index, and sorts these pages only.
 WITH page AS MATERIALIZED (
     SELECT meeting.*
       FROM members AS member

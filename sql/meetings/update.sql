@@ -1,6 +1,6 @@
--- Change the fields that the document names; without a change, write nothing.
--- Only the completion of a meeting is an event.
--- The row is locked first, so that the comparison is with its current version.
+-- Change the fields that the parameter names; if nothing changes, write nothing.
+-- Only the completion of a meeting is announced.
+-- The statement locks the row first, so that it compares If-Match with the current version.
 WITH locked AS MATERIALIZED (
     SELECT meeting AS before,
            jsonb_populate_record(meeting, %(changes)s::jsonb) AS after,

@@ -1,5 +1,5 @@
--- Put a user into a workspace, or give a member another role.
--- The first workspace becomes the active one.
+-- Add a user to a workspace, or change the role of a member.
+-- The first workspace of a user becomes the active workspace.
 WITH joined AS (
     INSERT INTO members AS member (workspace_id, user_id, role)
     SELECT workspace.id, person.id, %(role)s

@@ -1,5 +1,5 @@
--- Remove a user from a workspace, unless this is its last owner.
--- The owners are locked in one order, so that two owners cannot leave at the same time.
+-- Remove a user from a workspace, unless the user is its last owner.
+-- The statement locks the owners in one order, so that two owners cannot leave at the same time.
 WITH owner AS MATERIALIZED (
     SELECT member.user_id
       FROM members AS member

@@ -1,4 +1,4 @@
--- All plans with the number of their workspaces, the smallest first.
+-- All plans with the number of their workspaces, the lowest limits first.
 SELECT plan.name,
        plan.per_minute,
        plan.per_day,

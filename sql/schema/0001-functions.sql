@@ -1,8 +1,8 @@
 -- Functions that the tables and statements share.
 
 -- A UUIDv7 (RFC 9562): 48 bits of milliseconds, 12 bits of their fraction, 62 random bits.
--- So ids sort by their timestamp, to a quarter of a microsecond, on every version of Postgres.
--- It is one expression that names its argument once, so that Postgres inlines it.
+-- So ids sort by their timestamp, to a quarter of a microsecond, on every version of PostgreSQL.
+-- The function is one expression that names its argument once, so that PostgreSQL inlines it.
 CREATE FUNCTION new_id(at timestamptz DEFAULT clock_timestamp()) RETURNS uuid
 LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$
@@ -15,7 +15,7 @@ AS $$
            )::uuid
 $$;
 
--- A timestamp as every response has it: 2026-11-20T11:02:43.743Z.
+-- A timestamp in the form of responses: 2026-11-20T11:02:43.743Z.
 CREATE FUNCTION iso(at timestamptz) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
@@ -48,7 +48,7 @@ CREATE DOMAIN timestamp_ms AS timestamptz
     CONSTRAINT "timestamps lie in the years 1900 to 9998"
     CHECK (value >= '1900-01-01T00:00:00Z' AND value < '9999-01-01T00:00:00Z');
 
--- How many rows from the first one on have at most 1 MiB together, but at least one.
+-- The number of first rows that together have at most 1 MiB; at least 1.
 CREATE FUNCTION rows_within_1_mib(sizes integer[]) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -61,8 +61,8 @@ AS $$
 $$;
 
 -- The number of the last row of a page that has a next page; NULL if this page is the last one.
--- The sizes are those of the long texts in bytes. Postgres knows them without reading the texts,
--- so it makes JSON of one page only. JSON can be six times as long.
+-- The sizes are those of the long texts in bytes. PostgreSQL knows the sizes without reading the
+-- texts, and makes JSON of one page only. The JSON can be six times as long as the texts.
 CREATE FUNCTION last_row(sizes integer[], bytes bigint, max_rows integer) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$

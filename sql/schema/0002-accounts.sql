@@ -1,4 +1,4 @@
--- Plans, workspaces, users, their memberships and tokens, and how many requests they have made.
+-- Plans, workspaces, users, memberships, tokens, and the counts of requests.
 
 CREATE TABLE plans (
     name text PRIMARY KEY
@@ -31,7 +31,7 @@ CREATE TABLE workspaces (
     timezone text NOT NULL DEFAULT 'UTC'
         CONSTRAINT "timezone must have 1 to 128 characters"
         CHECK (length(timezone) BETWEEN 1 AND 128)
-        -- Postgres has a list of its own and rejects what is not on it.
+        -- PostgreSQL has its own list of timezones and raises an error for other names.
         CHECK (timestamptz '2000-01-01T00:00:00Z' AT TIME ZONE timezone IS NOT NULL),
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     version integer NOT NULL DEFAULT 1
@@ -95,8 +95,9 @@ CREATE TABLE tokens (
 
 CREATE INDEX tokens_by_user ON tokens (user_id, id);
 
--- How many requests a subject made in the current minute and day. A subject is a user in a
--- workspace, or a client address under the nil workspace. A logged table: a crash resets no quota.
+-- The number of requests of each subject in the current minute and day. A subject is a user in a
+-- workspace, or a client address under the nil workspace. The table is logged, so that a crash does
+-- not reset the counts.
 CREATE TABLE usage (
     workspace_id uuid NOT NULL,
     subject text NOT NULL,
@@ -104,7 +105,7 @@ CREATE TABLE usage (
     minute_count integer NOT NULL,
     day_started_at timestamptz NOT NULL,
     day_count integer NOT NULL,
-    -- Whether the last request was within the limits.
+    -- True if the last request was within the limits.
     admitted boolean NOT NULL,
     PRIMARY KEY (workspace_id, subject)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
@@ -134,7 +135,7 @@ AS $$
            )
 $$;
 
--- A workspace by itself.
+-- A single workspace.
 CREATE FUNCTION workspace_details(workspace workspaces) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$

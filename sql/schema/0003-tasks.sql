@@ -24,7 +24,7 @@ CREATE TABLE tasks (
     parent_id uuid
         CONSTRAINT "parentId must be another task"
         CHECK (parent_id <> id),
-    -- No foreign key: it stays when the user has left.
+    -- No foreign key: the id of the author stays after the user has left.
     created_by uuid NOT NULL,
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     updated_at timestamp_ms NOT NULL DEFAULT now_ms(),
@@ -38,13 +38,13 @@ CREATE TABLE tasks (
         FOREIGN KEY (workspace_id, parent_id) REFERENCES tasks (workspace_id, id)
 );
 
--- One index per filter, so that Postgres finds rare values without reading other tasks.
+-- One index per filter, so that PostgreSQL finds rare values without reading other tasks.
 CREATE INDEX tasks_by_status ON tasks (workspace_id, status, id);
 CREATE INDEX tasks_by_priority ON tasks (workspace_id, priority, id);
 CREATE INDEX tasks_by_assignee ON tasks (workspace_id, assignee_id, id);
 CREATE INDEX tasks_by_project ON tasks (workspace_id, project_id, id)
  WHERE project_id IS NOT NULL;
--- What the dashboard counts as overdue or due today.
+-- The tasks that the dashboard counts as overdue or due today.
 CREATE INDEX tasks_open_by_due_date ON tasks (workspace_id, due_date)
  WHERE status <> 'done' AND due_date IS NOT NULL;
 CREATE INDEX tasks_by_parent ON tasks (workspace_id, parent_id, id)
@@ -93,8 +93,8 @@ AS $$
            )
 $$;
 
--- Allow two levels only. This runs when a task gets a new parent, and locks that parent,
--- so that it cannot become a subtask at the same time.
+-- Allow two levels only. The trigger runs when a task gets a new parent, and locks that parent,
+-- so that the parent cannot become a subtask at the same time.
 CREATE FUNCTION check_parent() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -132,8 +132,8 @@ CREATE TRIGGER check_parent_of_moved
     WHEN (NEW.parent_id IS NOT NULL AND NEW.parent_id IS DISTINCT FROM OLD.parent_id)
     EXECUTE FUNCTION check_parent();
 
--- How many tasks a workspace has of each status and priority, for the dashboard.
--- Each number is spread over slots, so that writers in one workspace rarely wait for each other.
+-- The number of tasks of each status and priority in a workspace, for the dashboard.
+-- Each number is split over slots, so that writers in one workspace rarely wait for each other.
 CREATE TABLE task_counts (
     workspace_id uuid NOT NULL,
     slot integer NOT NULL,
@@ -203,8 +203,8 @@ CREATE TRIGGER recount_task
     WHEN ((OLD.status, OLD.priority) IS DISTINCT FROM (NEW.status, NEW.priority))
     EXECUTE FUNCTION recount_task();
 
--- Delete the counts with all tasks (TRUNCATE), and with their workspace: at commit, because the
--- deletion of its tasks counts until then.
+-- Delete the counts when all tasks are deleted (TRUNCATE), and with their workspace. The latter
+-- happens at commit, because the deletion of the workspace's tasks changes the counts until then.
 CREATE FUNCTION delete_task_counts() RETURNS trigger
 LANGUAGE plpgsql
 AS $$

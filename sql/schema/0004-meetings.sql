@@ -33,7 +33,7 @@ CREATE TABLE meetings (
     decisions text[] NOT NULL DEFAULT '{}'
         CONSTRAINT "decisions must be at most 200 texts of 2000 characters"
         CHECK (cardinality(decisions) <= 200 AND longest(decisions) <= 2000),
-    -- No foreign key: it stays when the user has left.
+    -- No foreign key: the id of the author stays after the user has left.
     created_by uuid NOT NULL,
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     updated_at timestamp_ms NOT NULL DEFAULT now_ms(),
@@ -49,7 +49,7 @@ CREATE TABLE meetings (
         CHECK (status = 'completed' OR decisions = '{}')
 );
 
--- Without compression the stored size, which bounds a page, is the size of the addresses.
+-- The stored size limits the length of a page; without compression it is the size of the addresses.
 ALTER TABLE meetings ALTER COLUMN attendees SET STORAGE EXTERNAL;
 
 CREATE INDEX meetings_by_start ON meetings (workspace_id, start_time, id);

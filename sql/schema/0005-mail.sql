@@ -25,7 +25,7 @@ CREATE TABLE mail (
         ON DELETE CASCADE
 );
 
--- Without compression the stored size, which bounds a page, is the size of the addresses.
+-- The stored size limits the length of a page; without compression it is the size of the addresses.
 ALTER TABLE mail ALTER COLUMN recipients SET STORAGE EXTERNAL;
 
 CREATE INDEX mail_by_arrival ON mail (workspace_id, user_id, received_at, id);

@@ -1,7 +1,7 @@
 -- Knowledge entries and their full-text index.
 
 -- The words of an entry. The workspace is one of them, so that the GIN index narrows a search
--- to the tenant before Postgres reads any row.
+-- to the tenant before PostgreSQL reads any row.
 CREATE FUNCTION knowledge_words(workspace_id uuid, title text, content text, tags text[])
 RETURNS tsvector
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -32,7 +32,7 @@ CREATE TABLE knowledge (
     PRIMARY KEY (workspace_id, id)
 );
 
--- Without compression the stored size, which bounds a page, is the size of the tags.
+-- The stored size limits the length of a page; without compression it is the size of the tags.
 ALTER TABLE knowledge ALTER COLUMN tags SET STORAGE EXTERNAL;
 
 CREATE INDEX knowledge_by_words ON knowledge USING gin (words);

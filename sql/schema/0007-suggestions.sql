@@ -1,4 +1,4 @@
--- Suggestions of the AI; a pending one awaits a decision.
+-- Suggestions of the AI; a pending suggestion waits for a decision.
 
 CREATE TABLE suggestions (
     workspace_id uuid NOT NULL

@@ -7,26 +7,26 @@ CREATE TABLE webhooks (
     url text NOT NULL
         CONSTRAINT "url must have at most 2048 characters"
         CHECK (length(url) <= 2048),
-    -- Empty: all types.
+    -- The types that the webhook subscribes to; an empty array means all types.
     events text[] NOT NULL DEFAULT '{}'
         CONSTRAINT "event must be a type of event"
         CHECK (events <@ ARRAY['task.created', 'task.updated', 'task.deleted',
                                'meeting.created', 'meeting.completed', 'ai.suggestion.created']),
-    -- The secret itself is not stored: it derives from WEBHOOK_KEY, the id and this number.
+    -- No table has the secret: the secret derives from WEBHOOK_KEY, the id and this number.
     secret_number integer NOT NULL DEFAULT 1,
-    -- Until then the previous secret signs too.
+    -- The time until which the previous secret signs too.
     rotated_until timestamptz,
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     -- The first failure since the last success; NULL after a success.
     failing_since timestamptz,
-    -- After a failure nothing is attempted until then.
+    -- After a failure, the time of the next attempt for this webhook.
     backoff_until timestamptz,
     disabled_at timestamptz,
     disabled_reason text,
     PRIMARY KEY (workspace_id, id)
 );
 
--- The outbox: the exact bytes of each message, written in the transaction of the change.
+-- The outbox: the exact text of each message, written in the transaction of the change.
 CREATE TABLE events (
     workspace_id uuid NOT NULL
         REFERENCES workspaces (id) ON DELETE CASCADE,
@@ -47,7 +47,7 @@ CREATE TABLE deliveries (
     event_id uuid NOT NULL,
     state text NOT NULL DEFAULT 'due'
         CHECK (state IN ('due', 'delivered', 'failed')),
-    -- While due: the time of the next attempt. A claim moves it to the end of its lease.
+    -- While due: the time of the next attempt. A claim sets this time to the end of its lease.
     due_at timestamptz NOT NULL,
     attempts integer NOT NULL DEFAULT 0,
     finished_at timestamptz,
@@ -63,7 +63,7 @@ CREATE INDEX deliveries_due ON deliveries (workspace_id, webhook_id, due_at)
 CREATE INDEX deliveries_by_event ON deliveries (workspace_id, event_id);
 CREATE INDEX deliveries_by_webhook ON deliveries (workspace_id, webhook_id, id);
 
--- One attempt: the receiver's status and first bytes, or the error.
+-- One attempt: the status and the first bytes of the receiver's response, or the error.
 CREATE TABLE attempts (
     workspace_id uuid NOT NULL,
     delivery_id uuid NOT NULL,
@@ -80,7 +80,7 @@ CREATE TABLE attempts (
 
 -- Write an event, and a delivery for each webhook that subscribes to it, in the transaction of the
 -- change. Return the event's id, or NULL if no webhook subscribes. The deliveries are due at once:
--- the request or a worker attempts them, whichever claims them first.
+-- either the request or a worker claims and attempts them.
 CREATE FUNCTION announce(workspace_id uuid, type text, data json) RETURNS uuid
 LANGUAGE plpgsql
 AS $$
@@ -115,7 +115,7 @@ BEGIN
      WHERE webhook.workspace_id = announce.workspace_id
        AND webhook.disabled_at IS NULL
        AND (webhook.events = '{}' OR announce.type = ANY (webhook.events))
-       -- Waits while another transaction deletes the webhook, and then passes it over.
+       -- If another transaction is deleting the webhook, the lock waits and then skips the webhook.
        FOR KEY SHARE;
     IF NOT FOUND THEN
         DELETE FROM events AS event
@@ -128,8 +128,8 @@ END
 $$;
 
 -- Make the deliveries of a recovered webhook due, each no sooner than a pause after its last
--- attempt; return how many. Their schedule stays the same: it runs from the event. Claimed
--- deliveries stay as they are: their attempts have no outcome yet.
+-- attempt; return their number. Their schedule does not change: its times count from the event.
+-- Claimed deliveries do not change: their attempts have no outcome yet.
 CREATE FUNCTION catch_up(workspace_id uuid, webhook_id uuid, pause interval) RETURNS bigint
 LANGUAGE sql
 AS $$
@@ -144,7 +144,8 @@ AS $$
            AND delivery.webhook_id = catch_up.webhook_id
            AND delivery.state = 'due'
            AND delivery.due_at > greatest(now(), attempt.at + catch_up.pause)
-           -- Waiting could be a deadlock: each record holds its delivery and wants the webhook.
+           -- SKIP LOCKED avoids a deadlock: each transaction that records an outcome holds its
+           -- delivery and waits for the webhook.
            FOR UPDATE OF delivery SKIP LOCKED
     ), caught_up AS (
         UPDATE deliveries AS delivery

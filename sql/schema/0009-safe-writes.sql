@@ -19,8 +19,8 @@ CREATE TABLE idempotency_keys (
 
 CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 
--- A membership ends with its usage and its keys, and with the user's keys elsewhere whose response
--- shows something of the workspace.
+-- When a membership ends, delete its usage and its keys, and those keys of the user in other
+-- workspaces whose stored response contains the id of this workspace.
 CREATE FUNCTION delete_keys_of_member() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -53,8 +53,8 @@ CREATE TRIGGER delete_keys_of_member
     FOR EACH ROW
     EXECUTE FUNCTION delete_keys_of_member();
 
--- A change that the service's statements do not make (a member leaves, an operator's UPDATE)
--- is a new version too.
+-- Increase the version also for changes that the service's statements do not make: by a foreign key
+-- when a member leaves, or by an operator's UPDATE.
 CREATE FUNCTION next_version() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -82,7 +82,7 @@ CREATE TRIGGER next_version
     WHEN (NEW.version = OLD.version AND NEW IS DISTINCT FROM OLD)
     EXECUTE FUNCTION next_version();
 
--- The number of members is part of a workspace, so joining and leaving make a new version.
+-- The number of members is part of a workspace, so each new or removed member is a new version.
 CREATE FUNCTION count_members_anew() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -106,8 +106,8 @@ CREATE TRIGGER count_members_anew_after_leaving
     FOR EACH STATEMENT
     EXECUTE FUNCTION count_members_anew();
 
--- A task whose assignee leaves the workspace is updated by the foreign key, past the service's own
--- statements: receivers learn of it all the same. Not while the workspace itself is being deleted.
+-- When an assignee leaves the workspace, a foreign key updates the task, and no statement of the
+-- service runs. This trigger announces that change, unless the workspace itself is being deleted.
 CREATE FUNCTION announce_unassigned() RETURNS trigger
 LANGUAGE plpgsql
 AS $$

@@ -1,4 +1,4 @@
--- A meeting's id is unique in all workspaces, and a completed meeting stays completed.
+-- The id of a meeting is unique across all workspaces, and a completed meeting stays completed.
 
 -- The API finds a meeting by its id alone, in all workspaces of the caller.
 DROP INDEX meetings_by_id;

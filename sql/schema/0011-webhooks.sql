@@ -46,7 +46,7 @@ AS $$
            ) AS secret
 $$;
 
--- Whether a process that has these keys can sign for the webhook.
+-- Return whether a process that has these keys can sign for the webhook.
 CREATE FUNCTION has_key(webhook webhooks, keys text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$

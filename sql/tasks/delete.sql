@@ -1,6 +1,7 @@
 -- Delete a task of the active workspace and its subtasks, and announce the last state of each.
--- The task is locked first, so that nobody can add a subtask meanwhile. Events of more than 16 MiB
--- of text take longer than a statement may; without a webhook there are none to write.
+-- The statement locks the task first, so that no other transaction can add a subtask. To write
+-- events with more than 16 MiB of text takes longer than statement_timeout; without an enabled
+-- webhook no events are written.
 WITH target AS MATERIALIZED (
     SELECT task.id,
            task.version,

@@ -1,5 +1,5 @@
 -- One page of the tasks of the active workspace that pass the filters, newest first.
--- This statement is planned for its values, so that Postgres chooses the index that fits them.
+-- PostgreSQL plans this statement for its values, and so chooses the index that fits the filters.
 WITH page AS MATERIALIZED (
     SELECT task.*
       FROM tasks AS task
@@ -15,7 +15,7 @@ WITH page AS MATERIALIZED (
                END)
        AND (%(project_id)s::text IS NULL OR task.project_id = %(project_id)s::text)
        AND (%(parent_id)s::uuid IS NULL OR task.parent_id = %(parent_id)s::uuid)
-     -- With none, assignee_id is always NULL; naming it lets its index give this order.
+     -- With "none", assignee_id is always NULL; in ORDER BY, it lets the index provide the order.
      ORDER BY CASE %(assignee)s::text WHEN 'none' THEN task.assignee_id END DESC, task.id DESC
      LIMIT %(limit)s::integer + 1
 ), page_end AS (

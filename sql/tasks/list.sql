@@ -1,5 +1,5 @@
 -- One page of the tasks of the active workspace, newest first.
--- The first page has a bound too: without one Postgres would filter where it can seek.
+-- The first page has a bound too, so that PostgreSQL uses the index for the bound on every page.
 WITH page AS MATERIALIZED (
     SELECT task.*
       FROM tasks AS task

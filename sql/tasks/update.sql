@@ -1,5 +1,5 @@
--- Change the fields that the document names and announce the change; without one, write nothing.
--- The row is locked first, so that the comparison is with its current version.
+-- Change the fields that the parameter names and announce the change; without one, write nothing.
+-- The statement locks the row first, so that it compares If-Match with the current version.
 WITH locked AS MATERIALIZED (
     SELECT task AS before,
            jsonb_populate_record(task, %(changes)s::jsonb) AS after,

@@ -1,4 +1,4 @@
--- Create an API token or a session of a user; only its hash is stored.
+-- Create an API token or a session for a user; the table has only the hash of the token.
 INSERT INTO tokens (user_id, kind, name, scope, hash, expires_at)
 SELECT person.id,
        %(kind)s,

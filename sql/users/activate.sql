@@ -1,4 +1,4 @@
--- Choose the workspace that a user works in; it must be one of the user's own.
+-- Set the active workspace of a user, who must be a member of that workspace.
 UPDATE users AS person
    SET active_workspace_id = member.workspace_id
   FROM members AS member

@@ -1,5 +1,5 @@
--- Delete a user, unless a workspace would lose its last owner; return the slugs of those.
--- The owners are locked in one order, so that two owners cannot leave at the same time.
+-- Delete a user, unless workspaces would lose their last owner; return the slugs of these.
+-- The statement locks the owners in one order, so that two owners cannot leave at the same time.
 WITH owner AS MATERIALIZED (
     SELECT member.workspace_id, member.user_id
       FROM members AS member

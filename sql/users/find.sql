@@ -1,4 +1,4 @@
--- The users with these e-mail addresses and ids, each with the address or id that was given.
+-- The users with these e-mail addresses and ids, each with the address or id of the request.
 SELECT given.name, person.id::text
   FROM unnest(%(emails)s::text[]) AS given (name)
   JOIN users AS person ON lower(person.email) = lower(given.name)

@@ -1,4 +1,4 @@
--- Users with their workspaces and roles, oldest first: all, or the one with this address or id.
+-- All users, or the user with this address or id, with workspaces and roles, oldest first.
 SELECT person.id,
        person.email,
        person.name,

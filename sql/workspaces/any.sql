@@ -1,2 +1,2 @@
--- Whether there is a workspace yet.
+-- Return whether a workspace exists.
 SELECT EXISTS (SELECT FROM workspaces) AS exists;

@@ -1,4 +1,4 @@
--- Put a workspace on another plan.
+-- Change the plan of a workspace.
 UPDATE workspaces AS workspace
    SET plan = %(plan)s
  WHERE workspace.slug = %(slug)s

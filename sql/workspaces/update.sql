@@ -1,5 +1,5 @@
--- Change the fields that the document names, if the caller is an owner or an admin.
--- The row is locked first, so that the comparison is with its current version.
+-- Change the fields that the parameter names, if the caller is an owner or an admin.
+-- The statement locks the row first, so that it compares If-Match with the current version.
 WITH locked AS MATERIALIZED (
     SELECT workspace AS before,
            jsonb_populate_record(workspace, %(changes)s::jsonb) AS after,

@@ -1,4 +1,4 @@
-"""Dashboard: every figure, whose it is, and what day it is."""
+"""Dashboard: the figures, the workspace that they count, and the timezone of "today"."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -30,7 +30,7 @@ def figures(client, **query):
 
 @pytest.fixture
 def busy(insert_into):
-    """Some of everything in Acme, each figure a different number."""
+    """Fill Acme with rows of every kind, so that each figure is a different number."""
     now = datetime.now(UTC).replace(microsecond=0)
     past, future = now - timedelta(days=40), now + timedelta(days=40)
     for status, priority, due in (
@@ -82,7 +82,7 @@ def test_the_figures_have_these_names_in_this_order(alice, cast):
     )
 
 
-def test_the_figures_of_an_empty_workspace_are_0_but_for_its_members(alice, charlie):
+def test_all_figures_of_an_empty_workspace_except_its_members_are_0(alice, charlie):
     assert figures(alice) == {**NOTHING, "members": 2}
     assert figures(charlie) == {**NOTHING, "members": 1}
 
@@ -91,7 +91,7 @@ def test_each_figure_counts_what_its_name_says(alice, busy):
     assert figures(alice) == busy
 
 
-def test_bob_sees_the_same_figures_but_his_own_mail(bob, busy):
+def test_a_second_member_sees_the_same_figures_except_for_mail(bob, busy):
     assert figures(bob) == {**busy, "mail": {"unread": 1}}
 
 
@@ -142,9 +142,9 @@ def test_today_is_the_day_in_the_workspaces_timezone(alice, cast, connection, in
     just = timedelta(milliseconds=1)
     due = []
     for day in range(-2, 4):
-        # Arithmetic on local time, so that a day may have 23 or 25 hours.
+        # Local time is added, so that a day may have 23 or 25 hours.
         begin = (midnight + timedelta(days=day)).astimezone(UTC)
-        # Every day has a number of tasks of its own.
+        # Each day has a different number of tasks.
         due += [begin - just, begin] + [begin + just] * (day + 3)
     for at in due:
         insert_into("tasks", due_date=at)
@@ -158,7 +158,7 @@ def test_today_is_the_day_in_the_workspaces_timezone(alice, cast, connection, in
     assert shown["tasks"]["overdue"] == sum(at < now for at in due)
 
 
-def test_a_workspace_of_others_is_404_like_an_unknown_one(alice, cast):
+def test_the_figures_of_a_foreign_workspace_are_404_like_those_of_an_unknown_one(alice, cast):
     messages = {
         error_message(alice.get("/dashboard/stats", query_string={"workspaceId": id}), 404)
         for id in (cast["globex"], cast["globex"].upper(), UNKNOWN, "nothing", cast["alice"])

@@ -16,7 +16,7 @@ from service.statements import migrations
 
 @pytest.fixture
 def database(database_url):
-    """The address of a new database without any schema."""
+    """Return the URL of a new database without a schema."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(database_url, autocommit=True) as server:
         server.execute(f"CREATE DATABASE {name}")
@@ -26,7 +26,7 @@ def database(database_url):
 
 @pytest.fixture
 def check(database):
-    """Get /healthz of a service on that database."""
+    """Return a function that gets /healthz of a service on that database."""
     app = create_app(Settings.read({"DATABASE_URL": database}))
 
     def check():
@@ -54,7 +54,7 @@ def test_healthz_is_503_until_all_migrations_are_applied(database, check):
     assert_pending(check())
 
 
-def test_a_database_that_is_newer_than_the_code_is_fine(database, check):
+def test_healthz_is_200_on_a_database_that_is_newer_than_the_code(database, check):
     migrate(Settings.read({"DATABASE_URL": database}))
     with psycopg.connect(database) as connection:
         connection.execute("INSERT INTO schema_migrations (name) VALUES ('9999-future')")
@@ -62,7 +62,7 @@ def test_a_database_that_is_newer_than_the_code_is_fine(database, check):
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
-def test_a_database_of_another_encoding_is_503_until_there_is_one_in_utf8(
+def test_healthz_is_503_until_the_database_has_the_encoding_utf8(
     encoding, database_url, database, check, caplog
 ):
     name = conninfo_to_dict(database)["dbname"]
@@ -75,7 +75,7 @@ def test_a_database_of_another_encoding_is_503_until_there_is_one_in_utf8(
         assert message.endswith("create one with ENCODING 'UTF8' TEMPLATE template0")
         server.execute(f"DROP DATABASE {name} WITH (FORCE)")
         server.execute(f"CREATE DATABASE {name} ENCODING 'UTF8' TEMPLATE template0")
-    # The pool still has connections that ended with the old database.
+    # The pool still has broken connections to the old database.
     while "lacks migrations" not in error_message(check(), 503):
         pass
 
@@ -92,7 +92,7 @@ def test_pgclientencoding_does_not_change_the_encoding_of_responses(
 
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("docs", ["on", "off"])
-def test_the_root_names_the_open_documents_and_each_is_there(docs):
+def test_the_root_names_the_public_documents_and_each_is_200(docs):
     client = create_app(Settings.read({"DOCS": docs})).test_client()
     response = client.get("/")
     check_against_document(response)

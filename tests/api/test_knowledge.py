@@ -1,4 +1,4 @@
-"""Knowledge: the fields of an entry, and the search for the best."""
+"""Knowledge: the fields of an entry, and the order of a search."""
 
 import random
 
@@ -8,7 +8,7 @@ from client import ids, invalid_field, read_all
 
 @pytest.fixture
 def put(insert_into):
-    """Insert an entry past the service; returns its id."""
+    """Return a function that inserts an entry by SQL and returns its id."""
 
     def put(title, content="", tags=(), workspace="acme", **values):
         return insert_into(
@@ -85,7 +85,7 @@ def test_a_search_matches_words_in_any_form(alice, put, q, matches):
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])
 def test_the_pages_of_a_search_hold_every_match_exactly_once_best_first(alice, put, limit):
-    """Several entries are equally good; the pages cut through them."""
+    """Several entries have the same rank, and pages end between them."""
     for n in range(3):
         put("Tea", "tea " * n, ["tea"])
         put("Tea")
@@ -101,7 +101,7 @@ def test_the_pages_of_a_search_hold_every_match_exactly_once_best_first(alice, p
 
 @pytest.fixture
 def put_many(connection, cast):
-    """Put so many entries into Alice's workspace that say tea, the oldest ones most often."""
+    """Return a function that inserts entries with the word tea, most often in the oldest."""
 
     def put_many(count):
         connection.execute(
@@ -158,7 +158,7 @@ def test_pages_keep_their_order_when_the_number_of_matches_crosses_5000(
      "-a " * 166, '"a b" ' * 83, "-" * 33, "- " * 250, "-!" * 240, "-\t-\n" * 120],
     ids=ascii,
 )  # fmt: skip
-def test_an_odd_search_is_200_and_shows_nothing_foreign(alice, put, q):
+def test_a_search_for_syntax_of_tsquery_is_200_and_matches_no_foreign_entry(alice, put, q):
     put("Tea"), put("Tea foreign", q, [q[:120]], "globex")
     answer = alice.get("/knowledge", query_string={"q": q})
     assert answer.status_code == 200

@@ -1,4 +1,4 @@
-"""A task with many large subtasks is deleted in time, or rejected if its events are too large."""
+"""DELETE of a task with many large subtasks succeeds in time, or is 409 if its events are large."""
 
 import pytest
 from client import TOKENS, Client, count, error_message, insert
@@ -9,7 +9,7 @@ MAX_SUBTASKS = 16 * 1024 * 1024 // SUBTASK
 
 @pytest.fixture
 def parent(connection, cast):
-    """The id of a task of Alice with one subtask more than can be announced at once."""
+    """Return the id of a task of Alice with one subtask more than one request can announce."""
     author = {"workspace_id": cast["acme"], "created_by": cast["alice"]}
     parent = insert(connection, "tasks", title="Parent", **author)
     connection.execute(
@@ -21,7 +21,7 @@ def parent(connection, cast):
 
 
 def test_without_a_webhook_no_event_is_made_of_large_subtasks(build, connection, parent):
-    # JSON of all of them takes more than a second.
+    # To make JSON of all subtasks takes more than a second.
     alice = Client(build(statement_timeout=0.5), TOKENS["alice"])
     assert alice.delete(f"/tasks/{parent}").status_code == 204
     assert count(connection, "tasks") == 0

@@ -1,4 +1,4 @@
-"""Lists: what every paged list promises; a table of the lists drives each test."""
+"""Lists: the promises of every paged list; a table of the lists drives each test."""
 
 import re
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def edge(n):
 
 @dataclass(frozen=True)
 class PagedList:
-    """Where a list is, the order of its rows, and the columns by which its rows differ."""
+    """The path of a list, the order of its rows, and the columns by which its rows differ."""
 
     path: str
     table: str
@@ -47,7 +47,8 @@ class PagedList:
     default: int = 50
     maximum: int = 200
     keyed: bool = False
-    # Whether it holds rows of all the caller's workspaces; and only those of the caller.
+    # ``everywhere``: the list has rows of all the caller's workspaces; ``personal``: of the caller
+    # only.
     everywhere: bool = False
     personal: bool = False
 
@@ -55,11 +56,11 @@ class PagedList:
         return client.get(self.path, query_string={**self.query, **query})
 
     def ids(self, client, **query):
-        """The ids on all pages; ``read_all`` checks that Link and nextCursor lead to the same."""
+        """Return the ids on all pages; ``read_all`` checks that Link and nextCursor agree."""
         return ids(read_all(client, self.path, **self.query, **query))
 
     def ordered(self, connection):
-        """The ids of the rows of all tenants that belong on the list, in its order."""
+        """Return the ids of the rows that belong on the list, in its order."""
         sql = f"SELECT id::text FROM {self.table} WHERE {self.where} ORDER BY {self.order}"
         return ids(connection.execute(sql).fetchall())
 
@@ -126,10 +127,10 @@ def test_an_empty_list_is_an_empty_page(paged, alice):
     assert paged.get(alice).get_json() == {"data": [], "nextCursor": None}
 
 
-def test_a_page_has_its_order_however_postgres_scans_its_rows(
+def test_the_order_of_a_page_does_not_depend_on_how_postgresql_scans_its_rows(
     paged, build, insert_into, connection, monkeypatch
 ):
-    """Each scan of the rows of a page is shuffled; an order that is not named would show."""
+    """The test shuffles each scan of a page, so a statement without ORDER BY fails."""
     for name, statement in STATEMENTS.items():
         shuffled = re.sub(
             rb"\bFROM page\b",
@@ -149,7 +150,7 @@ def test_a_page_has_its_order_however_postgres_scans_its_rows(
 def test_the_pages_hold_every_row_of_the_caller_exactly_once_in_order(
     paged, alice, connection, initech, insert_into
 ):
-    """Rows share a sort key, the pages cut through them, and rows of others lie between."""
+    """Rows share a sort key, pages end between such rows, and rows of others lie between them."""
     listed = set()
     for n in range(2 * len(EDGES)):
         listed.add(insert_into(paged.table, **paged.columns(n)))
@@ -275,7 +276,7 @@ def test_a_list_has_no_other_methods(paged, alice):
 # Tenancy
 
 
-def test_a_list_and_the_cursors_of_others_show_only_what_is_the_caller_s(
+def test_a_list_shows_only_rows_of_the_caller_even_with_a_cursor_of_another_user(
     paged, app, connection, insert_into
 ):
     users = {"alice": "acme", "bob": "acme", "charlie": "globex"}
@@ -352,7 +353,7 @@ class Writer:
             self.connection.execute(sql, (id,))
 
     def move(self, id, place):
-        """A meeting starts at another time; any other row is deleted and inserted anew."""
+        """Move a meeting to another time; delete any other row and insert it again."""
         if self.paged.table == "meetings":
             self.send("PATCH", f"/meetings/{id}", self.times(place))
             return id
@@ -363,7 +364,7 @@ class Writer:
         return self.insert(place)
 
     def run(self, stay, go, stop):
-        """Update the rows that stay and move the others until ``stop``; returns how often."""
+        """Update the rows that stay and move the others until ``stop``; return how often."""
         turn = 0
         while not stop.is_set():
             self.update(stay[turn % len(stay)], turn)
@@ -375,7 +376,7 @@ class Writer:
 @pytest.mark.proof
 @pytest.mark.usefixtures("unlimited")
 @pytest.mark.parametrize("name", [name for name in LISTS if name != "search"])
-def test_a_row_that_is_there_throughout_is_listed_exactly_once_while_others_write(
+def test_a_row_that_stays_is_listed_exactly_once_while_other_users_write(
     alice, bob, connection, insert_into, name
 ):
     paged = LISTS[name]
@@ -398,7 +399,7 @@ def test_a_row_that_is_there_throughout_is_listed_exactly_once_while_others_writ
 
 
 def walk(paged, client):
-    """The ids on all pages, as nextCursor leads from one to the next."""
+    """Return the ids on all pages, read with nextCursor."""
     cursor, listed = None, []
     while True:
         page = paged.get(client, limit=2, cursor=cursor).get_json()

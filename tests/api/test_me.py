@@ -1,4 +1,4 @@
-"""Who is calling: user, credential, active workspace and limits, in one response."""
+"""GET /api/me: user, credential, active workspace and limits of the caller, in one response."""
 
 import re
 from datetime import UTC, datetime
@@ -45,7 +45,7 @@ def test_me_shows_user_credential_workspace_and_limits(alice, cast):
     }
 
 
-def test_its_members_are_in_the_order_of_their_schemas(alice, connection):
+def test_the_members_of_me_are_in_the_order_of_their_schemas(alice, connection):
     connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE slug = 'acme'")
     shown = me(alice)
     assert list(shown) == names(Me)
@@ -55,7 +55,7 @@ def test_its_members_are_in_the_order_of_their_schemas(alice, connection):
         assert list(window) == names(RateLimitWindow)
 
 
-def test_a_window_ends_no_earlier_than_in_the_headers(alice, connection):
+def test_the_windows_in_me_end_no_earlier_than_in_the_headers(alice, connection):
     alice.get("/me")
     connection.execute(
         "UPDATE usage SET minute_started_at = date_trunc('second', now()) + interval '400 us'"
@@ -66,7 +66,7 @@ def test_a_window_ends_no_earlier_than_in_the_headers(alice, connection):
 
 
 @pytest.mark.parametrize("plan", ["Starter", "Pro", "Team"])
-def test_the_limits_are_those_of_the_headers_and_count_this_request(alice, connection, plan):
+def test_me_shows_the_limits_of_the_headers_which_count_this_request(alice, connection, plan):
     connection.execute("UPDATE workspaces SET plan = %s WHERE slug = 'acme'", (plan,))
     for number in range(1, 4):
         response = alice.get("/me")
@@ -86,7 +86,7 @@ def test_the_limits_are_those_of_the_headers_and_count_this_request(alice, conne
     assert alice.get("/tasks").headers["X-RateLimit-Remaining"] == str(minute["limit"] - 4)
 
 
-def test_the_last_request_of_a_day_has_none_left(alice, connection):
+def test_me_shows_0_remaining_after_the_last_request_of_a_day(alice, connection):
     connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE slug = 'acme'")
     me(alice)
     connection.execute("UPDATE usage SET day_count = 9999")
@@ -117,7 +117,7 @@ def test_the_authorization_header_decides_if_both_credentials_are_sent(app, cast
     assert (shown["user"]["id"], shown["credential"]) == (cast["bob"], "api")
 
 
-def test_me_shows_the_active_workspace_of_the_moment(alice, cast, connection, initech):
+def test_me_shows_the_new_active_workspace_after_a_change(alice, cast, connection, initech):
     activate(connection, initech, cast["alice"])
     connection.execute("UPDATE members SET role = 'admin' WHERE workspace_id = %s", (initech,))
     workspace = me(alice)["workspace"]
@@ -134,21 +134,21 @@ def test_me_without_an_active_workspace_shows_none_and_the_limits_of_starter(
     assert [shown["limits"][name]["limit"] for name in ("minute", "day")] == [60, 10_000]
 
 
-def test_each_caller_sees_themselves(alice, bob, charlie, cast):
+def test_me_shows_each_caller_their_own_user(alice, bob, charlie, cast):
     for client, name, slug in ((alice, "alice", "acme"), (bob, "bob", "acme")):
         shown = me(client)
         assert (shown["user"]["id"], shown["workspace"]["slug"]) == (cast[name], slug)
     assert "cme" not in charlie.get("/me").text
 
 
-def test_me_takes_no_query_and_no_write(alice):
+def test_me_rejects_a_query_and_a_write(alice):
     assert invalid_field(alice.get("/me?user=bob"), "user")
     for method in ("POST", "PUT", "PATCH", "DELETE"):
         error_message(alice.send(method, "/me", json={}), 405)
 
 
-def test_a_token_that_is_deleted_meanwhile_is_401(alice, connection):
-    """A trigger deletes it between the two statements."""
+def test_me_is_401_if_the_token_is_deleted_during_the_request(alice, connection):
+    """A trigger deletes the token between the two statements of the request."""
     connection.execute(
         "CREATE FUNCTION delete_tokens() RETURNS trigger LANGUAGE plpgsql"
         " AS 'BEGIN DELETE FROM tokens; RETURN NULL; END';"

@@ -1,4 +1,4 @@
-"""Meetings: the order of their times, completion, and the meetings of several workspaces."""
+"""Meetings: start and end, completion, and lists of several workspaces."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -29,7 +29,7 @@ INVALID_OUTCOME = {
 
 @pytest.fixture
 def meeting(alice):
-    """A meeting of Acme."""
+    """Return a meeting of Acme."""
     created = alice.post("/meetings", {**NEW, "platform": "zoom", "notes": "Bring cake"})
     assert created.status_code == 201
     return created.get_json()
@@ -177,7 +177,7 @@ def test_completing_twice_is_one_change_and_the_outcome_can_be_changed_later(ali
 
 
 @pytest.mark.parametrize("field", list(OUTCOME))
-def test_an_outcome_before_completion_is_400(alice, meeting, connection, field):
+def test_an_outcome_of_a_scheduled_meeting_is_400(alice, meeting, connection, field):
     path = f"/meetings/{meeting['id']}"
     before = row_of(connection, "meetings", meeting["id"])
     response = alice.patch(path, {field: OUTCOME[field], "title": "Renamed"})

@@ -1,4 +1,4 @@
-"""A page is bounded in bytes too; the pages of a list together have every row."""
+"""Pages: each has about 1 MiB of text at most, and together they have every row."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,10 +6,10 @@ import pytest
 from client import insert
 
 MAX_TEXT_BYTES = 1_048_576
-# A control character is six bytes of JSON; short texts and timestamps come on top.
+# A control character is six bytes of JSON; short texts and timestamps need some bytes too.
 MAX_BODY_BYTES = 6 * MAX_TEXT_BYTES + 100_000
 LARGE = "\x01" * 65_536
-# Repetitive, so that Postgres would compress them to a hundredth.
+# These texts repeat themselves, so PostgreSQL could compress them to a hundredth.
 DOMAIN = f"{'b' * 60}.{'c' * 60}.{'d' * 37}.example.com"
 ADDRESSES = [f"{'a' * 60}{number:03}@{DOMAIN}" for number in range(200)]
 START = datetime(2100, 1, 1, tzinfo=UTC)
@@ -26,7 +26,7 @@ SUGGESTIONS = "suggestions", {"kind": "task", "title": "x"}, [{"body": LARGE}]
 
 
 def fill(connection, cast, table, common, rows):
-    """Put rows into a list of Alice, earliest first; returns their ids, latest first."""
+    """Insert rows into a list of Alice, earliest first; return their ids, latest first."""
     ids = []
     for number, row in enumerate(rows):
         at = START + timedelta(hours=number)

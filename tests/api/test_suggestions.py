@@ -1,4 +1,4 @@
-"""Suggestions: the fields of one, and that only pending ones are listed."""
+"""Suggestions: the fields of a suggestion; the list has pending suggestions only."""
 
 import pytest
 from client import ids, read_all
@@ -35,7 +35,7 @@ def test_alice_and_bob_read_the_suggestions_of_their_workspace(alice, bob, inser
 
 
 @pytest.mark.parametrize("status", ["accepted", "dismissed"])
-def test_a_suggestion_that_is_decided_leaves_the_list_and_cursors_still_work(
+def test_an_accepted_or_dismissed_suggestion_leaves_the_list_and_cursors_still_work(
     alice, connection, insert_into, status
 ):
     made = [insert_into("suggestions") for _ in range(4)]
@@ -46,7 +46,7 @@ def test_a_suggestion_that_is_decided_leaves_the_list_and_cursors_still_work(
     assert ids(read_all(alice, PATH)) == ids(read_all(alice, PATH, cursor=cursor)) == made[1::-1]
 
 
-def test_a_suggestion_outlives_its_task(alice, insert_into):
+def test_a_suggestion_stays_after_its_task_is_deleted(alice, insert_into):
     task = alice.post("/tasks", {"title": "Plain"}).get_json()
     id = insert_into("suggestions", task_id=task["id"])
     assert alice.delete(f"/tasks/{task['id']}").status_code == 204

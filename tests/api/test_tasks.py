@@ -23,7 +23,7 @@ EMPTY = dict.fromkeys(["description", "dueDate", "assigneeId", "projectId", "par
 
 @pytest.fixture
 def task(alice):
-    """A subtask of Acme."""
+    """Return a subtask of Acme."""
     parent = alice.post("/tasks", {"title": "Parent"}).get_json()
     created = alice.post("/tasks", {"title": "Write the report", "parentId": parent["id"]})
     assert created.status_code == 201
@@ -32,7 +32,7 @@ def task(alice):
 
 @pytest.fixture
 def plain(alice):
-    """A task of Acme with nothing but a title."""
+    """Return a task of Acme that has only a title."""
     return alice.post("/tasks", {"title": "Plain"}).get_json()
 
 
@@ -75,7 +75,7 @@ def test_a_member_reads_changes_and_deletes_tasks_of_others(bob, plain, connecti
     assert row_of(connection, plain["id"]) is None
 
 
-def test_null_is_like_absent_where_null_is_allowed(alice):
+def test_a_new_task_treats_null_like_an_absent_field(alice):
     task = alice.post("/tasks", {"title": "Plain", **EMPTY})
     assert task.status_code == 201
     assert task.get_json().items() >= EMPTY.items()
@@ -147,7 +147,7 @@ def test_a_task_can_start_in_any_status_and_change_to_any_other(alice, status):
 # Delete
 
 
-def test_a_deleted_task_is_gone(alice, plain, connection):
+def test_a_deleted_task_is_404_and_its_row_does_not_exist(alice, plain, connection):
     response = alice.delete(f"/tasks/{plain['id']}")
     assert (response.status_code, response.data) == (204, b"")
     assert row_of(connection, plain["id"]) is None
@@ -160,7 +160,7 @@ def test_a_deleted_task_is_gone(alice, plain, connection):
 # Subtasks
 
 
-def test_deleting_a_task_deletes_its_subtasks_and_no_others(alice, connection):
+def test_deleting_a_task_deletes_its_subtasks_and_no_other_tasks(alice, connection):
     first, second = (alice.post("/tasks", {"title": name}).get_json() for name in "ab")
     for parent in (first, first, second):
         alice.post("/tasks", {"title": "Sub", "parentId": parent["id"]})
@@ -176,7 +176,7 @@ def test_deleting_a_subtask_keeps_its_parent(alice, task):
     assert [left["id"] for left in read_all(alice, "/tasks")] == [task["parentId"]]
 
 
-def test_a_parent_is_a_task_that_is_no_subtask_and_its_subtasks_have_none(alice, task, plain):
+def test_a_subtask_cannot_be_a_parent_and_a_parent_cannot_become_a_subtask(alice, task, plain):
     cases = [
         ("POST", "/tasks", task["id"], "must not be the id of a subtask"),
         ("PATCH", f"/tasks/{plain['id']}", task["id"], "must not be the id of a subtask"),
@@ -221,7 +221,7 @@ def test_the_next_page_keeps_the_filters(alice):
 
 @pytest.fixture
 def various(alice, cast):
-    """Four tasks that differ in every field that filters use; a is the parent of b."""
+    """Create four tasks that differ in every field that filters use; a is the parent of b."""
     parent = None
     for title, status, priority, project, assignee in (
         ("a", "todo", "urgent", "apollo", cast["alice"]),
@@ -254,13 +254,15 @@ def various(alice, cast):
         ("status=todo&assignee={bob}&projectId=apollo&priority=high&parentId={a}", "b"),
     ],
 )  # fmt: skip
-def test_a_list_shows_what_passes_all_filters(alice, various, query, titles):
+def test_a_list_shows_the_tasks_that_match_all_filters(alice, various, query, titles):
     response = alice.get(f"/tasks?{query.format(**various)}")
     assert response.status_code == 200
     assert {task["title"] for task in response.get_json()["data"]} == set(titles)
 
 
-def test_me_is_each_caller_even_if_their_queries_are_equal(alice, bob, charlie, various):
+def test_the_filter_me_is_the_caller_of_each_request_even_for_equal_queries(
+    alice, bob, charlie, various
+):
     expected = [(alice, "a"), (bob, "bc"), (charlie, ""), (alice, "a")]
     for client, titles in expected:
         listed = read_all(client, "/tasks", assignee="me", limit=1)
@@ -269,8 +271,10 @@ def test_me_is_each_caller_even_if_their_queries_are_equal(alice, bob, charlie, 
 
 
 @pytest.mark.parametrize("assignee", ["me", "none"])
-def test_the_pages_of_me_and_none_hold_every_task_once(alice, cast, insert_into, assignee):
-    """Tasks of other assignees and of other workspaces lie between."""
+def test_the_pages_of_the_filters_me_and_none_hold_every_task_once(
+    alice, cast, insert_into, assignee
+):
+    """Tasks of other assignees and of other workspaces lie between them."""
     matching = {"me": cast["alice"], "none": None}[assignee]
     expected = []
     for assignee_id in (cast["alice"], cast["bob"], None) * 4:
@@ -285,7 +289,7 @@ def test_the_pages_of_me_and_none_hold_every_task_once(alice, cast, insert_into,
 @pytest.mark.parametrize("assignee", ["me", "none"])
 @pytest.mark.parametrize("few", [2000, 4], ids=["half", "few"])
 def test_the_tasks_of_me_and_of_none_are_read_from_their_index(connection, cast, assignee, few):
-    """Even if they are the oldest, Postgres reads no task of others on the way to them."""
+    """PostgreSQL reads no task of other assignees, even if the matching tasks are the oldest."""
     connection.execute(
         "INSERT INTO tasks (workspace_id, title, created_by, assignee_id)"
         " SELECT %(acme)s, 'Task', %(bob)s::uuid,"
@@ -337,7 +341,7 @@ def test_a_new_task_belongs_to_the_active_workspace(alice, cast, connection, ini
 
 @pytest.fixture
 def race(alice, bob, plain, together):
-    """Send two requests about one task at the same time, in this order; returns the responses."""
+    """Return a function that sends two requests about one task at once, in this order."""
     path = f"/tasks/{plain['id']}"
     send = {
         "done": lambda who: who.patch(path, {"status": "done"}),
@@ -366,12 +370,12 @@ def test_two_equal_changes_at_once_are_one_change(alice, plain, race):
         ("rename", "delete", [(200, 204, 0)]),
         ("delete", "rename", [(204, 404, 0)]),
         ("delete", "delete", [(204, 404, 0)]),
-        # The delete meets a subtask that it could not see: 409, and nothing is lost.
+        # The delete conflicts with a subtask that its snapshot does not have: 409.
         ("subtask", "delete", [(201, 204, 0), (201, 409, 2)]),
         ("delete", "subtask", [(204, 400, 0), (204, 201, 0), (409, 201, 2)]),
     ],
 )
-def test_a_delete_at_the_same_time_leaves_nothing_or_is_409(
+def test_a_delete_at_the_same_time_as_a_change_deletes_everything_or_is_409(
     connection, race, first, second, outcomes
 ):
     statuses = [response.status_code for response in race(first, second)]
@@ -386,7 +390,7 @@ def test_two_tasks_cannot_become_each_others_parent_at_once(alice, bob, together
         lambda: alice.patch(f"/tasks/{one}", {"parentId": other}),
         lambda: bob.patch(f"/tasks/{other}", {"parentId": one}),
     )
-    # One of them wins, the other one meets a conflict; the database is never away.
+    # One request succeeds, the other is 400 or 409; neither is 503.
     assert sorted(response.status_code for response in responses) in ([200, 400], [200, 409])
     rows = connection.execute("SELECT parent_id FROM tasks").fetchall()
     assert [row["parent_id"] for row in rows].count(None) == 1

@@ -1,4 +1,4 @@
-"""Workspaces and their members: whose they are, and which roles may change them."""
+"""Workspaces and their members: who can see them, and which roles may change them."""
 
 import pytest
 from client import Client, error_message, insert, insert_member, insert_token, row_of
@@ -8,13 +8,13 @@ FIELDS = ["id", "name", "slug", "plan", "memberCount", "createdAt"]
 
 @pytest.fixture
 def acme(alice, cast):
-    """Acme by itself, as Alice sees it."""
+    """Return Acme as GET shows it to Alice."""
     return alice.get(f"/workspaces/{cast['acme']}").get_json()
 
 
 @pytest.fixture
 def adam(app, cast, connection):
-    """An admin of Acme."""
+    """Return a client of an admin of Acme."""
     id = insert(connection, "users", email="adam@example.com", name="Adam")
     insert_member(connection, cast["acme"], id, "admin")
     insert_token(connection, id, "tmw_api_adam")
@@ -96,7 +96,7 @@ def test_an_owner_and_an_admin_can_change_a_workspace(alice, adam, acme, connect
     (listed,) = who.get("/workspaces").get_json()
     assert response.get_json() == {**listed, "timezone": "Europe/Berlin"}
     row = row_of(connection, "workspaces", acme["id"])
-    # Adam joining was the second version.
+    # The first change of the version was Adam's joining.
     assert (row["name"], row["timezone"], row["version"]) == (*expected.values(), 3)
 
 
@@ -109,7 +109,9 @@ def test_a_member_cannot_change_the_workspace(bob, acme, connection, changes):
     assert row_of(connection, "workspaces", acme["id"]) == before
 
 
-def test_an_owner_elsewhere_is_only_a_member_here(bob, cast, acme, connection, initech):
+def test_the_owner_of_another_workspace_cannot_change_a_workspace_as_its_member(
+    bob, cast, acme, connection, initech
+):
     insert_member(connection, initech, cast["bob"], "owner")
     error_message(bob.patch(f"/workspaces/{acme['id']}", {"name": "Bob's"}), 403)
     assert row_of(connection, "workspaces", acme["id"])["name"] == "Acme"

@@ -1,4 +1,4 @@
-"""Writes: what POST and PATCH promise for every resource; tables of values drive each test."""
+"""Writes: the promises of POST and PATCH for every resource; tables of values drive each test."""
 
 import re
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from receivers import subscribe
 
 FIRST, LAST = "1900-01-01T00:00:00.000Z", "9998-12-31T23:59:59.999Z"
 TIMES = {"startTime": "2097-03-01T09:00:00.000Z", "endTime": "2097-03-01T10:00:00.000Z"}
-# What POST requires.
+# The fields that POST requires.
 REQUIRED = {"tasks": {"title": "New"}, "meetings": {"title": "New", **TIMES}}
 FULL = {
     "tasks": {
@@ -50,7 +50,7 @@ def by_value(table):
 
 
 def column(field):
-    """The column of a field."""
+    """Return the column of a field."""
     return re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", field)
 
 
@@ -384,7 +384,7 @@ def test_a_value_up_to_its_limit_is_stored(alice, connection, create, resource, 
         assert response.get_json()[field] == stored
         row = row_of(connection, resource, response.get_json()["id"])
         assert row[column(field)] == stored
-    # What was written can be read: the figures know every timezone.
+    # GET reads the stored value, and the figures accept every timezone.
     assert alice.get("/dashboard/stats").status_code == 200
 
 
@@ -500,7 +500,7 @@ def test_a_body_that_changes_nothing_writes_nothing(alice, create, unchanged, re
     assert (response.status_code, response.get_json()) == (200, old)
 
 
-# What every write has in common
+# Promises of every write
 
 
 def send_write(client, resource, method, old, query="", **options):

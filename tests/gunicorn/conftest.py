@@ -17,7 +17,7 @@ def lone(database_url):
 
 @pytest.fixture(scope="module")
 def hasty(database_url):
-    """Its time limits are those of ``impatient.py``."""
+    """Start a server with the time limits of ``impatient.py``."""
     program, *_ = web_line()
     command = [program, "-c", str(IMPATIENT), "app:app"]
     with serving(database_url, command=command, **ONE) as server:

@@ -136,7 +136,7 @@ def test_a_broken_body_is_400(port, name):
     ("name", "status"),
     [("long line", 414), ("long header", 431), ("garbage", 400), ("bad name", 400)],
 )
-def test_the_server_s_own_errors_have_our_shape(port, name, status):
+def test_an_error_of_the_web_server_has_the_form_of_all_errors(port, name, status):
     answer = send(port, REQUESTS[name])
     assert answer.status == status
     body = json.loads(answer.body)
@@ -145,7 +145,7 @@ def test_the_server_s_own_errors_have_our_shape(port, name, status):
     assert answer.headers["connection"] == "close"
 
 
-def test_nothing_is_smuggled_behind_a_request(port, connection):
+def test_a_request_smuggled_in_a_body_is_not_run(port, connection):
     inner = post(TASK, f"Content-Length: {len(TASK)}\r\n")
     outer = f"GET /api/tasks HTTP/1.1\r\n{ALICE}"
     for lines in (
@@ -170,7 +170,7 @@ def test_a_large_body_is_413(port, connection, announced):
     assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 0
 
 
-def test_a_large_body_s_413_can_be_read_when_it_is_not_sent_along(port):
+def test_a_client_that_announces_a_large_body_reads_413_before_it_sends_the_body(port):
     answer = send(port, post(b"", "Content-Length: 2000000\r\n"))
     assert answer.status == 413
     assert json.loads(answer.body)["status"] == 413
@@ -202,7 +202,7 @@ def test_two_workers_admit_exactly_the_limit(port, connection):
 
 
 def test_half_open_clients_do_not_stop_the_others(lone):
-    """Twice as many as there are threads: four stop within the head, four within the body."""
+    """Of eight clients, twice the number of threads, four stop in the head and four in the body."""
     halves = [
         b"GET /api/tasks HTTP/1.1\r\nHost: x\r\nX-A",
         post(b'{"ti', "Content-Length: 29\r\n"),
@@ -275,7 +275,7 @@ def test_a_server_that_stops_refuses_new_clients_and_leaves_none_hanging(
     database_url, connection, cast
 ):
     with stopping(database_url, connection, cast) as server:
-        # The last one that it took may still be answered.
+        # The server may still respond to the last client that it accepted.
         until(lambda: refuses(server.port), 2)
 
 

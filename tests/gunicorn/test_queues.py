@@ -44,13 +44,13 @@ def read_all(client):
 
 
 def resident(server):
-    """The megabytes of the only worker."""
+    """Return the memory of the only worker in megabytes."""
     (worker,) = children(server.pid)
     return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{worker}/status").read_text())[1]) / 1024
 
 
 def cpu_seconds(server):
-    """The CPU time of the only worker."""
+    """Return the CPU time of the only worker."""
     (worker,) = children(server.pid)
     numbers = Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()
     return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
@@ -131,7 +131,7 @@ def test_requests_for_health_overtake_the_others(database_url, busy_threads, tmp
 
 @pytest.mark.usefixtures("large_page")
 def test_a_slow_reader_gets_all_of_a_large_page(hasty):
-    """It reads 150 kB a second for four times as long as a reader may take that reads nothing."""
+    """The client reads 150 kB/s, for four times as long as a client may stop reading."""
     with connect(hasty.port, buffer=2**15) as client:
         client.sendall(PAGE)
         raw = bytearray(client.recv(2**12))
@@ -151,7 +151,7 @@ def test_a_client_that_stops_reading_is_reset(hasty):
     with connect(hasty.port, buffer=2**12) as client:
         client.sendall(PAGE)
         assert client.recv(12) == b"HTTP/1.1 200"
-        # Only the end of the connection is an event, not what there is to read.
+        # The poller reports the end of the connection only, and no data that can be read.
         ended = select.poll()
         ended.register(client, 0)
         assert not ended.poll(1000)
@@ -170,7 +170,7 @@ def test_memory_stays_flat_with_readers_that_take_nothing_of_a_large_page(lone, 
         for _ in range(60):
             client = stack.enter_context(connect(lone.port, buffer=2**12))
             client.sendall(PAGE)
-            # Once a bit of it is there, the page is made.
+            # When the first bytes have arrived, the page is complete in the worker.
             assert client.recv(12) == b"HTTP/1.1 200"
             if ending == "hang up":
                 client.close()

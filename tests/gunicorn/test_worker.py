@@ -17,7 +17,7 @@ from service.gunicorn.error_page import error_page
 from service.gunicorn.response_writer import ResponseWriter
 from service.gunicorn.worker import DRAIN, RequestWorker
 
-# The limit in impatient.py.
+# The time limit READ of impatient.py.
 READ = 2
 
 CROWD = 48
@@ -86,7 +86,7 @@ def read_all(client):
 
 
 def resident(server):
-    """The megabytes of the only worker."""
+    """Return the memory of the only worker in megabytes."""
     (worker,) = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
     return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{worker}/status").read_text())[1]) / 1024
 
@@ -122,7 +122,7 @@ def test_a_slow_client_delays_no_other_client(port, way):
 
 
 def test_a_client_that_runs_out_of_time_is_sent_408_and_the_connection_is_closed(hasty):
-    """However the client keeps sending: the time is that of the whole request, not of each byte."""
+    """The time limit holds for the whole request; more bytes do not extend it."""
     slow = {
         "head": b"GET /api/tasks HTTP/1.1\r\nX: ",
         "second head": GET + b"GET /api/tasks HTTP/1.1\r\nX: ",
@@ -183,7 +183,7 @@ def test_with_more_connections_than_a_worker_keeps_it_drops_the_oldest(lone):
         clients[-1].sendall(b"\r\n")
         assert read_answer(clients[-1]).status == 200
     with crowd(lone.port, GET, size=600) as clients:
-        # 600 requests are work, which comes first.
+        # The server first handles the 600 requests.
         assert get(lone.port, timeout=20).status == 200
         assert read_answer(clients[-1]).status in (200, 429)
 
@@ -199,7 +199,7 @@ def test_a_flood_of_unfinished_requests_takes_little_memory(lone):
             for _ in range(300):
                 client = stack.enter_context(connect(lone.port))
                 client.setblocking(False)
-                # No more of a head than the socket takes at once, and it may be reset meanwhile.
+                # The client sends what the socket takes at once; the server may reset it.
                 with suppress(BlockingIOError, ConnectionResetError, BrokenPipeError):
                     for _ in range(3):
                         client.send(first)

@@ -1,4 +1,4 @@
-"""The log: one JSON object a line, without secrets, and never in the way of a response."""
+"""The log: one JSON object per line, without secrets; a failing log changes no response."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ COOKIE = "tmw_session_alice"
 
 @pytest.fixture
 def lines(app):
-    """What the service logs during the test; a function that returns the lines."""
+    """Return a function that returns the lines that the service logs during the test."""
     handler = logs.configure("json")
     stream = StringIO()
     previous = handler.setStream(stream)
@@ -83,7 +83,7 @@ def test_the_line_tells_how_long_the_request_has_queued_and_waited_for_a_connect
     assert json.loads(lines()[-1])["waited"] >= 1
 
 
-def test_what_libraries_log_is_json_too(lines):
+def test_a_record_of_a_library_is_a_line_of_json(lines):
     logging.getLogger("psycopg.pool").warning("error connecting\nin two lines")
     (line,) = lines()
     assert json.loads(line)["message"] == "error connecting\nin two lines"

@@ -1,4 +1,4 @@
-"""What a client can make the service read, say and keep is bounded, whatever it sends."""
+"""Bounds: no request makes the service read, return or keep more than fixed amounts."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -54,7 +54,7 @@ def test_at_most_20_errors_are_listed_and_long_names_are_cut(alice):
 
 
 def resident(pid):
-    """Bytes of memory that a process has."""
+    """Return the memory of a process in bytes."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
 
 

@@ -1,4 +1,4 @@
-"""Pages of other origins: those that CORS_ORIGINS lists can call the service, by token only."""
+"""CORS: pages of the origins in CORS_ORIGINS can call the service, with a token only."""
 
 import re
 
@@ -27,20 +27,20 @@ ALLOWED = {
 
 @pytest.fixture
 def app_of_pages(build):
-    """The service where two origins are listed."""
+    """Return the service with two listed origins."""
     return build(cors_origins=(APP, OTHER))
 
 
 @pytest.fixture
 def ada(app_of_pages):
-    """Alice in a page of a listed origin."""
+    """Return Alice's client in a page of a listed origin."""
     page = Client(app_of_pages, TOKENS["alice"])
     page.headers["Origin"] = APP
     return page
 
 
 def ask(app, path, origin=APP, **headers):
-    """The response to a preflight request, as a browser sends it: without a credential."""
+    """Return the response to a preflight request, which browsers send without a credential."""
     return app.test_client().options(path, headers={"Origin": origin, **PREFLIGHT, **headers})
 
 
@@ -49,7 +49,7 @@ def cors_headers(response):
 
 
 def is_readable(response, origin=APP):
-    """Whether the page of this origin can read the response, with all headers that it has."""
+    """Tell whether the page of this origin can read the response and all its headers."""
     assert response.headers["Access-Control-Allow-Origin"] == origin
     assert "Access-Control-Allow-Credentials" not in response.headers
     assert "Origin" in response.headers["Vary"].split(", ")
@@ -83,7 +83,7 @@ def test_a_preflight_request_is_204_without_a_credential_and_is_not_counted(
     assert "Access-Control-Allow-Credentials" not in response.headers
     assert "Origin" in response.headers["Vary"]
     assert response.headers["X-Request-Id"]
-    # The request that was rejected is the only one.
+    # The service has counted only the rejected request.
     assert [row["minute_count"] for row in connection.execute("SELECT * FROM usage")] == [1]
 
 
@@ -126,8 +126,10 @@ def test_a_page_may_learn_that_a_path_does_not_exist(app_of_pages, ada, connecti
     assert is_readable(missing)
 
 
-def test_other_options_requests_pass_the_gate_as_ever(app_of_pages, ada, stranger):
-    # Without Access-Control-Request-Method a browser asks nothing.
+def test_an_options_request_that_is_no_preflight_request_passes_the_gate(
+    app_of_pages, ada, stranger
+):
+    # Without Access-Control-Request-Method, OPTIONS is no preflight request.
     rejected = ada.send("OPTIONS", "/tasks")
     assert error_message(rejected, 405)
     assert is_readable(rejected)
@@ -204,7 +206,7 @@ def test_a_page_of_another_origin_reads_nothing(app_of_pages, origin):
     for path in ("/tasks", "/nothing", "/tasks?limit=0"):
         response = alice.get(path, headers=headers)
         assert cors_headers(response) == {}
-        # Else a cache could give this response to a page of a listed origin.
+        # Otherwise a cache could give this response to a page of a listed origin.
         assert response.headers["Vary"] == "Authorization, Cookie, Origin"
 
 
@@ -232,7 +234,7 @@ def test_a_cookie_neither_writes_from_a_listed_origin_nor_shows_it_anything(
         assert "another site" in error_message(browser.post("/tasks", TASK, headers=sent), 403)
         read = browser.get("/tasks", headers=sent)
         assert read.status_code == 200
-        # A browser that sent a cookie shows the page no response without this header.
+        # Without this header, a browser that sent a cookie hides the response from the page.
         assert "Access-Control-Allow-Credentials" not in read.headers
     # Browsers that send no Sec-Fetch-Site send Origin.
     assert error_message(browser.post("/tasks", TASK, headers={"Origin": APP}), 403)

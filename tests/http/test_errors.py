@@ -1,4 +1,4 @@
-"""Every failure is JSON in one shape, with the headers that belong to it."""
+"""Errors: every error is JSON of one form, with the headers of its status."""
 
 import logging
 import uuid
@@ -14,7 +14,7 @@ ALICE = {"Authorization": f"Bearer {TOKENS['alice']}"}
 
 
 def check_error(response, status):
-    """The response has this error; HEAD has its headers only."""
+    """Check that the response is this error; a response to HEAD has the headers only."""
     assert response.status_code == status
     assert response.content_type == "application/json"
     check_against_document(response)
@@ -133,7 +133,7 @@ def test_without_an_active_workspace_a_write_is_409(alice, connection):
     assert alice.get("/tasks").get_json()["data"] == []
 
 
-def test_a_bug_is_a_500_without_details_and_is_logged(build, caplog):
+def test_an_unexpected_exception_is_a_500_without_details_and_is_logged(build, caplog):
     app = build(web_threads=1)
 
     @app.get("/api/bug")
@@ -168,7 +168,7 @@ def test_a_bug_is_a_500_without_details_and_is_logged(build, caplog):
     ],
     ids=["no table", "no right"],
 )
-def test_what_only_an_operator_can_mend_is_503_with_one_line_that_says_how(
+def test_an_error_that_only_an_operator_can_correct_is_503_and_one_log_line_tells_how(
     spoil, restore, line, start, connection, database_url, caplog, cast
 ):
     role = f"restricted_{uuid.uuid4().hex[:12]}"
@@ -188,7 +188,7 @@ def test_what_only_an_operator_can_mend_is_503_with_one_line_that_says_how(
         connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
     assert error_message(response, 503) == "The database is not available at the moment"
     assert response.headers["Retry-After"] == "1"
-    # The handler may be there twice.
+    # The logger may have the handler twice.
     (record,) = {record for record in caplog.records if record.levelname == "ERROR"}
     assert record.message == line
     assert record.exc_info is None

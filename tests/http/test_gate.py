@@ -1,4 +1,4 @@
-"""The gate: credentials, other sites, rate limits, the request's id and its line in the log."""
+"""The gate: credentials, the CSRF check, rate limits, and the id of a request."""
 
 import json
 import re
@@ -15,14 +15,14 @@ RATE = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
 
 @pytest.fixture
 def browser(app, cast, connection):
-    """Alice in her browser: a session cookie, no header."""
+    """Return Alice's browser: a client with a session cookie and no header."""
     insert_token(connection, cast["alice"], COOKIE, kind="session")
     return Client(app, cookie=COOKIE)
 
 
 @pytest.fixture
 def starter(connection):
-    """Acme on the plan Starter, whose numbers are put back afterwards."""
+    """Put Acme on the plan Starter, and restore the limits of the plan afterwards."""
     connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE slug = 'acme'")
     yield
     connection.execute("UPDATE plans SET per_minute = 60, per_day = 10000 WHERE name = 'Starter'")
@@ -50,7 +50,7 @@ def test_bearer_and_cookie_are_the_same_user(alice, browser):
     assert alice.get(f"/tasks/{created.get_json()['id']}").get_json() == created.get_json()
 
 
-def test_if_both_are_sent_the_header_alone_decides(app, browser, cast):
+def test_a_request_with_header_and_cookie_is_authenticated_by_the_header_alone(app, browser, cast):
     for header in ("Bearer nonsense", "Basic YTpi", "", f"Bearer {COOKIE}"):
         assert is_unauthorized(browser.get("/tasks", headers={"Authorization": header}))
     both = {"Authorization": f"Bearer {TOKENS['bob']}"}
@@ -59,7 +59,7 @@ def test_if_both_are_sent_the_header_alone_decides(app, browser, cast):
 
 
 @pytest.mark.usefixtures("browser")
-def test_each_kind_of_token_has_its_own_place(app):
+def test_an_api_token_in_the_cookie_and_a_session_in_the_header_are_401(app):
     assert is_unauthorized(Client(app, COOKIE).get("/tasks"))
     assert is_unauthorized(Client(app, cookie=TOKENS["alice"]).get("/tasks"))
 
@@ -87,7 +87,7 @@ def test_a_malformed_cookie_is_401(app, cookie):
     assert is_unauthorized(Client(app).get("/tasks", headers={"Cookie": f"session={cookie}"}))
 
 
-def test_the_word_bearer_has_no_case(stranger):
+def test_the_word_bearer_is_case_insensitive(stranger):
     for word in ("bearer", "BEARER", "Bearer  "):
         header = {"Authorization": f"{word} {TOKENS['alice']}"}
         assert stranger.get("/tasks", headers=header).status_code == 200
@@ -113,7 +113,7 @@ def test_the_token_of_a_deleted_user_is_401(alice, connection):
     assert is_unauthorized(alice.get("/tasks"))
 
 
-def test_the_scope_read_reads_and_does_not_write(app, alice, connection, cast):
+def test_a_token_with_the_scope_read_reads_and_does_not_write(app, alice, connection, cast):
     insert_token(connection, cast["alice"], "reader", scope="read")
     reader = Client(app, "reader")
     task = alice.post("/tasks", TASK).get_json()
@@ -209,7 +209,7 @@ def test_a_cookie_changes_and_deletes_nothing_for_other_sites(
     assert alice.get(path).get_json() == task
 
 
-def test_a_cookie_reads_from_anywhere(browser):
+def test_a_cookie_reads_from_any_site(browser):
     assert browser.get("/tasks", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 200
 
 
@@ -257,7 +257,7 @@ def test_every_response_has_the_limits_and_is_counted(
     assert limit == (60 if who == "stranger" else 1000)
     assert remaining == before - 1
     assert time.time() < reset <= time.time() + 61
-    # Two windows where the day is limited too (Starter), else one.
+    # A plan with a daily limit (Starter) has two windows, a plan without has one.
     day = '"day";q=10000;w=86400' if who == "stranger" else None
     policy = ", ".join(filter(None, [f'"minute";q={limit};w=60', day]))
     assert response.headers["RateLimit-Policy"] == policy
@@ -317,7 +317,7 @@ def test_a_used_up_day_is_429_and_rolls_over(alice, connection):
     assert "exceeded: 10000 per day; retry in" in error_message(rejected, 429)
     assert rejected.headers["X-RateLimit-Limit"] == "10000"
     assert 86000 < int(rejected.headers["Retry-After"]) <= 86400
-    # A new minute does not help.
+    # A new minute does not end the window of the day.
     connection.execute("UPDATE usage SET minute_started_at = now() - interval '1 hour'")
     assert alice.get("/tasks").status_code == 429
     connection.execute("UPDATE usage SET day_started_at = now() - interval '1 day'")
@@ -371,7 +371,7 @@ def test_a_user_without_a_workspace_counts_on_starter(alice, connection):
 
 
 def strangers(app, *addresses, **headers):
-    """What each request of a stranger has left, from these addresses in this order."""
+    """Return X-RateLimit-Remaining of a stranger's requests from these addresses, in order."""
     client = Client(app)
     return [
         left(client.get("/tasks", environ_base={"REMOTE_ADDR": address}, headers=headers))
@@ -453,7 +453,7 @@ def test_simultaneous_requests_are_admitted_exactly_up_to_the_limit(app, connect
 
 
 @pytest.mark.parametrize("offered", ["a", "A.b_c-9", "x" * 64])
-def test_an_id_that_is_plain_is_echoed(alice, stranger, offered):
+def test_a_valid_request_id_is_echoed(alice, stranger, offered):
     header = {"X-Request-Id": offered}
     assert alice.get("/tasks", headers=header).headers["X-Request-Id"] == offered
     rejected = stranger.get("/tasks", headers=header)
@@ -461,7 +461,7 @@ def test_an_id_that_is_plain_is_echoed(alice, stranger, offered):
 
 
 @pytest.mark.parametrize("offered", [None, "", "x" * 65, "a b", "é", '"', "a,b", "\N{BULLET}"])
-def test_any_other_is_replaced_by_a_new_one(stranger, offered):
+def test_an_invalid_request_id_is_replaced_by_a_new_one(stranger, offered):
     header = {} if offered is None else {"X-Request-Id": offered.encode().decode("latin-1")}
     made = set()
     for _ in range(2):
@@ -518,12 +518,12 @@ def test_an_address_with_a_port_counts_by_its_address(build, connection, forward
     assert connection.execute("SELECT subject FROM usage").fetchall() == [{"subject": subject}]
 
 
-# Plans that an operator renames, and clocks that are set
+# Renamed plans, and clocks that are set back
 
 
 @pytest.fixture
 def renamed_starter(connection, cast):
-    """The plan Starter under another name and with other numbers."""
+    """Rename the plan Starter and change its limits."""
     connection.execute(
         "UPDATE plans SET name = 'Free', per_minute = 7, per_day = 70 WHERE name = 'Starter'"
     )
@@ -533,7 +533,7 @@ def renamed_starter(connection, cast):
     )
 
 
-def test_without_a_plan_starter_strangers_keep_its_first_numbers(stranger, renamed_starter):
+def test_without_a_plan_starter_its_original_limits_hold_for_strangers(stranger, renamed_starter):
     response = stranger.get("/tasks")
     assert response.status_code == 401
     assert response.headers["RateLimit-Policy"] == '"minute";q=60;w=60, "day";q=10000;w=86400'
@@ -560,5 +560,5 @@ def test_a_clock_that_was_set_back_lengthens_no_window(alice, connection, starte
     assert seconds - 60 <= int(rejected.headers["Retry-After"]) <= seconds
     reset = int(rejected.headers["X-RateLimit-Reset"])
     assert reset <= time.time() + seconds + 1
-    # The window keeps its start and its count.
+    # The start and the count of the window do not change.
     assert alice.get("/tasks").headers["X-RateLimit-Reset"] == str(reset)

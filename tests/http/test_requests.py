@@ -124,7 +124,7 @@ def test_any_other_media_type_is_415(alice, connection, type):
 
 
 def padded(size):
-    """A task of exactly this many bytes."""
+    """Return a task of exactly this many bytes."""
     content = json.dumps(TASK).encode()
     return content + b" " * (size - len(content))
 
@@ -133,7 +133,7 @@ MAX = 1_048_576
 
 
 def chunked(content):
-    """Options for a body without Content-Length, as gunicorn passes on a chunked one."""
+    """Return options for a body without Content-Length, as gunicorn passes a chunked body."""
     return {
         "input_stream": BytesIO(content),
         "environ_overrides": {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"},
@@ -155,7 +155,7 @@ def test_a_chunked_body_over_the_limit_is_413(alice, connection):
 
 
 @pytest.mark.parametrize("declared", ["-1", "x", "1e3", "1_0", "", "9" * 30])
-def test_an_odd_content_length_is_never_a_500(alice, declared):
+def test_an_invalid_content_length_is_never_a_500(alice, declared):
     response = alice.post("/tasks", data=b"{}", environ_overrides={"CONTENT_LENGTH": declared})
     error_message(response, 413 if declared == "9" * 30 else 400)
 
@@ -250,7 +250,7 @@ def test_an_unknown_or_repeated_query_parameter_is_named(alice, path, name, reas
     "path",
     ["/tasks?parentId", "/tasks?assignee", "/meetings?workspaceId", "/dashboard/stats?workspaceId"],
 )
-def test_the_word_null_is_no_id_of_a_filter_and_other_malformed_ids_name_nothing(alice, path):
+def test_a_filter_with_the_word_null_is_400_and_with_another_malformed_id_is_empty(alice, path):
     alice.post("/tasks", {"title": "Write the report"})
     name = path.partition("?")[2]
     assert invalid_field(alice.get(f"{path}=null"), name) == "must be an id, not the word null"
@@ -307,7 +307,7 @@ def test_a_cursor_at_the_ends_of_the_range_is_never_a_500(alice, path, key, id):
     ["tasks?status", "tasks?priority", "tasks?assignee", "tasks?projectId", "tasks?parentId",
      "meetings?upcoming", "meetings?workspaceId", "knowledge?q", "dashboard/stats?workspaceId"],
 )  # fmt: skip
-def test_an_odd_query_value_is_never_a_500(alice, name, value):
+def test_an_unusual_query_value_is_never_a_500(alice, name, value):
     response = alice.get(f"/{name}={value}")
     assert response.status_code in (200, 400, 404)
     if "%00" in value or len(value) == 4000:

@@ -13,7 +13,7 @@ TIMES = {"startTime": "2027-01-01T10:00:00Z", "endTime": "2027-01-01T11:00:00Z"}
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 NOWHERE = "https://example.com/hook"
 
-# Each write: its path, a body, and another body.
+# Each write: the path, a body, and another body.
 WRITES = {
     "POST task": ("/tasks", {"title": "New"}, {"title": "Other"}),
     "POST meeting": ("/meetings", {"title": "New", **TIMES}, {"title": "Other", **TIMES}),
@@ -38,7 +38,7 @@ def ids(alice, cast, connection):
 
 @pytest.fixture
 def subscribed(ids, connection):
-    """A webhook of Acme that is never posted to, so that there are events to count."""
+    """Insert a webhook of Acme, so that changes write events; no event is posted."""
     subscribe(connection, ids["acme"], NOWHERE)
     return ids
 
@@ -60,7 +60,7 @@ def row_of(connection, table, id):
 
 
 def snapshot(connection):
-    """All rows that a write can change."""
+    """Return all rows that a write can change."""
     tables = "tasks", "meetings", "workspaces", "events", "deliveries"
     return [connection.execute(f"SELECT * FROM {table} ORDER BY id").fetchall() for table in tables]
 
@@ -239,7 +239,7 @@ def test_a_failed_request_stores_no_key(bob, subscribed, connection, status, met
 
 @pytest.fixture(params=["at once", "at commit"])
 def broken(request, connection):
-    """No task can be inserted: the failure comes with the statement or with the commit."""
+    """Let each insertion of a task fail, at the statement or at the commit."""
     connection.execute(
         "CREATE FUNCTION break() RETURNS trigger LANGUAGE plpgsql AS"
         " $$ BEGIN RAISE 'broken'; END $$"
@@ -353,7 +353,7 @@ def test_a_key_is_stored_for_24_hours(alice, ids, connection, age, stored):
     repeat = alice.post("/tasks", {"title": "New"}, headers=keyed())
     assert (replayed(repeat), repeat.data == first.data) == (stored, stored)
     assert count(connection, "tasks", "title = 'New'") == (1 if stored else 2)
-    # From then on the second one is stored.
+    # From then on the response of the second request is stored.
     again = alice.post("/tasks", {"title": "New"}, headers=keyed())
     assert (replayed(again), again.data) == (True, repeat.data)
 
@@ -406,7 +406,7 @@ def test_every_response_with_one_object_has_its_etag(alice, ids, connection):
             assert alice.send("HEAD", path).headers["ETag"] == f'"{version}"'
             assert row_of(connection, table, ids[object])["version"] == version
             changes = WRITES[f"PATCH {object.replace('acme', 'workspace')}"][1]
-            # The second time it changes nothing.
+            # The second request changes nothing.
             assert alice.patch(path, changes).headers["ETag"] == '"2"'
         assert "ETag" not in alice.get(f"/{table}").headers
 
@@ -420,7 +420,7 @@ def test_changes_outside_the_service_make_a_new_etag(alice, ids, connection):
 
     assert alice.patch(f"/tasks/{ids['task']}", {"assigneeId": ids["bob"]}).status_code == 200
     assert etags() == ['"2"', '"1"', '"1"']
-    # Bob leaves: the workspace counts one less, and his task is nobody's.
+    # Bob leaves: the workspace has one member less, and his task has no assignee.
     connection.execute("DELETE FROM members WHERE user_id = %s", (ids["bob"],))
     assert etags() == ['"3"', '"1"', '"2"']
     insert_member(connection, ids["acme"], ids["bob"])
@@ -676,7 +676,7 @@ def test_no_increment_of_four_simultaneous_clients_is_lost(alice, bob, subscribe
     assert conflicts
     row = row_of(connection, "tasks", subscribed["task"])
     assert (row["description"], row["version"]) == (str(INCREMENTS), INCREMENTS + 2)
-    # One event a commit, each with its own version.
+    # Each commit has one event with its own version.
     versions = connection.execute(
         "SELECT (body::json -> 'data' ->> 'version')::integer AS version FROM events"
         " WHERE type = 'task.updated' ORDER BY version"
@@ -685,7 +685,7 @@ def test_no_increment_of_four_simultaneous_clients_is_lost(alice, bob, subscribe
 
 
 def test_keys_end_with_the_membership(alice, ids, connection):
-    """Alice joins Globex and leaves it: nothing of Globex is replayed to her afterwards."""
+    """Alice joins and leaves Globex; then no response is replayed that shows data of Globex."""
     insert_member(connection, ids["globex"], ids["alice"], "owner")
     mine = [
         ("POST", "/tasks", {"title": "Mine"}, keyed("acme")),

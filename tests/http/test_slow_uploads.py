@@ -20,7 +20,7 @@ def chunks(body):
     return b"%x\r\n%b\r\n" % (len(body), body)
 
 
-# Head and body as they are sent, the body in two parts.
+# The head and the two parts of the body that a client sends.
 UPLOADS = {
     "large": (length(LARGE), LARGE[:70], LARGE[70:]),
     "chunked": (
@@ -33,7 +33,7 @@ UPLOADS = {
 
 
 def backends(database_url):
-    """The connections of the web processes, each with its start."""
+    """Return the database connections of the web processes, each with its start time."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         rows = connection.execute(
             "SELECT pid, backend_start, state FROM pg_stat_activity"
@@ -58,7 +58,7 @@ def test_a_slow_upload_succeeds_and_holds_no_database_connection(
         client.sendall(head + headers + b"\r\n" + first)
         if b"Expect" in headers:
             assert client.recv(100).startswith(b"HTTP/1.1 100")
-        # Longer than the 1.1 s that the request may use the database.
+        # The upload takes longer than the 1.1 s during which a request may use the database.
         time.sleep(2)
         held = backends(database_url)
         assert set(held.values()) <= {"idle"}

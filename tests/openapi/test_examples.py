@@ -1,4 +1,4 @@
-"""The examples of the published document: a newcomer sends them as they stand to the demo data."""
+"""The examples of the published document, sent unchanged to the demo data."""
 
 import pytest
 from client import Client
@@ -6,7 +6,7 @@ from openapi_check import document
 
 from service.devkit.dev import DEMO, OWNER
 
-# What is new in each run.
+# Fields whose values differ in each run.
 VOLATILE = "createdAt", "updatedAt", "completedAt"
 
 

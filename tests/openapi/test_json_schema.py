@@ -105,7 +105,7 @@ def test_requests_are_strict_and_responses_open_for_new_members():
     for name in schemas().keys() - requests:
         assert schemas()[name].get("additionalProperties", True) is True
         assert "propertyNames" not in schemas()[name]
-    # All of it is checked by the validator of OpenAPI.
+    # The validator of OpenAPI checks the rest.
     assert schemas()["OpenAPIDocument"] == {"type": "object", "additionalProperties": True}
 
 

@@ -1,4 +1,4 @@
-"""The published document: complete, valid, and what the service does.
+"""The published document: complete, valid, and in agreement with the service.
 
 tests/client.py holds every response of the suite against it.
 """
@@ -43,7 +43,7 @@ def test_the_document_is_valid_openapi_3_1():
     assert list(OpenAPIV31SpecValidator(document()).iter_errors()) == []
 
 
-def test_anyone_can_read_it_and_it_is_not_counted(app, connection):
+def test_the_document_needs_no_credential_and_is_not_counted(app, connection):
     response = app.test_client().get("/openapi.json")
     assert response.status_code == 200
     assert response.get_json() == document()
@@ -52,7 +52,7 @@ def test_anyone_can_read_it_and_it_is_not_counted(app, connection):
 
 
 @pytest.mark.nodatabase
-def test_the_command_prints_the_same_without_a_database():
+def test_the_command_openapi_prints_the_document_without_a_database():
     app = create_app(Settings.read({}))
     printed = app.test_cli_runner().invoke(args=["openapi"])
     assert printed.exit_code == 0
@@ -67,7 +67,7 @@ def test_the_document_is_built_once():
 
 
 @pytest.mark.nodatabase
-def test_every_route_is_in_it_and_nothing_else():
+def test_the_document_has_every_route_and_no_other():
     app = create_app(Settings.read({}))
     routes = {
         (method, re.sub(r"<id:(\w+)>", r"{\1}", rule.rule))
@@ -96,7 +96,7 @@ def test_the_document_names_its_maker_what_may_change_and_what_every_error_means
     assert info["description"].endswith(errors)
     assert "\n## Compatibility\n" in info["description"]
     assert "`deprecated: true`" in info["description"]
-    # Without the network, no link leads anywhere.
+    # The test has no network, so it follows no link.
     assert "](" not in info["description"]
 
 
@@ -215,13 +215,13 @@ TIMESTAMPS = [
     "2027-03-01T09:00:00+24:00", "2027-03-01T09:00:00+05:99", "2027-03-01 09:00:00Z",
     "2027-03-01t09:00:00z", "2027-W09-1T09:00:00Z", "20270301T090000Z", "", 0, 1.5,
 ]  # fmt: skip
-# Of the form of a name, all are allowed: the names themselves are in the database of IANA.
+# The document allows every text of the form of a name; the database of IANA has the names.
 TIMEZONES = [
     *sorted(timezones()), "", " ", "\ufeff", "a\nb", "a\0b", "UTC ", "/UTC", "Europe//Berlin", "é",
     7, True, [], {},
 ]  # fmt: skip
 CHOICES = ["todo", "in_progress", "done", "Todo", "", "urgent", "zoom", "completed", 1, False]
-# Duplicates are in the description alone: they are such whatever their case.
+# The document forbids duplicates in the description only, because duplicates ignore case.
 EMAIL_LISTS = [
     [], ["ada@example.com"], ["x"], [None], [1],
     "ada@example.com", ["a b@example.com"], ["ada@example"], ["@example.com"], ["ada@-example.com"],
