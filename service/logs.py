@@ -35,6 +35,7 @@ class JSONFormat(logging.Formatter):
         line: Line = {
             "time": timestamp(datetime.fromtimestamp(record.created, UTC)),
             "level": record.levelname,
+            "pid": record.process,
             "message": record.getMessage(),
         }
         if record.exc_info:
@@ -91,17 +92,20 @@ def timestamp(at: datetime) -> str:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def new_format(name: str) -> JSONFormat | TextFormat:
+    """Return the format ``json`` or ``text``."""
+    if name == "text":
+        return TextFormat(colour=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
+    return JSONFormat()
+
+
 def configure(name: str) -> LineHandler:
     """Return the handler that writes all logs of this process as ``json`` or ``text``."""
     root = logging.getLogger()
     for handler in root.handlers:
         if isinstance(handler, LineHandler):
             return handler
-    if name == "text":
-        text = TextFormat(colour=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
-        added = LineHandler(text)
-    else:
-        added = LineHandler(JSONFormat())
+    added = LineHandler(new_format(name))
     root.addHandler(added)
     logging.getLogger("service").setLevel(logging.INFO)
     return added

@@ -29,6 +29,7 @@ host = f"[{settings.host}]" if ":" in settings.host else settings.host
 bind = f"{host}:{settings.port}"
 workers = settings.web_concurrency
 worker_class = "service.gunicorn.worker.RequestWorker"
+logger_class = "service.gunicorn.logger.ServiceLogger"
 threads = settings.web_threads
 # At most half of the file descriptors of a process (usually 1024), because the database and the
 # webhooks need some too. A connection holds at most 96 KiB.
