@@ -92,7 +92,7 @@ def test_the_document_lists_the_headers_that_a_page_may_send_and_read():
     (listed,) = (
         line
         for line in document()["info"]["description"].replace("\n  ", " ").splitlines()
-        if line.startswith("- **Pages of other origins**")
+        if line.startswith("- **Web pages of other origins**")
     )
     allowed, _, readable = listed.partition("can read")
     assert set(re.findall("`([^`]+)`", allowed)) == ALLOWED
