@@ -63,6 +63,9 @@ COPY (SELECT * FROM suggestions WHERE workspace_id = :'id') TO STDOUT;
 \qecho 'COPY webhooks FROM stdin;'
 COPY (SELECT * FROM webhooks WHERE workspace_id = :'id') TO STDOUT;
 \qecho '\\.'
+\qecho 'COPY previous_secrets FROM stdin;'
+COPY (SELECT * FROM previous_secrets WHERE workspace_id = :'id') TO STDOUT;
+\qecho '\\.'
 \qecho 'COPY events FROM stdin;'
 COPY (SELECT * FROM events WHERE workspace_id = :'id') TO STDOUT;
 \qecho '\\.'
