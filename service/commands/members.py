@@ -5,7 +5,6 @@ from typing import NamedTuple
 import click
 
 from service.commands.base import (
-    Id,
     confirm,
     echo_rows,
     json_option,
@@ -28,11 +27,22 @@ class ListedMember(NamedTuple):
     joined_at: str
 
 
-class Removal(NamedTuple):
-    """The row of a member who is removed, unless this is the last owner."""
+class Change(NamedTuple):
+    """The row of a member who is added, changed or removed."""
 
     id: str
-    removed: bool
+    # False if the workspace would have no owner then.
+    done: bool
+
+
+def require_owner(change: Change, slug: str, email: str) -> str:
+    """Return the id of the user; raises ClickException if the last owner had to stay."""
+    if not change.done:
+        raise click.ClickException(
+            f"{email} is the last owner of {slug}: first make another member an owner with"
+            " member add --role owner"
+        )
+    return change.id
 
 
 @click.group("member")
@@ -54,10 +64,11 @@ def member() -> None:
 def add_member(slug: str, email: str, role: str) -> None:
     """Add the user EMAIL to the workspace SLUG, or change a member's role; prints the user's id.
 
-    A user's first workspace becomes the active one.
+    A user's first workspace becomes the active one. The last owner stays an owner.
     """
     absent = f"there is no workspace {slug} or no user {email}"
-    click.echo(one_row(Id, "members/add", absent, slug=slug, email=email, role=role).id)
+    added = one_row(Change, "members/add", absent, slug=slug, email=email, role=role)
+    click.echo(require_owner(added, slug, email))
 
 
 @member.command("list")
@@ -85,10 +96,5 @@ def remove_member(slug: str, email: str, yes: bool) -> None:
     """
     confirm(f"Remove {email} from {slug}?", yes=yes)
     absent = f"{email} is not a member of {slug}"
-    row = one_row(Removal, "members/remove", absent, slug=slug, email=email)
-    if not row.removed:
-        raise click.ClickException(
-            f"{email} is the last owner of {slug}: first make another member an owner with"
-            " member add --role owner"
-        )
-    click.echo(row.id)
+    removed = one_row(Change, "members/remove", absent, slug=slug, email=email)
+    click.echo(require_owner(removed, slug, email))

@@ -1,13 +1,28 @@
--- Add a user to a workspace, or change the role of a member.
+-- Add a user to a workspace, or change the role of a member, unless the member is its last owner.
+-- The statement locks the owners in one order, so that two owners cannot give up at the same time.
 -- The first workspace of a user becomes the active workspace.
-WITH joined AS (
-    INSERT INTO members AS member (workspace_id, user_id, role)
-    SELECT workspace.id, person.id, %(role)s
+WITH owner AS MATERIALIZED (
+    SELECT member.user_id
+      FROM members AS member
+      JOIN workspaces AS workspace ON workspace.id = member.workspace_id
+     WHERE workspace.slug = %(slug)s
+       AND member.role = 'owner'
+     ORDER BY member.user_id
+       FOR UPDATE OF member
+), chosen AS (
+    SELECT workspace.id AS workspace_id, person.id AS user_id
       FROM workspaces AS workspace, users AS person
      WHERE workspace.slug = %(slug)s
        AND lower(person.email) = lower(%(email)s)
+), joined AS (
+    INSERT INTO members AS member (workspace_id, user_id, role)
+    SELECT chosen.workspace_id, chosen.user_id, %(role)s
+      FROM chosen
         ON CONFLICT (workspace_id, user_id) DO UPDATE
        SET role = excluded.role
+     WHERE member.role <> 'owner'
+        OR excluded.role = 'owner'
+        OR EXISTS (SELECT FROM owner WHERE owner.user_id <> member.user_id)
  RETURNING member.workspace_id, member.user_id
 ), activated AS (
     UPDATE users AS person
@@ -16,4 +31,6 @@ WITH joined AS (
      WHERE person.id = joined.user_id
        AND person.active_workspace_id IS NULL
 )
-SELECT user_id AS id FROM joined;
+SELECT chosen.user_id AS id,
+       EXISTS (SELECT FROM joined) AS done
+  FROM chosen;

@@ -27,5 +27,5 @@ WITH owner AS MATERIALIZED (
  RETURNING member.user_id
 )
 SELECT leaving.user_id AS id,
-       EXISTS (SELECT FROM removed) AS removed
+       EXISTS (SELECT FROM removed) AS done
   FROM leaving;

@@ -44,6 +44,17 @@ def test_the_last_owner_stays_and_any_other_owner_can_be_removed(flask, connecti
     assert rows(connection, members, cast["acme"]) == [{"id": cast["bob"]}]
 
 
+def test_the_last_owner_stays_an_owner_and_any_other_owner_can_become_a_member(
+    flask, connection, cast
+):
+    demote = "member", "add", "acme", "alice@example.com", "--role", "member"
+    assert_failed(flask(*demote), "alice@example.com is the last owner of acme")
+    flask("member", "add", "acme", "bob@example.com", "--role", "owner")
+    assert value(flask(*demote)) == cast["alice"]
+    owners = "SELECT user_id::text AS id FROM members WHERE workspace_id = %s AND role = 'owner'"
+    assert rows(connection, owners, cast["acme"]) == [{"id": cast["bob"]}]
+
+
 def test_two_owners_that_are_removed_at_once_leave_one_owner(flask, connection, cast, together):
     connection.execute("UPDATE members SET role = 'owner'")
     # Both wait for the first owner, whose row is locked.
