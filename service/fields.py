@@ -41,6 +41,12 @@ VERSION = {
 }
 
 
+def camel_case(name: str) -> str:
+    """Return a name of Python or SQL as JSON has it: ``createdAt`` for ``created_at``."""
+    head, *rest = name.split("_")
+    return head + "".join(map(str.title, rest))
+
+
 def uuid_or_nil(text: object) -> str:
     """Return ``text`` in lower case if it is a UUID, else the nil UUID, which no row has."""
     return text.lower() if isinstance(text, str) and UUID.fullmatch(text) else NIL_UUID

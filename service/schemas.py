@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from marshmallow import RAISE, Schema, ValidationError, fields, post_load, pre_load
 
-from service.fields import Cursor, Field, Limit
+from service.fields import Cursor, Field, Limit, camel_case
 
 # A response lists at most MAX_ERRORS errors, and at most MAX_ECHO characters of a client's name.
 MAX_ERRORS, MAX_ECHO = 20, 100
@@ -32,8 +32,7 @@ class StrictSchema(Schema):
 
     def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
         """Give each field its wire name, in camelCase."""
-        head, *rest = field_name.split("_")
-        field_obj.data_key = field_obj.data_key or head + "".join(map(str.title, rest))
+        field_obj.data_key = field_obj.data_key or camel_case(field_name)
 
     def handle_error(self, error: ValidationError, data: Any, *, many: bool, **kwargs: Any) -> None:  # noqa: ARG002
         """Replace the message of each unknown name by a hint: the nearest known name, or all."""

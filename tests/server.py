@@ -94,6 +94,16 @@ def working(database_url, **settings):
             worker.wait()
 
 
+def connect(port, *, buffer=None, timeout=20):
+    """Return a socket connected to the server; ``buffer`` bounds the bytes that it receives."""
+    client = socket.socket()
+    if buffer:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+    client.settimeout(timeout)
+    client.connect(("127.0.0.1", port))
+    return client
+
+
 def free_port():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return listener.getsockname()[1]

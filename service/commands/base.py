@@ -1,7 +1,6 @@
 """The base of all commands: plain values on stdout, errors in one line on stderr."""
 
 import json
-import re
 import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
@@ -14,6 +13,7 @@ from psycopg import errors
 
 from service import db
 from service.commands import SETTINGS
+from service.fields import camel_case
 from service.schemas import flatten
 from service.settings import InvalidSetting, Settings
 from service.statements import Connection, Row
@@ -149,16 +149,11 @@ def echo_row(row: Iterable[object]) -> None:
     click.echo("\t".join(map(cell, row)))
 
 
-def camel(name: str) -> str:
-    """Return the name of a column as JSON has it: ``createdAt`` for ``created_at``."""
-    return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
-
-
 def echo_rows(rows: Iterable[NamedTuple], *, as_json: bool) -> None:
     """Print rows: a line each, or all as JSON objects whose members are the columns."""
     if as_json:
         objects = [
-            {camel(column): value for column, value in row._asdict().items()} for row in rows
+            {camel_case(column): value for column, value in row._asdict().items()} for row in rows
         ]
         click.echo(json.dumps(objects, indent=1))
         return

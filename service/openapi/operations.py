@@ -9,6 +9,7 @@ from typing import NamedTuple, NotRequired, TypedDict
 from marshmallow import Schema
 from werkzeug.routing import Rule
 
+from service.fields import camel_case
 from service.http.gate import is_public
 from service.http.requests import View
 from service.http.responses import Documented
@@ -89,8 +90,7 @@ class Operation:
         self.path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule)
         self.gated = not is_public(rule)
         (self.method,) = (rule.methods or set()) - {"HEAD", "OPTIONS"}
-        head, *rest = view.__name__.split("_")
-        self.name = head + "".join(map(str.title, rest))
+        self.name = camel_case(view.__name__)
 
     def document(self, schemas: Schemas, examples: Examples, errors: dict[str, Failure]) -> JSON:
         """Return the operation object."""

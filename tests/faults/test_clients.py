@@ -13,7 +13,7 @@ from time import monotonic
 
 import pytest
 from faults.load import Load, read
-from server import ALICE, children, get, post, send, serving
+from server import ALICE, children, connect, get, post, send, serving
 
 pytestmark = pytest.mark.faults
 
@@ -28,15 +28,6 @@ def lone(database_url):
     """One web process of four threads."""
     with serving(database_url, **WEB) as server:
         yield server
-
-
-def connect(port, *, buffer=None):
-    client = socket.socket()
-    if buffer:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-    client.settimeout(20)
-    client.connect(("127.0.0.1", port))
-    return client
 
 
 @contextmanager

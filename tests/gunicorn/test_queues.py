@@ -4,20 +4,23 @@ import json
 import os
 import re
 import select
-import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 import psycopg
 import pytest
+import server as web
 from server import ALICE, RATE, Answer, children, get, serving, web_line
 
 # A control character is six bytes of JSON.
 LARGE = "\x01" * 65_536
 PAGE = f"GET /api/tasks HTTP/1.1\r\n{ALICE}\r\n".encode()
 THREADS = 4
+# With time for a page that a reader takes slowly.
+connect = partial(web.connect, timeout=30)
 
 
 @pytest.fixture
@@ -25,15 +28,6 @@ def large_page(insert_into):
     """The first page of the tasks is 6 MB."""
     for _ in range(18):
         insert_into("tasks", description=LARGE)
-
-
-def connect(port, *, buffer=None):
-    client = socket.socket()
-    if buffer:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-    client.settimeout(30)
-    client.connect(("127.0.0.1", port))
-    return client
 
 
 def read_all(client):

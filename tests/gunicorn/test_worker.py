@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from gunicorn.http.errors import InvalidResponseHeader
-from server import ALICE, CHUNKED, PROJECT, RATE, TASK, Answer, get, post, send, serving
+from server import ALICE, CHUNKED, PROJECT, RATE, TASK, Answer, connect, get, post, send, serving
 
 from service.gunicorn.connection import HEAD, SMALL_BODY, request_size
 from service.gunicorn.error_page import error_page
@@ -30,15 +30,6 @@ STRANGER = "POST /api/tasks HTTP/1.1\r\nHost: x\r\n"
 @pytest.fixture
 def port(lone):
     return lone.port
-
-
-def connect(port, *, buffer=None):
-    client = socket.socket()
-    if buffer:
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-    client.settimeout(20)
-    client.connect(("127.0.0.1", port))
-    return client
 
 
 @contextmanager

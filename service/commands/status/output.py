@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator
 from typing import cast
 
-from service.commands.base import camel, printable
+from service.commands.base import printable
 from service.commands.status.figures import Figures
+from service.fields import camel_case
 
 STATES = "enabled", "failing", "disabled"
 
@@ -83,7 +84,7 @@ def members(value: object) -> object:
         return [members(item) for item in value]
     if isinstance(value, tuple):
         columns: dict[str, object] = value._asdict()  # type: ignore[attr-defined]
-        return {camel(name): members(item) for name, item in columns.items()}
+        return {camel_case(name): members(item) for name, item in columns.items()}
     return value
 
 
