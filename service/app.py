@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from flask import Flask, Request
+from flask import Flask, Request, Response
 from flask.sessions import NullSession, SessionInterface
+from flask.typing import ResponseReturnValue
 from werkzeug.middleware.proxy_fix import ProxyFix
 from werkzeug.routing import MapAdapter
 
@@ -24,16 +25,38 @@ class NoSession(SessionInterface):
 
 
 class Service(Flask):
-    """Flask without three steps that each request would take and this service does not need."""
+    """Flask without steps that each request would take and this service does not need.
+
+    There are no sessions, hosts of routes, asynchronous functions, and hooks of a single blueprint.
+    """
 
     session_interface = NoSession()
 
     def ensure_sync(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        """Return ``func`` as it is: no view and no hook is asynchronous."""
+        """Return the function as it is."""
         return func
 
+    def preprocess_request(self) -> ResponseReturnValue | None:
+        """Run the hooks before the view; a hook that returns a response takes its place."""
+        for hook in self.before_request_funcs[None]:
+            response: ResponseReturnValue | None = hook()  # type: ignore[assignment]
+            if response is not None:
+                return response
+        return None
+
+    def process_response(self, response: Response) -> Response:
+        """Run the hooks after the view, the last one first."""
+        for hook in reversed(self.after_request_funcs[None]):
+            response = hook(response)
+        return response
+
+    def do_teardown_request(self, exc: BaseException | None = None) -> None:
+        """Run the hooks after the response, the last one first."""
+        for hook in reversed(self.teardown_request_funcs[None]):
+            hook(exc)
+
     def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
-        """Return the adapter that finds a view by path and method alone: no route has a host."""
+        """Return the adapter that finds a view by path and method alone."""
         if request is None:
             return None
         return self.url_map.bind("", path_info=request.path, default_method=request.method)

@@ -62,12 +62,11 @@ class Usage(NamedTuple):
         day = self.day
         return [self.minute, day] if day else [self.minute]
 
-    @property
-    def decisive(self) -> Window:
-        """Return the window that X-RateLimit-* shows: the day if it is used up, else the minute."""
-        windows = self.windows
-        return windows[0] if windows[-1].left else windows[-1]
-
     def seconds_left(self, window: Window) -> int:
         """Return the whole seconds until a window ends."""
         return max(0, ceil(window.ends - self.now))
+
+
+def decisive(windows: list[Window]) -> Window:
+    """Return the window that X-RateLimit-* shows: the day if it is used up, else the minute."""
+    return windows[0] if windows[-1].left else windows[-1]

@@ -1,5 +1,6 @@
 """The state of one request: ``flask.g`` with types."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -30,16 +31,7 @@ class State:
     event_ids: list[str] = field(default_factory=list)
 
 
-# Flask's proxies look up their object again for each attribute, which takes longer than most hooks.
-
-
-def state() -> State:
-    """Return the state of the current request."""
-    here: State = g._get_current_object()
-    return here
-
-
-def current_request() -> Request:
-    """Return the current request."""
-    call: Request = request._get_current_object()  # type: ignore[attr-defined]
-    return call
+# These functions return the state of the current request, and the request. Flask's proxies look up
+# their object again for each attribute, which takes longer than most hooks.
+state: Callable[[], State] = g._get_current_object
+current_request: Callable[[], Request] = request._get_current_object  # type: ignore[attr-defined]

@@ -6,7 +6,6 @@ IETF draft-ietf-httpapi-ratelimit-headers (RateLimit, RateLimit-Policy).
 
 import re
 import time
-from collections.abc import Iterator
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
@@ -19,7 +18,7 @@ from service import db
 from service.credentials import hash_of
 from service.http.errors import http_error
 from service.http.requests import JSON_TYPE
-from service.limits import Usage
+from service.limits import Usage, decisive
 from service.state import current_request, state
 
 # Paths that need no credential and are not counted. The paths of the reference page exist in
@@ -29,6 +28,8 @@ PUBLIC = {"/", "/healthz", "/openapi.json", "/docs/", "/docs/<path:path>", "/doc
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 # Some proxies write 192.0.2.7:4711 or [2001:db8::7]:4711.
 ADDRESS_AND_PORT = re.compile(r"(?:\[([^\]]+)\]|([0-9.]+))(?::[0-9]+)?", re.ASCII)
+# A browser may store the response for its user, but must revalidate it.
+NOT_SHARED = ("Cache-Control", "private, no-cache"), ("Vary", "Authorization, Cookie")
 BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII | re.IGNORECASE)
 
 
@@ -110,7 +111,7 @@ def reject_cross_site(call: Request) -> None:
 
 def rate_limit_error(usage: Usage) -> HTTPException:
     """Return the 429 that names the exhausted window and the seconds until this window ends."""
-    window = usage.decisive
+    window = decisive(usage.windows)
     seconds = max(1, usage.seconds_left(window))
     return http_error(
         "rate_limit", seconds, limit=window.quota, window=window.name, seconds=seconds
@@ -120,40 +121,39 @@ def rate_limit_error(usage: Usage) -> HTTPException:
 def add_headers(response: Response) -> Response:
     """Return the response with the headers of ``headers``."""
     # Only the service makes these values; add() would validate and quote each of them again.
-    response.headers._list.extend(headers(current_request(), response.status_code))
+    response.headers._list += headers(current_request(), response.status_code)
     return response
 
 
-def headers(call: Request, status: int) -> Iterator[tuple[str, str]]:
-    """Yield the headers that every response to this request has."""
+def headers(call: Request, status: int) -> list[tuple[str, str]]:
+    """Return the headers that every response to this request has."""
     here = state()
-    yield "X-Request-Id", here.request_id
+    usage, request_id = here.usage, ("X-Request-Id", here.request_id)
     if is_public(call.url_rule):
-        return
-    # A browser may store the response for its user, but must revalidate it.
-    yield "Cache-Control", "private, no-cache"
-    yield "Vary", "Authorization, Cookie"
-    usage = here.usage
+        return [request_id]
     if usage is None:
         # The gate has not counted this request: the database is not available, or the request is a
         # preflight request (cors.py).
-        yield "X-RateLimit-Limit", "60"
-        yield "X-RateLimit-Remaining", "0" if status >= 500 else "60"
-        yield "X-RateLimit-Reset", str(ceil(time.time()) + 1)
-        return
-    windows, first = usage.windows, usage.decisive
-    yield "X-RateLimit-Limit", str(first.quota)
-    yield "X-RateLimit-Remaining", str(first.left)
-    yield "X-RateLimit-Reset", str(ceil(first.ends))
-    yield (
-        "RateLimit-Policy",
-        ", ".join(f'"{window.name}";q={window.quota};w={window.seconds}' for window in windows),
-    )
-    yield (
-        "RateLimit",
-        ", ".join(
-            f'"{window.name}";r={window.left};t={usage.seconds_left(window)}' for window in windows
-        ),
-    )
-    if status == 401:
-        yield "WWW-Authenticate", "Bearer"
+        return [
+            request_id,
+            *NOT_SHARED,
+            ("X-RateLimit-Limit", "60"),
+            ("X-RateLimit-Remaining", "0" if status >= 500 else "60"),
+            ("X-RateLimit-Reset", str(ceil(time.time()) + 1)),
+        ]
+    windows = usage.windows
+    first = decisive(windows)
+    quotas = [f'"{window.name}";q={window.quota};w={window.seconds}' for window in windows]
+    left = [
+        f'"{window.name}";r={window.left};t={usage.seconds_left(window)}' for window in windows
+    ]
+    return [
+        request_id,
+        *NOT_SHARED,
+        ("X-RateLimit-Limit", str(first.quota)),
+        ("X-RateLimit-Remaining", str(first.left)),
+        ("X-RateLimit-Reset", str(ceil(first.ends))),
+        ("RateLimit-Policy", ", ".join(quotas)),
+        ("RateLimit", ", ".join(left)),
+        *([("WWW-Authenticate", "Bearer")] if status == 401 else []),
+    ]

@@ -18,7 +18,7 @@ from service.schemas import StrictSchema
 from service.state import current_request, state
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIEnvironment
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 Kind = Literal["object", "versioned", "list", "page"]
 
@@ -82,9 +82,16 @@ class Versioned(Protocol):
 class Reply(Response):
     """A response whose headers are complete; the base class would copy and correct them."""
 
-    def get_wsgi_headers(self, environ: "WSGIEnvironment") -> Headers:
-        """Return the headers unchanged if there is a body; else let the base class correct them."""
-        return self.headers if self.response else super().get_wsgi_headers(environ)
+    response: list[bytes]
+
+    def __call__(
+        self, environ: "WSGIEnvironment", start_response: "StartResponse"
+    ) -> Iterable[bytes]:
+        """Send the response; the base class corrects the headers of a response without a body."""
+        if environ["REQUEST_METHOD"] == "HEAD" or not self.response:
+            return super().__call__(environ, start_response)
+        start_response(self.status, self.headers._list)
+        return self.response
 
 
 @dataclass(frozen=True)
@@ -124,7 +131,11 @@ def reply(
     complete = Headers()
     # Only the service makes these values, so newlines in them need no check.
     complete._list = [("Content-Type", "application/json"), *headers.items()]
-    return Reply(body, status, complete)
+    if body is None:
+        return Reply(None, status, complete)
+    content = body.encode() if isinstance(body, str) else body
+    complete._list.append(("Content-Length", str(len(content))))
+    return Reply([content], status, complete)
 
 
 def reply_page(page: Page) -> Response:
