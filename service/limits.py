@@ -33,6 +33,8 @@ class Usage(NamedTuple):
     user_id: str | None
     workspace_id: str | None
     scope: str | None
+    # True if the last use of the token was stored more than a minute ago.
+    touch: bool
     # True if this request is within the limits; then it is counted.
     admitted: bool
     per_minute: int

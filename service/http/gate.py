@@ -51,6 +51,8 @@ def authenticate_and_count() -> None:
         hash=hash_of(token) if token else None,
         address=client_address(call.remote_addr),
     )
+    if usage.touch:
+        db.execute("tokens/touch", token_id=usage.token_id)
     if not usage.admitted:
         raise rate_limit_error(usage)
     if usage.user_id is None:
@@ -144,9 +146,7 @@ def headers(call: Request, status: int) -> list[tuple[str, str]]:
     windows = usage.windows
     first = decisive(windows)
     quotas = [f'"{window.name}";q={window.quota};w={window.seconds}' for window in windows]
-    left = [
-        f'"{window.name}";r={window.left};t={usage.seconds_left(window)}' for window in windows
-    ]
+    left = [f'"{window.name}";r={window.left};t={usage.seconds_left(window)}' for window in windows]
     return [
         request_id,
         *NOT_SHARED,

@@ -7,37 +7,27 @@ WITH caller AS MATERIALIZED (
            token.last_used_at,
            person.id AS user_id,
            person.active_workspace_id AS workspace_id,
-           workspace.plan
-      FROM tokens AS token
-      JOIN users AS person ON person.id = token.user_id
-      LEFT JOIN workspaces AS workspace ON workspace.id = person.active_workspace_id
-     WHERE token.hash = %(hash)s::bytea
-       AND token.kind = %(kind)s::text
-       AND token.revoked_at IS NULL
-       AND (token.expires_at IS NULL OR token.expires_at > now())
-), touched AS (
-    UPDATE tokens AS token
-       SET last_used_at = now()
-      FROM caller
-     WHERE token.id = caller.token_id
-       AND (caller.last_used_at IS NULL OR caller.last_used_at < now() - interval '1 minute')
-       AND (token.last_used_at IS NULL OR token.last_used_at < now() - interval '1 minute')
-), subject AS MATERIALIZED (
-    SELECT coalesce(caller.workspace_id, '00000000-0000-0000-0000-000000000000') AS workspace_id,
-           coalesce(caller.user_id::text, %(address)s::text) AS subject,
            -- If an operator has renamed Starter, its original limits apply.
            coalesce(plan.per_minute, 60) AS per_minute,
            CASE WHEN plan.name IS NULL THEN 10000 ELSE plan.per_day END AS per_day
       FROM (VALUES (1)) AS request
-      LEFT JOIN caller ON true
-      LEFT JOIN plans AS plan ON plan.name = coalesce(caller.plan, 'Starter')
+      LEFT JOIN tokens AS token
+        ON token.hash = %(hash)s::bytea
+       AND token.kind = %(kind)s::text
+       AND token.revoked_at IS NULL
+       AND (token.expires_at IS NULL OR token.expires_at > now())
+      LEFT JOIN users AS person ON person.id = token.user_id
+      LEFT JOIN workspaces AS workspace ON workspace.id = person.active_workspace_id
+      LEFT JOIN plans AS plan ON plan.name = coalesce(workspace.plan, 'Starter')
 ), hit AS (
     INSERT INTO usage AS past (
                workspace_id, subject,
                minute_started_at, minute_count, day_started_at, day_count, admitted
            )
-    SELECT workspace_id, subject, now(), 1, now(), 1, true
-      FROM subject
+    SELECT coalesce(workspace_id, '00000000-0000-0000-0000-000000000000'),
+           coalesce(user_id::text, %(address)s::text),
+           now(), 1, now(), 1, true
+      FROM caller
         ON CONFLICT (workspace_id, subject) DO UPDATE
        SET (minute_started_at, minute_count, day_started_at, day_count, admitted) = (
                SELECT minute_started_at,
@@ -60,7 +50,7 @@ WITH caller AS MATERIALIZED (
                 CROSS JOIN LATERAL (
                        SELECT minute_count < per_minute
                               AND (per_day IS NULL OR day_count < per_day) AS admitted
-                         FROM subject
+                         FROM caller
                       ) AS verdict
            )
  RETURNING admitted, minute_started_at, minute_count, day_started_at, day_count,
@@ -71,14 +61,16 @@ SELECT caller.token_id,
        caller.user_id,
        caller.workspace_id,
        caller.scope,
+       caller.token_id IS NOT NULL
+       AND (caller.last_used_at IS NULL OR caller.last_used_at < now() - interval '1 minute')
+           AS touch,
        hit.admitted,
-       subject.per_minute,
+       caller.per_minute,
        hit.minute_count,
-       extract(epoch FROM hit.minute_started_at)::float8 + 60 AS minute_ends,
-       subject.per_day,
+       date_part('epoch', hit.minute_started_at) + 60 AS minute_ends,
+       caller.per_day,
        hit.day_count,
-       extract(epoch FROM hit.day_started_at)::float8 + 86400 AS day_ends,
-       extract(epoch FROM now())::float8 AS now
-  FROM subject
- CROSS JOIN hit
-  LEFT JOIN caller ON true;
+       date_part('epoch', hit.day_started_at) + 86400 AS day_ends,
+       date_part('epoch', now()) AS now
+  FROM caller
+ CROSS JOIN hit;

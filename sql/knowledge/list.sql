@@ -13,6 +13,7 @@ WITH page AS MATERIALIZED (
 SELECT coalesce(
            json_agg(knowledge_json(ROW(entry.*)::knowledge) ORDER BY entry.id DESC), '[]'
        ) AS data,
-       keyed_cursor(0, (array_agg(entry.id ORDER BY entry.id DESC))[max(number)]) AS next_cursor
-  FROM page_end
- CROSS JOIN LATERAL (SELECT * FROM page ORDER BY id DESC LIMIT number) AS entry;
+       keyed_cursor(
+           0, (array_agg(entry.id ORDER BY entry.id DESC))[(SELECT number FROM page_end)]
+       ) AS next_cursor
+  FROM (SELECT * FROM page ORDER BY id DESC LIMIT (SELECT number FROM page_end)) AS entry;

@@ -71,6 +71,7 @@ SELECT coalesce(
            array_agg(
                keyed_cursor(match.rank, match.id) ORDER BY match.rank DESC, match.id DESC
            )
-       )[max(number)] AS next_cursor
-  FROM page_end
- CROSS JOIN LATERAL (SELECT * FROM page ORDER BY rank DESC, id DESC LIMIT number) AS match;
+       )[(SELECT number FROM page_end)] AS next_cursor
+  FROM (
+       SELECT * FROM page ORDER BY rank DESC, id DESC LIMIT (SELECT number FROM page_end)
+       ) AS match;

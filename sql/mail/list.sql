@@ -31,6 +31,7 @@ SELECT coalesce(
                keyed_cursor(to_millis(item.received_at), item.id)
                ORDER BY item.received_at DESC, item.id DESC
            )
-       )[max(number)] AS next_cursor
-  FROM page_end
- CROSS JOIN LATERAL (SELECT * FROM page ORDER BY received_at DESC, id DESC LIMIT number) AS item;
+       )[(SELECT number FROM page_end)] AS next_cursor
+  FROM (
+       SELECT * FROM page ORDER BY received_at DESC, id DESC LIMIT (SELECT number FROM page_end)
+       ) AS item;

@@ -44,6 +44,7 @@ SELECT coalesce(
                keyed_cursor(to_millis(meeting.start_time), meeting.id)
                ORDER BY meeting.start_time DESC, meeting.id DESC
            )
-       )[max(number)] AS next_cursor
-  FROM page_end
- CROSS JOIN LATERAL (SELECT * FROM page ORDER BY start_time DESC, id DESC LIMIT number) AS meeting;
+       )[(SELECT number FROM page_end)] AS next_cursor
+  FROM (
+       SELECT * FROM page ORDER BY start_time DESC, id DESC LIMIT (SELECT number FROM page_end)
+       ) AS meeting;

@@ -45,6 +45,5 @@ SELECT coalesce(
                keyed_cursor(to_millis(meeting.start_time), meeting.id)
                ORDER BY meeting.start_time, meeting.id
            )
-       )[max(number)] AS next_cursor
-  FROM page_end
- CROSS JOIN LATERAL (SELECT * FROM page ORDER BY start_time, id LIMIT number) AS meeting;
+       )[(SELECT number FROM page_end)] AS next_cursor
+  FROM (SELECT * FROM page ORDER BY start_time, id LIMIT (SELECT number FROM page_end)) AS meeting;

@@ -17,6 +17,7 @@ SELECT coalesce(
            ),
            '[]'
        ) AS data,
-       id_cursor((array_agg(suggestion.id ORDER BY suggestion.id DESC))[max(number)]) AS next_cursor
-  FROM page_end
- CROSS JOIN LATERAL (SELECT * FROM page ORDER BY id DESC LIMIT number) AS suggestion;
+       id_cursor(
+           (array_agg(suggestion.id ORDER BY suggestion.id DESC))[(SELECT number FROM page_end)]
+       ) AS next_cursor
+  FROM (SELECT * FROM page ORDER BY id DESC LIMIT (SELECT number FROM page_end)) AS suggestion;

@@ -12,6 +12,7 @@ WITH page AS MATERIALIZED (
       FROM (SELECT id, octet_length(description) AS bytes FROM page) AS sizes
 )
 SELECT coalesce(json_agg(task_json(ROW(task.*)::tasks) ORDER BY task.id DESC), '[]') AS data,
-       id_cursor((array_agg(task.id ORDER BY task.id DESC))[max(number)]) AS next_cursor
-  FROM page_end
- CROSS JOIN LATERAL (SELECT * FROM page ORDER BY id DESC LIMIT number) AS task;
+       id_cursor(
+           (array_agg(task.id ORDER BY task.id DESC))[(SELECT number FROM page_end)]
+       ) AS next_cursor
+  FROM (SELECT * FROM page ORDER BY id DESC LIMIT (SELECT number FROM page_end)) AS task;

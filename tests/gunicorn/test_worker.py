@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 import socket
 import threading
 import time
@@ -14,7 +15,7 @@ from server import ALICE, CHUNKED, PROJECT, RATE, TASK, Answer, connect, get, po
 
 from service.gunicorn.connection import HEAD, SMALL_BODY, request_size
 from service.gunicorn.error_page import error_page
-from service.gunicorn.response_writer import ResponseWriter
+from service.gunicorn.response import Response
 from service.gunicorn.worker import DRAIN, RequestWorker
 
 # The time limit READ of impatient.py.
@@ -414,12 +415,53 @@ def test_the_documented_time_limit_of_a_request_is_the_worker_s():
     assert f"took more than {RequestWorker.READ:g} s" in ERRORS.read_text(encoding="utf-8")
 
 
+def written(status, headers, *parts, method="GET", reuse=True):
+    """Return the bytes of a response."""
+    response = Response()
+    response.start(status, headers)
+    response.parts += parts
+    return b"".join(response.encode(method, reuse=reuse))
+
+
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("header", [("X-A", "a\r\nX-B: b"), ("X-A\n", "a"), ("X-A", "a\0")])
 def test_a_response_header_cannot_begin_another_one(header):
-    writer = ResponseWriter(None, None, None)
     with pytest.raises(InvalidResponseHeader):
-        writer.process_headers([("Content-Type", "application/json"), header])
+        written("200 OK", [("Content-Type", "application/json"), header])
+
+
+@pytest.mark.nodatabase
+def test_the_length_of_a_response_is_that_of_its_body():
+    assert Answer(written("200 OK", [], b"ab", b"c")).headers["content-length"] == "3"
+    assert Answer(written("200 OK", [])).headers["content-length"] == "0"
+    declared = [("content-length", "3")]
+    assert Answer(written("200 OK", declared, b"abc")).body == b"abc"
+    for parts in ([b"ab"], [b"abc", b"d"], []):
+        with pytest.raises(InvalidResponseHeader):
+            written("200 OK", declared, *parts)
+
+
+@pytest.mark.nodatabase
+def test_a_response_without_a_body_has_no_bytes_after_its_head():
+    for status in ("204 NO CONTENT", "304 NOT MODIFIED"):
+        raw = written(status, [("ETag", '"1"')], b"abc")
+        assert raw.endswith(b'ETag: "1"\r\n\r\n')
+        assert b"Content-Length" not in raw
+    head = written("200 OK", [("Content-Length", "3")], b"abc", method="HEAD")
+    assert head.endswith(b"Content-Length: 3\r\n\r\n")
+
+
+@pytest.mark.nodatabase
+def test_an_application_can_replace_its_response_only_because_of_an_error():
+    response = Response()
+    response.start("200 OK", [])
+    with pytest.raises(AssertionError):
+        response.start("201 CREATED", [])
+    try:
+        raise ValueError("late")
+    except ValueError:
+        response.start("500 INTERNAL SERVER ERROR", [], sys.exc_info())
+    assert response.encode("GET", reuse=False)[0].startswith(b"HTTP/1.1 500 ")
 
 
 @pytest.mark.nodatabase

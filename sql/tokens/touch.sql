@@ -1,0 +1,6 @@
+-- Store that a token is in use, at most once a minute; the commit does not wait for the disk.
+UPDATE tokens AS token
+   SET last_used_at = now()
+ WHERE token.id = %(token_id)s::uuid
+   AND (token.last_used_at IS NULL OR token.last_used_at < now() - interval '1 minute')
+RETURNING set_config('synchronous_commit', 'off', true);
