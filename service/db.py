@@ -9,13 +9,13 @@ from time import monotonic
 from typing import Any, cast
 
 import psycopg
-from flask import Flask, current_app
+from flask import Flask
 from psycopg.rows import args_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from service.process import application_name
 from service.settings import Settings
-from service.state import State, state
+from service.state import State, current_application, state
 from service.statements import STATEMENTS, Connection, Row
 from service.watchdog import Watchdog
 
@@ -161,7 +161,7 @@ def init_app(app: Flask) -> None:
 
 def pool() -> Pool:
     """Return the pool of the current app."""
-    return cast(Pool, current_app.extensions["pool"])
+    return cast(Pool, current_application().extensions["pool"])
 
 
 def limit(seconds: float) -> None:
@@ -175,12 +175,11 @@ def extend(seconds: float) -> None:
     here.deadline = (here.deadline or here.arrived + pool().seconds) + seconds
 
 
-def connection() -> Connection:
-    """Return the connection of this request; raises PoolTimeout.
+def connection(here: State) -> Connection:
+    """Return the connection of a request; raises PoolTimeout.
 
     A request that has waited in a queue has less time left for the database.
     """
-    here = state()
     if here.connection is None:
         connections = pool()
         asked = monotonic()
@@ -201,7 +200,7 @@ def release(_error: BaseException | None = None) -> None:
 @contextmanager
 def transaction() -> Iterator[None]:
     """Run all statements of the ``with`` block in one transaction."""
-    with connection().transaction():
+    with connection(state()).transaction():
         yield
 
 
@@ -211,17 +210,17 @@ def row_with_retry(kind: type[Row], name: str, /, **values: object) -> Row:
     When PostgreSQL restarts, the pooled connections die. Only the first statement may run again:
     this request has written nothing yet.
     """
+    here = state()
     try:
-        row = connection().row(kind, name, values)
+        row = connection(here).row(kind, name, values)
     except psycopg.OperationalError:
-        here = state()
         lost = here.connection is not None and here.connection.broken
         if not lost or monotonic() >= here.deadline:
             raise
         release()
         # The other connections of the pool have died too.
         pool().drain()
-        row = connection().row(kind, name, values)
+        row = connection(here).row(kind, name, values)
     return found(row, name)
 
 
@@ -230,24 +229,27 @@ def row_or_none(kind: type[Row], name: str, /, **values: object) -> Row | None:
 
     The statement can always use ``user_id`` and ``workspace_id`` of the caller as parameters.
     """
-    return connection().row(kind, name, {**state().caller, **values})
+    here = state()
+    return connection(here).row(kind, name, {**here.caller, **values})
 
 
 def row(kind: type[Row], name: str, /, **values: object) -> Row:
     """Return the first row of ``sql/<name>.sql``, as ``row_or_none`` does, or raise NotFound."""
-    return found(connection().row(kind, name, {**state().caller, **values}), name)
+    return found(row_or_none(kind, name, **values), name)
 
 
 def row_custom_plan(kind: type[Row], name: str, /, **values: object) -> Row:
     """Return the row, as ``row`` does; psycopg writes the values into the text, for the planner."""
-    cursor = psycopg.ClientCursor(connection(), row_factory=args_row(kind))
-    cursor.execute(STATEMENTS[name].source, {**state().caller, **values})
+    here = state()
+    cursor = psycopg.ClientCursor(connection(here), row_factory=args_row(kind))
+    cursor.execute(STATEMENTS[name].source, {**here.caller, **values})
     return found(cursor.fetchone(), name)
 
 
 def execute(name: str, /, **values: object) -> None:
     """Run ``sql/<name>.sql`` as the caller of this request; ignore its rows."""
-    connection().run(name, {**state().caller, **values})
+    here = state()
+    connection(here).run(name, {**here.caller, **values})
 
 
 def found(row: Row | None, name: str) -> Row:

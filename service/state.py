@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
 
-from flask import Request, g, request
+from flask import Flask, Request, current_app, g, request
 
 from service.limits import Usage
 from service.statements import Connection
@@ -20,6 +20,8 @@ class State:
     # The time, by ``monotonic()``, when the database must have answered; 0 if none is set yet.
     deadline: float = 0
     connection: Connection | None = None
+    # The body of the request, once it has been read.
+    body: bytes | None = None
     # Seconds that the request has waited for a connection.
     waited: float = 0
     # None until the gate has counted the request.
@@ -31,7 +33,8 @@ class State:
     event_ids: list[str] = field(default_factory=list)
 
 
-# These functions return the state of the current request, and the request. Flask's proxies look up
-# their object again for each attribute, which takes longer than most hooks.
+# The current Flask application, the state of the current request, and the request. Flask's proxies
+# look up their object again for each attribute, which takes longer than most hooks.
+current_application: Callable[[], Flask] = current_app._get_current_object  # type: ignore[attr-defined]
 state: Callable[[], State] = g._get_current_object
 current_request: Callable[[], Request] = request._get_current_object  # type: ignore[attr-defined]

@@ -55,7 +55,7 @@ def environment(request: Request, conn: Connection, cfg: Config) -> "WSGIEnviron
         # A Unix socket has a path in place of host and port.
         "SERVER_NAME": server[0] if isinstance(server, tuple) else "localhost",
         "SERVER_PORT": str(server[1]) if isinstance(server, tuple) else "",
-        "SERVER_PROTOCOL": "HTTP/%d.%d" % request.version,
+        "SERVER_PROTOCOL": f"HTTP/{request.version[0]}.{request.version[1]}",
         "REMOTE_ADDR": client[0] if isinstance(client, tuple) else client,
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": "http",

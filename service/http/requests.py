@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import parse_qs
 
-from flask import Flask, Request, current_app
+from flask import Flask, Request
 from gunicorn.http.errors import ParseException
 from marshmallow import Schema
 from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
@@ -20,7 +20,7 @@ from service import db
 from service.fields import uuid_or_nil
 from service.http.errors import http_error, invalid_field
 from service.schemas import MAX_ECHO, Query
-from service.state import current_request
+from service.state import current_application, current_request, state
 from service.strict_json import StrictJSONError, parse_object
 
 View = Callable[..., Any]
@@ -82,7 +82,7 @@ def reject_unknown_query() -> None:
     """Raise 400 for a query on a path that takes no query."""
     call = current_request()
     if call.query_string and call.endpoint:
-        view = current_app.view_functions[call.endpoint]
+        view = current_application().view_functions[call.endpoint]
         if not isinstance(view.__dict__.get("arguments"), Query):
             for name in query_values(call.query_string):
                 raise invalid_field(name[:MAX_ECHO], "unknown_query_parameter")
@@ -126,18 +126,30 @@ def content_length(call: Request) -> int | None:
 
 
 def read_bytes(call: Request) -> bytes:
-    """Return the body; raises 400 if it differs from Content-Length, 413 above MAX_BODY.
+    """Return the body; raises 400 if it differs from Content-Length, 413 above MAX_BODY."""
+    here = state()
+    if here.body is None:
+        limit = current_application().config["MAX_CONTENT_LENGTH"]
+        declared = content_length(call)
+        if declared is not None and declared >= limit:
+            raise http_error("too_large")
+        if call.environ.get(BODY_ARRIVED):
+            # Werkzeug would wrap the body that is already here in two streams.
+            here.body = call.environ["wsgi.input"].read(declared)
+        else:
+            here.body = receive(call, limit)
+        if declared is not None and len(here.body) != declared:
+            raise http_error("body_length", actual=len(here.body), declared=declared)
+    return here.body
 
-    While the body is still arriving, the request holds no database connection, and this time does
-    not count against the deadline for the database.
+
+def receive(call: Request, limit: int) -> bytes:
+    """Return a body that is still arriving; raises 400 or 413.
+
+    Meanwhile the request holds no database connection, and this time does not count against the
+    deadline for the database.
     """
-    limit = call.max_content_length or 0
-    declared = content_length(call)
-    if declared is not None and declared >= limit:
-        raise http_error("too_large")
-    arrived = call.environ.get(BODY_ARRIVED, False)
-    if not arrived:
-        db.release()
+    db.release()
     began = monotonic()
     try:
         content = call.get_data()
@@ -150,8 +162,5 @@ def read_bytes(call: Request) -> bytes:
     # Werkzeug truncates a chunked body at MAX_CONTENT_LENGTH, which is one more than MAX_BODY.
     if len(content) >= limit:
         raise http_error("too_large")
-    if not arrived:
-        db.extend(monotonic() - began)
-    if declared is not None and len(content) != declared:
-        raise http_error("body_length", actual=len(content), declared=declared)
+    db.extend(monotonic() - began)
     return content

@@ -2,8 +2,8 @@
 
 import json
 import re
-import sys
 import socket
+import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress

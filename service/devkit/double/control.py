@@ -38,7 +38,7 @@ from service.http import access_log, errors
 from service.http.requests import arguments, read_bytes
 from service.http.responses import reply
 from service.settings import Settings
-from service.state import current_request
+from service.state import current_request, state
 from service.strict_json import StrictJSONError, parse_object
 from service.webhooks.outbound import BlockedURL, resolve
 from service.webhooks.secrets import derive_secret, fingerprint
@@ -129,7 +129,7 @@ def reset() -> Response:
     """Remove everything and begin anew with the cast"""
     double().thaw()
     double().faults.clear()
-    double().cast.reset(db.connection())
+    double().cast.reset(db.connection(state()))
     # Cleared last: a request of the previous test can post events until its rows are gone.
     double().receiver.clear()
     double().hold_events(False)
