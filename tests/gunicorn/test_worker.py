@@ -291,6 +291,15 @@ def test_a_client_that_sends_everything_first_can_read_an_early_response(port, s
     assert json.loads(answer.body)["status"] == answer.status
 
 
+@pytest.mark.parametrize("framing", ["Content-Length: 200000\r\n", CHUNKED])
+def test_an_early_response_to_half_a_body_says_that_the_connection_closes(port, framing):
+    with connect(port) as client:
+        client.sendall(f"{STRANGER}{framing}\r\n".encode())
+        answer = read_answer(client)
+    assert answer.status == 401
+    assert answer.headers["connection"] == "close"
+
+
 def test_a_client_that_goes_on_sending_after_an_early_response_is_cut_off(port):
     with connect(port) as client:
         client.sendall(f"{STRANGER}Content-Length: 1000000000\r\n\r\n".encode())
