@@ -27,7 +27,7 @@ class NoSession(SessionInterface):
 class Service(Flask):
     """Flask without steps that each request would take and this service does not need.
 
-    There are no sessions, hosts of routes, asynchronous functions, and hooks of a single blueprint.
+    No route has a host, no view and no hook is asynchronous, and no blueprint has hooks of its own.
     """
 
     session_interface = NoSession()

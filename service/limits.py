@@ -33,7 +33,7 @@ class Usage(NamedTuple):
     user_id: str | None
     workspace_id: str | None
     scope: str | None
-    # True if the last use of the token was stored more than a minute ago.
+    # True if the last use of the token was stored more than a minute ago, or never.
     touch: bool
     # True if this request is within the limits; then it is counted.
     admitted: bool
