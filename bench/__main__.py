@@ -18,6 +18,8 @@ from bench.soak import soak, soak_table
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "benchmark.svg"
 
+AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
+
 # With --scale: the small database, and the knowledge entries of the large one.
 SMALL, ENTRIES = 10_000, 200_000
 
@@ -80,6 +82,8 @@ def main(tasks, seconds, rounds, names, growing, filling, staying, adding, count
         return
     if not shutil.which("wrk"):
         sys.exit("Error: wrk is missing; install it, with: apt-get install wrk")
+    if AUTOGROUP.exists() and AUTOGROUP.read_text().strip() != "0":
+        tell("autogroup is on: some statements will wait long for a CPU (docs/benchmark.md)")
     load = os.getloadavg()[0]
     if growing:
         grow(tasks or 1_000_000, seconds)
