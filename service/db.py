@@ -86,6 +86,9 @@ class Pool(ConnectionPool[Connection]):
     shuts down a connection that a request holds for longer.
     """
 
+    # Seconds in which the pool finds a free connection, or makes one if the database responds.
+    SHORTEST_WAIT = 0.25
+
     def __init__(self, settings: Settings, program: str) -> None:
         self.settings = settings
         # With the watchdog's interval, less than a second beyond the statement's own timeout.
@@ -121,18 +124,20 @@ class Pool(ConnectionPool[Connection]):
             at_first(connection)
         self.watchdog.release(connection)
 
-    def take(self, deadline: float) -> Connection:
+    def take(self, deadline: float, queued: float = 0) -> Connection:
         """Return a connection, which is shut down at ``deadline`` unless it is given back before.
 
         Raises WrongEncoding, and PoolTimeout if no connection becomes free within POOL_TIMEOUT
-        or before the deadline.
+        or before the deadline. The seconds that the request was ``queued`` count as waited.
         """
         if self.closed:
             self.open()
         left = deadline - monotonic()
         if left <= 0:
             raise PoolTimeout("no time is left for the database")
-        connection = self.getconn(min(left, self.timeout))
+        # While the database is away, the requests in the queue must not wait one after the other.
+        shortest = min(self.timeout, self.SHORTEST_WAIT)
+        connection = self.getconn(min(left, max(self.timeout - queued, shortest)))
         if self.encoding != "UTF8":
             # The next connection may lead to another database.
             connection.close()
@@ -184,7 +189,7 @@ def connection(here: State) -> Connection:
         connections = pool()
         asked = monotonic()
         here.deadline = here.deadline or here.arrived + connections.seconds
-        here.connection = connections.take(here.deadline)
+        here.connection = connections.take(here.deadline, here.queued)
         here.waited += monotonic() - asked
     return here.connection
 

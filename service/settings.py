@@ -159,7 +159,11 @@ class Settings:
         "on", switch(), "prepare statements; off behind a PgBouncer older than 1.22"
     )
     statement_timeout: float = setting("4", seconds(), "seconds that one statement may take")
-    pool_timeout: float = setting("2", seconds(), "seconds that a request waits for a connection")
+    pool_timeout: float = setting(
+        "2",
+        seconds(),
+        "seconds that a request waits for a connection; its wait for a thread counts",
+    )
     max_body: int = setting("1048576", integer(1, 2**30), "maximum size of a request body in bytes")
     docs: bool = setting("off", switch(), "serve the reference page /docs; for development")
     cors_origins: tuple[str, ...] = setting(

@@ -17,6 +17,8 @@ class State:
     request_id: str = ""
     # When the head of the request arrived, by ``monotonic()``.
     arrived: float = field(default_factory=monotonic)
+    # Seconds that the request has waited for a thread.
+    queued: float = 0
     # The time, by ``monotonic()``, when the database must have answered; 0 if none is set yet.
     deadline: float = 0
     connection: Connection | None = None

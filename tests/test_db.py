@@ -12,6 +12,8 @@ import pytest
 from client import TOKENS, Client, count, numbered
 from psycopg import sql
 
+from service.http.access_log import QUEUED
+
 TASK = {"title": "Write the report"}
 RATE = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
 
@@ -246,6 +248,15 @@ def test_without_a_database_every_response_is_503_within_3_seconds(build, closed
                 assert all(response.headers[name].isdigit() for name in RATE)
         assert time.monotonic() - start < 3
     assert app.test_client().get("/openapi.json").status_code == 200
+
+
+def test_without_a_database_a_request_that_has_waited_for_a_thread_does_not_wait_again(
+    build, closed_port
+):
+    app = build(database_url=f"postgresql://127.0.0.1:{closed_port}/nothing", pool_timeout=4)
+    start = time.monotonic()
+    assert unavailable(app.test_client().get("/api/tasks", environ_overrides={QUEUED: 4}))
+    assert time.monotonic() - start < 3
 
 
 def test_a_server_that_accepts_and_sends_nothing_is_503_within_3_seconds(build):

@@ -17,11 +17,12 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
 def assign_request_id() -> None:
-    """Store the id and the arrival time of the request, before any other hook can fail."""
+    """Store the id and the times of the request, before any other hook can fail."""
     environ, here = current_request().environ, state()
     offered = environ.get("HTTP_X_REQUEST_ID", "")
     here.request_id = offered if REQUEST_ID.fullmatch(offered) else token_hex(8)
     here.arrived = environ.get(ARRIVED, here.arrived)
+    here.queued = environ.get(QUEUED, 0)
 
 
 def init_app(app: Flask) -> None:
@@ -44,7 +45,7 @@ def init_app(app: Flask) -> None:
         }
         if here.created:
             line["created"] = here.created
-        for name, seconds in ("queued", call.environ.get(QUEUED, 0)), ("waited", here.waited):
+        for name, seconds in ("queued", here.queued), ("waited", here.waited):
             if seconds >= 0.001:
                 line[name] = round(seconds * 1000, 2)
         line["requestId"] = here.request_id
