@@ -87,7 +87,7 @@ class Pool(ConnectionPool[Connection]):
     """
 
     # Seconds in which the pool finds a free connection, or makes one if the database responds.
-    SHORTEST_WAIT = 0.25
+    SHORTEST_WAIT = 0.2
 
     def __init__(self, settings: Settings, program: str) -> None:
         self.settings = settings
