@@ -41,7 +41,11 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
-        self.body = body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        length = int(self.headers.get("Content-Length", 0))
+        self.body = body = self.rfile.read(length)
+        if len(body) < length:
+            self.close_connection = True
+            return  # The sender was killed.
         behaviour = self.server.next_behaviour()
         self.server.received.put(Received(self.path, self.headers, body))
         self.close_connection = True
