@@ -174,12 +174,6 @@ def limit(seconds: float) -> None:
     state().deadline = monotonic() + seconds
 
 
-def extend(seconds: float) -> None:
-    """Move the deadline of this request by the ``seconds`` that it has waited for its client."""
-    here = state()
-    here.deadline = (here.deadline or here.arrived + pool().seconds) + seconds
-
-
 def connection(here: State) -> Connection:
     """Return the connection of a request; raises PoolTimeout.
 

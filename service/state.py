@@ -15,7 +15,7 @@ class State:
     """The values that a hook or a view of a request leaves for later hooks and views."""
 
     request_id: str = ""
-    # When the head of the request arrived, by ``monotonic()``.
+    # When the last byte of the request was read, by ``monotonic()``.
     arrived: float = field(default_factory=monotonic)
     # Seconds that the request has waited for a thread.
     queued: float = 0

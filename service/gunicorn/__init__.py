@@ -1,4 +1,4 @@
-"""Runs the service with gunicorn; only this package uses the internals of gunicorn."""
+"""Runs the service with gunicorn: its configuration, its log, and a worker of its own."""
 
 import sys
 from pathlib import Path

@@ -6,13 +6,14 @@ reads this file by its path, at the start and at every SIGHUP.
 
 import ctypes
 import resource
+import select
 import sys
 from contextlib import suppress
 from typing import Any
 
 # Workers inherit the modules that the master has imported. At SIGHUP the master drops its modules,
 # so that new workers run the code on disk.
-if "service.gunicorn.worker" in sys.modules:
+if "service.gunicorn.logger" in sys.modules:
     for module in [name for name in sys.modules if name.partition(".")[0] == "service"]:
         del sys.modules[module]
 
@@ -28,25 +29,24 @@ except InvalidSetting as error:
 host = f"[{settings.host}]" if ":" in settings.host else settings.host
 bind = f"{host}:{settings.port}"
 workers = settings.web_concurrency
-worker_class = "service.gunicorn.worker.RequestWorker"
+# Without epoll (macOS, BSD) gunicorn's own threads serve: enough for development, but slow clients
+# can then occupy them, and gunicorn's error pages are HTML.
+worker_class = "service.gunicorn.worker.RequestWorker" if hasattr(select, "epoll") else "gthread"
 logger_class = "service.gunicorn.logger.ServiceLogger"
 threads = settings.web_threads
 # At most half of the file descriptors of a process (usually 1024), because the database and the
-# webhooks need some too. A connection holds at most 96 KiB.
+# webhooks need some too.
 worker_connections = max(threads + 1, min(500, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
 # Longer than a proxy keeps idle connections (nginx: 60 s), so that no proxy sends a request on a
 # connection that this server has just closed.
 keepalive = 75
-# Longer than a request can take: 10 s until a large body has arrived, and 5 s for the database.
+# Longer than a request can take: 4 s for a thread, 5 s for the database, and its webhooks.
 graceful_timeout = 30
-limit_request_line = 8190
-# gunicorn lets no header change the path, the scheme or the address of the caller. The application
-# reads X-Forwarded-For only if TRUSTED_PROXIES is set.
+# Of gunicorn's own worker: no header changes the path, the scheme or the address of the caller. The
+# application reads X-Forwarded-For only if TRUSTED_PROXIES is set.
 forwarded_allow_ips = ""
 forwarder_headers = ""
 secure_scheme_headers: dict[str, str] = {}
-# sendfile() would bypass ClientSocket, which never blocks.
-sendfile = False
 # Otherwise two services of one user on one machine would share one control socket.
 control_socket_disable = True
 # The application writes one line for each request (http/access_log.py).

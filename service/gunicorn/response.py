@@ -6,8 +6,6 @@ from email.utils import formatdate
 from functools import lru_cache
 from types import TracebackType
 
-from gunicorn.http.errors import InvalidResponseHeader
-
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
@@ -18,6 +16,8 @@ class Response:
         self.status = ""
         self.headers: list[tuple[str, str]] = []
         self.parts: list[bytes] = []
+        # True if the application could not make the rest of the body.
+        self.broken = False
 
     def start(
         self,
@@ -34,11 +34,11 @@ class Response:
         self.status, self.headers = status, headers
         return self.parts.append
 
-    def encode(self, method: str, *, reuse: bool) -> list[bytes]:
+    def encode(self, method: str, *, reuse: bool) -> list[bytes | memoryview]:
         """Return head and body; ``reuse`` tells the client that the connection stays open.
 
-        Raises InvalidResponseHeader for a control character, which could begin another header,
-        and for a Content-Length that is not the length of the body.
+        Raises ValueError for a control character, which could begin another header, and
+        for a Content-Length that is not the length of the body. A broken response is shorter.
         """
         body = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
         declared = [value for name, value in self.headers if name.lower() == "content-length"]
@@ -53,10 +53,10 @@ class Response:
             body = b""
         elif not declared:
             lines.append(f"Content-Length: {len(body)}")
-        elif declared != [str(len(body))]:
-            raise InvalidResponseHeader("Content-Length")
+        elif declared != [str(len(body))] and not self.broken:
+            raise ValueError("the body does not have the length of Content-Length")
         if not "".join(lines).isprintable():
-            raise InvalidResponseHeader("a control character")
+            raise ValueError("a header contains a control character")
         head = "\r\n".join([*lines, "\r\n"]).encode("latin-1")
         return [head, body] if body else [head]
 

@@ -1,285 +1,296 @@
-"""The gunicorn worker: a poller reads requests and sends responses; no thread blocks on a client.
+"""The gunicorn worker: threads that wait for events together, and one that watches the clock.
 
+One thread more than may run the application waits in one epoll, so one is always free to read. The
+thread that reads the end of a request runs it and sends its response: no thread wakes another one.
+A connection is in one of these states; the limits are attributes of the worker, in seconds:
+
+| state      | waits for                        | for        | then                              |
+|------------|----------------------------------|------------|-----------------------------------|
+| reading    | the rest of a request            | READ       | 408; nothing if no byte has come  |
+| complete   | a turn, which no event ends      | TAKE       | 503; /healthz after TAKE_HEALTH   |
+| (running)  | the application; still complete  | no limit   |                                   |
+| flushing   | the client to read its response  | WRITE      | RST; begins anew at each progress |
+| idle       | the next request                 | keepalive  | closes                            |
+| lingering  | the client to close, after ours  | LINGER     | closes                            |
+
+reading → complete → idle, or flushing → idle, or after an error or the last request → lingering.
 Plain TCP only: a proxy terminates TLS.
 """
 
 import errno
+import os
 import socket
-import struct
 import time
 import traceback
 from contextlib import suppress
+from math import inf
+from queue import Empty, SimpleQueue
+from select import epoll
+from threading import Thread
 from types import FrameType
 
-from gunicorn.http import errors as faults
-from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER, ThreadWorker
+from gunicorn.workers.base import Worker
+from werkzeug.exceptions import HTTPException
 
 from service.gunicorn import application
-from service.gunicorn.client_socket import ClientSocket
-from service.gunicorn.connection import HEAD, Address, Connection
-from service.gunicorn.error_page import error_page, status_and_message
-from service.gunicorn.queues import Queue, Queues
-from service.gunicorn.request_threads import RequestThreads
+from service.gunicorn.connection import Connection, State
+from service.gunicorn.connections import READABLE, WRITABLE, Connections
+from service.gunicorn.error_page import error_page
+from service.gunicorn.request_reader import RequestReader
+from service.gunicorn.turns import Turns
+from service.http.access_log import ARRIVED, QUEUED
 from service.http.errors import http_error
+from service.settings import Settings
 
-# The bytes that are read from a client before its connection closes, and the bytes of responses
-# that a worker keeps for slow readers; both are maximums.
-DRAIN, UNSENT = 2**22, 2**25
+# The bytes that are read from a client before its connection closes, at most.
+DRAIN = 2**22
+
+# Seconds between two looks at the clock, and between two signs of life to the master.
+TICK, NOTIFY = 0.25, 1.0
+
+# Seconds that a connection without a complete request survives a signal to stop: a client may have
+# sent a request before it can know.
+STOP = 2.0
 
 
-class RequestWorker(ThreadWorker):
-    """gunicorn's worker with threads, but its threads get complete requests only."""
+class RequestWorker(Worker):
+    """A worker whose threads get complete requests only; none of them waits for a client."""
 
-    # Time limits in seconds: until a request has arrived; until a client reads more of its
-    # response; until a client closes; until a thread takes a request, and a request for /healthz.
     READ, WRITE, LINGER, TAKE, TAKE_HEALTH = 10.0, 30.0, 1.0, 4.0, 1.5
 
-    alive: bool
-    sockets: list[socket.socket]
-
-    def __init__(self, *args: object) -> None:
-        super().__init__(*args)
-        self.queues = Queues(
-            self.on_ready,
-            keepalive=self.cfg.keepalive,
-            read=self.READ,
-            write=self.WRITE,
-            linger=self.LINGER,
-            take=self.TAKE,
-            take_health=self.TAKE_HEALTH,
-        )
-        # gunicorn closes the connections in here whose time is up.
-        self.keepalived_conns = self.queues.idle
-        self.notified = 0.0
+    def run(self) -> None:
+        """Serve until the worker is told to stop, and has responded to every request."""
+        cfg = self.cfg
+        self.keepalive, self.max_connections = cfg.keepalive, cfg.worker_connections
+        self.max_idle = cfg.worker_connections - cfg.threads
+        self.multiprocess = cfg.workers > 1
+        self.max_body = Settings.read().max_body
+        self.reading = State(READABLE, self.READ)
+        self.complete = State(0, inf)
+        self.flushing = State(WRITABLE, self.WRITE)
+        self.idle = State(READABLE, cfg.keepalive)
+        self.lingering = State(READABLE, self.LINGER)
+        waiting = self.reading, self.flushing, self.idle, self.lingering
+        self.poller = epoll()
+        self.connections = Connections(self.poller, waiting=waiting, arriving=2 * self.max_body)
+        self.turns = Turns(cfg.threads)
         # The time of the next attempt to accept, after the file descriptors have run out.
         self.accept_after = 0.0
+        self.listeners = {listener.fileno(): listener for listener in self.sockets}
+        for listener in self.sockets:
+            listener.setblocking(False)
+            self.poller.register(listener, READABLE)
+        # A queue, because a handler of a signal may put into it.
+        self.news = SimpleQueue[None]()
+        for number in range(cfg.threads + 1):
+            # Daemon threads: a worker that must exit at once does not wait for requests in flight.
+            Thread(target=self.work, name=f"request-{number}", daemon=True).start()
+        while self.alive and self.ppid == os.getppid():
+            self.notify()
+            self.watch_until(time.monotonic() + NOTIFY)
+        self.stop()
 
-    def init_process(self) -> None:
-        """Make the settings plain attributes; gunicorn would compute a setting at each access."""
-        self.cfg.__dict__.update((name, item.get()) for name, item in self.cfg.settings.items())
-        super().init_process()
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop at once at SIGTERM, not at the next look at the clock."""
+        super().handle_exit(sig, frame)
+        self.news.put(None)
 
-    def get_thread_pool(self) -> RequestThreads:
-        """Return the threads that replace gunicorn's executor."""
-        return RequestThreads(self.cfg.threads, self.serve_next)
+    # The main thread runs the methods of this part.
 
-    def run(self) -> None:
-        """Serve until the worker is told to stop and has responded to every request."""
-        self.queues.poller = self.poller
-        super().run()
+    def stop(self) -> None:
+        """Accept no more clients, and wait until the connections have ended."""
+        self.alive = False
+        for listener in self.sockets:
+            # The master has the listener too, so closing it would not take it from the poller.
+            self.poller.unregister(listener)
+            listener.close()
+        self.connections.shorten(self.idle, self.reading, seconds=STOP)
+        end = time.monotonic() + self.cfg.graceful_timeout
+        while self.connections and time.monotonic() < end:
+            self.notify()
+            self.watch_until(min(end, time.monotonic() + NOTIFY))
 
-    def notify(self) -> None:
-        """Tell the master once a second that this worker lives; gunicorn would at each event."""
-        if time.monotonic() > self.notified + 1:
-            self.notified = time.monotonic()
-            super().notify()
+    def watch_until(self, end: float) -> None:
+        """Watch the clock until ``end``, or until the worker has to do something else."""
+        alive = self.alive
+        while time.monotonic() < end:
+            with suppress(Empty):
+                self.news.get(timeout=TICK if alive else TICK / 5)
+            self.end_overdue()
+            if alive and time.monotonic() >= self.accept_after:
+                self.accept_again()
+            if self.alive != alive or not (alive or self.connections):
+                break
 
-    def handle_exit(self, number: int, frame: FrameType | None) -> None:
-        """Close the listeners at a signal to stop, so that new clients are refused at once."""
+    def end_overdue(self) -> None:
+        """End the connections whose time is up, with a response if part of a request is there."""
+        for conn in self.connections.claim_overdue():
+            if conn.state is self.reading and conn.reader.size:
+                self.reject(conn, http_error("request_timeout"))
+            else:
+                self.connections.drop(conn)
+        for conn in self.turns.take_overdue(self.TAKE, self.TAKE_HEALTH):
+            self.reject(conn, http_error("busy", retry_after=1))
 
-        def close_listeners() -> None:
-            self.set_accept_enabled(False)
-            for listener in self.sockets:
-                listener.close()
+    # The threads run all other methods. A method that gets a connection holds its lock, and gives
+    # the connection up, or returns True because a request of it is complete.
 
-        super().handle_exit(number, frame)
-        self.method_queue.defer(close_listeners)
+    def work(self) -> None:
+        """Wait for an event and go on with its connection, again and again."""
+        while True:
+            for number, _ in self.poller.poll(None, 1):
+                conn = self.connections.get(number)
+                try:
+                    if conn is None:
+                        self.accept(number)
+                    elif conn.lock.acquire(blocking=False) and self.go_on(conn):
+                        self.serve(conn)
+                except Exception as fault:
+                    self.log_error(fault)
 
-    def _cap_keepalive(self, _deadline: float) -> None:
-        """Shorten the wait for the rest of a request too, when this worker stops."""
-        self.queues.shorten(STOP_KEEPALIVE_LINGER)
-
-    # The poller. The main thread runs all methods of this part.
-
-    def wait_for_and_dispatch_events(self, timeout: float) -> None:
-        """Wait for events, but no longer than until the next request must be rejected."""
-        super().wait_for_and_dispatch_events(min(timeout, self.queues.seconds_until_rejection()))
-
-    def set_accept_enabled(self, enabled: bool) -> None:
-        """Start or stop to accept clients; gunicorn calls this before it waits for events."""
-        super().set_accept_enabled(enabled and time.monotonic() >= self.accept_after)
-
-    def accept(self, listener: socket.socket) -> None:
-        """Give a new client to the poller; in gunicorn a thread would wait for the first byte."""
-        if not self.alive:
-            return  # SIGTERM came in the same round of events, so the listener may be closed.
+    def accept(self, number: int) -> None:
+        """Accept a client; with too many connections, drop one of those that wait."""
+        listener = self.listeners.get(number)
+        if listener is None:
+            return  # The event of a connection that has ended.
         try:
-            accepted, address = listener.accept()
+            sock, client = listener.accept()
         except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE) and not self.evict(0):
+            if error.errno in (errno.EMFILE, errno.ENFILE) and not self.connections.evict(0):
                 self.log.warning("No file descriptor is left for a new client")
                 self.accept_after = time.monotonic() + 1
-                self.set_accept_enabled(False)
+                return
+        else:
+            base = application.base_environment(
+                client, sock.getsockname(), multiprocess=self.multiprocess
+            )
+            reader = RequestReader(base, self.max_body)
+            self.connections.add(Connection(sock, client, reader, self.reading))
+            if len(self.connections) > self.max_idle:
+                self.connections.evict(self.max_idle // 5)
+        self.accept_again()
+
+    def accept_again(self) -> None:
+        """Wait for clients if there is room for one; the main thread asks again and again."""
+        if len(self.connections) >= self.max_connections:
             return
-        conn = Connection(self.cfg, ClientSocket(accepted), address, listener.getsockname())
-        self.nr_conns += 1
-        self.wait(conn, self.queues.reading)
+        for listener in self.sockets:
+            with suppress(OSError, ValueError):  # The worker stops.
+                self.poller.modify(listener, READABLE)
 
-    def wait(self, conn: Connection, queue: Queue) -> None:
-        """Put the connection into this queue; the threads call this too."""
-        self.queues.wait(conn, queue)
-        # gunicorn would stop to accept, and new clients would wait until these connections end.
-        if self.nr_conns > self.max_keepalived:
-            self.method_queue.defer(self.evict, self.max_keepalived // 5)
+    def go_on(self, conn: Connection) -> bool:
+        """Write to the connection, or read from it; return True if a request is complete."""
+        try:
+            return self.send(conn) if conn.unsent else self.read(conn)
+        except OSError:
+            self.connections.drop(conn)
+            return False
 
-    def evict(self, spare: int) -> bool:
-        """Drop the oldest connection of the longest queue if that has more than ``spare``.
+    def wait(self, conn: Connection, state: State) -> bool:
+        """Give the connection up until an event of this state; return False."""
+        if conn.state is not state:
+            self.connections.enter(conn, state)
+        self.connections.release(conn)
+        return False
 
-        Return True if a connection was dropped.
-        """
-        conn = self.queues.take_from_longest(spare)
-        if conn is not None:
-            self.drop(conn)
-        return conn is not None
-
-    def drop(self, conn: Connection) -> None:
-        """Close the connection."""
-        self.queues.leave(conn)
-        self.nr_conns -= 1
-        self.accept_after = 0.0
-        if conn.sock.unsent:
-            # Send RST, so that the client sees that the response is truncated, and so that the
-            # kernel drops its buffered part of the response.
-            with suppress(OSError):
-                conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        conn.close()
-
-    def on_ready(self, conn: Connection) -> None:
-        """Read from a connection that has data, or write to a connection that can take data."""
-        if conn.queue is None:
-            return  # ``evict`` has just dropped this connection.
-        if conn.queue is self.queues.flushing:
-            # The client has read some of the response, so its time limit begins again.
-            self.queues.leave(conn)
-            self.proceed(conn)
-            return
+    def read(self, conn: Connection) -> bool:
+        """Read what has arrived; return True if a request is complete."""
         try:
             received = conn.receive()
         except BlockingIOError:
-            return
-        if conn.queue is self.queues.lingering:
+            return self.wait(conn, conn.state)
+        if conn.state is self.lingering:
             conn.drained += len(received)
-            if not received or conn.drained > DRAIN:
-                self.drop(conn)
+            if received and conn.drained <= DRAIN:
+                return self.wait(conn, self.lingering)
         elif received:
-            conn.keep(received)
-            self.admit(conn)
-        elif conn.received:
-            # EOF: the parser decides.
-            self.enqueue_req(conn)
-        else:
-            self.drop(conn)
+            return self.admit(conn, received)
+        elif conn.reader.environ:
+            return self.reject(conn, http_error("incomplete_body"))
+        self.connections.drop(conn)
+        return False
 
-    def admit(self, conn: Connection) -> None:
-        """Give a complete request to a thread; wait for the rest of an incomplete request."""
-        received = conn.received
-        if received and conn.size is None:
-            conn.measure()
-        if not received:
-            self.wait(conn, self.queues.idle)
-        elif conn.size is not None and received >= conn.size:
-            self.enqueue_req(conn)
-        elif conn.size is None and received > HEAD:
-            self.reject(conn, faults.LimitRequestHeaders(f"The head has more than {HEAD} bytes"))
-        else:
-            self.wait(conn, self.queues.reading)
-
-    def enqueue_req(self, conn: Connection) -> None:
-        """Let the request wait for a thread."""
-        conn.size = None
-        self.wait(conn, self.queues.health if conn.health else self.queues.requests)
-        self.tpool.wake()
-
-    def proceed(self, conn: Connection) -> None:
-        """Send the response; then wait for the next request, or until the client closes."""
+    def admit(self, conn: Connection, received: bytes) -> bool:
+        """Return True if a request is complete now; otherwise wait for the rest."""
+        reader = conn.reader
         try:
-            if not conn.sock.flush():
-                self.wait(conn, self.queues.flushing)
-                self.free_memory(conn)
-            elif conn.reuse:
-                self.admit(conn)
-            else:
-                # If a socket is closed with unread bytes, the kernel sends RST, which may overtake
-                # the response. gunicorn's own lingering close would block the poller.
-                conn.sock.shutdown(socket.SHUT_WR)
-                self.wait(conn, self.queues.lingering)
-        except OSError:
-            self.drop(conn)
+            complete = reader.feed(received)
+        except HTTPException as fault:
+            return self.reject(conn, fault)
+        if not self.connections.limit_requests(conn, self.reading):
+            return self.reject(conn, http_error("busy", retry_after=1))
+        if complete:
+            self.connections.enter(conn, self.complete)
+            return True
+        if reader.expects_continue():
+            # A client that reads nothing waits for nothing.
+            with suppress(BlockingIOError):
+                conn.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return self.wait(conn, self.reading if reader.environ or reader.received else self.idle)
 
-    def free_memory(self, newest: Connection) -> None:
-        """Drop the slowest readers while the unsent responses take more than UNSENT bytes."""
-        flushing = self.queues.flushing
-        while sum(slow.sock.held for slow in flushing) > UNSENT and flushing[0] is not newest:
-            self.drop(flushing[0])
+    def serve(self, conn: Connection) -> None:
+        """Run the request and then those that wait for a turn; let it wait if there is none."""
+        following: Connection | None = conn if self.turns.begin(conn) else None
+        while following:
+            ready = self.respond(following)
+            following = self.turns.end(following if ready else None)
 
-    def murder_pending(self) -> None:
-        """End the connections whose time is up, with a response if part of a request is there."""
-        queues, now = self.queues, time.monotonic()
-        while conn := queues.take(queues.reading, now):
-            if conn.received:
-                self.reject(conn, http_error("request_timeout"))
-            else:
-                self.drop(conn)
-        for queue in (queues.requests, queues.health):
-            while conn := queues.take(queue, now):
-                self.reject(conn, http_error("busy", retry_after=1))
-        for queue in (queues.flushing, queues.lingering):
-            while conn := queues.take(queue, now):
-                self.drop(conn)
-
-    def reject(self, conn: Connection, fault: Exception) -> None:
-        """Respond with an error, without a thread."""
-        self.handle_error(None, conn.sock, conn.client, fault)
-        conn.reuse = False
-        self.proceed(conn)
-
-    # The threads.
-
-    def serve_next(self) -> None:
-        """Respond to the next request; the poller sends the rest if the client reads slowly."""
-        conn = self.queues.take_request()
-        if conn is None:
-            return  # The poller has rejected the request meanwhile.
-        now = time.monotonic()
-        conn.queued = now - conn.since
-        conn.sock.deadline = now + self.READ
-        conn.reuse = self.handle(conn)
-        with suppress(OSError):
-            conn.sock.flush()
-        if conn.reuse and not conn.sock.unsent and not conn.received:
-            # The poller wakes up only once the next request arrives.
-            self.wait(conn, self.queues.idle)
-        else:
-            self.method_queue.defer(self.proceed, conn)
-
-    def handle(self, conn: Connection) -> bool:
-        """Run the application; return True if the connection can serve another request."""
+    def respond(self, conn: Connection) -> bool:
+        """Run the application and send its response; return True if another request is complete."""
         self.nr += 1
         if self.alive and self.nr >= self.max_requests:
             self.log.info("Autorestarting worker after current request.")
             self.alive = False
-        full = len(self.queues.idle) >= self.max_keepalived
-        last = full or not self.alive or not self.cfg.keepalive
+        environ = conn.reader.take()
+        environ[ARRIVED], environ[QUEUED] = conn.since, time.monotonic() - conn.since
         try:
-            return application.run(self.wsgi, conn, self.cfg, last=last)
-        except (StopIteration, faults.NoMoreData, OSError):
-            return False  # The client has ended the connection.
+            response = application.run(self.wsgi, environ)
+            conn.reuse = (
+                conn.reader.reuse
+                and not response.broken
+                and self.alive
+                and self.keepalive > 0
+                and len(self.connections) <= self.max_idle
+            )
+            conn.unsent = response.encode(environ["REQUEST_METHOD"], reuse=conn.reuse)
         except BaseException as fault:  # SystemExit too: it would end the thread.
-            conn.sock.discard()
-            self.handle_error(None, conn.sock, conn.client, fault)
-            return False
+            return self.reject(conn, fault)
+        return self.go_on(conn)
 
-    def handle_error(
-        self, _request: object, sock: ClientSocket, client: Address, fault: BaseException
-    ) -> None:
-        """Respond with JSON; log no text that the client sent, because it may contain a token."""
-        name = type(fault).__name__
-        status, message = status_and_message(fault)
-        if status == 500:
-            frames = "".join(traceback.format_tb(fault.__traceback__))
-            self.log.error("Error handling request: %s\n%s", name, frames)
+    def send(self, conn: Connection) -> bool:
+        """Send the response; then go on with what the client has sent, or let it close.
+
+        Return True if the next request is complete.
+        """
+        if not conn.flush():
+            self.connections.limit_responses(conn, self.flushing)
+            # The client has read some of the response, so its time limit begins again.
+            self.connections.enter(conn, self.flushing)
+            return self.wait(conn, self.flushing)
+        conn.held = 0
+        if conn.reuse:
+            return self.admit(conn, b"")
+        # If a socket is closed with unread bytes, the kernel sends RST, which may overtake the
+        # response.
+        conn.sock.shutdown(socket.SHUT_WR)
+        return self.wait(conn, self.lingering)
+
+    def reject(self, conn: Connection, fault: BaseException) -> bool:
+        """Respond with an error, and end the connection; return False.
+
+        Log no text that the client sent, because it may contain a token.
+        """
+        if isinstance(fault, HTTPException):
+            name = type(fault).__name__
+            self.log.warning("Rejected request from ip=%s: %s", conn.address, name)
         else:
-            address = client[0] if isinstance(client, tuple) else client
-            self.log.warning("Rejected request from ip=%s: %s", address, name)
-        retry_after = getattr(fault, "retry_after", None)
-        sock.sendall(error_page(status, message, retry_after=retry_after))
+            self.log_error(fault)
+        conn.unsent = [error_page(fault)]
+        conn.reuse = False
+        conn.reader.discard()
+        return self.go_on(conn)
+
+    def log_error(self, fault: BaseException) -> None:
+        """Log where an error happened; its message may contain what a client sent."""
+        frames = "".join(traceback.format_tb(fault.__traceback__))
+        self.log.error("Error handling request: %s\n%s", type(fault).__name__, frames)

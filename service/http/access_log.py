@@ -9,8 +9,8 @@ from flask import Flask, Response
 from service import logs
 from service.state import current_request, state
 
-# Keys of the WSGI environment, which our gunicorn worker sets: the time when the request arrived,
-# by ``monotonic()``, and the seconds that the request has waited for a thread.
+# Keys of the WSGI environment, which our gunicorn worker sets: the time, by ``monotonic()``, when
+# the last byte of the request was read, and the seconds that the request then waited for a thread.
 ARRIVED, QUEUED = "service.arrived", "service.queued"
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)

@@ -6,17 +6,13 @@ A body is a JSON object in UTF-8 (RFC 8259); a query has known names only, each 
 import re
 from collections.abc import Callable
 from functools import lru_cache, wraps
-from time import monotonic
 from typing import Any
 from urllib.parse import parse_qs
 
 from flask import Flask, Request
-from gunicorn.http.errors import ParseException
 from marshmallow import Schema
-from werkzeug.exceptions import ClientDisconnected, RequestEntityTooLarge
 from werkzeug.routing import BaseConverter
 
-from service import db
 from service.fields import uuid_or_nil
 from service.http.errors import http_error, invalid_field
 from service.schemas import MAX_ECHO, Query
@@ -25,9 +21,6 @@ from service.strict_json import StrictJSONError, parse_object
 
 View = Callable[..., Any]
 Values = dict[str, Any]
-
-# A key of the WSGI environment; its value is true if the server has already read the whole body.
-BODY_ARRIVED = "service.body_arrived"
 
 JSON_TYPE = re.compile(r"application/([a-z0-9.-]+\+)?json", re.ASCII)
 
@@ -126,41 +119,21 @@ def content_length(call: Request) -> int | None:
 
 
 def read_bytes(call: Request) -> bytes:
-    """Return the body; raises 400 if it differs from Content-Length, 413 above MAX_BODY."""
+    """Return the body; raises 400 if it is shorter than Content-Length, 413 above MAX_BODY.
+
+    The worker has read the body before the request began, or enough of it to see its size.
+    """
     here = state()
     if here.body is None:
         limit = current_application().config["MAX_CONTENT_LENGTH"]
         declared = content_length(call)
         if declared is not None and declared >= limit:
             raise http_error("too_large")
-        if call.environ.get(BODY_ARRIVED):
-            # Werkzeug would wrap the body that is already here in two streams.
-            here.body = call.environ["wsgi.input"].read(declared)
-        else:
-            here.body = receive(call, limit)
-        if declared is not None and len(here.body) != declared:
-            raise http_error("body_length", actual=len(here.body), declared=declared)
+        # Werkzeug would wrap the body in two streams, and truncate it at its limit.
+        body: bytes = call.environ["wsgi.input"].read(limit if declared is None else declared)
+        if len(body) >= limit:
+            raise http_error("too_large")
+        if len(body) < (declared or 0):
+            raise http_error("incomplete_body")
+        here.body = body
     return here.body
-
-
-def receive(call: Request, limit: int) -> bytes:
-    """Return a body that is still arriving; raises 400 or 413.
-
-    Meanwhile the request holds no database connection, and this time does not count against the
-    deadline for the database.
-    """
-    db.release()
-    began = monotonic()
-    try:
-        content = call.get_data()
-    except RequestEntityTooLarge:
-        raise
-    except ClientDisconnected:
-        raise http_error("incomplete_body") from None
-    except (ParseException, OSError) as error:
-        raise http_error("unreadable_body", error=error) from None
-    # Werkzeug truncates a chunked body at MAX_CONTENT_LENGTH, which is one more than MAX_BODY.
-    if len(content) >= limit:
-        raise http_error("too_large")
-    db.extend(monotonic() - began)
-    return content

@@ -51,8 +51,7 @@ def idempotent(view: View) -> View:
             return view(*args, **variables)
         if not KEY.fullmatch(key):
             raise invalid_field("Idempotency-Key", "invalid_idempotency_key")
-        # The fingerprint reads the body, which may still be arriving, so the transaction begins
-        # afterwards.
+        # Before the transaction, because it raises 413.
         print_of_call = fingerprint(call)
         with db.transaction():
             stored = db.row(StoredResponse, "idempotency/begin", key=key, fingerprint=print_of_call)

@@ -7,12 +7,10 @@ from service.gunicorn.worker import RequestWorker
 
 
 class StoppingWorker(RequestWorker):
-    def accept(self, listener):
-        # Both events may come in one round of the poller: the signal, then the client.
-        if self.queues.idle:
+    def accept(self, number):
+        if any(conn.state is self.idle for conn in list(self.connections.values())):
             self.handle_exit(signal.SIGTERM, None)
-            self.method_queue.run_callbacks(None)
-        super().accept(listener)
+        super().accept(number)
 
 
 worker_class = StoppingWorker

