@@ -42,15 +42,8 @@ worker_connections = max(threads + 1, min(500, resource.getrlimit(resource.RLIMI
 keepalive = 75
 # Longer than a request can take: 4 s for a thread, 5 s for the database, and its webhooks.
 graceful_timeout = 30
-# Of gunicorn's own worker: no header changes the path, the scheme or the address of the caller. The
-# application reads X-Forwarded-For only if TRUSTED_PROXIES is set.
-forwarded_allow_ips = ""
-forwarder_headers = ""
-secure_scheme_headers: dict[str, str] = {}
 # Otherwise two services of one user on one machine would share one control socket.
 control_socket_disable = True
-# The application writes one line for each request (http/access_log.py).
-accesslog = None
 
 
 def when_ready(server: Any) -> None:

@@ -1,24 +1,71 @@
-"""The connections of a worker: who may use one, which must end, and how much memory they take."""
+"""The connections of a worker: what each waits for, who may use it, how much memory it takes."""
 
 import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from select import EPOLLIN, EPOLLONESHOT, EPOLLOUT, epoll
+from threading import Lock
 
-from service.gunicorn.connection import Connection, State
-
-# The bytes of responses that a worker keeps for slow readers, and those of requests that have not
-# begun to run; both are maximums.
-UNSENT, ARRIVING = 2**25, 2**26
-
-# An unfinished request of less is not worth the count: 500 of them take less than ARRIVING.
-SMALL = 2**16
+from service.gunicorn.request_reader import RequestReader
+from service.gunicorn.response import Address
 
 # An event disarms its socket, so that one thread alone gets it.
 READABLE, WRITABLE = EPOLLIN | EPOLLONESHOT, EPOLLOUT | EPOLLONESHOT
+
+# The number of unsent bytes that the kernel buffers (TCP_NOTSENT_LOWAT). With megabytes in that
+# buffer, a client that reads slowly would look like a client that reads nothing.
+AHEAD = 2**18
+
+
+@dataclass(eq=False)
+class State:
+    """What a connection waits for: these events of epoll, for at most so many seconds."""
+
+    events: int
+    seconds: float
+
+
+class Connection:
+    """The connection of a client. Only the thread that holds ``lock`` uses it; no thread waits."""
+
+    def __init__(
+        self, sock: socket.socket, client: Address, reader: RequestReader, state: State
+    ) -> None:
+        sock.setblocking(False)
+        # Unix sockets and some systems do not have this option.
+        with suppress(OSError, AttributeError):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, AHEAD)
+        self.sock, self.number, self.reader = sock, sock.fileno(), reader
+        self.address = client[0] if isinstance(client, tuple) else client
+        self.lock = Lock()
+        self.enter(state)
+        self.unsent: list[bytes | memoryview] = []
+        # The memory of the response in bytes; a part that is half sent still counts in full.
+        self.held = 0
+        # True if the connection can serve another request after this response.
+        self.reuse = False
+        # The number of bytes that were read and dropped after the response.
+        self.drained = 0
+
+    def enter(self, state: State) -> None:
+        """Be in this state from now on, by time.monotonic(); its time limit begins."""
+        self.state, self.since = state, time.monotonic()
+
+    def flush(self) -> bool:
+        """Send as much as the kernel accepts now; return True if nothing is left to send."""
+        unsent = self.unsent
+        with suppress(BlockingIOError):
+            while unsent:
+                sent = self.sock.sendmsg(unsent)
+                while unsent and sent >= len(unsent[0]):
+                    sent -= len(unsent.pop(0))
+                if sent:
+                    unsent[0] = memoryview(unsent[0])[sent:]
+        return not unsent
 
 
 class Connections(dict[int, Connection]):
@@ -28,24 +75,14 @@ class Connections(dict[int, Connection]):
     ``drop``. Before it takes the lock, another thread may have ended the connection.
     """
 
-    def __init__(self, poller: epoll, *, waiting: Iterable[State], arriving: int) -> None:
+    def __init__(self, poller: epoll) -> None:
         super().__init__()
         self.poller = poller
-        # The states in which a connection waits for its client.
-        self.waiting = tuple(waiting)
-        self.arriving = max(ARRIVING, arriving)
 
     def add(self, conn: Connection) -> None:
         """Add a new connection, and watch it."""
-        conn.since = time.monotonic()
-        conn.deadline = conn.since + conn.state.seconds
         self[conn.number] = conn
         self.poller.register(conn.number, conn.state.events)
-
-    def enter(self, conn: Connection, state: State) -> None:
-        """Let the connection be in this state from now on; its time limit begins."""
-        conn.state, conn.since = state, time.monotonic()
-        conn.deadline = conn.since + state.seconds
 
     def release(self, conn: Connection) -> None:
         """Give the connection up until an event of its state."""
@@ -58,8 +95,7 @@ class Connections(dict[int, Connection]):
 
     def drop(self, conn: Connection) -> None:
         """Close the connection; its lock stays taken."""
-        if self.pop(conn.number, None) is None:
-            return
+        del self[conn.number]
         conn.reader.discard()
         if conn.unsent:
             # Send RST, so that the client sees that the response is truncated, and so that the
@@ -67,35 +103,25 @@ class Connections(dict[int, Connection]):
             with suppress(OSError):
                 conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             conn.unsent.clear()
-        conn.held = 0
         conn.sock.close()
 
     def claim(self, conn: Connection, state: State) -> bool:
         """Take the lock of a connection that is in this state; return False if it has gone on."""
         if not conn.lock.acquire(blocking=False):
             return False
-        if conn.state is state:
-            return True
-        self.release(conn)
-        return False
+        if conn.state is not state:
+            self.release(conn)
+            return False
+        return True
 
     def claim_overdue(self) -> list[Connection]:
         """Take and return the connections that have waited for their client for too long."""
-        now = time.monotonic()
+        now, states = time.monotonic(), [(conn, conn.state) for conn in list(self.values())]
         return [
             conn
-            for conn in list(self.values())
-            if conn.deadline <= now and conn.state in self.waiting and self.claim(conn, conn.state)
+            for conn, state in states
+            if conn.since + state.seconds <= now and self.claim(conn, state)
         ]
-
-    def shorten(self, *states: State, seconds: float) -> None:
-        """Let no connection wait in these states for longer than ``seconds`` any more."""
-        end = time.monotonic() + seconds
-        for state in states:
-            state.seconds = min(state.seconds, seconds)
-        for conn in list(self.values()):
-            if conn.state in states:
-                conn.deadline = min(conn.deadline, end)
 
     def evict(self, spare: int) -> bool:
         """Drop the oldest connection of the most frequent state if more than ``spare`` have it.
@@ -103,47 +129,34 @@ class Connections(dict[int, Connection]):
         A flood of connections makes its own state the most frequent. Return True if a connection
         was dropped.
         """
-        states = Counter(conn.state for conn in list(self.values()))
-        state = max(self.waiting, key=states.__getitem__)
-        return states[state] > spare and self.drop_oldest(state)
+        states = Counter(conn.state for conn in list(self.values()) if conn.state.events)
+        return any(
+            number > spare and self.drop_oldest(state) for state, number in states.most_common(1)
+        )
 
     def drop_oldest(self, state: State, address: str | None = None) -> bool:
         """Drop the connection that has been in this state for longest; return False without one.
 
         With an ``address``, only a connection of this client.
         """
-        found = [
-            conn
-            for conn in list(self.values())
-            if conn.state is state and address in (None, conn.address)
-        ]
+        found = [conn for conn in list(self.values()) if conn.state is state]
         for conn in sorted(found, key=lambda conn: conn.since):
-            if self.claim(conn, state):
+            if address in (None, conn.address) and self.claim(conn, state):
                 self.drop(conn)
                 return True
         return False
 
-    def limit_requests(self, newest: Connection, reading: State) -> bool:
-        """Drop slow uploads while requests that do not run yet take more than ``arriving`` bytes.
+    def limit(self, size: Callable[[Connection], int], maximum: int, state: State) -> bool:
+        """Drop connections in this state while all together take more than ``maximum`` bytes.
 
-        The client that sends most loses its oldest upload first. Return False if the newest one
-        finds no room.
+        The client that takes most loses its oldest connection first, so that a flood does not push
+        out the others. Return False if it has none in this state.
         """
-        while newest.reader.size > SMALL:
+        while True:
             sizes = Counter[str]()
             for conn in list(self.values()):
-                sizes[conn.address] += conn.reader.size
-            if sizes.total() <= self.arriving:
-                break
-            [(address, _)] = sizes.most_common(1)
-            if not self.drop_oldest(reading, address):
+                sizes[conn.address] += size(conn)
+            if sizes.total() <= maximum:
+                return True
+            if not self.drop_oldest(state, max(sizes, key=sizes.__getitem__)):
                 return False
-        return True
-
-    def limit_responses(self, newest: Connection, flushing: State) -> None:
-        """Drop the slowest readers while the unsent responses take more than UNSENT bytes."""
-        newest.held = newest.held or sum(map(len, newest.unsent))
-        while sum(conn.held for conn in list(self.values())) > UNSENT and self.drop_oldest(
-            flushing
-        ):
-            continue

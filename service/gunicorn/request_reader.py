@@ -57,15 +57,11 @@ class Head:
 
 
 class Chunks:
-    """Collects a chunked body; the parser calls these methods. Trailers are ignored."""
+    """Collects a chunked body; the parser calls what begins with ``on``. Trailers are ignored."""
 
-    def __init__(self) -> None:
-        self.body = bytearray()
+    def __init__(self, body: bytearray) -> None:
+        self.on_body = body.extend
         self.complete = False
-
-    def on_body(self, data: bytes) -> None:
-        """Add data of a chunk."""
-        self.body += data
 
     def on_message_complete(self) -> None:
         """Note the end of the body."""
@@ -86,27 +82,27 @@ class RequestReader:
         self.received = b""
         # True if the connection can serve another request after this one.
         self.reuse = True
-        # The environment of the request whose head is complete, and its body so far.
+        self._forget()
+
+    def _forget(self) -> None:
+        """Free the memory of the request."""
+        # Its environment, once the head is complete.
         self.environ: WSGIEnvironment | None = None
+        self.for_health = False
+        # True if the client waits for 100 Continue before it sends the body.
+        self.expects = False
         self.body = bytearray()
         # The bytes of a body with Content-Length that are missing.
         self.missing = 0
-        # The parser of a chunked body, what it has found, and the bytes that it has parsed.
+        # For a chunked body: what it has collected, its parser, and the bytes that it has parsed.
+        self.chunks: Chunks | None = None
         self.parser: HttpRequestParser | None = None
-        self.chunks = Chunks()
         self.parsed = 0
 
     @property
     def size(self) -> int:
         """Return the bytes that were read of an unfinished request."""
         return len(self.received) + len(self.body) + self.parsed
-
-    @property
-    def for_health(self) -> bool:
-        """Tell whether the request whose head has arrived is one for /healthz."""
-        environ = self.environ or {}
-        path, method = environ.get("PATH_INFO"), environ.get("REQUEST_METHOD")
-        return path == "/healthz" and method in ("GET", "HEAD")
 
     def feed(self, data: bytes) -> bool:
         """Add bytes; return True if a request is complete.
@@ -120,12 +116,14 @@ class RequestReader:
                 return False
             end = received.find(BLANK_LINE) + 4
             if end < 4:
-                check_incomplete(received)
+                if received.count(b"\n") != received.count(b"\r\n"):
+                    raise BadRequest("A line of the head does not end with CRLF")
+                check_size(received)
                 return False
             self.received = received[end:]
             self._begin(received[:end])
-        if self.parser:
-            return self._read_chunks(self.parser)
+        if self.chunks and self.parser:
+            return self._read_chunks(self.chunks, self.parser)
         if self.missing:
             part = self.received[: self.missing]
             self.received = self.received[self.missing :]
@@ -133,27 +131,18 @@ class RequestReader:
             self.missing -= len(part)
         return not self.missing
 
-    def expects_continue(self) -> bool:
-        """Return True, once, if the client waits for 100 Continue before it sends the body."""
-        environ = self.environ
-        return environ is not None and environ.pop("HTTP_EXPECT", None) is not None
-
     def take(self) -> "WSGIEnvironment":
         """Return the environment of the complete request, and begin with the next one."""
         environ = self.environ
         assert environ is not None, "no request is complete"  # noqa: S101
-        environ["wsgi.input"] = BytesIO(self.chunks.body if self.parser else self.body)
-        self.environ = None
-        if self.body:
-            self.body = bytearray()
-        self.parser, self.parsed = None, 0
+        environ["wsgi.input"] = BytesIO(self.body)
+        self._forget()
         return environ
 
     def discard(self) -> None:
-        """Free the memory of what was read; the connection serves no more requests."""
+        """Free all memory; the connection serves no more requests."""
         self.received = b""
-        self.body = self.chunks.body = bytearray()
-        self.parser, self.parsed = None, 0
+        self._forget()
 
     def _begin(self, head: bytes) -> None:
         """Make the environment from a head, and find out how its body ends."""
@@ -178,15 +167,14 @@ class RequestReader:
         modern = version == b"1.1"
         options = environ.get("HTTP_CONNECTION", "").lower()
         self.reuse = "close" not in options if modern else "keep-alive" in options
-        if "HTTP_EXPECT" in environ:
-            if environ["HTTP_EXPECT"].lower() != "100-continue":
-                raise ExpectationFailed("Expect must be 100-continue")
-            if not modern:
-                del environ["HTTP_EXPECT"]
+        self.for_health = path == b"/healthz"
+        self.expects = modern and "HTTP_EXPECT" in environ
+        if environ.get("HTTP_EXPECT", "100-continue").lower() != "100-continue":
+            raise ExpectationFailed("Expect must be 100-continue")
         if "HTTP_TRANSFER_ENCODING" in environ:
             if environ["HTTP_TRANSFER_ENCODING"].lower() != "chunked" or not modern:
                 raise BadRequest("Transfer-Encoding must be chunked, in HTTP/1.1")
-            self.chunks, self.parsed = Chunks(), 0
+            self.chunks = Chunks(self.body)
             self.parser = HttpRequestParser(self.chunks)
             self.parser.feed_data(CHUNKED_HEAD)
         elif "CONTENT_LENGTH" in environ:
@@ -195,11 +183,11 @@ class RequestReader:
                 self.missing, self.reuse = 0, False
         self.environ = environ
 
-    def _read_chunks(self, parser: HttpRequestParser) -> bool:
+    def _read_chunks(self, chunks: Chunks, parser: HttpRequestParser) -> bool:
         """Parse chunks; return True at the end of the body, or when it is too large."""
         # The parser cannot say where the body ended, so it gets no byte beyond a blank line: every
         # chunked body ends with one. Two bytes or three may be the beginning of one.
-        received, chunks, start = self.received, self.chunks, 0
+        received, start = self.received, 0
         view = memoryview(received)
         try:
             while not chunks.complete and (end := received.find(BLANK_LINE, start) + 4) >= 4:
@@ -213,12 +201,12 @@ class RequestReader:
             raise http_error("unreadable_body", error=error) from None
         self.parsed += start
         self.received = received[start:]
-        if len(chunks.body) > self.max_body:
-            del chunks.body[self.max_body + 1 :]
+        if len(self.body) > self.max_body:
+            del self.body[self.max_body + 1 :]
             self.reuse = False
             return True
         # The framing of a chunk of one byte takes five; more is an endless extension or trailer.
-        if self.parsed > 8 * len(chunks.body) + HEAD:
+        if self.parsed > 8 * len(self.body) + HEAD:
             raise http_error("unreadable_body", error="its chunks are too small")
         return chunks.complete
 
@@ -236,23 +224,13 @@ def environ_key(name: bytes) -> str | None:
     return key if key in ("CONTENT_TYPE", "CONTENT_LENGTH") else f"HTTP_{key}"
 
 
-def check_incomplete(received: bytes) -> None:
-    """Raise an error for the beginning of a head that no more bytes can make valid."""
-    if received.count(b"\n") != received.count(b"\r\n"):
-        raise BadRequest("A line of the head does not end with CRLF")
-    if len(received) > HEAD:
-        check_size(received)
-
-
 def check_size(head: bytes) -> None:
-    """Raise 414 or 431 for a head, or a line of it, that is too long."""
-    if len(head) > LINE:
-        lines = head.split(b"\r\n")
-        if len(lines[0]) > LINE and len(lines) > 1:
-            raise RequestURITooLarge(f"The request line has more than {LINE} bytes")
-        if len(head) > HEAD or max(map(len, lines)) > LINE:
-            raise RequestHeaderFieldsTooLarge(
-                f"The head has more than {HEAD} bytes, or more than {LINE} in one line"
-            )
-    if head.count(b"\r\n") > FIELDS + 2:
-        raise RequestHeaderFieldsTooLarge(f"The head has more than {FIELDS} fields")
+    """Raise 414 or 431 for a head that is too long, complete or not."""
+    lines = head.split(b"\r\n")
+    if len(lines[0]) > LINE:
+        raise RequestURITooLarge(f"The request line has more than {LINE} bytes")
+    # The request line and the two empty strings behind the last line are no fields.
+    if len(head) > HEAD or len(lines) > FIELDS + 3 or max(map(len, lines)) > LINE:
+        raise RequestHeaderFieldsTooLarge(
+            f"The head has more than {HEAD} bytes, {FIELDS} fields, or {LINE} bytes in a line"
+        )

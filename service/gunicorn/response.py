@@ -1,10 +1,18 @@
-"""The response of the application, and its bytes (PEP 3333, RFC 9112)."""
+"""Runs the WSGI application for one request, and writes its response (PEP 3333, RFC 9112)."""
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from email.utils import formatdate
 from functools import lru_cache
 from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
+
+# The address of a socket: two members for IPv4, four for IPv6, a path for a Unix socket.
+Address = tuple[str, int] | tuple[str, int, int, int] | str
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
@@ -59,6 +67,43 @@ class Response:
             raise ValueError("a header contains a control character")
         head = "\r\n".join([*lines, "\r\n"]).encode("latin-1")
         return [head, body] if body else [head]
+
+
+def run(application: Callable[..., Iterable[bytes]], environ: "WSGIEnvironment") -> Response:
+    """Return the response of the application; raises the errors of the application.
+
+    If an OSError ends its body after some parts, the response has these, and is ``broken``.
+    """
+    response = Response()
+    body = application(environ, response.start)
+    try:
+        response.parts += body
+    except OSError:
+        response.broken = True
+        if not response.parts:
+            raise
+    finally:
+        if hasattr(body, "close"):
+            body.close()
+    return response
+
+
+def base_environment(client: Address, server: Address) -> "WSGIEnvironment":
+    """Return the members of the environment that all requests of a connection share."""
+    return {
+        "SCRIPT_NAME": "",
+        # A Unix socket has a path in place of host and port.
+        "SERVER_NAME": server[0] if isinstance(server, tuple) else "localhost",
+        "SERVER_PORT": str(server[1]) if isinstance(server, tuple) else "",
+        "REMOTE_ADDR": client[0] if isinstance(client, tuple) else client,
+        "wsgi.version": (1, 0),
+        "wsgi.url_scheme": "http",
+        "wsgi.input_terminated": True,
+        "wsgi.errors": sys.stderr,
+        "wsgi.multithread": True,
+        "wsgi.multiprocess": True,
+        "wsgi.run_once": False,
+    }
 
 
 @lru_cache(maxsize=1)

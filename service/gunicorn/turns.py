@@ -1,14 +1,14 @@
-"""The turns of requests: a limited number runs, and the others wait, those for /healthz apart."""
+"""The turns of requests: a limited number runs, and the others wait, /healthz apart."""
 
 import time
 from collections import deque
 from threading import Lock
 
-from service.gunicorn.connection import Connection
+from service.gunicorn.connections import Connection
 
 
 class Turns:
-    """Lets at most ``places`` requests run at the same time; the others wait in two queues.
+    """Lets at most ``places`` requests run; each begins in a thread that would otherwise wait.
 
     A request for /healthz overtakes the others, but not two in succession: neither does a load of
     requests delay /healthz for long, nor a flood of requests for /healthz, which are not counted,
@@ -16,8 +16,7 @@ class Turns:
     """
 
     def __init__(self, places: int) -> None:
-        self.places = places
-        self.running = 0
+        self.free = places
         self.lock = Lock()
         self.health, self.others = deque[Connection](), deque[Connection]()
         self.health_was_last = False
@@ -25,8 +24,8 @@ class Turns:
     def begin(self, conn: Connection) -> bool:
         """Return True if the request of the connection may run now; otherwise let it wait."""
         with self.lock:
-            if self.running < self.places:
-                self.running += 1
+            if self.free:
+                self.free -= 1
                 return True
             self._wait(conn)
             return False
@@ -39,13 +38,12 @@ class Turns:
         with self.lock:
             if following:
                 self._wait(following)
-            if self.health and not (self.health_was_last and self.others):
-                self.health_was_last = True
-                return self.health.popleft()
-            self.health_was_last = False
-            if self.others:
-                return self.others.popleft()
-            self.running -= 1
+            queue = self.others if self.others and self.health_was_last else self.health
+            queue = queue or self.others
+            self.health_was_last = queue is self.health
+            if queue:
+                return queue.popleft()
+            self.free += 1
             return None
 
     def take_overdue(self, seconds: float, seconds_of_health: float) -> list[Connection]:

@@ -24,33 +24,30 @@ import time
 import traceback
 from contextlib import suppress
 from math import inf
-from queue import Empty, SimpleQueue
 from select import epoll
 from threading import Thread
-from types import FrameType
 
 from gunicorn.workers.base import Worker
 from werkzeug.exceptions import HTTPException
 
-from service.gunicorn import application
-from service.gunicorn.connection import Connection, State
-from service.gunicorn.connections import READABLE, WRITABLE, Connections
+from service.gunicorn.connections import READABLE, WRITABLE, Connection, Connections, State
 from service.gunicorn.error_page import error_page
 from service.gunicorn.request_reader import RequestReader
+from service.gunicorn.response import base_environment, run
 from service.gunicorn.turns import Turns
 from service.http.access_log import ARRIVED, QUEUED
 from service.http.errors import http_error
 from service.settings import Settings
 
-# The bytes that are read from a client before its connection closes, at most.
-DRAIN = 2**22
+# The bytes that are read from a client before its connection closes; those of responses that a
+# worker keeps for slow readers; and those of requests that do not run yet. All are maximums.
+DRAIN, UNSENT, ARRIVING = 2**22, 2**25, 2**26
+# Requests up to this size need no count: 500 of them have less than ARRIVING.
+SMALL = 2**16
 
-# Seconds between two looks at the clock, and between two signs of life to the master.
-TICK, NOTIFY = 0.25, 1.0
-
-# Seconds that a connection without a complete request survives a signal to stop: a client may have
-# sent a request before it can know.
-STOP = 2.0
+# Seconds between two looks at the clock; seconds that a connection without a complete request
+# survives a signal to stop, because a client may have sent a request before it can know.
+TICK, STOP = 0.1, 2.0
 
 
 class RequestWorker(Worker):
@@ -63,37 +60,26 @@ class RequestWorker(Worker):
         cfg = self.cfg
         self.keepalive, self.max_connections = cfg.keepalive, cfg.worker_connections
         self.max_idle = cfg.worker_connections - cfg.threads
-        self.multiprocess = cfg.workers > 1
         self.max_body = Settings.read().max_body
         self.reading = State(READABLE, self.READ)
         self.complete = State(0, inf)
         self.flushing = State(WRITABLE, self.WRITE)
         self.idle = State(READABLE, cfg.keepalive)
         self.lingering = State(READABLE, self.LINGER)
-        waiting = self.reading, self.flushing, self.idle, self.lingering
-        self.poller = epoll()
-        self.connections = Connections(self.poller, waiting=waiting, arriving=2 * self.max_body)
+        self.connections = Connections(epoll())
         self.turns = Turns(cfg.threads)
-        # The time of the next attempt to accept, after the file descriptors have run out.
-        self.accept_after = 0.0
+        self.has_descriptors = True
         self.listeners = {listener.fileno(): listener for listener in self.sockets}
         for listener in self.sockets:
             listener.setblocking(False)
-            self.poller.register(listener, READABLE)
-        # A queue, because a handler of a signal may put into it.
-        self.news = SimpleQueue[None]()
+            self.connections.poller.register(listener, READABLE)
         for number in range(cfg.threads + 1):
             # Daemon threads: a worker that must exit at once does not wait for requests in flight.
             Thread(target=self.work, name=f"request-{number}", daemon=True).start()
         while self.alive and self.ppid == os.getppid():
-            self.notify()
-            self.watch_until(time.monotonic() + NOTIFY)
+            self.tick()
+            self.accept_again()
         self.stop()
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop at once at SIGTERM, not at the next look at the clock."""
-        super().handle_exit(sig, frame)
-        self.news.put(None)
 
     # The main thread runs the methods of this part.
 
@@ -102,28 +88,23 @@ class RequestWorker(Worker):
         self.alive = False
         for listener in self.sockets:
             # The master has the listener too, so closing it would not take it from the poller.
-            self.poller.unregister(listener)
+            self.connections.poller.unregister(listener)
             listener.close()
-        self.connections.shorten(self.idle, self.reading, seconds=STOP)
-        end = time.monotonic() + self.cfg.graceful_timeout
-        while self.connections and time.monotonic() < end:
-            self.notify()
-            self.watch_until(min(end, time.monotonic() + NOTIFY))
+        now = time.monotonic()
+        self.idle.seconds = self.reading.seconds = STOP
+        for conn in list(self.connections.values()):
+            if conn.state in (self.idle, self.reading):
+                conn.since = now
+        while self.connections and time.monotonic() < now + self.cfg.graceful_timeout:
+            self.tick()
 
-    def watch_until(self, end: float) -> None:
-        """Watch the clock until ``end``, or until the worker has to do something else."""
-        alive = self.alive
-        while time.monotonic() < end:
-            with suppress(Empty):
-                self.news.get(timeout=TICK if alive else TICK / 5)
-            self.end_overdue()
-            if alive and time.monotonic() >= self.accept_after:
-                self.accept_again()
-            if self.alive != alive or not (alive or self.connections):
-                break
+    def tick(self) -> None:
+        """Give the master a sign of life, and end the connections whose time is up.
 
-    def end_overdue(self) -> None:
-        """End the connections whose time is up, with a response if part of a request is there."""
+        A client gets a response if part of its request is there.
+        """
+        time.sleep(TICK)
+        self.notify()
         for conn in self.connections.claim_overdue():
             if conn.state is self.reading and conn.reader.size:
                 self.reject(conn, http_error("request_timeout"))
@@ -138,33 +119,29 @@ class RequestWorker(Worker):
     def work(self) -> None:
         """Wait for an event and go on with its connection, again and again."""
         while True:
-            for number, _ in self.poller.poll(None, 1):
-                conn = self.connections.get(number)
+            for number, _ in self.connections.poller.poll(None, 1):
                 try:
-                    if conn is None:
-                        self.accept(number)
-                    elif conn.lock.acquire(blocking=False) and self.go_on(conn):
-                        self.serve(conn)
+                    if conn := self.connections.get(number):
+                        if conn.lock.acquire(blocking=False) and self.go_on(conn):
+                            self.serve(conn)
+                    elif listener := self.listeners.get(number):
+                        self.accept(listener)
                 except Exception as fault:
                     self.log_error(fault)
 
-    def accept(self, number: int) -> None:
+    def accept(self, listener: socket.socket) -> None:
         """Accept a client; with too many connections, drop one of those that wait."""
-        listener = self.listeners.get(number)
-        if listener is None:
-            return  # The event of a connection that has ended.
         try:
             sock, client = listener.accept()
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE) and not self.connections.evict(0):
-                self.log.warning("No file descriptor is left for a new client")
-                self.accept_after = time.monotonic() + 1
+                if self.has_descriptors:
+                    self.log.warning("No file descriptor is left for a new client")
+                self.has_descriptors = False
                 return
         else:
-            base = application.base_environment(
-                client, sock.getsockname(), multiprocess=self.multiprocess
-            )
-            reader = RequestReader(base, self.max_body)
+            self.has_descriptors = True
+            reader = RequestReader(base_environment(client, sock.getsockname()), self.max_body)
             self.connections.add(Connection(sock, client, reader, self.reading))
             if len(self.connections) > self.max_idle:
                 self.connections.evict(self.max_idle // 5)
@@ -176,7 +153,7 @@ class RequestWorker(Worker):
             return
         for listener in self.sockets:
             with suppress(OSError, ValueError):  # The worker stops.
-                self.poller.modify(listener, READABLE)
+                self.connections.poller.modify(listener, READABLE)
 
     def go_on(self, conn: Connection) -> bool:
         """Write to the connection, or read from it; return True if a request is complete."""
@@ -189,14 +166,14 @@ class RequestWorker(Worker):
     def wait(self, conn: Connection, state: State) -> bool:
         """Give the connection up until an event of this state; return False."""
         if conn.state is not state:
-            self.connections.enter(conn, state)
+            conn.enter(state)
         self.connections.release(conn)
         return False
 
     def read(self, conn: Connection) -> bool:
         """Read what has arrived; return True if a request is complete."""
         try:
-            received = conn.receive()
+            received = conn.sock.recv(2**16)
         except BlockingIOError:
             return self.wait(conn, conn.state)
         if conn.state is self.lingering:
@@ -217,12 +194,15 @@ class RequestWorker(Worker):
             complete = reader.feed(received)
         except HTTPException as fault:
             return self.reject(conn, fault)
-        if not self.connections.limit_requests(conn, self.reading):
+        if reader.size > SMALL and not self.connections.limit(
+            lambda conn: conn.reader.size, max(ARRIVING, 2 * self.max_body), self.reading
+        ):
             return self.reject(conn, http_error("busy", retry_after=1))
         if complete:
-            self.connections.enter(conn, self.complete)
+            conn.enter(self.complete)
             return True
-        if reader.expects_continue():
+        if reader.expects:
+            reader.expects = False
             # A client that reads nothing waits for nothing.
             with suppress(BlockingIOError):
                 conn.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -244,7 +224,7 @@ class RequestWorker(Worker):
         environ = conn.reader.take()
         environ[ARRIVED], environ[QUEUED] = conn.since, time.monotonic() - conn.since
         try:
-            response = application.run(self.wsgi, environ)
+            response = run(self.wsgi, environ)
             conn.reuse = (
                 conn.reader.reuse
                 and not response.broken
@@ -253,6 +233,9 @@ class RequestWorker(Worker):
                 and len(self.connections) <= self.max_idle
             )
             conn.unsent = response.encode(environ["REQUEST_METHOD"], reuse=conn.reuse)
+        except OSError:
+            self.connections.drop(conn)
+            return False
         except BaseException as fault:  # SystemExit too: it would end the thread.
             return self.reject(conn, fault)
         return self.go_on(conn)
@@ -263,9 +246,10 @@ class RequestWorker(Worker):
         Return True if the next request is complete.
         """
         if not conn.flush():
-            self.connections.limit_responses(conn, self.flushing)
+            conn.held = conn.held or sum(map(len, conn.unsent))
+            self.connections.limit(lambda conn: conn.held, UNSENT, self.flushing)
             # The client has read some of the response, so its time limit begins again.
-            self.connections.enter(conn, self.flushing)
+            conn.enter(self.flushing)
             return self.wait(conn, self.flushing)
         conn.held = 0
         if conn.reuse:
@@ -281,8 +265,7 @@ class RequestWorker(Worker):
         Log no text that the client sent, because it may contain a token.
         """
         if isinstance(fault, HTTPException):
-            name = type(fault).__name__
-            self.log.warning("Rejected request from ip=%s: %s", conn.address, name)
+            self.log.warning("Rejected request from ip=%s: %s", conn.address, type(fault).__name__)
         else:
             self.log_error(fault)
         conn.unsent = [error_page(fault)]

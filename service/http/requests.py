@@ -119,7 +119,7 @@ def content_length(call: Request) -> int | None:
 
 
 def read_bytes(call: Request) -> bytes:
-    """Return the body; raises 400 if it is shorter than Content-Length, 413 above MAX_BODY.
+    """Return the body; raises 413 above MAX_BODY.
 
     The worker has read the body before the request began, or enough of it to see its size.
     """
@@ -127,13 +127,10 @@ def read_bytes(call: Request) -> bytes:
     if here.body is None:
         limit = current_application().config["MAX_CONTENT_LENGTH"]
         declared = content_length(call)
-        if declared is not None and declared >= limit:
-            raise http_error("too_large")
         # Werkzeug would wrap the body in two streams, and truncate it at its limit.
-        body: bytes = call.environ["wsgi.input"].read(limit if declared is None else declared)
-        if len(body) >= limit:
+        length = limit if declared is None else min(declared, limit)
+        body: bytes = call.environ["wsgi.input"].read(length)
+        if max(declared or 0, len(body)) >= limit:
             raise http_error("too_large")
-        if len(body) < (declared or 0):
-            raise http_error("incomplete_body")
         here.body = body
     return here.body

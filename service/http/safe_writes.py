@@ -51,10 +51,10 @@ def idempotent(view: View) -> View:
             return view(*args, **variables)
         if not KEY.fullmatch(key):
             raise invalid_field("Idempotency-Key", "invalid_idempotency_key")
-        # Before the transaction, because it raises 413.
-        print_of_call = fingerprint(call)
         with db.transaction():
-            stored = db.row(StoredResponse, "idempotency/begin", key=key, fingerprint=print_of_call)
+            stored = db.row(
+                StoredResponse, "idempotency/begin", key=key, fingerprint=fingerprint(call)
+            )
             if stored.status is not None:
                 return replay(stored)
             response = view(*args, **variables)

@@ -7,10 +7,10 @@ from service.gunicorn.worker import RequestWorker
 
 
 class StoppingWorker(RequestWorker):
-    def accept(self, number):
+    def accept(self, listener):
         if any(conn.state is self.idle for conn in list(self.connections.values())):
             self.handle_exit(signal.SIGTERM, None)
-        super().accept(number)
+        super().accept(listener)
 
 
 worker_class = StoppingWorker
