@@ -94,10 +94,11 @@ class RequestReader:
         self.body = bytearray()
         # The bytes of a body with Content-Length that are missing.
         self.missing = 0
-        # For a chunked body: what it has collected, its parser, and the bytes that it has parsed.
+        # For a chunked body: what was collected, the parser, the number of parsed bytes, and the
+        # last three of them.
         self.chunks: Chunks | None = None
         self.parser: HttpRequestParser | None = None
-        self.parsed = 0
+        self.parsed, self.tail = 0, b""
 
     @property
     def size(self) -> int:
@@ -118,7 +119,8 @@ class RequestReader:
             if end < 4:
                 if received.count(b"\n") != received.count(b"\r\n"):
                     raise BadRequest("A line of the head does not end with CRLF")
-                check_size(received)
+                if len(received) > HEAD:
+                    check_size(received)
                 return False
             self.received = received[end:]
             self._begin(received[:end])
@@ -186,21 +188,19 @@ class RequestReader:
     def _read_chunks(self, chunks: Chunks, parser: HttpRequestParser) -> bool:
         """Parse chunks; return True at the end of the body, or when it is too large."""
         # The parser cannot say where the body ended, so it gets no byte beyond a blank line: every
-        # chunked body ends with one. Two bytes or three may be the beginning of one.
-        received, start = self.received, 0
-        view = memoryview(received)
-        try:
-            while not chunks.complete and (end := received.find(BLANK_LINE, start) + 4) >= 4:
+        # chunked body ends with one, which may begin in what was parsed before.
+        received = self.tail + self.received
+        start, view = len(self.tail), memoryview(received)
+        while not chunks.complete and start < len(received):
+            end = received.find(BLANK_LINE, max(0, start - 3)) + 4
+            end = end if end >= 4 else len(received)
+            try:
                 parser.feed_data(view[start:end])
-                start = end
-            if not chunks.complete:
-                end = max(start, len(received) - 3)
-                parser.feed_data(view[start:end])
-                start = end
-        except HttpParserError as error:
-            raise http_error("unreadable_body", error=error) from None
-        self.parsed += start
-        self.received = received[start:]
+            except HttpParserError as error:
+                raise http_error("unreadable_body", error=error) from None
+            self.parsed += end - start
+            start = end
+        self.tail, self.received = received[max(0, start - 3) : start], received[start:]
         if len(self.body) > self.max_body:
             del self.body[self.max_body + 1 :]
             self.reuse = False

@@ -304,6 +304,20 @@ def refuses(port):
     return False
 
 
+def test_without_epoll_the_threads_of_gunicorn_serve(database_url, connection, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import select\ndel select.epoll\n")
+    paths = os.pathsep.join([str(tmp_path), str(PROJECT)])
+    with serving(database_url, PYTHONPATH=paths, stderr=subprocess.PIPE) as server:
+        started = [server.stderr.readline() for _ in range(3)]
+        assert any(b"gthread" in line for line in started), started
+        assert get(server.port).status == 200
+        created = send(server.port, post(TASK, f"Content-Length: {len(TASK)}\r\n"))
+        assert created.status == 201
+        chunks = b"1d\r\n" + TASK + b"\r\n0\r\n\r\n"
+        assert send(server.port, post(chunks, CHUNKED)).status == 201
+    assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 2
+
+
 @pytest.mark.nodatabase
 @pytest.mark.parametrize(
     ("settings", "told"),

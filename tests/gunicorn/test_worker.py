@@ -325,14 +325,23 @@ def test_pipelined_requests_are_answered_in_turn(port):
     paths = ["/healthz", "/api/tasks", "/api/nothing", "/openapi.json"]
     requests = [f"GET {path} HTTP/1.1\r\n{ALICE}\r\n".encode() for path in paths]
     last = f"GET /api/tasks HTTP/1.1\r\n{ALICE}Connection: close\r\n\r\n".encode()
-    sent = b"".join([*requests, written, *requests, last])
+    chunked = f"POST /api/tasks HTTP/1.1\r\n{ALICE}{CHUNKED}\r\n".encode()
+    chunked += b"%x\r\n%b\r\n0\r\n\r\n" % (len(TASK), TASK)
+    sent = b"".join([*requests, written, chunked, *requests, last])
     with connect(port) as client:
         client.sendall(sent[:-50])
         client.sendall(sent[-50:])
         raw = read_all(client)
     assert re.findall(rb"HTTP/1.1 (\d+) ", raw) == (
-        [b"200", b"200", b"404", b"200", b"201", b"200", b"200", b"404", b"200", b"200"]
+        [b"200", b"200", b"404", b"200", b"201", b"201", b"200", b"200", b"404", b"200", b"200"]
     )
+
+
+def test_a_method_that_no_path_has_is_405_whatever_its_name(port):
+    for method in ("PUT", "BREW", "PROPFIND", "M-SEARCH"):
+        answer = send(port, f"{method} /api/tasks HTTP/1.1\r\n{ALICE}\r\n".encode())
+        assert answer.status == 405
+        assert set(answer.headers["allow"].split(", ")) == {"get", "head", "post"}
 
 
 @pytest.mark.parametrize("size", [len(TASK), 200_000])

@@ -1,9 +1,10 @@
-"""Requests and responses that have to wait in the worker; the clients are raw sockets."""
+"""Requests and responses that wait in the worker, their order and their memory."""
 
 import json
 import os
 import re
 import select
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -104,22 +105,25 @@ def test_a_request_that_queued_past_its_time_changes_nothing(hasty, connection, 
     assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 0
 
 
-def test_requests_for_health_overtake_the_others(database_url, busy_threads, tmp_path):
+def test_requests_for_health_overtake_the_others_and_starve_none(
+    database_url, busy_threads, tmp_path
+):
+    sent = ["/api/mail", "/api/me", "/healthz", "/healthz", "/healthz", "/healthz"]
+    run = ["/healthz", "/api/mail", "/healthz", "/api/me", "/healthz", "/healthz"]
     with (
         (tmp_path / "stderr").open("wb") as stderr,
         serving(database_url, WEB_CONCURRENCY="1", WEB_THREADS="1", stderr=stderr) as server,
         ExitStack() as stack,
     ):
         with busy_threads(server.port, threads=1):
-            clients = [stack.enter_context(connect(server.port)) for _ in range(3)]
-            for client, path in zip(clients, ["/api/mail", "/api/me", "/healthz"], strict=True):
+            clients = [stack.enter_context(connect(server.port)) for _ in sent]
+            for client, path in zip(clients, sent, strict=True):
                 client.sendall(f"GET {path} HTTP/1.1\r\n{ALICE}\r\n".encode())
         for client in clients:
             assert client.recv(12) == b"HTTP/1.1 200"
     lines = (tmp_path / "stderr").read_text().splitlines()
-    entries = [json.loads(line) for line in lines if '"path"' in line][-4:]
-    paths = ["/api/tasks", "/healthz", "/api/mail", "/api/me"]
-    assert [entry["path"] for entry in entries] == paths
+    entries = [json.loads(line) for line in lines if '"path"' in line][-len(run) - 1 :]
+    assert [entry["path"] for entry in entries] == ["/api/tasks", *run]
     assert all(0 < entry["queued"] < entry["ms"] for entry in entries[1:])
 
 
@@ -172,6 +176,31 @@ def test_memory_stays_flat_with_readers_that_take_nothing_of_a_large_page(lone, 
             assert resident(lone) < before + 100
     assert get(lone.port).status == 200
     until(lambda: resident(lone) < before + 30)
+
+
+@pytest.mark.usefixtures("unlimited")
+def test_a_flood_of_uploads_takes_bounded_memory_and_pushes_out_no_other_client(lone):
+    """All that the flood sends would be 280 MB; the other client began before it."""
+    title = b'{"title": "Report", "description": "%b"}' % (b"x" * 60_000)
+    head = f"POST /api/tasks HTTP/1.1\r\n{ALICE}Content-Length: {len(title)}\r\n\r\n".encode()
+    flood = f"POST /api/tasks HTTP/1.1\r\n{ALICE}Content-Length: 1000000\r\n\r\n".encode()
+    get(lone.port)
+    before = resident(lone)
+    with connect(lone.port) as other, ExitStack() as stack:
+        other.sendall(head + title[:50_000])
+        reset = 0
+        for _ in range(300):
+            client = stack.enter_context(socket.socket())
+            client.bind(("127.0.0.2", 0))
+            client.connect(("127.0.0.1", lone.port))
+            try:
+                client.sendall(flood + b" " * 950_000)
+            except OSError:
+                reset += 1
+        assert resident(lone) < before + 100
+        other.sendall(title[50_000:])
+        assert other.recv(12) == b"HTTP/1.1 201"
+    assert get(lone.port).status == 200
 
 
 @pytest.mark.parametrize("descriptors", [40, 100])
