@@ -1,6 +1,6 @@
 # The commands of a contributor. All tools are installed in .venv.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test proof faults lint bench
+.PHONY: help setup run test proof faults lint lock bench
 
 BIN := .venv/bin
 
@@ -27,6 +27,11 @@ lint: ## check style, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+lock: ## renew requirements.lock: the newest versions that setup.cfg allows
+	$(BIN)/uv pip compile setup.cfg --quiet --upgrade --universal --python-version 3.11 \
+		--generate-hashes --no-annotate --custom-compile-command 'make lock' \
+		--output-file requirements.lock
 
 bench: ## measure CPU per request; needs wrk (apt-get install wrk)
 	$(BIN)/python -m bench

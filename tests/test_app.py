@@ -1,5 +1,34 @@
 """The application, assembled."""
 
+import ast
+import inspect
+import re
+
+import pytest
+from client import TOKENS, Client
+from flask import Flask
+from flask.globals import app_ctx
+from server import PROJECT
+
+import service.app
+
+# The methods that Flask 3.2 calls with its context, and Flask 3.1 without.
+WITH_CONTEXT = {
+    "dispatch_request", "do_teardown_appcontext", "do_teardown_request", "finalize_request",
+    "full_dispatch_request", "handle_exception", "handle_http_exception", "handle_user_exception",
+    "log_exception", "make_default_options_response", "preprocess_request", "process_response",
+}  # fmt: skip
+
+# Names with an underscore that are documented, by NamedTuple, LocalProxy and Field of marshmallow,
+# and the service's own.
+DOCUMENTED = {"_asdict", "_make", "_replace", "_get_current_object", "_deserialize", "_convert"}
+# Private names of libraries that the service uses, and the one place of each.
+PRIVATE = {
+    ("service/gunicorn/application.py", "_expected_100_continue"),
+    ("service/http/responses.py", "_list"),
+    ("service/webhooks/outbound.py", "_read_status"),
+}
+
 
 def test_no_blueprint_has_hooks_because_the_service_would_not_run_them(build):
     app = build()
@@ -10,3 +39,61 @@ def test_no_blueprint_has_hooks_because_the_service_would_not_run_them(build):
         app.url_value_preprocessors,
     ):
         assert hooks.keys() <= {None}
+
+
+def test_the_service_replaces_four_methods_of_flask_in_one_place():
+    public = {name for name in vars(Flask) if not name.startswith("_")}
+    replaced = vars(service.app.Service).keys() & public
+    assert replaced == {
+        "create_url_adapter",
+        "do_teardown_request",
+        "preprocess_request",
+        "process_response",
+    }
+
+
+@pytest.mark.parametrize("name", sorted(WITH_CONTEXT & vars(service.app.Service).keys()))
+def test_flask_3_2_finds_its_context_among_the_parameters(name):
+    _, second, *_ = inspect.signature(getattr(service.app.Service, name)).parameters.values()
+    assert (second.name, second.annotation) == ("ctx", inspect.Parameter.empty)
+
+
+def test_a_service_whose_flask_passes_the_context_responds_the_same(settings, start, monkeypatch):
+    class Next(service.app.Service):
+        """Calls the methods as Flask 3.2 does."""
+
+        def preprocess_request(self, *ctx):
+            return super().preprocess_request(app_ctx._get_current_object(), *ctx)
+
+        def process_response(self, *ctx):
+            return super().process_response(app_ctx._get_current_object(), *ctx)
+
+        def do_teardown_request(self, *ctx):
+            passed.append(ctx[-1])
+            super().do_teardown_request(app_ctx._get_current_object(), *ctx)
+
+    passed = []
+    now = Client(start(settings), TOKENS["alice"])
+    monkeypatch.setattr(service.app, "Service", Next)
+    later = Client(start(settings), TOKENS["alice"])
+    for path in ("/tasks", "/tasks/none", "/nothing"):
+        before, after = now.get(path), later.get(path)
+        assert after.status_code == before.status_code
+        assert set(after.headers.keys()) == set(before.headers.keys())
+    assert later.get("/me").headers["X-Request-Id"]
+    assert passed == [None] * 4
+
+
+def test_private_names_of_libraries_are_in_one_place_each():
+    found = set()
+    for path in (PROJECT / "service").rglob("*.py"):
+        tree = ast.parse(path.read_bytes())
+        names = {
+            node.attr
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute)
+            and re.match("_[a-z]", node.attr)
+            and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
+        }
+        found |= {(str(path.relative_to(PROJECT)), name) for name in names - DOCUMENTED}
+    assert found <= PRIVATE

@@ -84,9 +84,7 @@ def invalid_fields(errors: list[FieldError]) -> HTTPException:
 def init_app(app: Flask) -> None:
     """Register the handlers that answer every exception with an error body."""
     app.register_error_handler(HTTPException, respond)
-    app.register_error_handler(
-        ValidationError, lambda error: respond(invalid_fields(flatten(error)))
-    )
+    app.register_error_handler(ValidationError, from_validation)
     app.register_error_handler(
         db.NotFound,
         lambda error: respond(http_error("not_found", resource=error.resource.capitalize())),
@@ -97,6 +95,7 @@ def init_app(app: Flask) -> None:
 
 def respond(error: HTTPException) -> Response:
     """Return the response to an HTTP error, with its headers (Allow, Retry-After, …)."""
+    forget_frames(error)
     status = error.code or 500
     message = error.description
     if message is None or message == type(error).description:
@@ -114,6 +113,16 @@ def respond(error: HTTPException) -> Response:
     return Response(content, status, headers, mimetype="application/json")
 
 
+def forget_frames(error: Exception) -> None:
+    """Break the cycle of an error and its frames, which would keep the body in memory.
+
+    The request has the error of its route, and marshmallow's frame that raises an error has it in a
+    variable. The garbage collector finds such a cycle only later, after a number of objects that
+    depends on the version of Python, and each cycle has a body of up to MAX_BODY.
+    """
+    error.__traceback__ = error.__context__ = None
+
+
 def body(
     status: int,
     message: str,
@@ -127,6 +136,12 @@ def body(
         content["errors"] = [error._asdict() for error in errors]
     content["requestId"] = request_id
     return json.dumps(content).encode()
+
+
+def from_validation(error: ValidationError) -> Response:
+    """Return the response to an error of marshmallow."""
+    forget_frames(error)
+    return respond(invalid_fields(flatten(error)))
 
 
 def from_database(error: psycopg.Error) -> HTTPException:

@@ -18,6 +18,7 @@ from service import db
 from service.credentials import hash_of
 from service.http.errors import http_error
 from service.http.requests import JSON_TYPE
+from service.http.responses import append
 from service.limits import Usage, decisive
 from service.state import current_request, state
 
@@ -122,8 +123,7 @@ def rate_limit_error(usage: Usage) -> HTTPException:
 
 def add_headers(response: Response) -> Response:
     """Return the response with the headers of ``headers``."""
-    # Only the service makes these values; add() would validate and quote each of them again.
-    response.headers._list += headers(current_request(), response.status_code)
+    append(response.headers, headers(current_request(), response.status_code))
     return response
 
 

@@ -163,7 +163,10 @@ def public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
 
 
 class FinalResponse(HTTPResponse):
-    """Skips every interim response (RFC 9110, section 15.2); http.client skips 100 alone."""
+    """Skips every interim response (RFC 9110, section 15.2); http.client skips 100 alone.
+
+    http.client has no public method between the lines of two responses.
+    """
 
     def _read_status(self) -> tuple[str, int, str]:
         version, status, reason = super()._read_status()  # type: ignore[misc]
@@ -172,7 +175,12 @@ class FinalResponse(HTTPResponse):
 
 
 class _Pinned:
-    """A connection to an address that was checked; its name is not resolved again."""
+    """A connection to an address that was checked; its name is not resolved again.
+
+    urllib3 makes its proxies (``urllib3.contrib.socks``) by replacing the same method. What it
+    documents, an address as the host and ``server_hostname``, hands the socket over after the
+    handshake of TLS only, too late for a deadline that also holds during the handshake.
+    """
 
     response_class: type[HTTPResponse] = FinalResponse
     timeout: float | None

@@ -1,12 +1,16 @@
 """Bounds: no request makes the service read, return or keep more than fixed amounts."""
 
+import gc
 import json
+import weakref
 from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
 from pathlib import Path
 
 import pytest
-from client import error_message
+from client import TOKENS, error_message
 from server import get, post, send, serving
+from werkzeug.test import create_environ
 
 MEBIBYTE = 2**20 - 64
 
@@ -81,3 +85,57 @@ def test_memory_returns_after_eight_large_bodies_at_once(database_url, unlimited
         for _ in range(4):
             flood()
         assert resident(worker) - before < 20 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status"),
+    [
+        *[("POST", "/api/meetings", body, 400) for body in BODIES.values()],
+        ("POST", "/api/tasks", "{}", 400),
+        (
+            "POST",
+            "/api/tasks",
+            '{"title": "x", "parentId": "00000000-0000-7000-8000-000000000000"}',
+            400,
+        ),
+        ("PATCH", "/api/tasks/00000000-0000-7000-8000-000000000000", "{}", 404),
+        ("POST", "/api/tasks", '{"title": "\\u0000"}', 400),
+        ("POST", "/api/nothing", "{}", 404),
+        ("PUT", "/api/tasks", "{}", 405),
+        ("POST", "/api/tasks", '{"title": "x"}', 201),
+        ("PATCH", "task", '{"title": "y"}', 200),
+        ("PATCH", "task", '{"title": "y"}', 412),
+    ],
+)
+def test_a_request_is_freed_before_the_garbage_collector_runs(
+    app, alice, method, path, body, status
+):
+    if path == "task":
+        path = "/api/tasks/" + alice.post("/tasks", {"title": "x"}).get_json()["id"]
+
+    class Input(BytesIO):
+        """A body whose end can be watched."""
+
+    def request():
+        stream = Input(body.encode()[: 2**20])
+        environ = create_environ(
+            path,
+            method=method,
+            content_type="application/json",
+            headers={"Authorization": f"Bearer {TOKENS['alice']}"},
+        )
+        if status == 412:
+            environ["HTTP_IF_MATCH"] = '"99"'
+        environ |= {"wsgi.input": stream, "CONTENT_LENGTH": str(len(stream.getvalue()))}
+        statuses = []
+        list(app(environ, lambda line, _: statuses.append(line)))
+        assert statuses[0].startswith(str(status)), statuses
+        return weakref.ref(stream)
+
+    request()
+    gc.collect()
+    gc.disable()
+    try:
+        assert request()() is None
+    finally:
+        gc.enable()

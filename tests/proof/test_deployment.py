@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import sys
-from importlib import metadata
 
 import pytest
 from debian import booted, missing
@@ -18,7 +17,6 @@ pytestmark = [
     pytest.mark.skipif(missing() is not None, reason=missing() or ""),
 ]
 
-NAME = "task-meeting-workspace-service"
 CURL = (
     "curl -sS --cacert /etc/nginx/service.crt --resolve api.example.com:443:127.0.0.1"
     " https://api.example.com"
@@ -56,13 +54,13 @@ def debian(tmp_path_factory):
     """A machine with the source, what pip would fetch, and a PostgreSQL as Debian installs it."""
     folder = tmp_path_factory.mktemp("debian")
     copy_source(folder / "share/source")
-    required = [line for line in metadata.requires(NAME) or [] if "extra ==" not in line]
-    subprocess.run(
-        [sys.executable, "-m", "pip", "download", "-q", "--python-version", "3.11",
-         "--only-binary=:all:", "-d", folder / "share/wheels",
-         "build", "setuptools>=77", *required],
-        check=True, capture_output=True,
-    )  # fmt: skip
+    locked = ("--require-hashes", "-r", PROJECT / "requirements.lock")
+    for required in ("build", "setuptools>=77"), locked:
+        subprocess.run(
+            [sys.executable, "-m", "pip", "download", "-q", "--python-version", "3.11",
+             "--only-binary=:all:", "-d", folder / "share/wheels", *required],
+            check=True, capture_output=True,
+        )  # fmt: skip
     with booted(folder, PIP_NO_INDEX="1", PIP_FIND_LINKS="/mnt/wheels") as debian:
         debian.run(
             "pg_dropcluster 15 main\n"
