@@ -2,7 +2,6 @@
 
 from flask import Flask, Request, Response
 from flask.typing import ResponseReturnValue
-from werkzeug.middleware.proxy_fix import ProxyFix
 from werkzeug.routing import MapAdapter
 
 from service import api, commands, db, http, openapi, webhooks
@@ -63,9 +62,6 @@ def create_app(settings: Settings | None = None) -> Flask:
     )
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
-    if settings.trusted_proxies:
-        proxies = settings.trusted_proxies
-        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=proxies, x_proto=0, x_host=0)  # type: ignore[method-assign]
     for part in (db, http, webhooks, api, openapi, commands):
         part.init_app(app)
     return app

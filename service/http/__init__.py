@@ -2,11 +2,12 @@
 
 from flask import Flask
 
-from service.http import access_log, cors, errors, gate, requests
+from service.http import access_log, cors, errors, forwarded, gate, requests
 
 
 def init_app(app: Flask) -> None:
     """Register the hooks; Flask runs the hooks after a request in reverse order."""
+    forwarded.init_app(app)
     app.before_request(access_log.assign_request_id)
     cors.init_app(app)
     app.before_request(gate.authenticate_and_count)

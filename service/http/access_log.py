@@ -13,6 +13,10 @@ from service.state import current_request, state
 # the last byte of the request was read, and the seconds that the request then waited for a thread.
 ARRIVED, QUEUED = "service.arrived", "service.queued"
 
+# A line of up to 4096 bytes (PIPE_BUF of Linux) is written as a whole, also beside other processes.
+# JSON takes at most six times the bytes of a text in UTF-8.
+MAX_PATH, MAX_ADDRESS = 500, 100
+
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
@@ -35,10 +39,10 @@ def init_app(app: Flask) -> None:
         usage = here.usage
         line: logs.Line = {
             "method": call.method,
-            "path": call.path,
+            "path": bounded(call.path),
             "status": response.status_code,
             "ms": round((monotonic() - here.arrived) * 1000, 2),
-            "client": call.remote_addr,
+            "client": (call.remote_addr or "")[:MAX_ADDRESS],
             "user": usage and usage.user_id,
             "workspace": usage and usage.workspace_id,
             "token": usage and usage.token_id,
@@ -53,3 +57,10 @@ def init_app(app: Flask) -> None:
         return response
 
     app.after_request(write_line)
+
+
+def bounded(path: str) -> str:
+    """Return the first MAX_PATH bytes of a path."""
+    if len(path) * 4 <= MAX_PATH:
+        return path
+    return path.encode(errors="replace")[:MAX_PATH].decode(errors="ignore")

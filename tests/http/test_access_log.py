@@ -3,6 +3,7 @@
 import json
 import logging
 import re
+import select
 from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from time import monotonic
@@ -24,6 +25,16 @@ def lines(app):
     previous = handler.setStream(stream)
     yield lambda: stream.getvalue().split("\n")[:-1]
     handler.setStream(previous)
+
+
+@pytest.mark.parametrize("part", ["%01", "%F0%9F%92%A9", "%C3%A9", "%FF", "a"])
+def test_a_line_is_short_enough_to_be_written_at_once(build, lines, part):
+    stranger = Client(build(trusted_proxies=1))
+    address = {"X-Forwarded-For": "\x7f" * 1000, "X-Request-Id": "x" * 64}
+    stranger.get("/" + part * (8000 // len(part)), headers=address)
+    (line,) = lines()
+    assert len(line.encode()) < select.PIPE_BUF
+    assert len(json.loads(line)["path"].encode()) > 490
 
 
 def test_each_request_is_one_line_of_json_with_time_and_client(

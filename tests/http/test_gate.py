@@ -408,6 +408,12 @@ def test_forwarded_addresses_count_as_far_as_proxies_are_trusted(app, build):
     assert [forwarded(proxied, chain) for chain in ("1.1.1.1", "2.2.2.2")] == [59, 59]
     assert [forwarded(proxied, chain) for chain in ("9.9.9.9, 1.1.1.1", "1.1.1.1")] == [58, 57]
     assert [forwarded(proxied, chain) for chain in ("rubbish", "x" * 300)] == [59, 58]
+    # The client cannot hide the entry of the proxy in a quoted string.
+    assert forwarded(proxied, '", 1.1.1.1') == 56
+    assert forwarded(proxied, '"9.9.9.9, 1.1.1.1') == 55
+    # Fewer entries than proxies: the header is not theirs.
+    twice = build(trusted_proxies=2)
+    assert [forwarded(twice, chain) for chain in ("1.1.1.1", "3.3.3.3, 1.1.1.1")] == [57, 59]
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/openapi.json"])
