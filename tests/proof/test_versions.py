@@ -1,0 +1,92 @@
+"""The versions that setup.cfg names: lowest libraries, each Python, files for each platform."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from server import PROJECT, environment
+from test_lock import VERSIONS, required
+
+pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
+
+# What depends on a library or on Python: requests, webhooks, the server, statements.
+QUICK = (
+    *("tests/api", "tests/gunicorn", "tests/http", "tests/openapi", "tests/webhooks"),
+    *("tests/test_app.py", "tests/test_db.py", "tests/test_fields.py", "tests/test_settings.py"),
+)
+PLATFORMS = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+
+
+def uv(*words):
+    """Run uv, which must succeed."""
+    command = (sys.executable, "-m", "uv", "pip", *words)
+    ran = subprocess.run(command, cwd=PROJECT, env=environment(), capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def run_quick_part(folder, python, *options):
+    """Make a virtual environment with the project and pass the quick part of the tests in it."""
+    created = (python, "-m", "venv", "--without-pip", folder)
+    subprocess.run(created, cwd=folder.parent, check=True, env=environment())
+    uv("install", "-p", folder, "-e", ".[contribute]", "-e", "pytest_task_service", *options)
+    command = (folder / "bin/pytest", "-q", "-p", "no:cacheprovider", *QUICK)
+    ran = subprocess.run(command, cwd=PROJECT, env=environment(), capture_output=True, text=True)
+    print(ran.stdout[-4000:])
+    assert ran.returncode == 0
+
+
+def pythons():
+    """Return {version: path} of each Python here that the service could run on.
+
+    A name in the path may be a shim of pyenv for a version that is not switched on.
+    """
+    found = {}
+    for minor in range(11, 30):
+        name = f"python3.{minor}"
+        installed = Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/{name}")
+        for path in (shutil.which(name), *map(str, installed)):
+            if (
+                path
+                and not subprocess.run([path, "-c", "import venv"], capture_output=True).returncode
+            ):
+                found[f"3.{minor}"] = path
+                break
+    return found
+
+
+def test_the_quick_part_passes_with_the_lowest_versions(tmp_path):
+    floors = tmp_path / "floors.txt"
+    lowest = [
+        (requirement.name, min(re.findall(r">=([0-9.]+)", str(requirement.specifier))))
+        for requirement in required()
+    ]
+    floors.write_text("".join(f"{name}=={version}\n" for name, version in lowest))
+    run_quick_part(tmp_path / "venv", sys.executable, "--constraint", floors)
+    listed = uv("list", "-p", tmp_path / "venv", "--format", "freeze").lower().splitlines()
+    for name, version in lowest:
+        assert any(re.fullmatch(f"{name}=={re.escape(version)}(.0)*", line) for line in listed)
+
+
+@pytest.mark.parametrize("version", pythons())
+def test_the_quick_part_passes_on_each_python_of_this_machine(tmp_path, version):
+    run_quick_part(tmp_path / "venv", pythons()[version])
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_lock_installs_built_files_alone_on_each_platform(tmp_path, version, platform):
+    options = ("--python-platform", platform, "--python-version", version, "--target", tmp_path)
+    exact = ("--no-deps", "--require-hashes", "--only-binary", ":all:", "--dry-run")
+    uv("install", *options, *exact, "-r", "requirements.lock")
+
+
+def test_the_classifiers_name_versions_that_the_lock_is_for():
+    named = re.findall(
+        r"(?m)^ +Programming Language :: Python :: (3\.[0-9]+)$",
+        (PROJECT / "setup.cfg").read_text(),
+    )
+    assert named == [version for version in VERSIONS if version in named] != []
