@@ -24,7 +24,6 @@ WITH_CONTEXT = {
 DOCUMENTED = {"_asdict", "_make", "_replace", "_get_current_object", "_deserialize", "_convert"}
 # Private names of libraries that the service uses, and the one place of each.
 PRIVATE = {
-    ("service/gunicorn/application.py", "_expected_100_continue"),
     ("service/http/responses.py", "_list"),
     ("service/webhooks/outbound.py", "_read_status"),
 }
