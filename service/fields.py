@@ -17,13 +17,14 @@ MAX_NAME, MAX_TITLE, MAX_TEXT, MAX_REFERENCE, MAX_EMAIL = 120, 500, 65_536, 128,
 
 # No row has this id. It replaces a malformed id, which so gets the response of an unknown one.
 NIL_UUID = "00000000-0000-0000-0000-000000000000"
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.ASCII)
 
-# ISO 8601 with a time; seconds and offset are optional. fromisoformat() would accept week dates.
+# RFC 3339 without leap seconds, and beyond it ISO 8601 without seconds or offset, and with an
+# offset in hours. fromisoformat() would accept week dates.
 TIMESTAMP = (
     r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-    r"T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]{1,9})?)?"
-    r"(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)?"
+    r"[Tt]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?"
+    r"([Zz]|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)?"
 )
 
 # Patterns of the published document. EMAIL also checks values; for the others, Python code does.
@@ -141,29 +142,33 @@ class Enum(Field):
         return value
 
 
-class Id(Text):
-    """An id, or one of ``words``. A malformed id loads as the nil UUID; "null" is an error."""
+class Id(Field):
+    """An id, loaded in lower case, or one of ``words``."""
 
+    # A filter by a malformed id, like "null" or "true", is a mistake: an empty list would hide it.
     default_error_messages = {
-        "null_word": "must be an id, not the word null",
+        "string": "must be a string",
+        "uuid": "must be an id, like 0190163d-8694-739b-aea5-966c26f8ad91",
+        "uuid_or_word": "must be an id, or one of: {words}",
     }
 
     def __init__(self, *, words: Collection[str] = (), **options: Unpack[Options]) -> None:
-        described = options.get("metadata", {})
-        super().__init__(MAX_REFERENCE, min=1, **options)
+        # One type for ids and words: an anyOf of both breaks generated clients in Java.
+        words_or_uuid = {"pattern": f"^({'|'.join(words)}|{UUID.pattern})$"}
+        super().__init__(
+            {"type": "string", **(words_or_uuid if words else {"format": "uuid"})}, **options
+        )
         self.words = words
-        if not words:
-            self.metadata = {"type": "string", "format": "uuid", **described}
 
     def _convert(self, value: object) -> str:
-        id = super()._convert(value)
-        if id in self.words:
-            return id
-        # A client that has no value may write "null" into a query. An error shows this mistake;
-        # an empty list would hide it.
-        if id == "null":
-            raise self.make_error("null_word")
-        return uuid_or_nil(id)
+        if not isinstance(value, str):
+            raise self.make_error("string")
+        if value in self.words:
+            return value
+        if not UUID.fullmatch(value):
+            name = "uuid_or_word" if self.words else "uuid"
+            raise self.make_error(name, words=", ".join(self.words))
+        return value.lower()
 
 
 class Timestamp(Field):
@@ -174,24 +179,26 @@ class Timestamp(Field):
         "range": "must be in the years 1900 to 9998 (UTC)",
     }
     well_formed = re.compile(TIMESTAMP, re.ASCII)
-    # There is no format here: date-time requires an offset, and this field does not.
     request_schema = {
-        "pattern": f"^{TIMESTAMP}$",
-        "description": "ISO 8601 with a time, in the years 1900 to 9998; without an offset, UTC",
+        "description": "In the years 1900 to 9998. Seconds and offset may be absent; without an"
+        " offset, UTC",
     }
-    # There is no pattern here: generated clients turn this format into a date, and a pattern
-    # applies to strings only.
-    response_schema = {"format": "date-time"}
 
     def __init__(self, **options: Unpack[Options]) -> None:
-        json_schema = {"type": "string", "examples": ["2026-11-20T11:02:43.743Z"]}
+        # There is no pattern here: generated clients turn this format into a date, and a pattern
+        # applies to strings only.
+        json_schema = {
+            "type": "string",
+            "format": "date-time",
+            "examples": ["2026-11-20T11:02:43.743Z"],
+        }
         super().__init__(json_schema, **options)
 
     def _convert(self, value: object) -> datetime:
         if not isinstance(value, str) or not self.well_formed.fullmatch(value):
             raise self.make_error("timestamp")
         try:
-            timestamp = datetime.fromisoformat(value)
+            timestamp = datetime.fromisoformat(value.upper())
         except ValueError:
             raise self.make_error("timestamp") from None
         try:

@@ -14,10 +14,10 @@ from server import answers, environment, free_port, wait_until
 
 pytestmark = pytest.mark.proof
 
-TASK = {"title": "Call Ada", "dueDate": "2036-05-02T15:00"}
+TASK = {"title": "Call Ada", "dueDate": "2036-05-02T15:00:00Z"}
 MEETING = {
     "title": "Planning",
-    "startTime": "2036-05-05T09:00",
+    "startTime": "2036-05-05T09:00:00Z",
     "endTime": "2036-05-05T10:00:00Z",
     "attendees": ["ada@example.com"],
 }
