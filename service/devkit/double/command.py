@@ -171,6 +171,8 @@ def prepare(settings: Settings, cast: Cast) -> None:
     with db.connect(settings, "dev") as connection:
         connection.run("double/create_clock", {})
         connection.run("double/create_now", {})
+        for name in ("create_snapshots", "create_save", "create_restore"):
+            connection.run(f"double/{name}", {})
     migrate(settings)
     with db.connect(settings, "dev") as connection:
         cast.reset(connection)

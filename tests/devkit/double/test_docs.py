@@ -159,16 +159,20 @@ def test_a_project_whose_own_package_is_called_service_can_use_the_plugin(tmp_pa
 def test_a_service_that_does_not_start_is_an_error_without_frames(
     tmp_path, options, variable, message
 ):
-    (tmp_path / "test_it.py").write_text("def test_it(service):\n    pass\n")
+    (tmp_path / "test_it.py").write_text(
+        "def test_it(service):\n    pass\ndef test_more(service):\n    pass\n"
+    )
     outcome = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *options],
+        [sys.executable, "-m", "pytest", "-q", "-rN", *options],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         env={**os.environ, "TASK_SERVICE_COMMAND": variable},
     )
-    assert "1 error" in outcome.stdout
-    assert message in re.sub("(?m)^E +", "", outcome.stdout)
+    assert "2 errors" in outcome.stdout
+    # The reason is printed once.
+    assert re.sub("(?m)^E +", "", outcome.stdout).count(message) == 1
+    assert outcome.stdout.count("task-service did not start; the first error says why") == 1
     assert ".py:" not in outcome.stdout.replace("test_it.py:", "")
 
 
@@ -207,6 +211,7 @@ def test_fixture_after(broken_after):
     pass
 
 def test_itself(service):
+    service.fault("503", path="/api/task")
     get(service)
     raise OSError
 
@@ -223,6 +228,8 @@ def test_the_log_is_shown_to_read_with_what_failed_and_with_nothing_else(tmp_pat
     )
     assert "1 failed, 2 passed, 2 errors" in outcome.stdout
     assert outcome.stdout.count("Log of the service") == 3
+    assert outcome.stdout.count("Faults that no request has met") == 1
+    assert "kind='503' times=1 skip=0 seconds=1.0 path='/api/task' met=False" in outcome.stdout
     assert len(re.findall(r"(?m)^[\d:]{8} 200 GET /api/me [\d.]+ ms$", outcome.stdout)) == 3
 
 
