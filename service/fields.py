@@ -62,6 +62,16 @@ class Options(TypedDict, total=False):
     load_default: object
     data_key: str
     metadata: Mapping[str, object]
+    # What the published document says about the field.
+    description: str
+
+
+def described(json_schema: Mapping[str, object], options: Options) -> dict[str, Any]:
+    """Return options for marshmallow, with JSON Schema and description in the metadata."""
+    others = {name: value for name, value in options.items() if name != "description"}
+    description = {name: options[name] for name in ("description",) if name in options}
+    metadata = {**json_schema, **options.get("metadata", {}), **description}
+    return {**others, "metadata": metadata}
 
 
 class Converter:
@@ -75,22 +85,17 @@ class Converter:
 
 
 class Field(Converter, fields.Field[Any]):
-    """A field that carries its JSON Schema.
-
-    ``request_schema`` has the keywords for requests alone, ``response_schema`` those for responses.
-    """
+    """A field that carries its JSON Schema; ``request_note`` is a sentence for requests alone."""
 
     default_error_messages = {
         "required": "is required",
         "null": "must not be null",
         "read_only": "is read-only; the service sets it",
     }
-    request_schema: Mapping[str, object] = {}
-    response_schema: Mapping[str, object] = {}
+    request_note = ""
 
     def __init__(self, json_schema: Mapping[str, object], **options: Unpack[Options]) -> None:
-        options["metadata"] = {**json_schema, **options.get("metadata", {})}
-        super().__init__(**options)
+        super().__init__(**described(json_schema, options))
 
 
 class Text(Field):
@@ -179,10 +184,7 @@ class Timestamp(Field):
         "range": "must be in the years 1900 to 9998 (UTC)",
     }
     well_formed = re.compile(TIMESTAMP, re.ASCII)
-    request_schema = {
-        "description": "In the years 1900 to 9998. Seconds and offset may be absent; without an"
-        " offset, UTC",
-    }
+    request_note = "In the years 1900 to 9998; seconds may be absent; without an offset, UTC"
 
     def __init__(self, **options: Unpack[Options]) -> None:
         # There is no pattern here: generated clients turn this format into a date, and a pattern
@@ -221,7 +223,7 @@ class Timezone(Text):
             "description": "An IANA timezone name",
             "examples": ["Europe/Berlin", "America/New_York", "UTC"],
         }
-        options["metadata"] = metadata
+        options["metadata"] = {**metadata, **options.get("metadata", {})}
         super().__init__(MAX_REFERENCE, min=1, **options)
 
     def _convert(self, value: object) -> str:
@@ -250,7 +252,7 @@ class Email(Text):
 
     def __init__(self, **options: Unpack[Options]) -> None:
         metadata = {"format": "email", "pattern": EMAIL, "examples": ["ada@example.com"]}
-        options["metadata"] = metadata
+        options["metadata"] = {**metadata, **options.get("metadata", {})}
         super().__init__(MAX_EMAIL, min=3, **options)
 
     def _convert(self, value: object) -> str:
@@ -274,13 +276,10 @@ class StringList(Converter, fields.List[Any]):
     def __init__(
         self, item: Text, max: int, *, unique: bool = False, **options: Unpack[Options]
     ) -> None:
-        options["metadata"] = {"maxItems": max}
-        super().__init__(item, **options)
+        super().__init__(item, **described({"maxItems": max}, options))
         self.max, self.unique = max, unique
         # The keyword uniqueItems would make generators use a set, which has no order.
-        self.request_schema = (
-            {"description": "No duplicates, whatever their case"} if unique else {}
-        )
+        self.request_note = "No duplicates, whatever their case" if unique else ""
 
     def _convert(self, value: object) -> list[str]:
         if not isinstance(value, list):
@@ -330,8 +329,13 @@ class Limit(Field):
 
     def __init__(self, default: int, max: int) -> None:
         description = f"How many to list; above {max} it is lowered to {max}"
-        # There is no format here: int32 would reject larger numbers.
-        json_schema = {"type": "integer", "minimum": 1, "description": description}
+        # Larger numbers are lowered too; but no client needs a type for them.
+        json_schema = {
+            "type": "integer",
+            "format": "int32",
+            "minimum": 1,
+            "description": description,
+        }
         super().__init__(json_schema, load_default=default)
         self.max = max
 

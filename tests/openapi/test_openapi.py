@@ -157,6 +157,37 @@ def test_every_body_and_every_error_has_an_example():
         assert response["content"]["application/json"]["examples"]
 
 
+def described_parts(part, path=("",)):
+    """Every parameter, header and property of the document, with its path."""
+    if isinstance(part, list):
+        part = dict(enumerate(part))
+    if not isinstance(part, dict) or "example" in path:
+        return
+    for name, inner in part.items():
+        if path[-1] in ("parameters", "headers"):
+            # A reference to a component has the component's description.
+            described = "$ref" not in inner
+        else:
+            # The parent of ``properties`` is a schema, and not an object with this name.
+            described = path[-1] == "properties" and path[-2] != "properties"
+        if described:
+            yield (*path, name), inner
+        yield from described_parts(inner, (*path, name))
+
+
+@pytest.mark.nodatabase
+def test_every_parameter_header_and_property_has_a_description():
+    found = dict(described_parts(document()))
+    assert len(found) > 200
+    assert [path for path, part in found.items() if not part.get("description")] == []
+
+
+@pytest.mark.nodatabase
+def test_every_header_of_a_response_has_an_example_that_its_schema_allows():
+    for name, header in document()["components"]["headers"].items():
+        assert violations(header["schema"], header["example"]) == [], name
+
+
 def names(schema):
     return [field.data_key for field in schema().fields.values()]
 
