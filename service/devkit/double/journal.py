@@ -7,7 +7,6 @@ from typing import NamedTuple
 from flask import Flask, Response
 
 from service.devkit.double.faults import NO_RESPONSE, response_kind
-from service.http.requests import BODY_ARRIVED
 from service.state import current_request, state
 
 # The newest requests that the journal keeps, and the characters of a body.
@@ -65,10 +64,8 @@ class Journal:
 def body() -> bytes:
     """Return the body of the request: as a view has read it, or as it has arrived unread."""
     read = state().body
-    if read is None and current_request().environ.get(BODY_ARRIVED):
-        unread: bytes = current_request().environ["wsgi.input"].read()
-        return unread
-    return read or b""
+    unread: bytes = current_request().environ["wsgi.input"].read() if read is None else read
+    return unread
 
 
 def install(app: Flask, journal: Journal) -> None:
