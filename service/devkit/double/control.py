@@ -209,8 +209,11 @@ def choose_ids(items: list[Values]) -> None:
 
 
 def has_id(kind: object) -> bool:
-    """Return whether objects of this type have an id."""
-    return isinstance(kind, str) and kind in TYPES and "id" in TYPES[kind].load_fields
+    """Return whether objects of this type get an id if they are loaded without one."""
+    if not isinstance(kind, str) or kind not in TYPES:
+        return False
+    field = TYPES[kind].load_fields.get("id")
+    return field is not None and not field.required
 
 
 def creation(text: object) -> datetime | None:
