@@ -56,14 +56,10 @@ class Fault:
 
     def concerns(self, method: str, path: str) -> bool:
         """Return whether a request of this method and path meets the fault."""
-        return (
-            self.method in (None, method)
-            and (
-                self.path is None
-                or re.fullmatch(".*".join(map(re.escape, self.path.split("*"))), path)
-            )
-            is not None
-        )
+        if self.method not in (None, method):
+            return False
+        pattern = "(?s)" + ".*".join(map(re.escape, (self.path or "*").split("*")))
+        return re.fullmatch(pattern, path) is not None
 
 
 class Faults:
