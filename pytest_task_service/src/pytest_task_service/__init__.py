@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -54,10 +55,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_report_header(config: pytest.Config) -> str:
     """Return a line with the command; the version is known after the start."""
     try:
-        command = Command.find(config.getoption("task_service_command"), config.rootpath)
+        command = Command.find(config.getoption("task_service_command"), *folders(config))
         return f"task-service: {command}"
     except RuntimeError as error:
         return f"task-service: {error}"
+
+
+def folders(config: pytest.Config) -> tuple[Path, Path]:
+    """Return the folders in which a relative path of the command is looked for.
+
+    In a project without a configuration file, pytest takes the folder of the command for its root.
+    """
+    return config.rootpath, config.invocation_params.dir
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +84,7 @@ def task_service_running(
     try:
         running = Service.start(
             request.config.getoption("task_service_command"),
-            folder=request.config.rootpath,
+            folders=folders(request.config),
             database=request.config.getoption("task_service_database") or os.environ.get(DATABASE),
             environment=service_environment,
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -223,17 +223,17 @@ class Service:
         cls,
         command: str | None = None,
         *,
-        folder: Path | None = None,
+        folders: Iterable[Path] = (),
         database: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Service:
         """Start a service; without ``command``, search for the command as the plugin does.
 
-        A relative command is one in ``folder``, or else in the working directory.
+        A relative command is one in these folders, or else in the working directory.
 
         Raises RuntimeError with the end of the log if the start fails. ``with`` ends the service.
         """
-        process = Process(Command.find(command, folder), environment or {}, database)
+        process = Process(Command.find(command, *folders), environment or {}, database)
         try:
             return cls(json.loads(process.wait()), process)
         except BaseException:

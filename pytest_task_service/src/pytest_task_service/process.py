@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,17 +33,17 @@ class Command(NamedTuple):
     source: str
 
     @classmethod
-    def find(cls, option: str | None = None, folder: Path | None = None) -> Command:
+    def find(cls, option: str | None = None, *folders: Path) -> Command:
         """Return the command of the option, the variable, this environment or PATH, in this order.
 
-        A relative path is one in ``folder``, or else in the working directory. Raises RuntimeError
-        if there is no command.
+        A relative path is one in the first of these folders that has it. Raises RuntimeError if
+        there is no command.
         """
         if option:
-            return cls(words(option, folder or Path.cwd()), "as told")
+            return cls(words(option, folders), "as told")
         variable = os.environ.get(VARIABLE)
         if variable:
-            return cls(words(variable, folder or Path.cwd()), VARIABLE)
+            return cls(words(variable, folders), VARIABLE)
         beside = Path(sys.executable).with_name("task-service")
         if beside.exists():
             return cls([str(beside)], "of this environment")
@@ -59,13 +59,17 @@ class Command(NamedTuple):
         return f"{shlex.join(self.words)} ({self.source})"
 
 
-def words(command: str, folder: Path) -> list[str]:
+def words(command: str, folders: Iterable[Path]) -> list[str]:
     """Return a command as the path of a file, which may have spaces, or as words of a shell."""
-    if (folder / command).is_file():
-        return [str(folder / command)]
+    for folder in folders:
+        if (folder / command).is_file():
+            return [str(folder / command)]
     program, *arguments = shlex.split(command)
     # A name without a slash is one on PATH.
-    return [str(folder / program) if "/" in program else program, *arguments]
+    for folder in folders if "/" in program else ():
+        if (folder / program).is_file():
+            return [str(folder / program), *arguments]
+    return [program, *arguments]
 
 
 class Process:

@@ -5,6 +5,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing
 from datetime import UTC, datetime
@@ -715,12 +717,30 @@ def test_a_command_is_a_path_with_spaces_in_the_folder_of_the_project_or_words(t
     command = tmp_path / "a folder" / "task-service"
     command.parent.mkdir()
     command.touch()
+    (tmp_path / "python").touch()
     for option in ("a folder/task-service", str(command)):
-        assert Command.find(option, tmp_path).words == [str(command)]
-    words = [str(tmp_path / "bin/python"), "-m", "service"]
-    assert Command.find("bin/python -m service", tmp_path).words == words
+        assert Command.find(option, tmp_path / "none", tmp_path).words == [str(command)]
+    words = [str(tmp_path / "./python"), "-m", "service"]
+    assert Command.find("./python -m service", tmp_path).words == words
     assert Command.find("python -m service", tmp_path).words == ["python", *words[1:]]
     assert Command.find("'/opt/a b/task-service'", tmp_path).words == ["/opt/a b/task-service"]
+
+
+@pytest.mark.parametrize(("configuration", "where"), [(None, "."), ("pytest.ini", "tests")])
+def test_a_relative_command_is_found_from_the_root_of_the_project(tmp_path, configuration, where):
+    command = tmp_path / "double/bin/task-service"
+    command.parent.mkdir(parents=True)
+    command.touch()
+    (tmp_path / "tests").mkdir()
+    if configuration:
+        (tmp_path / configuration).write_text("[pytest]\n")
+    shown = subprocess.run(
+        [sys.executable, "-m", "pytest", "--task-service-command", "double/bin/task-service"],
+        cwd=tmp_path / where,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert f"\ntask-service: {command} (as told)\n" in shown
 
 
 def test_the_short_name_is_the_same_service(service, task_service):
