@@ -17,13 +17,14 @@ MAX_NAME, MAX_TITLE, MAX_TEXT, MAX_REFERENCE, MAX_EMAIL = 120, 500, 65_536, 128,
 
 # No row has this id. It replaces a malformed id, which so gets the response of an unknown one.
 NIL_UUID = "00000000-0000-0000-0000-000000000000"
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII | re.IGNORECASE)
+UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.ASCII)
 
-# ISO 8601 with a time; seconds and offset are optional. fromisoformat() would accept week dates.
+# RFC 3339 without leap seconds, and beyond it ISO 8601 without seconds or offset, and with an
+# offset in hours. fromisoformat() would accept week dates.
 TIMESTAMP = (
     r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-    r"T([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]{1,9})?)?"
-    r"(Z|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)?"
+    r"[Tt]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?"
+    r"([Zz]|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)?"
 )
 
 # Patterns of the published document. EMAIL also checks values; for the others, Python code does.
@@ -61,6 +62,16 @@ class Options(TypedDict, total=False):
     load_default: object
     data_key: str
     metadata: Mapping[str, object]
+    # What the published document says about the field.
+    description: str
+
+
+def described(json_schema: Mapping[str, object], options: Options) -> dict[str, Any]:
+    """Return options for marshmallow, with JSON Schema and description in the metadata."""
+    others = {name: value for name, value in options.items() if name != "description"}
+    description = {name: options[name] for name in ("description",) if name in options}
+    metadata = {**json_schema, **options.get("metadata", {}), **description}
+    return {**others, "metadata": metadata}
 
 
 class Converter:
@@ -74,22 +85,17 @@ class Converter:
 
 
 class Field(Converter, fields.Field[Any]):
-    """A field that carries its JSON Schema.
-
-    ``request_schema`` has the keywords for requests alone, ``response_schema`` those for responses.
-    """
+    """A field that carries its JSON Schema; ``request_note`` is a sentence for requests alone."""
 
     default_error_messages = {
         "required": "is required",
         "null": "must not be null",
         "read_only": "is read-only; the service sets it",
     }
-    request_schema: Mapping[str, object] = {}
-    response_schema: Mapping[str, object] = {}
+    request_note = ""
 
     def __init__(self, json_schema: Mapping[str, object], **options: Unpack[Options]) -> None:
-        options["metadata"] = {**json_schema, **options.get("metadata", {})}
-        super().__init__(**options)
+        super().__init__(**described(json_schema, options))
 
 
 class Text(Field):
@@ -141,29 +147,33 @@ class Enum(Field):
         return value
 
 
-class Id(Text):
-    """An id, or one of ``words``. A malformed id loads as the nil UUID; "null" is an error."""
+class Id(Field):
+    """An id, loaded in lower case, or one of ``words``."""
 
+    # A filter by a malformed id, like "null" or "true", is a mistake: an empty list would hide it.
     default_error_messages = {
-        "null_word": "must be an id, not the word null",
+        "string": "must be a string",
+        "uuid": "must be an id, like 0190163d-8694-739b-aea5-966c26f8ad91",
+        "uuid_or_word": "must be an id, or one of: {words}",
     }
 
     def __init__(self, *, words: Collection[str] = (), **options: Unpack[Options]) -> None:
-        described = options.get("metadata", {})
-        super().__init__(MAX_REFERENCE, min=1, **options)
+        # One type for ids and words: an anyOf of both breaks generated clients in Java.
+        words_or_uuid = {"pattern": f"^({'|'.join(words)}|{UUID.pattern})$"}
+        super().__init__(
+            {"type": "string", **(words_or_uuid if words else {"format": "uuid"})}, **options
+        )
         self.words = words
-        if not words:
-            self.metadata = {"type": "string", "format": "uuid", **described}
 
     def _convert(self, value: object) -> str:
-        id = super()._convert(value)
-        if id in self.words:
-            return id
-        # A client that has no value may write "null" into a query. An error shows this mistake;
-        # an empty list would hide it.
-        if id == "null":
-            raise self.make_error("null_word")
-        return uuid_or_nil(id)
+        if not isinstance(value, str):
+            raise self.make_error("string")
+        if value in self.words:
+            return value
+        if not UUID.fullmatch(value):
+            name = "uuid_or_word" if self.words else "uuid"
+            raise self.make_error(name, words=", ".join(self.words))
+        return value.lower()
 
 
 class Timestamp(Field):
@@ -174,24 +184,23 @@ class Timestamp(Field):
         "range": "must be in the years 1900 to 9998 (UTC)",
     }
     well_formed = re.compile(TIMESTAMP, re.ASCII)
-    # There is no format here: date-time requires an offset, and this field does not.
-    request_schema = {
-        "pattern": f"^{TIMESTAMP}$",
-        "description": "ISO 8601 with a time, in the years 1900 to 9998; without an offset, UTC",
-    }
-    # There is no pattern here: generated clients turn this format into a date, and a pattern
-    # applies to strings only.
-    response_schema = {"format": "date-time"}
+    request_note = "In the years 1900 to 9998; seconds may be absent; without an offset, UTC"
 
     def __init__(self, **options: Unpack[Options]) -> None:
-        json_schema = {"type": "string", "examples": ["2026-11-20T11:02:43.743Z"]}
+        # There is no pattern here: generated clients turn this format into a date, and a pattern
+        # applies to strings only.
+        json_schema = {
+            "type": "string",
+            "format": "date-time",
+            "examples": ["2026-11-20T11:02:43.743Z"],
+        }
         super().__init__(json_schema, **options)
 
     def _convert(self, value: object) -> datetime:
         if not isinstance(value, str) or not self.well_formed.fullmatch(value):
             raise self.make_error("timestamp")
         try:
-            timestamp = datetime.fromisoformat(value)
+            timestamp = datetime.fromisoformat(value.upper())
         except ValueError:
             raise self.make_error("timestamp") from None
         try:
@@ -214,7 +223,7 @@ class Timezone(Text):
             "description": "An IANA timezone name",
             "examples": ["Europe/Berlin", "America/New_York", "UTC"],
         }
-        options["metadata"] = metadata
+        options["metadata"] = {**metadata, **options.get("metadata", {})}
         super().__init__(MAX_REFERENCE, min=1, **options)
 
     def _convert(self, value: object) -> str:
@@ -243,7 +252,7 @@ class Email(Text):
 
     def __init__(self, **options: Unpack[Options]) -> None:
         metadata = {"format": "email", "pattern": EMAIL, "examples": ["ada@example.com"]}
-        options["metadata"] = metadata
+        options["metadata"] = {**metadata, **options.get("metadata", {})}
         super().__init__(MAX_EMAIL, min=3, **options)
 
     def _convert(self, value: object) -> str:
@@ -267,13 +276,10 @@ class StringList(Converter, fields.List[Any]):
     def __init__(
         self, item: Text, max: int, *, unique: bool = False, **options: Unpack[Options]
     ) -> None:
-        options["metadata"] = {"maxItems": max}
-        super().__init__(item, **options)
+        super().__init__(item, **described({"maxItems": max}, options))
         self.max, self.unique = max, unique
         # The keyword uniqueItems would make generators use a set, which has no order.
-        self.request_schema = (
-            {"description": "No duplicates, whatever their case"} if unique else {}
-        )
+        self.request_note = "No duplicates, whatever their case" if unique else ""
 
     def _convert(self, value: object) -> list[str]:
         if not isinstance(value, list):
@@ -323,8 +329,13 @@ class Limit(Field):
 
     def __init__(self, default: int, max: int) -> None:
         description = f"How many to list; above {max} it is lowered to {max}"
-        # There is no format here: int32 would reject larger numbers.
-        json_schema = {"type": "integer", "minimum": 1, "description": description}
+        # Larger numbers are lowered too; but no client needs a type for them.
+        json_schema = {
+            "type": "integer",
+            "format": "int32",
+            "minimum": 1,
+            "description": description,
+        }
         super().__init__(json_schema, load_default=default)
         self.max = max
 

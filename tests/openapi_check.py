@@ -31,13 +31,16 @@ TIMESTAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T([0-9]{2}:){2}[0-9]{2}\.[0-9]{3}Z$"
 
 
 def closed(part):
-    """The part with every object closed, and every timestamp in its one form."""
+    """The part with every object of a response closed, and its timestamps in their one form."""
     if isinstance(part, list):
         return [closed(inner) for inner in part]
     if not isinstance(part, dict):
         return part
+    if "propertyNames" in part or part.get("additionalProperties") is False:
+        # A request, which is strict already; its timestamps have many forms.
+        return part
     part = {name: closed(inner) for name, inner in part.items()}
-    if part.get("type") == "object" and "properties" in part and "propertyNames" not in part:
+    if part.get("type") == "object" and "properties" in part:
         part.setdefault("additionalProperties", False)
     if part.get("format") == "date-time":
         part["pattern"] = TIMESTAMP

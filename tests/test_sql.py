@@ -28,10 +28,23 @@ DEFINITIONS = {
     "unlimited/create",
     "unlimited/drop",
 }
+DEFINITIONS |= {"double/create_snapshots", "double/create_save", "double/create_restore"}
 # These take a lock, which PostgreSQL neither prepares nor explains.
 DEFINITIONS |= {"double/freeze"}
-# Only a test double has this table.
+# Only a test double has these.
 NEED_CLOCK = {"double/create_now", "double/set_clock"}
+NEED_SNAPSHOTS = {"double/create_save", "double/create_restore", "double/save", "double/restore"}
+
+
+def create_needed(connection, name):
+    """Create what only a test double has, for a statement that needs it."""
+    needed = ["double/create_clock"] if name in NEED_CLOCK else []
+    if name in NEED_SNAPSHOTS:
+        needed.append("double/create_snapshots")
+    if name in ("double/save", "double/restore"):
+        needed.append(name.replace("/", "/create_"))
+    for each in needed:
+        connection.execute(STATEMENTS[each].source)
 
 
 @pytest.mark.nodatabase
@@ -64,11 +77,10 @@ def test_a_file_begins_with_a_sentence_and_has_at_most_100_columns(path):
 def test_a_file_is_one_statement_that_psycopg_caches_and_that_fits_the_schema(connection, name):
     text = STATEMENTS[name].source
     assert text.rstrip().endswith(b";")
-    assert re.sub(rb"--.*|'[^']*'", b"", text).count(b";") == 1
+    assert re.sub(rb"(?s)\$\$.*?\$\$|--[^\n]*|'[^']*'", b"", text).count(b";") == 1
     text, nulls = preparable(name)
     with connection.transaction(force_rollback=True):
-        if name in NEED_CLOCK:
-            connection.execute(STATEMENTS["double/create_clock"].source)
+        create_needed(connection, name)
         if name in DEFINITIONS:
             connection.execute(text)
             return
@@ -112,8 +124,7 @@ def test_a_row_type_has_the_columns_of_its_statement(connection, name, kind):
     """Names, order and types; null where the column of a table may be null."""
     libpq, text = connection.pgconn, STATEMENTS[name].text
     with connection.transaction(force_rollback=True):
-        if name in NEED_CLOCK:
-            connection.execute(STATEMENTS["double/create_clock"].source)
+        create_needed(connection, name)
         assert libpq.prepare(b"", text).error_message == b""
         described = libpq.describe_prepared(b"")
     columns = range(described.nfields)

@@ -11,32 +11,60 @@ from service.http.responses import Body, reply, response
 dashboard = Blueprint("dashboard", __name__)
 
 
-def figures(name: str, *counts: str, **nested: Nested) -> Nested:
-    """Return the field of an object of counts; ``name`` names its schema in the document."""
-    members = {count: fields.Integer() for count in counts}
-    return Nested(schemas.Resource.from_dict({**members, **nested}, name=name))
+def figures(name: str, description: str, counts: dict[str, str], **nested: Nested) -> Nested:
+    """Return the field of an object of counts, each with its description.
+
+    ``name`` names the schema of the object in the document.
+    """
+    members = {count: fields.Integer(description=counts[count]) for count in counts}
+    schema = schemas.Resource.from_dict({**members, **nested}, name=name)
+    return Nested(schema, metadata={"description": description})
 
 
 class DashboardStats(schemas.Resource):
     """The figures of one workspace, all counted at one moment."""
 
-    workspace_id = fields.Id(dump_only=True)
-    generated_at = fields.Timestamp(dump_only=True)
+    workspace_id = fields.Id(dump_only=True, description="The workspace that is counted")
+    generated_at = fields.Timestamp(dump_only=True, description="When all of it was counted")
     tasks = figures(
         "TaskCounts",
-        *("total", *STATUSES, "overdue", "due_today"),
-        by_priority=figures("PriorityCounts", *PRIORITIES),
+        "The tasks",
+        {
+            "total": "All tasks",
+            **{status: f"Tasks with the status {status}" for status in STATUSES},
+            "overdue": "Tasks that are not done after their due date",
+            "due_today": "Tasks that are not done and due today, in the workspace's timezone",
+        },
+        by_priority=figures(
+            "PriorityCounts",
+            "All tasks, by priority",
+            {priority: f"Tasks with the priority {priority}" for priority in PRIORITIES},
+        ),
     )
-    meetings = figures("MeetingCounts", "total", "upcoming", "completed")
-    members = fields.Integer()
-    mail = figures("MailCounts", "unread")
-    suggestions = figures("SuggestionCounts", "pending")
+    meetings = figures(
+        "MeetingCounts",
+        "The meetings",
+        {
+            "total": "All meetings",
+            "upcoming": "Meetings that start in the future",
+            "completed": "Meetings with the status completed",
+        },
+    )
+    members = fields.Integer(description="The members of the workspace")
+    mail = figures("MailCounts", "Your mail in it", {"unread": "E-mails that you have not read"})
+    suggestions = figures(
+        "SuggestionCounts", "The AI suggestions", {"pending": "Those that are pending"}
+    )
 
 
 class StatsFilter(schemas.Query):
     """The query of the figures."""
 
-    only_workspace_id = fields.Id(data_key="workspaceId", load_default=None)
+    only_workspace_id = fields.Id(
+        data_key="workspaceId",
+        load_default=None,
+        description="The workspace to count, instead of the active one; 404 if it is not yours",
+    )
 
 
 @dashboard.get("/dashboard/stats")

@@ -32,16 +32,23 @@ class ServiceIndex(schemas.Resource):
 
     optional = ("docs",)
 
-    name = fields.Text(fields.MAX_NAME, dump_only=True)
-    docs = fields.Text(fields.MAX_NAME, dump_only=True)
-    openapi = fields.Text(fields.MAX_NAME, dump_only=True)
-    health = fields.Text(fields.MAX_NAME, dump_only=True)
+    name = fields.Text(fields.MAX_NAME, dump_only=True, description="The name of the service")
+    docs = fields.Text(
+        fields.MAX_NAME, dump_only=True, description="The path of the reference page"
+    )
+    openapi = fields.Text(fields.MAX_NAME, dump_only=True, description="The path of this document")
+    health = fields.Text(fields.MAX_NAME, dump_only=True, description="The path for health checks")
 
 
 class Health(schemas.Resource):
     """The state of the service."""
 
-    status = fields.Enum("ok", schema_name="HealthStatus", dump_only=True)
+    status = fields.Enum(
+        "ok",
+        schema_name="HealthStatus",
+        dump_only=True,
+        description="ok: the service can serve requests",
+    )
 
 
 @health.get("/")

@@ -12,12 +12,16 @@ knowledge = Blueprint("knowledge", __name__)
 class Knowledge(schemas.Resource):
     """An entry of the knowledge base; the command ``load`` imports entries."""
 
-    id = fields.Id(dump_only=True)
-    title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
-    content = fields.Text(fields.MAX_TEXT, load_default="")
-    tags = fields.StringList(fields.Text(fields.MAX_NAME, min=1), 50, load_default=list)
-    created_at = fields.Timestamp(dump_only=True)
-    updated_at = fields.Timestamp(dump_only=True)
+    id = fields.Id(dump_only=True, description="The id of the entry")
+    title = fields.Text(
+        fields.MAX_TITLE, min=1, trim=True, required=True, description="What the entry is about"
+    )
+    content = fields.Text(fields.MAX_TEXT, load_default="", description="The text of the entry")
+    tags = fields.StringList(
+        fields.Text(fields.MAX_NAME, min=1), 50, load_default=list, description="Words to find it"
+    )
+    created_at = fields.Timestamp(dump_only=True, description="When the entry was created")
+    updated_at = fields.Timestamp(dump_only=True, description="When the entry was last changed")
 
 
 class KnowledgeFilter(schemas.Page):

@@ -12,13 +12,19 @@ mail = Blueprint("mail", __name__)
 class Mail(schemas.Resource):
     """An e-mail that the user received; the command ``load`` imports e-mails."""
 
-    id = fields.Id(dump_only=True)
-    sender = fields.Email(data_key="from", required=True)
-    recipients = fields.StringList(fields.Email(), 200, data_key="to", load_default=list)
-    subject = fields.Text(fields.MAX_TITLE, load_default="")
-    snippet = fields.Text(2000, load_default="")
-    read = fields.Boolean(load_default=False)
-    received_at = fields.Timestamp(required=True)
+    id = fields.Id(dump_only=True, description="The id of the e-mail")
+    sender = fields.Email(data_key="from", required=True, description="The address of the sender")
+    recipients = fields.StringList(
+        fields.Email(),
+        200,
+        data_key="to",
+        load_default=list,
+        description="The addresses of the recipients",
+    )
+    subject = fields.Text(fields.MAX_TITLE, load_default="", description="The subject")
+    snippet = fields.Text(2000, load_default="", description="The beginning of the text")
+    read = fields.Boolean(load_default=False, description="Whether you have read it")
+    received_at = fields.Timestamp(required=True, description="When it was received")
 
 
 class MailFilter(schemas.Page):

@@ -17,45 +17,66 @@ me = Blueprint("me", __name__)
 class User(schemas.Resource):
     """The user who sends the request."""
 
-    id = fields.Id(dump_only=True)
-    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True)
-    email = fields.Email(dump_only=True)
+    id = fields.Id(dump_only=True, description="The id of the user")
+    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True, description="The user's name")
+    email = fields.Email(dump_only=True, description="The user's e-mail address")
 
 
 class ActiveWorkspace(schemas.Resource):
     """The active workspace of the user, and the user's role in it."""
 
-    id = fields.Id(dump_only=True)
-    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True)
+    id = fields.Id(dump_only=True, description="The id of the workspace")
+    name = fields.Text(
+        fields.MAX_NAME, min=1, dump_only=True, description="The name that people read"
+    )
     slug = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=SLUG)
     plan = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=PLAN)
-    role = fields.Enum(*ROLES, schema_name="Role", dump_only=True)
+    role = fields.Enum(
+        *ROLES, schema_name="Role", dump_only=True, description="What the user may do in it"
+    )
 
 
 class RateLimitWindow(schemas.Resource):
     """One window of a rate limit."""
 
-    limit = fields.Integer(min=1)
-    remaining = fields.Integer()
-    resets_at = fields.Timestamp(dump_only=True)
+    limit = fields.Integer(min=1, description="How many requests the window allows")
+    remaining = fields.Integer(description="How many requests are left in it")
+    resets_at = fields.Timestamp(dump_only=True, description="When the window ends")
 
 
 class RateLimits(schemas.Resource):
     """The rate limits; ``day`` is null on a plan without a daily limit."""
 
-    minute = Nested(RateLimitWindow)
-    day = Nested(RateLimitWindow, allow_none=True)
+    minute = Nested(RateLimitWindow, metadata={"description": "The window of 60 seconds"})
+    day = Nested(
+        RateLimitWindow,
+        allow_none=True,
+        metadata={"description": "The window of 24 hours; null on a plan without a daily limit"},
+    )
 
 
 class Me(schemas.Resource):
     """The user, the credential of this request, its scope and its limits."""
 
-    user = Nested(User)
-    scope = fields.Enum(*SCOPES, schema_name="Scope", dump_only=True)
-    credential = fields.Enum(*CREDENTIALS, schema_name="CredentialKind", dump_only=True)
-    expires_at = fields.Timestamp(dump_only=True, allow_none=True)
-    workspace = Nested(ActiveWorkspace, allow_none=True)
-    limits = Nested(RateLimits)
+    user = Nested(User, metadata={"description": "The user who sends this request"})
+    scope = fields.Enum(
+        *SCOPES, schema_name="Scope", dump_only=True, description="What the credential may do"
+    )
+    credential = fields.Enum(
+        *CREDENTIALS,
+        schema_name="CredentialKind",
+        dump_only=True,
+        description="An API token, or a session",
+    )
+    expires_at = fields.Timestamp(
+        dump_only=True, allow_none=True, description="When the credential expires; null is never"
+    )
+    workspace = Nested(
+        ActiveWorkspace,
+        allow_none=True,
+        metadata={"description": "The active workspace; null without one"},
+    )
+    limits = Nested(RateLimits, metadata={"description": "The rate limits, and what is left"})
 
 
 @me.get("/me")

@@ -19,8 +19,9 @@ from service.http.safe_writes import expected_versions, idempotent
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
-UPCOMING = {"description": "Only those that start in the future, soonest first"}
-ONLY_WORKSPACE = {"description": "Only those of this workspace, instead of all of yours"}
+UPCOMING = "Only those that start in the future, soonest first"
+ONLY_WORKSPACE = "Only those of this workspace, instead of all of yours"
+COMPLETION = "completed once the meeting has taken place; it stays completed"
 
 meetings = Blueprint("meetings", __name__)
 
@@ -28,19 +29,39 @@ meetings = Blueprint("meetings", __name__)
 class Meeting(schemas.Resource):
     """A meeting as lists show it."""
 
-    id = fields.Id(dump_only=True)
-    workspace_id = fields.Id(dump_only=True)
-    title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
-    start_time = fields.Timestamp(required=True)
-    end_time = fields.Timestamp(required=True)
-    platform = fields.Enum(*PLATFORMS, schema_name="Platform", allow_none=True, load_default=None)
-    attendees = fields.StringList(fields.Email(), 200, unique=True, load_default=list)
-    agenda = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
-    notes = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
-    status = fields.Enum(*STATUSES, schema_name="MeetingStatus", dump_only=True)
-    created_by = fields.Id(dump_only=True)
-    created_at = fields.Timestamp(dump_only=True)
-    updated_at = fields.Timestamp(dump_only=True)
+    id = fields.Id(dump_only=True, description="The id of the meeting")
+    workspace_id = fields.Id(dump_only=True, description="The workspace that has the meeting")
+    title = fields.Text(
+        fields.MAX_TITLE, min=1, trim=True, required=True, description="What the meeting is about"
+    )
+    start_time = fields.Timestamp(required=True, description="When it starts")
+    end_time = fields.Timestamp(required=True, description="When it ends: after its start")
+    platform = fields.Enum(
+        *PLATFORMS,
+        schema_name="Platform",
+        allow_none=True,
+        load_default=None,
+        description="Where it takes place",
+    )
+    attendees = fields.StringList(
+        fields.Email(),
+        200,
+        unique=True,
+        load_default=list,
+        description="The e-mail addresses of those who are invited",
+    )
+    agenda = fields.Text(
+        fields.MAX_TEXT, allow_none=True, load_default=None, description="What is to be discussed"
+    )
+    notes = fields.Text(
+        fields.MAX_TEXT, allow_none=True, load_default=None, description="What was written down"
+    )
+    status = fields.Enum(
+        *STATUSES, schema_name="MeetingStatus", dump_only=True, description=COMPLETION
+    )
+    created_by = fields.Id(dump_only=True, description="The user who created the meeting")
+    created_at = fields.Timestamp(dump_only=True, description="When the meeting was created")
+    updated_at = fields.Timestamp(dump_only=True, description="When the meeting was last changed")
     version = fields.Integer(min=1, metadata=fields.VERSION)
 
 
@@ -49,18 +70,24 @@ class MeetingDetails(Meeting):
 
     optional = "summary", "action_items", "decisions"
 
-    status = fields.Enum(*STATUSES, schema_name="MeetingStatus")
-    summary = fields.Text(fields.MAX_TEXT, allow_none=True)
-    action_items = fields.StringList(fields.Text(2000, min=1), 200)
-    decisions = fields.StringList(fields.Text(2000, min=1), 200)
+    status = fields.Enum(*STATUSES, schema_name="MeetingStatus", description=COMPLETION)
+    summary = fields.Text(
+        fields.MAX_TEXT, allow_none=True, description="The outcome of a completed meeting"
+    )
+    action_items = fields.StringList(
+        fields.Text(2000, min=1), 200, description="What is to be done after a completed meeting"
+    )
+    decisions = fields.StringList(
+        fields.Text(2000, min=1), 200, description="What a completed meeting has decided"
+    )
 
 
 class MeetingFilter(schemas.Page):
     """The query of the list."""
 
-    upcoming = fields.Boolean(query=True, load_default=False, metadata=UPCOMING)
+    upcoming = fields.Boolean(query=True, load_default=False, description=UPCOMING)
     only_workspace_id = fields.Id(
-        data_key="workspaceId", load_default=None, metadata=ONLY_WORKSPACE
+        data_key="workspaceId", load_default=None, description=ONLY_WORKSPACE
     )
     limit = fields.Limit(20, 100)
     cursor = fields.Cursor(keyed=True)

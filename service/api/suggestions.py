@@ -6,7 +6,7 @@ from service import db, fields, schemas
 from service.http.requests import Values, arguments
 from service.http.responses import Page, reply_page, response
 
-KIND = {"examples": ["task", "due_date", "assignee"]}
+KIND = {"examples": ["task", "due_date", "assignee"], "description": "What it suggests"}
 STATUSES = "pending", "accepted", "dismissed"
 
 suggestions = Blueprint("suggestions", __name__)
@@ -15,13 +15,24 @@ suggestions = Blueprint("suggestions", __name__)
 class Suggestion(schemas.Resource):
     """A suggestion of the AI; the command ``load`` imports suggestions."""
 
-    id = fields.Id(dump_only=True)
+    id = fields.Id(dump_only=True, description="The id of the suggestion")
     kind = fields.Text(fields.MAX_REFERENCE, min=1, required=True, metadata=KIND)
-    title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
-    body = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
-    task_id = fields.Id(allow_none=True, load_default=None)
-    status = fields.Enum(*STATUSES, schema_name="SuggestionStatus", load_default="pending")
-    created_at = fields.Timestamp(dump_only=True)
+    title = fields.Text(
+        fields.MAX_TITLE, min=1, trim=True, required=True, description="The suggestion in short"
+    )
+    body = fields.Text(
+        fields.MAX_TEXT, allow_none=True, load_default=None, description="More about it"
+    )
+    task_id = fields.Id(
+        allow_none=True, load_default=None, description="The task that it is about, or null"
+    )
+    status = fields.Enum(
+        *STATUSES,
+        schema_name="SuggestionStatus",
+        load_default="pending",
+        description="Whether somebody has accepted or dismissed it",
+    )
+    created_at = fields.Timestamp(dump_only=True, description="When the suggestion was made")
 
 
 @suggestions.get("/ai/suggestions")

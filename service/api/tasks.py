@@ -24,11 +24,10 @@ from service.http.safe_writes import expected_versions, idempotent
 
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"
-ASSIGNEE = {"description": "A member of the workspace"}
-ASSIGNEE_FILTER = {"description": "The id of a member, `me` (yourself) or `none` (unassigned)"}
-PROJECT = {"description": "An id of your choice: projects are kept elsewhere"}
-PARENT = {"description": "The parent task of this subtask; subtasks have no subtasks"}
-COMPLETED = {"description": "The time when the status became done; null for other statuses"}
+ASSIGNEE_FILTER = "The id of a member, `me` (yourself) or `none` (unassigned)"
+PROJECT = "An id of your choice: projects are kept elsewhere"
+PARENT = "The parent task of this subtask; subtasks have no subtasks"
+COMPLETED = "The time when the status became done; null for other statuses"
 
 tasks = Blueprint("tasks", __name__)
 
@@ -36,22 +35,38 @@ tasks = Blueprint("tasks", __name__)
 class Task(schemas.Resource):
     """A task; a subtask is a task with a parent."""
 
-    id = fields.Id(dump_only=True)
-    workspace_id = fields.Id(dump_only=True)
-    title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True)
-    description = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None)
-    status = fields.Enum(*STATUSES, schema_name="TaskStatus", load_default="todo")
-    priority = fields.Enum(*PRIORITIES, schema_name="TaskPriority", load_default="medium")
-    due_date = fields.Timestamp(allow_none=True, load_default=None)
-    assignee_id = fields.Id(allow_none=True, load_default=None, metadata=ASSIGNEE)
-    project_id = fields.Text(
-        fields.MAX_REFERENCE, min=1, allow_none=True, load_default=None, metadata=PROJECT
+    id = fields.Id(dump_only=True, description="The id of the task")
+    workspace_id = fields.Id(dump_only=True, description="The workspace that has the task")
+    title = fields.Text(
+        fields.MAX_TITLE, min=1, trim=True, required=True, description="What is to be done"
     )
-    parent_id = fields.Id(allow_none=True, load_default=None, metadata=PARENT)
-    created_by = fields.Id(dump_only=True)
-    created_at = fields.Timestamp(dump_only=True)
-    updated_at = fields.Timestamp(dump_only=True)
-    completed_at = fields.Timestamp(dump_only=True, allow_none=True, metadata=COMPLETED)
+    description = fields.Text(
+        fields.MAX_TEXT, allow_none=True, load_default=None, description="More about the task"
+    )
+    status = fields.Enum(
+        *STATUSES,
+        schema_name="TaskStatus",
+        load_default="todo",
+        description="How far the work is; any status can follow any other",
+    )
+    priority = fields.Enum(
+        *PRIORITIES,
+        schema_name="TaskPriority",
+        load_default="medium",
+        description="How urgent the task is",
+    )
+    due_date = fields.Timestamp(allow_none=True, load_default=None, description="When it is due")
+    assignee_id = fields.Id(
+        allow_none=True, load_default=None, description="A member of the workspace"
+    )
+    project_id = fields.Text(
+        fields.MAX_REFERENCE, min=1, allow_none=True, load_default=None, description=PROJECT
+    )
+    parent_id = fields.Id(allow_none=True, load_default=None, description=PARENT)
+    created_by = fields.Id(dump_only=True, description="The user who created the task")
+    created_at = fields.Timestamp(dump_only=True, description="When the task was created")
+    updated_at = fields.Timestamp(dump_only=True, description="When the task was last changed")
+    completed_at = fields.Timestamp(dump_only=True, allow_none=True, description=COMPLETED)
     version = fields.Integer(min=1, metadata=fields.VERSION)
 
 
@@ -68,11 +83,23 @@ class Deleted(NamedTuple):
 class TaskFilter(schemas.Page):
     """The query of the list."""
 
-    status = fields.Enum(*STATUSES, schema_name="TaskStatus", load_default=None)
-    priority = fields.Enum(*PRIORITIES, schema_name="TaskPriority", load_default=None)
-    assignee = fields.Id(words=("me", "none"), load_default=None, metadata=ASSIGNEE_FILTER)
-    project_id = fields.Text(fields.MAX_REFERENCE, min=1, load_default=None)
-    parent_id = fields.Id(load_default=None)
+    status = fields.Enum(
+        *STATUSES,
+        schema_name="TaskStatus",
+        load_default=None,
+        description="Only tasks with this status",
+    )
+    priority = fields.Enum(
+        *PRIORITIES,
+        schema_name="TaskPriority",
+        load_default=None,
+        description="Only tasks with this priority",
+    )
+    assignee = fields.Id(words=("me", "none"), load_default=None, description=ASSIGNEE_FILTER)
+    project_id = fields.Text(
+        fields.MAX_REFERENCE, min=1, load_default=None, description="Only tasks of this project"
+    )
+    parent_id = fields.Id(load_default=None, description="Only the subtasks of this task")
 
     @post_load
     def split_assignee(self, values: Values, **_: object) -> Values:

@@ -11,8 +11,11 @@ from service.http.requests import Values, arguments
 from service.http.responses import Body, One, reply, reply_one, require_match, response
 from service.http.safe_writes import expected_versions, idempotent
 
-SLUG = {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$"}
-PLAN = {"examples": ["Starter", "Pro", "Team"]}
+SLUG = {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$", "description": "The short name in URLs"}
+PLAN = {
+    "examples": ["Starter", "Pro", "Team"],
+    "description": "The plan, which decides the rate limits",
+}
 
 workspaces = Blueprint("workspaces", __name__)
 
@@ -20,28 +23,37 @@ workspaces = Blueprint("workspaces", __name__)
 class Workspace(schemas.Resource):
     """A workspace in lists: the six fields of the specification."""
 
-    id = fields.Id(dump_only=True)
-    name = fields.Text(fields.MAX_NAME, min=1, trim=True, required=True)
+    id = fields.Id(dump_only=True, description="The id of the workspace")
+    name = fields.Text(
+        fields.MAX_NAME, min=1, trim=True, required=True, description="The name that people read"
+    )
     slug = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=SLUG)
     plan = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=PLAN)
-    member_count = fields.Integer()
-    created_at = fields.Timestamp(dump_only=True)
+    member_count = fields.Integer(description="How many members it has")
+    created_at = fields.Timestamp(dump_only=True, description="When the workspace was created")
 
 
 class WorkspaceDetails(Workspace):
     """A single workspace."""
 
-    timezone = fields.Timezone()
+    timezone = fields.Timezone(
+        description="An IANA timezone name; it decides which day the dashboard counts as today"
+    )
 
 
 class Member(schemas.Resource):
     """A user in a workspace."""
 
-    user_id = fields.Id(dump_only=True)
-    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True)
-    email = fields.Email(dump_only=True)
-    role = fields.Enum(*ROLES, schema_name="Role", load_default="member")
-    joined_at = fields.Timestamp(dump_only=True)
+    user_id = fields.Id(dump_only=True, description="The id of the user")
+    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True, description="The user's name")
+    email = fields.Email(dump_only=True, description="The user's e-mail address")
+    role = fields.Enum(
+        *ROLES,
+        schema_name="Role",
+        load_default="member",
+        description="What the user may do in the workspace",
+    )
+    joined_at = fields.Timestamp(dump_only=True, description="When the user became a member")
 
 
 class ChangedWorkspace(NamedTuple):

@@ -113,6 +113,12 @@ class Existence(NamedTuple):
     help="With --json: write the line to this file too; the double removes it at its end.",
 )
 @click.option(
+    "--log-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="With --json: write the log to this file.",
+    show_default="stderr if LOG_FORMAT is set, else no log",
+)
+@click.option(
     "--keep",
     is_flag=True,
     help="With --json: return once the double serves; POST /stop or SIGTERM ends it.",
@@ -176,10 +182,9 @@ def dev(
         interrupt.check()
         children = stack.enter_context(Children(served, interrupt, listener.fileno()))
         children.start_web()
+        children.start_worker()
         token = new_token("api", OWNER, expires_in=30, name="dev")
         cookie = new_token("session", OWNER, expires_in=30, name="dev")
-        children.wait_until_up(address)
-        children.start_worker()
         exports = ("DATABASE_URL", "WEBHOOK_KEY", "WEBHOOK_ALLOW")
         click.echo(
             WELCOME.format(
@@ -194,6 +199,9 @@ def dev(
                 exports=" ".join(f"{name}={shlex.quote(variables[name])}" for name in exports),
             )
         )
+        # Not before the banner: the log has a line for each request to /healthz. Until the service
+        # is up, requests wait at its port.
+        children.wait_until_up(address)
         children.run()
 
 

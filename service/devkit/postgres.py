@@ -49,7 +49,8 @@ def default_folder() -> Path:
         return project / ".data"
     data_home = os.environ.get("XDG_DATA_HOME", "")
     # XDG Base Directory Specification: ignore a relative path, which is invalid.
-    home = Path(data_home) if os.path.isabs(data_home) else Path.home() / ".local" / "share"
+    # Path.home() fails for a user without a name.
+    home = Path(data_home if os.path.isabs(data_home) else os.path.expanduser("~/.local/share"))
     return home / "task-service"
 
 
@@ -78,6 +79,8 @@ class Postgres:
         self.account = system_user() if os.geteuid() == 0 else None
         if self.account:
             require_passage(self.folder)
+        else:
+            require_name()
         try:
             make_folder(self.folder, 0o711 if self.account else 0o700)
             self._lock = (self.folder / "lock").open("a+")
@@ -257,6 +260,18 @@ def system_user() -> pwd.struct_passwd:
     except KeyError:
         raise CannotStart(
             f"PostgreSQL does not run as root: create the system user {USER}, or use another user"
+        ) from None
+
+
+def require_name() -> None:
+    """Raise CannotStart if the user of this process has no name, which initdb needs."""
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError:
+        raise CannotStart(
+            f"PostgreSQL needs a user with a name, and the user id {os.geteuid()} has none in"
+            " /etc/passwd: run this as another user, or use a PostgreSQL server of yours with"
+            " --json --database URL (the pytest plugin: --task-service-database URL)"
         ) from None
 
 

@@ -33,12 +33,27 @@ def webhook(name: str, schemas: Schemas, examples: dict[str, JSON]) -> JSON:
     """Return the path item of one event: the request that its receivers get."""
     resource, summary = EVENTS[name]
     data: JSON = {"type": "object", "description": "Empty"}
+    if resource:
+        about = "The object as the API shows it, after the event; a deleted one in its last state"
+        data = {**schemas.response(resource), "description": about}
     envelope: dict[str, JSON] = {
-        "id": {"type": "string", "pattern": "^evt_[0-9a-f]{32}$"},
-        "type": {"type": "string", "const": name},
-        "timestamp": {"type": "string", "format": "date-time"},
-        "workspaceId": {"type": "string", "format": "uuid"},
-        "data": schemas.response(resource) if resource else data,
+        "id": {
+            "type": "string",
+            "pattern": "^evt_[0-9a-f]{32}$",
+            "description": "The id of the event, as in the header webhook-id",
+        },
+        "type": {"type": "string", "const": name, "description": "The type of the event"},
+        "timestamp": {
+            "type": "string",
+            "format": "date-time",
+            "description": "When it happened",
+        },
+        "workspaceId": {
+            "type": "string",
+            "format": "uuid",
+            "description": "The workspace in which it happened",
+        },
+        "data": data,
     }
     words = name.title().replace(".", "")
     event = schemas.refer(f"{words}Event", object_of(envelope, list(envelope)))

@@ -38,7 +38,11 @@ class Schemas:
     def page(self, schema: type[StrictSchema]) -> JSON:
         """Return a reference to the schema of one page of a list."""
         properties: dict[str, JSON] = {
-            "data": {"type": "array", "items": self.response(schema)},
+            "data": {
+                "type": "array",
+                "items": self.response(schema),
+                "description": "The objects of this page, in the order of the list",
+            },
             "nextCursor": {
                 "type": ["string", "null"],
                 "description": "The cursor of the next page; null on the last one",
@@ -74,7 +78,7 @@ class Schemas:
     def parameter(self, field: Field) -> JSON:
         """Return one parameter of a query."""
         # A query cannot express null, so the default None is left out.
-        schema = self.of_field(field, "request_schema", nullable=False)
+        schema = self.of_field(field, nullable=False)
         if isinstance(field.load_default, (int, str)):
             schema["default"] = field.load_default
         described = {"description": schema.pop("description")} if "description" in schema else {}
@@ -83,11 +87,12 @@ class Schemas:
 
     def of_response(self, field: Field) -> JSON:
         """Return the schema of a field in a response."""
-        return self.of_field(field, "response_schema", nullable=field.allow_none)
+        return self.of_field(field, nullable=field.allow_none)
 
     def of_request(self, field: Field) -> JSON:
         """Return the schema of a field in a request."""
-        return self.of_field(field, "request_schema", nullable=field.allow_none)
+        schema = self.of_field(field, nullable=field.allow_none)
+        return with_sentence(schema, getattr(field, "request_note", ""))
 
     def of_request_with_default(self, field: Field) -> JSON:
         """Return the schema of a field in a request; the description names the field's default.
@@ -99,14 +104,13 @@ class Schemas:
         schema = self.of_request(field)
         if default is missing or default is None:
             return schema
-        sentences = [str(schema.get("description", "")), f"Default: {default}"]
-        return {**schema, "description": ". ".join(filter(None, sentences))}
+        return with_sentence(schema, f"Default: {default}")
 
-    def of_field(self, field: Field, keywords: str, *, nullable: bool) -> JSON:
+    def of_field(self, field: Field, *, nullable: bool) -> JSON:
         """Return the JSON Schema of a field: its keywords, component and items, and null."""
-        schema: JSON = {**field.metadata, **getattr(field, keywords, {})}
+        schema: JSON = {**field.metadata}
         if isinstance(field, fields.List):
-            items = self.of_field(field.inner, keywords, nullable=False)
+            items = self.of_field(field.inner, nullable=False)
             schema |= {"type": "array", "items": items}
         if isinstance(field, fields.Nested):
             schema |= self.response(type(field.schema))
@@ -119,6 +123,14 @@ class Schemas:
         if nullable:
             schema["type"] = [schema["type"], "null"]
         return schema
+
+
+def with_sentence(schema: JSON, sentence: str) -> JSON:
+    """Return the schema with one more sentence in its description; none if it is empty."""
+    if not sentence:
+        return schema
+    sentences = [str(schema.get("description", "")), sentence]
+    return {**schema, "description": ". ".join(filter(None, sentences))}
 
 
 def keys(members: Iterable[Field]) -> list[str]:

@@ -21,6 +21,8 @@ WINDOWS = "RateLimit-Policy", "RateLimit"
 
 SUCCESS = {200: "OK", 201: "Created", 204: "Removed for good"}
 
+PATH_ID = "The id of the object; one that is unknown, malformed or not yours is 404"
+
 # The schema of this document itself is open: generators of clients need no more.
 OPENAPI: JSON = {"type": "object", "additionalProperties": True}
 
@@ -132,6 +134,7 @@ class Operation:
                     "name": name,
                     "in": "path",
                     "required": True,
+                    "description": PATH_ID,
                     "schema": {"type": "string", "format": "uuid"},
                     "example": path_example[name],
                 }

@@ -53,8 +53,10 @@ class Pruned(NamedTuple):
 class Worker:
     """Any number of workers may run, on any number of machines: each claims other deliveries."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.settings = settings
+    def __init__(
+        self, settings: Settings, *, max_attempt_seconds: float = MAX_ATTEMPT_SECONDS
+    ) -> None:
+        self.settings, self.max_attempt_seconds = settings, max_attempt_seconds
         self.pool = db.Pool(settings, "worker")
         self.stopping = Event()
         self._claiming = Lock()
@@ -109,7 +111,7 @@ class Worker:
         if claim is None:
             return False
         try:
-            timeout = min(MAX_ATTEMPT_SECONDS, self.settings.webhook_lease / 2)
+            timeout = min(self.max_attempt_seconds, self.settings.webhook_lease / 2)
             outcome = delivery.attempt(claim, self.settings, timeout)
             recorded = self.row(Recorded, "webhooks/record", **outcome._asdict())
             delivery.log_outcome(claim, outcome, recorded)

@@ -96,6 +96,8 @@ class Dev:
         self.base, self.token = (
             re.search(f"(?m)^{name} +(.*)$", self.printed)[1] for name in ("Base URL", "API token")
         )
+        # It waits at the port until the service is up.
+        assert urllib3.request("GET", self.base.removesuffix("/api") + "/").status == 200
 
     def read_until(self, end):
         """Read stdout up to a line that contains ``end``, and return the text."""
@@ -210,6 +212,25 @@ def test_it_runs_everything_and_prints_where(dev, folder):
         f"Error: the data in {folder} are in use by process {first.process.pid}, which serves"
         f" {address}; end it first, or choose another folder with --data\n"
     )
+
+
+@nodatabase
+def test_the_banner_comes_before_the_first_line_of_a_request(folder):
+    with subprocess.Popen(
+        [sys.executable, "-m", "service", "dev", "--port", "0", "--data", folder],
+        cwd=PROJECT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        lines = []
+        while "/healthz" not in "".join(lines):
+            lines.append(process.stdout.readline())
+            assert lines[-1], lines
+        process.terminate()
+        process.communicate(timeout=30)
+    assert any(line.startswith("export ") for line in lines)
 
 
 @pytest.mark.proof

@@ -4,8 +4,8 @@ import json
 from io import BytesIO
 
 import pytest
-from client import TOKENS, error_message, invalid_field
-from openapi_check import check_against_document
+from client import TOKENS, UNKNOWN, error_message, invalid_field
+from openapi_check import check_against_document, document
 from test_strict_json import INVALID, titled
 
 TASK = {"title": "Write the report"}
@@ -246,17 +246,29 @@ def test_an_unknown_or_repeated_query_parameter_is_named(alice, path, name, reas
     assert invalid_field(alice.get(path), name) == reason
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/tasks?parentId", "/tasks?assignee", "/meetings?workspaceId", "/dashboard/stats?workspaceId"],
-)
-def test_a_filter_with_the_word_null_is_400_and_with_another_malformed_id_is_empty(alice, path):
+# Every parameter of a query that takes an id.
+ID_FILTERS = [
+    (path.removeprefix("/api"), parameter["name"])
+    for path, item in document()["paths"].items()
+    for parameter in item.get("get", {}).get("parameters", ())
+    if parameter.get("in") == "query"
+    and (parameter["schema"].get("format") == "uuid" or "[0-9A-Fa-f]{8}" in str(parameter))
+]
+
+
+def test_four_parameters_of_queries_take_an_id():
+    assert len(ID_FILTERS) >= 4
+
+
+@pytest.mark.parametrize(("path", "name"), ID_FILTERS)
+def test_a_malformed_id_in_a_query_is_400_and_an_unknown_one_matches_nothing(alice, path, name):
     alice.post("/tasks", {"title": "Write the report"})
-    name = path.partition("?")[2]
-    assert invalid_field(alice.get(f"{path}=null"), name) == "must be an id, not the word null"
-    for malformed in ("nonsense", "NULL", "none-such"):
-        response = alice.get(f"{path}={malformed}")
-        assert response.status_code == 404 or response.get_json()["data"] == []
+    for malformed in ("null", "true", "nonsense", "", "NULL", UNKNOWN[1:], UNKNOWN + "0"):
+        assert invalid_field(alice.get(f"{path}?{name}={malformed}"), name).startswith(
+            "must be an id, "
+        )
+    response = alice.get(f"{path}?{name}={UNKNOWN}")
+    assert response.status_code == 404 or response.get_json()["data"] == []
 
 
 INVALID_LIMITS = (

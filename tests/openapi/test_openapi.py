@@ -157,6 +157,37 @@ def test_every_body_and_every_error_has_an_example():
         assert response["content"]["application/json"]["examples"]
 
 
+def described_parts(part, path=("",)):
+    """Every parameter, header and property of the document, with its path."""
+    if isinstance(part, list):
+        part = dict(enumerate(part))
+    if not isinstance(part, dict) or "example" in path:
+        return
+    for name, inner in part.items():
+        if path[-1] in ("parameters", "headers"):
+            # A reference to a component has the component's description.
+            described = "$ref" not in inner
+        else:
+            # The parent of ``properties`` is a schema, and not an object with this name.
+            described = path[-1] == "properties" and path[-2] != "properties"
+        if described:
+            yield (*path, name), inner
+        yield from described_parts(inner, (*path, name))
+
+
+@pytest.mark.nodatabase
+def test_every_parameter_header_and_property_has_a_description():
+    found = dict(described_parts(document()))
+    assert len(found) > 200
+    assert [path for path, part in found.items() if not part.get("description")] == []
+
+
+@pytest.mark.nodatabase
+def test_every_header_of_a_response_has_an_example_that_its_schema_allows():
+    for name, header in document()["components"]["headers"].items():
+        assert violations(header["schema"], header["example"]) == [], name
+
+
 def names(schema):
     return [field.data_key for field in schema().fields.values()]
 
@@ -204,8 +235,7 @@ def loads(schema, body):
 TEXTS = [
     "", " ", "\t\u2003\u0085\x1c", "x", " x ", "\ufeff", "a\nb", "a\0b", "é" * 128, 7, True, [], {},
 ]  # fmt: skip
-# The years 1900 to 9998 and the days of a month are not in the document: a pattern of them would be
-# longer than this list.
+# The years 1900 to 9998 are not in the document: only a pattern could say them.
 TIMESTAMPS = [
     "2027-03-01T09:00:00Z", "2027-03-01T09:00:00.123456789+05:30", "2027-03-01T09:00",
     "2027-03-01T09:00+01", "2027-03-01T09:00:00,5-2359", "2028-02-29T00:00Z",
@@ -213,7 +243,8 @@ TIMESTAMPS = [
     "2027-13-01T00:00:00Z", "2027-00-01T00:00:00Z", "2027-03-32T00:00:00Z", "2027-03-00T00:00:00Z",
     "2027-03-01T24:00:00Z", "2027-03-01T09:60:00Z", "2027-03-01T09:00:60Z",
     "2027-03-01T09:00:00+24:00", "2027-03-01T09:00:00+05:99", "2027-03-01 09:00:00Z",
-    "2027-03-01t09:00:00z", "2027-W09-1T09:00:00Z", "20270301T090000Z", "", 0, 1.5,
+    "2027-03-01t09:00:00z", "2027-03-01T09:00:00.1234567890123Z", "2027-02-30T09:00:00Z",
+    "2027-W09-1T09:00:00Z", "20270301T090000Z", "", 0, 1.5,
 ]  # fmt: skip
 # The document allows every text of the form of a name; the database of IANA has the names.
 TIMEZONES = [
@@ -294,6 +325,8 @@ def test_query_parameters_are_published_with_what_they_take():
     assert published["assignee"]["schema"].keys() <= {"type", "minLength", "maxLength", "pattern"}
     for value in ("me", "none", "0190163d-8694-7000-8000-000000000001"):
         assert violations(published["assignee"]["schema"], value) == []
+    for value in ("", "Me", "foo", "0190163d-8694-7000-8000-000000000001x"):
+        assert violations(published["assignee"]["schema"], value)
 
 
 @pytest.mark.parametrize(

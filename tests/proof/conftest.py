@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from client import TOKENS
+from later_release import later_release
 from openapi_check import document
 from programs import run
 from server import serving
@@ -16,14 +17,17 @@ CLIENTS = Path(__file__).parent / "clients"
 
 @pytest.fixture
 def service(database_url, connection, cast, unlimited, insert_into):
-    """A server with a row of each resource that is only read; Charlie has one request a minute."""
+    """A server with a row of each resource that is only read; Charlie has one request a minute.
+
+    It answers as a later release would: each object of a response has one more field.
+    """
     connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Tiny', 1)")
     connection.execute("UPDATE workspaces SET plan = 'Tiny' WHERE id = %s", (cast["globex"],))
     for table in ("mail", "knowledge", "suggestions"):
         insert_into(table)
-    with serving(database_url) as server:
+    with serving(database_url) as server, later_release(server.port) as port:
         yield {
-            "URL": f"http://127.0.0.1:{server.port}",
+            "URL": f"http://127.0.0.1:{port}",
             "TOKEN": TOKENS["alice"],
             "LIMITED_TOKEN": TOKENS["charlie"],
         }

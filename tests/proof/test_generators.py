@@ -38,7 +38,9 @@ def test_openapi_generator_makes_a_client_in_go_that_compiles_and_calls(
 ):
     if not shutil.which("go"):
         pytest.skip("go is not installed: its client is not tried")
-    options = "--additional-properties=withGoMod=false"
+    options = (
+        "--additional-properties=withGoMod=false,disallowAdditionalPropertiesIfNotPresent=false"
+    )
     generate(
         generators, project, "go", options, "--output=taskservice", "--package-name=taskservice"
     )

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
 
 import pytest
 
-from pytest_task_service.client import Post, Service, User, Webhooks, Workspace
-from pytest_task_service.process import VARIABLE, Command, Process
+from pytest_task_service.client import Post, Request, Service, Snapshot, User, Webhooks, Workspace
+from pytest_task_service.process import VARIABLE, Command
 
-__all__ = ["Post", "Service", "User", "Webhooks", "Workspace"]
+__all__ = ["Post", "Request", "Service", "Snapshot", "User", "Webhooks", "Workspace"]
 
 # pytest shows no frames of this module.
 __tracebackhide__ = True
@@ -27,7 +28,11 @@ DATABASE = "TASK_SERVICE_DATABASE_URL"
 OUTPUT = "task_service"
 
 figures: dict[str, Any] = {"start": [], "reset": [], "version": ""}
-log = pytest.StashKey[Any]()
+# The service of a test, and the size of its log before the test.
+used = pytest.StashKey[Any]()
+# The messages of failed starts, each with the number of reports so far: pytest repeats the error
+# for each test.
+failed_starts: dict[str, int] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -50,9 +55,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_report_header(config: pytest.Config) -> str:
     """Return a line with the command; the version is known after the start."""
     try:
-        return f"task-service: {Command.find(config.getoption('task_service_command'))}"
+        command = Command.find(config.getoption("task_service_command"), *folders(config))
+        return f"task-service: {command}"
     except RuntimeError as error:
         return f"task-service: {error}"
+
+
+def folders(config: pytest.Config) -> tuple[Path, Path]:
+    """Return the folders in which a relative path of the command is looked for.
+
+    In a project without a configuration file, pytest takes the folder of the command for its root.
+    """
+    return config.rootpath, config.invocation_params.dir
 
 
 @pytest.fixture(scope="session")
@@ -66,15 +80,20 @@ def task_service_running(
     request: pytest.FixtureRequest, service_environment: dict[str, str]
 ) -> Iterator[Service]:
     """Yield the running service, one for each worker of pytest-xdist."""
-    began = perf_counter()
+    began, reason = perf_counter(), ""
     try:
         running = Service.start(
             request.config.getoption("task_service_command"),
+            folders=folders(request.config),
             database=request.config.getoption("task_service_database") or os.environ.get(DATABASE),
             environment=service_environment,
         )
     except RuntimeError as error:
-        pytest.fail(str(error), pytrace=False)
+        reason = str(error)
+    if reason:
+        # Not in the block above: pytest would print the reason of both errors.
+        failed_starts[reason] = 0
+        pytest.fail(reason, pytrace=False)
     figures["start"].append(perf_counter() - began)
     figures["version"] = running.version
     with running:
@@ -89,7 +108,7 @@ def task_service(request: pytest.FixtureRequest, task_service_running: Service) 
     figures["reset"].append(perf_counter() - began)
     process = task_service_running.process
     assert process is not None  # noqa: S101
-    request.node.stash[log] = process, process.log_size()
+    request.node.stash[used] = task_service_running, process.log_size()
     return task_service_running
 
 
@@ -100,14 +119,35 @@ def service(task_service: Service) -> Service:
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """Show the service's log of a failed test and of its fixtures."""
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """Show the faults that a failed test has not met, and the service's log."""
     outcome: Any = yield
     report = outcome.get_result()
-    if report.failed and log in item.stash:
-        process: Process
-        process, size = item.stash[log]
-        report.sections.append(("Log of the service", process.log(size)))
+    message = str(call.excinfo.value) if call.excinfo else ""
+    if message in failed_starts:
+        if failed_starts[message]:
+            report.longrepr = "task-service did not start; the first error says why"
+        failed_starts[message] += 1
+    if report.failed and used in item.stash:
+        service: Service
+        service, size = item.stash[used]
+        unmet = describe_unmet(service)
+        if unmet:
+            report.sections.append(("Faults that no request has met", unmet))
+        assert service.process is not None  # noqa: S101
+        report.sections.append(("Log of the service", service.process.log(size)))
+
+
+def describe_unmet(service: Service) -> str:
+    """Return a line for each fault that waits for a request; none if the service has ended."""
+    try:
+        unmet = service.unmet_faults
+    except Exception:
+        return ""
+    return "\n".join(
+        " ".join(f"{name}={value!r}" for name, value in fault.items() if value is not None)
+        for fault in unmet
+    )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
 import urllib3
@@ -16,7 +17,6 @@ from pytest_task_service.process import Command, Process
 __tracebackhide__ = True
 
 JSON = dict[str, Any]
-UserName = Literal["user", "member", "stranger"]
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,32 @@ class Post:
         return event
 
 
-class ControlURL:
-    """Sends requests to the control URL."""
+@dataclass(frozen=True)
+class Request:
+    """A request that a client sent to the API, without its credential."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    method: str
+    # Without the query.
+    path: str
+    query: str
+    # Names in lower case.
+    headers: dict[str, str]
+    # The text, of which at most 65 536 characters are kept.
+    body: str
+    # The status of the response; None if the connection was closed instead.
+    status: int | None
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+class ControlURL:
+    """Sends requests to the control URL of a double, which ``process`` runs."""
+
+    def __init__(self, url: str, process: Process | None) -> None:
+        self._url, self._process = url, process
         self._http = urllib3.PoolManager(retries=False, timeout=60)
 
     def __call__(self, method: str, path: str, /, **values: Any) -> JSON:
@@ -73,9 +94,17 @@ class ControlURL:
         return self.send(method, path, None if method == "GET" else json.dumps(given))
 
     def send(self, method: str, path: str, body: str | None) -> JSON:
-        """Send a request with any body; raises ValueError like a call."""
+        """Send a request with any body; raises ValueError like a call.
+
+        Raises RuntimeError with the end of the log if the service has ended.
+        """
         headers = {"Content-Type": "application/json"}
-        response = self._http.request(method, f"{self._url}/{path}", body=body, headers=headers)
+        try:
+            response = self._http.request(method, f"{self._url}/{path}", body=body, headers=headers)
+        except urllib3.exceptions.HTTPError:
+            if self._process:
+                self._process.require()
+            raise
         content: JSON = json.loads(response.data)
         if response.status != 200:
             raise ValueError(content["message"])
@@ -149,6 +178,24 @@ class Webhooks:
         return secret
 
 
+class Snapshot:
+    """The state that resets restore; the end of a ``with`` block forgets it, and resets."""
+
+    def __init__(self, control: ControlURL, reset: Callable[[], None]) -> None:
+        self._control, self._reset = control, reset
+
+    def forget(self) -> None:
+        """Let resets begin with the cast alone again."""
+        self._control("POST", "forget-snapshot")
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.forget()
+        self._reset()
+
+
 class Service:
     """A running service; ``base_url`` is what clients need.
 
@@ -168,23 +215,25 @@ class Service:
             for name in ("user", "member", "stranger")
         )
         self.workspace = self.user.workspace
-        self._control = ControlURL(self.control_url)
-        self._webhook: JSON = line["webhook"]
-        self.webhooks = Webhooks(self._control, self._webhook)
+        self._control = ControlURL(self.control_url, process)
+        self.webhooks = Webhooks(self._control, line["webhook"])
 
     @classmethod
     def start(
         cls,
         command: str | None = None,
         *,
+        folders: Iterable[Path] = (),
         database: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Service:
         """Start a service; without ``command``, search for the command as the plugin does.
 
+        A relative command is one in these folders, or else in the working directory.
+
         Raises RuntimeError with the end of the log if the start fails. ``with`` ends the service.
         """
-        process = Process(Command.find(command), environment or {}, database)
+        process = Process(Command.find(command, *folders), environment or {}, database)
         try:
             return cls(json.loads(process.wait()), process)
         except BaseException:
@@ -205,17 +254,32 @@ class Service:
         self.stop()
 
     def reset(self) -> None:
-        """Remove everything and begin anew with the cast; ids and tokens stay the same."""
-        self._control("POST", "reset")
-        self.webhooks.secret = self._webhook["secret"]
+        """Begin anew with the snapshot, or else with the cast; ids and tokens stay the same."""
+        self.webhooks.secret = self._control("POST", "reset")["secret"]
 
-    def load(self, *objects: Mapping[str, Any]) -> None:
+    def snapshot(self) -> Snapshot:
+        """Keep what is there: resets restore it, until the snapshot is forgotten.
+
+        For a fixture of a module: ``with task_service_running.snapshot(): yield``.
+        """
+        self._control("POST", "snapshot")
+        return Snapshot(self._control, self.reset)
+
+    @property
+    def requests(self) -> list[Request]:
+        """The newest 1 000 requests to the API since the reset, in the order of their responses."""
+        return [Request(**sent) for sent in self._control("GET", "requests")["data"]]
+
+    def load(self, *objects: Mapping[str, Any]) -> list[Any]:
         """Load objects as ``task-service load`` does: ``{"type": "task", "title": "Write"}``.
 
+        Returns the id of each object; a member has none, which is None. A time may be a datetime.
         The defaults of ``workspace`` and ``user`` are those of the owner; a member names its user.
         Raises ValueError with the first error, and has then loaded nothing.
         """
-        self._control.send("POST", "load", "\n".join(map(json.dumps, objects)))
+        lines = (json.dumps(item, default=iso) for item in objects)
+        ids: list[Any] = self._control.send("POST", "load", "\n".join(lines))["ids"]
+        return ids
 
     def plan(
         self,
@@ -227,8 +291,10 @@ class Service:
         """Put the workspace on a plan, and change the limits of the plan, until the reset."""
         self._control("POST", "plan", name=name, perMinute=per_minute, perDay=per_day)
 
-    def use_up(self, window: Literal["minute", "day"] = "minute", user: UserName = "user") -> None:
+    def use_up(self, window: Literal["minute", "day"] = "minute", user: str = "user") -> None:
         """Count as many requests of a user as the plan allows: the next one is 429.
+
+        ``user`` is "user", "member", "stranger", or the e-mail address of a user that was loaded.
 
         The window begins now; ``advance`` ends it. A plan without a daily limit has no ``day``.
         """
@@ -243,9 +309,15 @@ class Service:
         """
         self._control("POST", "advance", days=days, hours=hours, minutes=minutes, seconds=seconds)
 
+    @property
+    def now(self) -> datetime:
+        """The time by the clock of the service, in UTC."""
+        now: str = self._control("GET", "clock")["now"]
+        return datetime.strptime(now, "%Y-%m-%dT%H:%M:%S.%f%z")
+
     def set_clock(self, now: str | datetime) -> None:
         """Set the clock of the service, until the reset; the clock goes on from that time."""
-        self._control("POST", "clock", now=now if isinstance(now, str) else now.isoformat())
+        self._control("POST", "clock", now=now if isinstance(now, str) else iso(now))
 
     def fault(
         self,
@@ -262,20 +334,32 @@ class Service:
         ],
         *,
         times: int = 1,
+        skip: int = 0,
         seconds: float = 1,
         method: str | None = None,
         path: str | None = None,
     ) -> None:
-        """Let the next ``times`` requests, of this method and path if given, meet a fault.
+        """Let ``times`` requests after the next ``skip`` meet a fault.
+
+        They are those of this method and path, if given; ``*`` in a path stands for any text.
 
         ``500``, ``503`` and ``429`` do nothing; the last two have a Retry-After of ``seconds``.
         ``drop`` closes the connection before the change, ``drop-after-commit`` after the change.
         ``truncated`` sends half of the body, ``garbled`` a body that is not JSON. ``slow`` waits
         ``seconds`` first, ``latency`` lets all requests wait until the reset.
         """
-        self._control(
-            "POST", "faults", kind=kind, times=times, seconds=seconds, method=method, path=path
-        )
+        selected = {"skip": skip, "method": method, "path": path}
+        self._control("POST", "faults", kind=kind, times=times, seconds=seconds, **selected)
+
+    def clear_faults(self) -> None:
+        """Remove the faults that no request has met, and the latency."""
+        self._control("POST", "clear-faults")
+
+    @property
+    def unmet_faults(self) -> list[JSON]:
+        """The faults that wait for a request; the report of a failed test shows them."""
+        unmet: list[JSON] = self._control("GET", "faults")["data"]
+        return unmet
 
     def freeze_database(self) -> None:
         """Block the database: each request waits for seconds, and gets 503."""
@@ -287,14 +371,24 @@ class Service:
 
     def create_token(
         self,
-        user: UserName = "user",
+        user: str = "user",
         *,
         kind: Literal["api", "session"] = "api",
         scope: Literal["read", "write"] = "write",
         expires_in: int | None = None,
     ) -> str:
-        """Return another credential of a user; ``expires_in`` is a number of days."""
+        """Return another credential of a user; ``expires_in`` is a number of days.
+
+        ``user`` is "user", "member", "stranger", or the e-mail address of a user that was loaded.
+        """
         token: str = self._control(
             "POST", "tokens", user=user, kind=kind, scope=scope, expiresIn=expires_in
         )["token"]
         return token
+
+
+def iso(time: object) -> str:
+    """Return a datetime in the form of ISO 8601; raises TypeError for another object."""
+    if isinstance(time, datetime):
+        return time.isoformat()
+    raise TypeError(f"{time!r} cannot be loaded: it is neither JSON nor a datetime")

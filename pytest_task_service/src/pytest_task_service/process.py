@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +22,8 @@ VARIABLE = "TASK_SERVICE_COMMAND"
 PASSED = ("HOME", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "USER")
 
 LAST_LINES = 20
+# Seconds.
+ENDING = 2
 
 
 class Command(NamedTuple):
@@ -31,16 +33,17 @@ class Command(NamedTuple):
     source: str
 
     @classmethod
-    def find(cls, option: str | None = None) -> Command:
+    def find(cls, option: str | None = None, *folders: Path) -> Command:
         """Return the command of the option, the variable, this environment or PATH, in this order.
 
-        Raises RuntimeError if there is none.
+        A relative path is one in the first of these folders that has it. Raises RuntimeError if
+        there is no command.
         """
         if option:
-            return cls(shlex.split(option), "as told")
+            return cls(words(option, folders), "as told")
         variable = os.environ.get(VARIABLE)
         if variable:
-            return cls(shlex.split(variable), VARIABLE)
+            return cls(words(variable, folders), VARIABLE)
         beside = Path(sys.executable).with_name("task-service")
         if beside.exists():
             return cls([str(beside)], "of this environment")
@@ -54,6 +57,19 @@ class Command(NamedTuple):
 
     def __str__(self) -> str:
         return f"{shlex.join(self.words)} ({self.source})"
+
+
+def words(command: str, folders: Iterable[Path]) -> list[str]:
+    """Return a command as the path of a file, which may have spaces, or as words of a shell."""
+    for folder in folders:
+        if (folder / command).is_file():
+            return [str(folder / command)]
+    program, *arguments = shlex.split(command)
+    # A name without a slash is one on PATH.
+    for folder in folders if "/" in program else ():
+        if (folder / program).is_file():
+            return [str(folder / program), *arguments]
+    return [program, *arguments]
 
 
 class Process:
@@ -91,9 +107,21 @@ class Process:
         self.line = self._process.stdout.readline()
         if not self.line:
             self._process.wait()
-            last = self.log().splitlines()[-LAST_LINES:]
-            raise RuntimeError("\n".join([f"{self.command} did not start:", *last]))
+            raise RuntimeError(self._report("did not start"))
         return self.line
+
+    def require(self) -> None:
+        """Raise RuntimeError with the end of the log if the process has ended."""
+        try:
+            # It closes the control URL a moment before it ends.
+            status = self._process.wait(ENDING)
+        except subprocess.TimeoutExpired:
+            return
+        raise RuntimeError(self._report(f"has ended with status {status}"))
+
+    def _report(self, end: str) -> str:
+        last = self.log().splitlines()[-LAST_LINES:]
+        return "\n".join([f"{self.command} {end}:", *last])
 
     def log_size(self) -> int:
         """Return how many bytes the service has logged."""

@@ -3,16 +3,19 @@
 from marshmallow import fields, validate
 
 from service.credentials import CREDENTIALS, SCOPES
+from service.devkit.double.cast import CAST
 from service.devkit.double.faults import KINDS
 from service.devkit.double.receiver import BEHAVIORS
-from service.fields import MAX_TEXT, Enum, Text, Timestamp
+from service.fields import MAX_EMAIL, MAX_TEXT, Enum, Text, Timestamp
 from service.schemas import StrictSchema
 from service.webhooks import EVENTS
 
 
-def Count(default: int | None = None, max: int = 1_000_000_000) -> fields.Integer:  # noqa: N802
-    """Return a field for an integer from 1 to ``max``."""
-    in_range = validate.Range(1, max)
+def Count(  # noqa: N802
+    default: int | None = None, *, min: int = 1, max: int = 1_000_000_000
+) -> fields.Integer:
+    """Return a field for an integer from ``min`` to ``max``."""
+    in_range = validate.Range(min, max)
     return fields.Integer(strict=True, validate=in_range, load_default=default)
 
 
@@ -22,7 +25,7 @@ def Duration(default: float, max: float) -> fields.Float:  # noqa: N802
 
 
 class APIPath(Text):
-    """The whole path of a request to the API, without its query."""
+    """The whole path of a request to the API, without its query; ``*`` stands for any text."""
 
     default_error_messages = {"path": "must begin with /api/ and have no query"}
 
@@ -41,11 +44,26 @@ class PlanChange(StrictSchema):
     per_day = Count()
 
 
+class UserName(Text):
+    """A user of the cast by its name there, or any user by e-mail address."""
+
+    default_error_messages = {"user": "must be one of: {cast}; or the e-mail address of a user"}
+
+    def __init__(self) -> None:
+        super().__init__(MAX_EMAIL, load_default="user")
+
+    def _convert(self, value: object) -> str:
+        name = super()._convert(value)
+        if name not in CAST and "@" not in name:
+            raise self.make_error("user", cast=", ".join(CAST))
+        return name
+
+
 class Limit(StrictSchema):
     """The limit to use up, and the user who has used up the limit."""
 
     window = Enum("minute", "day", schema_name="Window", load_default="minute")
-    user = Enum("user", "member", "stranger", schema_name="CastMember", load_default="user")
+    user = UserName()
 
 
 class Clock(StrictSchema):
@@ -64,13 +82,14 @@ class TimePassed(StrictSchema):
 
 
 class NextFault(StrictSchema):
-    """A fault of the next ``times`` requests; ``seconds`` are a delay, or the Retry-After.
+    """A fault of ``times`` requests after the next ``skip``.
 
-    The fault ``latency`` delays all requests.
+    ``seconds`` are a delay, or the Retry-After. The fault ``latency`` delays all requests.
     """
 
     kind = Enum(*KINDS, schema_name="FaultKind", required=True)
     times = Count(1)
+    skip = Count(0, min=0)
     seconds = Duration(1, 60)
     method = Enum("GET", "POST", "PATCH", "DELETE", schema_name="Method", load_default=None)
     path = APIPath(MAX_TEXT, load_default=None)
@@ -85,9 +104,9 @@ class Behavior(StrictSchema):
 
 
 class NewToken(StrictSchema):
-    """A credential for a user of the cast; it expires after ``expiresIn`` days, if given."""
+    """A credential for a user; it expires after ``expiresIn`` days, if given."""
 
-    user = Enum("user", "member", "stranger", schema_name="CastMember", load_default="user")
+    user = UserName()
     kind = Enum(*CREDENTIALS, schema_name="CredentialKind", load_default="api")
     scope = Enum(*SCOPES, schema_name="Scope", load_default="write")
     expires_in = Count(max=36_500)

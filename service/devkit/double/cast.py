@@ -17,6 +17,8 @@ from service.webhooks.secrets import derive_secret
 # Attempts of a reset.
 RESETS = 5
 KINDS = "api", "session"
+# How tests name the users.
+CAST = "user", "member", "stranger"
 
 
 class CastWorkspace(NamedTuple):
@@ -76,20 +78,24 @@ class Cast:
         self.user = CastUser(next(ids), "Ada", email, "owner", acme, token or ada[0], ada[1])
         self.member = CastUser(next(ids), "Ben", "ben@example.com", "member", acme, *ben)
         self.stranger = CastUser(next(ids), "Cleo", "cleo@example.com", "owner", globex, *cleo)
-        self.users = {"user": self.user, "member": self.member, "stranger": self.stranger}
+        users = self.user, self.member, self.stranger
+        self.users = dict(zip(CAST, users, strict=True))
         self.control_url = control_url
         self.webhook_id = next(ids)
         self.webhook_url = f"{control_url}/receiver"
         self.webhook_secret = derive_secret(key, self.webhook_id, 1)
 
-    def reset(self, connection: Connection) -> None:
-        """Remove all rows, insert the cast, and set the clock right."""
+    def reset(self, connection: Connection, *, to_snapshot: bool = False) -> None:
+        """Remove all rows, and insert the cast at the right time, or those of the snapshot."""
         for attempt in range(1, RESETS + 1):
             try:
                 with connection.transaction():
                     connection.run("double/set_clock", {"at": None, "by": None})
                     connection.run("double/erase", {})
-                    connection.run("double/cast", self._rows())
+                    if to_snapshot:
+                        connection.run("double/restore", {})
+                    else:
+                        connection.run("double/cast", self._rows())
                 return
             except DeadlockDetected:
                 # A request of the previous test, whose client has gone, still locks rows.

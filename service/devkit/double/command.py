@@ -27,6 +27,9 @@ from service.devkit.postgres import Postgres, remove_abandoned, temporary_base
 from service.devkit.processes import Children, Interrupt
 from service.settings import Settings
 
+# How many lines of the log an error shows.
+LAST_LINES = 20
+
 # The hosts that webhooks may reach.
 LOOPBACK = "localhost,127.0.0.0/8,::1"
 
@@ -48,6 +51,7 @@ class DoubleOptions(TypedDict):
     control_port: int
     control_path: str | None
     json_file: Path | None
+    log_file: Path | None
     keep: bool
 
 
@@ -112,7 +116,10 @@ def serve(listener: socket.socket, control: socket.socket, options: DoubleOption
         control_url = f"http://127.0.0.1:{control.getsockname()[1]}/{path}"
         ready, preparing = os.pipe()
         handover = Handover(control_url, control.fileno(), ready, options["token"], os.getpid())
-        log = stack.enter_context((folder / "log").open("ab")) if options["keep"] else None
+        # The output of a test runner stays readable: the log is on stderr only if it has a format.
+        quiet = options["keep"] or "LOG_FORMAT" not in os.environ
+        log_path = options["log_file"] or (folder / "log" if quiet else None)
+        log = stack.enter_context(log_path.open("ab")) if log_path else None
         children = stack.enter_context(
             Children(
                 {**os.environ, **handover.variables()},
@@ -132,12 +139,8 @@ def serve(listener: socket.socket, control: socket.socket, options: DoubleOption
         cast = Cast(key, control_url, options["token"])
         prepare(settings, cast)
         os.close(preparing)
-        try:
+        with end_of_log(log_path):
             children.wait_until_up(f"http://{host}:{port}")
-        except click.ClickException:
-            if log:
-                click.echo((folder / "log").read_text(errors="replace").strip(), err=True)
-            raise
         line = json.dumps(
             {
                 "baseUrl": f"http://{host}:{port}/api",
@@ -151,9 +154,22 @@ def serve(listener: socket.socket, control: socket.socket, options: DoubleOption
             stack.callback(options["json_file"].unlink, missing_ok=True)
             write(options["json_file"], line)
         if options["keep"]:
-            silence(folder / "log")
+            silence(log_path or folder / "log")
         starter.print(line)
-        children.wait()
+        with end_of_log(None if options["keep"] else log_path):
+            children.wait()
+
+
+@contextmanager
+def end_of_log(log: Path | None) -> Iterator[None]:
+    """Print the last lines of a log if the block fails; its error says that they are above."""
+    try:
+        yield
+    except click.ClickException:
+        if log:
+            lines = log.read_text(errors="replace").splitlines()
+            click.echo("\n".join(lines[-LAST_LINES:]), err=True)
+        raise
 
 
 def older(base: Path) -> Iterator[Path]:
@@ -171,6 +187,8 @@ def prepare(settings: Settings, cast: Cast) -> None:
     with db.connect(settings, "dev") as connection:
         connection.run("double/create_clock", {})
         connection.run("double/create_now", {})
+        for name in ("create_snapshots", "create_save", "create_restore"):
+            connection.run(f"double/{name}", {})
     migrate(settings)
     with db.connect(settings, "dev") as connection:
         cast.reset(connection)

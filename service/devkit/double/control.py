@@ -15,12 +15,16 @@ from urllib.parse import urlsplit
 
 import click
 from flask import Blueprint, Flask, Response, current_app, request
+from marshmallow import ValidationError
 from werkzeug.exceptions import default_exceptions
 
 from service import db
 from service.commands.load import load_lines
+from service.commands.load.insert import FoundUser
+from service.commands.load.lines import TYPES, PastTimestamp
 from service.commands.webhooks import Numbered, Target, post_ping
 from service.credentials import generate_token, hash_of
+from service.devkit.double import faults, journal
 from service.devkit.double.bodies import (
     Behavior,
     Clock,
@@ -32,10 +36,11 @@ from service.devkit.double.bodies import (
     TimePassed,
 )
 from service.devkit.double.cast import Cast
-from service.devkit.double.faults import Fault, Faults, install
+from service.devkit.double.faults import Fault, Faults
+from service.devkit.double.journal import Journal
 from service.devkit.double.receiver import Receiver
 from service.http import access_log, errors
-from service.http.requests import arguments, read_bytes
+from service.http.requests import Values, arguments, read_bytes
 from service.http.responses import reply
 from service.settings import Settings
 from service.state import current_request, state
@@ -56,9 +61,12 @@ class Double:
     def __init__(self, app: Flask, cast: Cast, pid: int) -> None:
         self.app, self.cast, self.pid = app, cast, pid
         self.settings: Settings = app.config["SETTINGS"]
-        self.faults = Faults()
-        install(app, self.faults)
+        self.faults, self.journal = Faults(), Journal()
+        faults.install(app, self.faults)
+        journal.install(app, self.journal)
         self.receiver = Receiver(cast.webhook_secret)
+        # The secret of the webhook at the snapshot; None without a snapshot.
+        self.snapshot_secret: str | None = None
         self.frozen: ExitStack | None = None
         self.hold_events(False)
 
@@ -84,8 +92,12 @@ class Double:
             self.frozen = None
 
     def deliver(self) -> int:
-        """Attempt the due deliveries; return the number of attempts."""
-        return Worker(self.settings).run_once(prune=False)
+        """Attempt the due deliveries; return the number of attempts.
+
+        A silent receiver costs WEBHOOK_TIMEOUT, as in a request; a worker would wait longer.
+        """
+        worker = Worker(self.settings, max_attempt_seconds=self.settings.webhook_timeout)
+        return worker.run_once(prune=False)
 
 
 def create_control(double: Double) -> Flask:
@@ -126,13 +138,30 @@ def reply_json(**members: object) -> Response:
 
 @control.post("/reset")
 def reset() -> Response:
-    """Remove everything and begin anew with the cast"""
+    """Remove everything and begin anew with the snapshot, or with the cast if there is none"""
     double().thaw()
     double().faults.clear()
-    double().cast.reset(db.connection(state()))
+    secret = double().snapshot_secret
+    double().cast.reset(db.connection(state()), to_snapshot=secret is not None)
     # Cleared last: a request of the previous test can post events until its rows are gone.
-    double().receiver.clear()
+    double().receiver.clear(secret)
+    double().journal.clear()
     double().hold_events(False)
+    return reply_json(secret=double().receiver.secret)
+
+
+@control.post("/snapshot")
+def snapshot() -> Response:
+    """Keep all rows as they are: from now on, a reset begins anew with them"""
+    db.execute("double/save")
+    double().snapshot_secret = double().receiver.secret
+    return reply_json()
+
+
+@control.post("/forget-snapshot")
+def forget_snapshot() -> Response:
+    """Let a reset begin with the cast alone again"""
+    double().snapshot_secret = None
     return reply_json()
 
 
@@ -148,18 +177,51 @@ def stop() -> Response:
 @control.post("/load")
 def load() -> Response:
     """Load JSON Lines; the default of a workspace and of a user is the one of the cast"""
-    lines = b"\n".join(map(complete, read_bytes(current_request()).split(b"\n")))
-    total = load_lines(double().settings, io.BytesIO(lines), "objects")
-    return reply_json(loaded=total)
+    lines = read_bytes(current_request()).split(b"\n")
+    items = [complete(line) for line in lines]
+    choose_ids([item for item in items if item is not None])
+    completed = [
+        line if item is None else db.to_json(item).encode()
+        for line, item in zip(lines, items, strict=True)
+    ]
+    total = load_lines(double().settings, io.BytesIO(b"\n".join(completed)), "objects")
+    return reply_json(loaded=total, ids=[item.get("id") for item in items if item is not None])
 
 
-def complete(line: bytes) -> bytes:
-    """Return a line with the cast's owner if it names none; the loader rejects invalid lines."""
+def complete(line: bytes) -> Values | None:
+    """Return the object of a line with the cast's owner if it names none.
+
+    Returns None for an invalid line, which the loader rejects, and for an empty one.
+    """
     try:
-        item = parse_object(line)
+        return double().cast.complete(parse_object(line))
     except StrictJSONError:
-        return line
-    return db.to_json(double().cast.complete(item)).encode()
+        return None
+
+
+def choose_ids(items: list[Values]) -> None:
+    """Give an id to each object that has none, as the database would, so that it is known."""
+    anew = [item for item in items if "id" not in item and has_id(item.get("type"))]
+    created = [creation(item.get("createdAt")) for item in anew]
+    ids = db.row(NewIds, "double/new_ids", created=created).ids
+    for item, id in zip(anew, ids, strict=True):
+        item["id"] = id
+
+
+def has_id(kind: object) -> bool:
+    """Return whether objects of this type get an id if they are loaded without one."""
+    if not isinstance(kind, str) or kind not in TYPES:
+        return False
+    field = TYPES[kind].load_fields.get("id")
+    return field is not None and not field.required
+
+
+def creation(text: object) -> datetime | None:
+    """Return a time of creation, or None; the loader rejects an invalid one."""
+    try:
+        return PastTimestamp().deserialize(text)  # type: ignore[no-any-return]
+    except ValidationError:
+        return None
 
 
 class Plan(NamedTuple):
@@ -186,6 +248,12 @@ def change_plan(change: LoadedPlan) -> Response:
     return reply_json(name=plan.name, perMinute=plan.per_minute, perDay=plan.per_day)
 
 
+class NewIds(NamedTuple):
+    """The row of ids that no object has yet."""
+
+    ids: list[str]
+
+
 class Subject(NamedTuple):
     """The row of a user whose limit is used up."""
 
@@ -198,13 +266,29 @@ class Now(NamedTuple):
     now: str
 
 
+def email_of(user: str) -> str:
+    """Return the e-mail address of a user of the cast; another name is an address."""
+    known = double().cast.users.get(user)
+    return known.email if known else user
+
+
+def find_user(user: str) -> FoundUser:
+    """Return a user; raises ClickException if there is none."""
+    found = db.row_or_none(FoundUser, "users/find", emails=[email_of(user)], ids=[])
+    if found is None:
+        raise click.ClickException(f"user: there is no user {user}")
+    return found
+
+
 @control.post("/use-up")
 @arguments(Limit())
 def use_up(limit: dict[str, str]) -> Response:
     """Count as many requests of a user as the plan allows: the next one is 429"""
-    user = double().cast.users[limit["user"]]
+    user = find_user(limit["user"])
     if db.row_or_none(Subject, "double/use_up", user_id=user.id, window=limit["window"]) is None:
-        raise click.ClickException(f"window: the plan of {user.name} has no limit by the day")
+        raise click.ClickException(
+            f"window: {user.name} has no active workspace, or its plan no limit by the day"
+        )
     return reply_json()
 
 
@@ -213,6 +297,12 @@ def use_up(limit: dict[str, str]) -> Response:
 def advance(by: dict[str, float]) -> Response:
     """Let time pass"""
     return reply_json(now=db.row(Now, "double/set_clock", at=None, by=timedelta(**by)).now)
+
+
+@control.get("/clock")
+def get_clock() -> Response:
+    """Read the clock of the service"""
+    return reply_json(now=db.row(Now, "double/now").now)
 
 
 @control.post("/clock")
@@ -227,9 +317,23 @@ class LoadedFault(TypedDict):
 
     kind: str
     times: int
+    skip: int
     seconds: float
     method: str | None
     path: str | None
+
+
+@control.get("/faults")
+def list_unmet_faults() -> Response:
+    """List the faults that wait for requests"""
+    return reply_json(data=double().faults.unmet())
+
+
+@control.post("/clear-faults")
+def clear_faults() -> Response:
+    """Remove all faults; requests that wait go on waiting"""
+    double().faults.remove()
+    return reply_json()
 
 
 @control.post("/faults")
@@ -266,11 +370,12 @@ class LoadedToken(TypedDict):
 @control.post("/tokens")
 @arguments(NewToken())
 def create_token(token: LoadedToken) -> Response:
-    """Make a credential for a user of the cast"""
+    """Make a credential for a user"""
     secret = generate_token(token["kind"])
+    find_user(token["user"])
     db.execute(
         "tokens/create",
-        email=double().cast.users[token["user"]].email,
+        email=email_of(token["user"]),
         name="",
         kind=token["kind"],
         scope=token["scope"],
@@ -358,6 +463,12 @@ def reorder() -> Response:
 def list_posts() -> Response:
     """List the posts to the receiver, in order, with the statuses of its responses"""
     return reply_json(data=[post._asdict() for post in double().receiver.posts()])
+
+
+@control.get("/requests")
+def list_requests() -> Response:
+    """List the requests to the API, in the order of their responses, without credentials"""
+    return reply_json(data=[sent._asdict() for sent in double().journal.requests()])
 
 
 class LoadedBehavior(TypedDict):

@@ -1,8 +1,9 @@
 """Faults on demand: the next requests fail, or wait, as a test demands."""
 
 import errno
+import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import ceil
 from threading import Event, Lock
 from typing import TYPE_CHECKING
@@ -30,23 +31,35 @@ KINDS = (
     "latency",
 )
 
+# The kinds after which a client gets no response.
+NO_RESPONSE = "drop", "drop-after-commit"
+
 # The key of the WSGI environment that says how the response is to be broken.
 BROKEN = "service.devkit.double.broken"
 
 
 @dataclass
 class Fault:
-    """A fault of the next ``times`` requests, of this method and path if given."""
+    """A fault of ``times`` requests after the next ``skip``, of this method and path if given.
+
+    ``*`` in the path stands for any text.
+    """
 
     kind: str
-    times: int
-    seconds: float
-    method: str | None
-    path: str | None
+    times: int = 1
+    skip: int = 0
+    seconds: float = 1
+    method: str | None = None
+    path: str | None = None
+    # True once a request has met it.
+    met: bool = False
 
     def concerns(self, method: str, path: str) -> bool:
         """Return whether a request of this method and path meets the fault."""
-        return self.method in (None, method) and self.path in (None, path)
+        if self.method not in (None, method):
+            return False
+        pattern = "(?s)" + ".*".join(map(re.escape, (self.path or "*").split("*")))
+        return re.fullmatch(pattern, path) is not None
 
 
 class Faults:
@@ -63,29 +76,47 @@ class Faults:
         with self._lock:
             (self._latencies if fault.kind == "latency" else self._waiting).append(fault)
 
-    def clear(self) -> None:
-        """Remove all faults; requests that wait end without effect."""
+    def remove(self) -> None:
+        """Remove all faults; requests that wait go on waiting."""
         with self._lock:
             self._waiting.clear()
             self._latencies.clear()
+
+    def clear(self) -> None:
+        """Remove all faults; requests that wait end without effect."""
+        self.remove()
+        with self._lock:
             self._cleared.set()
             self._cleared = Event()
+
+    def unmet(self) -> list[dict[str, object]]:
+        """Return the faults that wait for a request, and the latencies that met none."""
+        with self._lock:
+            latencies = [fault for fault in self._latencies if not fault.met]
+            return [asdict(fault) for fault in (*self._waiting, *latencies)]
 
     def take(self, method: str, path: str) -> tuple[Fault | None, float, Event]:
         """Return the fault and the latency of a request, and the event that ``clear`` sets.
 
-        Each fault serves ``times`` requests.
+        Each fault lets ``skip`` requests pass, and serves ``times`` requests.
         """
         with self._lock:
             # The latency that was added last applies, so that a test can change it.
-            found = [each.seconds for each in self._latencies if each.concerns(method, path)]
-            latency = found[-1] if found else 0
+            found = [fault for fault in self._latencies if fault.concerns(method, path)]
+            for fault in found:
+                fault.met = True
+            latency = found[-1].seconds if found else 0
             for fault in self._waiting:
-                if fault.concerns(method, path):
-                    fault.times -= 1
-                    if not fault.times:
-                        self._waiting.remove(fault)
-                    return fault, latency, self._cleared
+                if not fault.concerns(method, path):
+                    continue
+                if fault.skip:
+                    fault.skip -= 1
+                    continue
+                fault.met = True
+                fault.times -= 1
+                if not fault.times:
+                    self._waiting.remove(fault)
+                return fault, latency, self._cleared
             return None, latency, self._cleared
 
     def meet(self) -> Response | None:
@@ -118,6 +149,12 @@ class Faults:
         if kind in BREAKS:
             call.environ[BROKEN] = kind
         return reply(None) if kind == "drop" else None
+
+
+def response_kind() -> str | None:
+    """Return the kind of the fault that breaks the response to this request, or None."""
+    kind: str | None = current_request().environ.get(BROKEN)
+    return kind
 
 
 def drop(_body: bytes) -> Iterator[bytes]:

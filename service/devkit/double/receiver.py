@@ -29,11 +29,14 @@ class Receiver:
         self._changed = Condition()
         self.clear()
 
-    def clear(self) -> None:
-        """Forget all posts and a rotated secret, accept the next posts, end those that hang."""
+    def clear(self, secret: str | None = None) -> None:
+        """Forget all posts, accept the next ones, end those that hang.
+
+        ``secret`` is that of the webhook; without it, the secret before all rotations.
+        """
         self.behave("accept")
         with self._changed:
-            self.secret = self._first_secret
+            self.secret = secret or self._first_secret
             self._posts: list[Post] = []
 
     def behave(self, behavior: str, times: int | None = None, status: int = 500) -> None:

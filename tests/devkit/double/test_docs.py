@@ -1,4 +1,4 @@
-"""docs/testing.md: its examples run, and its tables are complete."""
+"""docs/testing.md and docs/double.md: the examples run, and the tables are complete."""
 
 import json
 import os
@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import urllib3
 from flask import Flask
+from pytest_task_service.process import PASSED
 from server import free_port, is_running, wait_until
 
 from pytest_task_service import client
@@ -20,7 +21,8 @@ from service.commands.load.lines import TYPES
 from service.devkit.double import control, faults
 
 PROJECT = Path(__file__).resolve().parents[3]
-TEXT = (PROJECT / "docs" / "testing.md").read_text(encoding="utf-8")
+PAGES = [PROJECT / "docs" / name for name in ("testing.md", "double.md")]
+TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 EXAMPLES = PROJECT / "docs" / "examples"
 FILES = dict(re.findall(r"(?s)<!-- file: ([\w.]+) -->\n```\w+\n(.*?)```", TEXT))
 RUN = dict(re.findall(r"(?s)<!-- run: ([\w.]+) -->\n```\w+\n(.*?)```", TEXT))
@@ -46,9 +48,15 @@ def run(tmp_path):
     return run
 
 
-def test_the_page_is_short_and_every_block_is_run_by_a_test():
-    assert len(TEXT.splitlines()) < 200
-    assert set(FILES) == {"test_excerpt.py", "test_unittest.py", "playwright.config.mjs"}
+def test_the_pages_are_short_and_every_block_is_run_by_a_test():
+    for page in PAGES:
+        assert len(page.read_text(encoding="utf-8").splitlines()) < 180
+    assert set(FILES) == {
+        "test_excerpt.py",
+        "test_snapshot.py",
+        "test_unittest.py",
+        "playwright.config.mjs",
+    }
     assert set(RUN) == {"install", "actions"}
     # The last one is the line, which a test compares with what is printed.
     assert TEXT.count("\n```") == 2 * (len(FILES) + len(RUN) + 1)
@@ -115,12 +123,12 @@ def test_the_steps_of_a_pipeline_start_it_use_it_and_end_it(run, tmp_path):
 
 
 VERSION = metadata.version("task-meeting-workspace-service")
-COST = rf"task-service {VERSION}: started in [\d.]+ s, reset 6 times in \d+ ms each"
+COST = rf"task-service {VERSION}: started in [\d.]+ s, reset 7 times in \d+ ms each"
 
 
 def test_the_python_examples_pass_and_the_report_names_the_service(run):
     printed = run(sys.executable, "-m", "pytest", "-W", "error")
-    assert "7 passed" in printed
+    assert "8 passed" in printed
     command = Path(sys.executable).with_name("task-service")
     assert f"\ntask-service: {command} (of this environment)\n" in printed
     assert re.search(COST, printed)
@@ -159,16 +167,20 @@ def test_a_project_whose_own_package_is_called_service_can_use_the_plugin(tmp_pa
 def test_a_service_that_does_not_start_is_an_error_without_frames(
     tmp_path, options, variable, message
 ):
-    (tmp_path / "test_it.py").write_text("def test_it(service):\n    pass\n")
+    (tmp_path / "test_it.py").write_text(
+        "def test_it(service):\n    pass\ndef test_more(service):\n    pass\n"
+    )
     outcome = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *options],
+        [sys.executable, "-m", "pytest", "-q", "-rN", *options],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         env={**os.environ, "TASK_SERVICE_COMMAND": variable},
     )
-    assert "1 error" in outcome.stdout
-    assert message in re.sub("(?m)^E +", "", outcome.stdout)
+    assert "2 errors" in outcome.stdout
+    # The reason is printed once.
+    assert re.sub("(?m)^E +", "", outcome.stdout).count(message) == 1
+    assert outcome.stdout.count("task-service did not start; the first error says why") == 1
     assert ".py:" not in outcome.stdout.replace("test_it.py:", "")
 
 
@@ -207,6 +219,7 @@ def test_fixture_after(broken_after):
     pass
 
 def test_itself(service):
+    service.fault("503", path="/api/task")
     get(service)
     raise OSError
 
@@ -223,13 +236,15 @@ def test_the_log_is_shown_to_read_with_what_failed_and_with_nothing_else(tmp_pat
     )
     assert "1 failed, 2 passed, 2 errors" in outcome.stdout
     assert outcome.stdout.count("Log of the service") == 3
+    assert outcome.stdout.count("Faults that no request has met") == 1
+    assert "kind='503' times=1 skip=0 seconds=1.0 path='/api/task' met=False" in outcome.stdout
     assert len(re.findall(r"(?m)^[\d:]{8} 200 GET /api/me [\d.]+ ms$", outcome.stdout)) == 3
 
 
 @pytest.mark.proof
 def test_the_python_example_passes_under_xdist_with_a_service_for_each_process(run):
     printed = run(sys.executable, "-m", "pytest", "-n", "2")
-    assert "7 passed" in printed
+    assert "8 passed" in printed
     assert "task-service: " in printed
     assert re.search(COST, printed)
 
@@ -286,12 +301,21 @@ def test_the_table_of_the_control_url_names_its_routes_and_members():
         if "| `/" in line:
             method, paths, body, _ = (cell.strip() for cell in line.strip("|").split("|"))
             for path in re.findall("`(/[a-z-]+)`", paths):
-                documented[path] = method, set(re.findall(r"`(\w+)`", body))
-    views = {rule: (method, getattr(view, "arguments", None)) for rule, method, view in routes()}
+                documented[method, path] = set(re.findall(r"`(\w+)`", body))
+    views = {(method, rule): getattr(view, "arguments", None) for rule, method, view in routes()}
     assert documented == {
-        rule: (method, {field.data_key for field in schema.fields.values()} if schema else set())
-        for rule, (method, schema) in views.items()
+        route: {field.data_key for field in schema.fields.values()} if schema else set()
+        for route, schema in views.items()
     }
+
+
+def test_the_page_names_the_variables_that_the_service_gets():
+    named = re.search(r"(?s)Of yours the service gets (.*?) alone", TEXT)[1]
+    assert tuple(re.findall(r"`(\w+)`", named)) == PASSED
+
+
+def test_the_tests_of_playwright_share_one_double_in_one_worker():
+    assert "  workers: 1,\n" in FILES["playwright.config.mjs"]
 
 
 def routes():

@@ -3,7 +3,10 @@
 import json
 import os
 import re
+import signal
 import socket
+import subprocess
+import sys
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing
 from datetime import UTC, datetime
@@ -12,9 +15,12 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 import urllib3
+from pytest_task_service.process import Command
 from receivers import Receiver
+from server import is_running, wait_until
 from standardwebhooks import Webhook
 
+from pytest_task_service import Service
 from service.devkit.double.faults import Fault, Faults
 from service.webhooks.secrets import signatures
 
@@ -103,6 +109,35 @@ def test_load_takes_objects_as_the_command_does_and_fills_in_the_cast(service, c
     assert [item["subject"] for item in call("GET", "/mail").json()["data"]] == ["Hi"]
 
 
+def test_load_returns_ids_takes_datetimes_and_keeps_the_order_of_creation(service, call):
+    task = {"type": "task", **TASK}
+    day = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+    ids = service.load(
+        {**task, "createdAt": day, "dueDate": day},
+        *[task] * 100,
+        {"type": "user", "name": "Eve", "email": "eve@example.com"},
+        {"type": "member", "user": "eve@example.com"},
+    )
+    *tasks, eve, member = ids
+    assert member is None
+    assert call("GET", f"/tasks/{tasks[0]}").json()["dueDate"] == "2026-01-02T03:04:00.000Z"
+    listed = [item["id"] for item in call("GET", "/tasks?limit=200").json()["data"]]
+    assert listed == tasks[::-1]
+    token = service.create_token("eve@example.com")
+    assert call("GET", "/me", token).json()["user"]["id"] == eve
+    service.use_up(user="eve@example.com")
+    assert call("GET", "/me", token).status == 429
+    with pytest.raises(TypeError, match="neither JSON nor a datetime"):
+        service.load({**task, "dueDate": day.date()})
+
+
+def test_the_clock_of_the_service_can_be_read(service, call):
+    service.set_clock("2031-01-01T00:00:00Z")
+    service.advance(days=1)
+    assert service.now.isoformat().startswith("2031-01-02T00:00:")
+    assert call("POST", "/tasks", json=TASK).json()["createdAt"].startswith("2031-01-02")
+
+
 @pytest.mark.parametrize(
     ("act", "message"),
     [
@@ -119,6 +154,9 @@ def test_load_takes_objects_as_the_command_does_and_fills_in_the_cast(service, c
         (lambda service: service.advance(hours="a"), "hours: "),
         (lambda service: service.webhooks.fail(status=200), "status: "),
         (lambda service: service.create_token("ada"), "user: must be one of: user, member, str"),
+        (lambda service: service.create_token("a@b.de"), "user: there is no user a@b.de"),
+        (lambda service: service.use_up(user="a@b.de"), "user: there is no user a@b.de"),
+        (lambda service: service.fault("503", skip=-1), "skip: "),
         (
             lambda service: service.webhooks.create("http://x", "lost"),
             "events[0]: must be one",
@@ -192,6 +230,113 @@ def test_a_fault_waits_for_a_request_of_its_method_and_path(service, call):
     assert call("POST", "/meetings", json=TASK).status == 400
 
 
+def test_a_star_in_the_path_of_a_fault_stands_for_any_text(service, call):
+    task = call("POST", "/tasks", json=TASK).json()
+    service.fault("503", path="/api/tasks/*", times=2)
+    assert call("GET", "/tasks").status == 200
+    assert call("GET", f"/tasks/{task['id']}").status == 503
+    service.fault("500", path="/api/*/members")
+    assert call("GET", f"/workspaces/{service.workspace.id}").status == 200
+    assert call("GET", f"/workspaces/{service.workspace.id}/members").status == 500
+
+
+def test_a_fault_lets_requests_pass_first(service, call):
+    service.fault("503", method="GET", skip=2, times=2)
+    assert call("POST", "/tasks", json=TASK).status == 201
+    assert [call("GET", "/tasks").status for _ in range(5)] == [200, 200, 503, 503, 200]
+
+
+def test_faults_that_were_not_met_are_listed_until_they_are_cleared(service, call):
+    service.fault("503", path="/api/task")
+    service.fault("500", times=2)
+    service.fault("latency", seconds=0)
+    assert call("GET", "/tasks").status == 500
+    assert [(fault["kind"], fault["times"], fault["met"]) for fault in service.unmet_faults] == [
+        ("503", 1, False),
+        ("500", 1, True),
+    ]
+    service.clear_faults()
+    assert service.unmet_faults == []
+    assert call("GET", "/tasks").status == 200
+
+
+def test_the_journal_has_what_the_client_sent_without_its_credentials(service, call):
+    call("POST", "/tasks", json=TASK, Idempotency_Key="once")
+    call("GET", "/tasks?limit=1&status=todo", Cookie=f"session={service.cookie}")
+    call("POST", "/tasks", "unknown", {"title": "No"})
+    service.fault("drop-after-commit")
+    with pytest.raises(urllib3.exceptions.ProtocolError):
+        call("POST", "/tasks", json=TASK)
+    call("POST", "/tasks", json={"title": "A" * 200_000})
+    http.request("GET", service.base_url.removesuffix("/api") + "/healthz")
+    created, listed, rejected, dropped, long = service.requests
+    assert (created.method, created.path, created.query) == ("POST", "/api/tasks", "")
+    assert (created.json, created.status) == (TASK, 201)
+    assert created.headers["idempotency-key"] == "once"
+    assert (listed.path, listed.query, listed.body) == ("/api/tasks", "limit=1&status=todo", "")
+    assert (rejected.json, rejected.status) == ({"title": "No"}, 401)
+    assert (dropped.json, dropped.status) == (TASK, None)
+    assert (len(long.body), long.status) == (65_536, 400)
+    for sent in service.requests:
+        assert not {"authorization", "cookie"} & sent.headers.keys()
+    service.reset()
+    assert service.requests == []
+
+
+def test_what_is_there_at_a_snapshot_is_there_after_each_reset(service, call):
+    with psycopg.connect(service.database_url, autocommit=True) as connection:
+
+        def rows():
+            tables = connection.execute(
+                "SELECT relname FROM pg_class WHERE relkind = 'r'"
+                " AND relnamespace = 'public'::regnamespace AND relname <> 'usage'"
+            ).fetchall()
+            return {
+                table: sorted(connection.execute(f"SELECT t::text FROM {table} AS t").fetchall())
+                for (table,) in tables
+            }
+
+        service.plan("Pro", per_minute=500)
+        mail = {"from": "eve@example.com", "receivedAt": "2026-01-01T00:00:00Z"}
+        times = {"startTime": "2027-03-01T09:00Z", "endTime": "2027-03-01T10:00Z"}
+        (task, *_) = service.load(
+            {"type": "task", "title": "Parent", "id": "0190163d-8694-7000-8000-000000000001"},
+            {"type": "task", "title": "Child", "parentId": "0190163d-8694-7000-8000-000000000001"},
+            {"type": "meeting", "title": "Weekly", **times},
+            {"type": "mail", **mail},
+            {"type": "knowledge", "title": "Tea", "content": "Green"},
+            {"type": "suggestion", "kind": "task", "title": "Ask"},
+        )
+        assert (
+            call("PATCH", f"/tasks/{task}", json={"title": "P"}, Idempotency_Key="a").status == 200
+        )
+        secret = service.webhooks.rotate()
+        service.set_clock("2031-01-01T00:00:00Z")
+        before = rows()
+        with service.snapshot():
+            for _ in range(2):
+                assert call("DELETE", f"/tasks/{task}").status == 204
+                assert call("POST", "/tasks", json=TASK).status == 201
+                service.plan("Starter")
+                service.set_clock("2001-01-01T00:00:00Z")
+                service.webhooks.rotate()
+                service.reset()
+                assert rows() == before
+            assert service.now.year == 2031
+            assert call("GET", f"/tasks/{task}").json()["version"] == 2
+            assert call("GET", "/dashboard/stats").json()["tasks"]["total"] == 2
+            assert titles(call("GET", "/knowledge?q=green")) == ["Tea"]
+            assert service.webhooks.secret == secret
+            # The triggers of the service are on again.
+            call("POST", "/tasks", json=TASK)
+            assert call("GET", "/dashboard/stats").json()["tasks"]["total"] == 3
+            assert [event["type"] for event in service.webhooks.events] == ["task.created"]
+        assert titles(call("GET", "/tasks")) == []
+        assert service.now.year != 2031
+        service.reset()
+        assert titles(call("GET", "/knowledge")) == []
+
+
 @pytest.mark.parametrize(("kind", "stored"), [("drop", []), ("drop-after-commit", ["Write"])])
 def test_a_connection_is_closed_before_or_after_the_change(service, call, kind, stored):
     service.fault(kind)
@@ -221,7 +366,7 @@ def test_a_slow_request_ends_at_the_reset_and_changes_nothing(service, call):
 
 def test_a_reset_ends_a_slow_request_that_was_about_to_wait():
     faults = Faults()
-    faults.add(Fault("slow", times=1, seconds=60, method=None, path=None))
+    faults.add(Fault("slow", seconds=60))
     _, _, cleared = faults.take("POST", "/api/tasks")
     faults.clear()
     assert cleared.is_set()
@@ -442,7 +587,7 @@ def test_a_limit_that_is_used_up_is_429_by_counting_until_its_window_ends(servic
 
 
 def test_a_plan_without_a_daily_limit_has_none_to_use_up(service):
-    with pytest.raises(ValueError, match="window: the plan of Ada has no limit by the day"):
+    with pytest.raises(ValueError, match=r"window: .* has no active workspace, or its plan "):
         service.use_up("day")
 
 
@@ -545,6 +690,57 @@ def test_reordered_events_arrive_newest_first(service, call):
     service.reset()
     call("POST", "/tasks", json=TASK)
     assert len(service.webhooks.events) == 1
+
+
+def test_a_silent_receiver_costs_a_delivery_the_timeout_that_is_set():
+    with Service.start(environment={"WEBHOOK_TIMEOUT": "0.2"}) as service:
+        service.webhooks.hang()
+        service.load({"type": "suggestion", "kind": "task", "title": "Ask"})
+        assert service.webhooks.deliver() == 1
+        with psycopg.connect(service.database_url) as connection:
+            (attempt,) = connection.execute("SELECT error, milliseconds FROM attempts").fetchall()
+        assert attempt[0] == "timeout"
+        # A worker waits 15 s.
+        assert attempt[1] < 10_000
+
+
+def test_a_call_to_a_service_that_has_died_says_so_with_the_end_of_its_log():
+    with Service.start() as service:
+        http.request("GET", f"{service.base_url}/last-request")
+        os.kill(json.loads(service.process.line)["pid"], signal.SIGKILL)
+        wait_until(lambda: not is_running(service.process.pid))
+        with pytest.raises(RuntimeError, match=r"(?s)has ended with status 1:.*/api/last-request"):
+            service.reset()
+
+
+def test_a_command_is_a_path_with_spaces_in_the_folder_of_the_project_or_words(tmp_path):
+    command = tmp_path / "a folder" / "task-service"
+    command.parent.mkdir()
+    command.touch()
+    (tmp_path / "python").touch()
+    for option in ("a folder/task-service", str(command)):
+        assert Command.find(option, tmp_path / "none", tmp_path).words == [str(command)]
+    words = [str(tmp_path / "./python"), "-m", "service"]
+    assert Command.find("./python -m service", tmp_path).words == words
+    assert Command.find("python -m service", tmp_path).words == ["python", *words[1:]]
+    assert Command.find("'/opt/a b/task-service'", tmp_path).words == ["/opt/a b/task-service"]
+
+
+@pytest.mark.parametrize(("configuration", "where"), [(None, "."), ("pytest.ini", "tests")])
+def test_a_relative_command_is_found_from_the_root_of_the_project(tmp_path, configuration, where):
+    command = tmp_path / "double/bin/task-service"
+    command.parent.mkdir(parents=True)
+    command.touch()
+    (tmp_path / "tests").mkdir()
+    if configuration:
+        (tmp_path / configuration).write_text("[pytest]\n")
+    shown = subprocess.run(
+        [sys.executable, "-m", "pytest", "--task-service-command", "double/bin/task-service"],
+        cwd=tmp_path / where,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert f"\ntask-service: {command} (as told)\n" in shown
 
 
 def test_the_short_name_is_the_same_service(service, task_service):

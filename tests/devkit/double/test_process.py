@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -289,6 +290,44 @@ def test_an_error_of_postgres_shows_its_log(folder):
         )
     assert (ended.returncode, ended.stdout) == (1, "")
     assert "Error: initdb failed\nno space for -D" in ended.stderr
+
+
+def test_the_log_is_quiet_unless_it_has_a_format_or_a_file(folder):
+    file = Path(folder, "log")
+    for options, environment, shown in (
+        ((), {}, ""),
+        (("--log-file", file), {"LOG_FORMAT": "text"}, ""),
+        ((), {"LOG_FORMAT": "text"}, " 200 GET /api/tasks "),
+    ):
+        with started(*options, **environment) as (process, line):
+            assert get(line, "/tasks").status == 200
+            process.terminate()
+            errors = process.stderr.read()
+        assert (shown in errors) if shown else errors == ""
+    assert " 200 GET /api/tasks " in file.read_text()
+
+
+def test_the_end_of_a_quiet_log_is_shown_when_gunicorn_dies():
+    with started() as (process, line):
+        assert get(line, "/last-request").status == 404
+        (gunicorn,) = children(line["pid"])
+        os.kill(gunicorn, signal.SIGKILL)
+        errors = process.stderr.read()
+    assert '"path": "/api/last-request"' in errors
+    assert errors.endswith("gunicorn has ended with status -9; if it said why, it is above\n")
+
+
+def test_a_user_without_a_name_is_told_of_the_option_that_helps():
+    """As in a container with ``--user 54321``."""
+    nameless = ["unshare", "--user", "--map-user=54321"]
+    if not shutil.which("unshare") or subprocess.run([*nameless, "true"]).returncode:
+        pytest.skip("this machine makes no user namespaces")
+    ended = subprocess.run(
+        [*nameless, "env", "--unset=HOME", *COMMAND], capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "the user id 54321 has none in /etc/passwd" in ended.stderr
+    assert "--json --database URL" in ended.stderr
 
 
 @pytest.mark.proof

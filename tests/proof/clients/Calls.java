@@ -18,7 +18,7 @@ public class Calls {
     client.setRequestInterceptor(request -> request.header("Authorization", "Bearer " + token));
     TasksApi tasks = new TasksApi(client);
 
-    TaskInput input = new TaskInput().title("Call Ada").dueDate("2036-05-02T15:00");
+    TaskInput input = new TaskInput().title("Call Ada").dueDate(OffsetDateTime.parse("2036-05-02T15:00:00Z"));
     Task created = tasks.createTask(input, "once-in-java");
     OffsetDateTime due = created.getDueDate();
     System.out.println(created.getTitle() + " " + due.toInstant() + " " + created.getVersion());

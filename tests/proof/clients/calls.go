@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"time"
 
 	service "example.com/client/taskservice"
 )
@@ -25,7 +26,7 @@ func main() {
 	tasks := client.TasksAPI
 
 	input := service.NewTaskInput("Call Ada")
-	input.SetDueDate("2036-05-02T15:00")
+	input.SetDueDate(time.Date(2036, 5, 2, 15, 0, 0, 0, time.UTC))
 	created, response, err := tasks.CreateTask(caller).TaskInput(*input).IdempotencyKey("once-in-go").Execute()
 	require(err)
 	due := created.DueDate.Get()

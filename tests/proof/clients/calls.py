@@ -113,7 +113,7 @@ def error(response: Response[Any], status: int) -> ErrorResponse:
 def tasks(alice: AuthenticatedClient, member: Member) -> None:
     new = TaskInput(
         title="Parent",
-        due_date=NOON.isoformat(),
+        due_date=NOON,
         assignee_id=member.user_id,
         project_id="website",
     )
@@ -180,8 +180,8 @@ def tasks(alice: AuthenticatedClient, member: Member) -> None:
 def meetings(alice: AuthenticatedClient) -> None:
     new = MeetingInput(
         title="Planning",
-        start_time=NOON.isoformat(),
-        end_time=(NOON + timedelta(minutes=45)).isoformat(),
+        start_time=NOON,
+        end_time=NOON + timedelta(minutes=45),
         platform=Platform.IN_PERSON,
         attendees=["ada@example.com"],
     )

@@ -4,6 +4,7 @@ test_generators.py runs it.
 """
 
 import os
+from datetime import UTC, datetime
 
 from openapi_client import ApiClient, Configuration, TaskChanges, TaskInput, TasksApi, TaskStatus
 from openapi_client.exceptions import ApiException
@@ -11,7 +12,7 @@ from openapi_client.exceptions import ApiException
 settings = Configuration(host=os.environ["URL"], access_token=os.environ["TOKEN"])
 with ApiClient(settings) as client:
     tasks = TasksApi(client)
-    new = TaskInput(title="Call Ada", dueDate="2036-05-02T15:00")
+    new = TaskInput(title="Call Ada", dueDate=datetime(2036, 5, 2, 15, tzinfo=UTC))
     created = tasks.create_task(new, idempotency_key="once-in-python")
     page = tasks.list_tasks(assignee="none")
     print(created.title, created.due_date, len(page.data), page.data[0].status.value)

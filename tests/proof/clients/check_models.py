@@ -6,6 +6,7 @@ test_generators.py runs it; ``models`` are generated with ``--field-constraints`
 import json
 import os
 import re
+from datetime import UTC, datetime
 from typing import Any
 from urllib.request import Request, urlopen
 
@@ -28,12 +29,16 @@ def model_of(schema: dict[str, Any]) -> type[BaseModel]:
 
 
 task = models.Task(
-    **send("POST", "/api/tasks", models.TaskInput(title="Call Ada", dueDate="2036-05-02T15:00"))
+    **send(
+        "POST",
+        "/api/tasks",
+        models.TaskInput(title="Call Ada", dueDate=datetime(2036, 5, 2, 15, tzinfo=UTC)),
+    )
 )
 meeting = models.MeetingInput(
     title="Planning",
-    startTime="2036-05-05T09:00",
-    endTime="2036-05-05T11:00:00+01:00",
+    startTime=datetime(2036, 5, 5, 9, tzinfo=UTC),
+    endTime=datetime(2036, 5, 5, 10, tzinfo=UTC),
     attendees=["ada@example.com"],
 )
 meeting_id = send("POST", "/api/meetings", meeting)["id"]

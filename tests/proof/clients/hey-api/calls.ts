@@ -8,7 +8,7 @@ client.setConfig({ baseUrl: process.env.URL ?? "", auth: process.env.TOKEN ?? ""
 const throwOnError = true;
 
 const headers = { "Idempotency-Key": "once-in-hey-api" };
-const body = { title: "Call Ada", dueDate: "2036-05-02T15:00" };
+const body = { title: "Call Ada", dueDate: "2036-05-02T15:00:00Z" };
 const { data: created } = await createTask({ body, headers, throwOnError });
 const { data: page } = await listTasks({ query: { assignee: "none", limit: 1 }, throwOnError });
 assert.equal(page.data[0]?.id, created.id);

@@ -1,0 +1,17 @@
+-- Create the place for the copies that a snapshot has, and the list of the tables to copy.
+CREATE SCHEMA snapshot
+    CREATE VIEW tables AS
+        SELECT source.relname AS name,
+               source.oid::regclass AS source,
+               (
+                   SELECT string_agg(quote_ident(attribute.attname), ', ')
+                     FROM pg_attribute AS attribute
+                    WHERE attribute.attrelid = source.oid
+                      AND attribute.attnum > 0
+                      AND attribute.attgenerated = ''
+                      AND NOT attribute.attisdropped
+               ) AS columns
+          FROM pg_class AS source
+         WHERE source.relkind = 'r'
+           AND source.relnamespace::regnamespace::text IN ('public', 'clock')
+           AND source.relname <> 'schema_migrations';

@@ -1,0 +1,6 @@
+-- A new id for each time of creation, in their order; NULL is now.
+SELECT ARRAY(
+           SELECT new_id(coalesce(given.created_at, clock_timestamp()))
+             FROM unnest(%(created)s::timestamptz[]) WITH ORDINALITY AS given (created_at, place)
+            ORDER BY given.place
+       ) AS ids;

@@ -1,0 +1,2 @@
+-- The time by the clock of the test double.
+SELECT iso(now()) AS now;
