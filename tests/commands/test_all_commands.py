@@ -65,6 +65,8 @@ def test_from_nothing_to_a_first_request(app, flask):
         (["user", "show", "nobody@example.com"], "no user nobody@example.com"),
         (["user", "show", "00000000-0000-0000-0000-000000000000"], "no user 00000000"),
         (["user", "show", "\udcff"], "an argument is not UTF-8"),
+        (["user", "deactivate", "nobody@example.com"], "no user nobody@example.com"),
+        (["user", "reactivate", "nobody@example.com"], "no user nobody@example.com"),
         (["user", "delete", "nobody@example.com", "--yes"], "no user nobody@example.com"),
         (["user", "delete", "alice@example.com", "--yes"], "is the last owner of acme: first"),
         (["member", "list", "nowhere"], "no workspace nowhere"),
