@@ -7,6 +7,7 @@ import click
 from service.commands.base import (
     Id,
     confirm,
+    echo_ids,
     echo_rows,
     json_option,
     one_row,
@@ -91,7 +92,7 @@ def new_token(
 @json_option
 @report_errors
 def list_tokens(email: str, as_json: bool) -> None:
-    """List a user's API tokens and sessions, tab-separated, oldest first.
+    """List a user's API tokens and sessions, oldest first.
 
     Columns: id, kind, scope, created, last used, expires, revoked, name.
     """
@@ -114,7 +115,7 @@ def revoke_tokens(id: str, of_user: bool, yes: bool) -> None:
         return
     require_user(id)
     confirm(f"Revoke all API tokens and sessions of {id}?", yes=yes)
-    echo_rows(query(Id, "tokens/revoke_all", email=id), as_json=False)
+    echo_ids(query(Id, "tokens/revoke_all", email=id))
 
 
 def require_user(email: str) -> ListedUser:

@@ -76,7 +76,7 @@ def activate_workspace(email: str, slug: str) -> None:
 @json_option
 @report_errors
 def list_users(as_json: bool) -> None:
-    """List all users, tab-separated, oldest first.
+    """List all users, oldest first.
 
     Columns: id, e-mail address, name, active workspace, workspaces with the role there, created,
     last seen, state (active or deactivated), deactivated at.

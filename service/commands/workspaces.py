@@ -64,7 +64,7 @@ def create_workspace(name: str, slug: str | None, plan: str) -> None:
 @json_option
 @report_errors
 def list_workspaces(as_json: bool) -> None:
-    """List all workspaces, tab-separated, oldest first.
+    """List all workspaces, oldest first.
 
     Columns: id, slug, name, plan, number of members, created.
     """
