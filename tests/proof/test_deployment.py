@@ -65,6 +65,12 @@ def debian(tmp_path_factory):
         debian.run(
             "pg_dropcluster 15 main\n"
             "pg_createcluster 15 main\n"
+            # As the package of Debian does where ssl-cert is installed: with TLS.
+            "cd /var/lib/postgresql/15/main\n"
+            "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=db -keyout server.key"
+            " -out server.crt\n"
+            "chown postgres: server.key server.crt; chmod 600 server.key\n"
+            "pg_conftool 15 main set ssl on\n"
             "systemctl start postgresql@15-main\n"
             "rm -f /etc/nginx/sites-enabled/* /etc/nginx/conf.d/*"
         )
@@ -95,6 +101,61 @@ def send(debian, path, *options):
 def test_the_deployment_page_leads_from_a_bare_debian_to_an_answer_over_tls(deployed):
     assert deployed.output.count(HEALTHY) == 2
     assert "rosa@example.com" in deployed.output
+
+
+WRAPPED = "task-service user list"
+
+
+def test_a_command_runs_in_a_folder_that_only_root_may_enter(deployed):
+    listed = deployed.run(f"chmod 700 /root; cd /root; {WRAPPED}")
+    assert "rosa@example.com" in listed
+    deployed.run(
+        "cd /root; PORT=8005 task-service web >/tmp/web.log 2>&1 &\n"
+        "curl -sSf --retry 20 --retry-connrefused --retry-delay 1 http://127.0.0.1:8005/healthz\n"
+        "kill $!; wait $!"
+    )
+    # A file that the user may read is found from where root is.
+    deployed.run(
+        "install -d -m 755 /tmp/readable; cd /tmp/readable; : >lines; task-service load lines"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("s|:[^:@]*@|:wrong@|", 'password authentication failed for user "service"'),
+        ("s|/service'|/absent'|", 'database "absent" does not exist'),
+        ("s|:5432|:5433|", "Connection refused"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["prefer", "require"])
+def test_what_is_wrong_with_the_database_is_said_also_where_libpq_tries_tls(
+    deployed, change, message, mode
+):
+    """libpq looks for a certificate below HOME, which must not be that of root."""
+    deployed.run(
+        f'sed "{change}" /etc/task-service/env >/tmp/changed\n'
+        "chgrp task-service /tmp/changed; chmod 640 /tmp/changed"
+    )
+    printed = deployed.run(
+        f"TASK_SERVICE_ENV=/tmp/changed PGSSLMODE={mode} {WRAPPED} 2>&1 || echo status $?"
+    )
+    *_, error, status = printed.splitlines()
+    assert message in error
+    assert "certificate" not in printed
+    assert status == "status 1"
+
+
+def test_commands_work_over_tls_as_the_service_does(deployed):
+    assert "rosa@example.com" in deployed.run(f"PGSSLMODE=require {WRAPPED}")
+
+
+def test_settings_that_are_not_there_are_named(deployed):
+    printed = deployed.run(f"TASK_SERVICE_ENV=/etc/absent {WRAPPED} 2>&1 || echo status $?")
+    assert printed.splitlines() == [
+        "Error: cannot read the settings in /etc/absent; TASK_SERVICE_ENV names another file",
+        "status 1",
+    ]
 
 
 def test_the_source_distribution_has_every_page_that_the_readme_names(deployed):
