@@ -72,7 +72,10 @@ def debian(tmp_path_factory):
             "chown postgres: server.key server.crt; chmod 600 server.key\n"
             "pg_conftool 15 main set ssl on\n"
             "systemctl start postgresql@15-main\n"
-            "rm -f /etc/nginx/sites-enabled/* /etc/nginx/conf.d/*"
+            # As the package of Debian leaves it: a site that listens on port 80.
+            "ln -sf /etc/nginx/sites-available/default /etc/nginx/sites-enabled/default\n"
+            "grep -q 'listen 80 default_server' /etc/nginx/sites-enabled/default\n"
+            "systemctl start nginx"
         )
         yield debian
 
@@ -99,8 +102,15 @@ def send(debian, path, *options):
 
 
 def test_the_deployment_page_leads_from_a_bare_debian_to_an_answer_over_tls(deployed):
-    assert deployed.output.count(HEALTHY) == 2
+    assert deployed.output.count(HEALTHY) == 3
     assert "rosa@example.com" in deployed.output
+
+
+def test_port_443_is_the_only_one_that_other_machines_reach(deployed):
+    listening = deployed.run("ss -Hltn").splitlines()
+    addresses = [line.split()[3] for line in listening]
+    outside = [address for address in addresses if not address.startswith(("127.0.0.1:", "[::1]:"))]
+    assert sorted(outside) == ["0.0.0.0:443", "[::]:443"]
 
 
 WRAPPED = "task-service user list"
