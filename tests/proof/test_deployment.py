@@ -22,6 +22,7 @@ CURL = (
     " https://api.example.com"
 )
 HEALTHY = '{"status" : "ok"}'
+PASSWORD = "sed -n 's|.*//service:\\([^@]*\\)@.*|\\1|p' /etc/task-service/env"
 KEY = "sed -n 's/^WEBHOOK_KEY=//p' /etc/task-service/env"
 # Sends requests one after the other, each on a new connection, until the file `enough` exists.
 REQUESTS = """
@@ -269,6 +270,7 @@ def operated(deployed):
     Before them it gets a webhook, for the blocks that rotate the secrets of all.
     """
     deployed.key = deployed.run(KEY)
+    deployed.password = deployed.run(PASSWORD)
     deployed.webhook, _ = deployed.run(
         "WEBHOOK_ALLOW=127.0.0.1 task-service webhook create umbrella http://127.0.0.1:9000/\n"
     ).split()
@@ -282,8 +284,47 @@ def operated(deployed):
 
 
 def test_the_operations_page_backs_up_restores_upgrades_and_rolls_back(operated):
-    assert operated.output.count(HEALTHY) == 3
+    assert operated.output.count(HEALTHY) == 5
     assert "/opt/task-service/1.0.0/" in processes(operated, "task-service-web")
+
+
+def test_after_the_last_block_the_service_uses_the_new_password_of_the_database(operated):
+    assert operated.run(PASSWORD) != operated.password
+    connect = "psql -XAt -h 127.0.0.1 -U service service -c 'SELECT 1'"
+    assert operated.run(f"PGPASSWORD=$({PASSWORD}) {connect}") == "1\n"
+    old = operated.run(f"PGPASSWORD={operated.password.strip()} {connect} 2>&1 || true")
+    assert 'password authentication failed for user "service"' in old
+
+
+def test_the_export_is_a_file_that_load_reads(operated):
+    first = operated.run("head -1 /root/umbrella.jsonl")
+    assert json.loads(first)["slug"] == "umbrella"
+
+
+def test_a_stopped_service_stays_stopped_when_a_client_comes(operated):
+    """The socket unit would start it again."""
+    operated.run("systemctl stop task-service-web.socket task-service-web")
+    refused = operated.run("curl -sS http://127.0.0.1:8000/healthz 2>&1 || true")
+    assert "Connection refused" in refused or "Couldn't connect" in refused
+    active = "systemctl is-active task-service-web || true"
+    assert operated.run(active) == "inactive\n"
+    operated.run("systemctl start task-service-web.socket task-service-web")
+    operated.run("curl -sSf http://127.0.0.1:8000/healthz")
+
+
+def test_two_restarts_one_after_the_other_take_no_time_limit(operated):
+    for _ in range(4):
+        operated.run("timeout 20 systemctl restart task-service-web")
+
+
+def test_a_502_leads_to_the_log_of_nginx_and_to_the_service_behind_it(operated):
+    """The rows of the page say so."""
+    operated.run("systemctl stop task-service-web.socket task-service-web")
+    status, _, error = send(operated, "/api/tasks")
+    assert (status, error["status"]) == (502, 502)
+    logged = operated.run("tail -1 /var/log/nginx/error.log")
+    assert "connect() failed (111: Connection refused) while connecting to upstream" in logged
+    operated.run("systemctl start task-service-web.socket task-service-web")
 
 
 def test_the_page_of_status_has_no_problem_and_its_metrics_are_a_file(operated):
