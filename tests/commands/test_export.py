@@ -129,6 +129,19 @@ def test_a_workspace_reads_back_as_exported(app, flask, load, export, acme, conn
     assert sorted(states) == ["active", "active", "active", "deactivated"]
 
 
+def test_a_deleted_workspace_comes_back_to_its_users_without_their_lines(
+    app, flask, load, export, acme
+):
+    cookie = value(flask("session", "create", "alice@example.com"))
+    before, exported = shown(app, cookie), export()
+    value(flask("workspace", "delete", "acme", "--yes"))
+    assert shown(app, cookie)[0]["data"] == []
+    kept = [line for line in exported.splitlines() if not line.startswith(b'{"type": "user"')]
+    loaded = load(b"\n".join(kept))
+    assert loaded.exit_code == 0, loaded.output
+    assert (shown(app, cookie), export()) == (before, exported)
+
+
 def test_the_export_has_every_field_that_load_reads(acme, export):
     found = {kind: set() for kind in TYPES}
     for line in map(json.loads, export().splitlines()):
