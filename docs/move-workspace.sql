@@ -28,8 +28,8 @@ COPY (
 ) TO STDOUT;
 \qecho '\\.'
 -- A user of a workspace that was moved before is there already.
-\qecho 'INSERT INTO users (id, email, name, created_at)'
-\qecho 'SELECT id, email, name, created_at FROM moved ON CONFLICT (id) DO NOTHING;'
+\qecho 'INSERT INTO users (id, email, name, created_at, deactivated_at)'
+\qecho 'SELECT id, email, name, created_at, deactivated_at FROM moved ON CONFLICT (id) DO NOTHING;'
 \qecho 'COPY workspaces FROM stdin;'
 COPY (SELECT * FROM workspaces WHERE id = :'id') TO STDOUT;
 \qecho '\\.'

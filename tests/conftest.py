@@ -124,6 +124,7 @@ def connection(database_url):
 CAST = """
 DELETE FROM workspaces;
 DELETE FROM users;
+DELETE FROM deleted_users;
 DELETE FROM usage;
 INSERT INTO workspaces (name, slug, plan)
 VALUES ('Acme', 'acme', 'Team'), ('Globex', 'globex', 'Team');

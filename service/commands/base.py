@@ -2,6 +2,7 @@
 
 import json
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any, NamedTuple, ParamSpec, TypeVar
@@ -149,13 +150,45 @@ def echo_row(row: Iterable[object]) -> None:
     click.echo("\t".join(map(cell, row)))
 
 
+def echo_ids(rows: Iterable[Id]) -> None:
+    """Print one id a line, on a terminal too."""
+    for row in rows:
+        click.echo(row.id)
+
+
 def echo_rows(rows: Iterable[NamedTuple], *, as_json: bool) -> None:
-    """Print rows: a line each, or all as JSON objects whose members are the columns."""
+    """Print rows, or all as JSON objects whose members are the columns.
+
+    On a terminal the rows are aligned below a head; elsewhere a row is one line with tabs between
+    the values.
+    """
+    rows = list(rows)
     if as_json:
         objects = [
             {camel_case(column): value for column, value in row._asdict().items()} for row in rows
         ]
         click.echo(json.dumps(objects, indent=1))
-        return
-    for row in rows:
-        echo_row(row)
+    elif rows and sys.stdout.isatty():
+        head = [column.replace("_", " ").upper() for column in rows[0]._fields]
+        echo_aligned([head, *(list(map(cell, row)) for row in rows)])
+    else:
+        for row in rows:
+            echo_row(row)
+
+
+def echo_aligned(lines: list[list[str]]) -> None:
+    """Print lines whose columns begin below each other."""
+    widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = [
+            text + " " * (column - width(text)) for text, column in zip(line, widths, strict=True)
+        ]
+        click.echo("  ".join(padded).rstrip())
+
+
+def width(text: str) -> int:
+    """Return how many columns of a terminal the text takes: two for each wide character."""
+    return sum(
+        0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF")
+        for char in text
+    )

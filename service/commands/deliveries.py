@@ -6,6 +6,7 @@ import click
 
 from service.commands.base import (
     Id,
+    echo_ids,
     echo_rows,
     json_option,
     one_row,
@@ -50,7 +51,7 @@ class Attempt(NamedTuple):
 def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool) -> None:
     """List the latest deliveries of the webhook ID, or those --about a task, newest first.
 
-    Each line is an attempt, tab-separated.
+    Each line is an attempt.
 
     Columns: delivery, event, state, attempt, when, status, milliseconds, error, answer, next
     attempt, webhook, id of the task, meeting or suggestion.
@@ -95,4 +96,4 @@ def redeliver(id: str, failed: bool, since: str | None) -> None:
     else:
         absent = f"there is no delivery {id}"
         rows = [one_row(Id, "webhooks/redeliver", absent, id=uuid_or_nil(id))]
-    echo_rows(rows, as_json=False)
+    echo_ids(rows)

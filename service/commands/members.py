@@ -76,7 +76,7 @@ def add_member(slug: str, email: str, role: str) -> None:
 @json_option
 @report_errors
 def list_members(slug: str, as_json: bool) -> None:
-    """List the members of the workspace SLUG, tab-separated, in the order of joining.
+    """List the members of the workspace SLUG, in the order of joining.
 
     Columns: id of the user, e-mail address, name, role, joined.
     """

@@ -39,7 +39,7 @@ def plan() -> None:
 @json_option
 @report_errors
 def list_plans(as_json: bool) -> None:
-    """List all plans, tab-separated, the smallest first.
+    """List all plans, the smallest first.
 
     Columns: name, requests per minute, requests per day (- is unlimited), number of workspaces.
     """

@@ -7,6 +7,7 @@ import click
 from service.commands.base import (
     Id,
     confirm,
+    echo_ids,
     echo_rows,
     json_option,
     one_row,
@@ -65,7 +66,12 @@ def create_token(email: str, scope: str, expires_in: int | None, name: str) -> N
 def new_token(
     kind: str, email: str, scope: str = "write", expires_in: int | None = None, name: str = ""
 ) -> str:
-    """Return a new credential; the database stores only its SHA-256."""
+    """Return a new credential; the database stores only its SHA-256.
+
+    Raises ClickException if the user is absent or deactivated.
+    """
+    if require_user(email).state == "deactivated":
+        raise click.ClickException(f"{email} is deactivated: first run user reactivate")
     secret = generate_token(kind, settings().cell)
     one_row(
         Id,
@@ -86,7 +92,7 @@ def new_token(
 @json_option
 @report_errors
 def list_tokens(email: str, as_json: bool) -> None:
-    """List a user's API tokens and sessions, tab-separated, oldest first.
+    """List a user's API tokens and sessions, oldest first.
 
     Columns: id, kind, scope, created, last used, expires, revoked, name.
     """
@@ -109,9 +115,9 @@ def revoke_tokens(id: str, of_user: bool, yes: bool) -> None:
         return
     require_user(id)
     confirm(f"Revoke all API tokens and sessions of {id}?", yes=yes)
-    echo_rows(query(Id, "tokens/revoke_all", email=id), as_json=False)
+    echo_ids(query(Id, "tokens/revoke_all", email=id))
 
 
-def require_user(email: str) -> None:
-    """Raise ClickException unless there is this user."""
-    one_row(ListedUser, "users/list", f"there is no user {email}", email=email, id=NIL_UUID)
+def require_user(email: str) -> ListedUser:
+    """Return the user with this address; raises ClickException if there is none."""
+    return one_row(ListedUser, "users/list", f"there is no user {email}", email=email, id=NIL_UUID)

@@ -22,15 +22,20 @@ class ListedUser(NamedTuple):
     """The row of a user in the list."""
 
     id: str
-    email: str
-    name: str
+    # Null for a deleted user, like all other columns but the last two.
+    email: str | None
+    name: str | None
     # The slug; null without an active workspace.
     active_workspace: str | None
     # Slug and role, like acme:owner.
     workspaces: list[str]
-    created_at: str
+    created_at: str | None
     # The last use of a token or session.
     last_seen_at: str | None
+    # One of: active, deactivated, deleted.
+    state: str
+    # When the user was deactivated or deleted; null for active users, and if it is not known.
+    left_at: str | None
 
 
 class Deletion(NamedTuple):
@@ -43,7 +48,7 @@ class Deletion(NamedTuple):
 
 @click.group("user")
 def user() -> None:
-    """Make, show and delete users, and choose their active workspace."""
+    """Make, show, deactivate and delete users, and choose their active workspace."""
 
 
 @user.command("create")
@@ -71,10 +76,10 @@ def activate_workspace(email: str, slug: str) -> None:
 @json_option
 @report_errors
 def list_users(as_json: bool) -> None:
-    """List all users, tab-separated, oldest first.
+    """List all users, oldest first.
 
     Columns: id, e-mail address, name, active workspace, workspaces with the role there, created,
-    last seen.
+    last seen, state (active or deactivated), deactivated at.
     """
     echo_rows(query(ListedUser, "users/list", email=None, id=None), as_json=as_json)
 
@@ -84,11 +89,36 @@ def list_users(as_json: bool) -> None:
 @json_option
 @report_errors
 def show_user(name: str, as_json: bool) -> None:
-    """Show the user with this id or e-mail address, with the columns of the list."""
+    """Show the user with this id or e-mail address, with the columns of the list.
+
+    The id of a deleted user still shows the state deleted, and when that was.
+    """
     row = one_row(
         ListedUser, "users/list", f"there is no user {name}", email=name, id=uuid_or_nil(name)
     )
     echo_rows([row], as_json=as_json)
+
+
+@user.command("deactivate")
+@click.argument("email")
+@report_errors
+def deactivate_user(email: str) -> None:
+    """Let the user EMAIL do nothing from the next request on; prints the id.
+
+    No API token and no session of the user works, and no task can be assigned to the user. The
+    user's name, memberships, roles and tasks stay; reactivate undoes it.
+    """
+    absent = f"there is no user {email}"
+    click.echo(one_row(Id, "users/deactivate", absent, email=email).id)
+
+
+@user.command("reactivate")
+@click.argument("email")
+@report_errors
+def reactivate_user(email: str) -> None:
+    """Undo deactivate for the user EMAIL, whose tokens and sessions work again; prints the id."""
+    absent = f"there is no user {email}"
+    click.echo(one_row(Id, "users/reactivate", absent, email=email).id)
 
 
 @user.command("delete")
@@ -98,7 +128,8 @@ def show_user(name: str, as_json: bool) -> None:
 def delete_user(email: str, yes: bool) -> None:
     """Delete the user EMAIL with the user's tokens, memberships and mail; prints the id.
 
-    Tasks and meetings stay. The last owner of a workspace cannot be deleted.
+    Tasks and meetings stay, with the id of the user in createdBy. The last owner of a workspace
+    cannot be deleted. To only take the access away, use deactivate.
     """
     absent = f"there is no user {email}"
     confirm(f"Delete the user {email} with all tokens, memberships and mail?", yes=yes)

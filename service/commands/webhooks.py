@@ -123,7 +123,7 @@ def new_webhook(slug: str, url: str, events: Iterable[str], *, absent: str) -> t
 @json_option
 @report_errors
 def list_webhooks(slug: str, as_json: bool) -> None:
-    """List the webhooks of the workspace SLUG, tab-separated, oldest first.
+    """List the webhooks of the workspace SLUG, oldest first.
 
     Columns: id, state, URL, events, failing since, why disabled, number of waiting deliveries,
     next attempt, backs off until, last attempt, its status or error.

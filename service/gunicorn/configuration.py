@@ -5,8 +5,10 @@ reads this file by its path, at the start and at every SIGHUP.
 """
 
 import ctypes
+import os
 import resource
 import select
+import signal
 import sys
 from contextlib import suppress
 from typing import Any
@@ -44,6 +46,30 @@ keepalive = 75
 graceful_timeout = 30
 # Otherwise two services of one user on one machine would share one control socket.
 control_socket_disable = True
+
+
+# The signals by which the master stops a worker.
+STOP = signal.SIGTERM, signal.SIGQUIT, signal.SIGINT
+
+
+def on_starting(_server: Any) -> None:
+    """Let the master stop a worker that is only starting.
+
+    Until a worker has set its handlers it would run those of the master, which only remember a
+    signal: the worker would start, and the master wait for it for the whole graceful_timeout.
+    """
+    os.register_at_fork(
+        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, STOP),
+        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP),
+        after_in_child=end_at_signals,
+    )
+
+
+def end_at_signals() -> None:
+    """End this process at a signal to stop; it serves no request yet."""
+    for number in STOP:
+        signal.signal(number, lambda _number, _frame: os._exit(0))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP)
 
 
 def when_ready(server: Any) -> None:

@@ -5,6 +5,8 @@ WITH gone AS (
     DELETE FROM usage
 ), forgotten AS (
     DELETE FROM idempotency_keys
+), unremembered AS (
+    DELETE FROM deleted_users
 ), unplanned AS (
     -- Specification section 8.
     UPDATE plans AS plan

@@ -11,12 +11,16 @@ WITH caller AS MATERIALIZED (
            coalesce(plan.per_minute, 60) AS per_minute,
            CASE WHEN plan.name IS NULL THEN 10000 ELSE plan.per_day END AS per_day
       FROM (VALUES (1)) AS request
-      LEFT JOIN tokens AS token
+      LEFT JOIN (
+               tokens AS token
+               JOIN users AS person
+                 ON person.id = token.user_id
+                AND person.deactivated_at IS NULL
+           )
         ON token.hash = %(hash)s::bytea
        AND token.kind = %(kind)s::text
        AND token.revoked_at IS NULL
        AND (token.expires_at IS NULL OR token.expires_at > now())
-      LEFT JOIN users AS person ON person.id = token.user_id
       LEFT JOIN workspaces AS workspace ON workspace.id = person.active_workspace_id
       LEFT JOIN plans AS plan ON plan.name = coalesce(workspace.plan, 'Starter')
 ), hit AS (

@@ -18,7 +18,7 @@ SELECT item.workspace_id,
        coalesce(item.decisions, '{}'),
        item.created_by,
        coalesce(item.created_at, now_ms()),
-       coalesce(item.created_at, now_ms())
+       coalesce(item.updated_at, item.created_at, now_ms())
   FROM json_to_recordset(%(rows)s::json) AS item (
            line integer,
            workspace_id uuid,
@@ -35,6 +35,7 @@ SELECT item.workspace_id,
            action_items text[],
            decisions text[],
            created_by uuid,
-           created_at timestamptz
+           created_at timestamptz,
+           updated_at timestamptz
        )
  ORDER BY item.line;

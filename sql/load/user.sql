@@ -1,14 +1,16 @@
 -- Insert users, without a workspace yet, in the order of their lines.
-INSERT INTO users (id, email, name, created_at)
+INSERT INTO users (id, email, name, created_at, deactivated_at)
 SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
        item.email,
        item.name,
-       coalesce(item.created_at, now_ms())
+       coalesce(item.created_at, now_ms()),
+       item.deactivated_at
   FROM json_to_recordset(%(rows)s::json) AS item (
            line integer,
            id uuid,
            email text,
            name text,
-           created_at timestamptz
+           created_at timestamptz,
+           deactivated_at timestamptz
        )
  ORDER BY item.line;

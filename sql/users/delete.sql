@@ -1,4 +1,5 @@
 -- Delete a user, unless workspaces would lose their last owner; return the slugs of these.
+-- The id stays, so that an operator can tell who has left from an id that never was a user.
 -- The statement locks the owners in one order, so that two owners cannot leave at the same time.
 WITH owner AS MATERIALIZED (
     SELECT member.workspace_id, member.user_id
@@ -25,6 +26,12 @@ WITH owner AS MATERIALIZED (
      WHERE lower(person.email) = lower(%(email)s)
        AND NOT EXISTS (SELECT FROM last_owner)
  RETURNING person.id
+), remembered AS (
+    INSERT INTO deleted_users (id, deleted_at)
+    SELECT deleted.id, now_ms()
+      FROM deleted
+        ON CONFLICT (id) DO UPDATE
+       SET deleted_at = excluded.deleted_at
 )
 SELECT person.id,
        ARRAY(SELECT last_owner.slug FROM last_owner ORDER BY last_owner.slug) AS last_owner_of

@@ -1,4 +1,5 @@
 -- All users, or the user with this address or id, with workspaces and roles, oldest first.
+-- The id of a deleted user finds a row without name, address and workspaces.
 SELECT person.id,
        person.email,
        person.name,
@@ -15,10 +16,17 @@ SELECT person.id,
            SELECT iso(max(token.last_used_at))
              FROM tokens AS token
             WHERE token.user_id = person.id
-       ) AS last_seen_at
+       ) AS last_seen_at,
+       CASE WHEN person.deactivated_at IS NULL THEN 'active' ELSE 'deactivated' END AS state,
+       iso(person.deactivated_at) AS left_at
   FROM users AS person
   LEFT JOIN workspaces AS active ON active.id = person.active_workspace_id
  WHERE %(email)s::text IS NULL
     OR lower(person.email) = lower(%(email)s::text)
     OR person.id = %(id)s::uuid
- ORDER BY person.id;
+ UNION ALL
+SELECT gone.id, NULL, NULL, NULL, '{}', NULL, NULL, 'deleted', iso(gone.deleted_at)
+  FROM deleted_users AS gone
+ WHERE gone.id = %(id)s::uuid
+   AND NOT EXISTS (SELECT FROM users AS person WHERE person.id = gone.id)
+ ORDER BY id;

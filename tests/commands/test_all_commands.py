@@ -5,11 +5,12 @@ import pty
 import re
 import subprocess
 import sys
+from contextlib import suppress
 
 import psycopg
 import pytest
 from client import TOKENS, Client, commands
-from outcomes import UUID, assert_failed, rows, value
+from outcomes import UUID, assert_failed, lines, rows, value
 from receivers import subscribe
 from server import environment, wait_until
 
@@ -65,6 +66,8 @@ def test_from_nothing_to_a_first_request(app, flask):
         (["user", "show", "nobody@example.com"], "no user nobody@example.com"),
         (["user", "show", "00000000-0000-0000-0000-000000000000"], "no user 00000000"),
         (["user", "show", "\udcff"], "an argument is not UTF-8"),
+        (["user", "deactivate", "nobody@example.com"], "no user nobody@example.com"),
+        (["user", "reactivate", "nobody@example.com"], "no user nobody@example.com"),
         (["user", "delete", "nobody@example.com", "--yes"], "no user nobody@example.com"),
         (["user", "delete", "alice@example.com", "--yes"], "is the last owner of acme: first"),
         (["member", "list", "nowhere"], "no workspace nowhere"),
@@ -166,6 +169,45 @@ def test_on_a_terminal_a_command_that_destroys_asks(answer, code, left, connecti
     assert "Delete globex with its 0 tasks and 0 meetings? It has 1 members. [y/N]" in ended.stderr
     (found,) = rows(connection, "SELECT count(*) FROM workspaces WHERE slug = 'globex'")
     assert found["count"] == left
+
+
+def on_a_terminal(database_url, *words):
+    """Run a command whose standard output is a terminal; returns the lines."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "service", *words]
+    with os.fdopen(ours, "rb", buffering=0) as terminal:
+        with os.fdopen(theirs, "wb") as stdout:
+            process = subprocess.Popen(
+                command, stdout=stdout, env=environment(DATABASE_URL=database_url)
+            )
+        text = b""
+        # At the end of a terminal, Linux reports EIO.
+        with suppress(OSError):
+            while more := terminal.read(65536):
+                text += more
+        assert process.wait(30) == 0
+    return text.decode().splitlines()
+
+
+def test_on_a_terminal_a_list_is_aligned_below_a_head(flask, cast, database_url):
+    flask("user", "create", "mei@example.com", "\u6885\u6885 Me\u0301i")
+    head, *listed = on_a_terminal(database_url, "user", "list")
+    assert re.split(" {2,}", head) == [
+        *("ID", "EMAIL", "NAME", "ACTIVE WORKSPACE", "WORKSPACES", "CREATED AT", "LAST SEEN AT"),
+        *("STATE", "LEFT AT"),
+    ]
+    assert [re.split(" {2,}", line) for line in listed] == lines(flask("user", "list"))
+    # Of the last name two characters take two columns of the terminal each, and another one none.
+    gaps = [head.index("STATE") - line.index("active") for line in listed]
+    assert gaps == [0, 0, 0, 1]
+    assert on_a_terminal(database_url, "user", "show", cast["bob"])[0].startswith("ID  ")
+
+
+def test_on_a_terminal_ids_and_json_have_no_head(flask, database_url):
+    printed = on_a_terminal(database_url, "token", "revoke", "--all", "--yes", "alice@example.com")
+    assert [re.fullmatch(UUID, line) is not None for line in printed] == [True]
+    assert on_a_terminal(database_url, "plan", "list", "--json")[0] == "["
+    assert on_a_terminal(database_url, "token", "list", "bob@example.com")[0].startswith("ID  ")
 
 
 def test_a_command_names_its_connection_after_itself(database_url, connection):

@@ -136,6 +136,7 @@ def test_a_meeting_reads_back_as_loaded(load, alice, cast):
         "actionItems": ["one", "two"],
         "decisions": ["three"],
         "createdAt": "2025-02-03T04:05:06.789Z",
+        "updatedAt": "2025-02-04T04:05:06.789Z",
     }
     result = load({"type": "meeting", **ACME, **given, "createdBy": "bob@example.com"}, MEETING)
     assert result.exit_code == 0, result.output
@@ -143,7 +144,6 @@ def test_a_meeting_reads_back_as_loaded(load, alice, cast):
         **given,
         "workspaceId": cast["acme"],
         "createdBy": cast["bob"],
-        "updatedAt": given["createdAt"],
         "version": 1,
     }
     assert len(alice.get("/meetings").get_json()["data"]) == 2
@@ -278,13 +278,13 @@ def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, 
         ),
         (b'{"a": NaN}', "must not contain NaN, which is not JSON"),
         (b'{"a":' + b"[" * 20_000, "is nested too deeply"),
-        (b'{"a": "' + b"x" * 2**20 + b'"}', "must have at most 1048576 bytes"),
+        (b'{"a": "' + b"x" * 2**23 + b'"}', "must have at most 8388608 bytes"),
         (
             b"{}",
-            "type: must be one of: workspace, user, member, task, meeting, mail, knowledge, sug",
+            "type: must be one of: workspace, user, deleted_user, member, task, meeting, mail",
         ),
-        ({"type": "taks"}, "type: must be one of: workspace, user, member, task"),
-        ({"type": ["task"]}, "type: must be one of: workspace, user, member, task"),
+        ({"type": "taks"}, "type: must be one of: workspace, user, deleted_user, member, task"),
+        ({"type": ["task"]}, "type: must be one of: workspace, user, deleted_user, member, task"),
         (TASK | {"priority": "hihg"}, "priority: must be one of: urgent, high, medium, low"),
         (TASK | {"asigneeId": ID}, "asigneeId: unknown field; did you mean assigneeId?"),
         (TASK | {"a\n\x1b[31m\ud800": 1}, "a \\x1b[31m?: unknown field; allowed: "),

@@ -1,9 +1,10 @@
-"""Users by commands: activate, list, show, delete."""
+"""Users by commands: activate, list, show, deactivate, delete."""
 
 import json
 import re
 
-from client import TOKENS, Client, count
+import pytest
+from client import TOKENS, Client, count, error_message
 from outcomes import TIMESTAMP, assert_failed, lines, rows, value
 
 
@@ -52,6 +53,8 @@ def test_json_has_the_columns_of_the_list(flask, cast):
             "workspaces": ["acme:member"],
             "createdAt": lines(flask("user", "show", cast["bob"]))[0][5],
             "lastSeenAt": None,
+            "state": "active",
+            "leftAt": None,
         }
     ]
     assert len(json.loads(value_of_json(flask("user", "list", "--json")))) == 3
@@ -98,3 +101,87 @@ def test_two_owners_that_are_deleted_at_once_leave_one_owner(flask, connection, 
     assert sorted(outcome.exit_code for outcome in outcomes) == [0, 1]
     owners = "SELECT role FROM members WHERE workspace_id = %s"
     assert rows(connection, owners, cast["acme"]) == [{"role": "owner"}]
+
+
+def state(flask, name):
+    """The state of a user and the time since then, as ``user show`` prints them."""
+    (shown,) = lines(flask("user", "show", name))
+    return shown[7:]
+
+
+@pytest.mark.parametrize("kind", ["token", "session"])
+def test_no_credential_of_a_deactivated_user_works_until_the_user_is_reactivated(app, flask, kind):
+    secret = value(flask(kind, "create", "bob@example.com"))
+    bob = Client(app, secret) if kind == "token" else Client(app, cookie=secret)
+    task = bob.post("/tasks", {"title": "Bob's"}, content_type="application/json").get_json()
+    id = value(flask("user", "deactivate", "BOB@example.com"))
+    refused = bob.get(f"/tasks/{task['id']}")
+    unknown = Client(app, "tmw_api_unknown").get("/tasks")
+    assert error_message(refused, 401) == error_message(unknown, 401)
+    assert refused.headers["X-RateLimit-Limit"] == "60"
+    assert bob.get("/me").status_code == bob.patch(f"/tasks/{task['id']}", {}).status_code == 401
+    assert Client(app, TOKENS["alice"]).get(f"/tasks/{task['id']}").get_json() == task
+    assert value(flask("user", "reactivate", "BOB@example.com")) == id
+    assert bob.get(f"/tasks/{task['id']}").get_json() == task
+
+
+def test_a_deactivated_user_gets_no_new_credential(flask, connection):
+    value(flask("user", "deactivate", "bob@example.com"))
+    for kind in ("token", "session"):
+        outcome = flask(kind, "create", "bob@example.com")
+        assert_failed(outcome, "bob@example.com is deactivated: first run user reactivate")
+    assert count(connection, "tokens") == 3
+
+
+def test_nothing_new_is_assigned_to_a_deactivated_user_and_what_is_stays(app, flask, cast):
+    alice = Client(app, TOKENS["alice"])
+    theirs = alice.post("/tasks", {"title": "Bob's", "assigneeId": cast["bob"]}).get_json()
+    other = alice.post("/tasks", {"title": "Other"}).get_json()
+    value(flask("user", "deactivate", "bob@example.com"))
+    message = "assigneeId: must not be the id of a deactivated user"
+    created = alice.post("/tasks", {"title": "New", "assigneeId": cast["bob"]})
+    assert error_message(created, 400) == message
+    assert [error["field"] for error in created.get_json()["errors"]] == ["assigneeId"]
+    changed = alice.patch(f"/tasks/{other['id']}", {"assigneeId": cast["bob"]})
+    assert error_message(changed, 400) == message
+    listed = alice.get("/tasks").get_json()["data"]
+    assert [task["assigneeId"] for task in listed] == [None, cast["bob"]]
+    # A client that sends the whole task back assigns nothing new.
+    kept = alice.patch(f"/tasks/{theirs['id']}", {**theirs, "title": "Still Bob's"}).get_json()
+    assert (kept["title"], kept["assigneeId"]) == ("Still Bob's", cast["bob"])
+    members = alice.get(f"/workspaces/{cast['acme']}/members").get_json()
+    assert [member["name"] for member in members] == ["Alice", "Bob"]
+    value(flask("user", "reactivate", "bob@example.com"))
+    again = alice.patch(f"/tasks/{other['id']}", {"assigneeId": cast["bob"]})
+    assert again.get_json()["assigneeId"] == cast["bob"]
+
+
+def test_the_error_does_not_tell_that_a_user_of_another_workspace_is_deactivated(app, flask, cast):
+    charlie = Client(app, TOKENS["charlie"])
+    task = {"title": "x", "assigneeId": cast["bob"]}
+    before = error_message(charlie.post("/tasks", task), 400)
+    value(flask("user", "deactivate", "bob@example.com"))
+    assert error_message(charlie.post("/tasks", task), 400) == before
+
+
+def test_the_list_says_who_is_deactivated_and_since_when(flask, cast):
+    assert state(flask, "bob@example.com") == ["active", "-"]
+    value(flask("user", "deactivate", "bob@example.com"))
+    first = state(flask, cast["bob"])
+    assert first[0] == "deactivated"
+    assert re.fullmatch(TIMESTAMP, first[1])
+    assert value(flask("user", "deactivate", "bob@example.com")) == cast["bob"]
+    assert state(flask, cast["bob"]) == first
+    assert [line[7] for line in lines(flask("user", "list"))] == ["active", "deactivated", "active"]
+    value(flask("user", "reactivate", "bob@example.com"))
+    assert state(flask, cast["bob"]) == ["active", "-"]
+
+
+def test_the_id_of_a_deleted_user_still_shows_the_deletion_and_nothing_personal(flask, cast):
+    value(flask("user", "delete", "bob@example.com", "--yes"))
+    (shown,) = lines(flask("user", "show", cast["bob"].upper()))
+    assert shown[:8] == [cast["bob"], *["-"] * 6, "deleted"]
+    assert re.fullmatch(TIMESTAMP, shown[8])
+    assert_failed(flask("user", "show", "bob@example.com"), "there is no user bob@example.com")
+    assert [line[2] for line in lines(flask("user", "list"))] == ["Alice", "Charlie"]
+    assert_failed(flask("token", "list", "bob@example.com"), "there is no user bob@example.com")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from server import PROJECT, environment, get, send, serving, wait_until
+from server import PROJECT, environment, free_port, get, send, serving, wait_until
 
 COMMANDS = {
     "task-service": [sys.executable, "-m", "service", "web"],
@@ -69,6 +69,33 @@ def test_after_sigusr2_a_second_gunicorn_serves_beside_the_first(tmp_path, datab
         finally:
             os.kill(second, signal.SIGTERM)
         wait_until(lambda: "Shutting down: Master.2" in server.log.read_text(), server)
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_to_stop_ends_workers_that_are_only_starting(name, copied):
+    """A restart of the unit soon after another one does not wait for graceful_timeout."""
+    configuration = copied / "service" / "gunicorn" / "configuration.py"
+    with configuration.open("a", encoding="utf-8") as file:
+        file.write(
+            "def post_fork(server, worker):\n"
+            "    import pathlib, time\n"
+            "    pathlib.Path('starting').touch()\n"
+            "    time.sleep(60)\n"
+        )
+    server = subprocess.Popen(
+        COMMANDS["task-service"],
+        cwd=copied,
+        env=environment(DATABASE_URL="host=/nowhere", PORT=str(free_port()), WEB_CONCURRENCY="1"),
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_until(lambda: (copied / "starting").exists(), server)
+        server.send_signal(signal.Signals[name])
+        assert server.wait(15) == 0
+    finally:
+        server.kill()
+        server.wait()
 
 
 @pytest.mark.nodatabase

@@ -29,6 +29,7 @@ def nginx_site(port, upstreams, target="http://service"):
         (r"^upstream service \{.*?\}$", upstreams),
         (r"http://service", target),
         (r"listen 443 ssl;", f"listen 127.0.0.1:{port};"),
+        (r"^ *listen \[::\]:443 ssl;\n", ""),
         (r"^ *ssl_.*;\n", ""),
     ):
         site, found = re.subn(pattern, lambda _, text=replacement: text, site, flags=re.MULTILINE)

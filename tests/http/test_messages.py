@@ -47,8 +47,9 @@ def constraint_messages(connection):
         for row in constraints
         if row["table_name"] in WRITTEN and row["conname"].split()[0] in loaded(row["table_name"])
     ]
-    raised = connection.execute("SELECT prosrc FROM pg_proc WHERE proname = 'check_parent'")
-    sentences += re.findall(r"CONSTRAINT = '([^']+)'", raised.fetchone()["prosrc"])
+    raised = connection.execute("SELECT prosrc FROM pg_proc WHERE proname LIKE 'check\\_%'")
+    for row in raised:
+        sentences += re.findall(r"CONSTRAINT = '([^']+)'", row["prosrc"])
     return [": ".join(sentence.split(" ", 1)) for sentence in sentences]
 
 

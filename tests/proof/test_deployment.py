@@ -22,6 +22,7 @@ CURL = (
     " https://api.example.com"
 )
 HEALTHY = '{"status" : "ok"}'
+PASSWORD = "sed -n 's|.*//service:\\([^@]*\\)@.*|\\1|p' /etc/task-service/env"
 KEY = "sed -n 's/^WEBHOOK_KEY=//p' /etc/task-service/env"
 # Sends requests one after the other, each on a new connection, until the file `enough` exists.
 REQUESTS = """
@@ -65,8 +66,17 @@ def debian(tmp_path_factory):
         debian.run(
             "pg_dropcluster 15 main\n"
             "pg_createcluster 15 main\n"
+            # As the package of Debian does where ssl-cert is installed: with TLS.
+            "cd /var/lib/postgresql/15/main\n"
+            "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=db -keyout server.key"
+            " -out server.crt\n"
+            "chown postgres: server.key server.crt; chmod 600 server.key\n"
+            "pg_conftool 15 main set ssl on\n"
             "systemctl start postgresql@15-main\n"
-            "rm -f /etc/nginx/sites-enabled/* /etc/nginx/conf.d/*"
+            # As the package of Debian leaves it: a site that listens on port 80.
+            "ln -sf /etc/nginx/sites-available/default /etc/nginx/sites-enabled/default\n"
+            "grep -q 'listen 80 default_server' /etc/nginx/sites-enabled/default\n"
+            "systemctl start nginx"
         )
         yield debian
 
@@ -93,8 +103,70 @@ def send(debian, path, *options):
 
 
 def test_the_deployment_page_leads_from_a_bare_debian_to_an_answer_over_tls(deployed):
-    assert deployed.output.count(HEALTHY) == 2
+    assert deployed.output.count(HEALTHY) == 3
     assert "rosa@example.com" in deployed.output
+
+
+def test_port_443_is_the_only_one_that_other_machines_reach(deployed):
+    listening = deployed.run("ss -Hltn").splitlines()
+    addresses = [line.split()[3] for line in listening]
+    outside = [address for address in addresses if not address.startswith(("127.0.0.1:", "[::1]:"))]
+    assert sorted(outside) == ["0.0.0.0:443", "[::]:443"]
+
+
+WRAPPED = "task-service user list"
+
+
+def test_a_command_runs_in_a_folder_that_only_root_may_enter(deployed):
+    listed = deployed.run(f"chmod 700 /root; cd /root; {WRAPPED}")
+    assert "rosa@example.com" in listed
+    deployed.run(
+        "cd /root; PORT=8005 task-service web >/tmp/web.log 2>&1 &\n"
+        "curl -sSf --retry 20 --retry-connrefused --retry-delay 1 http://127.0.0.1:8005/healthz\n"
+        "kill $!; wait $!"
+    )
+    # A file that the user may read is found from where root is.
+    deployed.run(
+        "install -d -m 755 /tmp/readable; cd /tmp/readable; : >lines; task-service load lines"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("s|:[^:@]*@|:wrong@|", 'password authentication failed for user "service"'),
+        ("s|/service'|/absent'|", 'database "absent" does not exist'),
+        ("s|:5432|:5433|", "Connection refused"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["prefer", "require"])
+def test_what_is_wrong_with_the_database_is_said_also_where_libpq_tries_tls(
+    deployed, change, message, mode
+):
+    """libpq looks for a certificate below HOME, which must not be that of root."""
+    deployed.run(
+        f'sed "{change}" /etc/task-service/env >/tmp/changed\n'
+        "chgrp task-service /tmp/changed; chmod 640 /tmp/changed"
+    )
+    printed = deployed.run(
+        f"TASK_SERVICE_ENV=/tmp/changed PGSSLMODE={mode} {WRAPPED} 2>&1 || echo status $?"
+    )
+    *_, error, status = printed.splitlines()
+    assert message in error
+    assert "certificate" not in printed
+    assert status == "status 1"
+
+
+def test_commands_work_over_tls_as_the_service_does(deployed):
+    assert "rosa@example.com" in deployed.run(f"PGSSLMODE=require {WRAPPED}")
+
+
+def test_settings_that_are_not_there_are_named(deployed):
+    printed = deployed.run(f"TASK_SERVICE_ENV=/etc/absent {WRAPPED} 2>&1 || echo status $?")
+    assert printed.splitlines() == [
+        "Error: cannot read the settings in /etc/absent; TASK_SERVICE_ENV names another file",
+        "status 1",
+    ]
 
 
 def test_the_source_distribution_has_every_page_that_the_readme_names(deployed):
@@ -198,6 +270,7 @@ def operated(deployed):
     Before them it gets a webhook, for the blocks that rotate the secrets of all.
     """
     deployed.key = deployed.run(KEY)
+    deployed.password = deployed.run(PASSWORD)
     deployed.webhook, _ = deployed.run(
         "WEBHOOK_ALLOW=127.0.0.1 task-service webhook create umbrella http://127.0.0.1:9000/\n"
     ).split()
@@ -211,8 +284,47 @@ def operated(deployed):
 
 
 def test_the_operations_page_backs_up_restores_upgrades_and_rolls_back(operated):
-    assert operated.output.count(HEALTHY) == 3
+    assert operated.output.count(HEALTHY) == 5
     assert "/opt/task-service/1.0.0/" in processes(operated, "task-service-web")
+
+
+def test_after_the_last_block_the_service_uses_the_new_password_of_the_database(operated):
+    assert operated.run(PASSWORD) != operated.password
+    connect = "psql -XAt -h 127.0.0.1 -U service service -c 'SELECT 1'"
+    assert operated.run(f"PGPASSWORD=$({PASSWORD}) {connect}") == "1\n"
+    old = operated.run(f"PGPASSWORD={operated.password.strip()} {connect} 2>&1 || true")
+    assert 'password authentication failed for user "service"' in old
+
+
+def test_the_export_is_a_file_that_load_reads(operated):
+    first = operated.run("head -1 /root/umbrella.jsonl")
+    assert json.loads(first)["slug"] == "umbrella"
+
+
+def test_a_stopped_service_stays_stopped_when_a_client_comes(operated):
+    """The socket unit would start it again."""
+    operated.run("systemctl stop task-service-web.socket task-service-web")
+    refused = operated.run("curl -sS http://127.0.0.1:8000/healthz 2>&1 || true")
+    assert "Connection refused" in refused or "Couldn't connect" in refused
+    active = "systemctl is-active task-service-web || true"
+    assert operated.run(active) == "inactive\n"
+    operated.run("systemctl start task-service-web.socket task-service-web")
+    operated.run("curl -sSf http://127.0.0.1:8000/healthz")
+
+
+def test_two_restarts_one_after_the_other_take_no_time_limit(operated):
+    for _ in range(4):
+        operated.run("timeout 20 systemctl restart task-service-web")
+
+
+def test_a_502_leads_to_the_log_of_nginx_and_to_the_service_behind_it(operated):
+    """The rows of the page say so."""
+    operated.run("systemctl stop task-service-web.socket task-service-web")
+    status, _, error = send(operated, "/api/tasks")
+    assert (status, error["status"]) == (502, 502)
+    logged = operated.run("tail -1 /var/log/nginx/error.log")
+    assert "connect() failed (111: Connection refused) while connecting to upstream" in logged
+    operated.run("systemctl start task-service-web.socket task-service-web")
 
 
 def test_the_page_of_status_has_no_problem_and_its_metrics_are_a_file(operated):

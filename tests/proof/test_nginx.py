@@ -7,12 +7,14 @@ import shutil
 import socket
 import ssl
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 import front
 import pytest
 from client import TOKENS
+from pages import blocks
 from server import PROJECT, free_port, serving, wait_until
 
 pytestmark = [
@@ -51,6 +53,7 @@ def nginx(database_url, tmp_path_factory):
             ("/etc/nginx/service.", f"{folder}/service."),
             ("/var/log/nginx/task-service.log", f"{folder}/access.log"),
             ("listen 443 ", f"listen 127.0.0.1:{port} "),
+            ("listen [::]:443 ", f"listen [::1]:{port} "),
             ("127.0.0.1:8000", f"127.0.0.1:{service.port}"),
         ):
             assert text in site
@@ -59,8 +62,8 @@ def nginx(database_url, tmp_path_factory):
             yield Nginx(port, service, folder / "access.log")
 
 
-def request(port, method, path, **options):
-    connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=20, context=TLS)
+def request(port, method, path, host="127.0.0.1", **options):
+    connection = http.client.HTTPSConnection(host, port, timeout=20, context=TLS)
     connection.request(method, path, **options)
     response = connection.getresponse()
     body = response.read()
@@ -75,6 +78,16 @@ def test_requests_reach_the_service_and_its_responses_come_back(nginx):
     assert (response.status, page) == (200, {"data": [], "nextCursor": None})
     response, error = request(nginx.port, "GET", "/api/nothing", headers=ALICE)
     assert (response.status, error["message"]) == (404, "No resource has this path")
+
+
+def test_a_client_reaches_the_service_by_ipv6_and_is_logged_with_its_address(nginx):
+    headers = {**ALICE, "X-Request-Id": "by-ipv6"}
+    response, page = request(nginx.port, "GET", "/api/tasks", host="::1", headers=headers)
+    assert (response.status, page["data"]) == (200, [])
+    service = nginx.log.with_name("service.log")
+    wait_until(lambda: any(line["requestId"] == "by-ipv6" for line in lines_of(service)))
+    (line,) = [line for line in lines_of(service) if line["requestId"] == "by-ipv6"]
+    assert line["client"] == "::1"
 
 
 def test_a_compressed_response_has_the_same_json_and_a_weak_etag_that_both_conditions_take(nginx):
@@ -164,6 +177,39 @@ def hold_error(raw, status):
     assert error["status"] == status
     assert f"X-Request-Id: {error['requestId']}".encode() in head
     assert b"Retry-After" not in head
+
+
+@pytest.fixture
+def readable():
+    """A folder that nginx can read, which does not run as root."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_the_site_for_http_01_serves_challenges_and_sends_people_to_https(readable):
+    (site,) = blocks("docs/deployment.md", language="nginx")
+    port = free_port()
+    for text, own in (
+        ("listen 80;", f"listen 127.0.0.1:{port};"),
+        ("listen [::]:80;", f"listen [::1]:{port};"),
+        ("/var/www/html", str(readable)),
+    ):
+        assert text in site
+        site = site.replace(text, own)
+    challenge = readable / ".well-known" / "acme-challenge" / "token"
+    challenge.parent.mkdir(parents=True)
+    challenge.write_text("proof")
+    with front.nginx(readable, site, port):
+        for host in ("127.0.0.1", "::1"):
+            connection = http.client.HTTPConnection(host, port, timeout=20)
+            connection.request("GET", "/.well-known/acme-challenge/token")
+            assert connection.getresponse().read() == b"proof"
+            connection.request("POST", "/api/tasks?a=1", headers={"Host": "api.example.com"})
+            response = connection.getresponse()
+            location = response.headers["Location"]
+            assert (response.status, location) == (308, "https://api.example.com/api/tasks?a=1")
+            connection.close()
 
 
 def test_a_service_that_is_down_is_502_as_json(nginx):

@@ -22,6 +22,10 @@ from service.commands.load.lines import TYPES
 from service.settings import Settings
 from service.strict_json import parse_object
 
+# The longest line in bytes. The largest object, a completed meeting, has about a million characters
+# of at most six bytes each.
+MAX_LINE = 2**23
+
 
 @click.command("load")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
@@ -63,22 +67,22 @@ def load_lines(
             connection.transaction(),
         ):
             connection.run("load/begin", {})
-            return store(connection, batches(read(lines, settings.max_body)), advance)
+            return store(connection, batches(read(lines)), advance)
     except InvalidLine as error:
         raise click.ClickException(f"{name}:{error.line}: {error}") from None
 
 
-def read(file: IO[bytes], limit: int) -> Iterator[tuple[str, dict[str, Any], int]]:
+def read(file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any], int]]:
     """Yield the type, the checked content and the size of every line; raises InvalidLine."""
     for line in count(1):
-        text = file.readline(limit + 1)
+        text = file.readline(MAX_LINE + 1)
         if not text:
             return
         if text.isspace():
             continue
         try:
-            if len(text) > limit:
-                raise ValueError(f"must have at most {limit} bytes")
+            if len(text) > MAX_LINE:
+                raise ValueError(f"must have at most {MAX_LINE} bytes")
             document = parse_object(text.rstrip())
             kind = document.pop("type", None)
             if not isinstance(kind, str) or kind not in TYPES:

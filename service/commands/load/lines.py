@@ -41,8 +41,10 @@ class ExplicitId(Text):
     # The service compares cursors and absent ids with these two.
     reserved = NIL_UUID, NIL_UUID.replace("0", "f")
 
-    def __init__(self) -> None:
-        super().__init__(MAX_REFERENCE, load_default=None)
+    def __init__(self, **options: Unpack[Options]) -> None:
+        if not options.get("required"):
+            options["load_default"] = None
+        super().__init__(MAX_REFERENCE, **options)
 
     def _convert(self, value: object) -> str:
         text = super()._convert(value).lower()
@@ -135,6 +137,14 @@ class UserLine(Created):
 
     email = Email(required=True)
     name = Text(MAX_NAME, min=1, trim=True, required=True)
+    deactivated_at = PastTimestamp(load_default=None)
+
+
+class DeletedUserLine(Line):
+    """The id of a user who was deleted, and who is the author of something."""
+
+    id = ExplicitId(required=True)
+    deleted_at = PastTimestamp(load_default=None)
 
 
 class MemberLine(Owned, Member):
@@ -158,6 +168,7 @@ class MeetingLine(Owned, Created, MeetingDetails):
 
     status = Enum(*STATUSES, schema_name="MeetingStatus", load_default="scheduled")
     created_by = UserRef(load_default=None)
+    updated_at = Timestamp(load_default=None)
 
 
 class MailLine(Owned, Mail):
@@ -180,6 +191,7 @@ class SuggestionLine(Owned, Created, Suggestion):
 TYPES: dict[str, Line] = {
     "workspace": WorkspaceLine(),
     "user": UserLine(),
+    "deleted_user": DeletedUserLine(),
     "member": MemberLine(),
     "task": TaskLine(),
     "meeting": MeetingLine(),

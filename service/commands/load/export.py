@@ -1,0 +1,47 @@
+"""Write a workspace as the lines that ``task-service load`` reads, with ids and times."""
+
+import json
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import click
+from psycopg import IsolationLevel
+from psycopg.rows import args_row
+
+from service.commands.load.insert import FoundWorkspace
+from service.commands.load.lines import TYPES
+from service.statements import STATEMENTS, Connection
+
+
+class Exported(NamedTuple):
+    """The row of one object."""
+
+    # The JSON of the API, for users and members that of ``load``.
+    body: str
+
+
+def lines(connection: Connection, slug: str) -> Iterator[bytes]:
+    """Yield the lines of a workspace in an order that can be loaded, all of one moment.
+
+    The connection must be outside of a transaction. The process holds one object at a time.
+    Raises ClickException if there is no such workspace.
+    """
+    connection.isolation_level = IsolationLevel.REPEATABLE_READ
+    connection.read_only = True
+    with connection.transaction():
+        workspace = connection.row(FoundWorkspace, "workspaces/find", {"slugs": [slug]})
+        if workspace is None:
+            raise click.ClickException(f"there is no workspace {slug}")
+        for kind in TYPES:
+            statement = STATEMENTS[f"export/{kind}"].source
+            with connection.cursor(row_factory=args_row(Exported)) as cursor:
+                for row in cursor.stream(statement, {"id": workspace.id}):
+                    yield line(kind, slug, json.loads(row.body))
+
+
+def line(kind: str, slug: str, document: dict[str, object]) -> bytes:
+    """Return the line of an object: the members that ``load`` reads, unless they are null."""
+    values = {"workspace": slug, **document}
+    known = TYPES[kind].by_key
+    members = {key: value for key, value in values.items() if key in known and value is not None}
+    return json.dumps({"type": kind, **members}, ensure_ascii=False).encode() + b"\n"

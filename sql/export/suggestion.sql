@@ -1,0 +1,5 @@
+-- The suggestions of a workspace, pending or not, oldest first.
+SELECT suggestion_json(suggestion)::text AS body
+  FROM suggestions AS suggestion
+ WHERE suggestion.workspace_id = %(id)s::uuid
+ ORDER BY suggestion.id;

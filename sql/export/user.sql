@@ -1,0 +1,19 @@
+-- The users whom the lines of a workspace name: its members, and authors who are none any more.
+SELECT json_build_object(
+           'id', person.id,
+           'email', person.email,
+           'name', person.name,
+           'createdAt', iso(person.created_at),
+           'deactivatedAt', iso(person.deactivated_at)
+       )::text AS body
+  FROM users AS person
+ WHERE person.id IN (
+           SELECT member.user_id FROM members AS member WHERE member.workspace_id = %(id)s::uuid
+            UNION ALL
+           SELECT task.created_by FROM tasks AS task WHERE task.workspace_id = %(id)s::uuid
+            UNION ALL
+           SELECT meeting.created_by
+             FROM meetings AS meeting
+            WHERE meeting.workspace_id = %(id)s::uuid
+       )
+ ORDER BY person.id;

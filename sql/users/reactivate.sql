@@ -1,0 +1,5 @@
+-- Let a deactivated user in again.
+UPDATE users AS person
+   SET deactivated_at = NULL
+ WHERE lower(person.email) = lower(%(email)s)
+RETURNING person.id;

@@ -1,0 +1,214 @@
+"""workspace export: load reads the lines, and the API shows the same objects with the same ids."""
+
+import json
+import subprocess
+import sys
+
+import psycopg
+import pytest
+from client import TOKENS, Client
+from outcomes import assert_failed, rows, value
+from server import environment
+
+from service.commands.load.lines import TYPES
+
+TIMES = {"startTime": "2026-01-01T10:00:00.125Z", "endTime": "2026-01-01T11:00:00.000Z"}
+AT = {"createdAt": "2025-02-03T04:05:06.789Z"}
+LATER = {"updatedAt": "2025-02-04T04:05:06.789Z"}
+ACME = {"workspace": "acme"}
+PARENT, CHILD, TALK, LETTER, ENTRY, HINT = (
+    f"0194{number}63d-8694-739b-aea5-966c26f8ad91" for number in range(6)
+)
+# Every field of every type that load reads has a value here, or in ``acme`` below.
+LINES = [
+    # The ids are such that the subtask comes first.
+    {
+        **{"type": "task", **ACME, "id": PARENT, "title": "Schön ☕ \u2028 \x01", "status": "done"},
+        **{
+            "description": "Two\nlines",
+            "priority": "urgent",
+            "dueDate": "2026-03-01T08:00:00.125Z",
+        },
+        **{"projectId": "apollo", "assigneeId": "bob@example.com", **AT, **LATER},
+        **{"createdBy": "bob@example.com", "completedAt": "2025-02-03T05:05:06.789Z"},
+    },
+    {"type": "task", **ACME, "id": CHILD, "title": "Part", "parentId": PARENT, **AT},
+    {
+        **{"type": "meeting", **ACME, "id": TALK, "title": "Talk", **TIMES, "platform": "zoom"},
+        **{"attendees": ["x@example.com"], "agenda": "A", "notes": "N", "status": "completed"},
+        **{"summary": "S", "actionItems": ["one", "two"], "decisions": ["three"], **AT, **LATER},
+        "createdBy": "bob@example.com",
+    },
+    {
+        **{"type": "mail", **ACME, "user": "bob@example.com", "id": LETTER, "to": ["a@b.example"]},
+        **{"from": "x@example.com", "subject": "Hello", "snippet": "Well", "read": True},
+        "receivedAt": "2026-01-01T10:00:00.125Z",
+    },
+    {
+        **{"type": "knowledge", **ACME, "id": ENTRY, "title": "How", "content": "So"},
+        **{"tags": ["a", "b"], **AT, **LATER},
+    },
+    {
+        **{"type": "suggestion", **ACME, "id": HINT, "kind": "task", "title": "Do", "body": "Now"},
+        **{"taskId": CHILD, "status": "dismissed", **AT},
+    },
+]
+DOCUMENTS = [
+    *("/tasks", f"/tasks/{PARENT}", "/meetings", f"/meetings/{TALK}", "/mail", "/knowledge"),
+    *("/ai/suggestions", "/workspaces", "/dashboard/stats"),
+]
+
+
+@pytest.fixture
+def load(flask, tmp_path):
+    """Load these bytes."""
+
+    def run(text):
+        (tmp_path / "lines").write_bytes(text)
+        return flask("load", str(tmp_path / "lines"))
+
+    return run
+
+
+@pytest.fixture
+def export(flask):
+    """Return the bytes of an export of Acme."""
+
+    def run():
+        outcome = flask("workspace", "export", "acme")
+        assert (outcome.exit_code, outcome.stderr) == (0, "")
+        return outcome.stdout_bytes
+
+    return run
+
+
+@pytest.fixture
+def acme(flask, load, connection):
+    """Fill Acme: each field of each type, authors who have left, a deactivated assignee."""
+    for name in ("dora", "erin"):
+        flask("user", "create", f"{name}@example.com", name.title())
+        flask("member", "add", "acme", f"{name}@example.com")
+    written = [json.dumps(line) for line in LINES]
+    for name in ("dora", "erin"):
+        line = {"type": "task", **ACME, "title": f"By {name}", "createdBy": f"{name}@example.com"}
+        written.append(json.dumps(line))
+    assert load("\n".join(written).encode()).exit_code == 0
+    connection.execute("UPDATE workspaces SET timezone = 'Europe/Berlin' WHERE slug = 'acme'")
+    value(flask("member", "remove", "acme", "dora@example.com", "--yes"))
+    value(flask("user", "delete", "erin@example.com", "--yes"))
+    value(flask("user", "deactivate", "bob@example.com"))
+
+
+def shown(app, cookie):
+    """The documents that Alice reads; versions begin anew, and figures have a time."""
+    alice = Client(app, cookie=cookie)
+    documents = [alice.get(path).get_json() for path in DOCUMENTS]
+    return json.loads(
+        json.dumps(documents),
+        object_hook=lambda found: {
+            name: item for name, item in found.items() if name not in ("version", "generatedAt")
+        },
+    )
+
+
+def test_a_workspace_reads_back_as_exported(app, flask, load, export, acme, connection):
+    before = shown(app, value(flask("session", "create", "alice@example.com")))
+    members = Client(app, TOKENS["alice"]).get(f"/workspaces/{before[7][0]['id']}/members")
+    exported = export()
+    value(flask("workspace", "delete", "acme", "--yes"))
+    connection.execute("DELETE FROM users WHERE name <> 'Charlie'")
+    connection.execute("DELETE FROM deleted_users")
+    loaded = load(exported)
+    assert loaded.exit_code == 0, loaded.output
+    assert export() == exported
+    cookie = value(flask("session", "create", "alice@example.com"))
+    assert shown(app, cookie) == before
+    again = Client(app, cookie=cookie).get(f"/workspaces/{before[7][0]['id']}/members")
+    assert again.get_json() == members.get_json()
+    states = [line.split("\t")[7] for line in flask("user", "list").stdout.splitlines()]
+    assert sorted(states) == ["active", "active", "active", "deactivated"]
+
+
+def test_a_deleted_workspace_comes_back_to_its_users_without_their_lines(
+    app, flask, load, export, acme
+):
+    cookie = value(flask("session", "create", "alice@example.com"))
+    before, exported = shown(app, cookie), export()
+    value(flask("workspace", "delete", "acme", "--yes"))
+    assert shown(app, cookie)[0]["data"] == []
+    kept = [line for line in exported.splitlines() if not line.startswith(b'{"type": "user"')]
+    loaded = load(b"\n".join(kept))
+    assert loaded.exit_code == 0, loaded.output
+    assert (shown(app, cookie), export()) == (before, exported)
+
+
+def test_the_export_has_every_field_that_load_reads(acme, export):
+    found = {kind: set() for kind in TYPES}
+    for line in map(json.loads, export().splitlines()):
+        found[line.pop("type")] |= set(line)
+    assert found == {kind: set(schema.by_key) for kind, schema in TYPES.items()}
+
+
+def test_the_export_has_nothing_of_another_workspace_or_of_a_credential(
+    acme, export, flask, connection, insert_into
+):
+    before = export()
+    insert_into("mail", "globex", "charlie")
+    insert_into("tasks", "globex", "charlie", title="Secret")
+    flask("token", "create", "alice@example.com")
+    assert export() == before
+    assert b"harlie" not in before
+    assert b"tmw_" not in before
+
+
+def test_an_unknown_workspace_is_an_error(flask):
+    assert_failed(flask("workspace", "export", "nowhere"), "there is no workspace nowhere")
+
+
+def test_an_export_is_of_one_moment(database_url, connection, insert_into):
+    """A user and the user's meeting that come while tasks are read are not in it."""
+    insert_into("tasks")
+    command = [sys.executable, "-m", "service", "workspace", "export", "acme"]
+    with psycopg.connect(database_url) as blocker:
+        blocker.execute("LOCK TABLE meetings")
+        process = subprocess.Popen(
+            command,
+            env=environment(DATABASE_URL=database_url),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        pid, waiting = blocker.info.backend_pid, "SELECT pg_blocking_pids(pid) AS by"
+        while not any(
+            pid in row["by"] for row in rows(connection, f"{waiting} FROM pg_stat_activity")
+        ):
+            assert process.poll() is None
+        insert_into("suggestions", title="Too late")
+        blocker.rollback()
+        exported, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert [json.loads(line)["type"] for line in exported.splitlines()] == [
+        *("workspace", "user", "user", "member", "member", "task"),
+    ]
+
+
+def test_the_largest_meeting_that_the_api_stores_is_loaded_from_one_line(
+    app, flask, load, export, connection
+):
+    alice = Client(app, TOKENS["alice"])
+    texts = dict.fromkeys(("agenda", "notes", "summary"), "\x01" * 65_536)
+    meeting = alice.post("/meetings", {"title": "Long", **TIMES}).get_json()
+    for change in (
+        {"agenda": texts["agenda"]},
+        {"notes": texts["notes"]},
+        {"status": "completed", "summary": texts["summary"]},
+        {"actionItems": ["\x01" * 2000] * 80, "status": "completed"},
+        {"decisions": ["\x01" * 2000] * 80, "status": "completed"},
+    ):
+        changed = alice.patch(f"/meetings/{meeting['id']}", change)
+        assert changed.status_code == 200, changed.get_json()
+    exported = export()
+    assert len(exported) > 2**21
+    value(flask("workspace", "delete", "acme", "--yes"))
+    connection.execute("DELETE FROM users WHERE name <> 'Charlie'")
+    assert load(exported).exit_code == 0
+    assert export() == exported
