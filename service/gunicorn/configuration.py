@@ -5,8 +5,10 @@ reads this file by its path, at the start and at every SIGHUP.
 """
 
 import ctypes
+import os
 import resource
 import select
+import signal
 import sys
 from contextlib import suppress
 from typing import Any
@@ -56,8 +58,17 @@ def on_exit(server: Any) -> None:
     server.log.info(describe("web", "stops", settings))
 
 
-def post_fork(_server: Any, _worker: Any) -> None:
-    """Make free() return large buffers to the system; glibc would keep some for each thread."""
+def post_fork(server: Any, _worker: Any) -> None:
+    """Prepare a new worker.
+
+    SIGTERM ends a worker that is only starting: the handler of the master, which the fork has
+    copied, would queue the signal, and the master would wait for this worker until its time is up.
+    free() returns large buffers to the system; glibc would keep some for each thread.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    while not server.SIG_QUEUE.empty():
+        if server.SIG_QUEUE.get() == signal.SIGTERM:
+            os.kill(os.getpid(), signal.SIGTERM)
     mmap_threshold = -3
     with suppress(AttributeError):
         ctypes.CDLL(None).mallopt(mmap_threshold, 2**17)

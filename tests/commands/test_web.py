@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from server import PROJECT, environment, get, send, serving, wait_until
+from server import PROJECT, environment, free_port, get, is_running, send, serving, wait_until
 
 COMMANDS = {
     "task-service": [sys.executable, "-m", "service", "web"],
@@ -69,6 +69,28 @@ def test_after_sigusr2_a_second_gunicorn_serves_beside_the_first(tmp_path, datab
         finally:
             os.kill(second, signal.SIGTERM)
         wait_until(lambda: "Shutting down: Master.2" in server.log.read_text(), server)
+
+
+@pytest.mark.nodatabase
+def test_sigterm_ends_a_worker_that_is_only_starting():
+    """gunicorn's master would wait 30 s for it, at a restart just after another one."""
+    variables = {"DATABASE_URL": "host=/nowhere", "PORT": str(free_port()), "WEB_CONCURRENCY": "8"}
+    with subprocess.Popen(
+        COMMANDS["task-service"], env=environment(**variables), stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            started = []
+            for line in server.stderr:
+                if booting := re.search("Booting worker with pid: ([0-9]+)", line):
+                    started.append(int(booting[1]))
+                    os.kill(started[-1], signal.SIGTERM)
+                if len(started) == 8:
+                    break
+            wait_until(lambda: not any(is_running(pid) for pid in started), server)
+        finally:
+            server.terminate()
+        server.communicate(timeout=20)
+    assert server.returncode == 0
 
 
 @pytest.mark.nodatabase
