@@ -119,7 +119,9 @@ def test_webhook_key_lists_keys_newest_first(text, keys):
 @pytest.mark.parametrize("key", ["k" * 32])
 @pytest.mark.parametrize("form", ["{},", ",{}", "{},,{}", "{},short", "{}, long enough", ",", " "])
 def test_an_empty_or_short_part_of_webhook_key_is_rejected_and_not_shown(key, form):
-    with pytest.raises(InvalidSetting, match="^WEBHOOK_KEY: must be keys of at least 32") as caught:
+    with pytest.raises(
+        InvalidSetting, match=r"^WEBHOOK_KEY: must be keys of at least 32"
+    ) as caught:
         Settings.read({"WEBHOOK_KEY": form.replace("{}", key)})
     assert key not in str(caught.value)
 
