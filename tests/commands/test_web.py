@@ -8,8 +8,19 @@ import sys
 from contextlib import contextmanager
 
 import pytest
+from outcomes import rows
 from psycopg.conninfo import conninfo_to_dict
-from server import PROJECT, environment, free_port, get, is_running, send, serving, wait_until
+from server import (
+    PROJECT,
+    children,
+    environment,
+    free_port,
+    get,
+    is_running,
+    send,
+    serving,
+    wait_until,
+)
 
 COMMANDS = {
     "task-service": [sys.executable, "-m", "service", "web"],
@@ -69,6 +80,31 @@ def test_after_sigusr2_a_second_gunicorn_serves_beside_the_first(tmp_path, datab
         finally:
             os.kill(second, signal.SIGTERM)
         wait_until(lambda: "Shutting down: Master.2" in server.log.read_text(), server)
+
+
+def test_a_web_process_is_connected_before_its_first_request(tmp_path, database_url, connection):
+    log = tmp_path / "log"
+    variables = {"DATABASE_URL": database_url, "PORT": str(free_port()), "WEB_CONCURRENCY": "2"}
+    with (
+        log.open("wb") as stderr,
+        subprocess.Popen(
+            COMMANDS["task-service"], env=environment(**variables), stderr=stderr
+        ) as server,
+    ):
+        query = "SELECT application_name FROM pg_stat_activity WHERE datname = current_database()"
+
+        def connected():
+            return {
+                int(name.rpartition(":")[2])
+                for (name,) in (row.values() for row in rows(connection, query))
+                if name.startswith("task-service web ")
+            }
+
+        try:
+            wait_until(lambda: len(connected() & {*children(server.pid)}) == 2, server)
+        finally:
+            server.terminate()
+    assert "GET" not in log.read_text()
 
 
 @pytest.mark.nodatabase
