@@ -23,6 +23,7 @@ def main() -> None:
     To try it:    task-service dev
     In production, with DATABASE_URL set:
                   task-service migrate
+                  task-service check
                   task-service web
                   task-service worker
                   task-service status

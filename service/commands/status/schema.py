@@ -54,6 +54,11 @@ class Schema(Section):
         yield "tables_unusable", len(self.unusable_tables)
 
     def problems(self) -> Iterator[str]:
+        yield from self.rights()
+        yield from self.fit()
+
+    def rights(self) -> Iterator[str]:
+        """Yield the tables that this role may not use."""
         forbidden = [table for table in self.unusable_tables if table.owner]
         if forbidden:
             owners = sorted({table.owner or "" for table in forbidden})
@@ -61,6 +66,9 @@ class Schema(Section):
                 f"the user of DATABASE_URL lacks rights on {names(forbidden)}, which belong to"
                 f" {', '.join(owners)}: let it own them, or GRANT it the rights"
             )
+
+    def fit(self) -> Iterator[str]:
+        """Yield how the schema differs from the migrations of this release."""
         if self.migrations.pending:
             pending = ", ".join(self.migrations.pending)
             yield f"migrations are pending: {pending}; run the command migrate"
@@ -71,7 +79,7 @@ class Schema(Section):
                 f"{names(missing)} {'are' if len(missing) > 1 else 'is'} missing although all"
                 " migrations are applied: the schema was changed by hand, change it back"
             )
-        elif not forbidden:
+        elif not self.unusable_tables:
             for error in dict.fromkeys(self._broken):
                 yield (
                     f"{error} although all migrations are applied: the schema was changed by hand,"

@@ -92,12 +92,7 @@ class Webhooks(Section):
         yield "webhooks_without_key", sum(key.webhooks for key in self.missing_keys)
 
     def problems(self) -> Iterator[str]:
-        for key in self.missing_keys:
-            yield (
-                f"WEBHOOK_KEY does not list the key {key.key_fingerprint}: {key.webhooks}"
-                f" webhook(s) wait, {key.example} among them; add that key at the end, or rotate"
-                " their secrets"
-            )
+        yield from self.key_problems()
         for webhook in self.webhooks:
             name = f"webhook {webhook.id} of {webhook.workspace}"
             if webhook.state == "disabled" and webhook.disabled_reason != "by an operator":
@@ -105,6 +100,15 @@ class Webhooks(Section):
             if webhook.state == "failing" and webhook.failing_seconds > FAILING:
                 since = webhook.failing_since
                 yield f"{name} has failed since {since}; webhook deliveries says why"
+
+    def key_problems(self) -> Iterator[str]:
+        """Yield the keys that webhooks need and this process does not have."""
+        for key in self.missing_keys:
+            yield (
+                f"WEBHOOK_KEY does not list the key {key.key_fingerprint}: {key.webhooks}"
+                f" webhook(s) wait, {key.example} among them; add that key at the end, or rotate"
+                " their secrets"
+            )
 
     def count(self, state: str) -> int:
         """Return how many webhooks are in a state."""
