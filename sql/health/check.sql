@@ -1,6 +1,6 @@
 -- Return whether the database lacks one of these migrations; a newer database may have more.
--- The statement fails if every request would: on a database that is read-only, that lacks a table of
--- the gate, or whose tables this role may not use. It changes no row.
+-- The statement fails if every request would: on a database that is read-only, that lacks a table
+-- of the gate, or whose tables this role may not use. It changes no row.
 WITH missing AS (
     SELECT
       FROM unnest(%(migrations)s::text[]) AS file (name)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import uuid
 from contextlib import contextmanager, suppress
-from importlib import metadata
 
 import psycopg
 import pytest
@@ -21,9 +20,11 @@ from server import environment, wait_until
 from service.commands.migrate import tables
 from service.settings import Settings
 from service.statements import migrations
+from service.version import build
 from service.webhooks.secrets import fingerprint
 
-VERSION = metadata.version("task-meeting-workspace-service")
+VERSION = build()
+PATTERN = re.escape(VERSION)
 NO_WORKER = "no worker is connected: deliveries wait and nothing is pruned; start a worker"
 
 
@@ -63,15 +64,15 @@ def test_if_all_is_well_it_exits_with_0_and_shows_one_page(app, flask, database_
     page = outcome.stdout
     name = conninfo_to_dict(database_url)["dbname"]
     for pattern in (
-        rf"^version       {VERSION}$",
+        rf"^version       {PATTERN}$",
         rf"^database      {name} on .*, PostgreSQL [0-9.]+.*, [0-9.]+ MiB$",
         r"^table         \w+ [0-9.]+ MiB$",
         r"^migrations    [0-9]+ applied, 0 pending, 0 newer$",
         r"^clock         [+-]0\.[0-9]{3} s against this host$",
         r"^connections   [0-9]+ used of [0-9]+ allowed; the processes may open [0-9]+$",
         r"^transactions  the oldest runs for [0-9.]+ s$",
-        rf"^web           host7:4711 version {VERSION}, [0-9]+ connections since .*Z, last",
-        rf"^worker        host7:4711 version {VERSION}, 1 connections since .*Z, last statement",
+        rf"^web           host7:4711 version {PATTERN}, [0-9]+ connections since .*Z, last",
+        rf"^worker        host7:4711 version {PATTERN}, 1 connections since .*Z, last statement",
         r"^deliveries    0 waiting, 0 overdue \(the oldest by 0 s\), 0 failed$",
         r"^webhooks      0 enabled, 0 failing, 0 disabled$",
         r"^oldest        idempotency key 0\.0 h, pruned after 24 h$",
@@ -248,7 +249,7 @@ def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
         problem
         for problem in document["problems"]
         if re.fullmatch(
-            rf"process {pid} \(task-service worker {VERSION} host7:4711, idle in transaction for"
+            rf"process {pid} \(task-service worker {PATTERN} host7:4711, idle in transaction for"
             r" [0-9]+ s: LOCK TABLE plans\) locks plans, which hides the figures of tables; to end"
             rf" it: SELECT pg_terminate_backend\({pid}\)",
             problem,

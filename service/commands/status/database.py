@@ -8,9 +8,9 @@ from psycopg import errors
 
 from service.commands.status.processes import Processes
 from service.commands.status.section import GRANT, Line, Metric, Reader, Section
-from service.process import version
 from service.remedies import REMEDIES
 from service.settings import Settings
+from service.version import build
 
 # Seconds from which a figure is a problem.
 CLOCK = 5
@@ -58,7 +58,7 @@ class Database(Section):
         before = time()
         (server,) = reader.rows(Server, "status/server")
         self._clock_ahead = server.clock - (before + time()) / 2
-        self.version = version()
+        self.version = build()
         self.server = server
         self.host = f"{reader.connection.info.host}:{reader.connection.info.port}"
         self.tables = reader.rows(Table, "status/tables")

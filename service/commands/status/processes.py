@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from service.commands.status.section import Line, Metric, Reader, Section
-from service.process import version
+from service.version import build
 
 # Seconds from which a figure is a problem.
 WAITING, SILENT = 5, 120
@@ -73,10 +73,10 @@ class Processes(Section):
                     f" {worker.silent_seconds:.0f} s: look into its log, or restart it"
                 )
         for process in self.processes:
-            if process.version != version():
+            if process.version != build():
                 yield (
                     f"the {process.program} process {process.process} runs version"
-                    f" {process.version}, and this is {version()}: restart it"
+                    f" {process.version}, and this is {build()}: restart it"
                 )
 
 
