@@ -1,5 +1,6 @@
 """task-service: its help, and its start without unneeded imports."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -102,6 +103,37 @@ def test_an_invalid_setting_is_named_in_one_line(tmp_path):
     )
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == "Error: PORT='http': must be an integer from 1 to 65535\n"
+
+
+WRAPPER = PROJECT / "docs" / "deploy" / "task-service"
+
+
+def test_the_wrapper_of_a_deployment_names_a_missing_file_of_settings():
+    ended = subprocess.run(
+        [WRAPPER, "status"],
+        env={"PATH": os.environ["PATH"], "TASK_SERVICE_ENV": "/nowhere"},
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == (
+        "Error: the file of settings /nowhere is missing, or this is not root\n"
+    )
+
+
+def test_the_wrapper_of_a_deployment_leaves_the_home_of_root(tmp_path):
+    """There, libpq would look for certificates, which the user of the service cannot read."""
+    tmp_path.joinpath("env").write_text("PORT='8002'\n")
+    setpriv = tmp_path / "setpriv"
+    setpriv.write_text('#!/bin/sh\necho "$HOME $PORT"\n')
+    setpriv.chmod(0o755)
+    ended = subprocess.run(
+        [WRAPPER, "status"],
+        env={"PATH": f"{tmp_path}:/bin", "HOME": "/root", "TASK_SERVICE_ENV": f"{tmp_path}/env"},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.stdout == "/nonexistent 8002\n"
 
 
 def test_help_imports_neither_commands_nor_libraries_and_shows_their_first_sentences():

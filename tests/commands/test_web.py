@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from outcomes import rows
@@ -105,6 +106,26 @@ def test_a_web_process_is_connected_before_its_first_request(tmp_path, database_
         finally:
             server.terminate()
     assert "GET" not in log.read_text()
+
+
+@pytest.mark.nodatabase
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can enter a folder and lose the right")
+def test_web_starts_in_a_folder_that_its_user_cannot_enter(tmp_path):
+    """An operator in /root starts it by a wrapper that changes the user."""
+    os.chown(tmp_path, 65534, 65534)
+    tmp_path.chmod(0o700)
+    without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    with subprocess.Popen(
+        [*without, Path(sys.executable).with_name("task-service"), "web"],
+        cwd=tmp_path,
+        env=environment(DATABASE_URL="host=/nowhere", PORT=str(free_port())),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        started = any("Listening at" in line for line in server.stderr)
+        server.terminate()
+        server.communicate(timeout=20)
+    assert started
 
 
 @pytest.mark.nodatabase

@@ -142,6 +142,32 @@ def test_web_and_worker_run_without_a_capability_as_a_user_that_owns_no_file(dep
     assert deployed.run("find /etc /opt /tmp /var -user task-service") == ""
 
 
+def test_a_command_of_root_names_the_error_of_postgresql(deployed):
+    """A certificate in the home of root would be the first error; the user cannot read there."""
+    printed = deployed.run(
+        "mkdir -p /root/.postgresql\n"
+        "touch /root/.postgresql/postgresql.crt /root/.postgresql/postgresql.key\n"
+        "sed 's|:[^:@]*@|:wrong@|' /etc/task-service/env >/etc/task-service/wrong\n"
+        "cd /root\n"
+        "TASK_SERVICE_ENV=/etc/task-service/wrong task-service user list 2>&1 || true\n"
+    )
+    assert 'password authentication failed for user "service"' in printed
+    assert "certificate" not in printed
+
+
+def test_a_typo_in_the_settings_is_an_error_of_systemctl(deployed):
+    output = deployed.run(
+        "cp -p /etc/task-service/env /etc/task-service/kept\n"
+        "sed -i \"s/WEB_THREADS='4'/WEB_THREADS='four'/\" /etc/task-service/env\n"
+        "systemctl restart task-service-web 2>&1 && echo restarted || echo failed\n"
+        "cp -p /etc/task-service/kept /etc/task-service/env\n"
+        "systemctl restart task-service-web\n"
+        "journalctl --sync; journalctl -q -o cat -u task-service-web --grep 'ERROR WEB_THREADS'\n"
+    )
+    assert "failed\n" in output
+    assert "settings    ERROR WEB_THREADS='four': must be an integer from 1 to 256" in output
+
+
 def test_one_request_id_is_in_the_response_in_the_log_of_nginx_and_in_the_journal(deployed):
     status, headers, error = send(deployed, "/api/tasks")
     ours = headers["x-request-id"]
