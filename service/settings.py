@@ -183,7 +183,8 @@ class Settings:
     cors_origins: tuple[str, ...] = setting(
         "",
         CommaSeparated(fields.String(validate=check_origin)),
-        "origins whose pages may call the service from a browser, like https://app.example.com",
+        "origins whose pages may call the service from a browser, separated by commas, like"
+        " https://app.example.com",
     )
     log_format: str = setting(
         "json",
@@ -200,7 +201,8 @@ class Settings:
     webhook_allow: tuple[str, ...] = setting(
         "",
         CommaSeparated(fields.String(validate=check_host_or_network)),
-        "hosts and networks that webhooks may reach although they are not public",
+        "hosts and networks that webhooks may reach although they are not public, separated by"
+        " commas, like localhost,10.0.0.0/8",
     )
     webhook_timeout: float = setting(
         "2", seconds(), "seconds that a request may spend on posting webhooks"
