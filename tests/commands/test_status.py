@@ -8,16 +8,17 @@ import sys
 import uuid
 from contextlib import contextmanager, suppress
 
+import pages
 import psycopg
 import pytest
 from client import TOKENS, Client, new_database
 from outcomes import assert_failed, rows
-from pages import read
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from receivers import KEY, announce, subscribe
 from server import environment, wait_until
 
 from service.commands.migrate import tables
+from service.commands.status import database, processes, webhooks
 from service.settings import Settings
 from service.statements import migrations
 from service.version import build
@@ -117,9 +118,28 @@ def test_metrics_are_one_number_a_line(flask, cast, connection):
 @pytest.mark.usefixtures("worker")
 def test_every_metric_of_the_page_of_operations_is_printed(flask):
     printed = set(re.findall("(?m)^task_service_[a-z_]+", flask("status", "--metrics").stdout))
-    named = set(re.findall("`(task_service_[a-z_]+)`", read("docs/operations.md")))
+    named = set(re.findall("`(task_service_[a-z_]+)`", pages.read("docs/operations.md")))
     assert named - printed == set()
     assert {"task_service_up", "task_service_problems", "task_service_workers"} <= named
+
+
+@pytest.mark.nodatabase
+def test_the_thresholds_of_the_page_of_operations_are_those_of_status():
+    alerts = {
+        metric: threshold
+        for _, source, threshold in pages.rows("docs/operations.md", "Alerts")
+        for metric in re.findall("`task_service_([a-z_]+)`", source)
+    }
+    pruned = 86400 + webhooks.UNPRUNED
+    for metric, threshold in {
+        "worker_silent_seconds": f"above {processes.SILENT}",
+        "longest_wait_for_lock_seconds": f"above {processes.WAITING}",
+        "longest_wait_for_syncrep_seconds": f"above {processes.WAITING}",
+        "connections_used": f"above {database.CONNECTIONS:.0%}".replace("%", " %"),
+        "oldest_idempotency_key_seconds": f"above {pruned}: {pruned // 3600} h",
+        "clock_ahead_seconds": f"above {database.CLOCK} or below -{database.CLOCK}",
+    }.items():
+        assert threshold in alerts[metric], metric
 
 
 @pytest.mark.usefixtures("web")
