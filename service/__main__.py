@@ -15,7 +15,14 @@ signal.signal(signal.SIGINT, ON_INTERRUPT)
 
 
 @click.group(cls=Commands)
-@click.version_option(package_name="task-meeting-workspace-service", message="%(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _option, asked: print_version(context) if asked else None,
+    help="Show the version, and what of the repository it was built from.",
+)
 def main() -> None:
     """Run and manage the Task, Meeting and Workspace service.
 
@@ -23,10 +30,20 @@ def main() -> None:
     To try it:    task-service dev
     In production, with DATABASE_URL set:
                   task-service migrate
+                  task-service check
                   task-service web
                   task-service worker
                   task-service status
     """
+
+
+def print_version(context: click.Context) -> None:
+    """Print the version, and end."""
+    # Reading the version takes longer than --help may take.
+    from service.version import build
+
+    click.echo(build())
+    context.exit()
 
 
 if __name__ == "__main__":

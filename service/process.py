@@ -1,30 +1,23 @@
-"""This process: its version, its name in pg_stat_activity, its log lines at start and stop."""
+"""This process: its name in pg_stat_activity, its log lines at start and stop."""
 
 import os
-from functools import cache
-from importlib import metadata
 
 from psycopg.conninfo import conninfo_to_dict
 
 from service.settings import Settings
+from service.version import build
 
 # PostgreSQL truncates longer names.
 MAX_NAME = 63
 
 
-@cache
-def version() -> str:
-    """Return the version of the service."""
-    return metadata.version("task-meeting-workspace-service")
-
-
 def application_name(program: str) -> str:
     """Return the name of this process in pg_stat_activity: program, version, host and process id.
 
-    An example is ``task-service web 1.0.0 host7:4711``. A long host name is cut, so that the
+    An example is ``task-service web 1.1.0 host7:4711``. A long host name is cut, so that the
     process id remains.
     """
-    name, process = f"task-service {program} {version()} ", f":{os.getpid()}"
+    name, process = f"task-service {program} {build()} ", f":{os.getpid()}"
     return name + os.uname().nodename[: MAX_NAME - len(name + process)] + process
 
 
@@ -39,6 +32,6 @@ def describe(program: str, event: str, settings: Settings) -> str:
     name = database.get("dbname") or os.environ.get("PGDATABASE", "its default")
     changed = [f"{variable}={value}" for variable, value in Settings.changed().items()]
     return (
-        f"{program} {version()} {event}: process {os.getpid()}; database {name} on {host};"
+        f"{program} {build()} {event}: process {os.getpid()}; database {name} on {host};"
         f" settings: {' '.join(changed)}"
     )

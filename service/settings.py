@@ -109,6 +109,20 @@ def check_origin(text: str) -> None:
         raise ValidationError(f"{error}: unlike {text}")
 
 
+def check_keys(text: str) -> None:
+    """Raise ValidationError unless each key in ``text``, between commas, is long enough."""
+    if min(map(len, split_keys(text))) < MIN_KEY:
+        raise ValidationError(
+            f"must be keys of at least {MIN_KEY} characters, separated by commas, the newest first;"
+            " a key contains no comma"
+        )
+
+
+def split_keys(text: str) -> list[str]:
+    """Return the parts of WEBHOOK_KEY."""
+    return [key.strip() for key in text.split(",")]
+
+
 def check_conninfo(text: str) -> None:
     """Raise ValidationError unless libpq can parse ``text``."""
     try:
@@ -169,7 +183,8 @@ class Settings:
     cors_origins: tuple[str, ...] = setting(
         "",
         CommaSeparated(fields.String(validate=check_origin)),
-        "origins whose pages may call the service from a browser, like https://app.example.com",
+        "origins whose pages may call the service from a browser, separated by commas, like"
+        " https://app.example.com",
     )
     log_format: str = setting(
         "json",
@@ -178,17 +193,16 @@ class Settings:
     )
     webhook_key: str | None = setting(
         None,
-        fields.String(
-            validate=validate.Length(MIN_KEY, error=f"must have at least {MIN_KEY} characters")
-        ),
-        "the key that webhook secrets derive from; keep it, and keep it secret;"
-        " to change it, put the new key and a comma before the old one",
+        fields.String(validate=check_keys),
+        "the key that webhook secrets derive from, at least 32 characters without a comma; keep it,"
+        " and keep it secret; to change it, put the new key and a comma before the old one",
         secret=True,
     )
     webhook_allow: tuple[str, ...] = setting(
         "",
         CommaSeparated(fields.String(validate=check_host_or_network)),
-        "hosts and networks that webhooks may reach although they are not public",
+        "hosts and networks that webhooks may reach although they are not public, separated by"
+        " commas, like localhost,10.0.0.0/8",
     )
     webhook_timeout: float = setting(
         "2", seconds(), "seconds that a request may spend on posting webhooks"
@@ -230,14 +244,8 @@ class Settings:
 
     @property
     def webhook_keys(self) -> list[str]:
-        """Return the keys of WEBHOOK_KEY, newest first.
-
-        A comma separates keys only if each part is long enough for a key: a key may contain commas.
-        """
-        if not self.webhook_key:
-            return []
-        keys = [key.strip() for key in self.webhook_key.split(",")]
-        return keys if min(map(len, keys)) >= MIN_KEY else [self.webhook_key]
+        """Return the keys of WEBHOOK_KEY, newest first."""
+        return split_keys(self.webhook_key) if self.webhook_key else []
 
     @classmethod
     def changed(cls, environment: Mapping[str, str] = os.environ) -> dict[str, str]:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import psycopg
-from psycopg import abc
+from psycopg import abc, errors
 from psycopg.adapt import Buffer, Loader, PyFormat, Transformer
 from psycopg.errors import error_from_result
-from psycopg.pq import DiagnosticField, ExecStatus
+from psycopg.pq import DiagnosticField, ExecStatus, TransactionStatus
 from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 from psycopg.types.string import TextLoader
@@ -21,6 +21,10 @@ from psycopg.types.string import TextLoader
 SQL = Path(__file__).with_name("sql").resolve()
 
 PARAMETER = re.compile(rb"%\((\w+)\)s")
+
+# The errors of a prepared statement whose result has got another type, by a migration, or that a
+# connection pooler has dropped.
+STALE = errors.FeatureNotSupported, errors.InvalidSqlStatementName
 
 # A row is a NamedTuple: its members are the columns of the statement, in order.
 Row = TypeVar("Row", bound=NamedTuple)
@@ -67,11 +71,13 @@ class JsonAsBytes(Loader):
 class Connection(psycopg.Connection[TupleRow]):
     """Runs statements by name; JSON is loaded as bytes and UUIDs as text.
 
-    Each method raises psycopg.Error. ``prepare_threshold=None`` prepares nothing.
+    Each method raises psycopg.Error. ``prepare_threshold=None`` prepares nothing. A migration of
+    another process fails no statement, except within a transaction.
     """
 
     _transformer: abc.Transformer | None = None
-    _named: set[bytes]
+    # The statements that the server has prepared on this connection.
+    _named: set[bytes] = set()
 
     def row(self, kind: type[Row], name: str, values: dict[str, object]) -> Row | None:
         """Return the first row of a statement, or None."""
@@ -100,16 +106,28 @@ class Connection(psycopg.Connection[TupleRow]):
                 self._check(libpq.prepare(statement.name, statement.text))
                 self._named.add(statement.name)
             found = libpq.exec_prepared(statement.name, parameters)  # type: ignore[arg-type]
-        self._check(found)
+        try:
+            self._check(found)
+        except STALE:
+            if self.prepare_threshold is None:
+                raise
+            # The next statement deallocates all; this one runs once more, without a name.
+            self._transformer = None
+            if libpq.transaction_status != TransactionStatus.IDLE:
+                raise psycopg.OperationalError("the schema has changed, try again") from None
+            found = libpq.exec_params(statement.text, parameters)
+            self._check(found)
         transformer.set_pgresult(found)
         return transformer, found.ntuples
 
     def _new_transformer(self) -> abc.Transformer:
         self.adapters.register_loader("json", JsonAsBytes)
         self.adapters.register_loader("uuid", TextLoader)
+        if self._named:
+            self._check(self.pgconn.exec_(STATEMENTS["connection/deallocate"].text))
+        self._named = set()
         # A transformer caches how to dump and load each type.
         self._transformer = transformer = Transformer(self)
-        self._named = set()
         return transformer
 
     def _check(self, result: PGresult) -> None:

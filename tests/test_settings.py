@@ -110,12 +110,20 @@ def test_an_invalid_origin_is_rejected_with_the_reason(text, reason):
         ("k" * 32, ["k" * 32]),
         ("k" * 32 + "," + "l" * 32, ["k" * 32, "l" * 32]),
         (f" {'k' * 32} , {'l' * 32} ", ["k" * 32, "l" * 32]),
-        # A phrase with a comma is one key, as it was before keys could be listed.
-        (f"{'k' * 32}, long enough", [f"{'k' * 32}, long enough"]),
     ],
 )
-def test_webhook_key_lists_keys_each_of_at_least_32_characters(text, keys):
+def test_webhook_key_lists_keys_newest_first(text, keys):
     assert Settings.read({"WEBHOOK_KEY": text}).webhook_keys == keys
+
+
+@pytest.mark.parametrize("key", ["k" * 32])
+@pytest.mark.parametrize("form", ["{},", ",{}", "{},,{}", "{},short", "{}, long enough", ",", " "])
+def test_an_empty_or_short_part_of_webhook_key_is_rejected_and_not_shown(key, form):
+    with pytest.raises(
+        InvalidSetting, match=r"^WEBHOOK_KEY: must be keys of at least 32"
+    ) as caught:
+        Settings.read({"WEBHOOK_KEY": form.replace("{}", key)})
+    assert key not in str(caught.value)
 
 
 def test_a_lease_is_longer_than_the_request_that_holds_it():

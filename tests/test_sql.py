@@ -20,8 +20,9 @@ MODULES = sorted((SQL.parent / "service").rglob("*.py"))
 # Statement names in Python: a string of two words with a slash; the media type is none.
 NAME_IN_PYTHON = re.compile(r'"(?!application/)([a-z_]+/[a-z_{}]+)"')
 
-# PostgreSQL neither prepares nor explains statements that define a table.
+# PostgreSQL neither prepares nor explains statements that define a table, or deallocate.
 DEFINITIONS = {
+    "connection/deallocate",
     "double/create_clock",
     "double/create_now",
     "migrations/prepare",

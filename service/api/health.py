@@ -66,7 +66,10 @@ def get_index() -> Response:
 @health.get("/healthz")
 @response(Health, kind="object", also=(503,))
 def check_health() -> Response:
-    """Answer 200 when the database does, stores UTF-8 and has all migrations, else 503
+    """Answer 200 when requests can be served, else 503
+
+    They can if the database answers and takes writes, stores UTF-8, has all migrations, and lets
+    the service use its tables.
 
     Load balancers can use this request. It does not count against a rate limit, and the response
     comes within two seconds.
@@ -77,9 +80,15 @@ def check_health() -> Response:
         health = db.row_with_retry(Readiness, "health/check", migrations=migrations())
     except db.WrongEncoding:
         raise http_error("wrong_encoding", RETRY_AFTER) from None
-    except psycopg.errors.UndefinedTable:
-        # The command migrate has never run on this database.
-        raise http_error("migrations_pending", RETRY_AFTER) from None
+    except psycopg.errors.UndefinedTable as error:
+        # Without its own table, the command migrate has never run on this database.
+        never = "schema_migrations" in (error.diag.message_primary or "")
+        name = "migrations_pending" if never else "table_missing"
+        raise http_error(name, RETRY_AFTER) from None
+    except psycopg.errors.ReadOnlySqlTransaction:
+        raise http_error("read_only", RETRY_AFTER) from None
+    except psycopg.errors.InsufficientPrivilege:
+        raise http_error("no_rights", RETRY_AFTER) from None
     if health.pending:
         raise http_error("migrations_pending", RETRY_AFTER)
     return reply(health.body)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 COMMANDS = {
     "dev": "service.devkit.dev:dev",
     "migrate": "service.commands.migrate:migrate_database",
+    "check": "service.commands.check:check",
     "web": "service.commands.web:web",
     "worker": "service.commands.worker:worker",
     "status": "service.commands.status:show_status",

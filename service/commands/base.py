@@ -15,6 +15,7 @@ from psycopg import errors
 from service import db
 from service.commands import SETTINGS
 from service.fields import camel_case
+from service.remedies import remedy
 from service.schemas import flatten
 from service.settings import InvalidSetting, Settings
 from service.statements import Connection, Row
@@ -53,13 +54,13 @@ def report_errors(command: Callable[Parameters, Returned]) -> Callable[Parameter
 
 
 def describe(error: psycopg.Error) -> str:
-    """Return a constraint's sentence, or else the first line of PostgreSQL's message."""
+    """Return a constraint's sentence, or else PostgreSQL's message and the remedy in one line."""
     constraint = error.diag.constraint_name or ""
     if " " in constraint:
         return constraint
-    if isinstance(error, UNMIGRATED):
-        return "the database lacks migrations: run the command migrate"
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+    text = next(iter(str(error).strip().splitlines()), type(error).__name__)
+    known = remedy(error) if error.sqlstate else None
+    return f"{text}: {known}" if known else text
 
 
 def describe_invalid(error: ValidationError) -> str:

@@ -35,6 +35,18 @@ class Change(NamedTuple):
     done: bool
 
 
+class FoundMember(NamedTuple):
+    """The row of a member who is to be removed."""
+
+    id: str
+    name: str
+
+
+def require_workspace(slug: str) -> None:
+    """Raise ClickException if there is no such workspace."""
+    one_row(FoundWorkspace, "workspaces/find", f"there is no workspace {slug}", slugs=[slug])
+
+
 def require_owner(change: Change, slug: str, email: str) -> str:
     """Return the id of the user; raises ClickException if the last owner had to stay."""
     if not change.done:
@@ -66,7 +78,8 @@ def add_member(slug: str, email: str, role: str) -> None:
 
     A user's first workspace becomes the active one. The last owner stays an owner.
     """
-    absent = f"there is no workspace {slug} or no user {email}"
+    require_workspace(slug)
+    absent = f"there is no user {email}"
     added = one_row(Change, "members/add", absent, slug=slug, email=email, role=role)
     click.echo(require_owner(added, slug, email))
 
@@ -80,7 +93,7 @@ def list_members(slug: str, as_json: bool) -> None:
 
     Columns: id of the user, e-mail address, name, role, joined.
     """
-    one_row(FoundWorkspace, "workspaces/find", f"there is no workspace {slug}", slugs=[slug])
+    require_workspace(slug)
     echo_rows(query(ListedMember, "members/list", slug=slug), as_json=as_json)
 
 
@@ -94,7 +107,9 @@ def remove_member(slug: str, email: str, yes: bool) -> None:
 
     The user's tasks there stay without an assignee. The last owner cannot be removed.
     """
-    confirm(f"Remove {email} from {slug}?", yes=yes)
+    require_workspace(slug)
     absent = f"{email} is not a member of {slug}"
+    found = one_row(FoundMember, "members/find", absent, slug=slug, email=email)
+    confirm(f"Remove {found.name} ({email}) from {slug}?", yes=yes)
     removed = one_row(Change, "members/remove", absent, slug=slug, email=email)
     click.echo(require_owner(removed, slug, email))

@@ -18,6 +18,9 @@ def web() -> None:
     code on the disk.
     """
     settings().require_database()
+    if not os.access(".", os.X_OK):
+        # gunicorn enters the folder that it was started in, which may be the home of root.
+        os.chdir("/")
     command = gunicorn.command()
     # Without PYTHONSAFEPATH, gunicorn's package http would hide Python's package after SIGUSR2.
     os.execve(command[0], command, {**os.environ, "PYTHONSAFEPATH": "1"})  # noqa: S606

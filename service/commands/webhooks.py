@@ -23,7 +23,7 @@ from service.commands.load.insert import FoundWorkspace
 from service.fields import uuid_or_nil
 from service.settings import Settings
 from service.webhooks import EVENTS, delivery
-from service.webhooks.outbound import BlockedURL, resolve
+from service.webhooks.outbound import BlockedURL, NotPublic, resolve
 from service.webhooks.secrets import current_secret, derive_secret, fingerprint
 
 
@@ -97,6 +97,9 @@ def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
     """Send the events of the workspace SLUG to URL; prints the webhook's id and its secret."""
     try:
         resolve(url, settings().webhook_allow)
+    except NotPublic as error:
+        allow = "to allow it, add its host or network to WEBHOOK_ALLOW of all processes"
+        raise click.ClickException(f"URL {error}; {allow}") from None
     except BlockedURL as error:
         raise click.ClickException(f"URL {error}") from None
     for value in new_webhook(slug, url, events, absent=f"there is no workspace {slug}"):

@@ -22,6 +22,7 @@ from werkzeug.exceptions import (
 )
 
 from service import db
+from service.remedies import remedy
 from service.schemas import FieldError, flatten
 from service.state import current_request, state
 
@@ -43,11 +44,8 @@ DEFAULT_MESSAGES = {404: "unknown_path", 405: "method", 413: "too_large"}
 TRANSIENT = re.compile(r"08|53|57|58|25006|25P0")
 # The SQLSTATEs of statement_timeout and lock_timeout.
 CANCELLED = {"57014", "55P03"}
-# SQLSTATEs of errors that only an operator can correct, with the instruction for the log.
-REMEDIES = {
-    "42P01": "run the command migrate",
-    "42501": "GRANT the user of DATABASE_URL the rights, or let it own the tables",
-}
+# SQLSTATEs of errors that only an operator can correct.
+FOR_OPERATORS = {"42P01", "42501"}
 
 
 class InvalidFields(BadRequest):
@@ -159,8 +157,8 @@ def from_database(error: psycopg.Error) -> HTTPException:
     if isinstance(error, db.WrongEncoding):
         log.error("%s", error)
         return http_error("unavailable", retry_after=1)
-    if state in REMEDIES:
-        log.error("%s: %s", error.diag.message_primary, REMEDIES[state])
+    if state in FOR_OPERATORS:
+        log.error("%s: %s", error.diag.message_primary, remedy(error))
         return http_error("unavailable", retry_after=1)
     if state is None or TRANSIENT.match(state):
         log.warning("database unavailable: %s", type(error).__name__)

@@ -44,6 +44,10 @@ class BlockedURL(ValueError):
     """A URL that must not be posted to; the message says why."""
 
 
+class NotPublic(BlockedURL):
+    """A URL that leads to an address which is neither public nor in WEBHOOK_ALLOW."""
+
+
 class Resolver:
     """Looks names up within a timeout, which getaddrinfo does not have.
 
@@ -143,7 +147,7 @@ def resolve(
             or any(number in network for network in networks)
             or public(number)
         ):
-            raise BlockedURL(f"leads to {address[0]}, which is not a public address")
+            raise NotPublic(f"leads to {address[0]}, which is not a public address")
     return parts, port, addresses[0]
 
 

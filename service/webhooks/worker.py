@@ -11,6 +11,7 @@ from time import monotonic
 from typing import NamedTuple
 
 import psycopg
+from psycopg_pool import PoolTimeout
 
 from service import db
 from service.fields import NIL_UUID
@@ -24,6 +25,7 @@ from service.webhooks.secrets import (
     missing_keys,
     warn_of_missing_keys,
 )
+from service.webhooks.troubles import Troubles
 
 log = logging.getLogger("service.worker")
 
@@ -36,6 +38,8 @@ MAX_EMPTY_BATCHES = 10
 # Attempts in flight for each of WEB_THREADS; a workspace may have as many as WEB_THREADS.
 ATTEMPTS_PER_THREAD = 4
 MAX_ATTEMPT_SECONDS = 15
+# Seconds that connections of the pool may take to close when the worker ends.
+CLOSE_SECONDS = 0.5
 
 # A workspace and a webhook; claims go on behind the last one, so that webhooks take turns.
 Position = tuple[str, str]
@@ -59,6 +63,7 @@ class Worker:
         self.settings, self.max_attempt_seconds = settings, max_attempt_seconds
         self.pool = db.Pool(settings, "worker")
         self.stopping = Event()
+        self.troubles = Troubles()
         self._claiming = Lock()
         self._position: Position = START
         self._idle_until = 0.0
@@ -70,7 +75,10 @@ class Worker:
         self._prune_after = dict.fromkeys(PRUNE, "")
 
     def run(self, *, deliver: bool = True, prune: bool = True) -> None:
-        """Work until SIGTERM or SIGINT, then finish the attempts in flight."""
+        """Work until SIGTERM or SIGINT, then finish the attempts in flight.
+
+        Without one, this takes less than three seconds, also while the database is away.
+        """
         # sigwait: a handler could interrupt a lock.
         signals = {signal.SIGTERM, signal.SIGINT}
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
@@ -89,7 +97,7 @@ class Worker:
         self.stopping.set()
         for thread in threads:
             thread.join()
-        self.pool.close()
+        self.pool.close(CLOSE_SECONDS)
 
     def run_once(self, *, deliver: bool = True, prune: bool = True) -> int:
         """Deliver what is due now, prune, and return the number of attempts."""
@@ -113,7 +121,8 @@ class Worker:
         try:
             timeout = min(self.max_attempt_seconds, self.settings.webhook_lease / 2)
             outcome = delivery.attempt(claim, self.settings, timeout)
-            recorded = self.row(Recorded, "webhooks/record", **outcome._asdict())
+            with self._connection("webhooks/record", patient=True) as connection:
+                recorded = connection.row(Recorded, "webhooks/record", outcome._asdict())
             delivery.log_outcome(claim, outcome, recorded)
         finally:
             with self._claiming:
@@ -123,7 +132,7 @@ class Worker:
 
     def check_keys(self) -> bool:
         """Log which keys WEBHOOK_KEY lacks, when that has changed."""
-        with self._connection() as connection:
+        with self._connection("webhooks/missing_keys") as connection:
             missing = missing_keys(connection, self.settings)
         if missing != self._missing:
             warn_of_missing_keys(missing, self.settings)
@@ -145,7 +154,6 @@ class Worker:
             try:
                 self._prune(name, max_empty_batches)
             except psycopg.Error as error:
-                log.warning("%s failed: %s", name, describe(error))
                 failures.append(error)
         if failures:
             raise failures[0]
@@ -166,8 +174,8 @@ class Worker:
             try:
                 if not work():
                     self.stopping.wait(interval)
-            except psycopg.Error as error:
-                log.warning("the worker waits for the database: %s", describe(error))
+            except psycopg.Error:
+                # It is logged where the statement ran.
                 self.stopping.wait(ERROR_INTERVAL)
             except Exception as error:
                 log.error("unhandled: %s", type(error).__name__, exc_info=error)
@@ -177,11 +185,16 @@ class Worker:
         """Claim the oldest due delivery of the next webhook; None when none is due."""
         # One thread at a time: all threads would run the same query.
         with self._claiming:
-            if monotonic() < self._idle_until:
+            if monotonic() < self._idle_until or self.stopping.is_set():
                 return None
-            claim = self._claim_after(self._position)
-            if claim is None and self._position != START:
-                claim = self._claim_after(START)
+            try:
+                claim = self._claim_after(self._position)
+                if claim is None and self._position != START:
+                    claim = self._claim_after(START)
+            except psycopg.Error:
+                # Otherwise the threads would wait for the database one after the other.
+                self._idle_until = monotonic() + ERROR_INTERVAL
+                raise
             if claim is None:
                 self._position = START
                 self._idle_until = monotonic() + POLL_INTERVAL
@@ -205,18 +218,31 @@ class Worker:
 
     def row(self, kind: type[Row], name: str, **values: object) -> Row | None:
         """Return the first row of ``sql/<name>.sql``, run on a connection of the pool, or None."""
-        with self._connection() as connection:
+        with self._connection(name) as connection:
             return connection.row(kind, name, values)
 
     @contextmanager
-    def _connection(self) -> Iterator[Connection]:
-        connection = self.pool.take(monotonic() + self.pool.seconds)
+    def _connection(self, statement: str, *, patient: bool = False) -> Iterator[Connection]:
+        """Yield a connection for a statement; log its error, and the end of an error."""
         try:
-            yield connection
-        finally:
-            self.pool.give_back(connection)
+            connection = self._take(patient=patient)
+            try:
+                yield connection
+            finally:
+                self.pool.give_back(connection)
+        except psycopg.Error as error:
+            self.troubles.note(statement, error)
+            raise
+        self.troubles.end(statement)
 
-
-def describe(error: psycopg.Error) -> str:
-    """Return the class of an error; its text may hold the address of the database."""
-    return str(error) if isinstance(error, db.WrongEncoding) else type(error).__name__
+    def _take(self, *, patient: bool) -> Connection:
+        """Return a connection within POOL_TIMEOUT; unless ``patient``, give up at a signal."""
+        end = monotonic() + self.pool.timeout
+        while True:
+            now = monotonic()
+            try:
+                # The pool then waits for its shortest time only.
+                return self.pool.take(now + self.pool.seconds, queued=self.pool.timeout)
+            except PoolTimeout:
+                if now >= end or (self.stopping.is_set() and not patient):
+                    raise

@@ -2,6 +2,7 @@
 SELECT current_database()::text AS name,
        current_setting('server_version') AS version,
        pg_is_in_recovery() AS standby,
+       current_setting('transaction_read_only')::boolean AS read_only,
        extract(epoch FROM clock_timestamp())::float8 AS clock,
        pg_database_size(current_database()) AS bytes,
        (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend')
@@ -15,4 +16,10 @@ SELECT current_database()::text AS name,
              FROM pg_stat_activity
             WHERE datname = current_database()
               AND pid <> pg_backend_pid()
-       ) AS oldest_transaction_seconds;
+       ) AS oldest_transaction_seconds,
+       (
+           SELECT count(*)
+             FROM pg_stat_activity
+            WHERE datname = current_database()
+              AND query = '<insufficient privilege>'
+       ) AS hidden_sessions;

@@ -61,6 +61,70 @@ def test_healthz_is_200_on_a_database_that_is_newer_than_the_code(database, chec
     assert check().status_code == 200
 
 
+@pytest.fixture
+def migrated(database):
+    """Return the URL of a new database with the schema."""
+    migrate(Settings.read({"DATABASE_URL": database}))
+    return database
+
+
+def test_healthz_is_503_while_the_database_is_read_only(migrated, check):
+    assert check().status_code == 200
+    name = conninfo_to_dict(migrated)["dbname"]
+    with psycopg.connect(migrated, autocommit=True) as connection:
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        end_others(connection)
+        message = error_message(check(), 503)
+        assert message == "The database takes no writes: the command status says why"
+        connection.execute("SET default_transaction_read_only = off")
+        connection.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+        end_others(connection)
+    assert check().status_code == 200
+
+
+def end_others(connection):
+    """End the connections of the pool: new ones have the new settings."""
+    connection.execute(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    ).fetchall()
+
+
+@pytest.mark.parametrize("table", ["tokens", "users", "workspaces", "plans", "usage"])
+def test_healthz_is_503_while_a_table_of_every_request_is_missing(table, migrated, check):
+    assert check().status_code == 200
+    with psycopg.connect(migrated) as connection:
+        connection.execute(f"ALTER TABLE {table} RENAME TO renamed")
+    message = error_message(check(), 503)
+    assert message == "A table of the service is missing: the command status names it"
+
+
+@pytest.mark.parametrize("table", ["tokens", "users", "workspaces", "plans", "usage"])
+def test_healthz_is_503_while_a_table_of_every_request_belongs_to_another_role(
+    table, migrated, start
+):
+    role = f"stranger_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(migrated, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{role}'")
+        connection.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}")
+        url = make_conninfo(migrated, user=role, password=role)
+        client = start(Settings.read({"DATABASE_URL": url})).test_client()
+        try:
+            assert client.get("/healthz").status_code == 200
+            connection.execute(f"REVOKE ALL ON {table} FROM {role}")
+            message = error_message(client.get("/healthz"), 503)
+            assert message.startswith("The service may not use its tables")
+        finally:
+            connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def test_healthz_writes_nothing(migrated, check):
+    for _ in range(3):
+        assert check().status_code == 200
+    with psycopg.connect(migrated) as connection:
+        assert connection.execute("SELECT count(*) FROM usage").fetchone() == (0,)
+
+
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
 def test_healthz_is_503_until_the_database_has_the_encoding_utf8(
     encoding, database_url, database, check, caplog

@@ -14,6 +14,8 @@ from outcomes import UUID, assert_failed, lines, rows, value
 from receivers import subscribe
 from server import environment, wait_until
 
+from service.version import build
+
 
 def test_from_nothing_to_a_first_request(app, flask):
     """An operator adds a customer; each command prints the argument of the next one."""
@@ -227,4 +229,4 @@ def test_a_command_names_its_connection_after_itself(database_url, connection):
             finally:
                 blocker.rollback()
             assert process.wait(30) == 0
-    assert re.fullmatch(rf"task-service plan list [0-9.]+ \S+:{process.pid}", name)
+    assert re.fullmatch(rf"task-service plan list {re.escape(build())} \S+:{process.pid}", name)

@@ -1,5 +1,7 @@
 """task-service: its help, and its start without unneeded imports."""
 
+import os
+import shutil
 import subprocess
 import sys
 from importlib import metadata
@@ -8,10 +10,12 @@ import click
 import pytest
 from click.testing import CliRunner
 from client import commands
+from pages import PROJECT
 
 from service.__main__ import main
 from service.app import create_app
 from service.settings import Settings
+from service.version import build
 
 pytestmark = pytest.mark.nodatabase
 
@@ -47,8 +51,46 @@ def test_every_command_says_what_it_does_and_what_its_options_are(run, words):
 def test_help_and_version_need_no_valid_setting(run, monkeypatch):
     monkeypatch.setenv("PORT", "http")
     assert "task-service migrate" in run("--help").stdout
+    assert run("--version").stdout == f"{build()}\n"
+
+
+def test_a_checkout_and_what_is_built_from_it_name_their_commit(tmp_path):
+    """A wheel is built from the source distribution, where there is no repository."""
+    pytest.importorskip("setuptools")
+    copy_source(tmp_path)
+    git = ["git", "-C", tmp_path, "-c", "user.name=Alice", "-c", "user.email=alice@example.com"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "All"]):
+        subprocess.run([*git, *words], check=True)
+    commit = subprocess.run(
+        [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    shown = [sys.executable, "-m", "service", "--version"]
     version = metadata.version("task-meeting-workspace-service")
-    assert run("--version").stdout == f"{version}\n"
+
+    def printed(folder):
+        return subprocess.run(
+            shown, cwd=folder, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    assert printed(tmp_path) == f"{version}+{commit}"
+    setup = [sys.executable, "setup.py", "-q"]
+    subprocess.run([*setup, "sdist"], cwd=tmp_path, check=True, capture_output=True)
+    (archive,) = tmp_path.glob("dist/*.tar.gz")
+    shutil.unpack_archive(archive, tmp_path / "elsewhere", filter="data")
+    (source,) = tmp_path.glob("elsewhere/*")
+    subprocess.run([*setup, "build_py"], cwd=source, check=True, capture_output=True)
+    assert printed(source / "build" / "lib") == f"{version}+{commit}"
+
+
+def copy_source(folder):
+    """Copy the files that git has here."""
+    listed = subprocess.run(
+        ["git", "ls-files", "service", "sql", "setup.*", "pyproject.toml", "README.md", "LICENSE"],
+        cwd=PROJECT, capture_output=True, text=True, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    for name in [*listed, "setup.py", "service/version.py"]:
+        folder.joinpath(name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PROJECT / name, folder / name, follow_symlinks=False)
 
 
 def test_an_invalid_setting_is_named_in_one_line(tmp_path):
@@ -61,6 +103,37 @@ def test_an_invalid_setting_is_named_in_one_line(tmp_path):
     )
     assert (ended.returncode, ended.stdout) == (1, "")
     assert ended.stderr == "Error: PORT='http': must be an integer from 1 to 65535\n"
+
+
+WRAPPER = PROJECT / "docs" / "deploy" / "task-service"
+
+
+def test_the_wrapper_of_a_deployment_names_a_missing_file_of_settings():
+    ended = subprocess.run(
+        [WRAPPER, "status"],
+        env={"PATH": os.environ["PATH"], "TASK_SERVICE_ENV": "/nowhere"},
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == (
+        "Error: cannot read the settings in /nowhere; TASK_SERVICE_ENV names another file\n"
+    )
+
+
+def test_the_wrapper_of_a_deployment_leaves_the_home_of_root(tmp_path):
+    """There, libpq would look for certificates, which the user of the service cannot read."""
+    tmp_path.joinpath("env").write_text("PORT='8002'\n")
+    setpriv = tmp_path / "setpriv"
+    setpriv.write_text('#!/bin/sh\necho "$HOME $PORT"\n')
+    setpriv.chmod(0o755)
+    ended = subprocess.run(
+        [WRAPPER, "status"],
+        env={"PATH": f"{tmp_path}:/bin", "HOME": "/root", "TASK_SERVICE_ENV": f"{tmp_path}/env"},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.stdout == "/nonexistent 8002\n"
 
 
 def test_help_imports_neither_commands_nor_libraries_and_shows_their_first_sentences():

@@ -23,6 +23,21 @@ def test_a_list_of_members_has_their_roles_in_the_order_of_joining(flask, cast):
     assert '"joinedAt": ' in flask("member", "list", "acme", "--json").stdout
 
 
+def test_a_wrong_workspace_and_a_wrong_user_are_told_apart(flask):
+    for words in (["add"], ["remove", "--yes"], ["remove"]):
+        outcome = flask("member", *words, "nowhere", "nobody@example.com")
+        assert outcome.stderr == "Error: there is no workspace nowhere\n"
+    outcome = flask("member", "add", "acme", "nobody@example.com")
+    assert outcome.stderr == "Error: there is no user nobody@example.com\n"
+
+
+def test_only_the_removal_of_a_member_is_asked_about(flask):
+    outcome = flask("member", "remove", "acme", "charlie@example.com")
+    assert_failed(outcome, "charlie@example.com is not a member of acme")
+    outcome = flask("member", "remove", "acme", "bob@example.com")
+    assert_failed(outcome, "Remove Bob (bob@example.com) from acme? Without a terminal")
+
+
 def test_a_removed_member_has_lost_the_workspace_and_keeps_the_account(app, flask, cast):
     bob = Client(app, TOKENS["bob"])
     task = bob.post("/tasks", {"title": "Bob's", "assigneeId": cast["bob"]}).get_json()

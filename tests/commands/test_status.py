@@ -1,33 +1,53 @@
 """status: the state of database, processes and webhooks, and their problems."""
 
 import json
+import os
 import re
 import subprocess
 import sys
-from importlib import metadata
+import uuid
+from contextlib import contextmanager, suppress
 
+import pages
 import psycopg
 import pytest
 from client import TOKENS, Client, new_database
-from outcomes import rows
-from pages import read
-from psycopg.conninfo import conninfo_to_dict
+from outcomes import assert_failed, rows
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from receivers import KEY, announce, subscribe
 from server import environment, wait_until
 
+from service.commands.migrate import tables
+from service.commands.status import database, processes, webhooks
 from service.settings import Settings
+from service.statements import migrations
+from service.version import build
 from service.webhooks.secrets import fingerprint
 
-VERSION = metadata.version("task-meeting-workspace-service")
+VERSION = build()
+PATTERN = re.escape(VERSION)
 NO_WORKER = "no worker is connected: deliveries wait and nothing is pruned; start a worker"
 
 
+@contextmanager
+def connected(url, program):
+    """Yield a connection that has the name of a process of this program."""
+    name = f"task-service {program} {VERSION} host7:4711"
+    with psycopg.connect(url, application_name=name) as connection:
+        yield connection
+
+
 @pytest.fixture
-def worker(database_url, connection):
-    """Yield a connection that has the name of a worker."""
-    name = f"task-service worker {VERSION} host7:4711"
-    with psycopg.connect(database_url, application_name=name) as connected:
-        yield connected
+def web(database_url):
+    with connected(database_url, "web"):
+        yield
+
+
+@pytest.fixture
+def worker(database_url, web):
+    """Yield the connection of a worker, beside a web process."""
+    with connected(database_url, "worker") as connection:
+        yield connection
 
 
 def report(flask):
@@ -45,15 +65,15 @@ def test_if_all_is_well_it_exits_with_0_and_shows_one_page(app, flask, database_
     page = outcome.stdout
     name = conninfo_to_dict(database_url)["dbname"]
     for pattern in (
-        rf"^version       {VERSION}$",
+        rf"^version       {PATTERN}$",
         rf"^database      {name} on .*, PostgreSQL [0-9.]+.*, [0-9.]+ MiB$",
         r"^table         \w+ [0-9.]+ MiB$",
         r"^migrations    [0-9]+ applied, 0 pending, 0 newer$",
         r"^clock         [+-]0\.[0-9]{3} s against this host$",
         r"^connections   [0-9]+ used of [0-9]+ allowed; the processes may open [0-9]+$",
         r"^transactions  the oldest runs for [0-9.]+ s$",
-        rf"^web           \S+:[0-9]+ version {VERSION}, [0-9]+ connections since .*Z, last",
-        rf"^worker        host7:4711 version {VERSION}, 1 connections since .*Z, last statement",
+        rf"^web           host7:4711 version {PATTERN}, [0-9]+ connections since .*Z, last",
+        rf"^worker        host7:4711 version {PATTERN}, 1 connections since .*Z, last statement",
         r"^deliveries    0 waiting, 0 overdue \(the oldest by 0 s\), 0 failed$",
         r"^webhooks      0 enabled, 0 failing, 0 disabled$",
         r"^oldest        idempotency key 0\.0 h, pruned after 24 h$",
@@ -98,11 +118,31 @@ def test_metrics_are_one_number_a_line(flask, cast, connection):
 @pytest.mark.usefixtures("worker")
 def test_every_metric_of_the_page_of_operations_is_printed(flask):
     printed = set(re.findall("(?m)^task_service_[a-z_]+", flask("status", "--metrics").stdout))
-    named = set(re.findall("`(task_service_[a-z_]+)`", read("docs/operations.md")))
+    named = set(re.findall("`(task_service_[a-z_]+)`", pages.read("docs/operations.md")))
     assert named - printed == set()
     assert {"task_service_up", "task_service_problems", "task_service_workers"} <= named
 
 
+@pytest.mark.nodatabase
+def test_the_thresholds_of_the_page_of_operations_are_those_of_status():
+    alerts = {
+        metric: threshold
+        for _, source, threshold in pages.rows("docs/operations.md", "Alerts")
+        for metric in re.findall("`task_service_([a-z_]+)`", source)
+    }
+    pruned = 86400 + webhooks.UNPRUNED
+    for metric, threshold in {
+        "worker_silent_seconds": f"above {processes.SILENT}",
+        "longest_wait_for_lock_seconds": f"above {processes.WAITING}",
+        "longest_wait_for_syncrep_seconds": f"above {processes.WAITING}",
+        "connections_used": f"above {database.CONNECTIONS:.0%}".replace("%", " %"),
+        "oldest_idempotency_key_seconds": f"above {pruned}: {pruned // 3600} h",
+        "clock_ahead_seconds": f"above {database.CLOCK} or below -{database.CLOCK}",
+    }.items():
+        assert threshold in alerts[metric], metric
+
+
+@pytest.mark.usefixtures("web")
 def test_a_problem_is_a_line_and_exit_status_1(flask):
     outcome = flask("status")
     assert outcome.exit_code == 1
@@ -225,7 +265,16 @@ def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
             worker.rollback()
         assert process.wait(30) == 0
     (wait,) = document["waits"]
-    assert "a lock of a table hides the figures of tables" in document["problems"]
+    assert [
+        problem
+        for problem in document["problems"]
+        if re.fullmatch(
+            rf"process {pid} \(task-service worker {PATTERN} host7:4711, idle in transaction for"
+            r" [0-9]+ s: LOCK TABLE plans\) locks plans, which hides the figures of tables; to end"
+            rf" it: SELECT pg_terminate_backend\({pid}\)",
+            problem,
+        )
+    ]
     assert wait["name"].startswith("task-service plan list ")
     assert wait["waitsFor"] == "lock"
     assert wait["blockedBy"] == [
@@ -257,8 +306,20 @@ def test_without_a_database_it_says_so_in_each_form(option, code, stdout, stderr
 
 @pytest.fixture
 def other(database_url):
-    """Yield the URL of a migrated database that a test may break."""
-    yield from new_database(database_url)
+    """Yield the URL of a migrated database that a test may break; web and worker use it."""
+    for url in new_database(database_url):
+        with connected(url, "web"), connected(url, "worker"):
+            yield url
+
+
+def status(start, url, *options):
+    """Return the outcome of the command on another database."""
+    runner = start(Settings.read({"DATABASE_URL": url})).test_cli_runner()
+    return runner.invoke(args=["status", *options])
+
+
+def problems(outcome):
+    return json.loads(outcome.stdout)["problems"]
 
 
 @pytest.mark.parametrize(
@@ -269,15 +330,144 @@ def other(database_url):
             r"migrations are pending: 0001-functions, .*; run the command migrate",
         ),
         (
-            "INSERT INTO schema_migrations (name) VALUES ('9999-later')",
-            r"the database has migrations of a newer release: 9999-later",
+            "ALTER TABLE plans RENAME TO renamed",
+            r"the table plans is missing although all migrations are applied: the schema was"
+            r" changed by hand, change it back",
+        ),
+        (
+            "ALTER FUNCTION iso RENAME TO renamed",
+            r"function iso\(.*\) does not exist although all migrations are applied: the schema"
+            r" was changed by hand, change it back",
         ),
     ],
+    ids=["pending", "renamed", "dropped"],
 )
-def test_migrations_that_are_pending_or_newer_are_a_problem(change, problem, other, start):
+def test_a_schema_that_does_not_fit_is_the_one_problem(change, problem, other, start):
     with psycopg.connect(other) as connection:
         connection.execute(change)
-    app = start(Settings.read({"DATABASE_URL": other}))
-    ended = app.test_cli_runner().invoke(args=["status"])
-    assert ended.exit_code == 1
-    assert re.search(rf"^PROBLEM       {problem}$", ended.stdout, re.MULTILINE)
+    outcome = status(start, other, "--json")
+    assert outcome.exit_code == 1
+    (found,) = problems(outcome)
+    assert re.fullmatch(problem, found)
+
+
+def test_after_a_rollback_the_newer_migrations_are_a_note(other, start):
+    with psycopg.connect(other) as connection:
+        connection.execute("INSERT INTO schema_migrations (name) VALUES ('9999-later')")
+    note = "the database has migrations of a newer release, which this one can use: 9999-later"
+    outcome = status(start, other)
+    assert (outcome.exit_code, outcome.stderr) == (0, "")
+    assert f"note          {note}\n" in outcome.stdout
+    document = json.loads(status(start, other, "--json").stdout)
+    assert document["notes"] == [note]
+    assert document["migrations"] == {
+        "applied": len(migrations()) + 1,
+        "pending": [],
+        "newer": ["9999-later"],
+    }
+
+
+def test_without_a_web_process_that_is_the_problem(database_url, start):
+    for url in new_database(database_url):
+        with connected(url, "worker"):
+            outcome = status(start, url, "--json")
+            assert problems(outcome) == [
+                "no web process is connected: no request is answered; start web"
+            ]
+
+
+def test_a_read_only_database_is_a_problem(other, start):
+    with psycopg.connect(other, autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    outcome = status(start, other, "--json")
+    assert problems(outcome) == [
+        "every request is 503, as the database is read-only: RESET default_transaction_read_only of"
+        " the database, the role or the server"
+    ]
+    assert "task_service_database_read_only 1\n" in status(start, other, "--metrics").stdout
+
+
+@pytest.fixture
+def stranger(other):
+    """Yield the name of a role that owns nothing, and a URL of the database for it."""
+    role = f"stranger_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(other, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{role}'")
+        yield role, make_conninfo(other, user=role, password=role)
+        connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def test_tables_of_another_role_are_the_problem_and_not_the_figures(other, stranger, start):
+    _, url = stranger
+    outcome = status(start, url, "--json")
+    assert outcome.stderr == ""
+    (problem,) = problems(outcome)
+    with psycopg.connect(other) as connection:
+        owner = connection.info.user
+    assert re.fullmatch(
+        r"the user of DATABASE_URL lacks rights on the tables attempts, deliveries, .*, workspaces,"
+        rf" which belong to {owner}: let it own them, or GRANT it the rights",
+        problem,
+    )
+
+
+def test_a_lock_of_a_hidden_session_is_named_with_the_grant_that_shows_more(other, stranger, start):
+    role, url = stranger
+    with psycopg.connect(other, autocommit=True) as connection:
+        connection.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}")
+    with psycopg.connect(other, application_name="maintenance") as holder:
+        holder.execute("LOCK TABLE webhooks")
+        pid = holder.info.backend_pid
+        outcome = status(start, url)
+    assert (
+        f"PROBLEM       process {pid} (maintenance; its statement is hidden: GRANT"
+        " pg_read_all_stats TO the user of DATABASE_URL shows more) locks webhooks, which hides the"
+        f" figures of tables, deliveries, webhooks; to end it: SELECT pg_terminate_backend({pid})\n"
+    ) in outcome.stdout
+    assert re.search(
+        r"(?m)^transactions  the oldest runs for [0-9.]+ s; [1-9] sessions are hidden: GRANT",
+        outcome.stdout,
+    )
+
+
+@pytest.fixture
+def full_disk(tmp_path_factory):
+    """Yield a folder on a disk of 512 KiB, which the account of PostgreSQL owns."""
+    folder = tmp_path_factory.mktemp("full")
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=512k,mode=777", "none", folder], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("only root can mount a small disk")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_a_full_disk_is_a_problem(full_disk, other, start):
+    with psycopg.connect(other, autocommit=True) as connection:
+        (data,) = connection.execute("SHOW data_directory").fetchone()
+        owner = os.stat(data)
+        os.chown(full_disk, owner.st_uid, owner.st_gid)
+        for parent in full_disk.parents:
+            with suppress(PermissionError):
+                parent.chmod(parent.stat().st_mode | 0o011)
+        space = f"small_{uuid.uuid4().hex[:12]}"
+        name = connection.info.dbname
+        connection.execute(f"CREATE TABLESPACE {space} LOCATION '{full_disk}'")
+        try:
+            connection.execute(f"ALTER DATABASE {name} SET temp_tablespaces = {space}")
+            outcome = status(start, other, "--json")
+        finally:
+            connection.execute(f"ALTER DATABASE {name} RESET temp_tablespaces")
+            connection.execute(f"DROP TABLESPACE {space}")
+    assert problems(outcome) == ["the disk of the database is full: free or extend it"]
+
+
+def test_the_tables_that_status_expects_are_those_of_a_migrated_database(connection):
+    found = rows(connection, "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
+    assert sorted(tables()) == sorted(row["tablename"] for row in found)
+
+
+def test_json_and_metrics_exclude_each_other(flask):
+    assert_failed(flask("status", "--json", "--metrics"), "exclude each other", code=2)

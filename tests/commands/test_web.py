@@ -6,10 +6,21 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from outcomes import rows
 from psycopg.conninfo import conninfo_to_dict
-from server import PROJECT, environment, free_port, get, send, serving, wait_until
+from server import (
+    PROJECT,
+    children,
+    environment,
+    free_port,
+    get,
+    send,
+    serving,
+    wait_until,
+)
 
 COMMANDS = {
     "task-service": [sys.executable, "-m", "service", "web"],
@@ -69,6 +80,51 @@ def test_after_sigusr2_a_second_gunicorn_serves_beside_the_first(tmp_path, datab
         finally:
             os.kill(second, signal.SIGTERM)
         wait_until(lambda: "Shutting down: Master.2" in server.log.read_text(), server)
+
+
+def test_a_web_process_is_connected_before_its_first_request(tmp_path, database_url, connection):
+    log = tmp_path / "log"
+    variables = {"DATABASE_URL": database_url, "PORT": str(free_port()), "WEB_CONCURRENCY": "2"}
+    with (
+        log.open("wb") as stderr,
+        subprocess.Popen(
+            COMMANDS["task-service"], env=environment(**variables), stderr=stderr
+        ) as server,
+    ):
+        query = "SELECT application_name FROM pg_stat_activity WHERE datname = current_database()"
+
+        def connected():
+            return {
+                int(name.rpartition(":")[2])
+                for (name,) in (row.values() for row in rows(connection, query))
+                if name.startswith("task-service web ")
+            }
+
+        try:
+            wait_until(lambda: len(connected() & {*children(server.pid)}) == 2, server)
+        finally:
+            server.terminate()
+    assert "GET" not in log.read_text()
+
+
+@pytest.mark.nodatabase
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can enter a folder and lose the right")
+def test_web_starts_in_a_folder_that_its_user_cannot_enter(tmp_path):
+    """An operator in /root starts it by a wrapper that changes the user."""
+    os.chown(tmp_path, 65534, 65534)
+    tmp_path.chmod(0o700)
+    without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+    with subprocess.Popen(
+        [*without, Path(sys.executable).with_name("task-service"), "web"],
+        cwd=tmp_path,
+        env=environment(DATABASE_URL="host=/nowhere", PORT=str(free_port())),
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as server:
+        started = any("Listening at" in line for line in server.stderr)
+        server.terminate()
+        server.communicate(timeout=20)
+    assert started
 
 
 @pytest.mark.nodatabase

@@ -87,7 +87,12 @@ def test_webhook_create_takes_event_types(flask, connection, receiver):
         (("acme", "http://127.0.0.1/"), {"WEBHOOK_KEY": ""}, "WEBHOOK_KEY is not set"),
         (("acme", "http://127.0.0.1/" + "x" * 2048), {}, "url must have at most 2048 characters"),
         (("acme", "ftp://127.0.0.1/"), {}, "URL must be an http or https URL with a host"),
-        (("acme", "http://10.0.0.1/"), {}, "URL leads to 10.0.0.1, which is not a public address"),
+        (
+            ("acme", "http://10.0.0.1/"),
+            {},
+            "URL leads to 10.0.0.1, which is not a public address; to allow it, add its host or"
+            " network to WEBHOOK_ALLOW",
+        ),
         (("acme", "http://127.1/"), {"WEBHOOK_ALLOW": ""}, "URL leads to 127.0.0.1"),
         (("acme", "http://169.254.169.254/"), {}, "URL leads to 169.254.169.254"),
         (("acme", "http://[::ffff:a00:1]/"), {}, "URL leads to ::ffff:10.0.0.1"),

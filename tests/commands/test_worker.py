@@ -6,11 +6,12 @@ import re
 import signal
 import subprocess
 import sys
-from importlib import metadata
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from receivers import PROJECT, announce, deliveries, environment, subscribe
+
+from service.version import build
 
 
 @pytest.fixture
@@ -72,12 +73,11 @@ def test_without_a_key_the_running_worker_says_so_once_and_ends_at_sigterm(
         assert line["message"] == "WEBHOOK_KEY is not set: deliveries wait"
         assert process.wait(10) == 0
         (stopped,) = map(json.loads, process.stderr.read().splitlines())
-        version = metadata.version("task-meeting-workspace-service")
         for record, event in ((started, "starts"), (stopped, "stops")):
             assert record["level"] == "INFO"
             name = conninfo_to_dict(database_url)["dbname"]
             assert re.fullmatch(
-                rf"worker {re.escape(version)} {event}: process {process.pid};"
+                rf"worker {re.escape(build())} {event}: process {process.pid};"
                 rf" database {name} on \S+; settings: DATABASE_URL=set WEBHOOK_ALLOW=127.0.0.1/32"
                 r" WEBHOOK_SCHEDULE=0.1,60",
                 record["message"],

@@ -157,7 +157,8 @@ def test_an_unexpected_exception_is_a_500_without_details_and_is_logged(build, c
         (
             "ALTER TABLE knowledge RENAME TO renamed",
             "ALTER TABLE renamed RENAME TO knowledge",
-            'relation "knowledge" does not exist: run the command migrate',
+            'relation "knowledge" does not exist: run the command migrate; if it has nothing to do,'
+            " the schema was changed by hand: change it back",
         ),
         (
             "REVOKE SELECT ON knowledge FROM {role}",

@@ -191,7 +191,7 @@ def test_the_image_works_as_a_user_without_a_name_on_a_read_only_file_system(dep
         "export HOST=0.0.0.0 PORT=8004 PYTHONDONTWRITEBYTECODE=1\n"
         "unshare --mount bash -c 'mount -o remount,bind,ro / && mount -t tmpfs none /tmp"
         f" && exec setpriv --reuid={user} --regid={user} --clear-groups --bounding-set=-all"
-        " --no-new-privs /opt/task-service/1.0.0/bin/task-service web' >/tmp/web.log 2>&1 &\n"
+        " --no-new-privs /opt/task-service/1.1.0/bin/task-service web' >/tmp/web.log 2>&1 &\n"
         "curl -sSf --retry 20 --retry-connrefused --retry-delay 1 http://127.0.0.1:8004/healthz\n"
         "kill $!; wait $!"
     )
@@ -212,6 +212,32 @@ def test_web_and_worker_run_without_a_capability_as_a_user_that_owns_no_file(dep
         assert "NoNewPrivs:\t1" in status
         assert deployed.run(f"ps -o user:20= -p {pid}").strip() == "task-service"
     assert deployed.run("find /etc /opt /tmp /var -user task-service") == ""
+
+
+def test_a_command_of_root_names_the_error_of_postgresql(deployed):
+    """A certificate in the home of root would be the first error; the user cannot read there."""
+    printed = deployed.run(
+        "mkdir -p /root/.postgresql\n"
+        "touch /root/.postgresql/postgresql.crt /root/.postgresql/postgresql.key\n"
+        "sed 's|:[^:@]*@|:wrong@|' /etc/task-service/env >/etc/task-service/wrong\n"
+        "cd /root\n"
+        "TASK_SERVICE_ENV=/etc/task-service/wrong task-service user list 2>&1 || true\n"
+    )
+    assert 'password authentication failed for user "service"' in printed
+    assert "certificate" not in printed
+
+
+def test_a_typo_in_the_settings_is_an_error_of_systemctl(deployed):
+    output = deployed.run(
+        "cp -p /etc/task-service/env /etc/task-service/kept\n"
+        "sed -i \"s/WEB_THREADS='4'/WEB_THREADS='four'/\" /etc/task-service/env\n"
+        "systemctl restart task-service-web 2>&1 && echo restarted || echo failed\n"
+        "cp -p /etc/task-service/kept /etc/task-service/env\n"
+        "systemctl restart task-service-web\n"
+        "journalctl --sync; journalctl -q -o cat -u task-service-web --grep 'ERROR WEB_THREADS'\n"
+    )
+    assert "failed\n" in output
+    assert "settings    ERROR WEB_THREADS='four': must be an integer from 1 to 256" in output
 
 
 def test_one_request_id_is_in_the_response_in_the_log_of_nginx_and_in_the_journal(deployed):
@@ -255,7 +281,7 @@ def test_a_setting_takes_effect_by_a_restart_and_not_by_a_reload(deployed):
 def test_code_of_the_service_takes_effect_by_a_reload(deployed):
     deployed.run(
         "sed -i 's/No resource has this path/Nothing is here/'"
-        " /opt/task-service/1.0.0/lib/python3.11/site-packages/service/http/messages.toml\n"
+        " /opt/task-service/1.1.0/lib/python3.11/site-packages/service/http/messages.toml\n"
         "systemctl reload task-service-web"
     )
     token = "$(task-service token create rosa@example.com)"
@@ -265,7 +291,7 @@ def test_code_of_the_service_takes_effect_by_a_reload(deployed):
 
 @pytest.fixture(scope="module")
 def operated(deployed):
-    """The machine after the blocks of docs/operations.md, with a release 1.0.1 to upgrade to.
+    """The machine after the blocks of docs/operations.md, with a release 1.1.1 to upgrade to.
 
     Before them it gets a webhook, for the blocks that rotate the secrets of all.
     """
@@ -276,7 +302,7 @@ def operated(deployed):
     ).split()
     deployed.run(
         f"task-service webhook disable {deployed.webhook}\n"
-        "sed -i 's/^version = 1.0.0$/version = 1.0.1/' setup.cfg\n"
+        "sed -i 's/^version = 1.1.0$/version = 1.1.1/' setup.cfg\n"
         "build-venv/bin/python -m build --wheel --outdir dist"
     )
     deployed.output = deployed.run("".join(blocks("docs/operations.md")))
@@ -285,7 +311,7 @@ def operated(deployed):
 
 def test_the_operations_page_backs_up_restores_upgrades_and_rolls_back(operated):
     assert operated.output.count(HEALTHY) == 5
-    assert "/opt/task-service/1.0.0/" in processes(operated, "task-service-web")
+    assert "/opt/task-service/1.1.0/" in processes(operated, "task-service-web")
 
 
 def test_after_the_last_block_the_service_uses_the_new_password_of_the_database(operated):
@@ -328,8 +354,8 @@ def test_a_502_leads_to_the_log_of_nginx_and_to_the_service_behind_it(operated):
 
 
 def test_the_page_of_status_has_no_problem_and_its_metrics_are_a_file(operated):
-    assert re.search(r"(?m)^version       1\.0\.0$", operated.output)
-    assert re.search(r"(?m)^worker        \S+:[0-9]+ version 1\.0\.0, ", operated.output)
+    assert re.search(r"(?m)^version       1\.1\.0$", operated.output)
+    assert re.search(r"(?m)^worker        \S+:[0-9]+ version 1\.1\.0, ", operated.output)
     assert "PROBLEM" not in operated.output
     metrics = operated.run("cat /var/lib/prometheus/node-exporter/task-service.prom")
     assert {"task_service_up 1", "task_service_problems 0"} <= set(metrics.splitlines())

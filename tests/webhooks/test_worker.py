@@ -3,9 +3,12 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from threading import Barrier
@@ -14,6 +17,7 @@ from time import monotonic
 import psycopg
 import pytest
 from client import TOKENS, Client, waiting
+from psycopg.conninfo import make_conninfo
 from receivers import (
     PATIENCE,
     PROJECT,
@@ -30,6 +34,7 @@ from receivers import (
 )
 from werkzeug.http import http_date
 
+from service.commands.migrate import migrate
 from service.devkit.signatures import is_genuine
 from service.fields import NIL_UUID
 from service.settings import Settings
@@ -285,11 +290,99 @@ def test_no_error_ends_a_thread_of_the_worker(worker, monkeypatch, caplog):
         return False
 
     running.repeat(work, 0)
-    messages = [record.message for record in caplog.records]
-    assert messages == [
-        "unhandled: RuntimeError",
-        "the worker waits for the database: OperationalError",
-    ]
+    assert [record.message for record in caplog.records] == ["unhandled: RuntimeError"]
+
+
+# The database in trouble
+
+
+@pytest.fixture(params=["refuses", "is silent"])
+def away(request):
+    """Yield the URL of a server that refuses connections, or that accepts and never answers."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        if request.param == "is silent":
+            bound.listen()
+        port = bound.getsockname()[1]
+        yield f"postgresql://127.0.0.1:{port}/nothing?sslmode=disable"
+
+
+@pytest.mark.nodatabase
+def test_sigterm_ends_a_worker_at_once_while_the_database_is_away(away):
+    """Its 128 threads do not wait for the database one after the other."""
+    variables = {**os.environ, **environment(away, WEB_THREADS="32")}
+    command = [sys.executable, "-m", "service", "worker"]
+    with subprocess.Popen(
+        command, cwd=PROJECT, env=variables, stderr=subprocess.PIPE, text=True
+    ) as running:
+        for line in running.stderr:
+            if "the worker waits for the database: PoolTimeout: start PostgreSQL" in line:
+                break
+        running.terminate()
+        running.communicate(timeout=10)
+        assert running.returncode == 0
+
+
+@pytest.fixture
+def unmigrated(database_url):
+    """Yield the URL of an empty database."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(database_url, autocommit=True) as server:
+        server.execute(f"CREATE DATABASE {name}")
+        yield make_conninfo(database_url, dbname=name)
+        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture
+def troubled(worker, monkeypatch):
+    """Return a function that lets a worker work three rounds, as its threads do; all fail."""
+    monkeypatch.setattr("service.webhooks.worker.ERROR_INTERVAL", 0)
+
+    def work(running, rounds=3):
+        for _ in range(rounds):
+            for step in (running.check_keys, running.deliver_next, running.prune_round):
+                with suppress(psycopg.Error):
+                    step()
+
+    return work
+
+
+def test_an_error_of_the_database_is_logged_with_its_remedy_when_it_begins_changes_and_ends(
+    worker, troubled, unmigrated, caplog
+):
+    caplog.set_level("INFO", "service.worker")
+    running = worker(DATABASE_URL=unmigrated)
+    troubled(running)
+    lacks = "the worker waits for the database: UndefinedTable: run the command migrate; if"
+    (line,) = caplog.messages
+    assert line.startswith(lacks)
+    migrate(running.settings)
+    with psycopg.connect(unmigrated, autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    running.pool.drain()
+    troubled(running)
+    read_only = "the worker waits for the database: ReadOnlySqlTransaction: let DATABASE_URL name"
+    assert caplog.messages[1].startswith(read_only)
+    with psycopg.connect(unmigrated, autocommit=True) as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        connection.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+    running.pool.drain()
+    troubled(running)
+    assert caplog.messages[2:] == ["the worker goes on: its statements succeed again"]
+    running.pool.close()
+
+
+def test_an_error_that_lasts_is_logged_again_each_minute(
+    worker, troubled, unmigrated, caplog, monkeypatch
+):
+    running = worker(DATABASE_URL=unmigrated)
+    troubled(running)
+    assert len(caplog.messages) == 1
+    monkeypatch.setattr("service.webhooks.troubles.INTERVAL", 0)
+    troubled(running, rounds=1)
+    assert len(caplog.messages) > 1
+    running.pool.close()
 
 
 # Outcomes

@@ -1,46 +1,66 @@
 """``task-service status``: the state of database, processes and webhooks on one page."""
 
-import json
-
 import click
 import psycopg
 
 from service.commands.base import connect, describe, report_errors, settings
-from service.commands.status import figures, output
-from service.commands.status.problems import problems
+from service.commands.status import output
+from service.commands.status.database import Clock, Connections, Database
+from service.commands.status.processes import Processes, Waits
+from service.commands.status.schema import Locks, Schema
+from service.commands.status.section import Reader, Section
+from service.commands.status.webhooks import Deliveries, Oldest, Webhooks
 
 
 @click.command("status")
-@click.option("--json", "form", flag_value="json", help="Print one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @click.option(
     "--metrics",
-    "form",
-    flag_value="metrics",
+    "as_metrics",
+    is_flag=True,
     help="Print a line for each number, as Prometheus' textfile collector reads them.",
 )
 @report_errors
-def show_status(form: str | None) -> None:
+def show_status(as_json: bool, as_metrics: bool) -> None:
     """Show the state of database, processes and webhooks; exits with 1 if something is wrong.
 
     Each problem is a line at the end of the page, and a member of "problems" in JSON. With
     --metrics the exit status is 0, and task_service_problems says how many there are.
     """
-    own = settings()
-    found, wrong = None, []
+    if as_json and as_metrics:
+        raise click.UsageError("--json and --metrics exclude each other")
+    sections: list[Section] = []
     try:
         with connect() as connection:
-            found = figures.read(connection, own)
-        wrong = list(problems(found))
+            sections = read(Reader(connection, settings()))
+        problems = [problem for section in sections for problem in section.problems()]
     except psycopg.OperationalError as error:
-        if form is None:
+        if not (as_json or as_metrics):
             raise
-        wrong = [f"the database does not answer: {describe(error)}"]
-    if form == "metrics":
-        click.echo("\n".join(output.metrics(found, wrong)))
+        problems = [f"the database does not answer: {describe(error)}"]
+    if as_metrics:
+        click.echo("\n".join(output.metrics(sections, problems)))
         return
-    if form == "json":
-        click.echo(output.document(found, wrong) if found else json.dumps({"problems": wrong}))
-    elif found:
-        click.echo("\n".join(output.page(found, wrong)))
-    if wrong:
+    if as_json:
+        click.echo(output.document(sections, problems))
+    else:
+        click.echo("\n".join(output.page(sections, problems)))
+    if problems:
         raise SystemExit(1)
+
+
+def read(reader: Reader) -> list[Section]:
+    """Return all sections, in the order of the page; their problems begin with the most urgent."""
+    database, schema, processes = Database(reader), Schema(reader), Processes(reader)
+    return [
+        database,
+        schema,
+        Locks(reader),
+        processes,
+        Connections(reader.settings, database.server, processes),
+        Waits(reader),
+        Deliveries(reader),
+        Webhooks(reader),
+        Oldest(reader),
+        Clock(database),
+    ]

@@ -1,0 +1,89 @@
+"""``task-service check``: everything that a start needs, in one go."""
+
+from collections.abc import Iterator
+
+import click
+import psycopg
+
+from service.commands.base import connect, describe, printable, settings
+from service.commands.status.database import Database
+from service.commands.status.schema import Schema
+from service.commands.status.section import Reader
+from service.commands.status.webhooks import Webhooks
+from service.db import WrongEncoding, encoding_of
+from service.remedies import REMEDIES
+from service.settings import InvalidSetting, Settings
+from service.statements import Connection
+
+
+class Finding:
+    """The outcome of one check: what is there, or what is wrong with its remedy.
+
+    A start may go on if the service ``waits`` for the remedy: it then needs no other start.
+    """
+
+    def __init__(self, name: str, text: str, *wrong: str, waits: bool = False) -> None:
+        self.name = name
+        self.text = "; ".join(wrong) or text
+        self.wrong = bool(wrong)
+        self.waits = waits
+
+
+@click.command("check")
+@click.option(
+    "--start",
+    is_flag=True,
+    help="Exit with 0 also if the service could start and wait: for a database that is away or"
+    " read-only, for a key of webhooks.",
+)
+def check(start: bool) -> None:
+    """Check settings, connection, encoding, schema, rights and key; exits with 1 if one is wrong.
+
+    Prints a line for each; the line of one that is wrong has the remedy. It changes nothing.
+    """
+    failed = False
+    for finding in findings():
+        prevents = finding.wrong and not (start and finding.waits)
+        word = ("ERROR " if prevents else "warning ") if finding.wrong else ""
+        click.echo(f"{finding.name:<12}{word}{printable(finding.text)}")
+        failed = failed or prevents
+    if failed:
+        raise SystemExit(1)
+
+
+def findings() -> Iterator[Finding]:
+    """Yield the findings in order; one that hides the others is the last."""
+    try:
+        current = settings()
+        current.require_database()
+    except InvalidSetting as error:
+        yield Finding("settings", "", str(error))
+        return
+    changed = " ".join(f"{name}={value}" for name, value in Settings.changed().items())
+    yield Finding("settings", f"ok: {changed}")
+    try:
+        with connect() as connection:
+            yield from of_database(connection, current)
+    except WrongEncoding as error:
+        yield Finding("encoding", "", str(error))
+    except psycopg.Error as error:
+        # PostgreSQL rejects a connection with FATAL; otherwise none has answered.
+        waits = "FATAL" not in str(error)
+        remedy = f": {REMEDIES[None]}" if error.sqlstate is None else ""
+        yield Finding("connection", "", f"{describe(error)}{remedy}", waits=waits)
+
+
+def of_database(connection: Connection, settings: Settings) -> Iterator[Finding]:
+    """Yield what can be found out on a connection."""
+    reader = Reader(connection, settings)
+    database, schema, webhooks = Database(reader), Schema(reader), Webhooks(reader)
+    server = database.server
+    name = f"ok: {server.name} on {database.host}, PostgreSQL {server.version}"
+    yield Finding("connection", name, *database.problems(), waits=True)
+    yield Finding("encoding", f"ok: {encoding_of(connection)}")
+    applied = f"ok: {schema.migrations.applied} migrations"
+    yield Finding("schema", applied, *schema.fit())
+    yield Finding("rights", f"ok: {connection.info.user}", *schema.rights())
+    keys = len(settings.webhook_keys)
+    key = f"ok: {keys}" if keys else "WEBHOOK_KEY is not set: events of webhooks wait"
+    yield Finding("key", key, *webhooks.key_problems(), waits=True)

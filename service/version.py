@@ -1,0 +1,39 @@
+"""The version of the service, and the commit that it was built from."""
+
+import subprocess
+from contextlib import suppress
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+# setup.py writes it into what is built from a checkout.
+BUILT_FROM = "built_from.txt"
+
+
+@cache
+def version() -> str:
+    """Return the version of the service."""
+    return metadata.version("task-meeting-workspace-service")
+
+
+@cache
+def build() -> str:
+    """Return the version, with the commit if one is known: ``1.1.0+0123abc`` (PEP 440)."""
+    known = commit()
+    return f"{version()}+{known}" if known else version()
+
+
+def commit() -> str | None:
+    """Return the commit that this package was built from, or that its checkout is at."""
+    package = Path(__file__).parent
+    with suppress(OSError):
+        return package.joinpath(BUILT_FROM).read_text(encoding="ascii").strip()
+    # Not the repository of a project that merely contains this one.
+    if not package.parent.joinpath(".git").exists():
+        return None
+    command = ["git", "-C", str(package.parent), "rev-parse", "--short", "HEAD"]
+    with suppress(OSError, subprocess.SubprocessError):
+        return subprocess.run(  # noqa: S603
+            command, check=True, capture_output=True, text=True, timeout=5
+        ).stdout.strip()
+    return None

@@ -1,0 +1,40 @@
+"""Writes the commit of a checkout into what is built from it; setup.cfg has everything else."""
+
+import sys
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from service.version import BUILT_FROM, commit
+
+
+def write_commit(package: Path) -> None:
+    """Write the commit into a folder with the package, if it is known."""
+    if known := commit():
+        package.joinpath(BUILT_FROM).write_text(f"{known}\n", encoding="ascii")
+
+
+class Build(build_py):
+    """Builds the package for a wheel."""
+
+    def run(self) -> None:
+        """Copy the package; in an editable installation the checkout tells its commit."""
+        super().run()
+        if not self.editable_mode:
+            write_commit(Path(self.build_lib, "service"))
+
+
+class SourceDistribution(sdist):
+    """Builds the source distribution, from which a wheel may be built elsewhere."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        """Copy the source."""
+        super().make_release_tree(base_dir, files)
+        write_commit(Path(base_dir, "service"))
+
+
+setup(cmdclass={"build_py": Build, "sdist": SourceDistribution})

@@ -1,0 +1,2 @@
+-- Forget the prepared statements of a connection, after a migration has made one of them invalid.
+DEALLOCATE ALL;

@@ -1,0 +1,161 @@
+"""check: a line for each thing that a start needs; the units run it before web and worker."""
+
+import re
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import psycopg
+import pytest
+from client import new_database
+from pages import PROJECT
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from receivers import KEY, subscribe
+from server import environment
+
+from service.webhooks.secrets import fingerprint
+
+
+def check(url, *options, **settings):
+    """Return exit status and lines of the command, as a process of its own."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "service", "check", *options],
+        env=environment(DATABASE_URL=url, **settings),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.stderr == ""
+    return ended.returncode, ended.stdout.splitlines()
+
+
+@pytest.fixture
+def other(database_url):
+    """Yield the URL of a migrated database that a test may break."""
+    yield from new_database(database_url)
+
+
+def test_if_all_is_well_each_check_is_a_line(database_url):
+    code, lines = check(database_url, WEBHOOK_KEY=KEY, WEB_THREADS="2")
+    assert code == 0
+    name = conninfo_to_dict(database_url)["dbname"]
+    for line, pattern in zip(
+        lines,
+        (
+            r"settings    ok: DATABASE_URL=set WEB_THREADS=2 WEBHOOK_KEY=set",
+            rf"connection  ok: {name} on \S+:[0-9]+, PostgreSQL [0-9.]+.*",
+            r"encoding    ok: UTF8",
+            r"schema      ok: [0-9]+ migrations",
+            r"rights      ok: \w+",
+            r"key         ok: 1",
+        ),
+        strict=True,
+    ):
+        assert re.fullmatch(pattern, line)
+    assert check(database_url)[1][-1] == (
+        "key         WEBHOOK_KEY is not set: events of webhooks wait"
+    )
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("start", [[], ["--start"]])
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"WEB_THREADS": "four"}, "WEB_THREADS='four': must be an integer from 1 to 256"),
+        ({"DATABASE_URL": ""}, "DATABASE_URL is not set: .*"),
+        ({"WEBHOOK_KEY": "k" * 32 + ","}, "WEBHOOK_KEY: must be keys of at least 32 .*"),
+    ],
+)
+def test_an_invalid_setting_is_an_error_also_before_a_start(settings, line, start):
+    variables = {"DATABASE_URL": "host=/nowhere", **settings}
+    code, lines = check(variables.pop("DATABASE_URL"), *start, **variables)
+    assert code == 1
+    assert re.fullmatch(f"settings    ERROR {line}", lines[0])
+    assert len(lines) == 1
+
+
+def test_a_database_that_is_away_is_an_error_but_no_reason_not_to_start():
+    for options, code, word in (([], 1, "ERROR"), (["--start"], 0, "warning")):
+        ended, lines = check("host=/nowhere", *options)
+        assert ended == code
+        assert re.fullmatch(
+            rf"connection  {word} connection is bad: .*: start PostgreSQL, or correct DATABASE_URL",
+            lines[-1],
+        )
+
+
+def test_a_wrong_name_of_the_database_is_an_error_also_before_a_start(database_url):
+    url = make_conninfo(database_url, dbname="nowhere")
+    code, lines = check(url, "--start")
+    assert code == 1
+    assert re.fullmatch(r'connection  ERROR .*FATAL: .*"nowhere" does not exist.*', lines[-1])
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "text", "waits"),
+    [
+        (
+            "DELETE FROM schema_migrations WHERE name = '0011-webhooks'",
+            "schema",
+            "migrations are pending: 0011-webhooks; run the command migrate",
+            False,
+        ),
+        (
+            "ALTER TABLE plans RENAME TO renamed",
+            "schema",
+            "the table plans is missing although all migrations are applied: .*",
+            False,
+        ),
+        (
+            "ALTER DATABASE {name} SET default_transaction_read_only = on",
+            "connection",
+            "every request is 503, as the database is read-only: .*",
+            True,
+        ),
+    ],
+)
+def test_a_database_that_does_not_fit_is_an_error_with_its_remedy(change, name, text, waits, other):
+    database = conninfo_to_dict(other)["dbname"]
+    with psycopg.connect(other, autocommit=True) as connection:
+        connection.execute(change.replace("{name}", database))
+    for options in ([], ["--start"]):
+        code, lines = check(other, *options)
+        passes = waits and bool(options)
+        assert code == (0 if passes else 1)
+        (line,) = [line for line in lines if line.startswith(name)]
+        assert re.fullmatch(rf"{name:<12}{'warning' if passes else 'ERROR'} {text}", line)
+        assert len(lines) == 6
+
+
+def test_tables_of_another_role_are_an_error(other):
+    role = f"stranger_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(other, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{role}'")
+        try:
+            code, lines = check(make_conninfo(other, user=role, password=role), "--start")
+        finally:
+            connection.execute(f"DROP ROLE {role}")
+    assert code == 1
+    assert re.fullmatch("rights      ERROR the user of DATABASE_URL lacks rights on .*", lines[4])
+
+
+def test_a_missing_key_is_an_error_but_no_reason_not_to_start(database_url, cast, connection):
+    lost = fingerprint("a key that was lost, of 32 or more characters")
+    subscribe(connection, cast["acme"], "http://127.0.0.1/", key_fingerprint=lost)
+    for options, code, word in (([], 1, "ERROR"), (["--start"], 0, "warning")):
+        ended, lines = check(database_url, *options, WEBHOOK_KEY=KEY)
+        assert ended == code
+        assert lines[-1].startswith(f"key         {word} WEBHOOK_KEY does not list the key {lost}")
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("program", ["web", "worker"])
+def test_the_units_check_before_they_start(program):
+    unit = Path(PROJECT, f"docs/deploy/task-service-{program}.service").read_text()
+    run = f"/opt/task-service/current/bin/task-service {program}"
+    assert (
+        "\nExecStartPre=/opt/task-service/current/bin/task-service check --start\n"
+        f"ExecStart={run}\n"
+    ) in unit
