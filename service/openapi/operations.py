@@ -108,11 +108,10 @@ class Operation:
         if parameters:
             operation["parameters"] = parameters
         if self.arguments and not isinstance(self.arguments, Query):
-            schema, example = schemas.body(self.arguments), examples.requests[self.name]
-            operation["requestBody"] = {
-                "required": True,
-                "content": {"application/json": {"schema": schema, "example": example}},
-            }
+            body: JSON = {"schema": schemas.body(self.arguments)}
+            if self.name in examples.requests:
+                body["example"] = examples.requests[self.name]
+            operation["requestBody"] = {"required": True, "content": {"application/json": body}}
         operation["responses"] = {
             str(self.documented.status): self.success(schemas, examples.responses.get(self.name)),
             **self.not_modified(),
@@ -133,7 +132,7 @@ class Operation:
                     "in": "path",
                     "required": True,
                     "schema": {"type": "string", "format": "uuid"},
-                    "example": path_example[name],
+                    **({"example": path_example[name]} if name in path_example else {}),
                 }
                 for name in re.findall(r"{(\w+)}", self.path)
             ),

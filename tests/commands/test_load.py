@@ -94,7 +94,7 @@ def test_a_task_reads_back_as_loaded(load, alice, cast):
     people = {"assigneeId": "BOB@example.com", "createdBy": "bob@example.com"}
     result = load({"type": "task", **ACME, **given, **people})
     assert result.exit_code == 0, result.output
-    assert alice.get(f"/tasks/{ID}").get_json() == {
+    expected = {
         **given,
         "workspaceId": cast["acme"],
         "assigneeId": cast["bob"],
@@ -102,6 +102,7 @@ def test_a_task_reads_back_as_loaded(load, alice, cast):
         "parentId": None,
         "version": 1,
     }
+    assert alice.get(f"/tasks/{ID}").get_json().items() >= expected.items()
 
 
 def test_a_task_needs_only_a_title(load, alice, cast):
@@ -143,13 +144,14 @@ def test_a_meeting_reads_back_as_loaded(load, alice, cast):
     }
     result = load({"type": "meeting", **ACME, **given, "createdBy": "bob@example.com"}, MEETING)
     assert result.exit_code == 0, result.output
-    assert alice.get(f"/meetings/{ID}").get_json() == {
+    expected = {
         **given,
         "workspaceId": cast["acme"],
         "createdBy": cast["bob"],
         "updatedAt": given["createdAt"],
         "version": 1,
     }
+    assert alice.get(f"/meetings/{ID}").get_json().items() >= expected.items()
     assert len(alice.get("/meetings").get_json()["data"]) == 2
 
 
@@ -188,9 +190,9 @@ def test_mail_knowledge_and_suggestions_read_back_as_loaded(load, alice):
         {"type": "suggestion", **ACME, "kind": "k", "title": "Old", "status": "dismissed"},
     )
     assert result.exit_code == 0, result.output
-    assert alice.get("/mail").get_json()["data"] == [mail]
-    assert alice.get("/knowledge").get_json()["data"] == [entry]
-    assert alice.get("/ai/suggestions").get_json()["data"] == [suggestion]
+    for path, given in ("/mail", mail), ("/knowledge", entry), ("/ai/suggestions", suggestion):
+        (shown,) = alice.get(path).get_json()["data"]
+        assert shown.items() >= given.items()
 
 
 def test_a_workspace_its_users_and_its_members_read_back_as_loaded(load, alice, connection):
