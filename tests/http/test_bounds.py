@@ -78,6 +78,11 @@ def test_memory_returns_after_eight_large_bodies_at_once(database_url, unlimited
         for _ in range(10):
             get(server.port)
         before = resident(worker)
-        for _ in range(4):
+        growth = []
+        for _ in range(12):
             flood()
-        assert resident(worker) - before < 20 * 2**20
+            growth.append(resident(worker) - before)
+    # The garbage collector comes after some floods, in some versions of Python later than in
+    # others. What is kept for good grows with every flood.
+    assert max(growth) < 64 * 2**20
+    assert min(growth[6:]) < 20 * 2**20

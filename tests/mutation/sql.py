@@ -48,7 +48,6 @@ TOKENS = [
     ("interval", r"interval '(?P<x>[0-9]+) ", ["+1"]),
     ("state", r"'(?P<x>due|pending|owner|completed|done|all|me|none)'(?!,)", ["other"]),
     ("cascade", r"ON DELETE (?:CASCADE|SET NULL \(\w+\))", [""]),
-    ("not null column", r"(?<=\w) NOT NULL(?= DEFAULT|,|\n)", [""]),
 ]
 BLANKED = re.compile(r"--[^\n]*|\$\$")
 # Words that end the condition, or the list, that a clause has.
