@@ -136,7 +136,7 @@ ADD_A_FIELD = {
     ),
     "load": Step(
         "sql/load/meeting.sql",
-        ("agenda, notes,\n", "agenda, notes, location,\n"),
+        ("agenda, notes,\n", "agenda, notes,\n           location,\n"),
         ("       item.notes,", "       item.notes,\n       item.location,"),
         ("           notes text,", "           notes text,\n           location text,"),
         missing="sql/load/meeting.sql",
