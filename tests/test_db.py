@@ -246,6 +246,8 @@ def test_without_a_database_every_response_is_503_within_3_seconds(build, closed
             assert unavailable(response)
             if response.request.path != "/healthz":
                 assert all(response.headers[name].isdigit() for name in RATE)
+                # Nothing is left while nothing can be counted.
+                assert response.headers["X-RateLimit-Remaining"] == "0"
         assert time.monotonic() - start < 3
     assert app.test_client().get("/openapi.json").status_code == 200
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from client import insert
+from client import ids, insert
 from lists import LISTS, view_of
 
 from service import fields
@@ -45,7 +45,7 @@ LARGE_FIELDS = [
 
 def fill(connection, cast, table, common, rows):
     """Insert rows into a list of Alice, earliest first; return their ids, latest first."""
-    ids = []
+    inserted = []
     for number, row in enumerate(rows):
         at = START + timedelta(hours=number)
         more = {
@@ -58,8 +58,8 @@ def fill(connection, cast, table, common, rows):
             "mail": {"user_id": cast["alice"], "received_at": at},
         }.get(table, {})
         values = {"workspace_id": cast["acme"], **common, **more, **row}
-        ids.insert(0, insert(connection, table, **values))
-    return ids
+        inserted.insert(0, insert(connection, table, **values))
+    return inserted
 
 
 def test_large_fields_are_found():
@@ -83,6 +83,31 @@ def test_a_list_of_long_values_is_cut_and_its_pages_have_every_row_once(
     assert paged.ids(alice, limit=paged.maximum) == paged.ordered(connection)
 
 
+# A field of each list, a text if it has one.
+FIRST_LARGE = dict(reversed(LARGE_FIELDS))
+
+
+@pytest.mark.parametrize("name", FIRST_LARGE)
+def test_a_page_ends_before_the_row_with_which_it_would_exceed_the_bound(
+    alice, connection, insert_into, name
+):
+    """The first rows are short and the others long, so the order of their sizes matters."""
+    paged, column = LISTS[name], FIRST_LARGE[name]
+    # A little shorter, so that the bytes of an empty list add no row.
+    value = longest(view_of(paged).documented.schema().fields[column])
+    value = value[: len(value) * 15 // 16]
+    for n in range(100):
+        insert_into(paged.table, **paged.columns(n))
+    late = paged.ordered(connection)[10:]
+    sql = f"UPDATE {paged.table} SET {column} = %s WHERE id = ANY (%s::uuid[])"
+    connection.execute(sql, (value, late))
+    order = paged.ordered(connection)
+    size = bytes_of(value) + (4 * len(value) if isinstance(value, list) else 0)
+    long = [position for position, id in enumerate(order) if id in late]
+    page = ids(paged.get(alice, limit=paged.maximum).get_json()["data"])
+    assert page == order[: long[MAX_TEXT_BYTES // size]]
+
+
 def test_a_page_is_cut_before_the_row_that_exceeds_the_bound(alice, connection, cast):
     description = "x" * 65_536
     sizes = [
@@ -92,25 +117,25 @@ def test_a_page_is_cut_before_the_row_that_exceeds_the_bound(alice, connection, 
         {"description": "x"},
         *[{}] * 2,
     ]
-    ids = fill(connection, cast, "tasks", {"title": "x"}, sizes)
+    rows = fill(connection, cast, "tasks", {"title": "x"}, sizes)
     # Newest first: two rows without a text, one byte, no text, and all large rows but one.
     first = alice.get("/tasks").get_json()
-    assert [task["id"] for task in first["data"]] == ids[:19]
-    assert first["nextCursor"] == ids[18].replace("-", "")
+    assert [task["id"] for task in first["data"]] == rows[:19]
+    assert first["nextCursor"] == rows[18].replace("-", "")
     rest = alice.get(f"/tasks?cursor={first['nextCursor']}").get_json()
-    assert [task["id"] for task in rest["data"]] == ids[19:]
+    assert [task["id"] for task in rest["data"]] == rows[19:]
     assert rest["nextCursor"] is None
 
 
 def test_rows_of_exactly_the_bound_are_one_page(alice, connection, cast):
     sizes = [{"description": "x" * 65_536}] * (MAX_TEXT_BYTES // 65_536)
-    ids = fill(connection, cast, "tasks", {"title": "x"}, sizes)
+    rows = fill(connection, cast, "tasks", {"title": "x"}, sizes)
     page = alice.get("/tasks").get_json()
-    assert [task["id"] for task in page["data"]] == ids
+    assert [task["id"] for task in page["data"]] == rows
     assert page["nextCursor"] is None
     shorter = alice.get("/tasks?limit=15").get_json()
-    assert [task["id"] for task in shorter["data"]] == ids[:15]
-    assert shorter["nextCursor"] == ids[14].replace("-", "")
+    assert [task["id"] for task in shorter["data"]] == rows[:15]
+    assert shorter["nextCursor"] == rows[14].replace("-", "")
 
 
 def test_a_page_has_at_least_one_row(connection):

@@ -16,8 +16,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from queue import Queue
 
 from copies import PROJECT, copy_project
 from mutation import python, sql
@@ -147,8 +149,9 @@ def pytest(folder: Path, server: str, *arguments: str, **variables: str) -> int 
         return None
 
 
-def is_caught(mutation: Mutation, folder: Path, server: str, tests: list[str]) -> bool:
-    """Apply a mutation to the copy, run its tests, and take it back."""
+def is_caught(mutation: Mutation, folders: "Queue[Path]", server: str, tests: list[str]) -> bool:
+    """Apply a mutation to a copy, run its tests, and take it back."""
+    folder = folders.get()
     file = folder / mutation.file
     source = file.read_text(encoding="utf-8")
     (folder / "selected").write_text("\n".join(tests), encoding="utf-8")
@@ -157,6 +160,7 @@ def is_caught(mutation: Mutation, folder: Path, server: str, tests: list[str]) -
         return pytest(folder, server, "-x", "@selected") != 0
     finally:
         file.write_text(source, encoding="utf-8")
+        folders.put(folder)
 
 
 def main() -> None:
@@ -166,6 +170,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="choose another sample")
     parser.add_argument("--match", default="", help="try only those whose key contains this text")
     parser.add_argument("--seconds", type=float, help="stop after this time")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many at once")
     parser.add_argument("--list", action="store_true", help="print the mutations and run nothing")
     parser.add_argument("--map", action="store_true", help="find out anew which tests run what")
     options = parser.parse_args()
@@ -179,48 +184,55 @@ def main() -> None:
                 for mutation, key in mutations_of(room):
                     print(f"{room}: {key} -> {mutation.new.strip()}")
             return
-        copy_project(folder / "project")
+        folders: Queue[Path] = Queue()
+        for number in range(options.jobs):
+            copy_project(folder / f"copy{number}")
+            folders.put(folder / f"copy{number}")
         postgres = embedded.start(str(folder / "data"))
         try:
-            run(options, folder / "project", postgres.get_uri(), equivalent, end)
+            run(options, folders, postgres.get_uri(), equivalent, end)
         finally:
             postgres.cleanup()
 
 
 def run(
-    options: argparse.Namespace, folder: Path, server: str, equivalent: set[str], end: float | None
+    options: argparse.Namespace,
+    folders: "Queue[Path]",
+    server: str,
+    equivalent: set[str],
+    end: float | None,
 ) -> None:
     """Try the chosen mutations, and print each survivor and the figures of each room."""
     path = Path(os.environ.get(FILE, PROJECT / ".data/mutation-map.json"))
     if options.map or not path.exists():
         path.parent.mkdir(exist_ok=True)
         tests = [*MAPPED, *(f"tests/{file.name}" for file in PROJECT.glob("tests/test_*.py"))]
-        pytest(folder, server, "-p", "mutation.cover", *tests, **{FILE: str(path)})
+        pytest(folders.queue[0], server, "-p", "mutation.cover", *tests, **{FILE: str(path)})
     covering = Map(path)
     for room in options.rooms:
         candidates = [item for item in mutations_of(room) if options.match in item[1]]
-        counts: Counter[str] = Counter()
         if options.sample and options.sample < len(candidates):
             candidates = random.Random(options.seed).sample(candidates, options.sample)
-        for mutation, key in candidates:
-            if end and time.monotonic() > end:
-                break
+        counts: Counter[str] = Counter()
+
+        def attempt(item: tuple[Mutation, str], room: str = room) -> str:
+            mutation, key = item
             if key in equivalent:
-                counts["equivalent"] += 1
-                continue
+                return "equivalent"
+            if end and time.monotonic() > end:
+                return "not tried"
             tests = covering.tests(mutation) or ROOMS[room][1].split()
-            caught = is_caught(mutation, folder, server, tests)
-            counts["caught" if caught else "survived"] += 1
-            if not caught:
-                print(f"{mutation.file}:{mutation.line} survived {len(tests)} tests: {key}")
-                print(f"    -> {' '.join(mutation.new.split()) or 'nothing'}", flush=True)
-        rest = len(candidates) - counts.total()
+            if is_caught(mutation, folders, server, tests):
+                return "caught"
+            new = " ".join(mutation.new.split()) or "nothing"
+            print(f"line {mutation.line} survived {len(tests)} tests: {key} -> {new}", flush=True)
+            return "survived"
+
+        with ThreadPoolExecutor(options.jobs) as threads:
+            counts.update(threads.map(attempt, candidates))
         share = counts["caught"] / max(1, counts["caught"] + counts["survived"])
-        print(
-            f"{room}: {counts['caught']} caught, {counts['survived']} survived,"
-            f" {counts['equivalent']} equivalent, {rest} not tried: {share:.0%} caught",
-            flush=True,
-        )
+        figures = ("caught", "survived", "equivalent", "not tried")
+        print(f"{room}:", ", ".join(f"{counts[name]} {name}" for name in figures), f"({share:.0%})")
 
 
 if __name__ == "__main__":
