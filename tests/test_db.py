@@ -139,12 +139,11 @@ def fill(pool, size):
 
 
 def terminate_pool(connection):
-    """End every connection to the test's database except the test's own; returns how many."""
+    """End every connection of a pool to the test's database; returns how many."""
     return len(
         connection.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            " AND backend_type = 'client backend'"
+            " WHERE datname = current_database() AND application_name LIKE 'task-service %'"
         ).fetchall()
     )
 
