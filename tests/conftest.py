@@ -181,7 +181,8 @@ def insert_into(connection, cast):
             "mail": {"user_id": cast[user], "sender": "ada@example.com", "received_at": NOON},
             "knowledge": {"title": "Tea"},
             "suggestions": {"kind": "task", "title": "Ask again"},
-        }[table]
+        }.get(table)
+        assert required, f"tests/conftest.py: insert_into has no required columns of {table}"
         workspace_id = cast.get(workspace, workspace)
         return insert(connection, table, workspace_id=workspace_id, **{**required, **values})
 

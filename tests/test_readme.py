@@ -20,7 +20,8 @@ def test_the_endpoint_table_of_the_readme_has_every_route_and_no_other():
         for rule in create_app(Settings.read({})).url_map.iter_rules()
         for method in rule.methods - {"HEAD", "OPTIONS"}
     }
-    assert listed == routes
+    assert not routes - listed, f"README.md, Endpoints: add {sorted(routes - listed)}"
+    assert not listed - routes, f"README.md, Endpoints: remove {sorted(listed - routes)}"
 
 
 def test_every_page_that_the_readme_names_exists():

@@ -107,3 +107,35 @@ def test_every_message_has_an_example():
 )
 def test_a_json_object_loads_as_a_dict(content, value):
     assert parse_object(content) == value
+
+
+@pytest.mark.parametrize("echo", [b"\\\\", b'\\"', b'\\\\\\"', b"\\\\,", b'\\",'])
+def test_backslashes_and_quotes_inside_of_strings_are_no_values(echo):
+    """A large text is counted before it is parsed: its strings may hold any number of these."""
+    text = titled(b'"' + echo * 30_000 + b'"')
+    assert set(parse_object(text)) == {"title"}
+    # The last value is outside of the string, however the string ends.
+    many = titled(b'["' + echo + b'"' + b",0" * 40_000 + b"]")
+    with pytest.raises(StrictJSONError, match="more than 4096 values"):
+        parse_object(many)
+
+
+# Commas are counted outside of strings, and strings with the names of members.
+@pytest.mark.parametrize(("item", "most"), [(b"0", 4097), (b'"x"', 4095)])
+def test_a_large_text_has_a_bounded_number_of_values(item, most):
+    def list_of(number):
+        return b'{"a": [' + b",".join([item] * number) + b"]" + b" " * 70_000 + b"}"
+
+    assert len(parse_object(list_of(most))["a"]) == most
+    with pytest.raises(StrictJSONError, match="more than 4096 values"):
+        parse_object(list_of(most + 1))
+
+
+def test_a_short_text_is_not_counted():
+    text = b"[" + b"0," * 20_000 + b"0]"
+    assert len(titled(text)) < 65_536
+    assert len(parse_object(titled(text))["title"]) == 20_001
+    padding = b" " * (65_536 - len(titled(text)))
+    assert len(parse_object(titled(text + padding))["title"]) == 20_001
+    with pytest.raises(StrictJSONError, match="more than 4096 values"):
+        parse_object(titled(text + padding + b" "))

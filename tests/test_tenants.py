@@ -1,226 +1,342 @@
-"""Tenants: Alice and a stranger request every path with the ids of Charlie's workspace."""
+"""Tenants: a stranger, a former member and a colleague try every view, id, filter and cursor.
 
-import json
-from datetime import UTC, datetime
+The views and their parameters come from the url_map, the ids from a world with a row in every
+table. What a caller reads must not depend on rows that the caller may not see: each response is
+compared with the one after these rows are deleted.
+"""
+
+import ast
+import re
+from itertools import product
 
 import pytest
-from client import TOKENS, UNKNOWN, Client, error_message, insert_token, read_all
-
-from service.app import create_app
-from service.settings import Settings
-
-SECRET = "Globex only"
-ALL_ROUTES = sorted(
-    (rule.rule, method)
-    for rule in create_app(Settings.read({})).url_map.iter_rules()
-    if rule.rule.startswith("/api/")
-    for method in rule.methods - {"HEAD", "OPTIONS"}
+from client import UNKNOWN, Client, activate, error_message, insert_member, insert_token
+from derived import (
+    Values,
+    by_name,
+    filter_values,
+    filters,
+    key,
+    references,
+    settable,
+    views,
+    views_of,
 )
-ROUTES = [(rule, method) for rule, method in ALL_ROUTES if "<" in rule]
-LISTS = ["/tasks", "/meetings", "/mail", "/knowledge", "/ai/suggestions"]
-TIMES = {"startTime": "2099-01-01T00:00:00Z", "endTime": "2099-01-01T01:00:00Z"}
-# The bodies of writes; other writes send {}.
-BODIES = {
-    "tasks": {"title": "Stolen"},
-    "meetings": {"title": "Stolen", **TIMES},
-    "workspaces": {"name": "Stolen"},
-}
+from world import HERE as WORLD
+from world import WORD, World, tables_with
+
+from service import fields
+from service.statements import SQL, STATEMENTS
+
+READS, WRITES = views_of("GET"), views_of("POST", "PATCH", "DELETE")
 MALFORMED = [
     "nothing", "1", "%00", "%ff", "a%20b", "٣", "acme", "x" * 1000, UNKNOWN[:-1],
 ]  # fmt: skip
+# Members of responses that differ at each request.
+VOLATILE = {"requestId", "generatedAt", "remaining", "resetsAt", "lastUsedAt"}
 
 
 @pytest.fixture
-def globex(charlie, cast, insert_into):
-    """Insert one row of each kind into Charlie's workspace; return kinds to ids."""
-    task = charlie.post("/tasks", {"title": SECRET, "projectId": "apollo"}).get_json()["id"]
-    there = {"workspace": "globex", "user": "charlie"}
-    start = datetime(2099, 1, 1, tzinfo=UTC)
-    return {
-        "workspaces": cast["globex"],
-        "users": cast["charlie"],
-        "tasks": task,
-        "meetings": insert_into("meetings", **there, title=SECRET, start_time=start),
-        "knowledge": insert_into("knowledge", **there, title=SECRET, content=SECRET),
-        "suggestions": insert_into("suggestions", **there, title=SECRET, task_id=task),
-        "mail": insert_into("mail", **there, subject=SECRET),
-    }
+def acme(connection, cast):
+    """Alice's workspace, with a row in every table."""
+    world = World(connection, cast["acme"], cast["alice"])
+    world.fill("alice")
+    return world
 
 
-@pytest.fixture(params=["token", "cookie"])
-def alice(request, app, cast, connection):
-    """Alice by either of her credentials; with both she declares JSON, as cookies must."""
-    if request.param == "token":
-        who = Client(app, TOKENS["alice"])
-    else:
-        insert_token(connection, cast["alice"], "tmw_session_alice", kind="session")
-        who = Client(app, cookie="tmw_session_alice")
-    who.headers["Content-Type"] = "application/json"
-    return who
+@pytest.fixture
+def globex(connection, cast):
+    """Charlie's workspace, with a row in every table."""
+    world = World(connection, cast["globex"], cast["charlie"])
+    world.fill("charlie")
+    return world
 
 
-def everything(connection, workspace_id):
-    """Return all rows of a workspace in all tables except usage."""
-    tables = connection.execute(
-        "SELECT table_name AS name FROM information_schema.columns"
-        " WHERE table_schema = 'public' AND column_name = 'workspace_id' AND table_name <> 'usage'"
-    ).fetchall()
-    rows = [
-        connection.execute("SELECT * FROM workspaces WHERE id = %s", (workspace_id,)).fetchall()
-    ]
-    for table in tables:
-        sql = f"SELECT * FROM {table['name']} AS t WHERE workspace_id = %s ORDER BY t::text"
-        rows.append(connection.execute(sql, (workspace_id,)).fetchall())
-    return rows
+def session(app, name):
+    client = Client(app, cookie=f"tmw_session_{name}_{WORD}")
+    # A write with a cookie declares JSON, also without a body.
+    client.headers["Content-Type"] = "application/json"
+    return client
 
 
-def response_to(client, method, rule, id, body):
-    """Return status, body and type of a response, without the id of the request."""
-    path = rule.removeprefix("/api").replace("<id:id>", id)
-    assert "<" not in path, "a path with a variable that this test does not know"
-    response = client.send(method, path, data=None if body is None else json.dumps(body))
-    content = response.get_json(silent=True) or {}
-    content.pop("requestId", None)
-    return response.status_code, content, response.headers["Content-Type"]
+@pytest.fixture
+def owner(app, acme):
+    """Alice, who may see everything of Acme."""
+    return session(app, "alice")
 
 
-def test_the_routes_are_those_of_the_url_map():
-    assert ("/api/tasks/<id:id>", "DELETE") in ROUTES
-    assert ("/api/meetings/<id:id>", "PATCH") in ROUTES
-    assert ("/api/workspaces/<id:id>/members", "GET") in ROUTES
-    assert ("/api/dashboard/stats", "GET") in ALL_ROUTES
+def former_member(app, connection, cast):
+    """Bob, who has left Acme and works for Globex."""
+    connection.execute("DELETE FROM members WHERE user_id = %s", (cast["bob"],))
+    insert_member(connection, cast["globex"], cast["bob"])
+    activate(connection, cast["globex"], cast["bob"])
+    return colleague(app, connection, cast)
 
 
-@pytest.mark.parametrize(("rule", "method"), ALL_ROUTES)
-def test_a_stranger_gets_401_everywhere_and_changes_nothing(
-    stranger, globex, connection, rule, method
+def colleague(app, connection, cast):
+    """Bob, a member of Acme, who sees no personal rows of Alice."""
+    insert_token(connection, cast["bob"], f"tmw_session_bob_{WORD}", kind="session")
+    return session(app, "bob")
+
+
+@pytest.fixture(params=["stranger", "stranger with a token", "former member", "colleague"])
+def prober(request, app, connection, cast, acme, globex, unlimited):
+    """Return a client, the ids that it must not reach, and what deletes all that it may not see."""
+    if request.param == "colleague":
+        return colleague(app, connection, cast), acme.personal_ids(), acme.delete_personal
+    if request.param == "former member":
+        return former_member(app, connection, cast), acme.ids(), acme.delete
+    client = session(app, "charlie")
+    if request.param == "stranger with a token":
+        client = Client(app, f"tmw_api_charlie_{WORD}")
+        client.headers["Content-Type"] = "application/json"
+    return client, acme.ids(), acme.delete
+
+
+def stable(value):
+    """A response without the members that differ at each request."""
+    if isinstance(value, dict):
+        return {name: stable(inner) for name, inner in value.items() if name not in VOLATILE}
+    return [stable(inner) for inner in value] if isinstance(value, list) else value
+
+
+def outcome(response):
+    return (
+        response.status_code,
+        stable(response.get_json(silent=True)),
+        response.headers.get("ETag"),
+    )
+
+
+def paths(view, ids):
+    return [view.path(*chosen) for chosen in product(ids, repeat=len(view.variables))]
+
+
+def queries(view, ids, owner):
+    """Each filter with each value, alone and with the cursor of the owner's first page."""
+    assert not view.variables or not filters(view.arguments) or view.documented.kind == "page"
+    found = []
+    for field in (None, *filters(view.arguments)):
+        values = filter_values(field, ids, WORD) if field else [None]
+        shown = 0
+        for value in values:
+            query = {key(field): value} if field else {}
+            found.append(query)
+            if view.documented.kind == "page" and not view.variables:
+                page = owner.get(view.path(), query_string={**query, "limit": 1}).get_json()
+                shown += len(page["data"])
+                if page["nextCursor"]:
+                    found.append({**query, "cursor": page["nextCursor"]})
+        assert shown or not field or view.documented.kind != "page" or view.variables, (
+            f"{WORLD}: {view.name}?{key(field)}= finds no row of the world; add one"
+        )
+    return found
+
+
+@by_name(READS)
+def test_what_a_view_shows_does_not_depend_on_rows_that_its_caller_may_not_see(
+    prober, owner, acme, view
 ):
-    before = everything(connection, globex["workspaces"])
-    resource = rule.split("/")[2]
-    path = rule.removeprefix("/api").replace("<id:id>", globex.get(resource, ""))
-    body = None if method in ("GET", "DELETE") else BODIES[resource]
-    response = stranger.send(method, path, json=body)
-    assert "nauthorized" in error_message(response, 401)
-    assert response.headers["WWW-Authenticate"] == "Bearer"
-    assert everything(connection, globex["workspaces"]) == before
+    client, _, delete = prober
+    mine = acme.ids()
+    requests = [(path, query) for query in queries(view, mine, owner) for path in paths(view, mine)]
+    shown = " ".join(
+        owner.get(path, query_string=query).text
+        for path in paths(view, mine)
+        for query in ({}, *({key(field): acme.workspace_id} for field in filters(view.arguments)))
+    )
+    assert any(id in shown for id in mine), (
+        f"{view.name} shows Alice nothing of her own, so this test proves nothing: edit {WORLD}"
+    )
+    before = [outcome(client.get(path, query_string=query)) for path, query in requests]
+    for (path, query), (status, *_) in zip(requests, before, strict=True):
+        assert status < 500, (path, query)
+    delete()
+    for (path, query), old in zip(requests, before, strict=True):
+        new = outcome(client.get(path, query_string=query))
+        assert new == old, f"{path} {query} shows rows of others: see the WHERE in {view.files}"
 
 
-@pytest.mark.parametrize(("rule", "method"), ROUTES)
-def test_an_unknown_a_malformed_and_a_foreign_id_are_the_same_404(
-    alice, globex, connection, rule, method
+def body_of(view, values):
+    """A valid body for a view, or {} for one that takes none; None for DELETE."""
+    if view.method == "DELETE":
+        return None
+    if not view.takes_body:
+        return {}
+    body = values.required(view.arguments)
+    first = settable(view.arguments)[0]
+    return body or {key(first): values.of(first, view.arguments)[0]}
+
+
+@by_name([view for view in WRITES if view.variables])
+def test_a_write_with_the_id_of_a_row_that_its_caller_may_not_see_is_that_of_an_unknown_id(
+    prober, acme, connection, cast, insert_into, view
 ):
-    before = everything(connection, globex["workspaces"])
-    resource = rule.split("/")[2]
-    message = f"{resource.removesuffix('s').title()} not found"
-    foreign = (*globex.values(), globex[resource].upper())
-    for body in ({}, BODIES[resource]) if method == "PATCH" else (None,):
-        for id in (UNKNOWN, *MALFORMED, *foreign):
-            status, content, kind = response_to(alice, method, rule, id, body)
-            assert (id, status, kind) == (id, 404, "application/json")
-            assert content == {"message": message, "status": 404}
-    assert everything(connection, globex["workspaces"]) == before
+    client, forbidden, _ = prober
+    body = body_of(view, Values(references(connection, cast, insert_into)))
+    before = acme.everything()
+    unknown = client.send(view.method, paths(view, [UNKNOWN])[0], json=body)
+    assert unknown.status_code in (403, 404)
+    for path in paths(view, [*forbidden, *(id.upper() for id in forbidden), *MALFORMED]):
+        response = client.send(view.method, path, json=body)
+        assert outcome(response) == outcome(unknown), f"{path}: see the WHERE in {view.files}"
+    assert acme.everything() == before
 
 
-@pytest.mark.parametrize("rule", sorted({rule for rule, _ in ROUTES}))
-def test_a_405_reveals_nothing_of_other_tenants(alice, globex, connection, rule):
-    before = everything(connection, globex["workspaces"])
-    allowed = {method for other, method in ROUTES if other == rule}
-    for method in {"POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - allowed:
-        unknown = response_to(alice, method, rule, UNKNOWN, {})
-        assert unknown[0] == 405
-        assert response_to(alice, method, rule, globex[rule.split("/")[2]], {}) == unknown
-    assert everything(connection, globex["workspaces"]) == before
-
-
-@pytest.mark.parametrize("path", LISTS)
-def test_lists_hold_nothing_foreign(alice, charlie, globex, path):
-    assert alice.get(path).get_json() == {"data": [], "nextCursor": None}
-    (item,) = read_all(charlie, path)
-    assert item["id"] in globex.values()
+def own_paths(view, client, world):
+    """A path of the view with ids that the caller may see; one for each view without variables."""
+    if not view.variables:
+        return [view.path()]
+    (reader,) = (other for other in READS if other.rule == view.rule)
+    return [path for path in paths(reader, world.ids()) if client.get(path).status_code == 200][:1]
 
 
 @pytest.mark.parametrize(
-    "query",
+    ("view", "field"),
     [
-        "/tasks?assignee={users}",
-        "/tasks?parentId={tasks}",
-        "/tasks?projectId=apollo",
-        "/tasks?status=todo",
-        "/tasks?priority=medium",
-        "/meetings?workspaceId={workspaces}",
-        "/meetings?upcoming=true",
-        "/meetings?upcoming=true&workspaceId={workspaces}",
-        "/knowledge?q=globex",
-        "/knowledge?q=-absent",
+        (view, field)
+        for view in views_of("POST", "PATCH", body=True)
+        for field in settable(view.arguments)
+        if isinstance(field, fields.Id)
     ],
+    ids=lambda value: value.name,
 )
-def test_filters_match_nothing_foreign(alice, charlie, globex, query):
-    charlie.post(
-        "/tasks",
-        {"title": SECRET, "parentId": globex["tasks"], "assigneeId": globex["users"]},
-    )
-    path = query.format(**globex)
-    assert alice.get(path).get_json() == {"data": [], "nextCursor": None}
-    assert charlie.get(path).get_json()["data"]
-
-
-def test_the_figures_count_nothing_foreign(alice, globex):
-    shown = alice.get("/dashboard/stats").get_json()
-    assert (shown["tasks"]["total"], shown["meetings"]["total"], shown["members"]) == (0, 0, 2)
-    assert (shown["mail"]["unread"], shown["suggestions"]["pending"]) == (0, 0)
-    unknown = error_message(alice.get(f"/dashboard/stats?workspaceId={UNKNOWN}"), 404)
-    foreign = alice.get(f"/dashboard/stats?workspaceId={globex['workspaces']}")
-    assert error_message(foreign, 404) == unknown
-
-
-@pytest.mark.parametrize(("field", "kind"), [("assigneeId", "users"), ("parentId", "tasks")])
-def test_a_foreign_reference_is_400_like_an_unknown_one(alice, globex, connection, field, kind):
-    before = everything(connection, globex["workspaces"])
-    mine = alice.post("/tasks", {"title": "Mine"}).get_json()
-    for method, path, body in (
-        ("POST", "/tasks", {"title": "New"}),
-        ("PATCH", f"/tasks/{mine['id']}", {}),
-    ):
-        unknown, foreign = (
-            error_message(alice.send(method, path, json={**body, field: id}), 400)
-            for id in (UNKNOWN, globex[kind])
-        )
-        assert unknown == foreign
-    assert read_all(alice, "/tasks") == [mine]
-    assert everything(connection, globex["workspaces"]) == before
-
-
-def test_a_new_object_belongs_to_the_workspace_of_its_creator(alice, cast, globex, connection):
-    before = everything(connection, globex["workspaces"])
-    for path, body in (("/tasks", {"title": "x"}), ("/meetings", BODIES["meetings"])):
-        created = alice.post(path, body).get_json()
-        assert created["workspaceId"] == cast["acme"]
-    assert everything(connection, globex["workspaces"]) == before
-
-
-def test_a_former_member_sees_nothing_of_the_workspace_at_once(
-    alice, bob, cast, connection, insert_into
+def test_a_reference_to_a_row_of_others_is_400_like_one_to_no_row(
+    app, acme, globex, connection, unlimited, view, field
 ):
-    task = bob.post("/tasks", {"title": SECRET}).get_json()
-    meeting = bob.post("/meetings", {"title": SECRET, **TIMES}).get_json()
-    for table in ("knowledge", "suggestions", "mail"):
-        insert_into(table)
-    connection.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))
-    before = everything(connection, cast["acme"])
-    for path in LISTS:
-        assert alice.get(path).get_json() == {"data": [], "nextCursor": None}
-    assert alice.get("/workspaces").get_json() == []
-    for path, body in (
-        (f"/tasks/{task['id']}", {"title": "Stolen"}),
-        (f"/meetings/{meeting['id']}", {"title": "Stolen"}),
-        (f"/workspaces/{cast['acme']}", {"name": "Stolen"}),
+    client = session(app, "charlie")
+    values = Values({key(field): [UNKNOWN]})
+    before = acme.everything()
+    (path,) = own_paths(view, client, globex)
+    body = values.required(view.arguments)
+    unknown = client.send(view.method, path, json={**body, key(field): UNKNOWN})
+    assert error_message(unknown, 400).startswith(key(field))
+    for id in acme.ids():
+        response = client.send(view.method, path, json={**body, key(field): id})
+        assert outcome(response) == outcome(unknown), f"see {view.files}"
+    assert acme.everything() == before
+
+
+@by_name([view for view in WRITES if not view.variables])
+def test_a_write_without_an_id_changes_nothing_of_others(
+    app, acme, globex, connection, cast, insert_into, view
+):
+    client = session(app, "charlie")
+    ids = references(connection, {**cast, "acme": cast["globex"]}, insert_into)
+    before = acme.everything()
+    response = client.send(view.method, view.path(), json=body_of(view, Values(ids)))
+    assert response.status_code < 500
+    assert acme.everything() == before
+    shown = response.get_json(silent=True) or {}
+    assert shown.get("workspaceId", cast["globex"]) == cast["globex"]
+
+
+@by_name(views())
+def test_a_caller_without_a_credential_gets_401_everywhere_and_changes_nothing(
+    stranger, acme, connection, cast, insert_into, view
+):
+    body = body_of(view, Values(references(connection, cast, insert_into)))
+    before = acme.everything()
+    for path in paths(view, acme.ids())[:50]:
+        response = stranger.send(view.method, path, json=None if view.method == "GET" else body)
+        assert "nauthorized" in error_message(response, 401)
+        assert response.headers["WWW-Authenticate"] == "Bearer"
+    assert acme.everything() == before
+
+
+@pytest.mark.parametrize("rule", sorted({view.rule for view in views() if view.variables}))
+def test_a_405_reveals_nothing_of_other_tenants(app, acme, globex, unlimited, rule):
+    client = session(app, "charlie")
+    before = acme.everything()
+    here = [view for view in views() if view.rule == rule]
+    for method in {"POST", "PUT", "PATCH", "DELETE", "OPTIONS"} - {view.method for view in here}:
+        unknown = client.send(method, paths(here[0], [UNKNOWN])[0], json={})
+        error_message(unknown, 405)
+        for path in paths(here[0], acme.ids()):
+            assert outcome(client.send(method, path, json={})) == outcome(unknown)
+    assert acme.everything() == before
+
+
+def test_a_member_who_has_left_and_has_no_other_workspace_reads_and_writes_nothing(
+    bob, acme, connection, cast
+):
+    connection.execute("DELETE FROM members WHERE user_id = %s", (cast["bob"],))
+    before = acme.everything()
+    empty = {"page": {"data": [], "nextCursor": None}, "list": []}
+    for view in READS:
+        if view.documented.kind in empty and not view.variables:
+            response = bob.get(view.path())
+            if response.status_code == 200:
+                assert response.get_json() == empty[view.documented.kind], view.name
+    times = {"startTime": "2099-01-01T00:00:00Z", "endTime": "2099-01-01T01:00:00Z"}
+    error_message(bob.post("/tasks", {"title": "New"}), 409)
+    error_message(bob.post("/meetings", {"title": "New", **times}), 409)
+    assert acme.everything() == before
+
+
+def test_every_view_and_every_table_is_tried(connection):
+    assert {
+        "GET /api/tasks",
+        "DELETE /api/tasks/<id:id>",
+        "GET /api/workspaces/<id:id>/members",
+    } <= {view.name for view in views()}
+    assert {"tasks", "webhooks", "attempts"} <= set(tables_with(connection, "workspace_id"))
+    assert {"tokens", "mail"} <= set(tables_with(connection, "user_id"))
+
+
+# Statements
+
+# Statements of requests that do not take the caller, each with the reason.
+WITHOUT_CALLER = {
+    "gate/authenticate_and_count": "it finds the caller",
+    "health/check": "it needs no credential and reads no row of a tenant",
+    "tokens/touch": "it takes the id of the token that the gate has found",
+    "webhooks/record": "it takes a delivery that claim_new, which takes the caller, has claimed",
+}
+# The functions of service/db.py that run a statement in a request.
+RUN = {"row", "row_or_none", "row_with_retry", "row_custom_plan", "execute"}
+# The rooms whose code runs in a request; worker.py and what it alone uses run in a worker.
+ROOMS = "api", "http", "openapi", "webhooks"
+
+
+def statements_of_requests():
+    """Yield (place, statement) for each call of a function of db in the code of requests."""
+    for path in sorted(
+        path
+        for room in ROOMS
+        for path in SQL.parent.joinpath("service", room).rglob("*.py")
+        if path.name != "worker.py"
     ):
-        error_message(alice.get(path), 404)
-        error_message(alice.patch(path, body), 404)
-    error_message(alice.delete(f"/tasks/{task['id']}"), 404)
-    error_message(alice.get(f"/workspaces/{cast['acme']}/members"), 404)
-    error_message(alice.get(f"/dashboard/stats?workspaceId={cast['acme']}"), 404)
-    error_message(alice.get("/dashboard/stats"), 404)
-    error_message(alice.post("/tasks", {"title": "New"}), 409)
-    error_message(alice.post("/meetings", {"title": "New", **TIMES}), 409)
-    assert everything(connection, cast["acme"]) == before
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+                and node.func.value.id == "db"
+                and node.func.attr in RUN
+            ):
+                place = f"{path.relative_to(SQL.parent)}:{node.lineno}"
+                names = [
+                    inner.value
+                    for argument in node.args[:2]
+                    for inner in ast.walk(argument)
+                    if isinstance(inner, ast.Constant)
+                ]
+                assert names, f"{place} runs a statement whose name no test can read"
+                yield from ((place, name) for name in names)
+
+
+@pytest.mark.nodatabase
+def test_every_statement_of_a_request_takes_the_caller():
+    found = list(statements_of_requests())
+    names = {name for _, name in found}
+    assert {name for view in views() for name in view.statements} <= names
+    assert names >= {"tasks/list", "tasks/filter", "knowledge/search", "idempotency/begin"}
+    for place, name in found:
+        # Comments do not count.
+        text = re.sub(rb"--.*", b"", STATEMENTS[name].source)
+        takes = re.search(rb"%\((user_id|workspace_id)\)s", text)
+        assert takes or name in WITHOUT_CALLER, (
+            f"sql/{name}.sql, which {place} runs, takes neither %(user_id)s nor %(workspace_id)s"
+        )
+    assert set(WITHOUT_CALLER) <= names

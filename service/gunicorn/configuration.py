@@ -82,25 +82,6 @@ def on_exit(server: Any) -> None:
     server.log.info(describe("web", "stops", settings))
 
 
-def on_starting(_server: Any) -> None:
-    """Let SIGTERM end a worker that is only starting, until it has handlers of its own.
-
-    The handler of the master, which the fork copies, would lose the signal in the worker, and the
-    master would wait for this worker until its time is up.
-    """
-    stop = {signal.SIGTERM}
-
-    def begin() -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, stop)
-
-    os.register_at_fork(
-        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, stop),
-        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, stop),
-        after_in_child=begin,
-    )
-
-
 def post_fork(_server: Any, _worker: Any) -> None:
     """Make free() return large buffers to the system; glibc would keep some for each thread."""
     mmap_threshold = -3

@@ -110,11 +110,10 @@ class Operation:
         if parameters:
             operation["parameters"] = parameters
         if self.arguments and not isinstance(self.arguments, Query):
-            schema, example = schemas.body(self.arguments), examples.requests[self.name]
-            operation["requestBody"] = {
-                "required": True,
-                "content": {"application/json": {"schema": schema, "example": example}},
-            }
+            body: JSON = {"schema": schemas.body(self.arguments)}
+            if self.name in examples.requests:
+                body["example"] = examples.requests[self.name]
+            operation["requestBody"] = {"required": True, "content": {"application/json": body}}
         operation["responses"] = {
             str(self.documented.status): self.success(schemas, examples.responses.get(self.name)),
             **self.not_modified(),
@@ -136,7 +135,7 @@ class Operation:
                     "required": True,
                     "description": PATH_ID,
                     "schema": {"type": "string", "format": "uuid"},
-                    "example": path_example[name],
+                    **({"example": path_example[name]} if name in path_example else {}),
                 }
                 for name in re.findall(r"{(\w+)}", self.path)
             ),

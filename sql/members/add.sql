@@ -18,6 +18,8 @@ WITH owner AS MATERIALIZED (
     INSERT INTO members AS member (workspace_id, user_id, role)
     SELECT chosen.workspace_id, chosen.user_id, %(role)s
       FROM chosen
+     -- Always true: it locks the owners before ON CONFLICT locks the member.
+     WHERE (SELECT count(*) FROM owner) >= 0
         ON CONFLICT (workspace_id, user_id) DO UPDATE
        SET role = excluded.role
      WHERE member.role <> 'owner'

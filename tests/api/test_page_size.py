@@ -3,31 +3,49 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from client import insert
+from client import ids, insert
+from lists import LISTS, view_of
+
+from service import fields
 
 MAX_TEXT_BYTES = 1_048_576
 # A control character is six bytes of JSON; short texts and timestamps need some bytes too.
 MAX_BODY_BYTES = 6 * MAX_TEXT_BYTES + 100_000
-LARGE = "\x01" * 65_536
 # These texts repeat themselves, so PostgreSQL could compress them to a hundredth.
 DOMAIN = f"{'b' * 60}.{'c' * 60}.{'d' * 37}.example.com"
 ADDRESSES = [f"{'a' * 60}{number:03}@{DOMAIN}" for number in range(200)]
 START = datetime(2100, 1, 1, tzinfo=UTC)
 
-TASKS = "tasks", {"title": "x", "project_id": "p"}, [{"description": LARGE}]
-MEETINGS = (
-    "meetings",
-    {"title": "x"},
-    [{"agenda": LARGE}, {"notes": LARGE}, {"attendees": ADDRESSES}],
-)
-KNOWLEDGE = "knowledge", {"title": "word", "content": LARGE}, [{}, {"tags": ["\x01" * 120] * 50}]
-MAIL = "mail", {"sender": "a@example.com", "snippet": "\x01" * 2000}, [{"recipients": ADDRESSES}]
-SUGGESTIONS = "suggestions", {"kind": "task", "title": "x"}, [{"body": LARGE}]
+
+def longest(field):
+    """The longest value of a field, or None for a field of bounded size."""
+    match field:
+        case fields.StringList(inner=fields.Email()):
+            return ADDRESSES
+        case fields.StringList():
+            return [longest(field.inner)] * field.max
+        case fields.Text():
+            # The character is one byte in the table.
+            return "\x01" * field.max
+    return None
+
+
+def bytes_of(value):
+    return sum(map(len, value)) if value else 0
+
+
+# The fields of each list of which a page of the largest limit could be larger than its bound.
+LARGE_FIELDS = [
+    (name, column)
+    for name, paged in LISTS.items()
+    for column, field in view_of(paged).documented.schema().fields.items()
+    if bytes_of(longest(field)) * paged.maximum > MAX_TEXT_BYTES
+]
 
 
 def fill(connection, cast, table, common, rows):
     """Insert rows into a list of Alice, earliest first; return their ids, latest first."""
-    ids = []
+    inserted = []
     for number, row in enumerate(rows):
         at = START + timedelta(hours=number)
         more = {
@@ -40,40 +58,54 @@ def fill(connection, cast, table, common, rows):
             "mail": {"user_id": cast["alice"], "received_at": at},
         }.get(table, {})
         values = {"workspace_id": cast["acme"], **common, **more, **row}
-        ids.insert(0, insert(connection, table, **values))
-    return ids
+        inserted.insert(0, insert(connection, table, **values))
+    return inserted
 
 
-@pytest.mark.parametrize(
-    ("path", "query", "kind"),
-    [
-        ("/tasks", {}, TASKS),
-        ("/tasks", {"projectId": "p"}, TASKS),
-        ("/meetings", {}, MEETINGS),
-        ("/meetings", {"upcoming": "true"}, MEETINGS),
-        ("/knowledge", {}, KNOWLEDGE),
-        ("/knowledge", {"q": "word"}, KNOWLEDGE),
-        ("/mail", {}, MAIL),
-        ("/ai/suggestions", {}, SUGGESTIONS),
-    ],
-)
-def test_a_list_of_large_rows_is_cut_and_its_pages_have_every_row_once(
-    alice, connection, cast, path, query, kind
+def test_large_fields_are_found():
+    expected = {("tasks", "description"), ("mail", "recipients"), ("search", "tags")}
+    assert expected <= set(LARGE_FIELDS)
+
+
+@pytest.mark.parametrize(("name", "column"), LARGE_FIELDS)
+def test_a_list_of_long_values_is_cut_and_its_pages_have_every_row_once(
+    alice, connection, insert_into, name, column
 ):
-    table, common, rows = kind
-    ids = fill(connection, cast, table, common, (rows * 40)[:40])
-    if "upcoming" in query:
-        ids.reverse()
-    listed, query = [], {**query, "limit": 200}
-    while query.get("cursor", "first"):
-        response = alice.get(path, query_string=query)
-        assert response.status_code == 200
-        assert len(response.data) <= MAX_BODY_BYTES
-        page = response.get_json()
-        assert 1 <= len(page["data"]) < len(ids)
-        listed += [row["id"] for row in page["data"]]
-        query["cursor"] = page["nextCursor"]
-    assert listed == ids
+    paged = LISTS[name]
+    value = longest(view_of(paged).documented.schema().fields[column])
+    for _ in range(MAX_TEXT_BYTES // bytes_of(value) + 2):
+        insert_into(paged.table, **{column: value})
+    response = paged.get(alice, limit=paged.maximum)
+    page = response.get_json()
+    hint = f"does page_end in {view_of(paged).files} count {column}?"
+    assert page["nextCursor"], hint
+    assert len(response.data) <= MAX_BODY_BYTES, hint
+    assert paged.ids(alice, limit=paged.maximum) == paged.ordered(connection)
+
+
+# A field of each list, a text if it has one.
+FIRST_LARGE = dict(reversed(LARGE_FIELDS))
+
+
+@pytest.mark.parametrize("name", FIRST_LARGE)
+def test_a_page_ends_before_the_row_with_which_it_would_exceed_the_bound(
+    alice, connection, insert_into, name
+):
+    """The first rows are short and the others long, so the order of their sizes matters."""
+    paged, column = LISTS[name], FIRST_LARGE[name]
+    # A little shorter, so that the bytes of an empty list add no row.
+    value = longest(view_of(paged).documented.schema().fields[column])
+    value = value[: len(value) * 15 // 16]
+    for n in range(100):
+        insert_into(paged.table, **paged.columns(n))
+    late = paged.ordered(connection)[10:]
+    sql = f"UPDATE {paged.table} SET {column} = %s WHERE id = ANY (%s::uuid[])"
+    connection.execute(sql, (value, late))
+    order = paged.ordered(connection)
+    size = bytes_of(value) + (4 * len(value) if isinstance(value, list) else 0)
+    long = [position for position, id in enumerate(order) if id in late]
+    page = ids(paged.get(alice, limit=paged.maximum).get_json()["data"])
+    assert page == order[: long[MAX_TEXT_BYTES // size]]
 
 
 def test_a_page_is_cut_before_the_row_that_exceeds_the_bound(alice, connection, cast):
@@ -85,25 +117,25 @@ def test_a_page_is_cut_before_the_row_that_exceeds_the_bound(alice, connection, 
         {"description": "x"},
         *[{}] * 2,
     ]
-    ids = fill(connection, cast, "tasks", {"title": "x"}, sizes)
+    rows = fill(connection, cast, "tasks", {"title": "x"}, sizes)
     # Newest first: two rows without a text, one byte, no text, and all large rows but one.
     first = alice.get("/tasks").get_json()
-    assert [task["id"] for task in first["data"]] == ids[:19]
-    assert first["nextCursor"] == ids[18].replace("-", "")
+    assert [task["id"] for task in first["data"]] == rows[:19]
+    assert first["nextCursor"] == rows[18].replace("-", "")
     rest = alice.get(f"/tasks?cursor={first['nextCursor']}").get_json()
-    assert [task["id"] for task in rest["data"]] == ids[19:]
+    assert [task["id"] for task in rest["data"]] == rows[19:]
     assert rest["nextCursor"] is None
 
 
 def test_rows_of_exactly_the_bound_are_one_page(alice, connection, cast):
     sizes = [{"description": "x" * 65_536}] * (MAX_TEXT_BYTES // 65_536)
-    ids = fill(connection, cast, "tasks", {"title": "x"}, sizes)
+    rows = fill(connection, cast, "tasks", {"title": "x"}, sizes)
     page = alice.get("/tasks").get_json()
-    assert [task["id"] for task in page["data"]] == ids
+    assert [task["id"] for task in page["data"]] == rows
     assert page["nextCursor"] is None
     shorter = alice.get("/tasks?limit=15").get_json()
-    assert [task["id"] for task in shorter["data"]] == ids[:15]
-    assert shorter["nextCursor"] == ids[14].replace("-", "")
+    assert [task["id"] for task in shorter["data"]] == rows[:15]
+    assert shorter["nextCursor"] == rows[14].replace("-", "")
 
 
 def test_a_page_has_at_least_one_row(connection):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
@@ -16,7 +17,7 @@ from psycopg.conninfo import make_conninfo
 
 from service.commands.migrate import migrate as run_migrate
 from service.settings import Settings
-from service.statements import migrations
+from service.statements import STATEMENTS, migrations
 
 PROJECT = Path(__file__).resolve().parents[2]
 FILES = migrations()
@@ -51,6 +52,28 @@ def printed(process):
     return stdout.splitlines()
 
 
+@pytest.fixture
+def apply(start):
+    """Run the command in this process, which is faster; return the lines on stdout."""
+
+    def apply(database_url, *options):
+        runner = start(Settings.read({"DATABASE_URL": database_url})).test_cli_runner()
+        outcome = runner.invoke(args=["migrate", *options])
+        assert (outcome.exit_code, outcome.stderr) == (0, "" if outcome.stdout else UP_TO_DATE)
+        return outcome.stdout.splitlines()
+
+    return apply
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """Shorten the waits of a migration that runs in this process."""
+    monkeypatch.setattr("service.commands.migrate.LOCK_TIMEOUT", "300ms")
+    for name in ("PAUSE", "WATCH_INTERVAL"):
+        monkeypatch.setattr(f"service.commands.migrate.{name}", 0.1)
+    monkeypatch.setattr("service.commands.migrate.PATIENCE", 20)
+
+
 def schema(database_url):
     """Return every column, constraint, index and function of the schema."""
     with psycopg.connect(database_url) as connection:
@@ -69,19 +92,21 @@ def schema(database_url):
         """).fetchall()
 
 
-def test_migrate_prints_the_files_that_it_applies_and_then_has_nothing_to_do(empty, database_url):
+def test_migrate_prints_the_files_that_it_applies_and_then_has_nothing_to_do(
+    empty, database_url, apply
+):
     assert printed(migrate(empty)) == FILES
     assert schema(empty) == schema(database_url)
-    assert printed(migrate(empty)) == []
+    assert apply(empty) == []
     assert schema(empty) == schema(database_url)
 
 
-def test_a_dry_run_prints_what_is_pending_and_applies_nothing(empty):
+def test_a_dry_run_prints_what_is_pending_and_applies_nothing(empty, apply):
     before = schema(empty)
-    assert printed(migrate(empty, "--dry-run")) == FILES
+    assert apply(empty, "--dry-run") == FILES
     assert schema(empty) == before
-    printed(migrate(empty))
-    assert printed(migrate(empty, "--dry-run")) == []
+    assert apply(empty) == FILES
+    assert apply(empty, "--dry-run") == []
 
 
 def test_other_commands_say_that_migrations_are_missing(empty, start):
@@ -99,7 +124,7 @@ def test_two_migrations_at_once_apply_each_file_once(empty, database_url):
     assert schema(empty) == schema(database_url)
 
 
-def test_a_killed_run_keeps_what_it_finished_and_can_be_repeated(empty, database_url):
+def test_a_killed_run_keeps_what_it_finished_and_can_be_repeated(empty, database_url, apply):
     with psycopg.connect(empty) as blocker, psycopg.connect(empty, autocommit=True) as watcher:
         # An uncommitted table of the same name: the migration that makes it has to wait.
         blocker.execute("CREATE TABLE meetings ()")
@@ -113,9 +138,9 @@ def test_a_killed_run_keeps_what_it_finished_and_can_be_repeated(empty, database
         killed.communicate()
         # Finished migrations stay; the one that was killed is rolled back.
         blocker.rollback()
-        assert printed(migrate(empty)) == FILES[FILES.index("0004-meetings") :]
+        assert apply(empty) == FILES[FILES.index("0004-meetings") :]
     assert schema(empty) == schema(database_url)
-    assert printed(migrate(empty)) == []
+    assert apply(empty) == []
 
 
 def test_a_database_of_an_earlier_development_version_is_rejected_and_stays_as_it_is(empty):
@@ -162,18 +187,35 @@ def read_until(process, text):
     raise AssertionError(f"the process ended without saying {text!r}")
 
 
-def test_while_a_long_reader_blocks_a_migration_requests_go_on_and_the_reader_is_named(empty):
+def said(capsys, text):
+    """Read what this process prints to stderr until it contains the text; return that line."""
+    seen, end = "", time.monotonic() + 20
+    while text not in seen:
+        assert time.monotonic() < end, f"the migration has not said {text!r}: {seen}"
+        time.sleep(0.02)
+        seen += capsys.readouterr().err
+    return next(line for line in seen.splitlines(keepends=True) if text in line)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_while_a_long_reader_blocks_a_migration_requests_go_on_and_the_reader_is_named(
+    empty, capsys
+):
     """The reader is a backup, for example: it holds its locks until it has read all tables."""
-    printed(migrate(empty))
+    # Migration 0011 changes the table webhooks.
+    applied = FILES.index("0011-webhooks")
     with psycopg.connect(empty, autocommit=True) as other:
-        other.execute("DELETE FROM schema_migrations WHERE name = %s", ["0011-webhooks"])
-        other.execute("DROP TABLE previous_secrets")
-        other.execute("ALTER TABLE webhooks DROP COLUMN key_fingerprint CASCADE")
-        other.execute("DROP FUNCTION claim_delivery, has_key, signing_secrets")
-        with psycopg.connect(empty, application_name="backup") as reader:
+        other.execute(STATEMENTS["migrations/prepare"].source)
+        for name in FILES[:applied]:
+            other.execute(STATEMENTS[f"schema/{name}"].source)
+            other.execute("INSERT INTO schema_migrations (name) VALUES (%s)", [name])
+        with (
+            ThreadPoolExecutor(1) as threads,
+            psycopg.connect(empty, application_name="backup") as reader,
+        ):
             reader.execute("LOCK TABLE webhooks IN ACCESS SHARE MODE")
-            process = migrate(empty)
-            line = read_until(process, "waiting for")
+            running = threads.submit(run_migrate, Settings.read({"DATABASE_URL": empty}))
+            line = said(capsys, "waiting for")
             assert line.startswith(
                 f"waiting for process {reader.info.backend_pid} (backup, idle in transaction for "
             )
@@ -184,11 +226,10 @@ def test_while_a_long_reader_blocks_a_migration_requests_go_on_and_the_reader_is
             # The request waits behind the migration, until that lets it pass.
             other.execute("SET statement_timeout = '60s'")
             assert other.execute("SELECT count(*) FROM webhooks").fetchone() == (0,)
-            assert process.poll() is None
+            assert not running.done()
             # The reader still holds its lock.
             reader.execute("SELECT FROM webhooks")
-        stdout, _ = process.communicate(timeout=60)
-        assert (process.returncode, stdout) == (0, "0011-webhooks\n")
+        assert running.result() == FILES[applied:]
 
 
 def test_a_statement_timeout_of_the_database_cancels_no_migration(empty, database_url):
@@ -207,7 +248,7 @@ def test_a_statement_timeout_of_the_database_cancels_no_migration(empty, databas
 
 
 def test_a_lock_that_a_session_has_left_behind_is_named_and_not_awaited_for_ever(
-    empty, monkeypatch, capsys
+    empty, monkeypatch, capsys, apply
 ):
     for name in ("PAUSE", "PATIENCE"):
         monkeypatch.setattr(f"service.commands.migrate.{name}", 0.1)
@@ -222,7 +263,7 @@ def test_a_lock_that_a_session_has_left_behind_is_named_and_not_awaited_for_ever
         assert named in caught.value.message
         assert caught.value.message.endswith(remedy)
         assert named in capsys.readouterr().err
-    assert printed(migrate(empty)) == FILES
+    assert apply(empty) == FILES
 
 
 # Encodings

@@ -1,6 +1,7 @@
 """The outbound client: it connects to public addresses only, in every spelling."""
 
 import gzip
+import ipaddress
 import socket
 import sys
 import tracemalloc
@@ -16,7 +17,7 @@ from receivers import (
     hang,
 )
 
-from service.webhooks.outbound import BlockedURL, post, resolve
+from service.webhooks.outbound import BlockedURL, post, public, resolve
 
 pytestmark = pytest.mark.nodatabase
 
@@ -182,6 +183,45 @@ def test_a_name_that_resolves_to_an_address_that_is_not_public_is_blocked(addres
     sent = send("http://innocent.example.com/", allowed=())
     assert sent.error == (f"blocked: leads to {address.strip('[]')}, which is not a public address")
     assert connects == []
+
+
+# One address of each network that is not public, by the standards that reserve it.
+RESERVED = {
+    "RFC 6052": "64:ff9b::808:808",
+    "RFC 8215": "64:ff9b:1::808:808",
+    "RFC 3056": "2002:808:808::1",
+    "RFC 2928": "2001:1ff:ffff::1",
+    "RFC 4291, IPv4-compatible": "::808:808",
+    "RFC 3068": "192.88.99.1",
+    "RFC 6890": "192.0.0.9",
+    "Azure": "168.63.129.16",
+    "RFC 3879": "fec0::1",
+    "RFC 9637": "3fff::1",
+}
+
+
+class Global4(ipaddress.IPv4Address):
+    is_global, is_reserved, is_multicast, is_private = True, False, False, False
+
+
+class Global6(ipaddress.IPv6Address):
+    is_global, is_reserved, is_multicast, is_private = True, False, False, False
+
+
+@pytest.mark.parametrize("address", RESERVED.values(), ids=RESERVED)
+def test_a_reserved_network_is_not_public_even_if_the_standard_library_says_so(address):
+    """Its tables differ between versions of Python."""
+    assert not public((Global6 if ":" in address else Global4)(address))
+
+
+def test_an_address_is_public_only_if_the_standard_library_agrees():
+    for name, value in (("is_global", False), ("is_reserved", True), ("is_multicast", True)):
+        address = Global6("2606:4700::1")
+        assert public(address)
+        setattr(address_class := type("Odd", (Global6,), {}), name, value)
+        assert not public(address_class("2606:4700::1"))
+    mapped = Global6("::ffff:127.0.0.1")
+    assert not public(mapped)
 
 
 @pytest.mark.parametrize("host", SPELLINGS)

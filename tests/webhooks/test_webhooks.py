@@ -439,7 +439,7 @@ def test_a_database_lost_while_posting_changes_no_response_and_the_event_is_retr
     def lose_the_database(handler):
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " WHERE datname = current_database() AND application_name LIKE 'task-service %'"
         )
         answer(200)(handler)
 

@@ -209,7 +209,7 @@ def test_a_worker_survives_the_loss_of_the_database(process, cast, connection, r
     receiver.take()
     connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        " WHERE datname = current_database() AND application_name LIKE 'task-service %'"
     )
     announce(connection, cast["acme"])
     receiver.take()

@@ -1,0 +1,177 @@
+"""Every field that a client may set: sent, read back, cleared and announced, in every view.
+
+The views and their fields come from the code, so a new field is tested as soon as its schema has
+it. A failure names the file to edit.
+"""
+
+import pytest
+from client import Client, error_message, insert_token
+from derived import (
+    COMPANIONS,
+    HERE,
+    NOT_SHOWN,
+    Values,
+    key,
+    references,
+    settable,
+    views,
+    views_of,
+)
+from receivers import subscribe
+
+from service import fields
+from service.webhooks import EVENTS
+
+VERBS = {"POST": "created", "PATCH": "updated"}
+
+
+def cases(*methods):
+    """One case for each field of each view with a body."""
+    pairs = [
+        (view, field)
+        for view in views_of(*methods, body=True)
+        for field in settable(view.arguments)
+    ]
+    return pytest.mark.parametrize(
+        ("view", "field"), pairs, ids=[f"{view.name} {key(field)}" for view, field in pairs]
+    )
+
+
+class Writer:
+    """Alice, who writes with a session, which every view takes."""
+
+    def __init__(self, app, connection, cast, insert_into):
+        insert_token(connection, cast["alice"], "tmw_session_alice", kind="session")
+        self.client = Client(app, cookie="tmw_session_alice")
+        self.connection, self.cast = connection, cast
+        self.values = Values(references(connection, cast, insert_into))
+        subscribe(connection, cast["acme"], "https://example.com/hook")
+
+    def send(self, view, body, *ids):
+        """Send a body, and check the event of a change; return the response and the event."""
+        self.connection.execute("DELETE FROM events")
+        response = self.client.send(view.method, view.path(*ids), json=body)
+        assert response.status_code == view.documented.status, (body, response.text)
+        events = self.connection.execute(
+            "SELECT type, body::json -> 'data' AS data FROM events"
+        ).fetchall()
+        expected = f"{view.resource.removesuffix('s')}.{VERBS[view.method]}"
+        if expected in EVENTS:
+            assert [event["type"] for event in events] == [expected], f"edit {view.files}"
+        shown = response.get_json()
+        for event in events:
+            assert event["data"] == shown, f"the event differs from the response: {view.files}"
+        return shown
+
+    def refuse(self, view, body, *ids):
+        """Send a body that must be a 400; return its message."""
+        return error_message(self.client.send(view.method, view.path(*ids), json=body), 400)
+
+    def existing(self, view):
+        """The ids in the path of an object that a PATCH can change; new where one can be made."""
+        if not view.variables:
+            return []
+        collection = view.rule.rpartition("/")[0]
+        makers = [maker for maker in views_of("POST") if maker.rule == collection]
+        if makers:
+            (maker,) = makers
+            return [self.send(maker, self.values.required(maker.arguments))["id"]]
+        if view.resource == "workspaces":
+            return [self.cast["acme"]]
+        pytest.fail(f"{__name__}: Writer.existing() has no object for {view.name}")
+
+    def read_back(self, view, ids, shown):
+        """The object as its own path and its list show it, where they exist."""
+        id = ids[-1] if ids else shown.get("id")
+        collection = view.rule.rpartition("/")[0] if ids else view.rule
+        for reader in views():
+            if reader.method != "GET":
+                continue
+            if (reader.rule == view.rule and ids) or (reader.rule == f"{view.rule}/<id:id>" and id):
+                yield reader, self.client.get(reader.path(id)).get_json()
+            elif reader.rule == collection and reader.documented.kind in ("page", "list"):
+                listed = self.client.get(reader.path()).get_json()
+                items = listed["data"] if reader.documented.kind == "page" else listed
+                yield reader, next(item for item in items if item["id"] == id)
+            elif reader.rule == view.rule:
+                yield reader, self.client.get(reader.path()).get_json()
+
+
+@pytest.fixture
+def writer(app, connection, cast, insert_into):
+    return Writer(app, connection, cast, insert_into)
+
+
+def check(view, field, value, shown, source):
+    """Fail unless an object shows the value, with the name of the file that forgot it."""
+    name, schema = key(field), source.documented.schema
+    if (view.rule, name) in NOT_SHOWN:
+        return
+    known = {key(other): other for other in schema().fields.values()}
+    if name not in known:
+        # A list may show less than the object's own path.
+        assert source.rule != view.rule, (
+            f"{source.name} does not show {name}: add it to {schema.__name__}, or say in {HERE},"
+            " NOT_SHOWN, where it is shown"
+        )
+        return
+    found = shown.get(name, "nothing")
+    assert found == value, (
+        f"{view.name} with {name} = {value!r}: {source.name} shows {found!r};"
+        f" does {view.files} write it?"
+    )
+
+
+def empty_values(field):
+    """The values that clear a field, each as it is then shown."""
+    return [
+        *([None] if field.allow_none else []),
+        *([[]] if isinstance(field, fields.StringList) else []),
+    ]
+
+
+def test_views_with_a_body_are_found():
+    names = {view.name for view in views_of("POST", "PATCH", body=True)}
+    assert names >= {
+        "POST /api/tasks", "POST /api/meetings", "PATCH /api/tasks/<id:id>",
+        "PATCH /api/meetings/<id:id>", "PATCH /api/workspaces/<id:id>",
+    }  # fmt: skip
+
+
+@cases("POST")
+def test_a_field_of_a_new_object_is_stored_shown_and_announced(writer, view, field):
+    body = writer.values.required(view.arguments)
+    for value in [*writer.values.of(field, view.arguments), *empty_values(field)]:
+        shown = writer.send(view, {**body, key(field): value})
+        check(view, field, value, shown, view)
+        for reader, read in writer.read_back(view, [], shown):
+            check(view, field, value, read, reader)
+    if not field.allow_none:
+        refused = writer.refuse(view, {**body, key(field): None})
+        assert refused == f"{key(field)}: must not be null"
+
+
+@cases("PATCH")
+def test_a_field_that_is_changed_is_stored_shown_announced_and_cleared(writer, view, field):
+    ids = writer.existing(view)
+    companions = {}
+    if field.name in view.documented.schema.optional:
+        companions = COMPANIONS.get(view.rule)
+        assert companions, f"{HERE}: COMPANIONS says with what {view.name} takes {key(field)}"
+    before = next(iter(writer.read_back(view, ids, {})))[1]
+    values = [
+        value
+        for value in writer.values.of(field, view.arguments)
+        if before.get(key(field), "nothing") != value
+    ]
+    for value in [*values, *empty_values(field)]:
+        shown = writer.send(view, {**companions, key(field): value}, *ids)
+        check(view, field, value, shown, view)
+        for reader, read in writer.read_back(view, ids, shown):
+            check(view, field, value, read, reader)
+        if "version" in before:
+            assert shown["version"] == before["version"] + 1
+        before = shown
+    if not field.allow_none:
+        refused = writer.refuse(view, {key(field): None}, *ids)
+        assert refused == f"{key(field)}: must not be null"

@@ -1,0 +1,207 @@
+"""What the service has, read from its code: its views, their fields, and values for each field.
+
+Tests that use this module hold for a view or a field that is added tomorrow.
+"""
+
+import inspect
+import re
+from functools import cache
+from typing import NamedTuple
+
+import pytest
+from client import UNKNOWN
+
+from service import fields
+from service.app import create_app
+from service.commands.load import lines
+from service.http.responses import Documented
+from service.schemas import Query, StrictSchema
+from service.settings import Settings
+
+HERE = "tests/derived.py"
+# The name of a statement in the source of a view.
+STATEMENT = re.compile(r'"([a-z_]+/[a-z_]+)"')
+
+# Values of the fields whose class does not tell them, by their names: two, and both are valid.
+VALUES = {
+    "slug": ["one", "two"],
+    "plan": ["Pro", "Starter"],
+    "workspace": ["acme", "acme"],
+}
+# A field that its response shows elsewhere or not at all, and why.
+NOT_SHOWN: dict[tuple[str, str], str] = {}
+# The fields that a response may lack need these changes beside them.
+COMPANIONS = {"/api/meetings/<id:id>": {"status": "completed"}}
+
+
+class View(NamedTuple):
+    """One method of one path."""
+
+    method: str
+    # As in the url_map: /api/tasks/<id:id>.
+    rule: str
+    arguments: StrictSchema | None
+    documented: Documented
+    # The names in the source of the view, like tasks/create.
+    statements: tuple[str, ...]
+
+    @property
+    def name(self):
+        return f"{self.method} {self.rule}"
+
+    @property
+    def variables(self):
+        return re.findall(r"<id:(\w+)>", self.rule)
+
+    @property
+    def resource(self):
+        return self.rule.split("/")[2]
+
+    @property
+    def takes_body(self):
+        return self.arguments is not None and not isinstance(self.arguments, Query)
+
+    @property
+    def files(self):
+        """The files of its statements, for messages."""
+        return " or ".join(f"sql/{name}.sql" for name in self.statements)
+
+    def path(self, *ids):
+        """The path below /api with these ids in place of its variables."""
+        remaining = iter(ids)
+        path = re.sub(r"<id:\w+>", lambda _: next(remaining), self.rule.removeprefix("/api"))
+        assert "<" not in path, f"{self.rule} has a variable that {HERE} does not know"
+        return path
+
+
+@cache
+def views():
+    """Every view below /api."""
+    app = create_app(Settings.read({}))
+    found = []
+    for rule in app.url_map.iter_rules():
+        view = app.view_functions[rule.endpoint]
+        if not rule.rule.startswith("/api/"):
+            continue
+        documented = getattr(view, "response", None)
+        assert documented, f"the view {view.__name__} needs the decorator @response"
+        source = inspect.getsource(inspect.unwrap(view))
+        found += [
+            View(
+                method,
+                rule.rule,
+                getattr(view, "arguments", None),
+                documented,
+                tuple(STATEMENT.findall(source)),
+            )
+            for method in sorted(rule.methods - {"HEAD", "OPTIONS"})
+        ]
+    return sorted(found, key=lambda view: (view.rule, view.method))
+
+
+def views_of(*methods, kinds=None, body=None):
+    """The views of these methods, of these kinds of response, with a body or without one."""
+    return [
+        view
+        for view in views()
+        if view.method in methods
+        and (kinds is None or view.documented.kind in kinds)
+        and (body is None or view.takes_body == body)
+    ]
+
+
+def by_name(views):
+    return pytest.mark.parametrize("view", views, ids=lambda view: view.name)
+
+
+def key(field):
+    """The name of a field in JSON."""
+    return field.data_key
+
+
+def settable(schema):
+    """The fields of a schema that a client may set."""
+    return [field for field in schema.load_fields.values() if not field.dump_only]
+
+
+class Values:
+    """Valid values of every field; ``references`` has the ids that a field may refer to."""
+
+    def __init__(self, references):
+        self.references = references
+
+    def of(self, field, schema):
+        """Two values of a field, or its choices; both differ from its default."""
+        name = key(field)
+        if name in VALUES:
+            return VALUES[name]
+        match field:
+            case fields.Enum():
+                return [*field.choices]
+            case lines.ExplicitId():
+                return [UNKNOWN.replace("1890", str(number)) for number in (2222, 3333)]
+            case lines.UserRef():
+                return ["bob@example.com", "alice@example.com"]
+            case fields.Id():
+                if name not in self.references:
+                    pytest.fail(f"{HERE}: references() has no ids for the field {name}")
+                return self.references[name]
+            case lines.PastTimestamp():
+                return ["2025-03-01T09:00:00.001Z", "2025-03-02T09:00:00.001Z"]
+            case fields.Timestamp():
+                # Each later field of a schema has later values: a meeting ends after its start.
+                timestamps = [other for other in settable(schema) if type(other) is type(field)]
+                year = 2090 + timestamps.index(field)
+                return [f"{year}-03-01T09:00:00.125Z", f"{year}-04-01T09:00:00.000Z"]
+            case fields.Timezone():
+                return ["Asia/Tokyo", "Europe/Berlin"]
+            case fields.Email():
+                return [f"{name}1@example.com", f"{name}2@example.com"]
+            case fields.Text():
+                return [f"{name} {n}".ljust(field.min, "x")[: field.max] for n in ("one", "two")]
+            case fields.Boolean():
+                return [not field.load_default, field.load_default is True]
+            case fields.StringList():
+                field.inner.data_key = name
+                items = self.of(field.inner, schema)[:2]
+                return [items, items[:1]]
+        pytest.fail(f"{HERE} has no values for the field {name}, a {type(field).__name__}")
+
+    def required(self, schema):
+        """The smallest body that a schema loads."""
+        return {
+            key(field): self.of(field, schema)[0] for field in settable(schema) if field.required
+        }
+
+
+def references(connection, cast, insert_into):
+    """Ids for the fields that refer to a row of Alice's workspace, by the names of the fields."""
+    return {
+        "assigneeId": [cast["bob"], cast["alice"]],
+        "parentId": [insert_into("tasks"), insert_into("tasks")],
+        "taskId": [insert_into("tasks"), insert_into("tasks")],
+        "workspaceId": [cast["acme"]],
+    }
+
+
+def filters(schema):
+    """The fields of a query that choose rows, which leaves out the size and the end of a page."""
+    return [
+        field
+        for field in (schema.fields.values() if schema else ())
+        if not isinstance(field, fields.Limit | fields.Cursor)
+    ]
+
+
+def filter_values(field, ids, text):
+    """The values to try for a filter; all ``ids`` for one that takes an id."""
+    match field:
+        case fields.Enum():
+            return [*field.choices]
+        case fields.Id():
+            return [*field.words, *ids]
+        case fields.Boolean():
+            return ["true", "false"]
+        case fields.Text():
+            return [text, "-absent"]
+    pytest.fail(f"{HERE} has no values for the filter {key(field)}, a {type(field).__name__}")

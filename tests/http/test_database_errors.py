@@ -1,0 +1,139 @@
+"""Errors of PostgreSQL: each SQLSTATE has its response. A trigger raises each of them."""
+
+import logging
+
+import pytest
+from client import count, error_message
+
+UNAVAILABLE = "The database is not available at the moment"
+CONCURRENT = "Somebody else changed this at the same time; try again"
+RANGE = "The request contains a value that is out of range"
+INTERNAL = "Internal error; it is logged under this requestId"
+SENTENCE = "title must be better"
+
+# SQLSTATE (PostgreSQL, appendix A), status and message. Class 08 is that of a lost connection.
+ERRORS = [
+    ("08006", 503, UNAVAILABLE),
+    ("53100", 503, UNAVAILABLE),
+    ("53300", 503, UNAVAILABLE),
+    ("57P01", 503, UNAVAILABLE),
+    ("57P03", 503, UNAVAILABLE),
+    ("58030", 503, UNAVAILABLE),
+    ("25006", 503, UNAVAILABLE),
+    ("25P03", 503, UNAVAILABLE),
+    ("25P04", 503, UNAVAILABLE),
+    ("42P01", 503, UNAVAILABLE),
+    ("42501", 503, UNAVAILABLE),
+    ("57014", 503, None),
+    ("55P03", 503, None),
+    ("40001", 409, CONCURRENT),
+    ("40P01", 409, CONCURRENT),
+    ("23503", 409, CONCURRENT),
+    ("22003", 400, RANGE),
+    ("22P05", 400, RANGE),
+    ("54000", 400, RANGE),
+    ("23502", 500, INTERNAL),
+    ("23505", 500, INTERNAL),
+    ("23514", 500, INTERNAL),
+    ("54001", 500, INTERNAL),
+    ("55000", 500, INTERNAL),
+    ("25001", 500, INTERNAL),
+    ("42601", 500, INTERNAL),
+    ("P0001", 500, INTERNAL),
+    ("XX000", 500, INTERNAL),
+]
+
+
+@pytest.fixture
+def failing(connection):
+    """Let each new task, and each task that is changed or deleted, raise its description."""
+    connection.execute("""
+        CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+        DECLARE
+            item tasks := coalesce(NEW, OLD);
+        BEGIN
+            IF item.description IS NULL THEN
+                RETURN item;
+            END IF;
+            RAISE EXCEPTION 's3cret' USING
+                ERRCODE = item.description,
+                CONSTRAINT = coalesce(item.project_id, ''),
+                COLUMN = coalesce(item.project_id, '');
+        END
+        $$;
+        CREATE TRIGGER fail BEFORE INSERT OR UPDATE OR DELETE ON tasks
+        FOR EACH ROW EXECUTE FUNCTION fail();
+    """)
+    yield
+    connection.execute("DROP FUNCTION fail CASCADE")
+
+
+@pytest.fixture
+def logged(caplog):
+    log = logging.getLogger("service.errors")
+    log.addHandler(caplog.handler)
+    caplog.clear()
+    yield caplog
+    log.removeHandler(caplog.handler)
+
+
+def send(alice, state, name=None):
+    return alice.post("/tasks", {"title": "New", "description": state, "projectId": name})
+
+
+@pytest.mark.usefixtures("failing")
+@pytest.mark.parametrize(("state", "status", "message"), ERRORS)
+def test_an_sqlstate_has_its_status_and_its_message(
+    alice, connection, logged, state, status, message
+):
+    response = send(alice, state)
+    shown = error_message(response, status)
+    assert message is None or shown == message
+    assert response.headers.get("Retry-After") == ("1" if status == 503 else None)
+    assert "s3cret" not in response.text
+    # An operator reads of what a client cannot mend.
+    assert bool(logged.records) == (status >= 500)
+    assert count(connection, "tasks") == 0
+    # The connection goes on.
+    assert alice.post("/tasks", {"title": "New"}).status_code == 201
+
+
+@pytest.mark.usefixtures("failing")
+def test_a_statement_that_took_too_long_is_not_a_database_that_is_away(alice):
+    messages = {error_message(send(alice, state), 503) for state in ("57014", "55P03")}
+    assert len(messages) == 1
+    assert UNAVAILABLE not in messages
+
+
+@pytest.mark.usefixtures("failing")
+@pytest.mark.parametrize("state", ["23503", "23514"])
+def test_the_name_of_a_constraint_that_is_a_sentence_is_the_message(alice, logged, state):
+    response = send(alice, state, SENTENCE)
+    assert error_message(response, 400) == "title: must be better"
+    assert response.get_json()["errors"] == [{"field": "title", "message": "must be better"}]
+    assert logged.records == []
+
+
+@pytest.mark.usefixtures("failing")
+def test_a_name_that_is_a_sentence_is_the_message_of_no_other_error(alice):
+    error_message(send(alice, "23505", SENTENCE), 500)
+    error_message(send(alice, "23502", SENTENCE), 500)
+    error_message(send(alice, "23503", "tasks_fkey"), 409)
+    error_message(send(alice, "23514", "tasks_check"), 500)
+
+
+@pytest.mark.usefixtures("failing")
+def test_a_row_without_a_workspace_says_that_the_caller_has_none(alice):
+    assert "no active workspace" in error_message(send(alice, "23502", "workspace_id"), 409)
+    error_message(send(alice, "23505", "workspace_id"), 500)
+
+
+def test_a_deletion_that_a_new_reference_prevents_is_409(alice, connection, request):
+    """The sentence of the constraint speaks of the row that refers, not of the deleted one."""
+    task = alice.post("/tasks", {"title": "New"}).get_json()["id"]
+    request.getfixturevalue("failing")
+    connection.execute("ALTER TABLE tasks DISABLE TRIGGER USER")
+    connection.execute("UPDATE tasks SET description = '23503', project_id = %s", (SENTENCE,))
+    connection.execute("ALTER TABLE tasks ENABLE TRIGGER USER")
+    assert error_message(alice.delete(f"/tasks/{task}"), 409) == CONCURRENT
+    assert count(connection, "tasks") == 1

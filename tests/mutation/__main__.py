@@ -1,0 +1,240 @@
+"""Try small mistakes one at a time, and print which of them no test notices.
+
+    cd tests && ../.venv/bin/python -m mutation sql http --sample 50
+
+A mutation is tried in a copy of the project, against the tests that run its line or its statement,
+the most specific first. ``equivalent.txt`` has those that change nothing that a client could see.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from queue import Queue
+
+from copies import PROJECT, copy_project
+from mutation import python, sql
+from mutation.cover import FILE
+from mutation.sql import Mutation
+
+from service.devkit import postgres as embedded
+
+HERE = Path(__file__).parent
+# The files of each room, and the tests to try where no test is known to run a line.
+ROOMS = {
+    "sql": ("sql/*/*.sql", "tests/api tests/webhooks tests/commands tests/http"),
+    "http": ("service/http/*.py", "tests/http tests/api"),
+    "api": ("service/api/*.py", "tests/api"),
+    "webhooks": ("service/webhooks/*.py", "tests/webhooks"),
+    "fields": (
+        "service/[fs][ict][ehr]*.py",
+        "tests/test_fields.py tests/api tests/test_strict_json.py",
+    ),
+    "gunicorn": ("service/gunicorn/*.py", "tests/gunicorn tests/http"),
+    "commands": ("service/commands/**/*.py", "tests/commands"),
+}
+# The modules of the room "fields": those below all rooms, without what only configures a process.
+FIELDS = ["fields", "schemas", "strict_json", "limits", "credentials", "state", "statements", "db"]
+# The tests that the map is made of: they run code in the process of pytest.
+MAPPED = ["tests/api", "tests/http", "tests/webhooks", "tests/commands", "tests/openapi"]
+# Code of developers, and definitions that only migrations to this version need.
+IGNORED = ("sql/double/", "sql/unlimited/")
+# The most tests of one mutation.
+MAX_TESTS = 120
+# Seconds for the tests of one mutation; one that takes longer counts as caught: it hangs.
+TIMEOUT = 180
+
+
+def files_of(room: str) -> list[str]:
+    """Return the files of a room, as paths inside of the project."""
+    if room == "fields":
+        return [f"service/{name}.py" for name in FIELDS]
+    pattern = ROOMS[room][0]
+    files = [str(path.relative_to(PROJECT)) for path in sorted(PROJECT.glob(pattern))]
+    return [file for file in files if not file.startswith(IGNORED)]
+
+
+def mutations_of(room: str) -> list[tuple[Mutation, str]]:
+    """Return the mutations of a room, each with its key; equal keys are numbered."""
+    seen: Counter[str] = Counter()
+    found = []
+    for file in files_of(room):
+        source = PROJECT.joinpath(file).read_text(encoding="utf-8")
+        language = sql if file.endswith(".sql") else python
+        for mutation in language.mutations(file, source):
+            key = mutation.key(source)
+            seen[key] += 1
+            found.append((mutation, f"{key} #{seen[key]}" if seen[key] > 1 else key))
+    return found
+
+
+class Map:
+    """The tests of each line and statement, from one run of the suite."""
+
+    def __init__(self, path: Path) -> None:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        self.lines, self.statements = content["lines"], content["statements"]
+        everything = [*self.lines.values(), *self.statements.values()]
+        self.size = Counter(test for tests in everything for test in tests)
+
+    def tests(self, mutation: Mutation) -> list[str]:
+        """The tests of a mutation, at most MAX_TESTS."""
+        if mutation.about:
+            found = {
+                test for name in users(mutation.about) for test in self.statements.get(name, ())
+            }
+        elif mutation.file.endswith(".sql"):
+            found = set(self.statements.get(mutation.file, ()))
+        else:
+            found = set(self.lines.get(f"{mutation.file}:{mutation.line}", ()))
+        return self.choose(found)
+
+    def choose(self, tests: set[str]) -> list[str]:
+        """The tests that run the least, at first two cases of each function."""
+        functions: Counter[str] = Counter()
+        rounds = {}
+        for test in sorted(tests, key=lambda test: (self.size[test], test)):
+            function = test.partition("[")[0]
+            rounds[test] = functions[function] // 2
+            functions[function] += 1
+        return sorted(rounds, key=lambda test: rounds[test])[:MAX_TESTS]
+
+
+def users(name: str) -> list[str]:
+    """The statements that use a table or a function, directly or by other functions."""
+    schema = "".join(path.read_text("utf-8") for path in sorted(PROJECT.glob("sql/schema/*.sql")))
+    definitions = re.split(r"(?m)^(?=CREATE|ALTER)", schema)
+    names = {name}
+    for _ in range(3):
+        for definition in definitions:
+            if any(re.search(rf"\b{known}\b", definition) for known in names):
+                names |= set(re.findall(r"CREATE FUNCTION (\w+)", definition))
+                names |= set(
+                    re.findall(r"CREATE TRIGGER \w+\s+\w+ \w+(?: OF \w+)? ON (\w+)", definition)
+                )
+    return [
+        str(path.relative_to(PROJECT))
+        for path in sorted(PROJECT.glob("sql/*/*.sql"))
+        if any(re.search(rf"\b{known}\b", path.read_text("utf-8")) for known in names)
+    ]
+
+
+def pytest(folder: Path, server: str, *arguments: str, **variables: str) -> int | None:
+    """Run pytest in the copy; return its status, or None if it took too long."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{folder}{os.pathsep}{folder / 'tests'}",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TEST_DATABASE_URL": server,
+        **variables,
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", *arguments]
+    process = subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        return process.wait(TIMEOUT if "-x" in arguments else None)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return None
+
+
+def is_caught(mutation: Mutation, folders: "Queue[Path]", server: str, tests: list[str]) -> bool:
+    """Apply a mutation to a copy, run its tests, and take it back."""
+    folder = folders.get()
+    file = folder / mutation.file
+    source = file.read_text(encoding="utf-8")
+    (folder / "selected").write_text("\n".join(tests), encoding="utf-8")
+    file.write_text(mutation.applied(source), encoding="utf-8")
+    try:
+        return pytest(folder, server, "-x", "@selected") != 0
+    finally:
+        file.write_text(source, encoding="utf-8")
+        folders.put(folder)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("rooms", nargs="*", default=[*ROOMS], metavar="ROOM", help=", ".join(ROOMS))
+    parser.add_argument("--sample", type=int, help="try this many of each room, not all")
+    parser.add_argument("--seed", type=int, default=0, help="choose another sample")
+    parser.add_argument("--match", default="", help="try only those whose key contains this text")
+    parser.add_argument("--seconds", type=float, help="stop after this time")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many at once")
+    parser.add_argument("--list", action="store_true", help="print the mutations and run nothing")
+    parser.add_argument("--map", action="store_true", help="find out anew which tests run what")
+    options = parser.parse_args()
+    equivalent = set(HERE.joinpath("equivalent.txt").read_text(encoding="utf-8").splitlines())
+    end = time.monotonic() + options.seconds if options.seconds else None
+    with tempfile.TemporaryDirectory(prefix="mutation-") as name:
+        folder = Path(name)
+        os.chmod(folder, 0o711)
+        if options.list:
+            for room in options.rooms:
+                for mutation, key in mutations_of(room):
+                    print(f"{room}: {key} -> {mutation.new.strip()}")
+            return
+        folders: Queue[Path] = Queue()
+        for number in range(options.jobs):
+            copy_project(folder / f"copy{number}")
+            folders.put(folder / f"copy{number}")
+        postgres = embedded.start(str(folder / "data"))
+        try:
+            run(options, folders, postgres.get_uri(), equivalent, end)
+        finally:
+            postgres.cleanup()
+
+
+def run(
+    options: argparse.Namespace,
+    folders: "Queue[Path]",
+    server: str,
+    equivalent: set[str],
+    end: float | None,
+) -> None:
+    """Try the chosen mutations, and print each survivor and the figures of each room."""
+    path = Path(os.environ.get(FILE, PROJECT / ".data/mutation-map.json"))
+    if options.map or not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        tests = [*MAPPED, *(f"tests/{file.name}" for file in PROJECT.glob("tests/test_*.py"))]
+        pytest(folders.queue[0], server, "-p", "mutation.cover", *tests, **{FILE: str(path)})
+    covering = Map(path)
+    for room in options.rooms:
+        candidates = [item for item in mutations_of(room) if options.match in item[1]]
+        if options.sample and options.sample < len(candidates):
+            candidates = random.Random(options.seed).sample(candidates, options.sample)
+        counts: Counter[str] = Counter()
+
+        def attempt(item: tuple[Mutation, str], room: str = room) -> str:
+            mutation, key = item
+            if key in equivalent:
+                return "equivalent"
+            if end and time.monotonic() > end:
+                return "not tried"
+            tests = covering.tests(mutation) or ROOMS[room][1].split()
+            if is_caught(mutation, folders, server, tests):
+                return "caught"
+            new = " ".join(mutation.new.split()) or "nothing"
+            print(f"line {mutation.line} survived {len(tests)} tests: {key} -> {new}", flush=True)
+            return "survived"
+
+        with ThreadPoolExecutor(options.jobs) as threads:
+            counts.update(threads.map(attempt, candidates))
+        share = counts["caught"] / max(1, counts["caught"] + counts["survived"])
+        figures = ("caught", "survived", "equivalent", "not tried")
+        print(f"{room}:", ", ".join(f"{counts[name]} {name}" for name in figures), f"({share:.0%})")
+
+
+if __name__ == "__main__":
+    with suppress(KeyboardInterrupt):
+        main()

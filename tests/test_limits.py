@@ -1,0 +1,69 @@
+"""Rate limits at their edges: the end of a window, and a limit that an operator has lowered."""
+
+import pytest
+from client import error_message
+
+from service.http.gate import rate_limit_error
+from service.limits import Usage, Window, decisive
+
+NOW = 1_700_000_000.0
+USAGE = Usage(
+    token_id=None,
+    user_id=None,
+    workspace_id=None,
+    scope=None,
+    touch=False,
+    admitted=True,
+    per_minute=60,
+    minute_count=60,
+    minute_ends=NOW + 10.25,
+    per_day=10_000,
+    day_count=100,
+    day_ends=NOW + 5000.0,
+    now=NOW,
+)
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize(
+    ("ends", "left", "retry_after"),
+    [(NOW + 10.25, 11, 11), (NOW + 10, 10, 10), (NOW + 0.001, 1, 1), (NOW, 0, 1), (NOW - 5, 0, 1)],
+)
+def test_the_seconds_of_a_window_are_rounded_up_and_a_retry_is_never_at_once(
+    ends, left, retry_after
+):
+    usage = USAGE._replace(minute_ends=ends)
+    assert usage.seconds_left(usage.minute) == left
+    error = rate_limit_error(usage)
+    assert dict(error.get_headers())["Retry-After"] == str(retry_after)
+    assert error.description == f"Rate limit exceeded: 60 per minute; retry in {retry_after} s"
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize(("used", "left"), [(0, 60), (59, 1), (60, 0), (61, 0), (1000, 0)])
+def test_what_is_left_is_never_negative(used, left):
+    assert Window("minute", 60, 60, used, NOW).left == left
+
+
+@pytest.mark.nodatabase
+def test_the_day_decides_only_when_it_is_used_up():
+    assert decisive(USAGE.windows).name == "minute"
+    assert decisive(USAGE._replace(day_count=9_999).windows).name == "minute"
+    assert decisive(USAGE._replace(day_count=10_000).windows).name == "day"
+    assert decisive(USAGE._replace(day_count=10_000, per_day=None).windows).name == "minute"
+    minute, day = USAGE.windows
+    assert (minute.seconds, minute.quota, minute.used, minute.ends) == (60, 60, 60, NOW + 10.25)
+    assert (day.seconds, day.quota, day.used, day.ends) == (86_400, 10_000, 100, NOW + 5000)
+    assert [window.name for window in USAGE._replace(per_day=None).windows] == ["minute"]
+
+
+def test_after_an_operator_has_lowered_a_limit_nothing_is_left_until_the_window_ends(
+    alice, connection
+):
+    connection.execute("UPDATE workspaces SET plan = 'Starter'")
+    alice.get("/tasks")
+    connection.execute("UPDATE usage SET minute_count = 75")
+    rejected = alice.get("/tasks")
+    error_message(rejected, 429)
+    assert rejected.headers["X-RateLimit-Remaining"] == "0"
+    assert rejected.headers["RateLimit"].startswith('"minute";r=0;t=')

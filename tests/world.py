@@ -1,0 +1,151 @@
+"""A workspace with a row in every table, so that each statement has something to leak."""
+
+import pytest
+from client import insert, insert_token
+
+HERE = "tests/world.py"
+# A word that the texts of a world have, and that a search finds.
+WORD = "heirloom"
+# No test can fill these: the gate counts requests, triggers count tasks.
+COUNTED = {"usage", "task_counts"}
+
+
+def tables_with(connection, column):
+    """The tables that have this column."""
+    rows = connection.execute(
+        "SELECT columns.table_name AS name FROM information_schema.columns"
+        " JOIN information_schema.tables USING (table_schema, table_name)"
+        " WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND column_name = %s"
+        " ORDER BY 1",
+        (column,),
+    )
+    return [row["name"] for row in rows.fetchall()]
+
+
+class World:
+    """The rows of one workspace, and those of one of its members."""
+
+    def __init__(self, connection, workspace_id, user_id):
+        self.connection = connection
+        self.workspace_id, self.user_id = workspace_id, user_id
+
+    def insert(self, table, **values):
+        return insert(self.connection, table, workspace_id=self.workspace_id, **values)
+
+    def fill(self, name):
+        """Insert at least one row into every table; ``name`` makes its tokens unique."""
+        mine, text = {"user_id": self.user_id}, {"title": WORD}
+        task = self.insert(
+            "tasks",
+            **text,
+            description=WORD,
+            project_id=WORD,
+            assignee_id=self.user_id,
+            created_by=self.user_id,
+            due_date="2020-01-01T00:00:00Z",
+        )
+        for status, priority in (
+            ("todo", "urgent"),
+            ("in_progress", "high"),
+            ("done", "low"),
+            ("todo", "medium"),
+        ):
+            more = {"parent_id": task, "status": status, "priority": priority}
+            self.insert("tasks", **text, **more, created_by=self.user_id)
+        for year in (2020, 2099):
+            start, end = f"{year}-01-01T00:00:00Z", f"{year}-01-01T01:00:00Z"
+            times = {"start_time": start, "end_time": end}
+            self.insert("meetings", **text, **times, notes=WORD, created_by=self.user_id)
+        self.insert(
+            "mail", **mine, sender="ada@example.com", subject=WORD, received_at="2020-01-01"
+        )
+        self.insert("knowledge", **text, content=WORD, tags=[WORD])
+        self.insert("suggestions", **text, kind=WORD, body=WORD, task_id=task)
+        self.fill_webhooks()
+        self.connection.execute(
+            "INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, status, body)"
+            " VALUES (%s, %s, %s, '', 200, %s)",
+            (self.workspace_id, self.user_id, WORD, WORD),
+        )
+        for kind in ("api", "session"):
+            insert_token(self.connection, self.user_id, f"tmw_{kind}_{name}_{WORD}", kind=kind)
+        self.check()
+
+    def fill_webhooks(self):
+        """Insert a webhook with deliveries in each state."""
+        webhook = self.insert("webhooks", url=f"https://example.com/{WORD}")
+        self.connection.execute(
+            "INSERT INTO previous_secrets (workspace_id, webhook_id, number, expires_at)"
+            " VALUES (%s, %s, 0, now() + interval '1 day')",
+            (self.workspace_id, webhook),
+        )
+        for state in ("due", "delivered", "failed"):
+            self.connection.execute(
+                "SELECT announce(%s::uuid, 'task.created', json_build_object('id', new_id()))",
+                (self.workspace_id,),
+            )
+            self.connection.execute(
+                "UPDATE deliveries SET state = %s, attempts = 1"
+                " WHERE workspace_id = %s AND attempts = 0",
+                (state, self.workspace_id),
+            )
+        self.connection.execute(
+            "INSERT INTO attempts (workspace_id, delivery_id, number, milliseconds, answer)"
+            " SELECT workspace_id, id, 1, 1, %s FROM deliveries WHERE workspace_id = %s",
+            (WORD, self.workspace_id),
+        )
+
+    def check(self):
+        """Fail if a table has no row of this workspace or of this user."""
+        for column, value in (("workspace_id", self.workspace_id), ("user_id", self.user_id)):
+            for table in tables_with(self.connection, column):
+                if table not in COUNTED and not self.rows(table, column, value):
+                    pytest.fail(f"{HERE}: World.fill() inserts no row into the table {table}")
+
+    def rows(self, table, column, value):
+        return self.connection.execute(
+            f"SELECT * FROM {table} AS row WHERE {column} = %s ORDER BY row::text", (value,)
+        ).fetchall()
+
+    def everything(self):
+        """Return all rows of the workspace and of its members, without what requests count."""
+        found = {
+            table: self.rows(table, "workspace_id", self.workspace_id)
+            for table in tables_with(self.connection, "workspace_id")
+            if table != "usage"
+        }
+        found["workspaces"] = self.rows("workspaces", "id", self.workspace_id)
+        for table in tables_with(self.connection, "user_id"):
+            if table not in COUNTED:
+                found[f"{table} of the user"] = self.rows(table, "user_id", self.user_id)
+        for rows in found.values():
+            for row in rows:
+                row.pop("last_used_at", None)
+        return found
+
+    def ids(self):
+        """The ids of all rows, and of the user."""
+        found = {
+            str(row["id"]) for rows in self.everything().values() for row in rows if "id" in row
+        }
+        return sorted({*found, self.user_id})
+
+    def personal_ids(self):
+        """The ids of the rows that the user alone may see."""
+        return sorted(
+            str(row["id"])
+            for table in tables_with(self.connection, "user_id")
+            if table != "members"
+            for row in self.rows(table, "user_id", self.user_id)
+            if "id" in row
+        )
+
+    def delete(self):
+        """Delete the workspace with everything in it."""
+        self.connection.execute("DELETE FROM workspaces WHERE id = %s", (self.workspace_id,))
+
+    def delete_personal(self):
+        """Delete the rows of the user, except memberships."""
+        for table in tables_with(self.connection, "user_id"):
+            if table != "members":
+                self.connection.execute(f"DELETE FROM {table} WHERE user_id = %s", (self.user_id,))
