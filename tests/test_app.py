@@ -19,9 +19,12 @@ WITH_CONTEXT = {
     "log_exception", "make_default_options_response", "preprocess_request", "process_response",
 }  # fmt: skip
 
-# Names with an underscore that are documented, by NamedTuple, LocalProxy and Field of marshmallow,
-# and the service's own.
-DOCUMENTED = {"_asdict", "_make", "_replace", "_get_current_object", "_deserialize", "_convert"}
+# Names with an underscore that are documented, by NamedTuple, LocalProxy, Field of marshmallow and
+# os, and the service's own.
+DOCUMENTED = {
+    *("_asdict", "_fields", "_make", "_replace", "_get_current_object", "_deserialize", "_exit"),
+    "_convert",
+}
 # Private names of libraries that the service uses, and the one place of each.
 PRIVATE = {
     ("service/http/responses.py", "_list"),
