@@ -2,11 +2,13 @@
 
 import ctypes
 import os
+import re
 import shutil
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from server import children, is_running, wait_until
 
@@ -58,6 +60,17 @@ class Machine:
         assert not check or ran.returncode == 0, f"{words}\n{ran.stdout}\n{ran.stderr}"
         return ran.stdout
 
+    def outside(self, number):
+        """The id that a process of the machine has on this one; None if there is none."""
+        own = os.readlink(f"/proc/{self.pid}/ns/pid")
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                (numbers,) = re.findall(r"(?m)^NSpid:(.*)$", (folder / "status").read_text())
+                same = os.readlink(folder / "ns/pid") == own
+                if same and numbers.split()[-1] == str(number):
+                    return int(folder.name)
+        return None
+
     def address(self, address):
         self.run("ip", "address", "add", f"{address}/24", "dev", "eth0")
         self.run("ip", "link", "set", "eth0", "up")
@@ -81,7 +94,9 @@ class Network:
         self.switch.run("ip", "link", "add", "name", "switch", "type", "bridge")
         self.switch.run("ip", "link", "set", "switch", "up")
         self._plug("here", os.getpid(), self.outside)
-        subprocess.run(["ip", "address", "add", f"{self.prefix}1/24", "dev", self.outside], check=True)
+        subprocess.run(
+            ["ip", "address", "add", f"{self.prefix}1/24", "dev", self.outside], check=True
+        )
         subprocess.run(["ip", "link", "set", self.outside, "up"], check=True)
 
     def _plug(self, port, pid, interface):

@@ -4,10 +4,8 @@ import json
 import os
 import pwd
 import re
-import shlex
 import signal
 from contextlib import ExitStack
-from itertools import product
 from pathlib import Path
 from time import monotonic, sleep
 from urllib.request import urlopen
@@ -79,23 +77,13 @@ class Node:
 
     @property
     def postgres(self):
-        """The postmaster's process id, as this machine numbers it; None if it does not run."""
+        """The id of the postmaster, as this machine numbers it; None if it does not run."""
         data = self.folder / "var-lib-postgresql/15/service"
         try:
             inside = (data / "postmaster.pid").read_text().split()[0]
         except (OSError, IndexError):
             return None
-        wanted = rf"^NSpid:\s+\d+\s+{inside}$"
-        for status in Path("/proc").glob("[0-9]*/status"):
-            try:
-                text = status.read_text()
-            except OSError:
-                continue
-            same = Path(f"/proc/{status.parent.name}/ns/pid")
-            if re.search(wanted, text, re.MULTILINE) and re.match(r"Name:\s+postgres", text):
-                if os.readlink(same) == os.readlink(f"/proc/{self.machine.pid}/ns/pid"):
-                    return int(status.parent.name)
-        return None
+        return self.machine.outside(int(inside))
 
     def kill_postgres(self):
         pid = self.postgres
@@ -178,7 +166,11 @@ class Cluster:
     def is_whole(self):
         """Whether there is a primary, a synchronous standby and another one, without lag."""
         members = self.members().values()
-        good = [one for one in members if one["state"] in ("running", "streaming") and not one.get("lag")]
+        good = [
+            one
+            for one in members
+            if one["state"] in ("running", "streaming") and not one.get("lag")
+        ]
         roles = sorted(one["role"] for one in good)
         timelines = {one.get("timeline") for one in members}
         return roles == ["leader", "replica", "sync_standby"] and len(timelines) == 1

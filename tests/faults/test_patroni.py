@@ -2,9 +2,9 @@
 
 import json
 import os
-import re
 import tempfile
 from contextlib import ExitStack, closing
+from itertools import pairwise
 from pathlib import Path
 from time import monotonic, sleep
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ from faults.load import Load, compare_events, compare_tasks
 from front import running
 from psycopg.rows import dict_row
 from receivers import WEBHOOK_SETTINGS, Receiver, subscribe
-from server import children, free_port, is_running, serving, wait_until, working
+from server import children, free_port, serving, wait_until, working
 
 from service.commands.migrate import migrate
 from service.settings import Settings
@@ -69,9 +69,7 @@ class Stage:
 
     def connect(self):
         """A connection to the primary, past the service."""
-        return psycopg.connect(
-            self.url, autocommit=True, row_factory=dict_row, connect_timeout=2
-        )
+        return psycopg.connect(self.url, autocommit=True, row_factory=dict_row, connect_timeout=2)
 
     def _insert(self):
         with self.connect() as connection:
@@ -104,9 +102,7 @@ class Stage:
             while connection.execute("SELECT FROM deliveries WHERE state = 'due' LIMIT 1").rowcount:
                 assert monotonic() < end
                 sleep(0.05)
-        self.arrived |= {
-            json.loads(one.body)["data"]["id"] for one in self.receiver.take_all()
-        }
+        self.arrived |= {json.loads(one.body)["data"]["id"] for one in self.receiver.take_all()}
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +152,7 @@ class Run:
             for reply in self.loads[way].good()
             if reply.started + reply.seconds > self.struck
         )
-        return max(later - sooner for sooner, later in zip([self.struck, *ends], ends))
+        return max(later - sooner for sooner, later in pairwise([self.struck, *ends]))
 
     def __exit__(self, kind, *_):
         if kind is None:
@@ -182,7 +178,6 @@ class Run:
         measure("acknowledged tasks whose event did not arrive", missing, exactly=0)
         restarts = len(self.before ^ stage.processes())
         measure("processes of the service that ended or began", restarts, exactly=0)
-
 
     def measure_gaps(self, at_most):
         for way in self.loads:
