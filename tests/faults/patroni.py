@@ -157,8 +157,14 @@ class Cluster:
         return {}
 
     @property
+    def holder(self):
+        """The node that has the lock; None if there is none."""
+        return next(iter(self.of_role("leader")), None)
+
+    @property
     def primary(self):
-        return next(self.nodes[n] for n, one in self.members().items() if one["role"] == "leader")
+        (primary,) = self.of_role("leader")
+        return primary
 
     def of_role(self, role):
         return [self.nodes[name] for name, one in self.members().items() if one["role"] == role]

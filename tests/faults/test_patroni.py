@@ -3,9 +3,12 @@
 import json
 import os
 import tempfile
+from collections import Counter
 from contextlib import ExitStack, closing
 from itertools import pairwise
 from pathlib import Path
+from random import Random
+from threading import Event
 from time import monotonic, sleep
 from types import SimpleNamespace
 
@@ -186,6 +189,12 @@ class Run:
 
 
 STANDBY = "SELECT pg_is_in_recovery()"
+FAULTS = {
+    "postgres": "times that PostgreSQL of the primary was killed",
+    "machine": "times that all processes of the primary were killed",
+    "network": "times that the primary was cut off",
+    "switchover": "switchovers",
+}
 BY = {"libpq": "by libpq", "HAProxy": "through HAProxy"}
 
 
@@ -284,3 +293,69 @@ def test_a_synchronous_standby_that_is_cut_off_is_replaced_by_the_other(run, mea
         run.wait_for_recovery()
         cluster.network.mend(standby.last)
     run.measure_gaps(LOOP_WAIT + 10)
+
+
+def test_a_primary_without_its_patroni_acknowledges_nothing_once_it_is_replaced(
+    run, measure, request
+):
+    if not request.config.option.long:
+        pytest.skip("--long was not given")
+    cluster = run.stage.cluster
+    with run:
+        old = cluster.primary
+        old.patroni.kill(restart=False)
+        run.loads["HAProxy"].wait_for(lambda _: cluster.holder not in (old, None))
+        run.loads["HAProxy"].recovery(monotonic())
+        replaced = monotonic()
+        # It runs on, and says that it accepts writes. libpq may believe it.
+        assert old.psql(STANDBY) == "f"
+        run.loads["HAProxy"].wait_for_replies(200)
+        measure("writes through libpq meanwhile", len(run.loads["libpq"].good(replaced)))
+        old.start_patroni()
+        run.wait_for_recovery()
+    run.measure_gaps(TTL + LOOP_WAIT + 60)
+
+
+def test_without_etcd_the_primary_stays_if_it_reaches_its_standbys(run, measure, request):
+    if not request.config.option.long:
+        pytest.skip("--long was not given")
+    run.most_503 = 0
+    with run:
+        lost = list(run.stage.cluster.nodes.values())[:2]
+        for node in lost:
+            node.etcd.kill(restart=False)
+        Event().wait(TTL + LOOP_WAIT)
+        for node in lost:
+            node.start_etcd()
+    measure("seconds without two of three members of etcd", TTL + LOOP_WAIT)
+    run.measure_gaps(1)
+
+
+def test_ten_faults_one_after_the_other_lose_nothing(run, measure, request):
+    if not request.config.option.long:
+        pytest.skip("--long was not given")
+    cluster, random, faults = run.stage.cluster, Random(1), Counter()
+    with run:
+        for _ in range(10):
+            cluster.wait_until_whole()
+            old = cluster.primary
+            fault = random.choice(["postgres", "machine", "network", "switchover"])
+            faults[fault] += 1
+            if fault == "postgres":
+                old.kill_postgres()
+            elif fault == "machine":
+                old.patroni.kill(restart=False)
+                old.kill_postgres()
+            elif fault == "network":
+                cluster.network.cut(old.last)
+            else:
+                cluster.run("switchover.sh", old)
+            run.wait_for_recovery()
+            run.wait_for_replies(50)
+            if fault == "machine":
+                old.start_patroni()
+            elif fault == "network":
+                cluster.network.mend(old.last)
+    for fault, number in sorted(faults.items()):
+        measure(FAULTS[fault], number)
+    run.measure_gaps(TTL + LOOP_WAIT + 5)
