@@ -34,7 +34,7 @@ def pair():
         primary.start()
         migrate(Settings.read({"DATABASE_URL": primary.url}))
         standby.copy(primary)
-        standby.start()
+        standby.start(synchronous_standby_names="standby")
         wait_for(primary, "standby")
         yield primary, standby
 
@@ -126,13 +126,24 @@ def test_a_standby_that_is_away_and_waited_for_is_a_problem(pair, status):
     try:
         silent, waits = problems(status("--json"))
     finally:
-        standby.start()
+        standby.start(synchronous_standby_names="standby")
         wait_for(primary, "standby")
     assert silent.startswith(f"127.0.0.1:{standby.port} of DATABASE_URL does not answer: ")
     assert waits == (
         "synchronous_standby_names = 'standby' waits for 1 standby(s), and 0 is connected:"
         " writes wait; start the standby, or change the setting"
     )
+
+
+def test_a_standby_itself_waits_for_none(pair, start):
+    settings = Settings.read({"DATABASE_URL": pair[1].url})
+    outcome = start(settings).test_cli_runner().invoke(args=["status", "--json"])
+    replication = json.loads(outcome.stdout)["replication"]
+    assert replication["state"]["synchronousNames"] == "standby"
+    assert [host["role"] for host in replication["hosts"]] == ["standby"]
+    assert problems(outcome) == [
+        "the database is a standby and takes no writes: DATABASE_URL must name the primary"
+    ]
 
 
 def test_two_servers_that_accept_writes_are_a_problem(pair, status):
