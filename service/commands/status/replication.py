@@ -108,11 +108,10 @@ class Standbys(Section):
 
     def lines(self) -> Iterator[Line]:
         for standby in self.standbys:
-            behind = (
-                f"; {GRANT}"
-                if standby.behind_bytes is None
-                else f", {standby.behind_bytes} bytes and {standby.behind_seconds or 0:.1f} s behind"
-            )
+            behind = f"; {GRANT}"
+            if standby.behind_bytes is not None:
+                seconds = standby.behind_seconds or 0
+                behind = f", {standby.behind_bytes} bytes and {seconds:.1f} s behind"
             yield "standby", f"{standby.name} {standby.state}{behind}"
         if self.synchronous.needed:
             yield (
