@@ -56,7 +56,8 @@ def missing():
         return "this machine is no Debian 12"
     if os.geteuid() != 0:
         return "only root can make namespaces"
-    commands = "/lib/systemd/systemd", "unshare", "nsenter", "ip", "pg_createcluster", "nginx"
+    systemd = "/lib/systemd/systemd"
+    commands = systemd, "unshare", "nsenter", "ip", "pg_createcluster", "pgbackrest", "nginx"
     absent = [name for name in commands if not shutil.which(name)]
     if absent:
         return f"{absent[0]} is not installed"

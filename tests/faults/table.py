@@ -15,7 +15,12 @@ from pathlib import Path
 # shows whether it has met the line itself.
 MARGIN = 5
 TIMES = "s", "ms"
-PROPER = {"postgresql": "PostgreSQL", "pgbouncer": "PgBouncer", "sigterm": "SIGTERM"}
+PROPER = {
+    "patroni": "Patroni",
+    "pgbouncer": "PgBouncer",
+    "postgresql": "PostgreSQL",
+    "sigterm": "SIGTERM",
+}
 
 PAGE = Path(__file__).with_name("page.md")
 
@@ -107,11 +112,13 @@ def versions():
 
     yield "PostgreSQL 18 (embedded)"
     if found := installed_version():
-        yield f"PostgreSQL {found} (pair)"
+        yield f"PostgreSQL {found} (pair, Patroni)"
     for name, *arguments in (
         ("nginx", "-v"),
         ("haproxy", "-v"),
         ("pgbouncer", "--version"),
+        ("patroni", "--version"),
+        ("etcd", "--version"),
         ("slowhttptest", "-h"),
     ):
         if shutil.which(name):

@@ -24,6 +24,24 @@ CURL = (
 HEALTHY = '{"status" : "ok"}'
 PASSWORD = "sed -n 's|.*//service:\\([^@]*\\)@.*|\\1|p' /etc/task-service/env"
 KEY = "sed -n 's/^WEBHOOK_KEY=//p' /etc/task-service/env"
+# What happens before the block of docs/operations.md that restores the state of a certain second.
+TARGET = "target='2026-11-22 14:03:11+00'\n"
+MISTAKE = """
+token=$(task-service token create rosa@example.com)
+for number in $(seq 20); do
+    curl -sSf -o /dev/null -H "Authorization: Bearer $token" -H 'Content-Type: application/json' \\
+        -d '{"title": "Test the parachute"}' http://127.0.0.1:8000/api/tasks
+done
+query() { runuser -u postgres -- psql -XAtqc "$1" service; }
+id=$(query "SELECT id FROM workspaces WHERE slug = 'umbrella'")
+rows() { runuser -u postgres -- pg_dump -p "$1" --data-only --inserts service | grep "$id" | sort; }
+rows 5432 >/tmp/before
+target=$(query "SELECT date_trunc('second', clock_timestamp()) + interval '1 second'")
+sleep 2
+task-service workspace delete --yes umbrella
+rows 5432 >/tmp/deleted || true
+"""
+TAKE_BACK = "runuser -u postgres -- psql -X -v slug=umbrella "
 # Sends requests one after the other, each on a new connection, until the file `enough` exists.
 REQUESTS = """
 import collections, pathlib, urllib.request
@@ -305,7 +323,11 @@ def operated(deployed):
         "sed -i 's/^version = 1.1.0$/version = 1.1.1/' setup.cfg\n"
         "build-venv/bin/python -m build --wheel --outdir dist"
     )
-    deployed.output = deployed.run("".join(blocks("docs/operations.md")))
+    script = "".join(blocks("docs/operations.md"))
+    for text, before in ((TARGET, MISTAKE), (TAKE_BACK, f"rows 5433 >/tmp/copy\n{TAKE_BACK}")):
+        assert script.count(text) == 1
+        script = script.replace(text, before)
+    deployed.output = deployed.run(script)
     return deployed
 
 
@@ -351,6 +373,41 @@ def test_a_502_leads_to_the_log_of_nginx_and_to_the_service_behind_it(operated):
     logged = operated.run("tail -1 /var/log/nginx/error.log")
     assert "connect() failed (111: Connection refused) while connecting to upstream" in logged
     operated.run("systemctl start task-service-web.socket task-service-web")
+
+
+def test_a_workspace_deleted_by_mistake_is_back_as_it_was_a_second_before(operated):
+    before = operated.run("cat /tmp/before")
+    assert before.count("Test the parachute") >= 20
+    assert operated.run("cat /tmp/deleted") == ""
+    assert operated.run("cat /tmp/copy") == before
+    id = operated.run(
+        "runuser -u postgres -- psql -XAtqc \"SELECT id FROM workspaces WHERE slug = 'umbrella'\""
+        " service"
+    ).strip()
+    tables = r"INSERT INTO public\.(members|tasks) .*"
+    returned = operated.run(
+        f"runuser -u postgres -- pg_dump --data-only --inserts service | grep {id} | sort"
+    )
+    assert [one[0] for one in re.finditer(tables, returned)] == [
+        one[0] for one in re.finditer(tables, before)
+    ]
+
+
+def test_status_sees_an_archive_that_fails_until_it_works_again(operated):
+    fails = "task_service_archive_fails 1\n"
+    status = "task-service status --metrics"
+    # Each new file wakes PostgreSQL's archiver.
+    switch = (
+        "runuser -u postgres -- psql -XAtq"
+        " -c \"SELECT pg_create_restore_point('new')\" -c 'SELECT pg_switch_wal()'"
+    )
+    assert fails not in operated.run(status)
+    operated.run(f"mv /srv/pgbackrest /srv/away\n{switch}")
+    wait_until(lambda: fails in operated.run(status))
+    page = operated.run("task-service status", check=False)
+    assert re.search(r"(?m)^PROBLEM       the archive of the WAL does not take [0-9A-F]{24}:", page)
+    operated.run(f"mv /srv/away /srv/pgbackrest\n{switch}")
+    wait_until(lambda: fails not in operated.run(status))
 
 
 def test_the_page_of_status_has_no_problem_and_its_metrics_are_a_file(operated):

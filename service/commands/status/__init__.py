@@ -7,6 +7,7 @@ from service.commands.base import connect, describe, report_errors, settings
 from service.commands.status import output
 from service.commands.status.database import Clock, Connections, Database
 from service.commands.status.processes import Processes, Waits
+from service.commands.status.replication import Archive, Servers, Standbys
 from service.commands.status.schema import Locks, Schema
 from service.commands.status.section import Reader, Section
 from service.commands.status.webhooks import Deliveries, Oldest, Webhooks
@@ -54,6 +55,9 @@ def read(reader: Reader) -> list[Section]:
     database, schema, processes = Database(reader), Schema(reader), Processes(reader)
     return [
         database,
+        Servers(reader),
+        Standbys(reader),
+        Archive(reader),
         schema,
         Locks(reader),
         processes,

@@ -1,0 +1,9 @@
+-- Whether the WAL reaches its archive.
+SELECT current_setting('archive_mode') <> 'off' AS enabled,
+       archiver.last_archived_wal AS last,
+       extract(epoch FROM clock_timestamp() - archiver.last_archived_time)::float8 AS seconds,
+       coalesce(
+           archiver.last_failed_time > coalesce(archiver.last_archived_time, '-infinity'), false
+       ) AS fails,
+       archiver.last_failed_wal AS failed
+  FROM pg_stat_archiver AS archiver;

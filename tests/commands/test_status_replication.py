@@ -1,0 +1,157 @@
+"""status: which server is the primary, and which standbys a write waits for."""
+
+import json
+import re
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from faults.cluster import Server
+from outcomes import rows
+from server import wait_until
+
+from service.commands.migrate import migrate
+from service.settings import Settings
+
+pytestmark = pytest.mark.nodatabase
+
+
+@pytest.fixture(scope="module")
+def pair():
+    """A migrated primary, and a standby that each commit waits for."""
+    with ExitStack() as stack:
+        servers = []
+        for _ in range(2):
+            folder = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="service-pair-", ignore_cleanup_errors=True)
+            )
+            Path(folder).chmod(0o711)
+            servers.append(Server(folder))
+            stack.callback(servers[-1].cleanup)
+        primary, standby = servers
+        primary.create()
+        primary.start()
+        migrate(Settings.read({"DATABASE_URL": primary.url}))
+        standby.copy(primary)
+        standby.start(synchronous_standby_names="standby")
+        wait_for(primary, "standby")
+        yield primary, standby
+
+
+def wait_for(primary, names):
+    """Let each commit wait for these standbys; return once PostgreSQL does."""
+    with primary.connect() as connection:
+        connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+        connection.execute("SELECT pg_reload_conf()")
+        states = "SELECT FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')"
+        setting = (
+            "SELECT FROM pg_settings WHERE name = 'synchronous_standby_names' AND setting = %s"
+        )
+        wait_until(lambda: rows(connection, states) and rows(connection, setting, names))
+
+
+@pytest.fixture
+def status(pair, start):
+    """Run the command with both servers in DATABASE_URL."""
+
+    def status(*options, user="postgres"):
+        ports = ",".join(str(server.port) for server in pair)
+        url = f"host=127.0.0.1,127.0.0.1 port={ports} user={user} dbname=postgres"
+        settings = Settings.read({"DATABASE_URL": f"{url} target_session_attrs=read-write"})
+        return start(settings).test_cli_runner().invoke(args=["status", *options])
+
+    return status
+
+
+def problems(outcome):
+    """The problems in the JSON of the command, without those of processes, which none has."""
+    assert outcome.stderr == ""
+    found = json.loads(outcome.stdout)["problems"]
+    return [problem for problem in found if not problem.startswith("no w")]
+
+
+def test_the_page_names_the_primary_and_how_far_its_synchronous_standby_is_behind(pair, status):
+    page = status().stdout
+    primary, standby = (server.port for server in pair)
+    for pattern in (
+        rf"server        127\.0\.0\.1:{primary} primary",
+        rf"server        127\.0\.0\.1:{standby} standby",
+        r"standby       standby sync, \d+ bytes and \d+\.\d s behind",
+        r"synchronous   standby: a write waits for 1",
+    ):
+        assert re.search(f"(?m)^{pattern}$", page), pattern
+    assert problems(status("--json")) == []
+    metrics = status("--metrics").stdout.splitlines()
+    for line in ("servers_primary 1", "servers_standby 1", "servers_silent 0", "standbys 1",
+                 "standbys_synchronous 1", "standbys_needed 1", "archive_fails 0"):  # fmt: skip
+        assert f"task_service_{line}" in metrics
+
+
+@pytest.mark.parametrize(
+    ("names", "needed"),
+    [("*", 1), ("FIRST 2 (standby, other)", 2), ("any 2 (standby, other)", 2), ("2 (*)", 2)],
+)
+def test_each_form_of_the_setting_is_understood(pair, status, names, needed):
+    wait_for(pair[0], names)
+    try:
+        outcome = status("--json")
+        assert json.loads(outcome.stdout)["synchronous"]["needed"] == needed
+        missing = [
+            f"synchronous_standby_names = '{names}' waits for 2 standby(s), and 1 is connected:"
+            " writes wait; start the standby, or change the setting"
+        ]
+        assert problems(outcome) == (missing if needed == 2 else [])
+    finally:
+        wait_for(pair[0], "standby")
+
+
+def test_a_role_that_may_not_see_the_standbys_is_told_so(pair, status):
+    with pair[0].connect() as connection:
+        connection.execute(
+            "CREATE ROLE plain LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO plain"
+        )
+    outcome = status(user="plain")
+    assert re.search(
+        r"(?m)^standby       .*unknown; GRANT pg_read_all_stats TO the user", outcome.stdout
+    )
+    assert problems(status("--json", user="plain")) == []
+
+
+def test_a_standby_that_is_away_and_waited_for_is_a_problem(pair, status):
+    primary, standby = pair
+    standby.pg_ctl("stop", "-m", "immediate")
+    with primary.connect() as connection:
+        wait_until(lambda: not rows(connection, "SELECT FROM pg_stat_replication"))
+    try:
+        silent, waits = problems(status("--json"))
+    finally:
+        standby.start(synchronous_standby_names="standby")
+        wait_for(primary, "standby")
+    assert silent.startswith(f"127.0.0.1:{standby.port} of DATABASE_URL does not answer: ")
+    assert waits == (
+        "synchronous_standby_names = 'standby' waits for 1 standby(s), and 0 is connected:"
+        " writes wait; start the standby, or change the setting"
+    )
+
+
+def test_a_standby_itself_waits_for_none(pair, start):
+    settings = Settings.read({"DATABASE_URL": pair[1].url})
+    outcome = start(settings).test_cli_runner().invoke(args=["status", "--json"])
+    document = json.loads(outcome.stdout)
+    assert document["synchronous"] == {"names": "standby", "needed": 0}
+    assert [server["role"] for server in document["servers"]] == ["standby"]
+    assert problems(outcome) == [
+        "every request is 503, as this is a standby: DATABASE_URL must name the primary"
+    ]
+
+
+def test_two_servers_that_accept_writes_are_a_problem(pair, status):
+    """The last test of the pair."""
+    primary, standby = pair
+    standby.pg_ctl("promote")
+    found = problems(status("--json"))
+    assert found[0] == (
+        f"127.0.0.1:{primary.port} and 127.0.0.1:{standby.port} both accept writes:"
+        " stop the one that is not the primary, at once"
+    )

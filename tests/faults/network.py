@@ -1,0 +1,174 @@
+"""Machines on this machine: namespaces with a network cable that a test can pull."""
+
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from server import children, is_running, wait_until
+
+# Its end ends every process of the machine. It collects the processes whose parents were killed.
+INIT = "ip link set lo up; echo ready; read"
+
+# CLONE_NEWNET; os.setns came with Python 3.12.
+NEW_NETWORK = 0x40000000
+
+
+def missing():
+    """Return why this machine can have none, or None."""
+    if os.geteuid() != 0:
+        return "only root can make namespaces"
+    for name in ("unshare", "nsenter", "ip", "setpriv"):
+        if not shutil.which(name):
+            return f"{name} is missing"
+    made = subprocess.run(["unshare", "--net", "ip", "link", "add", "name", "one", "type", "veth",
+                           "peer", "name", "two"], capture_output=True)  # fmt: skip
+    return None if made.returncode == 0 else "the kernel has no virtual network"
+
+
+class Machine:
+    """Processes, network and mounts of its own; ``folders`` are those it has instead of others."""
+
+    def __init__(self, **folders):
+        binds = "".join(f"mount --bind {old} {new}\n" for new, old in folders.items())
+        # If this test is killed, the pipe closes, and INIT ends.
+        self._shell = subprocess.Popen(
+            ["unshare", "--net", "--pid", "--mount-proc", "--fork", "--kill-child", "bash", "-ec",
+             binds + INIT],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+        assert self._shell.stdout.readline() == b"ready\n"
+        (self.pid,) = children(self._shell.pid)
+
+    def command(self, *words, user=None):
+        """The command line that runs these words in the machine."""
+        inside = ["nsenter", f"--target={self.pid}", "--net", "--pid", "--mount"]
+        if user:
+            inside += ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
+        return [*inside, *map(str, words)]
+
+    def run(self, *words, user=None, check=True):
+        """Return the output of a command in the machine."""
+        ran = subprocess.run(
+            self.command(*words, user=user), capture_output=True, text=True, timeout=120, cwd="/"
+        )
+        assert not check or ran.returncode == 0, f"{words}\n{ran.stdout}\n{ran.stderr}"
+        return ran.stdout
+
+    def outside(self, number):
+        """The id that a process of the machine has on this one; None if there is none."""
+        own = os.readlink(f"/proc/{self.pid}/ns/pid")
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                (numbers,) = re.findall(r"(?m)^NSpid:(.*)$", (folder / "status").read_text())
+                same = os.readlink(folder / "ns/pid") == own
+                if same and numbers.split()[-1] == str(number):
+                    return int(folder.name)
+        return None
+
+    def address(self, address):
+        self.run("ip", "address", "add", f"{address}/24", "dev", "eth0")
+        self.run("ip", "link", "set", "eth0", "up")
+
+    def close(self):
+        self._shell.kill()
+        self._shell.wait()
+        self._shell.stdin.close()
+        self._shell.stdout.close()
+        wait_until(lambda: not is_running(self.pid))
+
+
+class Network:
+    """A switch to which machines, and this one, are connected."""
+
+    def __init__(self, number):
+        self.number = number
+        self.prefix = f"198.18.{number}."
+        self.switch = Machine()
+        self.outside = f"faults{number}"
+        self.switch.run("ip", "link", "add", "name", "switch", "type", "bridge")
+        self.switch.run("ip", "link", "set", "switch", "up")
+        self._plug("here", os.getpid(), self.outside)
+        subprocess.run(
+            ["ip", "address", "add", f"{self.prefix}1/24", "dev", self.outside], check=True
+        )
+        subprocess.run(["ip", "link", "set", self.outside, "up"], check=True)
+
+    def _plug(self, port, pid, interface):
+        # In the numbers of this machine, so without the namespace of process ids.
+        subprocess.run(
+            ["nsenter", f"--target={self.switch.pid}", "--net", "ip", "link", "add", "name", port,
+             "type", "veth", "peer", "name", interface, "netns", str(pid)],
+            check=True,
+        )  # fmt: skip
+        self.switch.run("ip", "link", "set", port, "master", "switch", "up")
+
+    def connect(self, machine, last):
+        """Give the machine the address that ends with this number."""
+        self._plug(f"port{last}", machine.pid, "eth0")
+        machine.address(f"{self.prefix}{last}")
+
+    def cut(self, last):
+        """Pull the cable of a machine: its packets get lost, and no error tells it to anybody."""
+        self.switch.run("ip", "link", "set", f"port{last}", "down")
+
+    def mend(self, last):
+        self.switch.run("ip", "link", "set", f"port{last}", "up")
+
+    def close(self):
+        self.switch.close()
+
+
+@contextmanager
+def inside(machine):
+    """Yield a function that calls another one in the machine's network.
+
+    Threads and processes that start in such a call are in that network too.
+    """
+
+    def enter():
+        with open(f"/proc/{machine.pid}/ns/net") as namespace:
+            assert ctypes.CDLL(None).setns(namespace.fileno(), NEW_NETWORK) == 0
+
+    with ThreadPoolExecutor(1, initializer=enter) as thread:
+        yield lambda function, *values: thread.submit(function, *values).result()
+
+
+class Unit:
+    """A service as systemd runs it: started again after a failure."""
+
+    def __init__(self, machine, *words, user, log, variables=()):
+        settings = ["env", *variables] if variables else []
+        loop = 'until "$@"; do sleep 0.1; done'
+        with log.open("ab") as output:
+            self._shell = subprocess.Popen(
+                machine.command("bash", "-c", loop, "bash", *settings, *words, user=user),
+                stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/",
+            )  # fmt: skip
+        self.machine = machine
+
+    @property
+    def pid(self):
+        """The process of the service, as this machine numbers it; None between two of them."""
+        shells = children(self._shell.pid)
+        return next(iter(children(shells[0])), None) if shells else None
+
+    def kill(self, *, restart=True):
+        """End it by SIGKILL; without ``restart`` it stays away."""
+        pid = self.pid
+        if not restart:
+            for shell in children(self._shell.pid):
+                os.kill(shell, signal.SIGKILL)
+            self._shell.wait()
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not is_running(pid))
+
+    def close(self):
+        """Collect what ended with its machine."""
+        self._shell.wait()

@@ -1,0 +1,196 @@
+"""Three machines with PostgreSQL, Patroni and etcd, by the files of docs/scaling.md."""
+
+import json
+import os
+import pwd
+import re
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+from time import monotonic, sleep
+from urllib.request import urlopen
+
+from faults.documents import configuration
+from faults.network import Machine, Network, Unit
+from server import is_running, wait_until
+
+BINARIES = Path("/usr/lib/postgresql/15/bin")
+NAMES = "db1", "db2", "db3"
+# How long the cluster may take to become whole again; by far more than it takes.
+PATIENCE = 120
+
+
+def database_url(name):
+    """The DATABASE_URL in this file of docs/scaling.md."""
+    (url,) = re.findall(r"(?m)^DATABASE_URL='(.*)'$", configuration(name))
+    return url
+
+
+class Node:
+    """One of the machines; its files are below ``folder``."""
+
+    def __init__(self, cluster, number, folder):
+        self.cluster, self.name, self.number = cluster, NAMES[number - 1], number
+        self.last = 20 + number
+        self.address = f"{cluster.network.prefix}{self.last}"
+        self.folder = folder
+        folders = {}
+        for place, user in (
+            ("/var/lib/postgresql", "postgres"),
+            ("/run/postgresql", "postgres"),
+            ("/etc/patroni", "root"),
+            ("/var/lib/etcd", "etcd"),
+        ):
+            part = folder / place.replace("/", "-")[1:]
+            part.mkdir(parents=True)
+            os.chown(part, pwd.getpwnam(user).pw_uid, pwd.getpwnam(user).pw_gid)
+            folders[place] = part
+        (folders["/etc/patroni"] / "config.yml").write_text(self.file("patroni.yml"))
+        self.machine = Machine(**folders)
+        cluster.network.connect(self.machine, self.last)
+        self.units = []
+
+    def file(self, name):
+        """The text of a file of docs/scaling.md, which is that of db1, as it is on this machine."""
+        text = self.cluster.addressed(configuration(name))
+        own = re.compile(r"^(?!ETCD_INITIAL_CLUSTER=|  hosts:).*$", re.MULTILINE)
+        first = f"{self.cluster.network.prefix}21"
+        return own.sub(
+            lambda line: line[0].replace("db1", self.name).replace(first, self.address), text
+        )
+
+    def start(self, name, *words, user, variables=()):
+        log = self.folder / f"{name}.log"
+        unit = Unit(self.machine, *words, user=user, log=log, variables=variables)
+        self.units.append(unit)
+        return unit
+
+    def start_etcd(self):
+        lines = self.file("etcd").splitlines()
+        variables = [line for line in lines if line and not line.startswith("#")]
+        variables.append("ETCD_DATA_DIR=/var/lib/etcd/default")
+        self.etcd = self.start("etcd", "/usr/bin/etcd", user="etcd", variables=variables)
+
+    def start_patroni(self):
+        command = "/usr/bin/patroni", "/etc/patroni/config.yml"
+        self.patroni = self.start("patroni", *command, user="postgres")
+
+    @property
+    def postgres(self):
+        """The id of the postmaster, as this machine numbers it; None if it does not run."""
+        data = self.folder / "var-lib-postgresql/15/service"
+        try:
+            inside = (data / "postmaster.pid").read_text().split()[0]
+        except (OSError, IndexError):
+            return None
+        return self.machine.outside(int(inside))
+
+    def kill_postgres(self):
+        pid = self.postgres
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not is_running(pid))
+
+    def psql(self, sql, database="postgres", *, check=True):
+        words = "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", sql
+        return self.machine.run(*words, user="postgres", check=check).strip()
+
+    def close(self):
+        self.machine.close()
+        for unit in self.units:
+            unit.close()
+
+
+class Cluster:
+    """The three nodes on their network, with the role and the database of the service."""
+
+    def __init__(self, folder):
+        self._stack = ExitStack()
+        self.network = Network(os.getpid() % 250)
+        self._stack.callback(self.network.close)
+        try:
+            self._start(folder)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def _start(self, folder):
+        self.nodes = {}
+        for number, name in enumerate(NAMES, 1):
+            self.nodes[name] = Node(self, number, folder / name)
+            self._stack.callback(self.nodes[name].close)
+        for node in self.nodes.values():
+            node.start_etcd()
+        for node in self.nodes.values():
+            node.start_patroni()
+        self.wait_until_whole()
+        self.run("role.sh", self.primary)
+
+    def addressed(self, text):
+        """The text with the addresses of this network."""
+        return re.sub(r"\b10\.0\.0\.(?=2[123]\b|0/24)", self.network.prefix, text)
+
+    @property
+    def url(self):
+        """The DATABASE_URL of docs/scaling.md, with all three hosts."""
+        return self.addressed(database_url("patroni.env"))
+
+    @property
+    def etcd_leader(self):
+        """The node whose etcd leads the others; None during an election."""
+        for node in self.nodes.values():
+            try:
+                with urlopen(f"http://{node.address}:2379/v2/stats/self", timeout=1) as response:
+                    if json.load(response)["state"] == "StateLeader":
+                        return node
+            except OSError:
+                continue
+        return None
+
+    def members(self):
+        """The members as Patroni shows them, by name; empty if no node answers."""
+        for node in self.nodes.values():
+            try:
+                with urlopen(f"http://{node.address}:8008/cluster", timeout=1) as response:
+                    return {one["name"]: one for one in json.load(response)["members"]}
+            except OSError:
+                continue
+        return {}
+
+    @property
+    def holder(self):
+        """The node that has the lock; None if there is none."""
+        return next(iter(self.of_role("leader")), None)
+
+    @property
+    def primary(self):
+        (primary,) = self.of_role("leader")
+        return primary
+
+    def of_role(self, role):
+        return [self.nodes[name] for name, one in self.members().items() if one["role"] == role]
+
+    def is_whole(self):
+        """Whether there is a primary, a synchronous standby and another one, without lag."""
+        members = self.members().values()
+        good = [
+            one
+            for one in members
+            if one["state"] in ("running", "streaming") and not one.get("lag")
+        ]
+        roles = sorted(one["role"] for one in good)
+        timelines = {one.get("timeline") for one in members}
+        return roles == ["leader", "replica", "sync_standby"] and len(timelines) == 1
+
+    def wait_until_whole(self):
+        end = monotonic() + PATIENCE
+        while not self.is_whole():
+            assert monotonic() < end, self.members()
+            sleep(0.2)
+
+    def run(self, name, node):
+        """Run a block of commands of docs/scaling.md on a node; returns what it prints."""
+        script = self.addressed(configuration(name))
+        return node.machine.run("bash", "-euxc", script)
+
+    def close(self):
+        self._stack.close()

@@ -1,0 +1,361 @@
+"""Three servers with Patroni and etcd, found by libpq and through HAProxy."""
+
+import json
+import os
+import tempfile
+from collections import Counter
+from contextlib import ExitStack, closing
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from threading import Event
+from time import monotonic, sleep
+from types import SimpleNamespace
+
+import psycopg
+import pytest
+from client import TOKENS, activate, insert, insert_member, insert_token
+from faults import network, patroni
+from faults.documents import configuration
+from faults.load import Load, compare_events, compare_tasks
+from front import running
+from psycopg.rows import dict_row
+from receivers import WEBHOOK_SETTINGS, Receiver, subscribe
+from server import children, free_port, serving, wait_until, working
+
+from service.commands.migrate import migrate
+from service.settings import Settings
+
+REASON = network.missing() or ("" if patroni.BINARIES.exists() else "PostgreSQL 15 is missing")
+pytestmark = [
+    pytest.mark.faults,
+    pytest.mark.needs("patroni", "etcd", "haproxy"),
+    pytest.mark.skipif(bool(REASON), reason=REASON),
+]
+
+SETTINGS = {
+    **WEBHOOK_SETTINGS,
+    "WEB_CONCURRENCY": "2",
+    "WEB_THREADS": "4",
+    "POOL_TIMEOUT": "5",
+    "WEBHOOK_TIMEOUT": "1",
+    "WEBHOOK_LEASE": "1.5",
+    "WEBHOOK_SCHEDULE": ",".join(["0.5"] * 240),
+}
+CLIENTS = 4
+# Of each client, in seconds: three PostgreSQL and the service share the cores of one machine.
+PAUSE = 0.05
+# As in patroni.yml.
+TTL, LOOP_WAIT = 20, 5
+
+
+class Stage:
+    """The cluster, and web processes and a worker that run through all scenarios."""
+
+    def __init__(self, stack, folder):
+        self.cluster = patroni.Cluster(folder)
+        stack.callback(self.cluster.close)
+        self.url = self.cluster.url
+        migrate(Settings.read({"DATABASE_URL": self.url}))
+        self.receiver = stack.enter_context(closing(Receiver()))
+        self._insert()
+        port = free_port()
+        stack.enter_context(self._haproxy(folder, port))
+        through = patroni.database_url("haproxy.env").replace(":5432", f":{port}")
+        self.servers = {
+            way: stack.enter_context(serving(url, **SETTINGS))
+            for way, url in (("libpq", self.url), ("HAProxy", through))
+        }
+        self.worker = stack.enter_context(working(self.url, **SETTINGS))
+        wait_until(lambda: all(len(children(one.pid)) == 2 for one in self.servers.values()))
+        self.acknowledged, self.arrived = {}, set()
+
+    def connect(self):
+        """A connection to the primary, past the service."""
+        return psycopg.connect(self.url, autocommit=True, row_factory=dict_row, connect_timeout=2)
+
+    def _insert(self):
+        with self.connect() as connection:
+            connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Faults', 10000000)")
+            acme = insert(connection, "workspaces", name="Acme", slug="acme", plan="Faults")
+            alice = insert(connection, "users", email="alice@example.com", name="Alice")
+            insert_member(connection, acme, alice, "owner")
+            activate(connection, acme, alice)
+            insert_token(connection, alice, TOKENS["alice"])
+            subscribe(connection, acme, self.receiver.url, "task.created")
+
+    def _haproxy(self, folder, port):
+        defaults, _, _ = configuration("haproxy.cfg").partition("frontend clients")
+        database = configuration("database.haproxy.cfg")
+        bind = "bind 127.0.0.1:5432"
+        assert bind in database
+        database = database.replace(bind, f"bind 127.0.0.1:{port}")
+        path = folder / "haproxy.cfg"
+        path.write_text(defaults + self.cluster.addressed(database))
+        return running(["haproxy", "-db", "-f", path], port)
+
+    def processes(self):
+        """The process ids of the service."""
+        masters = [server.pid for server in self.servers.values()]
+        return {self.worker.pid, *masters, *(pid for one in masters for pid in children(one))}
+
+    def wait_until_delivered(self):
+        end = monotonic() + 60
+        with self.connect() as connection:
+            while connection.execute("SELECT FROM deliveries WHERE state = 'due' LIMIT 1").rowcount:
+                assert monotonic() < end
+                sleep(0.05)
+        self.arrived |= {json.loads(one.body)["data"]["id"] for one in self.receiver.take_all()}
+
+
+@pytest.fixture(scope="module")
+def stage():
+    with ExitStack() as stack:
+        folder = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="service-cluster-", ignore_cleanup_errors=True)
+        )
+        os.chmod(folder, 0o711)
+        yield Stage(stack, Path(folder))
+
+
+class Run:
+    """One scenario: clients that write by both ways, and what they have in the end."""
+
+    def __init__(self, stage, measure):
+        self.stage, self.measure = stage, measure
+        # How many responses may have the status 503; None for any number.
+        self.most_503 = None
+
+    def __enter__(self):
+        self.stage.cluster.wait_until_whole()
+        self.before = self.stage.processes()
+        self._stack = ExitStack()
+        self.loads = {
+            way: self._stack.enter_context(Load(server.port, clients=CLIENTS, pause=PAUSE))
+            for way, server in self.stage.servers.items()
+        }
+        self.wait_for_replies(20)
+        self.struck = monotonic()
+        return self
+
+    def wait_for_replies(self, number):
+        for load in self.loads.values():
+            load.wait_for_replies(number)
+
+    def wait_for_recovery(self):
+        """Return once requests that began after this moment succeed by both ways."""
+        now = monotonic()
+        for load in self.loads.values():
+            load.recovery(now)
+
+    def without(self, way):
+        """The longest time without a 201 since the fault, in seconds."""
+        ends = sorted(
+            reply.started + reply.seconds
+            for reply in self.loads[way].good()
+            if reply.started + reply.seconds > self.struck
+        )
+        return max(later - sooner for sooner, later in pairwise([self.struck, *ends]))
+
+    def __exit__(self, kind, *_):
+        if kind is None:
+            self.stage.cluster.wait_until_whole()
+            self.wait_for_replies(20)
+        self._stack.close()
+        if kind is None:
+            self._compare()
+
+    def _compare(self):
+        stage, measure, loads = self.stage, self.measure, self.loads.values()
+        refused = sum(load.number(503) for load in loads)
+        measure("responses with status 503", refused, exactly=self.most_503)
+        others = sum(load.other_than(201, 503) for load in loads)
+        measure("responses other than 201 and 503", others, exactly=0)
+        for load in loads:
+            stage.acknowledged.update(load.acknowledged)
+        stage.wait_until_delivered()
+        with stage.connect() as connection:
+            compare_tasks(measure, connection, SimpleNamespace(acknowledged=stage.acknowledged))
+            compare_events(measure, connection)
+        missing = len(stage.acknowledged.keys() - stage.arrived)
+        measure("acknowledged tasks whose event did not arrive", missing, exactly=0)
+        restarts = len(self.before ^ stage.processes())
+        measure("processes of the service that ended or began", restarts, exactly=0)
+
+    def measure_gaps(self, at_most):
+        for way in self.loads:
+            text = f"longest time without a 201, {BY[way]}"
+            self.measure(text, self.without(way), at_most=at_most, unit="s")
+
+
+STANDBY = "SELECT pg_is_in_recovery()"
+FAULTS = {
+    "postgres": "times that PostgreSQL of the primary was killed",
+    "machine": "times that all processes of the primary were killed",
+    "network": "times that the primary was cut off",
+    "switchover": "switchovers",
+}
+BY = {"libpq": "by libpq", "HAProxy": "through HAProxy"}
+
+
+@pytest.fixture
+def run(stage, measure):
+    return Run(stage, measure)
+
+
+def test_a_killed_postgresql_is_replaced_by_its_synchronous_standby(run, measure):
+    with run:
+        old = run.stage.cluster.primary
+        old.kill_postgres()
+        run.wait_for_recovery()
+    run.measure_gaps(LOOP_WAIT + 5)
+    changed = run.stage.cluster.primary is not old
+    measure("primaries replaced", int(changed))
+
+
+def test_a_killed_patroni_is_started_again_and_costs_no_request(run, measure):
+    run.most_503 = 0
+    with run:
+        old = run.stage.cluster.primary
+        old.patroni.kill()
+        wait_until(lambda: old.patroni.pid)
+        run.wait_for_recovery()
+    run.measure_gaps(1)
+
+
+def test_a_primary_whose_machine_dies_is_replaced(run, measure):
+    with run:
+        old = run.stage.cluster.primary
+        old.patroni.kill(restart=False)
+        old.kill_postgres()
+        run.wait_for_recovery()
+        old.start_patroni()
+    run.measure_gaps(TTL + LOOP_WAIT + 5)
+
+
+def test_a_primary_that_is_cut_off_demotes_itself_and_acknowledges_nothing(run, measure):
+    cluster = run.stage.cluster
+    with run, ExitStack() as stack:
+        old = cluster.primary
+        # A web host that is cut off together with the primary.
+        call = stack.enter_context(network.inside(old.machine))
+        server = call(stack.enter_context, serving(run.stage.url, **SETTINGS))
+        run.struck = monotonic()
+        cluster.network.cut(old.last)
+        with ExitStack() as loads:
+            beside = Load(server.port, clients=CLIENTS, pause=PAUSE)
+            call(loads.enter_context, beside)
+            wait_until(lambda: old.psql(STANDBY, check=False) != "f")
+            demoted = monotonic() - run.struck
+            run.wait_for_recovery()
+        # The worst moment: the new primary has just begun.
+        cluster.network.mend(old.last)
+    measure("requests on the side of the old primary", len(beside.replies), at_least=1)
+    measure("of them acknowledged", len(beside.good()), exactly=0)
+    measure("the old primary is none any more after", demoted, at_most=TTL, unit="s")
+    run.measure_gaps(TTL + LOOP_WAIT + 5)
+
+
+def test_maintenance_costs_seconds_and_no_write(run, measure):
+    cluster = run.stage.cluster
+    with run:
+        cluster.run("switchover.sh", cluster.primary)
+        run.wait_for_recovery()
+        assert cluster.run("list.sh", cluster.nodes["db2"]).count("running") == 3
+    run.measure_gaps(10)
+
+
+def test_a_standby_that_is_copied_anew_costs_no_request(run, measure):
+    cluster = run.stage.cluster
+    run.most_503 = 0
+    with run:
+        standby = cluster.of_role("replica")[0]
+        copy = configuration("reinit.sh").replace("db3", standby.name)
+        standby.machine.run("bash", "-euxc", copy)
+    run.measure_gaps(1)
+
+
+def test_a_killed_leader_of_etcd_costs_no_request(run, measure):
+    run.most_503 = 0
+    with run:
+        leader = run.stage.cluster.etcd_leader
+        leader.etcd.kill()
+        wait_until(lambda: run.stage.cluster.etcd_leader not in (leader, None))
+        run.wait_for_recovery()
+    run.measure_gaps(1)
+
+
+def test_a_synchronous_standby_that_is_cut_off_is_replaced_by_the_other(run, measure):
+    cluster = run.stage.cluster
+    with run:
+        (standby,) = cluster.of_role("sync_standby")
+        cluster.network.cut(standby.last)
+        run.wait_for_recovery()
+        cluster.network.mend(standby.last)
+    run.measure_gaps(LOOP_WAIT + 10)
+
+
+def test_a_primary_without_its_patroni_acknowledges_nothing_once_it_is_replaced(
+    run, measure, request
+):
+    if not request.config.option.long:
+        pytest.skip("--long was not given")
+    cluster = run.stage.cluster
+    with run:
+        old = cluster.primary
+        old.patroni.kill(restart=False)
+        run.loads["HAProxy"].wait_for(lambda _: cluster.holder not in (old, None))
+        run.loads["HAProxy"].recovery(monotonic())
+        replaced = monotonic()
+        # It runs on, and says that it accepts writes. libpq may believe it.
+        assert old.psql(STANDBY) == "f"
+        run.loads["HAProxy"].wait_for_replies(200)
+        measure("writes through libpq meanwhile", len(run.loads["libpq"].good(replaced)))
+        old.start_patroni()
+        run.wait_for_recovery()
+    run.measure_gaps(TTL + LOOP_WAIT + 60)
+
+
+def test_without_etcd_the_primary_stays_if_it_reaches_its_standbys(run, measure, request):
+    if not request.config.option.long:
+        pytest.skip("--long was not given")
+    run.most_503 = 0
+    with run:
+        lost = list(run.stage.cluster.nodes.values())[:2]
+        for node in lost:
+            node.etcd.kill(restart=False)
+        Event().wait(TTL + LOOP_WAIT)
+        for node in lost:
+            node.start_etcd()
+    measure("seconds without two of three members of etcd", TTL + LOOP_WAIT)
+    run.measure_gaps(1)
+
+
+def test_ten_faults_one_after_the_other_lose_nothing(run, measure, request):
+    if not request.config.option.long:
+        pytest.skip("--long was not given")
+    cluster, random, faults = run.stage.cluster, Random(1), Counter()
+    with run:
+        for _ in range(10):
+            cluster.wait_until_whole()
+            old = cluster.primary
+            fault = random.choice(["postgres", "machine", "network", "switchover"])
+            faults[fault] += 1
+            if fault == "postgres":
+                old.kill_postgres()
+            elif fault == "machine":
+                old.patroni.kill(restart=False)
+                old.kill_postgres()
+            elif fault == "network":
+                cluster.network.cut(old.last)
+            else:
+                cluster.run("switchover.sh", old)
+            run.wait_for_recovery()
+            run.wait_for_replies(50)
+            if fault == "machine":
+                old.start_patroni()
+            elif fault == "network":
+                cluster.network.mend(old.last)
+    for fault, number in sorted(faults.items()):
+        measure(FAULTS[fault], number)
+    run.measure_gaps(TTL + LOOP_WAIT + 5)
