@@ -324,6 +324,24 @@ def test_a_reason_and_a_time_of_disabling_are_kept(connection, delivery):
     assert after["disabled_reason"] == "by an operator"
 
 
+# Ids that two workspaces share
+
+
+def test_the_parent_of_a_task_is_that_of_its_own_workspace(connection, insert_into):
+    """``load`` may give tasks of two workspaces one id: there one is a subtask, here it is none."""
+    above = insert_into("tasks", "globex", "charlie")
+    shared = insert_into("tasks", "globex", "charlie", parent_id=above)
+    insert_into("tasks", id=shared)
+    assert insert_into("tasks", parent_id=shared)
+    below = insert_into("tasks", "globex", "charlie")
+    insert_into("tasks", "globex", "charlie", parent_id=below)
+    other = insert_into("tasks")
+    insert_into("tasks", id=below, parent_id=other)
+    with pytest.raises(psycopg.errors.CheckViolation) as caught:
+        insert_into("tasks", parent_id=below)
+    assert caught.value.diag.constraint_name == "parentId must not be the id of a subtask"
+
+
 # Orders
 
 

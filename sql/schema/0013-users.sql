@@ -42,4 +42,4 @@ CREATE TRIGGER check_assignee_of_changed
 -- The time since which no credential of the user works and nothing new is assigned to the user.
 -- This is the last statement, because every request waits for its lock. The type is no domain: for
 -- that PostgreSQL would write the whole table anew.
-ALTER TABLE users ADD COLUMN deactivated_at timestamptz;
+ALTER TABLE users ADD COLUMN deactivated_at timestamp_ms;

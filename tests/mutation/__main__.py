@@ -8,6 +8,7 @@ the most specific first. ``equivalent.txt`` has those that change nothing that a
 
 import argparse
 import json
+import math
 import os
 import random
 import re
@@ -21,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from queue import Queue
 
+import pytest
 from copies import PROJECT, copy_project
 from mutation import python, sql
 from mutation.cover import FILE
@@ -49,7 +51,7 @@ MAPPED = ["tests/api", "tests/http", "tests/webhooks", "tests/commands", "tests/
 # Code of developers, and definitions that only migrations to this version need.
 IGNORED = ("sql/double/", "sql/unlimited/")
 # The most tests of one mutation.
-MAX_TESTS = 120
+MAX_TESTS = 60
 # Seconds for the tests of one mutation; one that takes longer counts as caught: it hangs.
 TIMEOUT = 180
 
@@ -128,7 +130,7 @@ def users(name: str) -> list[str]:
     ]
 
 
-def pytest(folder: Path, server: str, *arguments: str, **variables: str) -> int | None:
+def run_pytest(folder: Path, server: str, *arguments: str, **variables: str) -> int | None:
     """Run pytest in the copy; return its status, or None if it took too long."""
     environment = {
         **os.environ,
@@ -137,7 +139,8 @@ def pytest(folder: Path, server: str, *arguments: str, **variables: str) -> int 
         "TEST_DATABASE_URL": server,
         **variables,
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", *arguments]
+    plugins = "-p", "no:cacheprovider", "-p", "no:randomly"
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", *plugins, *arguments]
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -157,7 +160,10 @@ def is_caught(mutation: Mutation, folders: "Queue[Path]", server: str, tests: li
     (folder / "selected").write_text("\n".join(tests), encoding="utf-8")
     file.write_text(mutation.applied(source), encoding="utf-8")
     try:
-        return pytest(folder, server, "-x", "@selected") != 0
+        status = run_pytest(folder, server, "-x", "@selected")
+        if status == pytest.ExitCode.USAGE_ERROR:
+            raise SystemExit("the map names a test that does not exist: run with --map")
+        return status != pytest.ExitCode.OK
     finally:
         file.write_text(source, encoding="utf-8")
         folders.put(folder)
@@ -172,9 +178,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="stop after this time")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many at once")
     parser.add_argument("--list", action="store_true", help="print the mutations and run nothing")
-    parser.add_argument("--map", action="store_true", help="find out anew which tests run what")
+    parser.add_argument(
+        "--map",
+        nargs="*",
+        metavar="FILE",
+        help="find out which tests run what; of all, or of these",
+    )
     options = parser.parse_args()
-    equivalent = set(HERE.joinpath("equivalent.txt").read_text(encoding="utf-8").splitlines())
+    lines = HERE.joinpath("equivalent.txt").read_text(encoding="utf-8").splitlines()
+    equivalent = {line for line in lines if " | " in line and not line.startswith("#")}
     end = time.monotonic() + options.seconds if options.seconds else None
     with tempfile.TemporaryDirectory(prefix="mutation-") as name:
         folder = Path(name)
@@ -204,22 +216,28 @@ def run(
 ) -> None:
     """Try the chosen mutations, and print each survivor and the figures of each room."""
     path = Path(os.environ.get(FILE, PROJECT / ".data/mutation-map.json"))
+    if options.map == []:
+        path.unlink(missing_ok=True)
     if options.map or not path.exists():
         path.parent.mkdir(exist_ok=True)
-        tests = [*MAPPED, *(f"tests/{file.name}" for file in PROJECT.glob("tests/test_*.py"))]
-        pytest(folders.queue[0], server, "-p", "mutation.cover", *tests, **{FILE: str(path)})
+        everything = [*MAPPED, *(f"tests/{file.name}" for file in PROJECT.glob("tests/test_*.py"))]
+        tests = options.map or everything
+        run_pytest(folders.queue[0], server, "-p", "mutation.cover", *tests, **{FILE: str(path)})
     covering = Map(path)
-    for room in options.rooms:
+    for number, room in enumerate(options.rooms):
+        # Each room has its share of the time that is left.
+        now = time.monotonic()
+        stop = now + (end - now) / (len(options.rooms) - number) if end else math.inf
         candidates = [item for item in mutations_of(room) if options.match in item[1]]
         if options.sample and options.sample < len(candidates):
             candidates = random.Random(options.seed).sample(candidates, options.sample)
         counts: Counter[str] = Counter()
 
-        def attempt(item: tuple[Mutation, str], room: str = room) -> str:
+        def attempt(item: tuple[Mutation, str], room: str = room, stop: float = stop) -> str:
             mutation, key = item
             if key in equivalent:
                 return "equivalent"
-            if end and time.monotonic() > end:
+            if time.monotonic() > stop:
                 return "not tried"
             tests = covering.tests(mutation) or ROOMS[room][1].split()
             if is_caught(mutation, folders, server, tests):

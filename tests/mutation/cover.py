@@ -3,6 +3,7 @@
 import json
 import os
 from collections import defaultdict
+from pathlib import Path
 
 import coverage
 import pytest
@@ -43,14 +44,19 @@ def pytest_runtest_protocol(item):
 def pytest_sessionfinish():
     measured.stop()
     data = measured.get_data()
-    lines = {}
-    for path in data.measured_files():
-        name = path[path.rindex("/service/") + 1 :]
-        for line, tests in data.contexts_by_lineno(path).items():
-            lines[f"{name}:{line}"] = sorted(filter(None, tests))
-    found = {
-        "lines": lines,
-        "statements": {name: sorted(filter(None, tests)) for name, tests in recorder.seen.items()},
-    }
-    with open(os.environ[FILE], "w", encoding="utf-8") as file:
-        json.dump(found, file)
+    path = Path(os.environ[FILE])
+    found = (
+        json.loads(path.read_text("utf-8")) if path.exists() else {"lines": {}, "statements": {}}
+    )
+    for name, tests in recorder.seen.items():
+        merge(found["statements"], name, tests)
+    for file in data.measured_files():
+        name = file[file.rindex("/service/") + 1 :]
+        for line, tests in data.contexts_by_lineno(file).items():
+            merge(found["lines"], f"{name}:{line}", tests)
+    path.write_text(json.dumps(found), encoding="utf-8")
+
+
+def merge(known, name, tests):
+    """Add tests to those of an earlier run."""
+    known[name] = sorted({*known.get(name, ()), *filter(None, tests)})
