@@ -1,6 +1,6 @@
 """Rate limits: the windows of a plan, and the requests that a caller has made in each.
 
-Specification section 8.
+Source: docs/specification.md, section 8.
 """
 
 from math import ceil

@@ -21,7 +21,7 @@ workspaces = Blueprint("workspaces", __name__)
 
 
 class Workspace(schemas.Resource):
-    """A workspace in lists: the six fields of the specification."""
+    """A workspace in lists: the six fields of docs/specification.md, section 2."""
 
     id = fields.Id(dump_only=True, description="The id of the workspace")
     name = fields.Text(

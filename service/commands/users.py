@@ -1,4 +1,4 @@
-"""Commands for users, which the specification has in the product's settings."""
+"""Commands for users, which no request can create (docs/specification.md, section 4)."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Commands for workspaces, which the specification has in the product's settings."""
+"""Commands for workspaces, which no request can create (docs/specification.md, section 4)."""
 
 import re
 from typing import NamedTuple

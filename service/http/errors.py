@@ -1,6 +1,6 @@
 """Error responses: every error has the body ``{"message", "status", "errors"?, "requestId"}``.
 
-Sources: specification section 7 (message and status), RFC 9110 (statuses and headers).
+Sources: docs/specification.md, section 7 (message and status); RFC 9110 (statuses and headers).
 """
 
 import json

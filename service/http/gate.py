@@ -1,6 +1,6 @@
 """The gate: authenticates the caller and counts the request before the view; adds headers after it.
 
-Specification sections 5 (authentication) and 8 (limits); RFC 6750 (Bearer);
+Sources: docs/specification.md, sections 5 (authentication) and 8 (limits); RFC 6750 (Bearer);
 IETF draft-ietf-httpapi-ratelimit-headers (RateLimit, RateLimit-Policy).
 """
 

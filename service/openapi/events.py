@@ -1,4 +1,4 @@
-"""The webhooks of the document: the events of specification section 6, and ping."""
+"""The webhooks of the document: the events of docs/specification.md, section 6, and ping."""
 
 from service.api.meetings import MeetingDetails
 from service.api.suggestions import Suggestion

@@ -8,7 +8,7 @@ WITH gone AS (
 ), unremembered AS (
     DELETE FROM deleted_users
 ), unplanned AS (
-    -- Specification section 8.
+    -- docs/specification.md, section 8.
     UPDATE plans AS plan
        SET (per_minute, per_day) = (specified.per_minute, specified.per_day)
       FROM (VALUES ('Starter', 60, 10000), ('Pro', 300, 100000), ('Team', 1000, NULL))
