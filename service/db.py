@@ -237,6 +237,12 @@ def row(kind: type[Row], name: str, /, **values: object) -> Row:
     return found(row_or_none(kind, name, **values), name)
 
 
+def rows(kind: type[Row], name: str, /, **values: object) -> list[Row]:
+    """Return all rows of ``sql/<name>.sql``, run as ``row_or_none`` runs it."""
+    here = state()
+    return connection(here).rows(kind, name, {**here.caller, **values})
+
+
 def row_custom_plan(kind: type[Row], name: str, /, **values: object) -> Row:
     """Return the row, as ``row`` does; psycopg writes the values into the text, for the planner."""
     here = state()

@@ -13,7 +13,7 @@ from zoneinfo import available_timezones
 
 from marshmallow import fields
 
-MAX_NAME, MAX_TITLE, MAX_TEXT, MAX_REFERENCE, MAX_EMAIL = 120, 500, 65_536, 128, 254
+MAX_NAME, MAX_TITLE, MAX_TEXT, MAX_REFERENCE, MAX_EMAIL, MAX_URL = 120, 500, 65_536, 128, 254, 2048
 
 # No row has this id. It replaces a malformed id, which so gets the response of an unknown one.
 NIL_UUID = "00000000-0000-0000-0000-000000000000"
@@ -27,9 +27,11 @@ TIMESTAMP = (
     r"([Zz]|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)?"
 )
 
-# Patterns of the published document. EMAIL also checks values; for the others, Python code does.
+# Patterns of the published document. EMAIL and URL_TEXT also check values; for the others, Python
+# code does.
 ATOM, LABEL = r"[-!#$%&'*+/=?^`{}|~A-Za-z0-9_]+", r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 EMAIL = rf"^{ATOM}(\.{ATOM})*@({LABEL}\.)+[A-Za-z0-9-]{{2,63}}$"
+URL_TEXT = r"^https?://[!-~]+$"
 TIMEZONE = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$"
 NO_NUL = r"^[^\u0000]*$"
 # The characters that str.strip() removes; \s of ECMA-262, which JSON Schema uses, differs.
@@ -59,6 +61,7 @@ class Options(TypedDict, total=False):
     required: bool
     allow_none: bool
     dump_only: bool
+    load_only: bool
     load_default: object
     data_key: str
     metadata: Mapping[str, object]
@@ -263,21 +266,70 @@ class Email(Text):
         return email
 
 
+class URL(Text):
+    """An http or https URL; whether a webhook may lead there is checked by service/webhooks."""
+
+    default_error_messages = {
+        "url": "must be an http or https URL in ASCII, with a host, without user name and password",
+        "unresolved": "must have a host that can be resolved, within 2 s",
+        "private": "must lead to public addresses only",
+    }
+    well_formed = re.compile(URL_TEXT, re.ASCII)
+
+    def __init__(self, **options: Unpack[Options]) -> None:
+        options["metadata"] = {"pattern": URL_TEXT, "examples": ["https://hooks.example.com/tasks"]}
+        super().__init__(MAX_URL, min=1, **options)
+
+    def _convert(self, value: object) -> str:
+        url = super()._convert(value)
+        if not self.well_formed.fullmatch(url):
+            raise self.make_error("url")
+        return url
+
+
+class Choice(Text):
+    """One of a few strings, to which a later version may add others.
+
+    The document has examples in place of an enum, so that a new string breaks no typed client.
+    """
+
+    default_error_messages = Enum.default_error_messages
+
+    def __init__(self, *choices: str, **options: Unpack[Options]) -> None:
+        options["metadata"] = {"examples": [*choices]}
+        super().__init__(MAX_REFERENCE, min=1, **options)
+        self.choices = choices
+
+    def _convert(self, value: object) -> str:
+        text = super()._convert(value)
+        if text not in self.choices:
+            raise self.make_error("choice", choices=", ".join(self.choices))
+        return text
+
+
 class StringList(Converter, fields.List[Any]):
-    """At most ``max`` strings, in order; ``unique`` rejects duplicates and ignores case."""
+    """``min`` to ``max`` strings, in order; ``unique`` rejects duplicates and ignores case."""
 
     default_error_messages = {
         **Field.default_error_messages,
         "invalid": "must be a list",
         "length": "must have at most {max} entries, not {actual}",
+        "empty": "must not be empty",
         "duplicate": "must not contain duplicates: {value}",
     }
 
     def __init__(
-        self, item: Text, max: int, *, unique: bool = False, **options: Unpack[Options]
+        self,
+        item: Text,
+        max: int,
+        *,
+        min: int = 0,
+        unique: bool = False,
+        **options: Unpack[Options],
     ) -> None:
-        super().__init__(item, **described({"maxItems": max}, options))
-        self.max, self.unique = max, unique
+        bounds = {"minItems": min, "maxItems": max} if min else {"maxItems": max}
+        super().__init__(item, **described(bounds, options))
+        self.min, self.max, self.unique = min, max, unique
         # The keyword uniqueItems would make generators use a set, which has no order.
         self.request_note = "No duplicates, whatever their case" if unique else ""
 
@@ -286,6 +338,8 @@ class StringList(Converter, fields.List[Any]):
             raise self.make_error("invalid")
         if len(value) > self.max:
             raise self.make_error("length", max=self.max, actual=len(value))
+        if len(value) < self.min:
+            raise self.make_error("empty")
         # After this line each item is a string; any other item has raised an error.
         items: list[Any] = fields.List._deserialize(self, value, None, None)
         seen: set[str] = set()

@@ -3,6 +3,7 @@
 from flask import Flask
 
 from service.api.dashboard import dashboard
+from service.api.deliveries import deliveries
 from service.api.health import health
 from service.api.knowledge import knowledge
 from service.api.mail import mail
@@ -10,11 +11,14 @@ from service.api.me import me
 from service.api.meetings import meetings
 from service.api.suggestions import suggestions
 from service.api.tasks import tasks
+from service.api.tokens import tokens
+from service.api.webhooks import webhooks
 from service.api.workspaces import workspaces
 
 
 def init_app(app: Flask) -> None:
     """Register the resources, in the order in which they are documented."""
-    for resource in (tasks, meetings, workspaces, me, dashboard, mail, knowledge, suggestions):
+    work = tasks, meetings, workspaces, me, dashboard, mail, knowledge, suggestions
+    for resource in (*work, tokens, webhooks, deliveries):
         app.register_blueprint(resource, url_prefix="/api")
     app.register_blueprint(health)

@@ -1,15 +1,20 @@
 """The caller."""
 
+from typing import NamedTuple
+
 from flask import Blueprint, Response
 from marshmallow.fields import Nested
 
 from service import db, fields, schemas
 from service.api.workspaces import PLAN, SLUG
-from service.credentials import CREDENTIALS, ROLES, SCOPES, hash_of
-from service.http.errors import http_error
-from service.http.gate import credential
+from service.credentials import CREDENTIALS, ROLES, SCOPES
+from service.http.errors import http_error, invalid_field
+from service.http.requests import Values, arguments
 from service.http.responses import Body, reply, response
-from service.state import current_request, state
+from service.http.safe_writes import idempotent
+from service.state import state
+
+ACTIVE = "The workspace to work in from now on, one of yours"
 
 me = Blueprint("me", __name__)
 
@@ -58,7 +63,7 @@ class RateLimits(schemas.Resource):
 class Me(schemas.Resource):
     """The user, the credential of this request, its scope and its limits."""
 
-    user = Nested(User, metadata={"description": "The user who sends this request"})
+    user = Nested(User, dump_only=True, metadata={"description": "The user who sends this request"})
     scope = fields.Enum(
         *SCOPES, schema_name="Scope", dump_only=True, description="What the credential may do"
     )
@@ -73,10 +78,20 @@ class Me(schemas.Resource):
     )
     workspace = Nested(
         ActiveWorkspace,
+        dump_only=True,
         allow_none=True,
         metadata={"description": "The active workspace; null without one"},
     )
-    limits = Nested(RateLimits, metadata={"description": "The rate limits, and what is left"})
+    limits = Nested(
+        RateLimits, dump_only=True, metadata={"description": "The rate limits, and what is left"}
+    )
+    workspace_id = fields.Id(load_only=True, description=ACTIVE)
+
+
+class Activated(NamedTuple):
+    """The row of the workspace that is now the active one."""
+
+    id: str
 
 
 @me.get("/me")
@@ -87,20 +102,43 @@ def get_me() -> Response:
     ``workspace`` is the active workspace, or null. ``limits`` has the values of the headers of this
     response, so this request is counted. On a plan without a daily limit, ``day`` is null.
     """
-    _, token = credential(current_request())
+    return reply_me()
+
+
+@me.patch("/me")
+@arguments(Me(partial=True))
+@idempotent
+@response(Me, kind="object")
+def update_me(changes: Values) -> Response:
+    """Choose your active workspace
+
+    ``workspaceId`` is the id of one of your workspaces. The change holds for all your credentials,
+    from the next request on; no event is sent. ``limits`` and the headers of this response are
+    still those of the workspace that was active before. Read-only fields are ignored.
+    """
+    if "workspace_id" not in changes:
+        return reply_me()
+    workspace = db.row_or_none(Activated, "me/activate", id=changes["workspace_id"])
+    if workspace is None:
+        raise invalid_field("workspaceId", "not_your_workspace")
+    return reply_me(workspace_id=workspace.id)
+
+
+def reply_me(**values: object) -> Response:
+    """Return the response about the caller; raises 401 if the user or the token is deleted."""
     usage = state().usage
     profile = usage and db.row_or_none(
         Body,
         "me/get",
-        hash=hash_of(token or ""),
+        token_id=usage.token_id,
         per_minute=usage.per_minute,
         minute_left=usage.minute.left,
         minute_ends=usage.minute_ends,
         per_day=usage.per_day,
         day_left=usage.day and usage.day.left,
         day_ends=usage.day_ends,
+        **values,
     )
     if profile is None:
-        # The user or the token was deleted just now.
         raise http_error("unauthorized")
     return reply(profile.body)

@@ -16,6 +16,15 @@ from service.commands.base import (
 )
 from service.commands.webhooks import require_webhook, webhook
 from service.fields import Timestamp, uuid_or_nil
+from service.webhooks.rows import OPERATOR, Redelivered
+
+
+class FoundDelivery(NamedTuple):
+    """The row of a delivery that a command names by its id alone."""
+
+    workspace_id: str
+    webhook_id: str
+    id: str
 
 
 class Attempt(NamedTuple):
@@ -62,7 +71,7 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
         require_webhook(id)
     rows = query(
         Attempt,
-        "webhooks/deliveries",
+        "deliveries/attempts",
         id=None if id is None else uuid_or_nil(id),
         about=None if about is None else about.lower(),
         limit=limit,
@@ -90,10 +99,12 @@ def redeliver(id: str, failed: bool, since: str | None) -> None:
     if failed:
         require_webhook(id)
         moment = None if since is None else validate(Timestamp(), "--since", since)
-        rows = query(Id, "webhooks/redeliver_failed", id=uuid_or_nil(id), since=moment)
+        ids = query(Id, "deliveries/redeliver_failed", id=uuid_or_nil(id), since=moment)
     elif since is not None:
         raise click.UsageError("--since needs --failed")
     else:
         absent = f"there is no delivery {id}"
-        rows = [one_row(Id, "webhooks/redeliver", absent, id=uuid_or_nil(id))]
-    echo_ids(rows)
+        found = one_row(FoundDelivery, "deliveries/find", absent, id=uuid_or_nil(id))
+        values = {**found._asdict(), "user_id": OPERATOR}
+        ids = [Id(one_row(Redelivered, "deliveries/redeliver", absent, **values).id)]
+    echo_ids(ids)

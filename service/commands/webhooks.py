@@ -8,7 +8,6 @@ from typing import NamedTuple
 import click
 
 from service.commands.base import (
-    Id,
     confirm,
     echo_row,
     echo_rows,
@@ -21,29 +20,23 @@ from service.commands.base import (
 )
 from service.commands.load.insert import FoundWorkspace
 from service.fields import uuid_or_nil
-from service.settings import Settings
-from service.webhooks import EVENTS, delivery
+from service.statements import Row
+from service.webhooks import EVENTS
 from service.webhooks.outbound import BlockedURL, NotPublic, resolve
+from service.webhooks.rows import (
+    OPERATOR,
+    CreatedWebhook,
+    ListedWebhook,
+    MatchedWebhook,
+    Numbered,
+    Target,
+    post_ping,
+)
 from service.webhooks.secrets import current_secret, derive_secret, fingerprint
 
 
-class Numbered(NamedTuple):
-    """The row of a webhook with the number that its secret is derived from."""
-
-    id: str
-    secret_number: int
-
-
-class Enabled(NamedTuple):
-    """The row of a webhook that is enabled again."""
-
-    id: str
-    # How many deliveries are due again.
-    caught_up: int
-
-
-class ListedWebhook(NamedTuple):
-    """The row of a webhook in the list."""
+class WebhookLine(NamedTuple):
+    """The line of a webhook in the list."""
 
     id: str
     # enabled, failing or disabled.
@@ -63,17 +56,12 @@ class ListedWebhook(NamedTuple):
     last_status: str | None
 
 
-class Target(NamedTuple):
-    """The row of a webhook for a test message to it."""
+class FoundWebhook(NamedTuple):
+    """The row of a webhook that a command names by its id alone."""
 
     workspace_id: str
-    webhook_id: str
+    id: str
     url: str
-    # The secrets that sign, newest first: their numbers, and the fingerprints of their keys.
-    secret_numbers: list[int]
-    key_fingerprints: list[str]
-    message_id: str
-    timestamp: str
 
 
 @click.group("webhook")
@@ -110,15 +98,21 @@ def new_webhook(slug: str, url: str, events: Iterable[str], *, absent: str) -> t
     """Return the id and the secret of a new webhook; the database never stores the secret."""
     key = settings().require_webhook_key()
     row = one_row(
-        Numbered,
+        CreatedWebhook,
         "webhooks/create",
-        absent,
-        slug=slug,
+        f"the workspace {slug} has 20 webhooks, the maximum: remove one first",
+        workspace_id=find_workspace(slug, absent),
+        user_id=OPERATOR,
         url=url,
         events=[*dict.fromkeys(events)],
         key_fingerprint=fingerprint(key),
     )
     return row.id, derive_secret(key, row.id, row.secret_number)
+
+
+def find_workspace(slug: str, absent: str) -> str:
+    """Return the id of a workspace; raises ClickException(absent) if there is none."""
+    return one_row(FoundWorkspace, "workspaces/find", absent, slugs=[slug]).id
 
 
 @webhook.command("list")
@@ -131,13 +125,49 @@ def list_webhooks(slug: str, as_json: bool) -> None:
     Columns: id, state, URL, events, failing since, why disabled, number of waiting deliveries,
     next attempt, backs off until, last attempt, its status or error.
     """
-    one_row(FoundWorkspace, "workspaces/find", f"there is no workspace {slug}", slugs=[slug])
-    echo_rows(query(ListedWebhook, "webhooks/list", slug=slug), as_json=as_json)
+    workspace_id = find_workspace(slug, f"there is no workspace {slug}")
+    rows = query(ListedWebhook, "webhooks/list", workspace_id=workspace_id, user_id=OPERATOR)
+    echo_rows(map(line_of, rows), as_json=as_json)
 
 
-def require_webhook(id: str) -> Target:
+def line_of(row: ListedWebhook) -> WebhookLine:
+    """Return the line of a webhook: what the API shows, and the columns for operators."""
+    shown = json.loads(row.body)
+    return WebhookLine(
+        id=shown["id"],
+        state=shown["state"],
+        url=shown["url"],
+        events=shown["events"] or ["all"],
+        failing_since=shown["failingSince"],
+        disabled_reason=shown["disabledReason"],
+        waiting=shown["waiting"],
+        next_attempt_at=shown["nextAttemptAt"],
+        backoff_until=row.backoff_until,
+        last_attempt_at=row.last_attempt_at,
+        last_status=row.last_status,
+    )
+
+
+def require_webhook(id: str) -> FoundWebhook:
     """Return the webhook; raises ClickException if there is none."""
-    return one_row(Target, "webhooks/get", f"there is no webhook {id}", id=uuid_or_nil(id))
+    return one_row(FoundWebhook, "webhooks/find", f"there is no webhook {id}", id=uuid_or_nil(id))
+
+
+def webhook_row(kind: type[Row], name: str, id: str, /, **values: object) -> Row:
+    """Return the row of a statement about one webhook, which an operator may use.
+
+    Raises ClickException if there is no webhook with this id.
+    """
+    found = require_webhook(id)
+    return one_row(
+        kind,
+        name,
+        f"there is no webhook {id}",
+        workspace_id=found.workspace_id,
+        id=found.id,
+        user_id=OPERATOR,
+        **values,
+    )
 
 
 @webhook.command("ping")
@@ -147,34 +177,10 @@ def ping(id: str) -> None:
     """Post a signed test event to the webhook ID; prints status, milliseconds, error and answer."""
     own = settings()
     own.require_webhook_key()
-    outcome = post_ping(own, require_webhook(id))
+    outcome = post_ping(own, webhook_row(Target, "webhooks/target", id))
     echo_row((outcome.status, outcome.milliseconds, outcome.error, outcome.answer))
     if not outcome.success:
         raise SystemExit(1)
-
-
-def post_ping(settings: Settings, target: Target) -> delivery.Outcome:
-    """Post a signed test event to a webhook and return the outcome, which is not recorded."""
-    body = {
-        "id": target.message_id,
-        "type": "ping",
-        "timestamp": target.timestamp,
-        "workspaceId": target.workspace_id,
-        "data": {},
-    }
-    claim = delivery.Claim(
-        workspace_id=target.workspace_id,
-        id="",
-        number=1,
-        webhook_id=target.webhook_id,
-        url=target.url,
-        secret_numbers=target.secret_numbers,
-        key_fingerprints=target.key_fingerprints,
-        message_id=target.message_id,
-        body=json.dumps(body),
-        age=0,
-    )
-    return delivery.attempt(claim, settings, timeout=settings.webhook_timeout)
 
 
 @webhook.command("rotate")
@@ -183,13 +189,7 @@ def post_ping(settings: Settings, target: Target) -> delivery.Outcome:
 def rotate(id: str) -> None:
     """Give the webhook ID a new secret; prints the secret. The old one signs for 24 hours too."""
     key = settings().require_webhook_key()
-    row = one_row(
-        Numbered,
-        "webhooks/rotate",
-        f"there is no webhook {id}",
-        id=uuid_or_nil(id),
-        key_fingerprint=fingerprint(key),
-    )
+    row = webhook_row(Numbered, "webhooks/rotate", id, key_fingerprint=fingerprint(key))
     click.echo(derive_secret(key, row.id, row.secret_number))
 
 
@@ -198,7 +198,7 @@ def rotate(id: str) -> None:
 @report_errors
 def print_secret(id: str) -> None:
     """Print the current secret of the webhook ID."""
-    click.echo(current_secret(settings(), require_webhook(id)))
+    click.echo(current_secret(settings(), webhook_row(Target, "webhooks/target", id)))
 
 
 @webhook.command("disable")
@@ -209,7 +209,7 @@ def disable(id: str) -> None:
 
     Due deliveries wait. Events that occur while the webhook is disabled are never sent to it.
     """
-    click.echo(one_row(Id, "webhooks/disable", f"there is no webhook {id}", id=uuid_or_nil(id)).id)
+    click.echo(set_enabled(id, False))
 
 
 @webhook.command("enable")
@@ -217,9 +217,13 @@ def disable(id: str) -> None:
 @report_errors
 def enable(id: str) -> None:
     """Send to the webhook ID again, its waiting deliveries first; prints the id."""
-    click.echo(
-        one_row(Enabled, "webhooks/enable", f"there is no webhook {id}", id=uuid_or_nil(id)).id
-    )
+    click.echo(set_enabled(id, True))
+
+
+def set_enabled(id: str, enabled: bool) -> str:
+    """Enable or disable a webhook and return its id."""
+    change = {"enabled": enabled, "changes": "{}", "reason": "by an operator", "versions": None}
+    return webhook_row(MatchedWebhook, "webhooks/update", id, **change).id
 
 
 @webhook.command("remove")
@@ -230,7 +234,7 @@ def remove(id: str, yes: bool) -> None:
     """Remove the webhook ID with all its deliveries, waiting ones too; prints the id."""
     target = require_webhook(id)
     confirm(f"Remove the webhook to {target.url} with all its deliveries?", yes=yes)
-    click.echo(one_row(Id, "webhooks/delete", f"there is no webhook {id}", id=uuid_or_nil(id)).id)
+    click.echo(webhook_row(MatchedWebhook, "webhooks/delete", id, versions=None).id)
 
 
 # That module adds its commands to the group above.

@@ -6,9 +6,11 @@ IETF draft-ietf-httpapi-ratelimit-headers (RateLimit, RateLimit-Policy).
 
 import re
 import time
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
+from typing import Any
 
 from flask import Request, Response
 from werkzeug.exceptions import HTTPException
@@ -17,7 +19,7 @@ from werkzeug.routing import Rule
 from service import db
 from service.credentials import hash_of
 from service.http.errors import http_error
-from service.http.requests import JSON_TYPE
+from service.http.requests import JSON_TYPE, View
 from service.http.responses import append
 from service.limits import Usage, decisive
 from service.state import current_request, state
@@ -77,6 +79,22 @@ def credential(call: Request) -> tuple[str, str | None]:
         return "session", call.cookies.get("session")
     match = BEARER.fullmatch(header)
     return "api", match[1] if match else None
+
+
+def session_only(message: str) -> Callable[[View], View]:
+    """Return a decorator: the view raises 403 with this entry of MESSAGES for an API token."""
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def wrapper(*args: Any, **variables: Any) -> Any:
+            if credential(current_request())[0] != "session":
+                raise http_error(message)
+            return view(*args, **variables)
+
+        wrapper.__dict__["session_only"] = True
+        return wrapper
+
+    return decorate
 
 
 @lru_cache(maxsize=1024)

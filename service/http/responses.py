@@ -20,7 +20,7 @@ from service.state import current_request, state
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
-Kind = Literal["object", "versioned", "list", "page"]
+Kind = Literal["object", "versioned", "live", "list", "page"]
 
 NO_HEADERS: Mapping[str, str] = {}
 
@@ -83,6 +83,8 @@ class Reply(Response):
     """A response whose headers are complete; the base class would copy and correct them."""
 
     response: list[bytes]
+    # What is stored under an Idempotency-Key in place of a body that has a secret.
+    stored: str | None = None
 
     def __call__(
         self, environ: "WSGIEnvironment", start_response: "StartResponse"
@@ -103,7 +105,8 @@ class Reply(Response):
 class Documented:
     """The documented success of a view: the schema, the status and the kind of response.
 
-    The kind ``versioned`` is an object with an ETag. ``also`` has the statuses of errors that do
+    The kind ``versioned`` is an object with an ETag. So is ``live``, but it has members that change
+    without a new version, and so GET never answers 304. ``also`` has the statuses of errors that do
     not follow from method and path.
     """
 
@@ -131,7 +134,7 @@ def response(
 
 def reply(
     body: bytes | str | None, status: int = 200, headers: Mapping[str, str] = NO_HEADERS
-) -> Response:
+) -> Reply:
     """Return a JSON response."""
     complete = Headers()
     append(complete, [("Content-Type", "application/json"), *headers.items()])
@@ -149,6 +152,21 @@ def append(headers: Headers, fields: Iterable[tuple[str, str]]) -> None:
     place in the service uses a private attribute of werkzeug.
     """
     headers._list.extend(fields)
+
+
+def reply_secret(
+    body: bytes,
+    name: str,
+    secret: str,
+    status: int = 200,
+    headers: Mapping[str, str] = NO_HEADERS,
+) -> Response:
+    """Return the response with an object and a secret as its last member, which is never stored."""
+    members = body[:-1] + (b", " if len(body) > 2 else b"") + b'"%b": ' % name.encode()
+    # A secret contains no character that JSON escapes.
+    response = reply(members + b'"%b"}' % secret.encode(), status, headers)
+    response.stored = (members + b"null}").decode()
+    return response
 
 
 def reply_page(page: Page) -> Response:
@@ -190,6 +208,12 @@ def reply_created(created: Created, path: str) -> Response:
     """Return 201 with the new object, its ETag and its Location below ``path``."""
     state().created = created.id
     return reply_one(created, 201, {"Location": f"{path}/{created.id}"})
+
+
+def headers_of_created(path: str, id: str) -> dict[str, str]:
+    """Return the header Location of a new object below ``path``, and let the log name its id."""
+    state().created = id
+    return {"Location": f"{path}/{id}"}
 
 
 def require_match(matched: bool, version: int) -> None:

@@ -39,7 +39,8 @@ class StoredResponse(NamedTuple):
 def idempotent(view: View) -> View:
     """Return a view that runs once per ``Idempotency-Key``; repeats get its stored response.
 
-    One transaction stores key, change, event and response; a failed request stores no key.
+    One transaction stores key, change, event and response; a failed request stores no key. The
+    stored response has null in place of a secret.
     The view raises 400 for a malformed key, and 422 for a key of another request.
     """
 
@@ -58,6 +59,8 @@ def idempotent(view: View) -> View:
             if stored.status is not None:
                 return replay(stored)
             response = view(*args, **variables)
+            # Without a secret.
+            body = response.get_data(as_text=True) if response.stored is None else response.stored
             headers = {
                 name: response.headers[name]
                 for name in REPLAYED_HEADERS
@@ -68,10 +71,11 @@ def idempotent(view: View) -> View:
                 key=key,
                 status=response.status_code,
                 headers=json.dumps(headers),
-                body=response.get_data(as_text=True),
+                body=body,
             )
         return response
 
+    wrapper.__dict__["idempotent"] = True
     return wrapper
 
 

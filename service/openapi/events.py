@@ -15,7 +15,7 @@ EVENTS: dict[str, tuple[type[Resource] | None, str]] = {
     "meeting.created": (MeetingDetails, "A meeting was created"),
     "meeting.completed": (MeetingDetails, "A meeting was completed"),
     "ai.suggestion.created": (Suggestion, "An AI suggestion was created"),
-    "ping": (None, "The operator tests the webhook with the command webhook ping"),
+    "ping": (None, "Somebody tests the webhook: the command webhook ping, or POST …/ping"),
 }
 
 HEADERS = "X-Service-Signature", "webhook-id", "webhook-timestamp", "webhook-signature"

@@ -29,7 +29,7 @@ class Schemas:
 
     def response(self, schema: type[Schema]) -> JSON:
         """Return a reference to the schema of a response; only optional fields may be absent."""
-        members = schema().fields
+        members = schema().dump_fields
         optional = getattr(schema, "optional", ())
         required = [field for name, field in members.items() if name not in optional]
         properties = {str(field.data_key): self.of_response(field) for field in members.values()}
@@ -52,7 +52,7 @@ class Schemas:
 
     def body(self, schema: Schema) -> JSON:
         """Return a reference to the schema of a POST, or of a PATCH if the schema is partial."""
-        name = type(schema).__name__.removesuffix("Details")
+        name = type(schema).__name__.removesuffix("Details").removeprefix("New")
         if schema.partial:
             return self.refer(f"{name}Changes", self.changes(schema))
         taken = schema.load_fields.values()

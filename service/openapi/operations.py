@@ -91,6 +91,7 @@ class Operation:
         self.arguments: Schema | None = getattr(view, "arguments", None)
         self.path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule)
         self.gated = not is_public(rule)
+        self.idempotent = getattr(view, "idempotent", False)
         (self.method,) = (rule.methods or set()) - {"HEAD", "OPTIONS"}
         self.name = camel_case(view.__name__)
 
@@ -106,6 +107,8 @@ class Operation:
         }
         if not self.gated:
             operation["security"] = []
+        if getattr(self.view, "session_only", False):
+            operation["security"] = [{"session": []}]
         parameters = self.parameters(schemas, examples.paths.get(self.name, {}))
         if parameters:
             operation["parameters"] = parameters
@@ -147,7 +150,11 @@ class Operation:
         """Return the request headers that change the effect of the operation."""
         if self.method == "GET":
             return ["If-None-Match"] if self.documented.kind == "versioned" else []
-        return ["Idempotency-Key"] if self.method == "POST" else ["Idempotency-Key", "If-Match"]
+        changes = self.method != "POST" and self.documented.kind in ("versioned", "live")
+        return [
+            *(["Idempotency-Key"] if self.idempotent else []),
+            *(["If-Match"] if changes else []),
+        ]
 
     def common_headers(self) -> tuple[str, ...]:
         """Return the headers that every response of the operation has."""
@@ -160,8 +167,8 @@ class Operation:
             *self.common_headers(),
             *(["Location"] if status == 201 else []),
             *(["Link"] if kind == "page" else []),
-            *(["ETag"] if kind == "versioned" and self.documented.schema else []),
-            *(["Idempotent-Replayed"] if self.method != "GET" else []),
+            *(["ETag"] if kind in ("versioned", "live") and self.documented.schema else []),
+            *(["Idempotent-Replayed"] if self.idempotent else []),
         ]
         response: JSON = {"description": SUCCESS[status], "headers": refer("headers", *names)}
         if status != 204:
@@ -195,8 +202,10 @@ class Operation:
         if "{" in self.path:
             statuses.add(404)
         if self.method != "GET":
-            statuses |= {403, 409, 413, 415, 422}
-        if self.method in ("PATCH", "DELETE"):
+            statuses |= {403, 409, 413, 415}
+        if self.idempotent:
+            statuses.add(422)
+        if "If-Match" in self.request_headers():
             statuses.add(412)
         return sorted(statuses)
 

@@ -29,9 +29,10 @@ EVENTS = (
 def init_app(app: Flask) -> None:
     """Post the events of a request after it."""
     app.after_request(post_announced)
-    # Receivers that hang block at most one thread in four.
+    # Receivers that hang block at most one thread in four; so do pings and checks of URLs.
     settings: Settings = app.config["SETTINGS"]
     app.extensions["webhook_slots"] = BoundedSemaphore(max(1, settings.web_threads // 4))
+    app.extensions["outbound_slots"] = BoundedSemaphore(max(1, settings.web_threads // 4))
     app.extensions["pool"].at_first = partial(compare_keys, settings=settings)
 
 

@@ -41,7 +41,15 @@ Address = tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int] 
 
 
 class BlockedURL(ValueError):
-    """A URL that must not be posted to; the message says why."""
+    """A URL that must not be posted to; the message says why, for operators.
+
+    ``reason`` is url (malformed), unresolved or private. A client learns no more than this: the
+    message can name an address inside the network of the service.
+    """
+
+    def __init__(self, message: str, reason: str = "url") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class NotPublic(BlockedURL):
@@ -137,7 +145,7 @@ def resolve(
     except TimeoutError:
         raise
     except (OSError, UnicodeError) as error:
-        raise BlockedURL(f"cannot be resolved: {error}") from None
+        raise BlockedURL(f"cannot be resolved: {error}", "unresolved") from None
     networks = [network for word in allowed if (network := _network(word))]
     hosts = {word.lower() for word in allowed}
     for *_, address in addresses:
@@ -147,7 +155,7 @@ def resolve(
             or any(number in network for network in networks)
             or public(number)
         ):
-            raise NotPublic(f"leads to {address[0]}, which is not a public address")
+            raise NotPublic(f"leads to {address[0]}, which is not a public address", "private")
     return parts, port, addresses[0]
 
 

@@ -36,5 +36,5 @@ SELECT json_build_object(
          ON member.workspace_id = %(workspace_id)s::uuid
         AND member.user_id = account.id
   LEFT JOIN workspaces AS workspace ON workspace.id = member.workspace_id
- WHERE token.hash = %(hash)s::bytea
+ WHERE token.id = %(token_id)s::uuid
    AND token.user_id = %(user_id)s::uuid;

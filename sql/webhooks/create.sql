@@ -1,6 +1,14 @@
--- Create a webhook in a workspace; an empty list of events means all.
+-- Create a webhook in a workspace that has fewer than 20; no events mean all types.
 INSERT INTO webhooks AS webhook (workspace_id, url, events, key_fingerprint)
-SELECT workspace.id, %(url)s, %(events)s::text[], %(key_fingerprint)s::text
+SELECT workspace.id,
+       %(url)s::text,
+       coalesce(%(events)s::text[], '{}'),
+       %(key_fingerprint)s::text
   FROM workspaces AS workspace
- WHERE workspace.slug = %(slug)s
-RETURNING webhook.id, webhook.secret_number;
+ WHERE workspace.id = %(workspace_id)s::uuid
+   AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
+   AND lock_and_count_webhooks(workspace.id) < 20
+RETURNING webhook.id,
+          webhook.secret_number,
+          row_to_json(show_webhook(webhook)) AS body,
+          webhook.version;

@@ -7,7 +7,9 @@ WITH previous AS (
            webhook.key_fingerprint,
            now() + interval '24 hours'
       FROM webhooks AS webhook
-     WHERE webhook.id = %(id)s::uuid
+     WHERE webhook.workspace_id = %(workspace_id)s::uuid
+       AND webhook.id = %(id)s::uuid
+       AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
        -- A second rotation at the same time waits here.
        FOR NO KEY UPDATE
  RETURNING workspace_id, webhook_id, number

@@ -1,11 +1,20 @@
-"""GET /api/me: user, credential, active workspace and limits of the caller, in one response."""
+"""/api/me: user, credential, active workspace and limits of the caller; the active workspace."""
 
 import re
 from datetime import UTC, datetime
 from math import ceil
 
 import pytest
-from client import TOKENS, Client, activate, error_message, insert_token, invalid_field
+from client import (
+    TOKENS,
+    UNKNOWN,
+    Client,
+    activate,
+    error_message,
+    insert_token,
+    invalid_field,
+)
+from receivers import subscribe
 
 from service.api.me import ActiveWorkspace, Me, RateLimits, RateLimitWindow, User
 
@@ -17,7 +26,7 @@ def me(client):
 
 
 def names(schema):
-    return [field.data_key for field in schema().fields.values()]
+    return [field.data_key for field in schema().dump_fields.values()]
 
 
 def test_me_shows_user_credential_workspace_and_limits(alice, cast):
@@ -143,8 +152,94 @@ def test_me_shows_each_caller_their_own_user(alice, bob, charlie, cast):
 
 def test_me_rejects_a_query_and_a_write(alice):
     assert invalid_field(alice.get("/me?user=bob"), "user")
-    for method in ("POST", "PUT", "PATCH", "DELETE"):
+    for method in ("POST", "PUT", "DELETE"):
         error_message(alice.send(method, "/me", json={}), 405)
+
+
+# The active workspace
+
+
+def active(connection, user_id):
+    row = connection.execute("SELECT active_workspace_id FROM users WHERE id = %s", (user_id,))
+    return str(row.fetchone()["active_workspace_id"])
+
+
+def test_a_user_chooses_the_active_workspace_and_sees_its_tasks_at_once(
+    alice, cast, connection, initech, insert_into
+):
+    here, there = insert_into("tasks"), insert_into("tasks", initech)
+    assert [task["id"] for task in alice.get("/tasks").get_json()["data"]] == [here]
+    response = alice.patch("/me", {"workspaceId": initech.upper()})
+    assert response.status_code == 200
+    assert response.get_json()["workspace"]["id"] == initech
+    assert me(alice)["workspace"]["slug"] == "initech"
+    assert active(connection, cast["alice"]) == initech
+    assert [task["id"] for task in alice.get("/tasks").get_json()["data"]] == [there]
+
+
+def test_the_change_counts_against_the_workspace_that_was_active_before(
+    alice, cast, connection, initech
+):
+    connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE id = %s", (initech,))
+    response = alice.patch("/me", {"workspaceId": initech})
+    assert response.get_json()["limits"]["minute"]["limit"] == 1000
+    assert response.headers["X-RateLimit-Limit"] == "1000"
+    assert me(alice)["limits"]["minute"]["limit"] == 60
+
+
+def test_choosing_the_active_workspace_again_changes_nothing_and_sends_no_event(
+    alice, cast, connection
+):
+    subscribe(connection, cast["acme"], "https://example.com/hook")
+    before = connection.execute("SELECT xmin::text FROM users ORDER BY id").fetchall()
+    for body in ({}, me(alice)):
+        assert alice.patch("/me", body).status_code == 200
+    assert connection.execute("SELECT xmin::text FROM users ORDER BY id").fetchall() == before
+    for _ in range(2):
+        assert alice.patch("/me", {"workspaceId": cast["acme"]}).status_code == 200
+    assert active(connection, cast["alice"]) == cast["acme"]
+    assert connection.execute("SELECT count(*) FROM events").fetchone()["count"] == 0
+
+
+@pytest.mark.parametrize("value", ["globex", UNKNOWN, "acme", "", "x" * 128, 7, True, [], {}, None])
+def test_only_a_workspace_of_the_user_can_become_active(alice, cast, connection, value):
+    value = cast["globex"] if value == "globex" else value
+    assert invalid_field(alice.patch("/me", {"workspaceId": value}), "workspaceId")
+    assert active(connection, cast["alice"]) == cast["acme"]
+
+
+def test_a_foreign_workspace_is_rejected_like_an_unknown_one(alice, cast):
+    messages = {
+        invalid_field(alice.patch("/me", {"workspaceId": id}), "workspaceId")
+        for id in (cast["globex"], UNKNOWN)
+    }
+    assert messages == {"must be the id of one of your workspaces"}
+
+
+def test_a_workspace_that_the_user_has_left_cannot_become_active(alice, cast, connection, initech):
+    connection.execute("DELETE FROM members WHERE workspace_id = %s", (initech,))
+    invalid_field(alice.patch("/me", {"workspaceId": initech}), "workspaceId")
+
+
+def test_a_user_without_an_active_workspace_can_choose_one(alice, cast, connection, initech):
+    connection.execute("UPDATE users SET active_workspace_id = NULL")
+    assert me(alice)["workspace"] is None
+    assert alice.patch("/me", {"workspaceId": initech}).status_code == 200
+    assert me(alice)["workspace"]["id"] == initech
+
+
+def test_a_repeated_change_under_a_key_gets_the_first_response(alice, cast, initech):
+    key = {"Idempotency-Key": "one"}
+    alice.patch("/me", {"workspaceId": cast["acme"]}, headers=key)
+    repeat = alice.patch("/me", {"workspaceId": cast["acme"]}, headers=key)
+    assert repeat.headers["Idempotent-Replayed"] == "true"
+
+
+def test_a_token_with_the_scope_read_chooses_nothing(app, cast, connection, initech):
+    insert_token(connection, cast["alice"], "tmw_api_reader", scope="read")
+    reader = Client(app, "tmw_api_reader")
+    error_message(reader.patch("/me", {"workspaceId": initech}), 403)
+    assert active(connection, cast["alice"]) == cast["acme"]
 
 
 def test_me_is_401_if_the_token_is_deleted_during_the_request(alice, connection):

@@ -108,6 +108,15 @@ def test_create_rejects_invalid_arguments_in_one_line(words, changes, reason, fl
     assert connection.execute("SELECT count(*) FROM webhooks").fetchone()["count"] == 0
 
 
+def test_a_workspace_has_at_most_20_webhooks(flask, cast, connection, receiver):
+    for _ in range(19):
+        subscribe(connection, cast["acme"], receiver.url)
+    assert flask("create", "acme", receiver.url).exit_code == 0
+    ran = flask("create", "acme", receiver.url)
+    message = "Error: the workspace acme has 20 webhooks, the maximum: remove one first\n"
+    assert (ran.exit_code, ran.stdout, ran.stderr) == (1, "", message)
+
+
 @pytest.mark.parametrize(
     ("command", "thing"),
     [

@@ -20,12 +20,15 @@ from world import WORD, World
 
 from service.api.meetings import Meeting, MeetingDetails
 from service.api.tasks import Task, TaskFilter
+from service.api.tokens import NewToken
+from service.api.webhooks import NewWebhook, WebhookDetails
 from service.api.workspaces import WorkspaceDetails
 from service.app import create_app
 from service.fields import timezones
 from service.openapi.events import EVENTS
 from service.openapi.json_schema import Schemas
 from service.settings import Settings
+from service.webhooks import EVENTS as EVENT_TYPES
 
 PROJECT = Path(__file__).parents[2]
 MEETING = {"title": "Weekly", "startTime": "2027-03-01T09:00Z", "endTime": "2027-03-01T10:00Z"}
@@ -109,6 +112,29 @@ def test_the_document_has_both_credentials_and_only_open_documents_need_none():
     assert document()["security"] == [{"bearer": []}, {"session": []}]
     free = {path for _, path, operation in operations() if operation.get("security") == []}
     assert free == {"/", "/healthz", "/openapi.json"}
+
+
+@pytest.mark.nodatabase
+def test_every_write_can_be_repeated_under_a_key_unless_a_repeat_has_no_use():
+    without = {
+        operation["operationId"]
+        for method, _, operation in operations()
+        if method != "GET"
+        and {"$ref": "#/components/parameters/Idempotency-Key"}
+        not in operation.get("parameters", ())
+    }
+    # A ping is no change; after the end of a session the repeat is 401.
+    assert without == {"pingWebhook", "endSession"}
+
+
+@pytest.mark.nodatabase
+def test_the_operations_about_tokens_and_the_session_take_a_session_only():
+    only = {
+        operation["operationId"]
+        for *_, operation in operations()
+        if operation.get("security") == [{"session": []}]
+    }
+    assert only == {"listTokens", "createToken", "revokeToken", "endSession"}
 
 
 @pytest.mark.nodatabase
@@ -274,6 +300,18 @@ EMAIL_LISTS = [
 ]  # fmt: skip
 
 
+URLS = [
+    "http://127.0.0.1:9000/hook?x=1", "https://example.com", "HTTPS://example.com/", "ftp://x/",
+    "https://", "https://ä.example/", "https://x/a b", "https://x/" + "x" * 2038,
+    "https://x/" + "x" * 2039, "//x/", "https://x/\n",
+]  # fmt: skip
+# The document has the types as examples only, because a later version may add others.
+EVENT_LISTS = [
+    None, [], [*EVENT_TYPES], ["task.created"], [""], [None], [1], ["x" * 129],
+    ["task.created"] * 101, "task.created", {}, 7, True,
+]  # fmt: skip
+
+
 @pytest.mark.nodatabase
 @pytest.mark.parametrize(
     ("schema", "base", "fields", "values"),
@@ -294,6 +332,11 @@ EMAIL_LISTS = [
          [[], ["x"], ["x", "x"], [""], ["x" * 2000], ["x" * 2001], ["x"] * 201, "x", None]),
         (WorkspaceDetails(partial=True), {}, ["name"], [*TEXTS, "x" * 120, "x" * 121, None]),
         (WorkspaceDetails(partial=True), {}, ["timezone"], [*TIMEZONES, None]),
+        (NewToken(), {"name": "x"}, ["name", "id", "token"], [*TEXTS, "x" * 121, None]),
+        (NewToken(), {"name": "x"}, ["scope"], [*CHOICES, "read", "write", None]),
+        (NewWebhook(), {"url": "https://x.y/"}, ["url", "secret"], [*TEXTS, *URLS, None]),
+        (NewWebhook(), {"url": "https://x.y/"}, ["events", "enabled"], EVENT_LISTS),
+        (WebhookDetails(partial=True), {}, ["events", "enabled"], EVENT_LISTS),
     ],
 )  # fmt: skip
 def test_the_document_allows_what_the_schemas_load(schema, base, fields, values):

@@ -6,29 +6,37 @@ import sys
 from pathlib import Path
 
 import pytest
-from client import TOKENS
+from client import TOKENS, insert_token
 from later_release import later_release
 from openapi_check import document
 from programs import run
+from receivers import WEBHOOK_SETTINGS
 from server import serving
 
 CLIENTS = Path(__file__).parent / "clients"
 
 
 @pytest.fixture
-def service(database_url, connection, cast, unlimited, insert_into):
+def service(database_url, connection, cast, unlimited, insert_into, receiver):
     """A server with a row of each resource that is only read; Charlie has one request a minute.
 
-    It answers as a later release would: each object of a response has one more field.
+    It answers as a later release would: each object of a response has one more field. ``COOKIE``
+    is a session of Alice, ``HOOK`` the URL of a receiver.
     """
     connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Tiny', 1)")
     connection.execute("UPDATE workspaces SET plan = 'Tiny' WHERE id = %s", (cast["globex"],))
     for table in ("mail", "knowledge", "suggestions"):
         insert_into(table)
-    with serving(database_url) as server, later_release(server.port) as port:
+    insert_token(connection, cast["alice"], "tmw_session_alice", kind="session")
+    with (
+        serving(database_url, **WEBHOOK_SETTINGS) as server,
+        later_release(server.port) as port,
+    ):
         yield {
             "URL": f"http://127.0.0.1:{port}",
             "TOKEN": TOKENS["alice"],
+            "COOKIE": "tmw_session_alice",
+            "HOOK": receiver.url,
             "LIMITED_TOKEN": TOKENS["charlie"],
         }
     connection.execute("UPDATE workspaces SET plan = 'Team'")

@@ -18,6 +18,12 @@ REASONS = re.compile(
     r"|(dueDate|startTime|endTime): must be in the years 1900 to 9998 \(UTC\)"
     # The names are in the database of IANA, which changes.
     r"|timezone: must be an IANA timezone name, like Europe/Berlin"
+    r"|workspaceId: must be the id of one of your workspaces"
+    # No pattern has the hosts that can be resolved and are public, or the types of events.
+    r"|url: must (have a host that can be resolved, within 2 s|lead to public addresses only"
+    r"|be an http or https URL in ASCII, with a host, without user name and password)"
+    r"|events\[\d+\]: must be one of: .*|events: must not contain duplicates: .*"
+    r"|expiresAt: must be (in the future|in the years 1900 to 9998 \(UTC\))"
     # One enum for reading and writing; its description says what can be set.
     r"|status: must be one of: completed",
     re.DOTALL,

@@ -22,7 +22,6 @@ from service import db
 from service.commands.load import load_lines
 from service.commands.load.insert import FoundUser
 from service.commands.load.lines import TYPES, PastTimestamp
-from service.commands.webhooks import Numbered, Target, post_ping
 from service.credentials import generate_token, hash_of
 from service.devkit.double import faults, journal
 from service.devkit.double.bodies import (
@@ -46,6 +45,7 @@ from service.settings import Settings
 from service.state import current_request, state
 from service.strict_json import StrictJSONError, parse_object
 from service.webhooks.outbound import BlockedURL, resolve
+from service.webhooks.rows import OPERATOR, CreatedWebhook, Numbered, Target, post_ping
 from service.webhooks.secrets import derive_secret, fingerprint
 from service.webhooks.worker import Worker
 
@@ -401,14 +401,24 @@ def create_webhook(webhook: LoadedWebhook) -> Response:
     except BlockedURL as error:
         raise click.ClickException(f"url: {error}") from None
     key = double().settings.require_webhook_key()
-    made = db.row(
-        Numbered,
+    made = db.row_or_none(
+        CreatedWebhook,
         "webhooks/create",
-        slug=double().cast.user.workspace.slug,
+        workspace_id=double().cast.user.workspace.id,
+        user_id=OPERATOR,
         key_fingerprint=fingerprint(key),
         **webhook,
     )
+    if made is None:
+        raise click.ClickException("the workspace of the cast has 20 webhooks, the maximum")
     return reply_json(id=made.id, secret=derive_secret(key, made.id, made.secret_number))
+
+
+def webhook_of_cast() -> dict[str, object]:
+    """Return the parameters of a statement about the webhook of the cast."""
+    cast = double().cast
+    workspace_id = cast.user.workspace.id
+    return {"workspace_id": workspace_id, "id": cast.webhook_id, "user_id": OPERATOR}
 
 
 @control.post("/rotate")
@@ -418,7 +428,7 @@ def rotate() -> Response:
     rotated = db.row(
         Numbered,
         "webhooks/rotate",
-        id=double().cast.webhook_id,
+        **webhook_of_cast(),
         key_fingerprint=fingerprint(key),
     )
     secret = derive_secret(key, rotated.id, rotated.secret_number)
@@ -429,7 +439,7 @@ def rotate() -> Response:
 @control.post("/ping")
 def ping() -> Response:
     """Post a test event to the webhook of the cast"""
-    target = db.row(Target, "webhooks/get", id=double().cast.webhook_id)
+    target = db.row(Target, "webhooks/target", **webhook_of_cast())
     db.release()
     return reply_json(status=post_ping(double().settings, target).status)
 

@@ -502,6 +502,29 @@ def test_a_receiver_of_the_test_gets_events_and_their_secret(service, call):
         assert receiver.received.empty()
 
 
+def test_a_client_that_registers_its_own_webhook_is_tested_like_any_other(service, call):
+    with closing(Receiver()) as receiver:
+        url = f"http://127.0.0.1:{receiver.server_address[1]}/hook"
+        webhook = call("POST", "/webhooks", json={"url": url, "events": ["task.created"]}).json()
+        task = call("POST", "/tasks", json=TASK).json()
+        received = receiver.received.get(timeout=10)
+        verified = Webhook(webhook["secret"]).verify(received.body, dict(received.headers))
+        assert verified["data"] == task
+        assert call("DELETE", f"/webhooks/{webhook['id']}").status == 204
+        call("POST", "/tasks", json=TASK)
+        assert receiver.received.empty()
+    # Another one is that of the cast.
+    assert [hook["id"] for hook in call("GET", "/webhooks").json()] == [service.webhooks.id]
+    assert call("GET", "/webhooks", token=service.member.token).status == 403
+
+
+def test_a_client_that_makes_a_token_with_a_session_is_tested_like_any_other(service, call):
+    cookie = {"Cookie": f"session={service.cookie}"}
+    token = call("POST", "/tokens", json={"name": "Made"}, **cookie).json()["token"]
+    assert call("POST", "/tasks", token=token, json=TASK).status == 201
+    assert call("GET", "/tokens", token=token).status == 403
+
+
 def test_a_post_that_is_not_genuine_is_rejected_and_not_recorded(service):
     for headers in (
         {},

@@ -13,9 +13,14 @@ from uuid import UUID
 import httpx
 from task_meeting_and_workspace_service_client import AuthenticatedClient, Client
 from task_meeting_and_workspace_service_client.api.dashboard import get_stats
+from task_meeting_and_workspace_service_client.api.deliveries import (
+    get_delivery,
+    list_deliveries,
+    redeliver,
+)
 from task_meeting_and_workspace_service_client.api.knowledge import list_knowledge
 from task_meeting_and_workspace_service_client.api.mail import list_mail
-from task_meeting_and_workspace_service_client.api.me import get_me
+from task_meeting_and_workspace_service_client.api.me import get_me, update_me
 from task_meeting_and_workspace_service_client.api.meetings import (
     create_meeting,
     get_meeting,
@@ -35,6 +40,21 @@ from task_meeting_and_workspace_service_client.api.tasks import (
     list_tasks,
     update_task,
 )
+from task_meeting_and_workspace_service_client.api.tokens import (
+    create_token,
+    end_session,
+    list_tokens,
+    revoke_token,
+)
+from task_meeting_and_workspace_service_client.api.webhooks import (
+    create_webhook,
+    delete_webhook,
+    get_webhook,
+    list_webhooks,
+    ping_webhook,
+    rotate_secret,
+    update_webhook,
+)
 from task_meeting_and_workspace_service_client.api.workspaces import (
     get_workspace,
     list_members,
@@ -44,19 +64,26 @@ from task_meeting_and_workspace_service_client.api.workspaces import (
 from task_meeting_and_workspace_service_client.models import (
     CredentialKind,
     DashboardStats,
+    DeliveryDetails,
+    DeliveryPage,
+    DeliveryState,
     ErrorResponse,
     FieldError,
     Health,
     KnowledgePage,
     MailPage,
     Me,
+    MeChanges,
     MeetingChanges,
     MeetingDetails,
     MeetingInput,
     MeetingPage,
     MeetingStatus,
     Member,
+    NewToken,
+    NewWebhook,
     OpenAPIDocument,
+    Ping,
     Platform,
     Role,
     Scope,
@@ -70,6 +97,13 @@ from task_meeting_and_workspace_service_client.models import (
     TaskPriority,
     TaskStatus,
     TaskUpdatedEvent,
+    Token,
+    TokenInput,
+    Webhook,
+    WebhookChanges,
+    WebhookInput,
+    WebhookSecret,
+    WebhookState,
     Workspace,
     WorkspaceChanges,
     WorkspaceDetails,
@@ -92,6 +126,19 @@ def client(token: str) -> AuthenticatedClient:
     return AuthenticatedClient(
         base_url=os.environ["URL"],
         token=token,
+        raise_on_unexpected_status=True,
+        httpx_args={"event_hooks": {"response": [record]}},
+    )
+
+
+def browser() -> AuthenticatedClient:
+    """A client with the cookie of a session, whose writes must declare JSON."""
+    return AuthenticatedClient(
+        base_url=os.environ["URL"],
+        token=f"session={os.environ['COOKIE']}",
+        prefix="",
+        auth_header_name="Cookie",
+        headers={"Content-Type": "application/json"},
         raise_on_unexpected_status=True,
         httpx_args={"event_hooks": {"response": [record]}},
     )
@@ -240,6 +287,59 @@ def me(alice: AuthenticatedClient) -> None:
     assert caller.limits.minute.remaining > 0
     assert isinstance(caller.limits.minute.resets_at, datetime)
     assert caller.limits.day is None
+    change = MeChanges(workspace_id=str(caller.workspace.id))
+    chosen = parsed(Me, update_me.sync_detailed(client=alice, body=change))
+    assert chosen.workspace == caller.workspace
+
+
+def tokens(alice: AuthenticatedClient) -> None:
+    new = TokenInput(name="Report", scope=Scope.READ, expires_at=NOON.isoformat())
+    made = parsed(NewToken, create_token.sync_detailed(client=alice, body=new), 201)
+    assert (made.name, made.expires_at, made.last_used_at) == ("Report", NOON, None)
+    reader = client(str(made.token))
+    assert parsed(Me, get_me.sync_detailed(client=reader)).scope is Scope.READ
+    newest = parsed(list, list_tokens.sync_detailed(client=alice))[0]
+    assert isinstance(newest, Token)
+    assert isinstance(newest.last_used_at, datetime)
+    error(list_tokens.sync_detailed(client=reader), 403)
+    revoked = revoke_token.sync_detailed(made.id, client=alice)
+    assert revoked.status_code == HTTPStatus.NO_CONTENT
+    error(get_me.sync_detailed(client=reader), 401)
+    assert end_session.sync_detailed(client=alice).status_code == HTTPStatus.NO_CONTENT
+    error(list_tokens.sync_detailed(client=alice), 401)
+
+
+def webhooks(alice: AuthenticatedClient) -> None:
+    new = WebhookInput(url=os.environ["HOOK"], events=["task.created"])
+    webhook = parsed(NewWebhook, create_webhook.sync_detailed(client=alice, body=new), 201)
+    assert str(webhook.secret).startswith("whsec_")
+    assert webhook.state is WebhookState.ENABLED
+    assert parsed(Ping, ping_webhook.sync_detailed(webhook.id, client=alice)).status == 200
+    rotated = rotate_secret.sync_detailed(webhook.id, client=alice)
+    assert parsed(WebhookSecret, rotated).secret != webhook.secret
+    parsed(Task, create_task.sync_detailed(client=alice, body=TaskInput(title="Sent")), 201)
+    pages = list_deliveries.sync_detailed(webhook.id, client=alice, state=DeliveryState.DELIVERED)
+    (delivery,) = parsed(DeliveryPage, pages).data
+    assert (delivery.type_, delivery.attempts[0].status) == ("task.created", 200)
+    read = get_delivery.sync_detailed(webhook.id, delivery.id, client=alice)
+    assert '"Sent"' in parsed(DeliveryDetails, read).body
+    again = redeliver.sync_detailed(webhook.id, delivery.id, client=alice)
+    assert again.status_code == HTTPStatus.OK
+    seen = get_webhook.sync_detailed(webhook.id, client=alice)
+    assert parsed(Webhook, seen).waiting == 1
+    changed = update_webhook.sync_detailed(
+        webhook.id,
+        client=alice,
+        body=WebhookChanges(enabled=False, events=None),
+        if_match=seen.headers["ETag"],
+    )
+    disabled = parsed(Webhook, changed)
+    assert (disabled.state, disabled.events) == (WebhookState.DISABLED, None)
+    (listed,) = parsed(list, list_webhooks.sync_detailed(client=alice))
+    assert listed == disabled
+    error(delete_webhook.sync_detailed(webhook.id, client=alice, if_match='"1"'), 412)
+    removed = delete_webhook.sync_detailed(webhook.id, client=alice)
+    assert removed.status_code == HTTPStatus.NO_CONTENT
 
 
 def reads(alice: AuthenticatedClient) -> None:
@@ -278,6 +378,8 @@ if __name__ == "__main__":
     meetings(alice)
     me(alice)
     reads(alice)
+    webhooks(alice)
+    tokens(browser())
     open_documents()
     rate_limit(client(os.environ["LIMITED_TOKEN"]))
     print(json.dumps(sent))

@@ -23,6 +23,14 @@ function client(token?: string) {
   return made;
 }
 
+// Writes with the cookie of a session must declare JSON, also without a body.
+function browser() {
+  const headers = { Cookie: `session=${process.env.COOKIE}`, "Content-Type": "application/json" };
+  const made = createClient<paths>({ baseUrl: String(process.env.URL), headers });
+  made.use(record);
+  return made;
+}
+
 function parsed<T>(result: { data?: T; error?: ErrorResponse; response: Response }): T {
   assert.ok(result.data !== undefined, JSON.stringify(result.error));
   return result.data;
@@ -168,6 +176,55 @@ async function me(alice: ReturnType<typeof client>) {
   assert.deepEqual([caller.scope, caller.credential, role], ["write", "api", "owner"]);
   assert.ok(caller.limits.minute.remaining > 0);
   assert.equal(caller.limits.day, null);
+  const body = { workspaceId: String(caller.workspace?.id) };
+  assert.deepEqual(parsed(await alice.PATCH("/api/me", { body })).workspace, caller.workspace);
+}
+
+async function tokens(alice: ReturnType<typeof client>) {
+  const body: Schemas["TokenInput"] = { name: "Report", scope: "read" };
+  const made = parsed(await alice.POST("/api/tokens", { body }));
+  const reader = client(String(made.token));
+  assert.equal(parsed(await reader.GET("/api/me")).scope, "read");
+  failed(await reader.GET("/api/tokens"), 403);
+  const [newest] = parsed(await alice.GET("/api/tokens"));
+  assert.equal(newest?.id, made.id);
+  const params = { path: { id: made.id } };
+  assert.equal((await alice.DELETE("/api/tokens/{id}", { params })).response.status, 204);
+  failed(await reader.GET("/api/me"), 401);
+  assert.equal((await alice.DELETE("/api/session")).response.status, 204);
+}
+
+async function webhooks(alice: ReturnType<typeof client>) {
+  const body: Schemas["WebhookInput"] = { url: String(process.env.HOOK), events: ["task.created"] };
+  const webhook = parsed(await alice.POST("/api/webhooks", { body }));
+  assert.match(String(webhook.secret), /^whsec_/);
+  const params = { path: { id: webhook.id } };
+  assert.equal(parsed(await alice.POST("/api/webhooks/{id}/ping", { params })).status, 200);
+  const rotated = parsed(await alice.POST("/api/webhooks/{id}/rotate", { params }));
+  assert.notEqual(rotated.secret, webhook.secret);
+  parsed(await alice.POST("/api/tasks", { body: { title: "Sent" } }));
+  const page = parsed(await alice.GET("/api/webhooks/{id}/deliveries", {
+    params: { ...params, query: { state: "delivered" } },
+  }));
+  const [delivery] = page.data;
+  assert.ok(delivery);
+  assert.equal(delivery.attempts[0]?.status, 200);
+  const one = { path: { id: webhook.id, delivery: delivery.id } };
+  const read = await alice.GET("/api/webhooks/{id}/deliveries/{delivery}", { params: one });
+  assert.match(parsed(read).body, /"Sent"/);
+  const again = await alice.POST("/api/webhooks/{id}/deliveries/{delivery}/redeliver", {
+    params: one,
+  });
+  assert.equal(parsed(again).state, "waiting");
+  const seen = await alice.GET("/api/webhooks/{id}", { params });
+  const changed = parsed(await alice.PATCH("/api/webhooks/{id}", {
+    params: { ...params, header: { "If-Match": tag(seen.response) } },
+    body: { enabled: false, events: null },
+  }));
+  const state: Schemas["WebhookState"] = changed.state;
+  assert.deepEqual([state, changed.events], ["disabled", null]);
+  assert.deepEqual(parsed(await alice.GET("/api/webhooks")), [changed]);
+  assert.equal((await alice.DELETE("/api/webhooks/{id}", { params })).response.status, 204);
 }
 
 async function reads(alice: ReturnType<typeof client>) {
@@ -200,6 +257,8 @@ await tasks(alice, await workspaces(alice));
 await meetings(alice);
 await me(alice);
 await reads(alice);
+await webhooks(alice);
+await tokens(browser());
 await openDocuments();
 await rateLimit(client(process.env.LIMITED_TOKEN));
 console.log(JSON.stringify(sent));

@@ -1,0 +1,124 @@
+"""Deliveries of a webhook, with all attempts."""
+
+from flask import Blueprint, Response
+from marshmallow.fields import List, Nested
+
+from service import db, fields, schemas
+from service.api.webhooks import check_role, managed
+from service.http.requests import Values, arguments
+from service.http.responses import Body, One, Page, reply, reply_page, response
+from service.http.safe_writes import idempotent
+from service.webhooks import EVENTS
+from service.webhooks.rows import Redelivered
+
+STATES = "waiting", "delivered", "failed"
+
+deliveries = Blueprint("deliveries", __name__)
+
+
+class Attempt(schemas.Resource):
+    """One post of an event to the URL; ``answer`` is the beginning of the receiver's response."""
+
+    at = fields.Timestamp(dump_only=True, description="When the attempt ended")
+    status = fields.Integer(allow_none=True, description="The status of the receiver, or null")
+    milliseconds = fields.Integer(description="How long the receiver took")
+    error = fields.Text(
+        fields.MAX_REFERENCE,
+        dump_only=True,
+        allow_none=True,
+        description="Why there is no status, like timeout or blocked; or null",
+    )
+    answer = fields.Text(
+        200, dump_only=True, allow_none=True, description="The beginning of the receiver's response"
+    )
+
+
+class Delivery(schemas.Resource):
+    """One event for one webhook, with its last 20 attempts, the oldest of these first."""
+
+    id = fields.Id(dump_only=True, description="The id of the delivery")
+    event_id = fields.Text(
+        fields.MAX_REFERENCE,
+        dump_only=True,
+        description="The id of the event, which receivers get as webhook-id",
+    )
+    type = fields.Choice(*EVENTS, dump_only=True, description="The type of the event")
+    timestamp = fields.Timestamp(dump_only=True, description="When the event occurred")
+    state = fields.Enum(
+        *STATES,
+        schema_name="DeliveryState",
+        dump_only=True,
+        description="Failed: no attempt follows",
+    )
+    next_attempt_at = fields.Timestamp(
+        dump_only=True, allow_none=True, description="When the next attempt is due, or null"
+    )
+    attempts = List(
+        Nested(Attempt),
+        dump_only=True,
+        metadata={"description": "The last 20 attempts, the oldest first"},
+    )
+
+
+class DeliveryDetails(Delivery):
+    """A single delivery; ``body`` is the text that is signed and sent."""
+
+    body = fields.Text(
+        10_000_000, dump_only=True, description="The body of the event, as it is signed and sent"
+    )
+
+
+class DeliveryFilter(schemas.Page):
+    """The query of the list."""
+
+    state = fields.Enum(
+        *STATES,
+        schema_name="DeliveryState",
+        load_default=None,
+        description="Only deliveries in this state",
+    )
+
+
+def reply_delivery(delivery: Body | Redelivered | None) -> Response:
+    """Return the response with one delivery; raises NotFound, or 403 for the role."""
+    if delivery is None:
+        check_role()
+        raise db.NotFound("delivery")
+    return reply(delivery.body)
+
+
+@deliveries.get("/webhooks/<id:id>/deliveries")
+@arguments(DeliveryFilter())
+@response(Delivery, kind="page", also=(403,))
+def list_deliveries(query: Values, id: str) -> Response:
+    """List the deliveries of a webhook with their attempts, newest first
+
+    Finished deliveries are kept for some days, as the operator has set.
+    """
+    page = db.row(Page, "deliveries/list", webhook_id=id, **query)
+    if page.data == b"[]":
+        managed(One, "webhooks/get", id=id)
+    return reply_page(page)
+
+
+@deliveries.get("/webhooks/<id:id>/deliveries/<id:delivery>")
+@response(DeliveryDetails, kind="object", also=(403,))
+def get_delivery(id: str, delivery: str) -> Response:
+    """Read one delivery, with the body that was sent
+
+    A redelivery sends the same bytes.
+    """
+    return reply_delivery(db.row_or_none(Body, "deliveries/get", webhook_id=id, id=delivery))
+
+
+@deliveries.post("/webhooks/<id:id>/deliveries/<id:delivery>/redeliver")
+@idempotent
+@response(Delivery, kind="object")
+def redeliver(id: str, delivery: str) -> Response:
+    """Send a delivery once more, with the same bytes
+
+    It is due at once, and the worker sends it; a disabled webhook gets it when it is enabled.
+    """
+    return reply_delivery(
+        db.row_or_none(Redelivered, "deliveries/redeliver", webhook_id=id, id=delivery)
+    )

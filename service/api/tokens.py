@@ -1,0 +1,137 @@
+"""API tokens of the caller, and the session of the request."""
+
+from typing import NamedTuple
+
+from flask import Blueprint, Response
+
+from service import db, fields, schemas
+from service.credentials import SCOPES, generate_token, hash_of
+from service.http.errors import http_error, invalid_field
+from service.http.gate import session_only
+from service.http.requests import Values, arguments
+from service.http.responses import Body, headers_of_created, reply, reply_secret, response
+from service.http.safe_writes import idempotent
+from service.state import current_application, state
+
+# The attributes of the cookie that docs/api.md tells login pages to set; a browser replaces a
+# cookie of the same name and path.
+NO_COOKIE = "session=; Path=/api; Max-Age=0; HttpOnly; Secure; SameSite=Lax"
+
+tokens = Blueprint("tokens", __name__)
+
+
+class Token(schemas.Resource):
+    """An API token as the list shows it, without the token itself."""
+
+    id = fields.Id(dump_only=True, description="The id of the token, to revoke it")
+    name = fields.Text(
+        fields.MAX_NAME,
+        dump_only=True,
+        description="What the token is for; empty if an operator gave it no name",
+    )
+    scope = fields.Enum(
+        *SCOPES, schema_name="Scope", load_default="write", description="What the token may do"
+    )
+    created_at = fields.Timestamp(dump_only=True, description="When the token was made")
+    expires_at = fields.Timestamp(
+        allow_none=True, load_default=None, description="When the token expires; null is never"
+    )
+    last_used_at = fields.Timestamp(
+        dump_only=True, allow_none=True, description="When it was last used, to a minute; or null"
+    )
+
+
+class NewToken(Token):
+    """A new API token."""
+
+    name = fields.Text(
+        fields.MAX_NAME, min=1, trim=True, required=True, description="What the token is for"
+    )
+    token = fields.Text(
+        fields.MAX_NAME,
+        dump_only=True,
+        allow_none=True,
+        description="Shown once; null in the repeat of a request with its key",
+    )
+
+
+class CreatedToken(NamedTuple):
+    """The row of a new token; without both permissions there is none."""
+
+    in_future: bool
+    has_room: bool
+    id: str | None
+    body: bytes | None
+
+
+class Revoked(NamedTuple):
+    """The row of a credential that was revoked."""
+
+    id: str
+
+
+@tokens.get("/tokens")
+@session_only("token_for_tokens")
+@response(Token, kind="list", also=(403,))
+def list_tokens() -> Response:
+    """List your API tokens that are neither revoked nor expired, newest first
+
+    Only with a session. The tokens themselves are stored nowhere. The list is complete and has no
+    pages.
+    """
+    return reply(db.row(Body, "tokens/list_own").body)
+
+
+@tokens.post("/tokens")
+@session_only("token_for_tokens")
+@arguments(NewToken())
+@idempotent
+@response(NewToken, 201, kind="object")
+def create_token(token: Values) -> Response:
+    """Make an API token for yourself; the response shows it once
+
+    Only with a session: a token that could make tokens would outlive its revocation. You can have
+    100 tokens. If you send the request again with its ``Idempotency-Key``, ``token`` is null,
+    because the service stores no secret: revoke that token and make another one.
+    """
+    secret = generate_token("api", current_application().config["SETTINGS"].cell)
+    created = db.row(CreatedToken, "tokens/create_own", hash=hash_of(secret), **token)
+    if not created.in_future:
+        raise invalid_field("expiresAt", "past")
+    if not created.has_room:
+        raise http_error("too_many_tokens")
+    if created.id is None or created.body is None:
+        # The user was deleted just now.
+        raise http_error("unauthorized")
+    headers = headers_of_created("/api/tokens", created.id)
+    return reply_secret(created.body, "token", secret, 201, headers)
+
+
+@tokens.delete("/tokens/<id:id>")
+@session_only("token_for_tokens")
+@idempotent
+@response(status=204, kind="object")
+def revoke_token(id: str) -> Response:
+    """Revoke one of your API tokens at once
+
+    Only with a session. The next request with the token is 401.
+    """
+    db.row(Revoked, "tokens/revoke_own", id=id, kind="api")
+    return reply(None, 204)
+
+
+@tokens.delete("/session")
+@session_only("token_for_session")
+@response(status=204, kind="object")
+def end_session() -> Response:
+    """End the session of this request, and remove its cookie
+
+    Only with a session. Other sessions of yours go on.
+    """
+    usage = state().usage
+    if (
+        usage is None
+        or db.row_or_none(Revoked, "tokens/revoke_own", id=usage.token_id, kind="session") is None
+    ):
+        raise http_error("unauthorized")
+    return reply(None, 204, {"Set-Cookie": NO_COOKIE})

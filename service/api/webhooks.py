@@ -1,0 +1,334 @@
+"""Webhooks of the active workspace, for its owners and admins."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, NamedTuple
+
+from flask import Blueprint, Response
+from marshmallow import ValidationError
+from werkzeug.exceptions import HTTPException
+
+from service import db, fields, schemas
+from service.http.errors import http_error
+from service.http.requests import Values, View, arguments
+from service.http.responses import (
+    One,
+    etag,
+    headers_of_created,
+    reply,
+    reply_secret,
+    require_match,
+    response,
+)
+from service.http.safe_writes import expected_versions, idempotent
+from service.settings import InvalidSetting, Settings
+from service.state import current_application
+from service.statements import Row
+from service.webhooks import EVENTS, log
+from service.webhooks.outbound import BlockedURL, resolve
+from service.webhooks.rows import (
+    CreatedWebhook,
+    ListedWebhook,
+    MatchedWebhook,
+    Numbered,
+    Target,
+    post_ping,
+)
+from service.webhooks.secrets import derive_secret, fingerprint
+
+STATES = "enabled", "failing", "disabled"
+# Seconds in which the host of a new URL must be resolved.
+LOOK_UP = 2
+# Seconds that a request waits for a thread that may wait for a receiver or a name server.
+SLOT_TIMEOUT = 0.25
+# Seconds after which a client may try again what an operator has to set up first.
+RETRY_AFTER = 60
+
+ALL_EVENTS = "The types of events; null means all, also those of later versions"
+NEXT_ATTEMPT = "When the next delivery is due; null if none waits, or while it is disabled"
+VERSION = {
+    "description": "Increases with each change of url and events, and when the webhook is enabled"
+    " or disabled. To change this version only, send If-Match"
+}
+SHOWN_ONCE = "Signs the events; null in the repeat of a request with its key"
+
+webhooks = Blueprint("webhooks", __name__)
+
+
+class Webhook(schemas.Resource):
+    """A webhook with the state of its deliveries."""
+
+    id = fields.Id(dump_only=True, description="The id of the webhook")
+    url = fields.URL(required=True, description="Where the events are posted")
+    events = fields.StringList(
+        fields.Choice(*EVENTS),
+        100,
+        min=1,
+        unique=True,
+        allow_none=True,
+        load_default=None,
+        description=ALL_EVENTS,
+    )
+    state = fields.Enum(
+        *STATES,
+        schema_name="WebhookState",
+        dump_only=True,
+        description="Failing after a failed attempt, until one succeeds",
+    )
+    disabled_reason = fields.Text(
+        fields.MAX_TITLE, dump_only=True, allow_none=True, description="Why it is disabled, or null"
+    )
+    failing_since = fields.Timestamp(
+        dump_only=True, allow_none=True, description="The first failure since a success, or null"
+    )
+    waiting = fields.Integer(description="How many deliveries wait")
+    next_attempt_at = fields.Timestamp(dump_only=True, allow_none=True, description=NEXT_ATTEMPT)
+    created_at = fields.Timestamp(dump_only=True, description="When the webhook was created")
+    version = fields.Integer(min=1, metadata=VERSION)
+
+
+class WebhookDetails(Webhook):
+    """What PATCH takes."""
+
+    enabled = fields.Boolean(
+        load_only=True, description="False disables the webhook, true enables it again"
+    )
+
+
+class NewWebhook(Webhook):
+    """A new webhook with its secret."""
+
+    secret = fields.Text(fields.MAX_NAME, dump_only=True, allow_none=True, description=SHOWN_ONCE)
+
+
+class WebhookSecret(schemas.Resource):
+    """The current secret of a webhook."""
+
+    secret = fields.Text(fields.MAX_NAME, dump_only=True, allow_none=True, description=SHOWN_ONCE)
+
+
+class Ping(schemas.Resource):
+    """The outcome of a test event: a status, or else an error."""
+
+    status = fields.Integer(allow_none=True, description="The status of the receiver, or null")
+    milliseconds = fields.Integer(description="How long the receiver took")
+    error = fields.Text(
+        fields.MAX_REFERENCE,
+        dump_only=True,
+        allow_none=True,
+        description="Why there is no status, like timeout or blocked; or null",
+    )
+
+
+class Permission(NamedTuple):
+    """The row of a member; true for owners and admins."""
+
+    permitted: bool
+
+
+def check_role() -> bool:
+    """Raise 403 unless the caller is an owner or an admin; return False without a workspace."""
+    member = db.row_or_none(Permission, "webhooks/permitted")
+    if member is not None and not member.permitted:
+        raise http_error("webhook_role")
+    return member is not None
+
+
+def managed(kind: type[Row], name: str, /, **values: object) -> Row:
+    """Return the row of a statement about one webhook; raises NotFound, or 403 for the role."""
+    row = db.row_or_none(kind, name, **values)
+    if row is None:
+        check_role()
+        raise db.NotFound("webhook")
+    return row
+
+
+@contextmanager
+def outbound_slot() -> Iterator[None]:
+    """Let few threads at once wait for receivers and name servers; raises 503 for one too many."""
+    slots = current_application().extensions["outbound_slots"]
+    if not slots.acquire(timeout=SLOT_TIMEOUT):
+        raise http_error("busy", retry_after=1)
+    try:
+        yield
+    finally:
+        slots.release()
+
+
+@contextmanager
+def signing() -> Iterator[Settings]:
+    """Yield the settings; raise 503 if WEBHOOK_KEY lacks the key, which the log says."""
+    try:
+        yield current_application().config["SETTINGS"]
+    except InvalidSetting as error:
+        log.error("%s", error)
+        raise http_error("no_webhook_key", RETRY_AFTER) from None
+
+
+def with_checked_url(view: View) -> View:
+    """Return a view that gets the error of a new URL as ``fault``, or None.
+
+    The URL is checked before ``idempotent`` takes a connection. The view raises the error, and so
+    a repeated request gets its stored response although the host is not resolved any more.
+    """
+
+    @wraps(view)
+    def wrapper(values: Values, **variables: Any) -> Any:
+        fault = None
+        if "url" in values:
+            try:
+                check_url(values["url"], **variables)
+            except (HTTPException, ValidationError, db.NotFound) as error:
+                fault = error
+        return view(values, fault=fault, **variables)
+
+    return wrapper
+
+
+def check_url(url: str, id: str | None = None) -> None:
+    """Raise an error unless the caller may send events to a URL, a new one of the webhook ``id``.
+
+    The check holds no connection of the database. A URL that stays as it was is not checked.
+    """
+    if id is None:
+        check_role()
+    elif managed(Target, "webhooks/target", id=id).url == url:
+        return
+    db.release()
+    settings: Settings = current_application().config["SETTINGS"]
+    try:
+        with outbound_slot():
+            resolve(url, settings.webhook_allow, LOOK_UP)
+    except (BlockedURL, TimeoutError) as error:
+        reason = error.reason if isinstance(error, BlockedURL) else "unresolved"
+        raise ValidationError({"url": [fields.URL.default_error_messages[reason]]}) from None
+    finally:
+        db.limit(settings.statement_timeout)
+
+
+@webhooks.get("/webhooks")
+@response(Webhook, kind="list", also=(403,))
+def list_webhooks() -> Response:
+    """List the webhooks of the active workspace, oldest first
+
+    The list is complete and has no pages; a workspace has at most 20 webhooks.
+    """
+    rows = db.rows(ListedWebhook, "webhooks/list")
+    if not rows:
+        check_role()
+    return reply(b"[%b]" % b", ".join(row.body for row in rows))
+
+
+@webhooks.post("/webhooks")
+@arguments(NewWebhook())
+@with_checked_url
+@idempotent
+@response(NewWebhook, 201, kind="live")
+def create_webhook(webhook: Values, fault: Exception | None) -> Response:
+    """Send the events of the active workspace to a URL; the response shows the secret
+
+    ``url`` must lead to public addresses. Without ``events`` the webhook gets all types, also those
+    of later versions. A workspace has at most 20 webhooks.
+    """
+    if fault:
+        raise fault
+    with signing() as settings:
+        key = settings.require_webhook_key()
+    name = fingerprint(key)
+    created = db.row_or_none(CreatedWebhook, "webhooks/create", key_fingerprint=name, **webhook)
+    if created is None:
+        raise http_error("too_many_webhooks" if check_role() else "no_workspace")
+    headers = {**headers_of_created("/api/webhooks", created.id), "ETag": etag(created.version)}
+    secret = derive_secret(key, created.id, created.secret_number)
+    return reply_secret(created.body, "secret", secret, 201, headers)
+
+
+@webhooks.get("/webhooks/<id:id>")
+@response(Webhook, kind="live", also=(403,))
+def get_webhook(id: str) -> Response:
+    """Read one webhook and the state of its deliveries
+
+    The ``ETag`` is that of what can be changed: attempts and waiting deliveries do not change it.
+    """
+    webhook = managed(One, "webhooks/get", id=id)
+    return reply(webhook.body, 200, {"ETag": etag(webhook.version)})
+
+
+@webhooks.patch("/webhooks/<id:id>")
+@arguments(WebhookDetails(partial=True))
+@with_checked_url
+@idempotent
+@response(Webhook, kind="live")
+def update_webhook(changes: Values, id: str, fault: Exception | None) -> Response:
+    """Change the URL or the events of a webhook, or enable or disable it
+
+    Null for ``events`` means all types. A disabled webhook gets no new events, and what waits is
+    kept. With ``enabled: true``, or a new URL, what waits is due at once. Read-only fields are
+    ignored.
+    """
+    if fault:
+        raise fault
+    enabled = changes.pop("enabled", None)
+    webhook = managed(
+        MatchedWebhook,
+        "webhooks/update",
+        id=id,
+        changes=db.to_json(changes),
+        enabled=enabled,
+        reason="by an owner or an admin",
+        versions=expected_versions(),
+    )
+    require_match(webhook.matched, webhook.version)
+    # The statement itself does not see what it has made due.
+    updated: Response = get_webhook(id)
+    return updated
+
+
+@webhooks.delete("/webhooks/<id:id>")
+@idempotent
+@response(status=204)
+def delete_webhook(id: str) -> Response:
+    """Remove a webhook and all its deliveries, also those that wait
+
+    The receiver gets nothing any more.
+    """
+    webhook = managed(MatchedWebhook, "webhooks/delete", id=id, versions=expected_versions())
+    require_match(webhook.matched, webhook.version)
+    return reply(None, 204)
+
+
+@webhooks.post("/webhooks/<id:id>/rotate")
+@idempotent
+@response(WebhookSecret, kind="object")
+def rotate_secret(id: str) -> Response:
+    """Give a webhook a new secret
+
+    ``X-Service-Signature`` uses the new secret at once. For 24 hours ``webhook-signature`` has a
+    signature with the old secret too.
+    """
+    # 403 and 404 take precedence over 503.
+    managed(Target, "webhooks/target", id=id)
+    with signing() as settings:
+        key = settings.require_webhook_key()
+    row = managed(Numbered, "webhooks/rotate", id=id, key_fingerprint=fingerprint(key))
+    return reply_secret(b"{}", "secret", derive_secret(key, row.id, row.secret_number))
+
+
+@webhooks.post("/webhooks/<id:id>/ping")
+@response(Ping, kind="object")
+def ping_webhook(id: str) -> Response:
+    """Post a signed event of the type ping to a webhook now, and tell the outcome
+
+    ``status`` is that of the receiver; without one, ``error`` says why. A ping is not recorded and
+    changes no state; a disabled webhook can be pinged too.
+    """
+    target = managed(Target, "webhooks/target", id=id)
+    db.release()
+    with outbound_slot(), signing() as settings:
+        outcome = post_ping(settings, target)
+    shown = {"status": outcome.status, "milliseconds": outcome.milliseconds}
+    # What follows the colon is for operators: it can name an address inside their network.
+    error = outcome.error and outcome.error.partition(":")[0]
+    return reply(json.dumps({**shown, "error": error}))

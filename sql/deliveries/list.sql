@@ -1,0 +1,35 @@
+-- One page of the deliveries of a webhook, newest first.
+WITH page AS MATERIALIZED (
+    SELECT delivery.*
+      FROM deliveries AS delivery
+     WHERE delivery.workspace_id = %(workspace_id)s::uuid
+       AND delivery.webhook_id = %(webhook_id)s::uuid
+       AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
+       AND delivery.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       AND (
+               %(state)s::text IS NULL
+               OR delivery.state = replace(%(state)s::text, 'waiting', 'due')
+           )
+     ORDER BY delivery.id DESC
+     LIMIT %(limit)s::integer + 1
+), page_end AS (
+    SELECT last_row(array_agg(bytes ORDER BY id DESC), sum(bytes), %(limit)s::integer) AS number
+      FROM (
+           SELECT id,
+                  (
+                      SELECT sum(octet_length(answer)) + 100 * count(*)
+                        FROM attempts AS attempt
+                       WHERE attempt.workspace_id = page.workspace_id
+                         AND attempt.delivery_id = page.id
+                  )::integer AS bytes
+             FROM page
+           ) AS sizes
+)
+SELECT coalesce(
+           json_agg(delivery_json(ROW(delivery.*)::deliveries) ORDER BY delivery.id DESC),
+           '[]'
+       ) AS data,
+       id_cursor(
+           (array_agg(delivery.id ORDER BY delivery.id DESC))[(SELECT number FROM page_end)]
+       ) AS next_cursor
+  FROM (SELECT * FROM page ORDER BY id DESC LIMIT (SELECT number FROM page_end)) AS delivery;

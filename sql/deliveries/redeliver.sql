@@ -1,0 +1,10 @@
+-- Attempt a delivery once more, with the same bytes; a disabled webhook gets it when enabled.
+UPDATE deliveries AS delivery
+   SET state = 'due',
+       due_at = now(),
+       finished_at = NULL
+ WHERE delivery.workspace_id = %(workspace_id)s::uuid
+   AND delivery.webhook_id = %(webhook_id)s::uuid
+   AND delivery.id = %(id)s::uuid
+   AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
+RETURNING delivery.id, delivery_json(delivery) AS body;

@@ -1,0 +1,6 @@
+-- The live API tokens of the caller, newest first.
+SELECT coalesce(json_agg(token_json(token) ORDER BY token.id DESC), '[]') AS body
+  FROM tokens AS token
+ WHERE token.user_id = %(user_id)s::uuid
+   AND token.kind = 'api'
+   AND is_live(token);

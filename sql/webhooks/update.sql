@@ -1,0 +1,51 @@
+-- Change the URL and the events if the parameter names them, and enable or disable a webhook.
+-- A webhook that is enabled, or that has a new URL, is no longer failing: what waits is due at
+-- once. The statement locks the row first, so that it compares If-Match with the current version.
+WITH locked AS MATERIALIZED (
+    SELECT webhook AS before,
+           jsonb_populate_record(webhook, %(changes)s::jsonb) AS changed,
+           (%(versions)s::integer[] IS NULL
+            OR webhook.version = ANY (%(versions)s::integer[])) AS matched
+      FROM webhooks AS webhook
+     WHERE webhook.workspace_id = %(workspace_id)s::uuid
+       AND webhook.id = %(id)s::uuid
+       AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
+       FOR NO KEY UPDATE
+), after AS (
+    SELECT matched,
+           (changed).url,
+           coalesce((changed).events, '{}') AS events,
+           coalesce(%(enabled)s::boolean, false) OR (changed).url <> (before).url AS resumed,
+           CASE %(enabled)s::boolean
+               WHEN true THEN NULL
+               WHEN false THEN coalesce((before).disabled_at, now())
+               ELSE (before).disabled_at
+           END AS disabled_at
+      FROM locked
+), updated AS (
+    UPDATE webhooks AS webhook
+       SET url = after.url,
+           events = after.events,
+           disabled_at = after.disabled_at,
+           disabled_reason = CASE
+               WHEN after.disabled_at IS NOT NULL
+               THEN coalesce(webhook.disabled_reason, %(reason)s::text)
+           END,
+           failing_since = CASE WHEN NOT resumed THEN webhook.failing_since END,
+           backoff_until = CASE WHEN NOT resumed THEN webhook.backoff_until END
+      FROM after
+     WHERE webhook.workspace_id = %(workspace_id)s::uuid
+       AND webhook.id = %(id)s::uuid
+       AND matched
+       AND (
+               (after.url, after.events, after.disabled_at)
+               IS DISTINCT FROM (webhook.url, webhook.events, webhook.disabled_at)
+               OR resumed AND webhook.failing_since IS NOT NULL
+           )
+ RETURNING webhook.version,
+           CASE WHEN resumed THEN catch_up(webhook.workspace_id, webhook.id, interval '0') END
+)
+SELECT (before).id,
+       coalesce((SELECT updated.version FROM updated), (before).version) AS version,
+       matched
+  FROM locked;

@@ -1,0 +1,214 @@
+"""Deliveries over HTTP: what was sent, what the receiver answered, and once more."""
+
+import json
+
+import pytest
+from client import TOKENS, UNKNOWN, Client, error_message, insert, invalid_field, read_all
+from receivers import announce, answer, deliveries, reset, subscribe
+
+from service.api.deliveries import Attempt, Delivery, DeliveryDetails
+from service.webhooks.worker import Worker
+
+
+@pytest.fixture
+def app(with_webhooks):
+    """Return a service that posts webhooks, and whose worker retries after a minute."""
+    return with_webhooks(WEBHOOK_SCHEDULE="60")
+
+
+@pytest.fixture
+def work(app):
+    """Return a function that attempts what is due and returns the number of attempts."""
+    return lambda: Worker(app.config["SETTINGS"]).run_once()
+
+
+@pytest.fixture
+def webhook(connection, cast, receiver):
+    """Return the id of a webhook of Acme."""
+    return subscribe(connection, cast["acme"], receiver.url)
+
+
+def names(schema):
+    return [field.data_key for field in schema().fields.values()]
+
+
+def listed(client, webhook, **query):
+    return read_all(client, f"/webhooks/{webhook}/deliveries", **query)
+
+
+def test_a_delivery_has_the_event_its_state_and_its_attempts(
+    alice, webhook, connection, receiver, work
+):
+    receiver.behaves(answer(500, b"try later"), answer(200, b"thanks"))
+    alice.post("/tasks", {"title": "Sent"})
+    (delivery,) = listed(alice, webhook)
+    event = json.loads(receiver.take().body)
+    assert list(delivery) == names(Delivery)
+    assert (delivery["eventId"], delivery["type"]) == (event["id"], "task.created")
+    assert (delivery["timestamp"], delivery["state"]) == (event["timestamp"], "waiting")
+    (attempt,) = delivery["attempts"]
+    assert list(attempt) == names(Attempt)
+    assert (attempt["status"], attempt["error"], attempt["answer"]) == (500, None, "try later")
+    assert delivery["nextAttemptAt"] > attempt["at"]
+    connection.execute("UPDATE deliveries SET due_at = now()")
+    connection.execute("UPDATE webhooks SET backoff_until = NULL")
+    assert work() == 1
+    (delivery,) = listed(alice, webhook)
+    assert (delivery["state"], delivery["nextAttemptAt"]) == ("delivered", None)
+    assert [attempt["status"] for attempt in delivery["attempts"]] == [500, 200]
+
+
+def test_a_single_delivery_shows_the_bytes_that_were_sent(alice, webhook, receiver):
+    alice.post("/tasks", {"title": 'Ünïcode \u2028 and " quotes'})
+    (listing,) = listed(alice, webhook)
+    response = alice.get(f"/webhooks/{webhook}/deliveries/{listing['id']}")
+    delivery = response.get_json()
+    assert list(delivery) == names(DeliveryDetails)
+    assert delivery.pop("body").encode() == receiver.take().body
+    assert delivery == listing
+    assert "ETag" not in response.headers
+
+
+def test_an_answer_has_at_most_200_characters_and_no_header(alice, webhook, receiver):
+    receiver.behaves(answer(500, b"\xffx" * 500, Set_Cookie="token=s3cret", Retry_After="1"))
+    alice.post("/tasks", {"title": "Sent"})
+    response = alice.get(f"/webhooks/{webhook}/deliveries")
+    (delivery,) = response.get_json()["data"]
+    assert len(delivery["attempts"][0]["answer"]) == 200
+    assert "s3cret" not in response.text
+
+
+def test_an_error_names_no_address(alice, cast, connection, work, receiver):
+    blocked = subscribe(connection, cast["acme"], "http://10.0.0.1/")
+    failing = subscribe(connection, cast["acme"], receiver.url)
+    receiver.behaves(reset)
+    announce(connection, cast["acme"])
+    work()
+    for webhook, error in ((blocked, "blocked"), (failing, "ConnectionResetError")):
+        (delivery,) = listed(alice, webhook)
+        assert delivery["attempts"][0]["error"] == error
+        assert delivery["attempts"][0]["status"] is None
+    assert "10.0.0.1" in connection.execute("SELECT error FROM attempts").fetchone()["error"]
+
+
+def test_the_list_is_filtered_by_state_newest_first(alice, webhook, cast, connection):
+    announce(connection, cast["acme"], 7)
+    ids = [str(row["id"]) for row in reversed(deliveries(connection))]
+    for state, some in (("delivered", ids[1:3]), ("failed", ids[3:6])):
+        connection.execute(
+            "UPDATE deliveries SET state = %s, finished_at = now() WHERE id = ANY (%s::uuid[])",
+            (state, some),
+        )
+    expected = {"waiting": [ids[0], ids[6]], "delivered": ids[1:3], "failed": ids[3:6]}
+    for state, some in expected.items():
+        for limit in (1, 2, 200):
+            found = listed(alice, webhook, state=state, limit=limit)
+            assert [delivery["id"] for delivery in found] == some
+            assert {delivery["state"] for delivery in found} == {state}
+    assert [delivery["id"] for delivery in listed(alice, webhook, limit=3)] == ids
+    due = alice.get(f"/webhooks/{webhook}/deliveries", query_string={"state": "due"})
+    assert invalid_field(due, "state") == "must be one of: waiting, delivered, failed"
+
+
+def test_a_disabled_webhook_has_no_next_attempt(alice, webhook, cast, connection):
+    announce(connection, cast["acme"])
+    alice.patch(f"/webhooks/{webhook}", {"enabled": False})
+    (delivery,) = listed(alice, webhook)
+    assert (delivery["state"], delivery["nextAttemptAt"]) == ("waiting", None)
+
+
+def test_the_list_of_an_unknown_webhook_is_404_and_of_a_silent_one_empty(alice, webhook):
+    assert listed(alice, webhook) == []
+    error_message(alice.get(f"/webhooks/{UNKNOWN}/deliveries"), 404)
+
+
+def test_a_delivery_shows_its_last_20_attempts(alice, webhook, cast, connection):
+    announce(connection, cast["acme"])
+    (row,) = deliveries(connection)
+    connection.execute(
+        "INSERT INTO attempts (workspace_id, delivery_id, number, status, milliseconds)"
+        " SELECT %s, %s, number, 400 + number, 1 FROM generate_series(1, 25) AS number",
+        (row["workspace_id"], row["id"]),
+    )
+    (delivery,) = listed(alice, webhook)
+    shown = [attempt["status"] for attempt in delivery["attempts"]]
+    assert shown == list(range(406, 426))
+
+
+def test_a_page_has_about_1_mib_of_answers_at_most(alice, webhook, cast, connection):
+    announce(connection, cast["acme"], 200)
+    connection.execute(
+        "INSERT INTO attempts (workspace_id, delivery_id, number, status, milliseconds, answer)"
+        " SELECT workspace_id, id, number, 500, 1, repeat('\U0001f600', 200)"
+        " FROM deliveries, generate_series(1, 20) AS number"
+    )
+    path = f"/webhooks/{webhook}/deliveries"
+    page = alice.get(path, query_string={"limit": 200})
+    assert len(page.get_json()["data"]) < 200
+    assert len(page.data) < 2 * 1024 * 1024
+    assert len(listed(alice, webhook, limit=200)) == 200
+
+
+# Redeliver
+
+
+def test_a_redelivery_sends_the_same_bytes_under_the_same_id(
+    alice, webhook, connection, receiver, work
+):
+    alice.post("/tasks", {"title": "Sent"})
+    (delivery,) = listed(alice, webhook)
+    assert delivery["state"] == "delivered"
+    response = alice.post(f"/webhooks/{webhook}/deliveries/{delivery['id']}/redeliver")
+    assert response.status_code == 200
+    again = response.get_json()
+    assert list(again) == names(Delivery)
+    assert (again["state"], again["id"]) == ("waiting", delivery["id"])
+    assert again["nextAttemptAt"] >= again["attempts"][0]["at"]
+    assert work() == 1
+    first, second = receiver.take_all()
+    assert first.body == second.body
+    assert first.headers["webhook-id"] == second.headers["webhook-id"] == delivery["eventId"]
+    (delivered,) = listed(alice, webhook)
+    assert (delivered["state"], len(delivered["attempts"])) == ("delivered", 2)
+
+
+def test_a_repeated_request_redelivers_once(alice, webhook, connection, receiver, work):
+    alice.post("/tasks", {"title": "Sent"})
+    (delivery,) = listed(alice, webhook)
+    path = f"/webhooks/{webhook}/deliveries/{delivery['id']}/redeliver"
+    first = alice.post(path, headers={"Idempotency-Key": "once"})
+    assert work() == 1
+    repeat = alice.post(path, headers={"Idempotency-Key": "once"})
+    assert (repeat.headers["Idempotent-Replayed"], repeat.data) == ("true", first.data)
+    assert work() == 0
+
+
+def test_a_delivery_is_found_below_its_own_webhook_only(alice, webhook, cast, connection, receiver):
+    other = insert(connection, "webhooks", workspace_id=cast["acme"], url=receiver.url)
+    announce(connection, cast["acme"])
+    by_webhook = {str(row["webhook_id"]): str(row["id"]) for row in deliveries(connection)}
+    before = deliveries(connection)
+    for parent, id in ((webhook, by_webhook[other]), (UNKNOWN, by_webhook[webhook])):
+        path = f"/webhooks/{parent}/deliveries/{id}"
+        assert error_message(alice.get(path), 404) == "Delivery not found"
+        assert error_message(alice.post(f"{path}/redeliver"), 404) == "Delivery not found"
+    assert deliveries(connection) == before
+
+
+def test_the_deliveries_of_a_webhook_that_is_gone_are_404(alice, webhook, cast, connection):
+    announce(connection, cast["acme"])
+    (delivery,) = listed(alice, webhook)
+    connection.execute("DELETE FROM webhooks")
+    for path in ("", f"/{delivery['id']}"):
+        error_message(alice.get(f"/webhooks/{webhook}/deliveries{path}"), 404)
+
+
+def test_bob_and_charlie_see_no_delivery(app, webhook, cast, connection):
+    announce(connection, cast["acme"])
+    delivery = deliveries(connection)[0]["id"]
+    for name, status in (("bob", 403), ("charlie", 404)):
+        client = Client(app, TOKENS[name])
+        for path in ("", f"/{delivery}"):
+            error_message(client.get(f"/webhooks/{webhook}/deliveries{path}"), status)
+        path = f"/webhooks/{webhook}/deliveries/{delivery}/redeliver"
+        error_message(client.post(path), status)

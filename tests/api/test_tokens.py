@@ -1,0 +1,258 @@
+"""API tokens and the session, managed with a session alone; the token is shown once."""
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+
+import pytest
+from client import TOKENS, UNKNOWN, Client, error_message, insert_token, invalid_field
+
+from service.api.tokens import NewToken, Token
+
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture
+def sessions(app, cast, connection):
+    """Return clients of Alice, Bob and Charlie, each with a session."""
+    clients = {}
+    for name in ("alice", "bob", "charlie"):
+        insert_token(connection, cast[name], f"tmw_session_{name}", kind="session")
+        clients[name] = Client(app, cookie=f"tmw_session_{name}")
+        clients[name].headers.update(JSON)
+    return clients
+
+
+@pytest.fixture
+def alice(sessions):
+    return sessions["alice"]
+
+
+@pytest.fixture
+def charlie(sessions):
+    return sessions["charlie"]
+
+
+def rows(connection, user_id):
+    """Return the tokens of a user, the oldest first."""
+    found = connection.execute("SELECT * FROM tokens WHERE user_id = %s ORDER BY id", (user_id,))
+    return [{**row, "id": str(row["id"])} for row in found]
+
+
+def names(schema):
+    return [field.data_key for field in schema().fields.values()]
+
+
+# Create
+
+
+def test_a_new_token_works_and_is_shown_once(app, alice, cast, connection):
+    response = alice.post("/tokens", {"name": " Nightly export "})
+    assert response.status_code == 201
+    token = response.get_json()
+    assert list(token) == names(NewToken)
+    assert re.fullmatch("tmw_api_[0-9a-f]{40}", token["token"])
+    assert (token["name"], token["scope"]) == ("Nightly export", "write")
+    assert (token["expiresAt"], token["lastUsedAt"]) == (None, None)
+    assert response.headers["Location"] == f"/api/tokens/{token['id']}"
+    client = Client(app, token["token"])
+    assert client.post("/tasks", {"title": "Exported"}).status_code == 201
+    assert client.get("/me").get_json()["user"]["id"] == cast["alice"]
+    (row,) = [row for row in rows(connection, cast["alice"]) if row["id"] == token["id"]]
+    assert row["hash"] == sha256(token["token"].encode()).digest()
+    assert token["token"] not in alice.get("/tokens").text
+    assert token["token"] not in str(row)
+
+
+def test_a_token_has_the_scope_and_the_expiry_of_the_request(app, alice, connection):
+    soon = datetime.now(UTC) + timedelta(hours=1)
+    body = {"name": "Report", "scope": "read", "expiresAt": soon.isoformat()}
+    token = alice.post("/tokens", body).get_json()
+    assert token["scope"] == "read"
+    assert token["expiresAt"] == soon.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    client = Client(app, token["token"])
+    assert client.get("/tasks").status_code == 200
+    error_message(client.post("/tasks", {"title": "x"}), 403)
+    connection.execute("UPDATE tokens SET expires_at = now() WHERE id = %s", (token["id"],))
+    error_message(client.get("/tasks"), 401)
+
+
+def test_a_token_names_its_cell(build, sessions):
+    alice = Client(build(cell="eu1"), cookie="tmw_session_alice")
+    token = alice.post("/tokens", {"name": "x"}).get_json()["token"]
+    assert re.fullmatch("tmw_api_eu1_[0-9a-f]{40}", token)
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("name", [None, "", " \t", "x" * 121, 7, [], "a\0b"]),
+        ("scope", [None, "", "admin", "READ", 1]),
+        ("expiresAt", ["", "tomorrow", "2027-03-01", 7, "2020-01-01T00:00:00Z"]),
+        ("token", ["tmw_api_mine", None]),
+        ("id", [UNKNOWN]),
+        ("kind", ["session"]),
+    ],
+)
+def test_an_invalid_value_is_400_and_makes_no_token(alice, cast, connection, field, values):
+    before = rows(connection, cast["alice"])
+    for value in values:
+        response = alice.post("/tokens", {"name": "x", field: value})
+        assert invalid_field(response, field), value
+    assert [row["id"] for row in rows(connection, cast["alice"])] == [row["id"] for row in before]
+
+
+def test_a_name_is_required_and_an_expiry_must_be_in_the_future(alice):
+    assert invalid_field(alice.post("/tokens", {}), "name") == "is required"
+    past = alice.post("/tokens", {"name": "x", "expiresAt": "2020-01-01T00:00:00Z"})
+    assert invalid_field(past, "expiresAt") == "must be in the future"
+
+
+def fill(connection, user_id, number):
+    connection.execute(
+        "INSERT INTO tokens (user_id, kind, hash)"
+        " SELECT %s, 'api', sha256(number::text::bytea) FROM generate_series(1, %s) AS number",
+        (user_id, number),
+    )
+
+
+def test_the_101st_live_token_is_409(alice, cast, connection):
+    # One token of the cast is there.
+    fill(connection, cast["alice"], 98)
+    assert alice.post("/tokens", {"name": "The 100th"}).status_code == 201
+    assert "100 API tokens" in error_message(alice.post("/tokens", {"name": "x"}), 409)
+    assert len(alice.get("/tokens").get_json()) == 100
+    # Sessions, expired and revoked tokens do not count.
+    last = alice.get("/tokens").get_json()[-1]["id"]
+    assert alice.delete(f"/tokens/{last}").status_code == 204
+    assert alice.post("/tokens", {"name": "Again the 100th"}).status_code == 201
+
+
+def test_of_simultaneous_new_tokens_no_more_are_made_than_allowed(alice, cast, connection):
+    fill(connection, cast["alice"], 96)
+    with ThreadPoolExecutor(8) as threads:
+        responses = list(threads.map(lambda _: alice.post("/tokens", {"name": "x"}), range(8)))
+    assert sorted(response.status_code for response in responses) == [201] * 3 + [409] * 5
+    assert len(alice.get("/tokens").get_json()) == 100
+
+
+def test_a_repeated_request_makes_one_token_and_no_table_has_its_text(alice, cast, connection):
+    key = {"Idempotency-Key": "once"}
+    first = alice.post("/tokens", {"name": "Once"}, headers=key)
+    repeat = alice.post("/tokens", {"name": "Once"}, headers=key)
+    assert (first.status_code, repeat.status_code) == (201, 201)
+    assert repeat.headers["Idempotent-Replayed"] == "true"
+    assert repeat.get_json() == {**first.get_json(), "token": None}
+    assert repeat.headers["Location"] == first.headers["Location"]
+    secret = first.get_json()["token"]
+    for table in ("idempotency_keys", "tokens", "events"):
+        sql = f"SELECT count(*) FROM {table} AS t WHERE t::text LIKE %s"
+        assert connection.execute(sql, (f"%{secret}%",)).fetchone()["count"] == 0
+    assert [row["name"] for row in rows(connection, cast["alice"])].count("Once") == 1
+
+
+# List
+
+
+def test_the_list_has_the_live_api_tokens_of_the_caller_newest_first(
+    app, alice, charlie, cast, connection
+):
+    older = alice.post("/tokens", {"name": "Older"}).get_json()
+    newer = alice.post("/tokens", {"name": "Newer", "scope": "read"}).get_json()
+    insert_token(connection, cast["alice"], "expired", expires="2020-01-01T00:00:00Z")
+    insert_token(connection, cast["alice"], "revoked", revoked="2020-01-01T00:00:00Z")
+    charlie.post("/tokens", {"name": "Charlie's"})
+    Client(app, older["token"]).get("/tasks")
+    listed = alice.get("/tokens").get_json()
+    assert [token["name"] for token in listed] == ["Newer", "Older", ""]
+    assert all(list(token) == names(Token) for token in listed)
+    assert listed[0] == {name: newer[name] for name in names(Token)}
+    assert listed[1]["lastUsedAt"] >= listed[1]["createdAt"]
+
+
+# Revoke
+
+
+def test_a_revoked_token_is_rejected_at_once(app, alice, connection):
+    token = alice.post("/tokens", {"name": "Leaked"}).get_json()
+    client = Client(app, token["token"])
+    assert client.get("/tasks").status_code == 200
+    assert alice.delete(f"/tokens/{token['id']}").status_code == 204
+    error_message(client.get("/tasks"), 401)
+    assert token["id"] not in alice.get("/tokens").text
+    error_message(alice.delete(f"/tokens/{token['id']}"), 404)
+
+
+def test_only_api_tokens_of_the_caller_can_be_revoked(alice, charlie, cast, connection):
+    theirs = charlie.post("/tokens", {"name": "Charlie's"}).get_json()["id"]
+    (session,) = (row["id"] for row in rows(connection, cast["alice"]) if row["kind"] == "session")
+    for id in (theirs, session, UNKNOWN, "nothing"):
+        assert error_message(alice.delete(f"/tokens/{id}"), 404) == "Token not found"
+    assert all(row["revoked_at"] is None for row in rows(connection, cast["alice"]))
+    assert theirs in charlie.get("/tokens").text
+
+
+# Only with a session
+
+REQUESTS = [
+    ("GET", "/tokens", None),
+    ("POST", "/tokens", {"name": "x"}),
+    ("POST", "/tokens", {}),
+    ("DELETE", f"/tokens/{UNKNOWN}", None),
+    ("DELETE", "/session", None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), REQUESTS, ids=str)
+def test_with_an_api_token_it_is_403_with_the_reason(app, cast, connection, method, path, body):
+    before = rows(connection, cast["alice"])
+    message = error_message(Client(app, TOKENS["alice"]).send(method, path, json=body), 403)
+    assert "only a session" in message or "with a session only" in message
+    # The header decides, even beside a session.
+    insert_token(connection, cast["bob"], "tmw_session_bob", kind="session")
+    both = Client(app, TOKENS["alice"], cookie="tmw_session_bob")
+    error_message(both.send(method, path, json=body), 403)
+    after = rows(connection, cast["alice"])
+    assert [(row["id"], row["revoked_at"]) for row in after] == [
+        (row["id"], row["revoked_at"]) for row in before
+    ]
+
+
+def test_a_page_of_another_site_makes_no_token(alice, cast, connection):
+    before = len(rows(connection, cast["alice"]))
+    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}):
+        error_message(alice.post("/tokens", {"name": "x"}, headers=headers), 403)
+        error_message(alice.delete("/session", headers=headers), 403)
+    assert len(rows(connection, cast["alice"])) == before
+    assert alice.get("/me").status_code == 200
+
+
+# The session
+
+
+def test_the_end_of_a_session_clears_the_cookie_and_leaves_other_sessions(
+    app, alice, cast, connection
+):
+    insert_token(connection, cast["alice"], "tmw_session_other", kind="session")
+    response = alice.delete("/session")
+    assert (response.status_code, response.data) == (204, b"")
+    cookie = response.headers["Set-Cookie"]
+    assert cookie == "session=; Path=/api; Max-Age=0; HttpOnly; Secure; SameSite=Lax"
+    error_message(alice.get("/tasks"), 401)
+    error_message(alice.delete("/session"), 401)
+    assert Client(app, cookie="tmw_session_other").get("/tasks").status_code == 200
+    assert Client(app, TOKENS["alice"]).get("/tasks").status_code == 200
+
+
+def test_a_deleted_user_has_no_tokens(app, alice, cast, connection):
+    token = alice.post("/tokens", {"name": "x"}).get_json()["token"]
+    connection.execute("DELETE FROM users WHERE id = %s", (cast["alice"],))
+    error_message(Client(app, token).get("/tasks"), 401)
+    error_message(alice.get("/tokens"), 401)
+
+
+def test_tokens_need_no_active_workspace(alice, cast, connection):
+    connection.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))
+    assert alice.post("/tokens", {"name": "x"}).status_code == 201
+    assert len(alice.get("/tokens").get_json()) == 2

@@ -1,0 +1,768 @@
+"""Webhooks over HTTP: for owners and admins of the active workspace; secrets are stored nowhere."""
+
+import json
+import logging
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from io import StringIO
+from threading import Event
+
+import pytest
+import receivers
+from client import (
+    TOKENS,
+    UNKNOWN,
+    Client,
+    activate,
+    error_message,
+    insert_member,
+    insert_token,
+    invalid_field,
+    row_of,
+)
+from receivers import (
+    KEY,
+    announce,
+    answer,
+    deliveries,
+    documented_blocks,
+    hang,
+    reset,
+    secret_of,
+    webhook_row,
+)
+
+from service import logs
+from service.api.webhooks import NewWebhook, Webhook
+from service.webhooks import EVENTS
+from service.webhooks.secrets import fingerprint
+from service.webhooks.worker import Worker
+
+JSON = {"Content-Type": "application/json"}
+# A body for each request about one webhook, or None.
+ABOUT_ONE = [
+    ("GET", "", None),
+    ("PATCH", "", {"events": None}),
+    ("DELETE", "", None),
+    ("POST", "/rotate", None),
+    ("POST", "/ping", None),
+    ("GET", "/deliveries", None),
+    ("GET", f"/deliveries/{UNKNOWN}", None),
+    ("POST", f"/deliveries/{UNKNOWN}/redeliver", None),
+]
+
+
+@pytest.fixture
+def clients(with_webhooks):
+    """Return clients of Alice, Bob and Charlie in a service that posts webhooks."""
+    app = with_webhooks()
+    return {name: Client(app, token) for name, token in TOKENS.items()}
+
+
+@pytest.fixture
+def alice(clients):
+    return clients["alice"]
+
+
+@pytest.fixture
+def bob(clients):
+    return clients["bob"]
+
+
+@pytest.fixture
+def charlie(clients):
+    return clients["charlie"]
+
+
+def hook(connection, workspace_id, url, *events, **columns):
+    """Insert a webhook past the service, with the fingerprint of the key that it derives from."""
+    columns = {"key_fingerprint": fingerprint(KEY), **columns}
+    return receivers.subscribe(connection, workspace_id, url, *events, **columns)
+
+
+def names(schema):
+    return [field.data_key for field in schema().fields.values()]
+
+
+def count(connection, table="webhooks"):
+    return connection.execute(f"SELECT count(*) FROM {table}").fetchone()["count"]
+
+
+def verifies(secret, received):
+    """Return whether both kinds of signatures of a post are by the secret."""
+    functions = {}
+    exec(documented_blocks("Verify a webhook")[0], functions)
+    signature = received.headers["X-Service-Signature"]
+    return functions["is_genuine"](secret, received.body, signature)
+
+
+def verify_standard(secret, received):
+    exec(
+        documented_blocks("Verify a webhook")[1],
+        {"secret": secret, "body": received.body, "headers": dict(received.headers)},
+    )
+
+
+# Create
+
+
+def test_a_new_webhook_gets_events_that_its_secret_verifies(alice, cast, connection, receiver):
+    response = alice.post("/webhooks", {"url": receiver.url})
+    assert response.status_code == 201
+    webhook = response.get_json()
+    assert list(webhook) == names(NewWebhook)
+    assert webhook == {
+        "id": webhook["id"],
+        "url": receiver.url,
+        "events": None,
+        "state": "enabled",
+        "disabledReason": None,
+        "failingSince": None,
+        "waiting": 0,
+        "nextAttemptAt": None,
+        "createdAt": webhook["createdAt"],
+        "version": 1,
+        "secret": secret_of(webhook["id"]),
+    }
+    assert response.headers["Location"] == f"/api/webhooks/{webhook['id']}"
+    assert response.headers["ETag"] == '"1"'
+    row = webhook_row(connection, webhook["id"])
+    assert (str(row["workspace_id"]), row["url"], row["events"]) == (cast["acme"], receiver.url, [])
+    alice.post("/tasks", {"title": "Signed"})
+    received = receiver.take()
+    assert verifies(webhook["secret"], received)
+    assert json.loads(received.body)["type"] == "task.created"
+
+
+def test_a_webhook_gets_the_types_that_it_subscribes_to_and_no_other(alice, receiver):
+    events = ["task.deleted", "meeting.completed"]
+    webhook = alice.post("/webhooks", {"url": receiver.url, "events": events}).get_json()
+    assert webhook["events"] == events
+    task = alice.post("/tasks", {"title": "x"}).get_json()["id"]
+    alice.delete(f"/tasks/{task}")
+    (received,) = receiver.take_all()
+    assert json.loads(received.body)["type"] == "task.deleted"
+
+
+UNUSABLE = {
+    "must be an http or https URL in ASCII, with a host, without user name and password": [
+        "ftp://127.0.0.1/", "127.0.0.1", "http:///hook", "http://", "http://127.0.0.1/ä",
+        "http://127.0.0.1/a b", "http://ada:secret@127.0.0.1/", "http://127.0.0.1:99999/",
+        "javascript:alert(1)", "http://[::1/", "http://127.0.0.1/\n",
+    ],
+    "must have a host that can be resolved, within 2 s": [
+        "http://no-such-host.invalid/", "http://a..b/",
+    ],
+    "must lead to public addresses only": [
+        "http://10.0.0.1/", "http://169.254.169.254/latest", "http://[::ffff:a00:1]/",
+        "http://[::1]/", "http://0/",
+    ],
+    "must be a string": [None, 7, [], {}],
+    "must have 1 to 2048 characters, not": ["", "http://127.0.0.1/" + "x" * 2048],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("message", "url"), [(message, url) for message, urls in UNUSABLE.items() for url in urls]
+)
+def test_a_url_that_no_event_may_be_sent_to_is_400(alice, connection, receiver, message, url):
+    own = hook(connection, row_id(connection), receiver.url)
+    for response in (
+        alice.post("/webhooks", {"url": url}),
+        alice.patch(f"/webhooks/{own}", {"url": url}),
+    ):
+        expected = "must not be null" if url is None else message
+        assert invalid_field(response, "url").startswith(expected)
+        # Nothing of the network of the service: no address that a name leads to.
+        assert "10.0.0.1, which" not in response.text
+    assert count(connection) == 1
+    assert webhook_row(connection, own)["url"] == receiver.url
+
+
+def row_id(connection):
+    return connection.execute("SELECT id FROM workspaces WHERE slug = 'acme'").fetchone()["id"]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [[], ["task.moved"], ["task.created", "task.created"], "task.created", [None], [1], {}, 7],
+    ids=str,
+)
+def test_events_that_do_not_exist_are_400(alice, connection, receiver, events):
+    response = alice.post("/webhooks", {"url": receiver.url, "events": events})
+    assert invalid_field(response, "events")
+    assert count(connection) == 0
+
+
+def test_only_a_change_can_enable_or_disable_and_a_state_is_read_only(alice, receiver):
+    for field in ("enabled", "state", "id", "secret", "version"):
+        invalid_field(alice.post("/webhooks", {"url": receiver.url, field: "x"}), field)
+
+
+def test_the_21st_webhook_is_409(alice, cast, connection, receiver):
+    for _ in range(19):
+        hook(connection, cast["acme"], receiver.url)
+        hook(connection, cast["globex"], receiver.url)
+    assert alice.post("/webhooks", {"url": receiver.url}).status_code == 201
+    assert "20 webhooks" in error_message(alice.post("/webhooks", {"url": receiver.url}), 409)
+    assert len(alice.get("/webhooks").get_json()) == 20
+
+
+def test_of_simultaneous_new_webhooks_no_more_are_made_than_allowed(
+    alice, cast, connection, receiver
+):
+    for _ in range(17):
+        hook(connection, cast["acme"], receiver.url)
+    with ThreadPoolExecutor(8) as threads:
+        sent = threads.map(lambda _: alice.post("/webhooks", {"url": receiver.url}), range(8))
+        statuses = sorted(response.status_code for response in sent)
+    assert statuses.count(201) <= 3
+    assert set(statuses) <= {201, 409, 503}
+    assert count(connection) == 17 + statuses.count(201)
+
+
+def test_without_an_active_workspace_there_are_no_webhooks(alice, cast, connection, receiver):
+    webhook = hook(connection, cast["acme"], receiver.url)
+    connection.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))
+    assert alice.get("/webhooks").get_json() == []
+    assert "no active workspace" in error_message(
+        alice.post("/webhooks", {"url": receiver.url}), 409
+    )
+    for method, path, body in ABOUT_ONE:
+        error_message(alice.send(method, f"/webhooks/{webhook}{path}", json=body), 404)
+
+
+# Secrets
+
+
+def test_a_repeated_request_makes_one_webhook_and_no_table_has_its_secret(
+    alice, connection, receiver
+):
+    key = {"Idempotency-Key": "once"}
+    first = alice.post("/webhooks", {"url": receiver.url}, headers=key)
+    repeat = alice.post("/webhooks", {"url": receiver.url}, headers=key)
+    assert repeat.headers["Idempotent-Replayed"] == "true"
+    assert (repeat.status_code, repeat.headers["ETag"]) == (201, '"1"')
+    assert repeat.get_json() == {**first.get_json(), "secret": None}
+    assert count(connection) == 1
+    path = f"/webhooks/{first.get_json()['id']}/rotate"
+    rotated = alice.post(path, headers={"Idempotency-Key": "again"})
+    assert alice.post(path, headers={"Idempotency-Key": "again"}).get_json() == {"secret": None}
+    secrets = [first.get_json()["secret"], rotated.get_json()["secret"]]
+    assert len(set(secrets)) == 2
+    assert webhook_row(connection, first.get_json()["id"])["secret_number"] == 2
+    for table in ("idempotency_keys", "webhooks", "previous_secrets"):
+        for secret in secrets:
+            sql = f"SELECT count(*) FROM {table} AS t WHERE t::text LIKE %s"
+            found = connection.execute(sql, (f"%{secret.removeprefix('whsec_')}%",))
+            assert found.fetchone()["count"] == 0
+
+
+def test_a_repeat_gets_its_response_although_the_host_is_not_resolved_any_more(
+    with_webhooks, connection, receiver
+):
+    key, body = {"Idempotency-Key": "once"}, {"url": receiver.url}
+    first = Client(with_webhooks(), TOKENS["alice"]).post("/webhooks", body, headers=key)
+    later = Client(with_webhooks(WEBHOOK_ALLOW=""), TOKENS["alice"])
+    invalid_field(later.post("/webhooks", body), "url")
+    repeat = later.post("/webhooks", body, headers=key)
+    assert (repeat.status_code, repeat.get_json()["id"]) == (201, first.get_json()["id"])
+
+
+def test_a_rotated_secret_signs_at_once_and_the_old_one_too(alice, connection, receiver):
+    webhook = alice.post("/webhooks", {"url": receiver.url}).get_json()
+    response = alice.post(f"/webhooks/{webhook['id']}/rotate")
+    assert response.status_code == 200
+    new = response.get_json()["secret"]
+    assert new == secret_of(webhook["id"], 2)
+    assert alice.get(f"/webhooks/{webhook['id']}").headers["ETag"] == '"1"'
+    alice.post("/tasks", {"title": "Signed twice"})
+    received = receiver.take()
+    assert verifies(new, received)
+    assert not verifies(webhook["secret"], received)
+    for secret in (new, webhook["secret"]):
+        verify_standard(secret, received)
+
+
+def test_no_log_line_has_a_secret(alice, receiver, caplog):
+    caplog.set_level(logging.DEBUG)
+    handler, stream = logs.configure("json"), StringIO()
+    previous = handler.setStream(stream)
+    try:
+        webhook = alice.post("/webhooks", {"url": receiver.url}).get_json()
+        rotated = alice.post(f"/webhooks/{webhook['id']}/rotate").get_json()
+        alice.post(f"/webhooks/{webhook['id']}/ping")
+    finally:
+        handler.setStream(previous)
+    written = stream.getvalue() + caplog.text
+    assert written.count(webhook["id"]) >= 3
+    for secret in (webhook["secret"], rotated["secret"], KEY):
+        assert secret not in written
+
+
+def test_without_the_key_it_is_503_and_the_log_tells_the_operator(
+    with_webhooks, cast, connection, receiver, caplog
+):
+    alice = Client(with_webhooks(WEBHOOK_KEY=""), TOKENS["alice"])
+    webhook = hook(connection, cast["acme"], receiver.url)
+    for path, body in (
+        ("/webhooks", {"url": receiver.url}),
+        (f"/webhooks/{webhook}/rotate", None),
+        (f"/webhooks/{webhook}/ping", None),
+    ):
+        response = alice.post(path, body)
+        message = error_message(response, 503)
+        assert "not set up" in message
+        assert "WEBHOOK_KEY" not in message
+        assert int(response.headers["Retry-After"]) > 0
+    errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert [message.partition(":")[0] for message in errors] == ["WEBHOOK_KEY is not set"] * 3
+    assert (count(connection), receiver.connections) == (1, 0)
+    assert alice.get(f"/webhooks/{webhook}").status_code == 200
+
+
+def test_a_key_that_the_service_lacks_is_503(with_webhooks, cast, connection, receiver, caplog):
+    alice = Client(with_webhooks(), TOKENS["alice"])
+    webhook = hook(connection, cast["acme"], receiver.url, key_fingerprint="0" * 16)
+    error_message(alice.post(f"/webhooks/{webhook}/ping"), 503)
+    assert "0" * 16 in caplog.text
+    # The new secret derives from a key that is there.
+    assert alice.post(f"/webhooks/{webhook}/rotate").status_code == 200
+    assert alice.post(f"/webhooks/{webhook}/ping").get_json()["status"] == 200
+
+
+# Roles
+
+
+@pytest.fixture
+def adam(with_webhooks, cast, connection):
+    """Return a client of Bob, who is an admin now."""
+    connection.execute("UPDATE members SET role = 'admin' WHERE user_id = %s", (cast["bob"],))
+    return Client(with_webhooks(), TOKENS["bob"])
+
+
+def test_an_admin_manages_webhooks_like_an_owner(adam, receiver):
+    webhook = adam.post("/webhooks", {"url": receiver.url}).get_json()
+    path = f"/webhooks/{webhook['id']}"
+    assert adam.patch(path, {"events": ["task.created"]}).status_code == 200
+    assert adam.get("/webhooks").get_json() == [adam.get(path).get_json()]
+    assert adam.post(f"{path}/rotate").status_code == 200
+    assert adam.delete(path).status_code == 204
+
+
+def everything(connection):
+    tables = "webhooks", "deliveries", "previous_secrets", "attempts"
+    return [connection.execute(f"SELECT * FROM {table}").fetchall() for table in tables]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), ABOUT_ONE, ids=str)
+def test_a_member_gets_403_for_every_webhook_and_changes_nothing(
+    bob, cast, connection, receiver, method, path, body
+):
+    webhook = hook(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    before = everything(connection)
+    for id in (webhook, UNKNOWN):
+        response = bob.send(method, f"/webhooks/{id}{path}", json=body)
+        assert "owner or an admin" in error_message(response, 403)
+    assert everything(connection) == before
+    assert receiver.connections == 0
+
+
+def test_a_member_gets_403_for_the_list_and_a_new_webhook(bob, cast, connection, receiver):
+    for _ in range(2):
+        assert "owner or an admin" in error_message(bob.get("/webhooks"), 403)
+        # Before the look-up of the host, of which a member learns nothing.
+        for url in (receiver.url, "http://10.0.0.1/"):
+            error_message(bob.post("/webhooks", {"url": url}), 403)
+        webhook = hook(connection, cast["acme"], receiver.url)
+    error_message(bob.patch(f"/webhooks/{webhook}", {"url": "http://10.0.0.1/"}), 403)
+    assert count(connection) == 2
+
+
+def test_a_role_that_ends_ends_the_permission_at_once(alice, cast, connection, receiver):
+    webhook = alice.post("/webhooks", {"url": receiver.url}).get_json()["id"]
+    connection.execute("UPDATE members SET role = 'member' WHERE user_id = %s", (cast["alice"],))
+    error_message(alice.get(f"/webhooks/{webhook}"), 403)
+    error_message(alice.get("/webhooks"), 403)
+
+
+def test_the_owner_of_another_workspace_gets_404_and_sees_nothing(
+    charlie, cast, connection, receiver
+):
+    webhook = hook(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    delivery = deliveries(connection)[0]["id"]
+    own = hook(connection, cast["globex"], receiver.url)
+    before = everything(connection)
+    for method, path, body in ABOUT_ONE:
+        path = path.replace(UNKNOWN, str(delivery))
+        error_message(charlie.send(method, f"/webhooks/{webhook}{path}", json=body), 404)
+        if "deliveries/" in path:
+            error_message(charlie.send(method, f"/webhooks/{own}{path}", json=body), 404)
+    assert [listed["id"] for listed in charlie.get("/webhooks").get_json()] == [own]
+    assert everything(connection) == before
+    assert receiver.connections == 0
+
+
+def test_webhooks_are_those_of_the_active_workspace(alice, cast, connection, initech, receiver):
+    acme = hook(connection, cast["acme"], receiver.url)
+    other = alice.get("/webhooks").get_json()
+    activate(connection, initech, cast["alice"])
+    assert alice.get("/webhooks").get_json() == []
+    error_message(alice.get(f"/webhooks/{acme}"), 404)
+    created = alice.post("/webhooks", {"url": receiver.url}).get_json()
+    assert str(webhook_row(connection, created["id"])["workspace_id"]) == initech
+    assert [webhook["id"] for webhook in other] == [acme]
+
+
+def test_a_token_with_the_scope_read_reads_and_writes_nothing(
+    with_webhooks, cast, connection, receiver
+):
+    insert_token(connection, cast["alice"], "tmw_api_reader", scope="read")
+    reader = Client(with_webhooks(), "tmw_api_reader")
+    webhook = hook(connection, cast["acme"], receiver.url)
+    before = everything(connection)
+    error_message(reader.post("/webhooks", {"url": receiver.url}), 403)
+    for method, path, body in ABOUT_ONE:
+        if method != "GET":
+            response = reader.send(method, f"/webhooks/{webhook}{path}", json=body)
+            assert "scope read" in error_message(response, 403)
+    assert reader.get("/webhooks").get_json()[0]["id"] == webhook
+    assert reader.get(f"/webhooks/{webhook}/deliveries").status_code == 200
+    assert everything(connection) == before
+
+
+def test_a_session_manages_webhooks_too(with_webhooks, cast, connection, receiver):
+    insert_token(connection, cast["alice"], "tmw_session_alice", kind="session")
+    alice = Client(with_webhooks(), cookie="tmw_session_alice")
+    assert alice.post("/webhooks", {"url": receiver.url}).status_code == 201
+
+
+# List and read
+
+
+def test_the_list_shows_what_the_command_shows_oldest_first(
+    with_webhooks, alice, cast, connection, receiver
+):
+    long_ago = "2026-01-02T03:04:05Z"
+    hooks = [
+        hook(connection, cast["acme"], receiver.url, "task.created"),
+        hook(connection, cast["acme"], receiver.url, failing_since=long_ago),
+        hook(
+            connection, cast["acme"], receiver.url, disabled_at=long_ago, disabled_reason="a reason"
+        ),
+    ]
+    announce(connection, cast["acme"], 2)
+    listed = alice.get("/webhooks").get_json()
+    assert [webhook["id"] for webhook in listed] == hooks
+    assert all(list(webhook) == names(Webhook) for webhook in listed)
+    assert [webhook["state"] for webhook in listed] == ["enabled", "failing", "disabled"]
+    assert [webhook["events"] for webhook in listed] == [["task.created"], None, None]
+    assert [webhook["waiting"] for webhook in listed] == [2, 2, 0]
+    assert listed[1]["failingSince"] == "2026-01-02T03:04:05.000Z"
+    assert listed[2]["disabledReason"] == "a reason"
+    assert [webhook["nextAttemptAt"] is None for webhook in listed] == [False, False, True]
+    for webhook in listed:
+        assert alice.get(f"/webhooks/{webhook['id']}").get_json() == webhook
+    ran = with_webhooks().test_cli_runner().invoke(args=["webhook", "list", "acme", "--json"])
+    for shown, printed in zip(listed, json.loads(ran.stdout), strict=True):
+        same = shown.keys() & printed.keys() - {"events"}
+        assert len(same) == 7
+        assert {name: shown[name] for name in same} == {name: printed[name] for name in same}
+
+
+def test_the_figures_of_a_webhook_are_never_stale_for_a_client_that_knows_its_version(
+    alice, cast, connection, receiver
+):
+    webhook = hook(connection, cast["acme"], receiver.url)
+    path = f"/webhooks/{webhook}"
+    read = alice.get(path)
+    announce(connection, cast["acme"])
+    again = alice.get(path, headers={"If-None-Match": read.headers["ETag"]})
+    assert (again.status_code, again.headers["ETag"]) == (200, read.headers["ETag"])
+    assert (read.get_json()["waiting"], again.get_json()["waiting"]) == (0, 1)
+
+
+# Change
+
+
+def test_a_change_keeps_what_it_does_not_name_and_null_means_all_events(
+    alice, connection, receiver, other_receiver
+):
+    created = alice.post("/webhooks", {"url": receiver.url, "events": ["task.created"]})
+    webhook = {name: created.get_json()[name] for name in names(Webhook)}
+    path = f"/webhooks/{webhook['id']}"
+    url = f"{receiver.url}/other"
+    response = alice.patch(path, {"url": url})
+    assert response.get_json() == {**webhook, "url": url, "version": 2}
+    assert response.headers["ETag"] == '"2"'
+    everything = alice.patch(path, {"events": [*EVENTS]}).get_json()
+    assert everything["events"] == [*EVENTS]
+    assert alice.patch(path, {"events": None}).get_json()["events"] is None
+    assert webhook_row(connection, webhook["id"])["events"] == []
+    assert alice.get(path).get_json()["version"] == 4
+
+
+@pytest.mark.parametrize("state", ["enabled", "disabled"])
+def test_a_webhook_can_be_sent_back_as_it_was_read_and_nothing_changes(
+    alice, cast, connection, receiver, state
+):
+    webhook = alice.post("/webhooks", {"url": receiver.url}).get_json()["id"]
+    path = f"/webhooks/{webhook}"
+    if state == "disabled":
+        alice.patch(path, {"enabled": False})
+    old = alice.get(path).get_json()
+    before = row_of(connection, "webhooks", webhook)
+    for body in (old, {}, {"enabled": state == "enabled"}, {"url": receiver.url, "events": None}):
+        response = alice.patch(path, body)
+        assert (response.status_code, response.get_json()) == (200, old)
+    assert row_of(connection, "webhooks", webhook) == before
+
+
+def test_a_url_that_stays_is_not_checked_again(with_webhooks, alice, connection, receiver):
+    webhook = alice.post("/webhooks", {"url": receiver.url}).get_json()
+    later = Client(with_webhooks(WEBHOOK_ALLOW=""), TOKENS["alice"])
+    sent = {**alice.get(f"/webhooks/{webhook['id']}").get_json(), "events": ["task.created"]}
+    response = later.patch(f"/webhooks/{webhook['id']}", sent)
+    assert (response.status_code, response.get_json()["events"]) == (200, ["task.created"])
+
+
+def test_a_disabled_webhook_gets_nothing_until_it_is_enabled(
+    with_webhooks, alice, cast, connection, receiver
+):
+    webhook = hook(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    path = f"/webhooks/{webhook}"
+    disabled = alice.patch(path, {"enabled": False}).get_json()
+    assert (disabled["state"], disabled["waiting"]) == ("disabled", 1)
+    assert disabled["disabledReason"] == "by an owner or an admin"
+    assert disabled["nextAttemptAt"] is None
+    alice.post("/tasks", {"title": "Never sent"})
+    worker = Worker(with_webhooks().config["SETTINGS"])
+    assert worker.run_once() == 0
+    enabled = alice.patch(path, {"enabled": True}).get_json()
+    assert (enabled["state"], enabled["disabledReason"]) == ("enabled", None)
+    assert (enabled["waiting"], enabled["version"]) == (1, 3)
+    assert Worker(with_webhooks().config["SETTINGS"]).run_once() == 1
+    assert len(receiver.take_all()) == 1
+
+
+@pytest.mark.parametrize("change", ["enabled", "url"])
+def test_what_waits_for_a_failing_webhook_is_due_at_once_after_it_is_enabled_or_moved(
+    with_webhooks, alice, cast, connection, receiver, other_receiver, change
+):
+    webhook = hook(connection, cast["acme"], receiver.url)
+    receiver.behaves(answer(500))
+    announce(connection, cast["acme"], 2)
+    settings = with_webhooks(WEBHOOK_SCHEDULE="3600").config["SETTINGS"]
+    Worker(settings).run_once()
+    path = f"/webhooks/{webhook}"
+    failing = alice.get(path).get_json()
+    assert (failing["state"], failing["waiting"]) == ("failing", 2)
+    receiver.behaves(answer(200))
+    other = f"{receiver.url}/moved"
+    body = {"enabled": True} if change == "enabled" else {"url": other}
+    mended = alice.patch(path, body).get_json()
+    assert (mended["state"], mended["failingSince"]) == ("enabled", None)
+    assert mended["nextAttemptAt"] < failing["nextAttemptAt"]
+    assert Worker(settings).run_once() == 2
+    assert alice.get(path).get_json()["waiting"] == 0
+
+
+def test_an_attempt_makes_no_new_version_but_the_end_of_a_webhook_does(
+    with_webhooks, alice, cast, connection, receiver
+):
+    webhook = hook(connection, cast["acme"], receiver.url)
+    path = f"/webhooks/{webhook}"
+    receiver.behaves(answer(500), answer(410))
+    settings = with_webhooks(WEBHOOK_SCHEDULE="3600").config["SETTINGS"]
+    announce(connection, cast["acme"])
+    Worker(settings).run_once()
+    assert alice.get(path).headers["ETag"] == '"1"'
+    alice.patch(path, {"enabled": True}, headers={"If-Match": '"1"'})
+    Worker(settings).run_once()
+    gone = alice.get(path)
+    assert (gone.get_json()["state"], gone.headers["ETag"]) == ("disabled", '"2"')
+    assert gone.get_json()["disabledReason"] == "the receiver answered 410 Gone"
+
+
+def test_a_change_by_a_command_is_a_new_version(with_webhooks, alice, cast, connection, receiver):
+    webhook = hook(connection, cast["acme"], receiver.url)
+    run = with_webhooks().test_cli_runner().invoke
+    assert run(args=["webhook", "disable", webhook]).exit_code == 0
+    shown = alice.get(f"/webhooks/{webhook}").get_json()
+    assert (shown["version"], shown["disabledReason"]) == (2, "by an operator")
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("enabled", [None, "true", 1, [], {}]),
+        ("events", [[], ["x"], "task.created"]),
+        ("unknown", [1]),
+    ],
+)
+def test_an_invalid_change_is_400_and_changes_nothing(
+    alice, cast, connection, receiver, field, values
+):
+    webhook = hook(connection, cast["acme"], receiver.url)
+    before = row_of(connection, "webhooks", webhook)
+    for value in values:
+        body = {"url": f"{receiver.url}/other", field: value}
+        assert invalid_field(alice.patch(f"/webhooks/{webhook}", body), field)
+    assert row_of(connection, "webhooks", webhook) == before
+
+
+@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
+def test_another_version_than_that_of_if_match_is_412(alice, cast, connection, receiver, method):
+    webhook = hook(connection, cast["acme"], receiver.url)
+    path = f"/webhooks/{webhook}"
+    body = {"enabled": False} if method == "PATCH" else None
+    before = row_of(connection, "webhooks", webhook)
+    response = alice.send(method, path, json=body, headers={"If-Match": '"9"'})
+    error_message(response, 412)
+    assert response.headers["ETag"] == '"1"'
+    assert row_of(connection, "webhooks", webhook) == before
+    for tag in ("*", '"1"', 'W/"1"'):
+        headers = {"If-Match": tag}
+        sent = {"events": None} if method == "PATCH" else None
+        assert alice.send(method, path, json=sent, headers=headers).status_code in (200, 204)
+        if method == "DELETE":
+            break
+
+
+def test_simultaneous_changes_of_different_fields_both_remain(
+    alice, cast, connection, receiver, together
+):
+    webhook = hook(connection, cast["acme"], receiver.url)
+    path = f"/webhooks/{webhook}"
+    responses = together(
+        "webhooks",
+        webhook,
+        lambda: alice.patch(path, {"events": ["task.created"]}),
+        lambda: alice.patch(path, {"enabled": False}),
+    )
+    assert [response.status_code for response in responses] == [200, 200]
+    shown = alice.get(path).get_json()
+    assert (shown["events"], shown["state"], shown["version"]) == (["task.created"], "disabled", 3)
+
+
+# Remove
+
+
+def test_a_removed_webhook_takes_its_deliveries_with_it(alice, cast, connection, receiver):
+    gone, stays = (hook(connection, cast["acme"], receiver.url) for _ in range(2))
+    announce(connection, cast["acme"])
+    response = alice.delete(f"/webhooks/{gone}")
+    assert (response.status_code, response.data) == (204, b"")
+    assert [webhook["id"] for webhook in alice.get("/webhooks").get_json()] == [stays]
+    assert {str(row["webhook_id"]) for row in deliveries(connection)} == {stays}
+    error_message(alice.delete(f"/webhooks/{gone}"), 404)
+
+
+# Ping
+
+
+def test_a_ping_is_a_signed_event_and_leaves_no_trace(alice, cast, connection, receiver):
+    webhook = hook(connection, cast["acme"], receiver.url, "task.created")
+    before = everything(connection)
+    response = alice.post(f"/webhooks/{webhook}/ping")
+    assert response.status_code == 200
+    outcome = response.get_json()
+    assert list(outcome) == ["status", "milliseconds", "error"]
+    assert (outcome["status"], outcome["error"]) == (200, None)
+    received = receiver.take()
+    assert json.loads(received.body)["type"] == "ping"
+    assert verifies(secret_of(webhook), received)
+    assert everything(connection) == before
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "status", "error"),
+    [(answer(500), 500, None), (answer(302), 302, None), (reset, None, "ConnectionResetError")],
+)
+def test_a_ping_tells_how_the_receiver_failed(
+    alice, cast, connection, receiver, behaviour, status, error
+):
+    webhook = hook(connection, cast["acme"], receiver.url)
+    receiver.behaves(behaviour)
+    outcome = alice.post(f"/webhooks/{webhook}/ping").get_json()
+    assert (outcome["status"], outcome["error"]) == (status, error)
+    assert webhook_row(connection, webhook)["failing_since"] is None
+
+
+def test_a_ping_ends_within_its_timeout(with_webhooks, cast, connection, receiver):
+    alice = Client(with_webhooks(WEBHOOK_TIMEOUT="0.2"), TOKENS["alice"])
+    webhook = hook(connection, cast["acme"], receiver.url)
+    receiver.behaves(hang)
+    outcome = alice.post(f"/webhooks/{webhook}/ping").get_json()
+    assert (outcome["status"], outcome["error"]) == (None, "timeout")
+    assert 200 <= outcome["milliseconds"] < 2000
+
+
+def test_a_ping_to_an_address_that_is_not_public_names_no_address(alice, cast, connection):
+    webhook = hook(connection, cast["acme"], "http://10.0.0.1/")
+    outcome = alice.post(f"/webhooks/{webhook}/ping").get_json()
+    assert (outcome["status"], outcome["error"]) == (None, "blocked")
+
+
+# Without a connection of the database
+
+
+def test_a_request_that_waits_for_a_receiver_holds_no_connection(
+    with_webhooks, cast, connection, receiver
+):
+    """The pool has one connection, which the other request gets while the receiver hangs."""
+    alice = Client(with_webhooks(WEB_THREADS="1", WEBHOOK_TIMEOUT="30"), TOKENS["alice"])
+    webhook = hook(connection, cast["acme"], receiver.url)
+    receiver.behaves(hang)
+    with ThreadPoolExecutor(1) as threads:
+        pinged = threads.submit(alice.post, f"/webhooks/{webhook}/ping")
+        receiver.take()
+        assert alice.get("/tasks").status_code == 200
+        # Receivers that hang block few threads.
+        busy = alice.post(f"/webhooks/{webhook}/ping")
+        assert "busy" in error_message(busy, 503)
+        assert not pinged.done()
+        receiver.released.set()
+        assert pinged.result().get_json()["status"] == 200
+
+
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "once"}], ids=["", "with a key"])
+def test_a_request_that_waits_for_a_name_server_holds_no_connection(
+    with_webhooks, connection, monkeypatch, headers
+):
+    """A look-up never ends by itself; getaddrinfo is that of the system, not ours."""
+    alice = Client(with_webhooks(WEB_THREADS="1"), TOKENS["alice"])
+    asked, end, look_up = Event(), Event(), socket.getaddrinfo
+
+    def hang(host, *arguments, **options):
+        if host == "silent.example.com" and not options.get("flags"):
+            asked.set()
+            end.wait(10)
+        return look_up(host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    with ThreadPoolExecutor(1) as threads:
+        body = {"url": "http://silent.example.com/"}
+        created = threads.submit(alice.post, "/webhooks", body, headers=headers)
+        assert asked.wait(10)
+        assert alice.get("/tasks").status_code == 200
+        assert not created.done()
+        assert "within 2 s" in invalid_field(created.result(), "url")
+        end.set()
+    assert count(connection) == count(connection, "idempotency_keys") == 0
+
+
+def test_a_member_of_two_workspaces_manages_only_where_the_role_allows(
+    bob, cast, connection, initech, receiver
+):
+    insert_member(connection, initech, cast["bob"], "admin")
+    acme = hook(connection, cast["acme"], receiver.url)
+    there = hook(connection, initech, receiver.url)
+    error_message(bob.get(f"/webhooks/{acme}"), 403)
+    error_message(bob.get(f"/webhooks/{there}"), 403)
+    activate(connection, initech, cast["bob"])
+    assert bob.get(f"/webhooks/{there}").status_code == 200
+    error_message(bob.get(f"/webhooks/{acme}"), 404)
