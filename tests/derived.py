@@ -157,6 +157,11 @@ class Values:
                 return ["Asia/Tokyo", "Europe/Berlin"]
             case fields.Email():
                 return [f"{name}1@example.com", f"{name}2@example.com"]
+            case fields.URL():
+                # Neither needs a name server.
+                return ["https://1.1.1.1/one", "https://1.1.1.1/two"]
+            case fields.Choice():
+                return [*field.choices]
             case fields.Text():
                 return [f"{name} {n}".ljust(field.min, "x")[: field.max] for n in ("one", "two")]
             case fields.Boolean():

@@ -97,7 +97,7 @@ def list_deliveries(query: Values, id: str) -> Response:
     """
     page = db.row(Page, "deliveries/list", webhook_id=id, **query)
     if page.data == b"[]":
-        managed(One, "webhooks/get", id=id)
+        managed(db.row_or_none(One, "webhooks/get", id=id))
     return reply_page(page)
 
 

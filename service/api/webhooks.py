@@ -136,9 +136,8 @@ def check_role() -> bool:
     return member is not None
 
 
-def managed(kind: type[Row], name: str, /, **values: object) -> Row:
-    """Return the row of a statement about one webhook; raises NotFound, or 403 for the role."""
-    row = db.row_or_none(kind, name, **values)
+def managed(row: Row | None) -> Row:
+    """Return the row of one webhook; if it is None, raise NotFound, or 403 for the role."""
     if row is None:
         check_role()
         raise db.NotFound("webhook")
@@ -194,7 +193,7 @@ def check_url(url: str, id: str | None = None) -> None:
     """
     if id is None:
         check_role()
-    elif managed(Target, "webhooks/target", id=id).url == url:
+    elif managed(db.row_or_none(Target, "webhooks/target", id=id)).url == url:
         return
     db.release()
     settings: Settings = current_application().config["SETTINGS"]
@@ -252,7 +251,7 @@ def get_webhook(id: str) -> Response:
 
     The ``ETag`` is that of what can be changed: attempts and waiting deliveries do not change it.
     """
-    webhook = managed(One, "webhooks/get", id=id)
+    webhook = managed(db.row_or_none(One, "webhooks/get", id=id))
     return reply(webhook.body, 200, {"ETag": etag(webhook.version)})
 
 
@@ -271,7 +270,7 @@ def update_webhook(changes: Values, id: str, fault: Exception | None) -> Respons
     if fault:
         raise fault
     enabled = changes.pop("enabled", None)
-    webhook = managed(
+    row = db.row_or_none(
         MatchedWebhook,
         "webhooks/update",
         id=id,
@@ -280,6 +279,7 @@ def update_webhook(changes: Values, id: str, fault: Exception | None) -> Respons
         reason="by an owner or an admin",
         versions=expected_versions(),
     )
+    webhook = managed(row)
     require_match(webhook.matched, webhook.version)
     # The statement itself does not see what it has made due.
     updated: Response = get_webhook(id)
@@ -294,7 +294,8 @@ def delete_webhook(id: str) -> Response:
 
     The receiver gets nothing any more.
     """
-    webhook = managed(MatchedWebhook, "webhooks/delete", id=id, versions=expected_versions())
+    versions = expected_versions()
+    webhook = managed(db.row_or_none(MatchedWebhook, "webhooks/delete", id=id, versions=versions))
     require_match(webhook.matched, webhook.version)
     return reply(None, 204)
 
@@ -309,10 +310,11 @@ def rotate_secret(id: str) -> Response:
     signature with the old secret too.
     """
     # 403 and 404 take precedence over 503.
-    managed(Target, "webhooks/target", id=id)
+    managed(db.row_or_none(Target, "webhooks/target", id=id))
     with signing() as settings:
         key = settings.require_webhook_key()
-    row = managed(Numbered, "webhooks/rotate", id=id, key_fingerprint=fingerprint(key))
+    name = fingerprint(key)
+    row = managed(db.row_or_none(Numbered, "webhooks/rotate", id=id, key_fingerprint=name))
     return reply_secret(b"{}", "secret", derive_secret(key, row.id, row.secret_number))
 
 
@@ -324,7 +326,7 @@ def ping_webhook(id: str) -> Response:
     ``status`` is that of the receiver; without one, ``error`` says why. A ping is not recorded and
     changes no state; a disabled webhook can be pinged too.
     """
-    target = managed(Target, "webhooks/target", id=id)
+    target = managed(db.row_or_none(Target, "webhooks/target", id=id))
     db.release()
     with outbound_slot(), signing() as settings:
         outcome = post_ping(settings, target)
