@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from threading import BoundedSemaphore
 
 import psycopg
 import pytest
@@ -23,7 +24,7 @@ from client import (
     waiting,
 )
 from psycopg.rows import dict_row
-from receivers import Receiver, environment
+from receivers import KEY, Receiver, environment
 from server import PROJECT
 
 from service.app import create_app
@@ -110,6 +111,14 @@ def start():
 def build(settings, start):
     """Return a function that makes a service with changed settings."""
     return lambda **changes: start(replace(settings, **changes))
+
+
+@pytest.fixture
+def silent_app(build):
+    """Return a service that makes webhooks and leaves all events to a worker."""
+    app = build(webhook_key=KEY)
+    app.extensions["webhook_slots"] = BoundedSemaphore(0)
+    return app
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,10 @@ VALUES = {
     "workspace": ["acme", "acme"],
 }
 # A field that its response shows elsewhere or not at all, and why.
-NOT_SHOWN: dict[tuple[str, str], str] = {}
+NOT_SHOWN = {
+    ("/api/me", "workspaceId"): "as the id of workspace",
+    ("/api/webhooks/<id:id>", "enabled"): "as the state disabled, or another one",
+}
 # The fields that a response may lack need these changes beside them.
 COMPANIONS = {"/api/meetings/<id:id>": {"status": "completed"}}
 

@@ -93,7 +93,9 @@ class WebhookDetails(Webhook):
     """What PATCH takes."""
 
     enabled = fields.Boolean(
-        load_only=True, description="False disables the webhook, true enables it again"
+        load_only=True,
+        load_default=True,
+        description="False disables the webhook, true enables it again",
     )
 
 

@@ -98,8 +98,8 @@ class Writer:
 
 
 @pytest.fixture
-def writer(app, connection, cast, insert_into):
-    return Writer(app, connection, cast, insert_into)
+def writer(silent_app, connection, cast, insert_into):
+    return Writer(silent_app, connection, cast, insert_into)
 
 
 def check(view, field, value, shown, source):
@@ -126,7 +126,7 @@ def empty_values(field):
     """The values that clear a field, each as it is then shown."""
     return [
         *([None] if field.allow_none else []),
-        *([[]] if isinstance(field, fields.StringList) else []),
+        *([[]] if isinstance(field, fields.StringList) and not field.min else []),
     ]
 
 
