@@ -29,6 +29,7 @@ from service.statements import Row
 from service.webhooks import EVENTS, log
 from service.webhooks.outbound import BlockedURL, resolve
 from service.webhooks.rows import (
+    BY_MANAGER,
     CreatedWebhook,
     ListedWebhook,
     MatchedWebhook,
@@ -278,7 +279,7 @@ def update_webhook(changes: Values, id: str, fault: Exception | None) -> Respons
         id=id,
         changes=db.to_json(changes),
         enabled=enabled,
-        reason="by an owner or an admin",
+        reason=BY_MANAGER,
         versions=expected_versions(),
     )
     webhook = managed(row)

@@ -24,6 +24,7 @@ from service.statements import Row
 from service.webhooks import EVENTS
 from service.webhooks.outbound import BlockedURL, NotPublic, resolve
 from service.webhooks.rows import (
+    BY_OPERATOR,
     OPERATOR,
     CreatedWebhook,
     ListedWebhook,
@@ -222,7 +223,7 @@ def enable(id: str) -> None:
 
 def set_enabled(id: str, enabled: bool) -> str:
     """Enable or disable a webhook and return its id."""
-    change = {"enabled": enabled, "changes": "{}", "reason": "by an operator", "versions": None}
+    change = {"enabled": enabled, "changes": "{}", "reason": BY_OPERATOR, "versions": None}
     return webhook_row(MatchedWebhook, "webhooks/update", id, **change).id
 
 

@@ -9,6 +9,9 @@ from service.webhooks import delivery
 # The parameter ``user_id`` of an operator, whom no statement restricts.
 OPERATOR = None
 
+# Why somebody has disabled a webhook; all other reasons come from its receiver.
+BY_OPERATOR, BY_MANAGER = "by an operator", "by an owner or an admin"
+
 
 class ListedWebhook(NamedTuple):
     """The row of a webhook in the list."""

@@ -4,11 +4,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from service.commands.status.section import Line, Metric, Reader, Section
+from service.webhooks.rows import BY_MANAGER, BY_OPERATOR
 from service.webhooks.secrets import MissingKey, fingerprints
 
 # Seconds from which a figure is a problem.
 FAILING, UNPRUNED = 3600, 3600
 STATES = "enabled", "failing", "disabled"
+# The reasons of a webhook that somebody has disabled.
+ON_PURPOSE = BY_OPERATOR, BY_MANAGER
 
 
 class Delivered(NamedTuple):
@@ -95,7 +98,7 @@ class Webhooks(Section):
         yield from self.key_problems()
         for webhook in self.webhooks:
             name = f"webhook {webhook.id} of {webhook.workspace}"
-            if webhook.state == "disabled" and webhook.disabled_reason != "by an operator":
+            if webhook.state == "disabled" and webhook.disabled_reason not in ON_PURPOSE:
                 yield f"{name} is disabled: {webhook.disabled_reason}; enable or remove it"
             if webhook.state == "failing" and webhook.failing_seconds > FAILING:
                 since = webhook.failing_since
