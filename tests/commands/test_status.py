@@ -197,11 +197,15 @@ def test_overdue_failing_or_unpruned_rows_are_a_problem(change, problem, flask, 
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_webhook_that_an_operator_has_disabled_is_no_problem(flask, cast, connection):
+@pytest.mark.parametrize("who", ["operator", "owner"])
+def test_a_webhook_that_somebody_has_disabled_is_no_problem(flask, alice, cast, connection, who):
     webhook = subscribe(connection, cast["acme"], "http://127.0.0.1/")
     announce(connection, cast["acme"])
     connection.execute("UPDATE deliveries SET due_at = now() - interval '5 minutes'")
-    flask("webhook", "disable", webhook)
+    if who == "operator":
+        flask("webhook", "disable", webhook)
+    else:
+        assert alice.patch(f"/webhooks/{webhook}", {"enabled": False}).status_code == 200
     code, document = report(flask)
     assert (code, document["problems"]) == (0, [])
     assert document["deliveries"]["waiting"] == 1
