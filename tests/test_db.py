@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from client import TOKENS, Client, count, numbered
+from client import TOKENS, Client, configure, count, flattened, numbered
 from psycopg import sql
 
 from service.http.access_log import QUEUED
@@ -118,12 +118,15 @@ def test_only_the_counter_is_written_without_waiting_for_the_disk(build):
         assert connection.execute("SHOW synchronous_commit").fetchone()[0] == "on"
 
 
-def test_a_connection_of_the_pool_has_its_timeouts(build):
+def test_a_connection_of_the_pool_has_its_timeouts_and_its_planner(build):
     with open_pool(build(statement_timeout=3.5)).connection() as connection:
         for name, value in (
             ("statement_timeout", "3500ms"),
             ("lock_timeout", "3500ms"),
             ("idle_in_transaction_session_timeout", "10s"),
+            ("plan_cache_mode", "force_generic_plan"),
+            ("enable_seqscan", "off"),
+            ("jit", "off"),
         ):
             assert connection.execute(f"SHOW {name}").fetchone()[0] == value
 
@@ -395,16 +398,13 @@ def plan(connection, name, mode, **values):
     """The nodes of the plan of a prepared ``sql/<name>.sql`` that runs with these values."""
     text, names = numbered(name)
     literals = sql.SQL(", ").join(sql.Literal(values.get(each)) for each in names)
+    configure(connection)
     connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
     connection.execute(f"PREPARE counted AS {text}")
     explain = "EXPLAIN (ANALYZE, TIMING off, FORMAT json) EXECUTE counted ({})"
     (tree,) = connection.execute(sql.SQL(explain).format(literals)).fetchone()[0]
     connection.execute("DEALLOCATE counted")
-    nodes, stack = [], [tree["Plan"]]
-    while stack:
-        nodes.append(stack.pop())
-        stack.extend(nodes[-1].get("Plans", ()))
-    return nodes
+    return flattened(tree)
 
 
 # The beginning of a page: at the top, in the middle, near the end.
