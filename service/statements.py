@@ -75,6 +75,9 @@ class Connection(psycopg.Connection[TupleRow]):
     another process fails no statement, except within a transaction.
     """
 
+    # When the pool got this connection from psycopg_pool, by ``monotonic()``.
+    taken_at: float = 0
+
     _transformer: abc.Transformer | None = None
     # The statements that the server has prepared on this connection.
     _named: set[bytes] = set()

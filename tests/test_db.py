@@ -179,6 +179,50 @@ def test_prepared_statements_that_the_server_has_forgotten_fail_no_request(build
     assert [alice.get("/tasks").status_code for _ in range(2)] == [200] * 2
 
 
+def test_the_connection_that_was_used_last_is_used_next(build):
+    pool = open_pool(build(web_threads=3))
+    first, second, third = (pool.getconn() for _ in range(3))
+    for connection in (first, third, second):
+        pool.putconn(connection)
+    for _ in range(3):
+        with pool.connection() as connection:
+            assert connection is second
+    assert [pool.getconn() for _ in range(3)] == [second, third, first]
+    for connection in (first, second, third):
+        pool.putconn(connection)
+
+
+def test_a_connection_goes_back_to_psycopg_pool_when_it_was_kept_for_long_or_was_drained(build):
+    pool = open_pool(build(web_threads=2))
+    kept, idle = pool.getconn(), pool.getconn()
+    for connection in (idle, kept):
+        pool.putconn(connection)
+    assert pool.get_stats()["pool_available"] == 0
+    # It ends old connections, and those that nothing has used for ten minutes.
+    idle.taken_at -= pool.KEPT
+    with pool.connection():
+        pass
+    assert pool.get_stats()["pool_available"] == 1
+    with pool.connection() as used:
+        pool.drain()
+    assert used.closed
+    with pool.connection() as new:
+        assert new not in (kept, idle)
+
+
+def test_more_threads_than_connections_each_find_one_in_time_even_if_some_are_broken(build):
+    pool = open_pool(build(web_threads=3, pool_timeout=20))
+
+    def use(number):
+        with pool.connection() as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+            if number % 7 == 0:
+                connection.close()
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(list(threads.map(use, range(200)))) == 200
+
+
 # Lost connections
 
 
