@@ -168,6 +168,21 @@ def preparable(name):
     return text, f"({', '.join(['NULL'] * len(names))})" if names else ""
 
 
+def configure(connection):
+    """Set up a connection in a transaction as the pool does, so that plans are the pool's."""
+    timeouts = {"statement_timeout": "0", "idle_timeout": "0"}
+    connection.execute(STATEMENTS["connection/configure"].source, timeouts)
+
+
+def flattened(tree):
+    """Return the nodes of a plan."""
+    nodes, stack = [], [tree["Plan"]]
+    while stack:
+        nodes.append(stack.pop())
+        stack.extend(nodes[-1].get("Plans", ()))
+    return nodes
+
+
 def waiting(connection):
     """Return how many statements wait for a lock."""
     return connection.execute(

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from client import TOKENS, Client, count, numbered
+from client import TOKENS, Client, configure, count, flattened, numbered
 from psycopg import sql
 
 from service.http.access_log import QUEUED
@@ -118,12 +118,15 @@ def test_only_the_counter_is_written_without_waiting_for_the_disk(build):
         assert connection.execute("SHOW synchronous_commit").fetchone()[0] == "on"
 
 
-def test_a_connection_of_the_pool_has_its_timeouts(build):
+def test_a_connection_of_the_pool_has_its_timeouts_and_its_planner(build):
     with open_pool(build(statement_timeout=3.5)).connection() as connection:
         for name, value in (
             ("statement_timeout", "3500ms"),
             ("lock_timeout", "3500ms"),
             ("idle_in_transaction_session_timeout", "10s"),
+            ("plan_cache_mode", "force_generic_plan"),
+            ("enable_seqscan", "off"),
+            ("jit", "off"),
         ):
             assert connection.execute(f"SHOW {name}").fetchone()[0] == value
 
@@ -174,6 +177,50 @@ def test_prepared_statements_that_the_server_has_forgotten_fail_no_request(build
     with app.extensions["pool"].connection() as connection:
         connection.execute("DEALLOCATE ALL")
     assert [alice.get("/tasks").status_code for _ in range(2)] == [200] * 2
+
+
+def test_the_connection_that_was_used_last_is_used_next(build):
+    pool = open_pool(build(web_threads=3))
+    first, second, third = (pool.getconn() for _ in range(3))
+    for connection in (first, third, second):
+        pool.putconn(connection)
+    for _ in range(3):
+        with pool.connection() as connection:
+            assert connection is second
+    assert [pool.getconn() for _ in range(3)] == [second, third, first]
+    for connection in (first, second, third):
+        pool.putconn(connection)
+
+
+def test_a_connection_goes_back_to_psycopg_pool_when_it_was_kept_for_long_or_was_drained(build):
+    pool = open_pool(build(web_threads=2))
+    kept, idle = pool.getconn(), pool.getconn()
+    for connection in (idle, kept):
+        pool.putconn(connection)
+    assert pool.get_stats()["pool_available"] == 0
+    # It ends old connections, and those that nothing has used for ten minutes.
+    idle.taken_at -= pool.KEPT
+    with pool.connection():
+        pass
+    assert pool.get_stats()["pool_available"] == 1
+    with pool.connection() as used:
+        pool.drain()
+    assert used.closed
+    with pool.connection() as new:
+        assert new not in (kept, idle)
+
+
+def test_more_threads_than_connections_each_find_one_in_time_even_if_some_are_broken(build):
+    pool = open_pool(build(web_threads=3, pool_timeout=20))
+
+    def use(number):
+        with pool.connection() as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+            if number % 7 == 0:
+                connection.close()
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(list(threads.map(use, range(200)))) == 200
 
 
 # Lost connections
@@ -395,16 +442,13 @@ def plan(connection, name, mode, **values):
     """The nodes of the plan of a prepared ``sql/<name>.sql`` that runs with these values."""
     text, names = numbered(name)
     literals = sql.SQL(", ").join(sql.Literal(values.get(each)) for each in names)
+    configure(connection)
     connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
     connection.execute(f"PREPARE counted AS {text}")
     explain = "EXPLAIN (ANALYZE, TIMING off, FORMAT json) EXECUTE counted ({})"
     (tree,) = connection.execute(sql.SQL(explain).format(literals)).fetchone()[0]
     connection.execute("DEALLOCATE counted")
-    nodes, stack = [], [tree["Plan"]]
-    while stack:
-        nodes.append(stack.pop())
-        stack.extend(nodes[-1].get("Plans", ()))
-    return nodes
+    return flattened(tree)
 
 
 # The beginning of a page: at the top, in the middle, near the end.

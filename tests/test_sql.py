@@ -7,7 +7,7 @@ import typing
 from fnmatch import fnmatch
 
 import pytest
-from client import label, preparable
+from client import configure, flattened, label, preparable
 
 from service.statements import SQL, STATEMENTS
 
@@ -165,6 +165,39 @@ def test_every_name_in_python_is_a_file_and_every_file_is_named():
     files = [str(path.relative_to(SQL).with_suffix("")) for path in FILES]
     assert [name for name in named if not any(fnmatch(file, name) for file in files)] == []
     assert [file for file in files if not any(fnmatch(file, name) for name in named)] == []
+
+
+# The statements that requests and workers run on the pool, by their names in the code.
+POOLED = {
+    name
+    for room in ("api", "http", "webhooks")
+    for path in (SQL.parent / "service" / room).rglob("*.py")
+    for name in NAME_IN_PYTHON.findall(path.read_text(encoding="utf-8"))
+    if name in STATEMENTS
+}
+# A process with WEBHOOK_KEY reads the webhooks of all workspaces once, when it starts.
+WHOLE = {"webhooks/missing_keys"}
+
+
+@pytest.mark.parametrize("name", sorted(POOLED - WHOLE))
+def test_no_statement_of_the_pool_reads_a_whole_table_even_if_it_has_a_few_rows(
+    connection, cast, name
+):
+    text, nulls = preparable(name)
+    with connection.transaction(force_rollback=True):
+        # PostgreSQL takes a table without statistics for a larger one.
+        connection.execute("ANALYZE")
+        configure(connection)
+        connection.execute(f"PREPARE it AS {text}")
+        explained = connection.execute(f"EXPLAIN (FORMAT json) EXECUTE it{nulls}").fetchone()
+        connection.execute("DEALLOCATE it")
+    scanned = {node["Node Type"] for node in flattened(explained["QUERY PLAN"][0])}
+    assert "Seq Scan" not in scanned
+
+
+def test_the_statements_of_the_gate_of_lists_and_of_the_worker_are_among_those_of_the_pool():
+    assert len(POOLED) >= 30
+    assert {"gate/authenticate_and_count", "tasks/list", "worker/prune_counts"} <= POOLED
 
 
 SQL_TEXT = re.compile(

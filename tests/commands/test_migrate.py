@@ -9,10 +9,13 @@ import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import psycopg
 import pytest
 from click import ClickException
+from client import TOKENS, Client
+from conftest import CAST
 from psycopg.conninfo import make_conninfo
 
 from service.commands.migrate import migrate as run_migrate
@@ -264,6 +267,80 @@ def test_a_lock_that_a_session_has_left_behind_is_named_and_not_awaited_for_ever
         assert caught.value.message.endswith(remedy)
         assert named in capsys.readouterr().err
     assert apply(empty) == FILES
+
+
+# Old processes on a new schema
+
+SENTENCES = {
+    "title": ("", "title must have 1 to 500 characters"),
+    "description": ("x" * 65537, "description must have at most 65536 characters"),
+    "status": ("doing", "status must be one of: todo, in_progress, done"),
+    "priority": ("huge", "priority must be one of: urgent, high, medium, low"),
+    "project_id": ("x" * 129, "projectId must have 1 to 128 characters"),
+}
+RECOUNT = """
+SELECT status::text, priority::text, count(*) AS total FROM tasks GROUP BY 1, 2 ORDER BY 1, 2
+"""
+COUNTED = """
+SELECT status, priority, sum(total) AS total FROM task_counts
+ GROUP BY 1, 2 HAVING sum(total) <> 0 ORDER BY 1, 2
+"""
+PLANNED_BY = """
+SELECT attname FROM pg_stats WHERE tablename = 'tasks'
+   AND attname IN ('status', 'priority', 'project_id')
+"""
+
+
+def write_until(client, ended):
+    """Create, complete and delete tasks, once more after the event; return the statuses."""
+    statuses, last = [], False
+    while not last:
+        last = ended.is_set()
+        for removed in (True, False):
+            created = client.post("/tasks", {"title": "Write", "projectId": "p"})
+            path = f"/tasks/{created.get_json()['id']}"
+            statuses += [created.status_code, client.patch(path, {"status": "done"}).status_code]
+            if removed:
+                statuses.append(client.delete(path).status_code)
+    return statuses
+
+
+def test_while_the_columns_of_tasks_get_new_types_every_write_succeeds_and_is_counted(
+    empty, start, monkeypatch
+):
+    settings = Settings.read({"DATABASE_URL": empty})
+    with monkeypatch.context() as before:
+        names = [name for name in FILES if name < "0014"]
+        before.setattr("service.commands.migrate.migrations", lambda: names)
+        run_migrate(settings)
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute(CAST)
+        connection.execute("UPDATE plans SET per_minute = 1000000")
+        app, ended = start(settings), Event()
+        with ThreadPoolExecutor(3) as threads:
+            clients = [Client(app, TOKENS["alice"]) for _ in range(3)]
+            writers = [threads.submit(write_until, client, ended) for client in clients]
+            try:
+                until_written(connection)
+                assert run_migrate(settings) == [name for name in FILES if name >= "0014"]
+            finally:
+                ended.set()
+            statuses = [status for writer in writers for status in writer.result(timeout=60)]
+        assert len(statuses) > 50
+        assert set(statuses) == {200, 201, 204}
+        assert connection.execute(RECOUNT).fetchall() == connection.execute(COUNTED).fetchall()
+        assert len(connection.execute(PLANNED_BY).fetchall()) == 3
+        for column, (value, sentence) in SENTENCES.items():
+            with pytest.raises(psycopg.errors.CheckViolation) as caught:
+                connection.execute(f"UPDATE tasks SET {column} = %s", [value])
+            assert caught.value.diag.constraint_name == sentence
+
+
+def until_written(connection):
+    """Return when some tasks have been written; fail after 15 seconds."""
+    end = time.monotonic() + 15
+    while connection.execute("SELECT count(*) FROM tasks").fetchone()[0] < 10:
+        assert time.monotonic() < end
 
 
 # Encodings
