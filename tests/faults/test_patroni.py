@@ -199,6 +199,13 @@ BY = {"libpq": "by libpq", "HAProxy": "through HAProxy"}
 
 
 @pytest.fixture
+def long(request):
+    """Skip what takes too long for the short form."""
+    if not request.config.option.long:
+        pytest.skip("--long was not given")
+
+
+@pytest.fixture
 def run(stage, measure):
     return Run(stage, measure)
 
@@ -223,6 +230,7 @@ def test_a_killed_patroni_is_started_again_and_costs_no_request(run, measure):
     run.measure_gaps(1)
 
 
+@pytest.mark.usefixtures("long")
 def test_a_primary_whose_machine_dies_is_replaced(run, measure):
     with run:
         old = run.stage.cluster.primary
@@ -265,6 +273,7 @@ def test_maintenance_costs_seconds_and_no_write(run, measure):
     run.measure_gaps(10)
 
 
+@pytest.mark.usefixtures("long")
 def test_a_standby_that_is_copied_anew_costs_no_request(run, measure):
     cluster = run.stage.cluster
     run.most_503 = 0
@@ -295,11 +304,8 @@ def test_a_synchronous_standby_that_is_cut_off_is_replaced_by_the_other(run, mea
     run.measure_gaps(LOOP_WAIT + 10)
 
 
-def test_a_primary_without_its_patroni_acknowledges_nothing_once_it_is_replaced(
-    run, measure, request
-):
-    if not request.config.option.long:
-        pytest.skip("--long was not given")
+@pytest.mark.usefixtures("long")
+def test_a_primary_without_its_patroni_acknowledges_nothing_once_it_is_replaced(run, measure):
     cluster = run.stage.cluster
     with run:
         old = cluster.primary
@@ -316,9 +322,8 @@ def test_a_primary_without_its_patroni_acknowledges_nothing_once_it_is_replaced(
     run.measure_gaps(TTL + LOOP_WAIT + 60)
 
 
-def test_without_etcd_the_primary_stays_if_it_reaches_its_standbys(run, measure, request):
-    if not request.config.option.long:
-        pytest.skip("--long was not given")
+@pytest.mark.usefixtures("long")
+def test_without_etcd_the_primary_stays_if_it_reaches_its_standbys(run, measure):
     run.most_503 = 0
     with run:
         lost = list(run.stage.cluster.nodes.values())[:2]
@@ -331,9 +336,8 @@ def test_without_etcd_the_primary_stays_if_it_reaches_its_standbys(run, measure,
     run.measure_gaps(1)
 
 
-def test_ten_faults_one_after_the_other_lose_nothing(run, measure, request):
-    if not request.config.option.long:
-        pytest.skip("--long was not given")
+@pytest.mark.usefixtures("long")
+def test_ten_faults_one_after_the_other_lose_nothing(run, measure):
     cluster, random, faults = run.stage.cluster, Random(1), Counter()
     with run:
         for _ in range(10):
