@@ -38,7 +38,7 @@ def backends(database_url):
         rows = connection.execute(
             "SELECT pid, backend_start, state FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            "   AND query LIKE '%%usage%%'"
+            "   AND application_name LIKE 'task-service web %'"
         )
         return {row[:2]: row[2] for row in rows}
 
