@@ -351,7 +351,7 @@ def test_without_a_step_the_first_failure_names_what_to_edit(tmp_path, recipe, l
     steps = RECIPES[recipe]
     failure = follow(tmp_path, [step for name, step in steps.items() if name != left_out])
     assert failure, "no test has noticed"
-    assert steps[left_out].missing in failure
+    assert steps[left_out].missing in failure, failure[-3000:]
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -359,4 +359,4 @@ def test_a_list_without_its_tenant_is_noticed(tmp_path, mistake):
     recipe, wrong = MISTAKES[mistake]
     failure = follow(tmp_path, [*recipe.values(), wrong])
     assert failure, "no test has noticed"
-    assert wrong.missing in failure
+    assert wrong.missing in failure, failure[-3000:]
