@@ -101,8 +101,9 @@ ADD_A_FIELD = {
         "service/api/meetings.py",
         (
             VERSION,
-            VERSION
-            + "    location = fields.Text(fields.MAX_TITLE, allow_none=True, load_default=None)\n",
+            VERSION + "    location = fields.Text(\n"
+            '        500, allow_none=True, load_default=None, description="Where it takes place"\n'
+            "    )\n",
         ),
         missing="'location' was unexpected",
     ),
@@ -208,8 +209,8 @@ tags = Blueprint("tags", __name__)
 class Tag(schemas.Resource):
     """A tag of a workspace."""
 
-    id = fields.Id(dump_only=True)
-    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True)
+    id = fields.Id(dump_only=True, description="The id of the tag")
+    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True, description="What it says")
 
 
 @tags.get("/tags")
