@@ -101,8 +101,9 @@ ADD_A_FIELD = {
         "service/api/meetings.py",
         (
             VERSION,
-            VERSION
-            + "    location = fields.Text(fields.MAX_TITLE, allow_none=True, load_default=None)\n",
+            VERSION + "    location = fields.Text(\n"
+            '        500, allow_none=True, load_default=None, description="Where it takes place"\n'
+            "    )\n",
         ),
         missing="'location' was unexpected",
     ),
@@ -208,8 +209,8 @@ tags = Blueprint("tags", __name__)
 class Tag(schemas.Resource):
     """A tag of a workspace."""
 
-    id = fields.Id(dump_only=True)
-    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True)
+    id = fields.Id(dump_only=True, description="The id of the tag")
+    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True, description="What it says")
 
 
 @tags.get("/tags")
@@ -351,7 +352,7 @@ def test_without_a_step_the_first_failure_names_what_to_edit(tmp_path, recipe, l
     steps = RECIPES[recipe]
     failure = follow(tmp_path, [step for name, step in steps.items() if name != left_out])
     assert failure, "no test has noticed"
-    assert steps[left_out].missing in failure
+    assert steps[left_out].missing in failure, failure[-3000:]
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
@@ -359,4 +360,4 @@ def test_a_list_without_its_tenant_is_noticed(tmp_path, mistake):
     recipe, wrong = MISTAKES[mistake]
     failure = follow(tmp_path, [*recipe.values(), wrong])
     assert failure, "no test has noticed"
-    assert wrong.missing in failure
+    assert wrong.missing in failure, failure[-3000:]
