@@ -18,7 +18,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from service.process import application_name
 from service.settings import Settings
-from service.state import State, current_application, state
+from service.state import State, current_application, current_state
 from service.statements import STATEMENTS, Connection, Row
 from service.watchdog import Watchdog
 
@@ -226,37 +226,37 @@ def pool() -> Pool:
     return cast(Pool, current_application().extensions["pool"])
 
 
-def limit(seconds: float) -> None:
+def set_deadline(seconds: float) -> None:
     """Let this request use the database for ``seconds`` from now on."""
-    state().deadline = monotonic() + seconds
+    current_state().deadline = monotonic() + seconds
 
 
-def connection(here: State) -> Connection:
+def connection(state: State) -> Connection:
     """Return the connection of a request; raises PoolTimeout.
 
     A request that has waited in a queue has less time left for the database.
     """
-    if here.connection is None:
+    if state.connection is None:
         connections = pool()
         asked = monotonic()
-        here.deadline = here.deadline or here.arrived + connections.seconds
-        here.connection = connections.take(here.deadline, here.queued)
-        here.waited += monotonic() - asked
-    return here.connection
+        state.deadline = state.deadline or state.arrived + connections.seconds
+        state.connection = connections.take(state.deadline, state.queued)
+        state.waited += monotonic() - asked
+    return state.connection
 
 
 def release(_error: BaseException | None = None) -> None:
     """Give the connection of this request back; the next statement takes another connection."""
-    here = state()
-    if here.connection is not None:
-        pool().give_back(here.connection)
-        here.connection = None
+    state = current_state()
+    if state.connection is not None:
+        pool().give_back(state.connection)
+        state.connection = None
 
 
 @contextmanager
 def transaction() -> Iterator[None]:
     """Run all statements of the ``with`` block in one transaction."""
-    with connection(state()).transaction():
+    with connection(current_state()).transaction():
         yield
 
 
@@ -266,17 +266,17 @@ def row_with_retry(kind: type[Row], name: str, /, **values: object) -> Row:
     When PostgreSQL restarts, the pooled connections die. Only the first statement may run again:
     this request has written nothing yet.
     """
-    here = state()
+    state = current_state()
     try:
-        row = connection(here).row(kind, name, values)
+        row = connection(state).row(kind, name, values)
     except psycopg.OperationalError:
-        lost = here.connection is not None and here.connection.broken
-        if not lost or monotonic() >= here.deadline:
+        lost = state.connection is not None and state.connection.broken
+        if not lost or monotonic() >= state.deadline:
             raise
         release()
         # The other connections of the pool have died too.
         pool().drain()
-        row = connection(here).row(kind, name, values)
+        row = connection(state).row(kind, name, values)
     return found(row, name)
 
 
@@ -285,8 +285,8 @@ def row_or_none(kind: type[Row], name: str, /, **values: object) -> Row | None:
 
     The statement can always use ``user_id`` and ``workspace_id`` of the caller as parameters.
     """
-    here = state()
-    return connection(here).row(kind, name, {**here.caller, **values})
+    state = current_state()
+    return connection(state).row(kind, name, {**state.caller, **values})
 
 
 def row(kind: type[Row], name: str, /, **values: object) -> Row:
@@ -296,22 +296,22 @@ def row(kind: type[Row], name: str, /, **values: object) -> Row:
 
 def rows(kind: type[Row], name: str, /, **values: object) -> list[Row]:
     """Return all rows of ``sql/<name>.sql``, run as ``row_or_none`` runs it."""
-    here = state()
-    return connection(here).rows(kind, name, {**here.caller, **values})
+    state = current_state()
+    return connection(state).rows(kind, name, {**state.caller, **values})
 
 
-def row_custom_plan(kind: type[Row], name: str, /, **values: object) -> Row:
+def row_client_bound(kind: type[Row], name: str, /, **values: object) -> Row:
     """Return the row, as ``row`` does; psycopg writes the values into the text, for the planner."""
-    here = state()
-    cursor = psycopg.ClientCursor(connection(here), row_factory=args_row(kind))
-    cursor.execute(STATEMENTS[name].source, {**here.caller, **values})
+    state = current_state()
+    cursor = psycopg.ClientCursor(connection(state), row_factory=args_row(kind))
+    cursor.execute(STATEMENTS[name].source, {**state.caller, **values})
     return found(cursor.fetchone(), name)
 
 
 def execute(name: str, /, **values: object) -> None:
     """Run ``sql/<name>.sql`` as the caller of this request; ignore its rows."""
-    here = state()
-    connection(here).run(name, {**here.caller, **values})
+    state = current_state()
+    connection(state).run(name, {**state.caller, **values})
 
 
 def found(row: Row | None, name: str) -> Row:

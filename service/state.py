@@ -38,5 +38,5 @@ class State:
 # The current Flask application, the state of the current request, and the request. Flask's proxies
 # look up their object again for each attribute, which takes longer than most hooks.
 current_application: Callable[[], Flask] = current_app._get_current_object  # type: ignore[attr-defined]
-state: Callable[[], State] = g._get_current_object
+current_state: Callable[[], State] = g._get_current_object
 current_request: Callable[[], Request] = request._get_current_object  # type: ignore[attr-defined]

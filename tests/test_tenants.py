@@ -296,7 +296,7 @@ WITHOUT_CALLER = {
     "webhooks/record": "it takes a delivery that claim_new, which takes the caller, has claimed",
 }
 # The functions of service/db.py that run a statement in a request.
-RUN = {"row", "rows", "row_or_none", "row_with_retry", "row_custom_plan", "execute"}
+RUN = {"row", "rows", "row_or_none", "row_with_retry", "row_client_bound", "execute"}
 # The rooms whose code runs in a request; worker.py and what it alone uses run in a worker.
 ROOMS = "api", "http", "openapi", "webhooks"
 

@@ -9,7 +9,7 @@ from flask import Blueprint, Response, current_app
 from service import db, fields, schemas
 from service.http.errors import http_error
 from service.http.responses import reply, response
-from service.state import state
+from service.state import current_state
 from service.statements import migrations
 
 health = Blueprint("health", __name__)
@@ -75,7 +75,7 @@ def check_health() -> Response:
     comes within two seconds.
     """
     # Load balancers time out sooner than other clients. The limit includes the wait in a queue.
-    state().deadline = state().arrived + TIME_LIMIT
+    current_state().deadline = current_state().arrived + TIME_LIMIT
     try:
         health = db.row_with_retry(Readiness, "health/check", migrations=migrations())
     except db.WrongEncoding:

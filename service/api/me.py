@@ -12,7 +12,7 @@ from service.http.errors import http_error, invalid_field
 from service.http.requests import Values, arguments
 from service.http.responses import Body, reply, response
 from service.http.safe_writes import idempotent
-from service.state import state
+from service.state import current_state
 
 ACTIVE = "The workspace to work in from now on, one of yours"
 
@@ -126,7 +126,7 @@ def update_me(changes: Values) -> Response:
 
 def reply_me(**values: object) -> Response:
     """Return the response about the caller; raises 401 if the user or the token is deleted."""
-    usage = state().usage
+    usage = current_state().usage
     profile = usage and db.row_or_none(
         Body,
         "me/get",

@@ -11,7 +11,7 @@ from service.http.gate import session_only
 from service.http.requests import Values, arguments
 from service.http.responses import Body, headers_of_created, reply, reply_secret, response
 from service.http.safe_writes import idempotent
-from service.state import current_application, state
+from service.state import current_application, current_state
 
 # The attributes of the cookie that docs/api.md tells login pages to set; a browser replaces a
 # cookie of the same name and path.
@@ -128,7 +128,7 @@ def end_session() -> Response:
 
     Only with a session. Other sessions of yours go on.
     """
-    usage = state().usage
+    usage = current_state().usage
     if (
         usage is None
         or db.row_or_none(Revoked, "tokens/revoke_own", id=usage.token_id, kind="session") is None

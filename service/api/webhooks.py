@@ -207,7 +207,7 @@ def check_url(url: str, id: str | None = None) -> None:
         reason = error.reason if isinstance(error, BlockedURL) else "unresolved"
         raise ValidationError({"url": [fields.URL.default_error_messages[reason]]}) from None
     finally:
-        db.limit(settings.statement_timeout)
+        db.set_deadline(settings.statement_timeout)
 
 
 @webhooks.get("/webhooks")

@@ -34,7 +34,7 @@ COMMANDS = {
 }
 
 # The name of the settings in the context of a command.
-SETTINGS = "service.settings"
+SETTINGS_KEY = "service.settings"
 
 
 class Commands(click.Group):
@@ -67,7 +67,7 @@ class Commands(click.Group):
     def invoke(self, context: click.Context) -> Any:
         """Run a command with the settings of this group, and return its value."""
         if self.settings:
-            context.meta[SETTINGS] = self.settings
+            context.meta[SETTINGS_KEY] = self.settings
         return super().invoke(context)
 
 

@@ -13,7 +13,7 @@ from marshmallow import ValidationError, fields
 from psycopg import errors
 
 from service import db
-from service.commands import SETTINGS
+from service.commands import SETTINGS_KEY
 from service.fields import camel_case
 from service.remedies import remedy
 from service.schemas import flatten
@@ -74,18 +74,18 @@ class Id(NamedTuple):
     id: str
 
 
-def settings() -> Settings:
+def current_settings() -> Settings:
     """Return the settings that this command runs with; raises InvalidSetting."""
     meta = click.get_current_context().meta
-    if SETTINGS not in meta:
-        meta[SETTINGS] = Settings.read()
-    found: Settings = meta[SETTINGS]
+    if SETTINGS_KEY not in meta:
+        meta[SETTINGS_KEY] = Settings.read()
+    found: Settings = meta[SETTINGS_KEY]
     return found
 
 
 def use(changed: Settings) -> None:
     """Run the rest of this command with other settings."""
-    click.get_current_context().meta[SETTINGS] = changed
+    click.get_current_context().meta[SETTINGS_KEY] = changed
 
 
 def connect() -> Connection:
@@ -94,7 +94,7 @@ def connect() -> Connection:
     while context.parent:
         words.insert(0, context.info_name or "")
         context = context.parent
-    return db.connect(settings(), " ".join(words).strip())
+    return db.connect(current_settings(), " ".join(words).strip())
 
 
 def query(kind: type[Row], name: str, /, **values: object) -> list[Row]:

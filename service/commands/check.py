@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import click
 import psycopg
 
-from service.commands.base import connect, describe, printable, settings
+from service.commands.base import connect, current_settings, describe, printable
 from service.commands.status.database import Database
 from service.commands.status.schema import Schema
 from service.commands.status.section import Reader
@@ -54,7 +54,7 @@ def check(start: bool) -> None:
 def findings() -> Iterator[Finding]:
     """Yield the findings in order; one that hides the others is the last."""
     try:
-        current = settings()
+        current = current_settings()
         current.require_database()
     except InvalidSetting as error:
         yield Finding("settings", "", str(error))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import click
 import psycopg
 
-from service.commands.base import report_errors, settings
+from service.commands.base import current_settings, report_errors
 from service.db import connect
 from service.settings import Settings
 from service.statements import STATEMENTS, Connection, migrations
@@ -179,10 +179,10 @@ def migrate_database(dry_run: bool) -> None:
     Prints the name of each migration that the command applies.
     """
     if dry_run:
-        with connect(settings(), "migrate") as connection:
+        with connect(current_settings(), "migrate") as connection:
             names = compare(connection).pending
     else:
-        names = migrate(settings())
+        names = migrate(current_settings())
     for name in names:
         click.echo(name)
     if not names:

@@ -7,13 +7,13 @@ import click
 from service.commands.base import (
     Id,
     confirm,
+    current_settings,
     echo_ids,
     echo_rows,
     json_option,
     one_row,
     query,
     report_errors,
-    settings,
     validate,
     yes_option,
 )
@@ -72,7 +72,7 @@ def new_token(
     """
     if require_user(email).state == "deactivated":
         raise click.ClickException(f"{email} is deactivated: first run user reactivate")
-    secret = generate_token(kind, settings().cell)
+    secret = generate_token(kind, current_settings().cell)
     one_row(
         Id,
         "tokens/create",

@@ -5,7 +5,7 @@ import os
 import click
 
 from service import gunicorn
-from service.commands.base import report_errors, settings
+from service.commands.base import current_settings, report_errors
 
 
 @click.command("web")
@@ -17,7 +17,7 @@ def web() -> None:
     threads. The command becomes gunicorn's master: at SIGHUP the master starts new workers with the
     code on the disk.
     """
-    settings().require_database()
+    current_settings().require_database()
     if not os.access(".", os.X_OK):
         # gunicorn enters the folder that it was started in, which may be the home of root.
         os.chdir("/")

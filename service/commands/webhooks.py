@@ -9,13 +9,13 @@ import click
 
 from service.commands.base import (
     confirm,
+    current_settings,
     echo_row,
     echo_rows,
     json_option,
     one_row,
     query,
     report_errors,
-    settings,
     yes_option,
 )
 from service.commands.load.insert import FoundWorkspace
@@ -85,7 +85,7 @@ def webhook() -> None:
 def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
     """Send the events of the workspace SLUG to URL; prints the webhook's id and its secret."""
     try:
-        resolve(url, settings().webhook_allow)
+        resolve(url, current_settings().webhook_allow)
     except NotPublic as error:
         allow = "to allow it, add its host or network to WEBHOOK_ALLOW of all processes"
         raise click.ClickException(f"URL {error}; {allow}") from None
@@ -97,7 +97,7 @@ def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
 
 def new_webhook(slug: str, url: str, events: Iterable[str], *, absent: str) -> tuple[str, str]:
     """Return the id and the secret of a new webhook; the database never stores the secret."""
-    key = settings().require_webhook_key()
+    key = current_settings().require_webhook_key()
     row = one_row(
         CreatedWebhook,
         "webhooks/create",
@@ -176,9 +176,9 @@ def webhook_row(kind: type[Row], name: str, id: str, /, **values: object) -> Row
 @report_errors
 def ping(id: str) -> None:
     """Post a signed test event to the webhook ID; prints status, milliseconds, error and answer."""
-    own = settings()
-    own.require_webhook_key()
-    outcome = post_ping(own, webhook_row(Target, "webhooks/target", id))
+    settings = current_settings()
+    settings.require_webhook_key()
+    outcome = post_ping(settings, webhook_row(Target, "webhooks/target", id))
     echo_row((outcome.status, outcome.milliseconds, outcome.error, outcome.answer))
     if not outcome.success:
         raise SystemExit(1)
@@ -189,7 +189,7 @@ def ping(id: str) -> None:
 @report_errors
 def rotate(id: str) -> None:
     """Give the webhook ID a new secret; prints the secret. The old one signs for 24 hours too."""
-    key = settings().require_webhook_key()
+    key = current_settings().require_webhook_key()
     row = webhook_row(Numbered, "webhooks/rotate", id, key_fingerprint=fingerprint(key))
     click.echo(derive_secret(key, row.id, row.secret_number))
 
@@ -199,7 +199,7 @@ def rotate(id: str) -> None:
 @report_errors
 def print_secret(id: str) -> None:
     """Print the current secret of the webhook ID."""
-    click.echo(current_secret(settings(), webhook_row(Target, "webhooks/target", id)))
+    click.echo(current_secret(current_settings(), webhook_row(Target, "webhooks/target", id)))
 
 
 @webhook.command("disable")

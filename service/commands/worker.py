@@ -5,7 +5,7 @@ import logging
 import click
 
 from service import logs
-from service.commands.base import report_errors, settings
+from service.commands.base import current_settings, report_errors
 from service.process import describe
 from service.webhooks.worker import Worker
 
@@ -20,16 +20,16 @@ def worker(once: bool) -> None:
 
     Without WEBHOOK_KEY the worker prunes, and deliveries wait.
     """
-    own = settings()
-    own.require_database()
-    logs.configure(own.log_format)
-    deliver = bool(own.webhook_key)
+    settings = current_settings()
+    settings.require_database()
+    logs.configure(settings.log_format)
+    deliver = bool(settings.webhook_key)
     if not deliver:
         log.warning("WEBHOOK_KEY is not set: deliveries wait")
-    worker = Worker(own)
+    worker = Worker(settings)
     if once:
         click.echo(worker.run_once(deliver=deliver))
         return
-    log.info(describe("worker", "starts", own))
+    log.info(describe("worker", "starts", settings))
     worker.run(deliver=deliver)
-    log.info(describe("worker", "stops", own))
+    log.info(describe("worker", "stops", settings))

@@ -12,7 +12,7 @@ from typing import NamedTuple, Unpack
 import click
 from psycopg.conninfo import make_conninfo
 
-from service.commands.base import execute, query, report_errors, settings, use
+from service.commands.base import current_settings, execute, query, report_errors, use
 from service.commands.load import load_file
 from service.commands.migrate import migrate
 from service.commands.tokens import new_token
@@ -164,9 +164,9 @@ def dev(
         # From here on, all statements of this command run on this database.
         use(Settings.read(variables))
         execute("unlimited/drop")
-        migrate(settings())
+        migrate(current_settings())
         if not query(Existence, "workspaces/any")[0].exists:
-            load_file(settings(), DEMO)
+            load_file(current_settings(), DEMO)
         execute("webhooks/remove", slug=WORKSPACE, pattern=URL_PATTERN)
         notes = ""
         if receive:
@@ -189,7 +189,7 @@ def dev(
         click.echo(
             WELCOME.format(
                 base=f"{address}/api",
-                docs=f"{address}/docs" if settings().docs else WITHOUT_DOCS,
+                docs=f"{address}/docs" if current_settings().docs else WITHOUT_DOCS,
                 workspace=WORKSPACE,
                 json=JSON,
                 token=token,

@@ -7,7 +7,7 @@ from time import monotonic
 from flask import Flask, Response
 
 from service import logs
-from service.state import current_request, state
+from service.state import current_request, current_state
 
 # Keys of the WSGI environment, which our gunicorn worker sets: the time, by ``monotonic()``, when
 # the last byte of the request was read, and the seconds that the request then waited for a thread.
@@ -22,11 +22,11 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 def assign_request_id() -> None:
     """Store the id and the times of the request, before any other hook can fail."""
-    environ, here = current_request().environ, state()
+    environ, state = current_request().environ, current_state()
     offered = environ.get("HTTP_X_REQUEST_ID", "")
-    here.request_id = offered if REQUEST_ID.fullmatch(offered) else token_hex(8)
-    here.arrived = environ.get(ARRIVED, here.arrived)
-    here.queued = environ.get(QUEUED, 0)
+    state.request_id = offered if REQUEST_ID.fullmatch(offered) else token_hex(8)
+    state.arrived = environ.get(ARRIVED, state.arrived)
+    state.queued = environ.get(QUEUED, 0)
 
 
 def init_app(app: Flask) -> None:
@@ -35,24 +35,24 @@ def init_app(app: Flask) -> None:
 
     def write_line(response: Response) -> Response:
         """Log the request and its status; ``ms`` counts from the arrival of the request."""
-        call, here = current_request(), state()
-        usage = here.usage
+        request, state = current_request(), current_state()
+        usage = state.usage
         line: logs.Line = {
-            "method": call.method,
-            "path": bounded(call.path),
+            "method": request.method,
+            "path": bounded(request.path),
             "status": response.status_code,
-            "ms": round((monotonic() - here.arrived) * 1000, 2),
-            "client": (call.remote_addr or "")[:MAX_ADDRESS],
+            "ms": round((monotonic() - state.arrived) * 1000, 2),
+            "client": (request.remote_addr or "")[:MAX_ADDRESS],
             "user": usage and usage.user_id,
             "workspace": usage and usage.workspace_id,
             "token": usage and usage.token_id,
         }
-        if here.created:
-            line["created"] = here.created
-        for name, seconds in ("queued", here.queued), ("waited", here.waited):
+        if state.created:
+            line["created"] = state.created
+        for name, seconds in ("queued", state.queued), ("waited", state.waited):
             if seconds >= 0.001:
                 line[name] = round(seconds * 1000, 2)
-        line["requestId"] = here.request_id
+        line["requestId"] = state.request_id
         write(line)
         return response
 

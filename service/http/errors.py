@@ -24,7 +24,7 @@ from werkzeug.exceptions import (
 from service import db
 from service.remedies import remedy
 from service.schemas import FieldError, flatten
-from service.state import current_request, state
+from service.state import current_request, current_state
 
 log = logging.getLogger("service.errors")
 
@@ -103,7 +103,7 @@ def respond(error: HTTPException) -> Response:
         status,
         message,
         errors=error.errors if isinstance(error, InvalidFields) else (),
-        request_id=state().request_id,
+        request_id=current_state().request_id,
     )
     headers = [header for header in error.get_headers() if header[0] != "Content-Type"]
     if isinstance(error, VersionMismatch):
@@ -147,31 +147,33 @@ def from_database(error: psycopg.Error) -> HTTPException:
 
     The name of a constraint is a sentence: the field and then the message.
     """
-    state = error.sqlstate
+    sqlstate = error.sqlstate
     constraint = error.diag.constraint_name or ""
-    if state is None and isinstance(error, psycopg.DataError):
+    if sqlstate is None and isinstance(error, psycopg.DataError):
         return http_error("nul")
-    if state in CANCELLED:
+    if sqlstate in CANCELLED:
         log.warning("statement cancelled: %s", type(error).__name__)
         return http_error("timeout", retry_after=1)
     if isinstance(error, db.WrongEncoding):
         log.error("%s", error)
         return http_error("unavailable", retry_after=1)
-    if state in FOR_OPERATORS:
+    if sqlstate in FOR_OPERATORS:
         log.error("%s: %s", error.diag.message_primary, remedy(error))
         return http_error("unavailable", retry_after=1)
-    if state is None or TRANSIENT.match(state):
+    if sqlstate is None or TRANSIENT.match(sqlstate):
         log.warning("database unavailable: %s", type(error).__name__)
         return http_error("unavailable", retry_after=1)
-    if state == "23502" and error.diag.column_name == "workspace_id":
+    if sqlstate == "23502" and error.diag.column_name == "workspace_id":
         return http_error("no_workspace")
     # A foreign key without a sentence as its name: an operator has deleted the workspace.
-    deleted = state == "23503" and (current_request().method == "DELETE" or " " not in constraint)
-    if state.startswith("40") or deleted:
+    deleted = sqlstate == "23503" and (
+        current_request().method == "DELETE" or " " not in constraint
+    )
+    if sqlstate.startswith("40") or deleted:
         return http_error("concurrent_change")
-    if state in ("23503", "23514") and " " in constraint:
+    if sqlstate in ("23503", "23514") and " " in constraint:
         return invalid_fields([FieldError(*constraint.split(" ", 1))])
-    if state.startswith("22") or state == "54000":
+    if sqlstate.startswith("22") or sqlstate == "54000":
         return http_error("out_of_range")
     return internal_error(error)
 

@@ -22,7 +22,7 @@ from service.http.errors import http_error
 from service.http.requests import JSON_TYPE, View
 from service.http.responses import append
 from service.limits import Usage, decisive
-from service.state import current_request, state
+from service.state import current_request, current_state
 
 # Paths that need no credential and are not counted. The paths of the reference page exist in
 # development only (openapi/page.py).
@@ -43,16 +43,16 @@ def is_public(rule: Rule | None) -> bool:
 
 def authenticate_and_count() -> None:
     """Find the caller and count the request; raises 401, 403, 415 or 429."""
-    call, here = current_request(), state()
-    if is_public(call.url_rule):
+    request, state = current_request(), current_state()
+    if is_public(request.url_rule):
         return
-    kind, token = credential(call)
-    here.usage = usage = db.row_with_retry(
+    kind, token = credential(request)
+    state.usage = usage = db.row_with_retry(
         Usage,
         "gate/authenticate_and_count",
         kind=kind,
         hash=hash_of(token) if token else None,
-        address=client_address(call.remote_addr),
+        address=client_address(request.remote_addr),
     )
     if usage.touch:
         db.execute("tokens/touch", token_id=usage.token_id)
@@ -60,23 +60,23 @@ def authenticate_and_count() -> None:
         raise rate_limit_error(usage)
     if usage.user_id is None:
         raise http_error("unauthorized")
-    here.caller = {"user_id": usage.user_id, "workspace_id": usage.workspace_id}
-    if call.method not in SAFE_METHODS:
+    state.caller = {"user_id": usage.user_id, "workspace_id": usage.workspace_id}
+    if request.method not in SAFE_METHODS:
         if kind == "session":
-            reject_cross_site(call)
+            reject_cross_site(request)
         # 404 and 405 take precedence over 403.
-        if usage.scope != "write" and call.routing_exception is None:
+        if usage.scope != "write" and request.routing_exception is None:
             raise http_error("read_only_token")
 
 
-def credential(call: Request) -> tuple[str, str | None]:
+def credential(request: Request) -> tuple[str, str | None]:
     """Return kind and text of the credential.
 
     A request with an Authorization header, even a malformed one, is not authenticated by a cookie.
     """
-    header = call.environ.get("HTTP_AUTHORIZATION")
+    header = request.environ.get("HTTP_AUTHORIZATION")
     if header is None:
-        return "session", call.cookies.get("session")
+        return "session", request.cookies.get("session")
     match = BEARER.fullmatch(header)
     return "api", match[1] if match else None
 
@@ -112,21 +112,21 @@ def client_address(text: str | None) -> str:
     return str(address)
 
 
-def reject_cross_site(call: Request) -> None:
+def reject_cross_site(request: Request) -> None:
     """Raise 403 or 415 unless a write with a cookie comes from this site as JSON (CSRF check).
 
     Current browsers send ``Sec-Fetch-Site``; older browsers send ``Origin`` alone.
     """
-    site = call.headers.get("Sec-Fetch-Site")
-    origin = call.headers.get("Origin")
+    site = request.headers.get("Sec-Fetch-Site")
+    origin = request.headers.get("Origin")
     if site is not None:
         cross_site = site not in ("same-origin", "none")
     else:
         host = (origin or "").partition("://")[2]
-        cross_site = origin is not None and (not host or host != call.host)
+        cross_site = origin is not None and (not host or host != request.host)
     if cross_site:
         raise http_error("cross_site")
-    if not JSON_TYPE.fullmatch(call.mimetype):
+    if not JSON_TYPE.fullmatch(request.mimetype):
         raise http_error("session_media_type")
 
 
@@ -145,11 +145,11 @@ def add_headers(response: Response) -> Response:
     return response
 
 
-def headers(call: Request, status: int) -> list[tuple[str, str]]:
+def headers(request: Request, status: int) -> list[tuple[str, str]]:
     """Return the headers that every response to this request has."""
-    here = state()
-    usage, request_id = here.usage, ("X-Request-Id", here.request_id)
-    if is_public(call.url_rule):
+    state = current_state()
+    usage, request_id = state.usage, ("X-Request-Id", state.request_id)
+    if is_public(request.url_rule):
         return [request_id]
     if usage is None:
         # The gate has not counted this request: the database is not available, or the request is a

@@ -16,7 +16,7 @@ from werkzeug.routing import BaseConverter
 from service.fields import uuid_or_nil
 from service.http.errors import http_error, invalid_field
 from service.schemas import MAX_ECHO, Query
-from service.state import current_application, current_request, state
+from service.state import current_application, current_request, current_state
 from service.strict_json import StrictJSONError, parse_object
 
 View = Callable[..., Any]
@@ -73,11 +73,11 @@ def arguments(schema: Schema) -> Callable[[View], View]:
 
 def reject_unknown_query() -> None:
     """Raise 400 for a query on a path that takes no query."""
-    call = current_request()
-    if call.query_string and call.endpoint:
-        view = current_application().view_functions[call.endpoint]
+    request = current_request()
+    if request.query_string and request.endpoint:
+        view = current_application().view_functions[request.endpoint]
         if not isinstance(view.__dict__.get("arguments"), Query):
-            for name in query_values(call.query_string):
+            for name in query_values(request.query_string):
                 raise invalid_field(name[:MAX_ECHO], "unknown_query_parameter")
 
 
@@ -97,40 +97,40 @@ def parse_query(query: bytes) -> dict[str, str]:
 
 def read_object() -> Values:
     """Return the body as a dict; raises 400, 413 or 415."""
-    call = current_request()
-    declared = call.content_type
+    request = current_request()
+    declared = request.content_type
     if declared and declared != "application/json":
-        declared = call.mimetype
+        declared = request.mimetype
     if declared and not JSON_TYPE.fullmatch(declared):
         raise http_error("media_type", declared=declared[:MAX_ECHO])
     try:
-        return parse_object(read_bytes(call))
+        return parse_object(read_bytes(request))
     except StrictJSONError as error:
         raise http_error("invalid_body", reason=error) from None
 
 
-def content_length(call: Request) -> int | None:
+def content_length(request: Request) -> int | None:
     """Return Content-Length, or None if the request has none, like a chunked one.
 
     Werkzeug's own property raises and catches two exceptions if the header is absent.
     """
-    declared: str = call.environ.get("CONTENT_LENGTH", "")
+    declared: str = request.environ.get("CONTENT_LENGTH", "")
     return int(declared) if declared.isascii() and declared.isdigit() else None
 
 
-def read_bytes(call: Request) -> bytes:
+def read_bytes(request: Request) -> bytes:
     """Return the body; raises 413 above MAX_BODY.
 
     The worker has read the body before the request began, or enough of it to see its size.
     """
-    here = state()
-    if here.body is None:
+    state = current_state()
+    if state.body is None:
         limit = current_application().config["MAX_CONTENT_LENGTH"]
-        declared = content_length(call)
+        declared = content_length(request)
         # Werkzeug would wrap the body in two streams, and truncate it at its limit.
         length = limit if declared is None else min(declared, limit)
-        body: bytes = call.environ["wsgi.input"].read(length)
+        body: bytes = request.environ["wsgi.input"].read(length)
         if max(declared or 0, len(body)) >= limit:
             raise http_error("too_large")
-        here.body = body
-    return here.body
+        state.body = body
+    return state.body

@@ -15,7 +15,7 @@ from werkzeug.datastructures import Headers
 from service.http.errors import MESSAGES, VersionMismatch
 from service.http.requests import View, query_values
 from service.schemas import StrictSchema
-from service.state import current_request, state
+from service.state import current_request, current_state
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -174,8 +174,8 @@ def reply_page(page: Page) -> Response:
     cursor = page.next_cursor
     if cursor is None:
         return reply(b'{"data": %b, "nextCursor": null}' % page.data)
-    call = current_request()
-    link = f'<{call.path}?{without_cursor(call.query_string)}cursor={cursor}>; rel="next"'
+    request = current_request()
+    link = f'<{request.path}?{without_cursor(request.query_string)}cursor={cursor}>; rel="next"'
     # A cursor contains no character that JSON escapes.
     return reply(
         b'{"data": %b, "nextCursor": "%b"}' % (page.data, cursor.encode()), headers={"Link": link}
@@ -193,12 +193,12 @@ def reply_one(
     one: Versioned, status: int = 200, headers: Mapping[str, str] = NO_HEADERS
 ) -> Response:
     """Return the response with one object and its ETag; 304 if the client has this version."""
-    call = current_request()
+    request = current_request()
     headers = {**headers, "ETag": etag(one.version)}
     if (
-        "HTTP_IF_NONE_MATCH" in call.environ
-        and call.method in ("GET", "HEAD")
-        and call.if_none_match.contains_weak(str(one.version))
+        "HTTP_IF_NONE_MATCH" in request.environ
+        and request.method in ("GET", "HEAD")
+        and request.if_none_match.contains_weak(str(one.version))
     ):
         return reply(None, 304, headers)
     return reply(one.body, status, headers)
@@ -206,13 +206,13 @@ def reply_one(
 
 def reply_created(created: Created, path: str) -> Response:
     """Return 201 with the new object, its ETag and its Location below ``path``."""
-    state().created = created.id
+    current_state().created = created.id
     return reply_one(created, 201, {"Location": f"{path}/{created.id}"})
 
 
 def headers_of_created(path: str, id: str) -> dict[str, str]:
     """Return the header Location of a new object below ``path``, and let the log name its id."""
-    state().created = id
+    current_state().created = id
     return {"Location": f"{path}/{id}"}
 
 

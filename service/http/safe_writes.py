@@ -46,15 +46,15 @@ def idempotent(view: View) -> View:
 
     @wraps(view)
     def wrapper(*args: Any, **variables: Any) -> Any:
-        call = current_request()
-        key = call.environ.get("HTTP_IDEMPOTENCY_KEY")
+        request = current_request()
+        key = request.environ.get("HTTP_IDEMPOTENCY_KEY")
         if key is None:
             return view(*args, **variables)
         if not KEY.fullmatch(key):
             raise invalid_field("Idempotency-Key", "invalid_idempotency_key")
         with db.transaction():
             stored = db.row(
-                StoredResponse, "idempotency/begin", key=key, fingerprint=fingerprint(call)
+                StoredResponse, "idempotency/begin", key=key, fingerprint=fingerprint(request)
             )
             if stored.status is not None:
                 return replay(stored)
@@ -79,10 +79,10 @@ def idempotent(view: View) -> View:
     return wrapper
 
 
-def fingerprint(call: Request) -> bytes:
+def fingerprint(request: Request) -> bytes:
     """Return the SHA-256 of method, path, query and body, which a repeated request must share."""
-    line = f"{call.method} {call.full_path}\n".encode()
-    return sha256(line + read_bytes(call)).digest()
+    line = f"{request.method} {request.full_path}\n".encode()
+    return sha256(line + read_bytes(request)).digest()
 
 
 def replay(stored: StoredResponse) -> Response:
@@ -100,8 +100,8 @@ def expected_versions() -> list[int] | None:
     Cloudflare). This service accepts weak tags too: its versions name a state of the resource, not
     the bytes of a response. A tag that this service cannot have made matches no version.
     """
-    call = current_request()
-    if "HTTP_IF_MATCH" not in call.environ or call.if_match.star_tag:
+    request = current_request()
+    if "HTTP_IF_MATCH" not in request.environ or request.if_match.star_tag:
         return None
-    tags = call.if_match.as_set(include_weak=True)
+    tags = request.if_match.as_set(include_weak=True)
     return [int(tag) for tag in tags if tag and VERSION.fullmatch(tag)]

@@ -9,7 +9,7 @@ from flask import Flask, Response, current_app
 
 from service import db
 from service.settings import Settings
-from service.state import state
+from service.state import current_state
 from service.webhooks.delivery import Claim, Recorded, attempt, log_outcome
 from service.webhooks.secrets import compare_keys, fingerprints
 
@@ -38,7 +38,7 @@ def init_app(app: Flask) -> None:
 
 def announce(*event_ids: str | None) -> None:
     """Post these events after the commit of this request; ignore None."""
-    state().event_ids += filter(None, event_ids)
+    current_state().event_ids += filter(None, event_ids)
 
 
 def post_announced(response: Response) -> Response:
@@ -46,7 +46,7 @@ def post_announced(response: Response) -> Response:
 
     A receiver cannot change the response.
     """
-    if event_ids := state().event_ids:
+    if event_ids := current_state().event_ids:
         _post(event_ids)
     return response
 
@@ -59,7 +59,7 @@ def _post(event_ids: list[str]) -> None:
     try:
         deadline = monotonic() + settings.webhook_timeout
         while (left := deadline - monotonic()) > 0.05:
-            db.limit(settings.statement_timeout)
+            db.set_deadline(settings.statement_timeout)
             claim = db.row_or_none(
                 Claim,
                 "webhooks/claim_new",
@@ -72,7 +72,7 @@ def _post(event_ids: list[str]) -> None:
             if claim is None:
                 return
             outcome = attempt(claim, settings, left)
-            db.limit(settings.statement_timeout)
+            db.set_deadline(settings.statement_timeout)
             recorded = db.row_or_none(Recorded, "webhooks/record", **outcome._asdict())
             log_outcome(claim, outcome, recorded)
     except Exception as error:

@@ -16,7 +16,7 @@ import click
 from marshmallow import ValidationError
 
 from service import db
-from service.commands.base import describe_invalid, report_errors, settings
+from service.commands.base import current_settings, describe_invalid, report_errors
 from service.commands.load.insert import Batch, InvalidLine, store
 from service.commands.load.lines import TYPES
 from service.settings import Settings
@@ -37,7 +37,7 @@ def load(files: tuple[str, ...]) -> None:
     or not at all; the first invalid line ends the command, which names the line.
     """
     for file in files:
-        total = load_file(settings(), file)
+        total = load_file(current_settings(), file)
         click.echo(f"{click.format_filename(file)}\t{total}")
 
 

@@ -3,7 +3,7 @@
 import click
 import psycopg
 
-from service.commands.base import connect, describe, report_errors, settings
+from service.commands.base import connect, current_settings, describe, report_errors
 from service.commands.status import output
 from service.commands.status.database import Clock, Connections, Database
 from service.commands.status.processes import Processes, Waits
@@ -33,7 +33,7 @@ def show_status(as_json: bool, as_metrics: bool) -> None:
     sections: list[Section] = []
     try:
         with connect() as connection:
-            sections = read(Reader(connection, settings()))
+            sections = read(Reader(connection, current_settings()))
         problems = [problem for section in sections for problem in section.problems()]
     except psycopg.OperationalError as error:
         if not (as_json or as_metrics):

@@ -42,7 +42,7 @@ from service.http import access_log, errors
 from service.http.requests import Values, arguments, read_bytes
 from service.http.responses import reply
 from service.settings import Settings
-from service.state import current_request, state
+from service.state import current_request, current_state
 from service.strict_json import StrictJSONError, parse_object
 from service.webhooks.outbound import BlockedURL, resolve
 from service.webhooks.rows import OPERATOR, CreatedWebhook, Numbered, Target, post_ping
@@ -117,7 +117,7 @@ def create_control(double: Double) -> Flask:
 
 def limit_time() -> None:
     """Give each request the time that a request to the service has."""
-    db.limit(db.pool().seconds)
+    db.set_deadline(db.pool().seconds)
 
 
 def reject(error: click.ClickException) -> Response:
@@ -142,7 +142,7 @@ def reset() -> Response:
     double().thaw()
     double().faults.clear()
     secret = double().snapshot_secret
-    double().cast.reset(db.connection(state()), to_snapshot=secret is not None)
+    double().cast.reset(db.connection(current_state()), to_snapshot=secret is not None)
     # Cleared last: a request of the previous test can post events until its rows are gone.
     double().receiver.clear(secret)
     double().journal.clear()

@@ -14,7 +14,7 @@ from service import db
 from service.http.errors import http_error
 from service.http.gate import rate_limit_error
 from service.http.responses import reply
-from service.state import current_request, state
+from service.state import current_request, current_state
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
@@ -122,10 +122,10 @@ class Faults:
     def meet(self) -> Response | None:
         """Let this request meet its fault, after the gate and before the view."""
         # Public documents meet no fault; the gate does not count their requests.
-        here, call = state(), current_request()
-        if here.usage is None:
+        state, request = current_state(), current_request()
+        if state.usage is None:
             return None
-        fault, seconds, cleared = self.take(call.method, call.path)
+        fault, seconds, cleared = self.take(request.method, request.path)
         kind = fault.kind if fault else ""
         if fault and kind == "slow":
             seconds += fault.seconds
@@ -135,19 +135,21 @@ class Faults:
                 # The test has ended: the next test must not see the change of this request.
                 kind = "drop"
             # The time limit began at the arrival of the request: begin it anew after the wait.
-            db.limit(db.pool().seconds)
+            db.set_deadline(db.pool().seconds)
         if fault and kind == "500":
             raise http_error("internal")
         if fault and kind == "503":
             # A 503 has no rate-limit headers: without the database the service knows no counts.
-            here.usage = None
+            state.usage = None
             raise http_error("unavailable", retry_after=max(1, ceil(fault.seconds)))
         if fault and kind == "429":
-            ends = here.usage.now + max(1, fault.seconds)
-            here.usage = here.usage._replace(minute_count=here.usage.per_minute, minute_ends=ends)
-            raise rate_limit_error(here.usage)
+            ends = state.usage.now + max(1, fault.seconds)
+            state.usage = state.usage._replace(
+                minute_count=state.usage.per_minute, minute_ends=ends
+            )
+            raise rate_limit_error(state.usage)
         if kind in BREAKS:
-            call.environ[BROKEN] = kind
+            request.environ[BROKEN] = kind
         return reply(None) if kind == "drop" else None
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from flask import Flask, Response
 
 from service.devkit.double.faults import NO_RESPONSE, response_kind
-from service.state import current_request, state
+from service.state import current_request, current_state
 
 # The newest requests that the journal keeps, and the characters of a body.
 MAX_REQUESTS, MAX_BODY = 1000, 65_536
@@ -63,7 +63,7 @@ class Journal:
 
 def body() -> bytes:
     """Return the body of the request: as a view has read it, or as it has arrived unread."""
-    read = state().body
+    read = current_state().body
     unread: bytes = current_request().environ["wsgi.input"].read() if read is None else read
     return unread
 
