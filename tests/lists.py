@@ -111,5 +111,6 @@ LISTS = {
 
 def view_of(paged):
     """The view of a list."""
-    (view,) = (view for view in views_of("GET") if view.rule == f"/api{paged.path}")
-    return view
+    found = [view for view in views_of("GET") if view.rule == f"/api{paged.path}"]
+    assert found, f"no view has the path of the list {paged.path}: see service/api/__init__.py"
+    return found[0]

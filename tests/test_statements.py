@@ -73,6 +73,17 @@ def is_locked(connection, table, condition, *values):
     return not found
 
 
+def managed(cast):
+    """The parameters of a statement about a webhook that Alice manages."""
+    return {"workspace_id": cast["acme"], "user_id": cast["alice"]}
+
+
+def disable(connection, cast, webhook, reason):
+    """Disable a webhook of Acme, as the command and the view do."""
+    changes = {"changes": "{}", "versions": None, "enabled": False, "reason": reason}
+    run(connection, "webhooks/update", id=webhook, **managed(cast), **changes)
+
+
 # Locks
 
 
@@ -141,8 +152,9 @@ def test_a_second_rotation_waits_for_the_first_and_makes_the_secret_after_it(
 ):
     webhook = subscribe(connection, cast["acme"], URL)
     other = connect()
-    run(other, "webhooks/rotate", id=webhook, key_fingerprint="b")
-    with meanwhile(other, "webhooks/rotate", id=webhook, key_fingerprint="c") as rows:
+    run(other, "webhooks/rotate", id=webhook, key_fingerprint="b", **managed(cast))
+    values = {"id": webhook, "key_fingerprint": "c", **managed(cast)}
+    with meanwhile(other, "webhooks/rotate", **values) as rows:
         pass
     assert rows[0]["secret_number"] == 3
     previous = connection.execute("SELECT * FROM previous_secrets ORDER BY number").fetchall()
@@ -311,13 +323,13 @@ def test_a_webhook_is_disabled_after_only_failures_for_so_many_hours(
     assert [row["disabled_reason"] for row in record(connection, delivery)] == [reason]
 
 
-def test_a_reason_and_a_time_of_disabling_are_kept(connection, delivery):
+def test_a_reason_and_a_time_of_disabling_are_kept(connection, cast, delivery):
     connection.execute("UPDATE deliveries SET attempts = 1")
     webhook = str(delivery["webhook_id"])
-    run(connection, "webhooks/disable", id=webhook)
+    disable(connection, cast, webhook, "by an operator")
     before = webhook_row(connection, webhook)
     record(connection, delivery, status=410)
-    run(connection, "webhooks/disable", id=webhook)
+    disable(connection, cast, webhook, "by an owner")
     after = webhook_row(connection, webhook)
     for name in ("disabled_at", "disabled_reason"):
         assert after[name] == before[name]
@@ -505,7 +517,7 @@ def test_a_rotation_deletes_the_secrets_that_have_expired_and_no_other(connectio
                 " VALUES (%s, %s, %s, now() + %s)",
                 (cast["acme"], id, number, timedelta(hours=hours)),
             )
-    run(connection, "webhooks/rotate", id=webhook, key_fingerprint=None)
+    run(connection, "webhooks/rotate", id=webhook, key_fingerprint=None, **managed(cast))
     left = connection.execute(
         "SELECT webhook_id::text AS id, number, expires_at - now() AS left FROM previous_secrets"
         " ORDER BY webhook_id, number"

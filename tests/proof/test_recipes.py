@@ -232,7 +232,7 @@ def list_tags(query: Values) -> Response:
             "from service.api.tags import tags\nfrom service.api.tasks import tasks\n",
         ),
         ("for resource in (tasks,", "for resource in (tags, tasks,"),
-        missing="README.md, Endpoints: remove [('GET', '/api/tags')]",
+        missing="service/api/__init__.py",
     ),
     "the examples": JsonStep(
         lambda examples: examples["responses"].update(listTags={"data": [TAG], "nextCursor": None}),
