@@ -45,7 +45,7 @@ PATHS = {
     "/workspaces": "GET HEAD",
     "/workspaces/{id}": "GET HEAD PATCH",
     "/workspaces/{id}/members": "GET HEAD",
-    "/me": "GET HEAD",
+    "/me": "GET HEAD PATCH",
     "/dashboard/stats": "GET HEAD",
     "/mail": "GET HEAD",
     "/knowledge": "GET HEAD",
