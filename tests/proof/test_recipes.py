@@ -231,7 +231,7 @@ def list_tags(query: Values) -> Response:
             "from service.api.tasks import tasks\n",
             "from service.api.tags import tags\nfrom service.api.tasks import tasks\n",
         ),
-        ("for resource in (tasks,", "for resource in (tags, tasks,"),
+        (" = tasks, meetings,", " = tags, tasks, meetings,"),
         missing="service/api/__init__.py",
     ),
     "the examples": JsonStep(
