@@ -17,8 +17,8 @@ PAGE = (DOCS / "api.md").read_text(encoding="utf-8")
 
 
 def members(schema):
-    """The names of all members of a schema, and of those within them."""
-    for field in schema.fields.values():
+    """The names of all members of a response, and of those within them."""
+    for field in schema.dump_fields.values():
         yield field.data_key
         if isinstance(field, Nested):
             yield from members(field.schema)
