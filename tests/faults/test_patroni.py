@@ -269,6 +269,7 @@ def test_maintenance_costs_seconds_and_no_write(run, measure):
     with run:
         cluster.run("switchover.sh", cluster.primary)
         run.wait_for_recovery()
+        cluster.wait_until_whole()
         assert cluster.run("list.sh", cluster.nodes["db2"]).count("running") == 3
     run.measure_gaps(10)
 
