@@ -9,14 +9,14 @@ from statistics import median
 
 from bench import drive, processes
 from bench.cases import CASES
-from bench.servers import gunicorn
+from bench.servers import ask, gunicorn
 from bench.stage import cluster
 
 (MEASURED,) = (case for case in CASES if case.name == "list 1")
 # Active connections, and idle ones beside them; the last ones end while the next round warms up.
 SHAPES = (8, 0), (64, 0), (256, 0), (8, 5000)
-# File descriptors that this process needs for other things than idle connections.
-OTHER_FILES = 100
+# File descriptors of a process, and those that this one needs besides idle connections.
+FILES, OTHER_FILES = 8192, 100
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,15 @@ def connections(tasks, *, seconds, rounds, say):
         say(f"seeding {tasks:,} tasks")
         url = postgres.database("connections", tasks)
         with gunicorn(url) as (port, pid):
+            # Until a worker is up, which takes seconds on a busy machine.
+            ask(port, MEASURED)
             for number in range(rounds):
                 say(f"round {number + 1} of {rounds}")
                 # Warm up: connections, plans, and the first minute of every token.
                 drive.wrk(MEASURED, port, [pid], seconds=1, connections=8)
-                for active, idle in SHAPES:
-                    with idle_connections(port, min(idle, limit - OTHER_FILES)) as kept:
+                for active, opened in SHAPES:
+                    idle = min(opened, limit - OTHER_FILES)
+                    with idle_connections(port, idle) as kept:
                         server = port, pid, postgres.pid, kept
                         full = measure(*server, seconds=seconds, connections=active)
                         half = measure(
@@ -63,10 +66,11 @@ def connections(tasks, *, seconds, rounds, say):
 
 
 def raise_limit():
-    """Let this process and the service open as many files as they may; return the number."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    return most
+    """Let this process and the service open more files, if they may; return how many each."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = max(soft, min(FILES, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit
 
 
 @contextmanager
