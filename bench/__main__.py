@@ -9,6 +9,7 @@ import click
 
 from bench.cases import CASES
 from bench.compare import compare
+from bench.connections import connections, connections_table
 from bench.hosts import hosts, hosts_table
 from bench.instructions import NotCounted, instructions, instructions_table, missing
 from bench.loading import loading
@@ -64,6 +65,12 @@ REQUESTS_COUNTED = 200
     help="One host, then two, on one PostgreSQL instead: the CPU of both parts.",
 )
 @click.option(
+    "--connections",
+    "connecting",
+    is_flag=True,
+    help="Growth with active and idle connections instead, at full and at half load.",
+)
+@click.option(
     "--instructions",
     "counting",
     is_flag=True,
@@ -75,7 +82,20 @@ REQUESTS_COUNTED = 200
     help="With --instructions: the folder for callgrind's files, to read by callgrind_annotate.",
 )
 @click.option("--picture", type=click.Path(path_type=Path), default=PICTURE, help="Drawn to here.")
-def main(tasks, seconds, rounds, names, growing, filling, staying, adding, counting, keep, picture):
+def main(
+    tasks,
+    seconds,
+    rounds,
+    names,
+    growing,
+    filling,
+    staying,
+    adding,
+    connecting,
+    counting,
+    keep,
+    picture,
+):
     """CPU per request of the service, beside a bare WSGI callable and pgbench with the same SQL."""
     if counting:
         count(names, tasks or 20_000, keep)
@@ -93,6 +113,9 @@ def main(tasks, seconds, rounds, names, growing, filling, staying, adding, count
         click.echo(soak_table(soak(REQUESTS, tasks or 100_000, say=tell)))
     elif adding:
         click.echo(hosts_table(hosts(tasks or 100_000, seconds=seconds, say=tell)))
+    elif connecting:
+        found = connections(tasks or 100_000, seconds=seconds, rounds=rounds, say=tell)
+        click.echo(connections_table(found))
     else:
         tasks = tasks or 100_000
         found = compare(names, tasks=tasks, seconds=seconds, rounds=rounds, say=tell)

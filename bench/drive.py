@@ -39,14 +39,15 @@ class Run:
     requests: int | None = None
 
 
-def wrk(case, port, pids, *, seconds, connections):
+def wrk(case, port, pids, *, seconds, connections, rate=None):
+    """Send requests without a pause, or ``rate`` a second at even intervals."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.writelines(f"{token} {path}\n" for token, path in case.requests())
         file.flush()
         before = processes.milliseconds(*pids)
         output = command(
             *("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", LUA),
-            *(f"http://127.0.0.1:{port}", "--", case.method, case.text(), file.name),
+            *(f"http://127.0.0.1:{port}", "--", case.method, case.text(), file.name, rate or ""),
         )
         used = processes.milliseconds(*pids) - before
     found = json.loads(output.splitlines()[-1])
