@@ -1,4 +1,7 @@
-"""The database: one pool per process, one connection per request, one SQL file per statement."""
+"""The database: one pool per process, one connection at a time per request.
+
+A request gives its connection back before it waits for anything but the database.
+"""
 
 import json
 from collections import deque
@@ -60,8 +63,10 @@ def connection_options(settings: Settings, program: str) -> dict[str, Any]:
         # Responses are UTF-8; PGCLIENTENCODING must not change that.
         "client_encoding": "UTF8",
         "connect_timeout": 2,
+        # Connection (statements.py) prepares each statement when it first runs, or none if None.
         "prepare_threshold": 1 if settings.database_prepare else None,
-        # Dead peers are detected after 25 s (5 s with data in flight).
+        # A dead peer is detected within 5 s with data in flight, else after 15 s on Linux, where
+        # tcp_user_timeout takes the place of keepalives_count, and after 25 s elsewhere.
         "tcp_user_timeout": 5000,
         "keepalives_idle": 10,
         "keepalives_interval": 5,
@@ -72,7 +77,7 @@ def connection_options(settings: Settings, program: str) -> dict[str, Any]:
 def connect(settings: Settings, command: str) -> Connection:
     """Return a new connection for a command, in autocommit mode and without prepared statements.
 
-    Raises WrongEncoding.
+    Raises InvalidSetting without DATABASE_URL, WrongEncoding, and psycopg.Error.
     """
     options = {**connection_options(settings, command), "prepare_threshold": None}
     connection = Connection.connect(settings.require_database(), **options)
@@ -83,15 +88,17 @@ def connect(settings: Settings, command: str) -> Connection:
 
 
 class Pool(ConnectionPool[Connection]):
-    """A pool that opens on first use, so that each forked worker has its own connections.
+    """A pool that is made closed, so that each forked worker opens connections of its own.
 
-    ``program`` is web or worker. A request may use the database for ``seconds``; the watchdog
-    shuts down a connection that a request holds for longer.
+    ``program`` is web or worker. Unless it sets another deadline, a request may use the database
+    for ``seconds``; the watchdog shuts down a connection that a request holds for longer.
+    ``at_first`` is called once, with the first connection of the process.
     """
 
     # Seconds in which the pool finds a free connection, or makes one if the database responds.
     SHORTEST_WAIT = 0.2
-    # Seconds after which a connection goes back to psycopg_pool, which ends old and idle ones.
+    # Seconds after which a connection goes back to psycopg_pool, which ends old and idle ones, at
+    # the end of the next request.
     KEPT = 60
 
     def __init__(self, settings: Settings, program: str) -> None:
@@ -232,7 +239,7 @@ def set_deadline(seconds: float) -> None:
 
 
 def connection(state: State) -> Connection:
-    """Return the connection of a request; raises PoolTimeout.
+    """Return the connection of a request; raises PoolTimeout or WrongEncoding.
 
     A request that has waited in a queue has less time left for the database.
     """

@@ -1,6 +1,7 @@
 """Logs: one line on stderr for each record and each request, as JSON or as plain text.
 
-One handler writes all lines, including those of libraries. If a line cannot be written, the
+In plain text, a traceback follows its line. One handler writes all lines, including those of
+libraries; gunicorn's handlers write its own, in the same format. If a line cannot be written, the
 response stays the same.
 """
 
@@ -19,10 +20,10 @@ class Format(Protocol):
     """Formats a record of ``logging``, or the line of a request, as text."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record as text."""
+        """Return the text of a record, with its traceback."""
 
     def request(self, line: Line) -> str:
-        """Return the line of a request as text."""
+        """Return the text of a request, without a newline."""
 
 
 class JSONFormat(logging.Formatter):
@@ -31,7 +32,7 @@ class JSONFormat(logging.Formatter):
     encode = staticmethod(json.JSONEncoder().encode)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record as text."""
+        """Return time, level, process and message; a traceback is the member ``exception``."""
         line: Line = {
             "time": timestamp(datetime.fromtimestamp(record.created, UTC)),
             "level": record.levelname,
@@ -43,7 +44,7 @@ class JSONFormat(logging.Formatter):
         return self.encode(line)
 
     def request(self, line: Line) -> str:
-        """Return the line of a request as text."""
+        """Return the members of the line, after its time."""
         return self.encode({"time": timestamp(datetime.now(UTC)), **line})
 
 
@@ -58,7 +59,7 @@ class TextFormat(logging.Formatter):
         self.colour = colour
 
     def request(self, line: Line) -> str:
-        """Return the line of a request as text; only the status has a colour."""
+        """Return time, status, method, path and milliseconds; only the status has a colour."""
         status, path = str(line["status"]), str(line["path"])
         if self.colour:
             status = f"\x1b[{self.COLOURS.get(status[0], 0)}m{status}\x1b[0m"
@@ -78,7 +79,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
         self.lines = lines
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return a record as text."""
+        """Leave the text to ``lines``."""
         return self.lines.format(record)
 
     def write(self, line: Line) -> None:
@@ -100,7 +101,10 @@ def new_format(name: str) -> JSONFormat | TextFormat:
 
 
 def configure(name: str) -> LineHandler:
-    """Return the handler that writes all logs of this process as ``json`` or ``text``."""
+    """Let one handler write the logs of this process as ``json`` or ``text``, and return it.
+
+    A second call returns the handler of the first one.
+    """
     root = logging.getLogger()
     for handler in root.handlers:
         if isinstance(handler, LineHandler):

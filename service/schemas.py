@@ -53,7 +53,7 @@ class Resource(StrictSchema):
     """A resource of the API; fields that clients cannot set are ``dump_only``.
 
     ``Task()`` loads the body of POST, ``Task(partial=True)`` the body of PATCH. A response has all
-    fields, except that it may lack those in ``optional``.
+    fields that are not ``load_only``, except that it may lack those in ``optional``.
     """
 
     optional: tuple[str, ...] = ()

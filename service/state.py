@@ -15,7 +15,8 @@ class State:
     """The values that a hook or a view of a request leaves for later hooks and views."""
 
     request_id: str = ""
-    # When the last byte of the request was read, by ``monotonic()``.
+    # When the request was complete, by ``monotonic()``: its last byte read, and the response to the
+    # request before it on the connection sent. Without our worker, when Flask began with it.
     arrived: float = field(default_factory=monotonic)
     # Seconds that the request has waited for a thread.
     queued: float = 0

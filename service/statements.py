@@ -1,9 +1,10 @@
 """The statements: one SQL file each, run by libpq without a cursor of psycopg.
 
-A cursor would do more each time. One RawCursor for each statement, with ``prepare=True``, takes 99
-thousand instructions more a request of two statements, 15 % of a list of one task. Without a
-cursor, this module alone uses what psycopg makes its own cursors of: ``Transformer``, a documented
-class with the methods of ``psycopg.abc``, and ``error_from_result``, which is not documented.
+Only ``db.row_client_bound`` and the command migrate use a cursor, which does more each time. One
+RawCursor for each statement, with ``prepare=True``, takes 99 thousand instructions more a request
+of two statements, 15 % of a list of one task. Without a cursor, this module alone uses what psycopg
+makes its own cursors of: ``Transformer``, a documented class with the methods of ``psycopg.abc``,
+and ``error_from_result``, which is not documented.
 """
 
 import re
@@ -73,8 +74,8 @@ class JsonAsBytes(Loader):
 class Connection(psycopg.Connection[TupleRow]):
     """Runs statements by name; JSON is loaded as bytes and UUIDs as text.
 
-    Each method raises psycopg.Error. ``prepare_threshold=None`` prepares nothing. A migration of
-    another process fails no statement, except within a transaction.
+    Each method raises psycopg.Error. ``prepare_threshold=None`` prepares nothing. A migration that
+    changes the type of a result fails no prepared statement, except within a transaction.
     """
 
     # When the pool got this connection from psycopg_pool, by ``monotonic()``.

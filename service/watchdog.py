@@ -1,6 +1,7 @@
 """Shuts down database connections that do not respond; one thread per process watches them all.
 
-When PostgreSQL or the network freezes, no timeout of the server fires, and libpq waits for ever.
+When PostgreSQL freezes, none of its timeouts fires, but its kernel still acknowledges data: libpq
+would wait for ever. When the network freezes, libpq notices it later than a client should wait.
 After the watchdog has shut its socket down, the waiting statement fails as on a lost connection.
 """
 

@@ -69,7 +69,7 @@ def check_health() -> Response:
     """Answer 200 when requests can be served, else 503
 
     They can if the database answers and takes writes, stores UTF-8, has all migrations, and lets
-    the service use its tables.
+    the service use the tables that every request needs.
 
     Load balancers can use this request. It does not count against a rate limit, and the response
     comes within two seconds.

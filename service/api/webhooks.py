@@ -91,7 +91,7 @@ class Webhook(schemas.Resource):
 
 
 class WebhookDetails(Webhook):
-    """What PATCH takes."""
+    """The members of a PATCH: those of a webhook, and ``enabled``."""
 
     enabled = fields.Boolean(
         load_only=True,

@@ -1,4 +1,4 @@
-"""The connections of a worker: what each waits for, who may use it, how much memory it takes."""
+"""The connections of a worker: what each waits for, which thread has it, how much it takes."""
 
 import socket
 import struct
@@ -23,14 +23,17 @@ AHEAD = 2**18
 
 @dataclass(eq=False)
 class State:
-    """What a connection waits for: these events of epoll, for at most so many seconds."""
+    """A state of a connection: it waits for these events of epoll, for at most so many seconds."""
 
     events: int
     seconds: float
 
 
 class Connection:
-    """The connection of a client. Only the thread that holds ``lock`` uses it; no thread waits."""
+    """The connection of a client. Only the thread that holds ``lock`` sends, reads and closes.
+
+    No thread waits for the lock. Other threads read the sizes and the state without it.
+    """
 
     def __init__(
         self, sock: socket.socket, client: Address, reader: RequestReader, state: State
@@ -44,7 +47,7 @@ class Connection:
         self.lock = Lock()
         self.enter(state)
         self.unsent: list[bytes | memoryview] = []
-        # The memory of the response in bytes; a part that is half sent still counts in full.
+        # The bytes that the kernel did not take at once; they count until the last one is sent.
         self.held = 0
         # True if the connection can serve another request after this response.
         self.reuse = False

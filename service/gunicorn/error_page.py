@@ -1,4 +1,4 @@
-"""The JSON response to a request that does not reach the application."""
+"""The JSON response to a request that the application did not get, or failed to answer."""
 
 import time
 from http import HTTPStatus

@@ -102,7 +102,10 @@ class RequestReader:
 
     @property
     def size(self) -> int:
-        """Return the bytes that were read of an unfinished request."""
+        """Return the memory of an unfinished request in bytes, without the environment of its head.
+
+        The bytes of chunks count twice: as read, and as body.
+        """
         return len(self.received) + len(self.body) + self.parsed
 
     def feed(self, data: bytes) -> bool:

@@ -56,7 +56,10 @@ class RequestWorker(Worker):
     READ, WRITE, LINGER, TAKE, TAKE_HEALTH = 10.0, 30.0, 1.0, 4.0, 1.5
 
     def run(self) -> None:
-        """Serve until the worker is told to stop, and has responded to every request."""
+        """Serve until the worker is told to stop or the master has ended; then finish.
+
+        The requests that are there get their responses, within graceful_timeout.
+        """
         cfg = self.cfg
         self.keepalive, self.max_connections = cfg.keepalive, cfg.worker_connections
         self.max_idle = cfg.worker_connections - cfg.threads
@@ -84,7 +87,7 @@ class RequestWorker(Worker):
     # The main thread runs the methods of this part.
 
     def stop(self) -> None:
-        """Accept no more clients, and wait until the connections have ended."""
+        """Accept no more clients; wait for the connections to end, at most graceful_timeout."""
         self.alive = False
         for listener in self.sockets:
             # The master has the listener too, so closing it would not take it from the poller.
@@ -106,15 +109,16 @@ class RequestWorker(Worker):
         time.sleep(TICK)
         self.notify()
         for conn in self.connections.claim_overdue():
-            if conn.state is self.reading and conn.reader.size:
+            if conn.state is self.reading and (conn.reader.size or conn.reader.environ):
                 self.reject(conn, http_error("request_timeout"))
             else:
                 self.connections.drop(conn)
         for conn in self.turns.take_overdue(self.TAKE, self.TAKE_HEALTH):
             self.reject(conn, http_error("busy", retry_after=1))
 
-    # The threads run all other methods. A method that gets a connection holds its lock, and gives
-    # the connection up, or returns True because a request of it is complete.
+    # The threads run all other methods; the main thread runs accept_again and reject too. A method
+    # that gets a connection holds its lock, and gives the connection up, or returns True because a
+    # request of it is complete.
 
     def work(self) -> None:
         """Wait for an event and go on with its connection, again and again."""

@@ -10,7 +10,8 @@ from service import logs
 from service.state import current_request, current_state
 
 # Keys of the WSGI environment, which our gunicorn worker sets: the time, by ``monotonic()``, when
-# the last byte of the request was read, and the seconds that the request then waited for a thread.
+# the request was complete and first on its connection, and the seconds that it then waited for a
+# thread.
 ARRIVED, QUEUED = "service.arrived", "service.queued"
 
 # A line of up to 4096 bytes (PIPE_BUF of Linux) is written as a whole, also beside other processes.
@@ -20,7 +21,7 @@ MAX_PATH, MAX_ADDRESS = 500, 100
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 
 
-def assign_request_id() -> None:
+def set_id_and_times() -> None:
     """Store the id and the times of the request, before any other hook can fail."""
     environ, state = current_request().environ, current_state()
     offered = environ.get("HTTP_X_REQUEST_ID", "")
@@ -30,7 +31,7 @@ def assign_request_id() -> None:
 
 
 def init_app(app: Flask) -> None:
-    """Log each request after its response; the other hooks have run by then."""
+    """Log each request once its response is made; the other hooks have run by then."""
     write = logs.configure(app.config["SETTINGS"].log_format).write
 
     def write_line(response: Response) -> Response:

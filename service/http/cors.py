@@ -1,4 +1,4 @@
-"""CORS: pages of the origins in ``CORS_ORIGINS`` may call this service; other pages may not.
+"""CORS: pages of the origins in ``CORS_ORIGINS`` may read responses; other pages may not.
 
 Source: https://fetch.spec.whatwg.org/#http-cors-protocol. No response allows credentials, so a page
 has to send a token. A page that sends a cookie can read no response, and the gate rejects its

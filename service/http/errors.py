@@ -68,7 +68,7 @@ def http_error(name: str, /, retry_after: int | None = None, **values: object) -
 
 
 def invalid_field(field: str, name: str) -> HTTPException:
-    """Return the 400 for one query parameter or header, with an entry of MESSAGES."""
+    """Return the 400 for one member, query parameter or header, with an entry of MESSAGES."""
     return invalid_fields([FieldError(field, MESSAGES[name][1])])
 
 
@@ -128,7 +128,7 @@ def body(
     errors: Sequence[FieldError] = (),
     request_id: str,
 ) -> bytes:
-    """Return one error body in ASCII, which has no form that JSON or UTF-8 forbids."""
+    """Return an error body in ASCII, so that no text of a client can make it invalid UTF-8."""
     content: dict[str, object] = {"message": " ".join(message.split()), "status": status}
     if errors:
         content["errors"] = [error._asdict() for error in errors]
@@ -143,9 +143,9 @@ def from_validation(error: ValidationError) -> Response:
 
 
 def from_database(error: psycopg.Error) -> HTTPException:
-    """Return the HTTP error for an error of PostgreSQL.
+    """Return the HTTP error for an error of PostgreSQL, of its connection or of the pool.
 
-    The name of a constraint is a sentence: the field and then the message.
+    A constraint that a client can violate has a sentence as its name: the field and the message.
     """
     sqlstate = error.sqlstate
     constraint = error.diag.constraint_name or ""

@@ -14,7 +14,7 @@ def init_app(app: Flask) -> None:
     proxies = app.config["SETTINGS"].trusted_proxies
 
     def set_address() -> None:
-        """Replace the address of the peer, unless the header has fewer entries than proxies."""
+        """Replace the address of the peer, unless the header has no such entry or an empty one."""
         request = current_request()
         entries = request.environ.get("HTTP_X_FORWARDED_FOR", "").split(",")
         if len(entries) >= proxies and (address := entries[-proxies].strip()):

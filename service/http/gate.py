@@ -24,8 +24,8 @@ from service.http.responses import append
 from service.limits import Usage, decisive
 from service.state import current_request, current_state
 
-# Paths that need no credential and are not counted. The paths of the reference page exist in
-# development only (openapi/page.py).
+# Paths that need no credential and are not counted. Those of the reference page exist only if the
+# setting DOCS is on (openapi/page.py).
 PUBLIC = {"/", "/healthz", "/openapi.json", "/docs/", "/docs/<path:path>", "/docs/dist/<path:path>"}
 
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
@@ -64,7 +64,7 @@ def authenticate_and_count() -> None:
     if request.method not in SAFE_METHODS:
         if kind == "session":
             reject_cross_site(request)
-        # 404 and 405 take precedence over 403.
+        # 404 and 405 take precedence over this 403.
         if usage.scope != "write" and request.routing_exception is None:
             raise http_error("read_only_token")
 
@@ -99,7 +99,10 @@ def session_only(message: str) -> Callable[[View], View]:
 
 @lru_cache(maxsize=1024)
 def client_address(text: str | None) -> str:
-    """Return the rate-limit key of callers without a credential: an IPv4 address or an IPv6 /64."""
+    """Return the rate-limit key of callers without a valid credential.
+
+    It is an IPv4 address, the /64 of an IPv6 address, or ``unknown`` for any other text.
+    """
     match = ADDRESS_AND_PORT.fullmatch(text or "")
     try:
         address = ip_address((match[1] or match[2]) if match else text or "")
@@ -113,9 +116,10 @@ def client_address(text: str | None) -> str:
 
 
 def reject_cross_site(request: Request) -> None:
-    """Raise 403 or 415 unless a write with a cookie comes from this site as JSON (CSRF check).
+    """Raise 403 if a write with a cookie comes from another site, 415 if it is not JSON (CSRF).
 
-    Current browsers send ``Sec-Fetch-Site``; older browsers send ``Origin`` alone.
+    Current browsers send ``Sec-Fetch-Site``; older browsers send ``Origin`` alone. A client that
+    sends neither is no browser, and passes.
     """
     site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin")

@@ -121,7 +121,7 @@ def content_length(request: Request) -> int | None:
 def read_bytes(request: Request) -> bytes:
     """Return the body; raises 413 above MAX_BODY.
 
-    The worker has read the body before the request began, or enough of it to see its size.
+    Our worker has read the body before the request began, unless the body is too large.
     """
     state = current_state()
     if state.body is None:

@@ -26,7 +26,7 @@ REPLAYED_HEADERS = ("Location", "ETag")
 
 
 class StoredResponse(NamedTuple):
-    """The row of a key: the response stored under it, or nulls while the first request runs."""
+    """The row of a key: the response stored under it, or nulls if this request is the first."""
 
     status: int | None
     # A JSON object.

@@ -75,7 +75,7 @@ class Tag(NamedTuple):
 
 
 def tag(view: View) -> Tag:
-    """Return the group of a view; the description is the docstring of the view's module."""
+    """Return the group of a view; its description is the first sentence of the view's module."""
     module = sys.modules[view.__module__]
     name = module.__name__.rpartition(".")[2]
     if name in ("health", "openapi"):
@@ -157,7 +157,7 @@ class Operation:
         ]
 
     def common_headers(self) -> tuple[str, ...]:
-        """Return the headers that every response of the operation has."""
+        """Return the headers that every response to a counted request has."""
         return (*RATE_LIMIT, *WINDOWS, "X-Request-Id") if self.gated else ("X-Request-Id",)
 
     def success(self, schemas: Schemas, example: object) -> JSON:

@@ -15,7 +15,7 @@ from service.webhooks.secrets import compare_keys, fingerprints
 
 log = logging.getLogger("service.webhooks")
 
-# The types of events (specification section 6).
+# The types of events (docs/specification.md, section 6).
 EVENTS = (
     "task.created",
     "task.updated",
@@ -29,7 +29,8 @@ EVENTS = (
 def init_app(app: Flask) -> None:
     """Post the events of a request after it."""
     app.after_request(post_announced)
-    # Receivers that hang block at most one thread in four; so do pings and checks of URLs.
+    # Receivers that hang block at most one thread in four, or one of fewer than four. Pings and
+    # checks of URLs can block as many again.
     settings: Settings = app.config["SETTINGS"]
     app.extensions["webhook_slots"] = BoundedSemaphore(max(1, settings.web_threads // 4))
     app.extensions["outbound_slots"] = BoundedSemaphore(max(1, settings.web_threads // 4))

@@ -68,7 +68,10 @@ class Recorded(NamedTuple):
 
 
 def attempt(claim: Claim, settings: Settings, timeout: float) -> Outcome:
-    """Post one claimed delivery within ``timeout`` seconds, and return the outcome."""
+    """Post one claimed delivery within ``timeout`` seconds, and return the outcome.
+
+    Raises InvalidSetting if WEBHOOK_KEY does not list the key of the webhook.
+    """
     body = claim.body.encode()
     schedule = settings.webhook_schedule
     answer = post(

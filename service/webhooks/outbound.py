@@ -105,7 +105,7 @@ resolver = Resolver()
 
 @dataclass(frozen=True)
 class Answer:
-    """The receiver's status and first bytes, or the class of the error."""
+    """The receiver's status and first bytes, or an error: timeout, blocked, or its class."""
 
     milliseconds: int
     status: int | None = None

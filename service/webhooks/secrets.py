@@ -2,8 +2,8 @@
 
 For each secret the database stores the fingerprint of its key, never the secret or the key.
 
-Signatures: ``X-Service-Signature`` (specification section 6) is the lowercase hex HMAC-SHA256 of
-the body; ``webhook-id``, ``-timestamp`` and ``-signature`` follow Standard Webhooks.
+Signatures: ``X-Service-Signature`` (docs/specification.md, section 6) is the lowercase hex
+HMAC-SHA256 of the body; ``webhook-id``, ``-timestamp`` and ``-signature`` follow Standard Webhooks.
 """
 
 import hmac

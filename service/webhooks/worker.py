@@ -77,7 +77,8 @@ class Worker:
     def run(self, *, deliver: bool = True, prune: bool = True) -> None:
         """Work until SIGTERM or SIGINT, then finish the attempts in flight.
 
-        Without one, this takes less than three seconds, also while the database is away.
+        Without one, and if no statement is running, this takes less than three seconds, also while
+        the database is away.
         """
         # sigwait: a handler could interrupt a lock.
         signals = {signal.SIGTERM, signal.SIGINT}

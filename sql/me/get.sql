@@ -1,6 +1,6 @@
 -- The caller: the user, the credential, the active workspace, and what is left of its limits.
 -- The gate, which has counted this request, provides the numbers. The end of a window is rounded
--- up, so that the body never has an earlier end than the headers.
+-- up, so that a client that waits until then does not come too early.
 SELECT json_build_object(
            'user', json_build_object(
                'id', account.id,

@@ -1,6 +1,6 @@
 -- Add a user to a workspace, or change the role of a member, unless the member is its last owner.
 -- The statement locks the owners in one order, so that two owners cannot give up at the same time.
--- The first workspace of a user becomes the active workspace.
+-- A user without an active workspace gets this one.
 WITH owner AS MATERIALIZED (
     SELECT member.user_id
       FROM members AS member

@@ -1,4 +1,4 @@
--- The tokens of a user, oldest first.
+-- The API tokens and sessions of a user, also those that do not work any more, oldest first.
 SELECT token.id,
        token.kind,
        token.scope,

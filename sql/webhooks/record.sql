@@ -1,6 +1,6 @@
 -- Record the outcome of an attempt: its delivery is delivered, due again or failed; its webhook
--- recovers, backs off or is disabled. After its lease an attempt is listed and changes nothing
--- else; if its delivery has been deleted meanwhile, it is not even listed.
+-- recovers, backs off or is disabled. If another attempt has been claimed meanwhile, this one is
+-- listed and changes nothing else; if its delivery has been deleted, it is not even listed.
 WITH locked_webhook AS MATERIALIZED (
     -- First the webhook, then its delivery: the deletion of a webhook locks them in this order too,
     -- so that neither waits for the other.

@@ -1,4 +1,4 @@
--- What a test message to a webhook, or its current secret, needs.
+-- A webhook with its signing secrets, and the id and time of a test message to it.
 SELECT webhook.workspace_id,
        webhook.id AS webhook_id,
        webhook.url,

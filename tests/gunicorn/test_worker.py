@@ -113,6 +113,12 @@ def test_a_slow_client_delays_no_other_client(port, way):
     assert sorted(waited)[37] < 0.5
 
 
+def test_a_client_that_sends_a_head_and_no_byte_of_the_body_is_sent_408(hasty):
+    with connect(hasty.port) as client:
+        client.sendall(post(b"", "Content-Length: 600\r\n"))
+        assert Answer(read_all(client)).status == 408
+
+
 def test_a_client_that_runs_out_of_time_is_sent_408_and_the_connection_is_closed(hasty):
     """The time limit holds for the whole request; more bytes do not extend it."""
     slow = {

@@ -106,7 +106,7 @@ def create_control(double: Double) -> Flask:
     # A limit of its own: a test may load more than MAX_BODY, or lower MAX_BODY to meet 413.
     app.config.update(SETTINGS=double.settings, MAX_CONTENT_LENGTH=MAX_BODY + 1)
     app.extensions["double"] = double
-    app.before_request(access_log.assign_request_id)
+    app.before_request(access_log.set_id_and_times)
     app.before_request(limit_time)
     db.init_app(app)
     errors.init_app(app)
