@@ -5,8 +5,6 @@ from secrets import token_hex
 
 CREDENTIALS = "api", "session"
 SCOPES = "read", "write"
-# The roles of the members of a workspace.
-ROLES = "owner", "admin", "member"
 
 
 def generate_token(kind: str, cell: str | None = None) -> str:

@@ -21,7 +21,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from service.process import application_name
 from service.settings import Settings
-from service.state import State, current_application, current_state
+from service.state import RequestState, current_application, current_state
 from service.statements import STATEMENTS, Connection, Row
 from service.watchdog import Watchdog
 
@@ -224,7 +224,7 @@ class Pool(ConnectionPool[Connection]):
 def init_app(app: Flask) -> None:
     """Give the app its pool, and each request its state."""
     app.extensions["pool"] = Pool(app.config["SETTINGS"], "web")
-    app.app_ctx_globals_class = State  # type: ignore[assignment]
+    app.app_ctx_globals_class = RequestState  # type: ignore[assignment]
     app.teardown_request(release)
 
 
@@ -238,7 +238,7 @@ def set_deadline(seconds: float) -> None:
     current_state().deadline = monotonic() + seconds
 
 
-def connection(state: State) -> Connection:
+def connection(state: RequestState) -> Connection:
     """Return the connection of a request; raises PoolTimeout or WrongEncoding.
 
     A request that has waited in a queue has less time left for the database.

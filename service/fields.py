@@ -38,6 +38,9 @@ NO_NUL = r"^[^\u0000]*$"
 BLANK = r"\t-\r\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 NOT_BLANK = rf"^[^\u0000]*[^\u0000{BLANK}][^\u0000]*$"
 
+# The roles of the members of a workspace.
+ROLES = "owner", "admin", "member"
+
 VERSION = {
     "description": "Increases with each change. To change this version only, send If-Match;"
     " in a body the version has no effect"

@@ -8,7 +8,7 @@ from service.settings import Settings
 from service.version import build
 
 # PostgreSQL truncates longer names.
-MAX_NAME = 63
+MAX_APPLICATION_NAME = 63
 
 
 def application_name(program: str) -> str:
@@ -18,11 +18,11 @@ def application_name(program: str) -> str:
     process id remains.
     """
     name, process = f"task-service {program} {build()} ", f":{os.getpid()}"
-    return name + os.uname().nodename[: MAX_NAME - len(name + process)] + process
+    return name + os.uname().nodename[: MAX_APPLICATION_NAME - len(name + process)] + process
 
 
-def describe(program: str, event: str, settings: Settings) -> str:
-    """Return the line for the log when a program starts or stops.
+def lifecycle_line(program: str, event: str, settings: Settings) -> str:
+    """Return the log line of a program that starts or stops; raises InvalidSetting.
 
     The line has the host and the name of the database. It contains no password and no key: for
     a secret that is set, it has the word "set".

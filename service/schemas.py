@@ -77,7 +77,7 @@ class Query(StrictSchema):
     unknown_message = "unknown query parameter"
 
 
-class Page(Query):
+class PageQuery(Query):
     """The parameters of every paged list; ``cursor`` loads as ``after`` and ``after_id``."""
 
     limit = Limit(50, 200)

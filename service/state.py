@@ -11,7 +11,7 @@ from service.statements import Connection
 
 
 @dataclass
-class State:
+class RequestState:
     """The values that a hook or a view of a request leaves for later hooks and views."""
 
     request_id: str = ""
@@ -39,5 +39,5 @@ class State:
 # The current Flask application, the state of the current request, and the request. Flask's proxies
 # look up their object again for each attribute, which takes longer than most hooks.
 current_application: Callable[[], Flask] = current_app._get_current_object  # type: ignore[attr-defined]
-current_state: Callable[[], State] = g._get_current_object
+current_state: Callable[[], RequestState] = g._get_current_object
 current_request: Callable[[], Request] = request._get_current_object  # type: ignore[attr-defined]

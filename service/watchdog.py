@@ -14,8 +14,6 @@ from typing import Any
 
 import psycopg
 
-Connection = psycopg.Connection[Any]
-
 # Seconds between two checks of the deadlines.
 INTERVAL = 0.1
 
@@ -24,12 +22,12 @@ class Watchdog:
     """The connections in use, each with its deadline."""
 
     def __init__(self) -> None:
-        self._deadlines: dict[Connection, float] = {}
+        self._deadlines: dict[psycopg.Connection[Any], float] = {}
         self._lock = Lock()
         self._stopping = Event()
         self._thread: Thread | None = None
 
-    def watch(self, connection: Connection, deadline: float) -> None:
+    def watch(self, connection: psycopg.Connection[Any], deadline: float) -> None:
         """Shut the connection down at ``deadline`` (``monotonic()``) unless released before."""
         with self._lock:
             self._deadlines[connection] = deadline
@@ -38,7 +36,7 @@ class Watchdog:
                 self._thread = Thread(target=self._run, name="watchdog", daemon=True)
                 self._thread.start()
 
-    def release(self, connection: Connection) -> None:
+    def release(self, connection: psycopg.Connection[Any]) -> None:
         """Stop watching the connection."""
         with self._lock:
             self._deadlines.pop(connection, None)
@@ -59,7 +57,7 @@ class Watchdog:
                         shut_down(connection)
 
 
-def shut_down(connection: Connection) -> None:
+def shut_down(connection: psycopg.Connection[Any]) -> None:
     """Shut down the socket of a connection, even while another thread waits for data on it."""
     with (
         suppress(OSError, psycopg.Error),

@@ -21,7 +21,7 @@ from service.fields import (
     Timezone,
     uuid_or_nil,
 )
-from service.schemas import MAX_ECHO, MAX_ERRORS, Page, Resource, flatten
+from service.schemas import MAX_ECHO, MAX_ERRORS, PageQuery, Resource, flatten
 
 pytestmark = pytest.mark.nodatabase
 
@@ -277,4 +277,4 @@ def test_errors_are_flat_and_bounded():
 
 
 def test_a_page_has_its_defaults():
-    assert Page().load({}) == {"limit": 50, "after": None, "after_id": None}
+    assert PageQuery().load({}) == {"limit": 50, "after": None, "after_id": None}

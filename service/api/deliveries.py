@@ -8,7 +8,7 @@ from service.api.webhooks import check_role, managed
 from service.http.requests import Values, arguments
 from service.http.responses import Body, One, Page, reply, reply_page, response
 from service.http.safe_writes import idempotent
-from service.webhooks import EVENTS
+from service.webhooks import EVENT_TYPES
 from service.webhooks.rows import Redelivered
 
 STATES = "waiting", "delivered", "failed"
@@ -42,7 +42,7 @@ class Delivery(schemas.Resource):
         dump_only=True,
         description="The id of the event, which receivers get as webhook-id",
     )
-    type = fields.Choice(*EVENTS, dump_only=True, description="The type of the event")
+    type = fields.Choice(*EVENT_TYPES, dump_only=True, description="The type of the event")
     timestamp = fields.Timestamp(dump_only=True, description="When the event occurred")
     state = fields.Enum(
         *STATES,
@@ -68,7 +68,7 @@ class DeliveryDetails(Delivery):
     )
 
 
-class DeliveryFilter(schemas.Page):
+class DeliveryFilter(schemas.PageQuery):
     """The query of the list."""
 
     state = fields.Enum(

@@ -24,7 +24,7 @@ class Knowledge(schemas.Resource):
     updated_at = fields.Timestamp(dump_only=True, description="When the entry was last changed")
 
 
-class KnowledgeFilter(schemas.Page):
+class KnowledgeFilter(schemas.PageQuery):
     """The query of the list."""
 
     q = fields.Text(

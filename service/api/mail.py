@@ -27,7 +27,7 @@ class Mail(schemas.Resource):
     received_at = fields.Timestamp(required=True, description="When it was received")
 
 
-class MailFilter(schemas.Page):
+class MailFilter(schemas.PageQuery):
     """The query of the list."""
 
     cursor = fields.Cursor(keyed=True)

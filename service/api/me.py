@@ -7,7 +7,7 @@ from marshmallow.fields import Nested
 
 from service import db, fields, schemas
 from service.api.workspaces import PLAN, SLUG
-from service.credentials import CREDENTIALS, ROLES, SCOPES
+from service.credentials import CREDENTIALS, SCOPES
 from service.http.errors import http_error, invalid_field
 from service.http.requests import Values, arguments
 from service.http.responses import Body, reply, response
@@ -37,7 +37,7 @@ class ActiveWorkspace(schemas.Resource):
     slug = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=SLUG)
     plan = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=PLAN)
     role = fields.Enum(
-        *ROLES, schema_name="Role", dump_only=True, description="What the user may do in it"
+        *fields.ROLES, schema_name="Role", dump_only=True, description="What the user may do in it"
     )
 
 

@@ -82,7 +82,7 @@ class MeetingDetails(Meeting):
     )
 
 
-class MeetingFilter(schemas.Page):
+class MeetingFilter(schemas.PageQuery):
     """The query of the list."""
 
     upcoming = fields.Boolean(query=True, load_default=False, description=UPCOMING)

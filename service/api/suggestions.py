@@ -36,7 +36,7 @@ class Suggestion(schemas.Resource):
 
 
 @suggestions.get("/ai/suggestions")
-@arguments(schemas.Page())
+@arguments(schemas.PageQuery())
 @response(Suggestion, kind="page")
 def list_suggestions(query: Values) -> Response:
     """List the pending suggestions of the active workspace, newest first

@@ -80,7 +80,7 @@ class Deleted(NamedTuple):
     event_ids: list[str]
 
 
-class TaskFilter(schemas.Page):
+class TaskFilter(schemas.PageQuery):
     """The query of the list."""
 
     status = fields.Enum(
@@ -107,7 +107,7 @@ class TaskFilter(schemas.Page):
         return {**values, "assignee_id": fields.uuid_or_nil(values["assignee"])}
 
 
-FILTERS = TaskFilter().fields.keys() - schemas.Page().fields.keys()
+FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys()
 
 
 @tasks.get("/tasks")

@@ -26,7 +26,7 @@ from service.http.safe_writes import expected_versions, idempotent
 from service.settings import InvalidSetting, Settings
 from service.state import current_application
 from service.statements import Row
-from service.webhooks import EVENTS, log
+from service.webhooks import EVENT_TYPES, log
 from service.webhooks.outbound import BlockedURL, resolve
 from service.webhooks.rows import (
     BY_MANAGER,
@@ -49,7 +49,7 @@ RETRY_AFTER = 60
 
 ALL_EVENTS = "The types of events; null means all, also those of later versions"
 NEXT_ATTEMPT = "When the next delivery is due; null if none waits, or while it is disabled"
-VERSION = {
+WEBHOOK_VERSION = {
     "description": "Increases with each change of url and events, and when the webhook is enabled"
     " or disabled. To change this version only, send If-Match"
 }
@@ -64,7 +64,7 @@ class Webhook(schemas.Resource):
     id = fields.Id(dump_only=True, description="The id of the webhook")
     url = fields.URL(required=True, description="Where the events are posted")
     events = fields.StringList(
-        fields.Choice(*EVENTS),
+        fields.Choice(*EVENT_TYPES),
         100,
         min=1,
         unique=True,
@@ -87,7 +87,7 @@ class Webhook(schemas.Resource):
     waiting = fields.Integer(description="How many deliveries wait")
     next_attempt_at = fields.Timestamp(dump_only=True, allow_none=True, description=NEXT_ATTEMPT)
     created_at = fields.Timestamp(dump_only=True, description="When the webhook was created")
-    version = fields.Integer(min=1, metadata=VERSION)
+    version = fields.Integer(min=1, metadata=WEBHOOK_VERSION)
 
 
 class WebhookDetails(Webhook):

@@ -5,7 +5,6 @@ from typing import NamedTuple
 from flask import Blueprint, Response
 
 from service import db, fields, schemas
-from service.credentials import ROLES
 from service.http.errors import http_error
 from service.http.requests import Values, arguments
 from service.http.responses import Body, One, reply, reply_one, require_match, response
@@ -48,7 +47,7 @@ class Member(schemas.Resource):
     name = fields.Text(fields.MAX_NAME, min=1, dump_only=True, description="The user's name")
     email = fields.Email(dump_only=True, description="The user's e-mail address")
     role = fields.Enum(
-        *ROLES,
+        *fields.ROLES,
         schema_name="Role",
         load_default="member",
         description="What the user may do in the workspace",

@@ -14,7 +14,7 @@ from service.commands.base import (
     yes_option,
 )
 from service.commands.load.insert import FoundWorkspace
-from service.credentials import ROLES
+from service.fields import ROLES
 
 
 class ListedMember(NamedTuple):

@@ -21,7 +21,7 @@ from service.commands.base import (
 from service.commands.load.insert import FoundWorkspace
 from service.fields import uuid_or_nil
 from service.statements import Row
-from service.webhooks import EVENTS
+from service.webhooks import EVENT_TYPES
 from service.webhooks.outbound import BlockedURL, NotPublic, resolve
 from service.webhooks.rows import (
     BY_OPERATOR,
@@ -77,7 +77,7 @@ def webhook() -> None:
     "--event",
     "events",
     multiple=True,
-    type=click.Choice(EVENTS),
+    type=click.Choice(EVENT_TYPES),
     help="Send this type of event; may be given several times.",
     show_default="all",
 )

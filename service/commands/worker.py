@@ -6,7 +6,7 @@ import click
 
 from service import logs
 from service.commands.base import current_settings, report_errors
-from service.process import describe
+from service.process import lifecycle_line
 from service.webhooks.worker import Worker
 
 log = logging.getLogger("service.worker")
@@ -30,6 +30,6 @@ def worker(once: bool) -> None:
     if once:
         click.echo(worker.run_once(deliver=deliver))
         return
-    log.info(describe("worker", "starts", settings))
+    log.info(lifecycle_line("worker", "starts", settings))
     worker.run(deliver=deliver)
-    log.info(describe("worker", "stops", settings))
+    log.info(lifecycle_line("worker", "stops", settings))

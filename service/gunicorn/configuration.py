@@ -19,7 +19,7 @@ if "service.gunicorn.logger" in sys.modules:
     for module in [name for name in sys.modules if name.partition(".")[0] == "service"]:
         del sys.modules[module]
 
-from service.process import describe
+from service.process import lifecycle_line
 from service.settings import InvalidSetting, Settings
 
 try:
@@ -75,12 +75,12 @@ def end_at_signals() -> None:
 
 def when_ready(server: Any) -> None:
     """Log version, settings and database once, in the master."""
-    server.log.info(describe("web", "starts", settings))
+    server.log.info(lifecycle_line("web", "starts", settings))
 
 
 def on_exit(server: Any) -> None:
     """Log that the master stops."""
-    server.log.info(describe("web", "stops", settings))
+    server.log.info(lifecycle_line("web", "stops", settings))
 
 
 def post_fork(_server: Any, _worker: Any) -> None:

@@ -29,7 +29,7 @@ class State:
     seconds: float
 
 
-class Connection:
+class ClientConnection:
     """The connection of a client. Only the thread that holds ``lock`` sends, reads and closes.
 
     No thread waits for the lock. Other threads read the sizes and the state without it.
@@ -71,7 +71,7 @@ class Connection:
         return not unsent
 
 
-class Connections(dict[int, Connection]):
+class Connections(dict[int, ClientConnection]):
     """The connections by the number of their socket, and the poller that watches them.
 
     A thread goes on with a connection once it holds its lock, and gives it up by ``release`` or
@@ -82,12 +82,12 @@ class Connections(dict[int, Connection]):
         super().__init__()
         self.poller = poller
 
-    def add(self, conn: Connection) -> None:
+    def add(self, conn: ClientConnection) -> None:
         """Add a new connection, and watch it."""
         self[conn.number] = conn
         self.poller.register(conn.number, conn.state.events)
 
-    def release(self, conn: Connection) -> None:
+    def release(self, conn: ClientConnection) -> None:
         """Give the connection up until an event of its state."""
         events = conn.state.events
         conn.lock.release()
@@ -96,7 +96,7 @@ class Connections(dict[int, Connection]):
         with suppress(OSError):
             self.poller.modify(conn.number, events)
 
-    def drop(self, conn: Connection) -> None:
+    def drop(self, conn: ClientConnection) -> None:
         """Close the connection; its lock stays taken."""
         del self[conn.number]
         conn.reader.discard()
@@ -108,7 +108,7 @@ class Connections(dict[int, Connection]):
             conn.unsent.clear()
         conn.sock.close()
 
-    def claim(self, conn: Connection, state: State) -> bool:
+    def claim(self, conn: ClientConnection, state: State) -> bool:
         """Take the lock of a connection that is in this state; return False if it has gone on."""
         if not conn.lock.acquire(blocking=False):
             return False
@@ -117,7 +117,7 @@ class Connections(dict[int, Connection]):
             return False
         return True
 
-    def claim_overdue(self) -> list[Connection]:
+    def claim_overdue(self) -> list[ClientConnection]:
         """Take and return the connections that have waited for their client for too long."""
         now, states = time.monotonic(), [(conn, conn.state) for conn in list(self.values())]
         return [
@@ -149,7 +149,7 @@ class Connections(dict[int, Connection]):
                 return True
         return False
 
-    def limit(self, size: Callable[[Connection], int], maximum: int, state: State) -> bool:
+    def limit(self, size: Callable[[ClientConnection], int], maximum: int, state: State) -> bool:
         """Drop connections in this state while all together take more than ``maximum`` bytes.
 
         The client that takes most loses its oldest connection first, so that a flood does not push

@@ -17,7 +17,7 @@ def error_page(fault: BaseException) -> bytes:
         if after := getattr(fault, "retry_after", None):
             retry = f"Retry-After: {after}\r\n"
     request_id = token_hex(8)
-    body = errors.body(status, message, request_id=request_id)
+    body = errors.error_body(status, message, request_id=request_id)
     head = (
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
         "Connection: close\r\n"

@@ -4,7 +4,7 @@ import time
 from collections import deque
 from threading import Lock
 
-from service.gunicorn.connections import Connection
+from service.gunicorn.connections import ClientConnection
 
 
 class Turns:
@@ -18,10 +18,10 @@ class Turns:
     def __init__(self, places: int) -> None:
         self.free = places
         self.lock = Lock()
-        self.health, self.others = deque[Connection](), deque[Connection]()
+        self.health, self.others = deque[ClientConnection](), deque[ClientConnection]()
         self.health_was_last = False
 
-    def begin(self, conn: Connection) -> bool:
+    def begin(self, conn: ClientConnection) -> bool:
         """Return True if the request of the connection may run now; otherwise let it wait."""
         with self.lock:
             if self.free:
@@ -30,7 +30,7 @@ class Turns:
             self._wait(conn)
             return False
 
-    def end(self, following: Connection | None) -> Connection | None:
+    def end(self, following: ClientConnection | None) -> ClientConnection | None:
         """End a run; return the connection whose request is next, or None if none waits.
 
         ``following`` is the connection itself if it has another complete request.
@@ -46,7 +46,7 @@ class Turns:
             self.free += 1
             return None
 
-    def take_overdue(self, seconds: float, seconds_of_health: float) -> list[Connection]:
+    def take_overdue(self, seconds: float, seconds_of_health: float) -> list[ClientConnection]:
         """Remove and return the connections that have waited longer than this."""
         now, overdue = time.monotonic(), []
         with self.lock:
@@ -55,5 +55,5 @@ class Turns:
                     overdue.append(queue.popleft())
         return overdue
 
-    def _wait(self, conn: Connection) -> None:
+    def _wait(self, conn: ClientConnection) -> None:
         (self.health if conn.reader.for_health else self.others).append(conn)

@@ -30,7 +30,7 @@ from threading import Thread
 from gunicorn.workers.base import Worker
 from werkzeug.exceptions import HTTPException
 
-from service.gunicorn.connections import READABLE, WRITABLE, Connection, Connections, State
+from service.gunicorn.connections import READABLE, WRITABLE, ClientConnection, Connections, State
 from service.gunicorn.error_page import error_page
 from service.gunicorn.request_reader import RequestReader
 from service.gunicorn.response import base_environment, run
@@ -146,7 +146,7 @@ class RequestWorker(Worker):
         else:
             self.has_descriptors = True
             reader = RequestReader(base_environment(client, sock.getsockname()), self.max_body)
-            self.connections.add(Connection(sock, client, reader, self.reading))
+            self.connections.add(ClientConnection(sock, client, reader, self.reading))
             if len(self.connections) > self.max_idle:
                 self.connections.evict(self.max_idle // 5)
         self.accept_again()
@@ -159,7 +159,7 @@ class RequestWorker(Worker):
             with suppress(OSError, ValueError):  # The worker stops.
                 self.connections.poller.modify(listener, READABLE)
 
-    def go_on(self, conn: Connection) -> bool:
+    def go_on(self, conn: ClientConnection) -> bool:
         """Write to the connection, or read from it; return True if a request is complete."""
         try:
             return self.send(conn) if conn.unsent else self.read(conn)
@@ -167,14 +167,14 @@ class RequestWorker(Worker):
             self.connections.drop(conn)
             return False
 
-    def wait(self, conn: Connection, state: State) -> bool:
+    def wait(self, conn: ClientConnection, state: State) -> bool:
         """Give the connection up until an event of this state; return False."""
         if conn.state is not state:
             conn.enter(state)
         self.connections.release(conn)
         return False
 
-    def read(self, conn: Connection) -> bool:
+    def read(self, conn: ClientConnection) -> bool:
         """Read what has arrived; return True if a request is complete."""
         try:
             received = conn.sock.recv(2**16)
@@ -191,7 +191,7 @@ class RequestWorker(Worker):
         self.connections.drop(conn)
         return False
 
-    def admit(self, conn: Connection, received: bytes) -> bool:
+    def admit(self, conn: ClientConnection, received: bytes) -> bool:
         """Return True if a request is complete now; otherwise wait for the rest."""
         reader = conn.reader
         try:
@@ -212,14 +212,14 @@ class RequestWorker(Worker):
                 conn.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
         return self.wait(conn, self.reading if reader.environ or reader.received else self.idle)
 
-    def serve(self, conn: Connection) -> None:
+    def serve(self, conn: ClientConnection) -> None:
         """Run the request and then those that wait for a turn; let it wait if there is none."""
-        following: Connection | None = conn if self.turns.begin(conn) else None
+        following: ClientConnection | None = conn if self.turns.begin(conn) else None
         while following:
             ready = self.respond(following)
             following = self.turns.end(following if ready else None)
 
-    def respond(self, conn: Connection) -> bool:
+    def respond(self, conn: ClientConnection) -> bool:
         """Run the application and send its response; return True if another request is complete."""
         self.nr += 1
         if self.alive and self.nr >= self.max_requests:
@@ -244,7 +244,7 @@ class RequestWorker(Worker):
             return self.reject(conn, fault)
         return self.go_on(conn)
 
-    def send(self, conn: Connection) -> bool:
+    def send(self, conn: ClientConnection) -> bool:
         """Send the response; then go on with what the client has sent, or let it close.
 
         Return True if the next request is complete.
@@ -263,7 +263,7 @@ class RequestWorker(Worker):
         conn.sock.shutdown(socket.SHUT_WR)
         return self.wait(conn, self.lingering)
 
-    def reject(self, conn: Connection, fault: BaseException) -> bool:
+    def reject(self, conn: ClientConnection, fault: BaseException) -> bool:
         """Respond with an error, and end the connection; return False.
 
         Log no text that the client sent, because it may contain a token.

@@ -81,17 +81,17 @@ def invalid_fields(errors: list[FieldError]) -> HTTPException:
 
 def init_app(app: Flask) -> None:
     """Register the handlers that answer every exception with an error body."""
-    app.register_error_handler(HTTPException, respond)
-    app.register_error_handler(ValidationError, from_validation)
+    app.register_error_handler(HTTPException, reply_error)
+    app.register_error_handler(ValidationError, reply_invalid)
     app.register_error_handler(
         db.NotFound,
-        lambda error: respond(http_error("not_found", resource=error.resource.capitalize())),
+        lambda error: reply_error(http_error("not_found", resource=error.resource.capitalize())),
     )
-    app.register_error_handler(psycopg.Error, lambda error: respond(from_database(error)))
-    app.register_error_handler(Exception, lambda error: respond(internal_error(error)))
+    app.register_error_handler(psycopg.Error, lambda error: reply_error(from_database(error)))
+    app.register_error_handler(Exception, lambda error: reply_error(internal_error(error)))
 
 
-def respond(error: HTTPException) -> Response:
+def reply_error(error: HTTPException) -> Response:
     """Return the response to an HTTP error, with its headers (Allow, Retry-After, …)."""
     forget_frames(error)
     status = error.code or 500
@@ -99,7 +99,7 @@ def respond(error: HTTPException) -> Response:
     if message is None or message == type(error).description:
         name = DEFAULT_MESSAGES.get(status)
         message = MESSAGES[name][1] if name else error.name
-    content = body(
+    content = error_body(
         status,
         message,
         errors=error.errors if isinstance(error, InvalidFields) else (),
@@ -121,7 +121,7 @@ def forget_frames(error: Exception) -> None:
     error.__traceback__ = error.__context__ = None
 
 
-def body(
+def error_body(
     status: int,
     message: str,
     *,
@@ -136,10 +136,10 @@ def body(
     return json.dumps(content).encode()
 
 
-def from_validation(error: ValidationError) -> Response:
+def reply_invalid(error: ValidationError) -> Response:
     """Return the response to an error of marshmallow."""
     forget_frames(error)
-    return respond(invalid_fields(flatten(error)))
+    return reply_error(invalid_fields(flatten(error)))
 
 
 def from_database(error: psycopg.Error) -> HTTPException:

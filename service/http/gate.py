@@ -144,13 +144,13 @@ def rate_limit_error(usage: Usage) -> HTTPException:
 
 
 def add_headers(response: Response) -> Response:
-    """Return the response with the headers of ``headers``."""
-    append(response.headers, headers(current_request(), response.status_code))
+    """Add the id of the request, and the limits and who may cache it unless it is public."""
+    append(response.headers, gate_headers(current_request(), response.status_code))
     return response
 
 
-def headers(request: Request, status: int) -> list[tuple[str, str]]:
-    """Return the headers that every response to this request has."""
+def gate_headers(request: Request, status: int) -> list[tuple[str, str]]:
+    """Return the headers that the gate adds to the response with this status."""
     state = current_state()
     usage, request_id = state.usage, ("X-Request-Id", state.request_id)
     if is_public(request.url_rule):

@@ -19,7 +19,7 @@ from service.state import current_request
 
 KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
 # The form that etag() writes. Tags are compared character by character, so "01" is not "1".
-VERSION = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
+VERSION_TAG = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 
 # The stored headers; all other headers describe the current request.
 REPLAYED_HEADERS = ("Location", "ETag")
@@ -104,4 +104,4 @@ def expected_versions() -> list[int] | None:
     if "HTTP_IF_MATCH" not in request.environ or request.if_match.star_tag:
         return None
     tags = request.if_match.as_set(include_weak=True)
-    return [int(tag) for tag in tags if tag and VERSION.fullmatch(tag)]
+    return [int(tag) for tag in tags if tag and VERSION_TAG.fullmatch(tag)]

@@ -12,7 +12,7 @@ from service.fields import Enum
 from service.schemas import StrictSchema
 
 JSON = dict[str, object]
-Field = fields.Field[Any]
+AnyField = fields.Field[Any]
 
 
 class Schemas:
@@ -75,7 +75,7 @@ class Schemas:
         }
         return {**object_of(properties, []), "propertyNames": {"enum": [*properties]}}
 
-    def parameter(self, field: Field) -> JSON:
+    def parameter(self, field: AnyField) -> JSON:
         """Return one parameter of a query."""
         # A query cannot express null, so the default None is left out.
         schema = self.of_field(field, nullable=False)
@@ -85,16 +85,16 @@ class Schemas:
         parameter = {"name": field.data_key, "in": "query", "required": field.required}
         return {**parameter, **described, "schema": schema}
 
-    def of_response(self, field: Field) -> JSON:
+    def of_response(self, field: AnyField) -> JSON:
         """Return the schema of a field in a response."""
         return self.of_field(field, nullable=field.allow_none)
 
-    def of_request(self, field: Field) -> JSON:
+    def of_request(self, field: AnyField) -> JSON:
         """Return the schema of a field in a request."""
         schema = self.of_field(field, nullable=field.allow_none)
         return with_sentence(schema, getattr(field, "request_note", ""))
 
-    def of_request_with_default(self, field: Field) -> JSON:
+    def of_request_with_default(self, field: AnyField) -> JSON:
         """Return the schema of a field in a request; the description names the field's default.
 
         From the keyword ``default``, generators of clients would conclude that the field is always
@@ -106,7 +106,7 @@ class Schemas:
             return schema
         return with_sentence(schema, f"Default: {default}")
 
-    def of_field(self, field: Field, *, nullable: bool) -> JSON:
+    def of_field(self, field: AnyField, *, nullable: bool) -> JSON:
         """Return the JSON Schema of a field: its keywords, component and items, and null."""
         schema: JSON = {**field.metadata}
         if isinstance(field, fields.List):
@@ -133,7 +133,7 @@ def with_sentence(schema: JSON, sentence: str) -> JSON:
     return {**schema, "description": ". ".join(filter(None, sentences))}
 
 
-def keys(members: Iterable[Field]) -> list[str]:
+def keys(members: Iterable[AnyField]) -> list[str]:
     """Return the names of the fields in JSON."""
     return [str(field.data_key) for field in members]
 

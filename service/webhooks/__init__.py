@@ -16,7 +16,7 @@ from service.webhooks.secrets import compare_keys, fingerprints
 log = logging.getLogger("service.webhooks")
 
 # The types of events (docs/specification.md, section 6).
-EVENTS = (
+EVENT_TYPES = (
     "task.created",
     "task.updated",
     "task.deleted",

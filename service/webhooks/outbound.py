@@ -37,7 +37,9 @@ NON_PUBLIC = [
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 # A row of getaddrinfo: family, type, protocol, canonical name and the address to connect to.
-Address = tuple[int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]]
+AddressInfo = tuple[
+    int, int, int, str, tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+]
 
 
 class BlockedURL(ValueError):
@@ -65,9 +67,9 @@ class Resolver:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._running: dict[tuple[str, int], Future[Sequence[Address]]] = {}
+        self._running: dict[tuple[str, int], Future[Sequence[AddressInfo]]] = {}
 
-    def look_up(self, host: str, port: int, timeout: float) -> Sequence[Address]:
+    def look_up(self, host: str, port: int, timeout: float) -> Sequence[AddressInfo]:
         """Return the addresses of a host; raises TimeoutError, OSError or UnicodeError."""
         try:
             return socket.getaddrinfo(
@@ -85,8 +87,8 @@ class Resolver:
                 Thread(target=self._run, args=(host, port, future), daemon=True).start()
         return future.result(timeout)
 
-    def _run(self, host: str, port: int, future: "Future[Sequence[Address]]") -> None:
-        outcome: Sequence[Address] | Exception
+    def _run(self, host: str, port: int, future: "Future[Sequence[AddressInfo]]") -> None:
+        outcome: Sequence[AddressInfo] | Exception
         try:
             outcome = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except Exception as error:
@@ -121,7 +123,7 @@ class Answer:
 
 def resolve(
     url: str, allowed: Collection[str], timeout: float = 10
-) -> tuple[SplitResult, int, Address]:
+) -> tuple[SplitResult, int, AddressInfo]:
     """Return the parts of a checked URL, its port and the address to connect to.
 
     Raises BlockedURL, or TimeoutError when the look-up takes too long. ``allowed`` names hosts and
@@ -196,7 +198,7 @@ class _Pinned:
 
     response_class: type[HTTPResponse] = FinalResponse
     timeout: float | None
-    address: Address
+    address: AddressInfo
     socket_copy: socket.socket | None = None
     expired = False
 

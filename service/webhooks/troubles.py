@@ -50,7 +50,7 @@ class Troubles:
 
     def note(self, statement: str, error: psycopg.Error) -> None:
         """Note that a statement has failed."""
-        text = describe(statement, error)
+        text = message_of(statement, error)
         with self._lock:
             new = text not in self._failing.values()
             self._failing[statement] = text
@@ -65,7 +65,7 @@ class Troubles:
                 log.info("the worker goes on: its statements succeed again")
 
 
-def describe(statement: str, error: psycopg.Error) -> str:
+def message_of(statement: str, error: psycopg.Error) -> str:
     """Return the class of an error with its remedy; its own text may hold an address.
 
     An error with a remedy is the same for all statements, and does not name one.

@@ -20,7 +20,7 @@ from derived import (
 from receivers import subscribe
 
 from service import fields
-from service.webhooks import EVENTS
+from service.webhooks import EVENT_TYPES
 
 VERBS = {"POST": "created", "PATCH": "updated"}
 
@@ -56,7 +56,7 @@ class Writer:
             "SELECT type, body::json -> 'data' AS data FROM events"
         ).fetchall()
         expected = f"{view.resource.removesuffix('s')}.{VERBS[view.method]}"
-        if expected in EVENTS:
+        if expected in EVENT_TYPES:
             assert [event["type"] for event in events] == [expected], f"edit {view.files}"
         shown = response.get_json()
         for event in events:

@@ -34,7 +34,7 @@ from receivers import (
 
 from service import logs
 from service.api.webhooks import NewWebhook, Webhook
-from service.webhooks import EVENTS
+from service.webhooks import EVENT_TYPES
 from service.webhooks.secrets import fingerprint
 from service.webhooks.worker import Worker
 
@@ -497,8 +497,8 @@ def test_a_change_keeps_what_it_does_not_name_and_null_means_all_events(
     response = alice.patch(path, {"url": url})
     assert response.get_json() == {**webhook, "url": url, "version": 2}
     assert response.headers["ETag"] == '"2"'
-    everything = alice.patch(path, {"events": [*EVENTS]}).get_json()
-    assert everything["events"] == [*EVENTS]
+    everything = alice.patch(path, {"events": [*EVENT_TYPES]}).get_json()
+    assert everything["events"] == [*EVENT_TYPES]
     assert alice.patch(path, {"events": None}).get_json()["events"] is None
     assert webhook_row(connection, webhook["id"])["events"] == []
     assert alice.get(path).get_json()["version"] == 4

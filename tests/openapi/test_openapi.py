@@ -28,7 +28,7 @@ from service.fields import timezones
 from service.openapi.events import EVENTS
 from service.openapi.json_schema import Schemas
 from service.settings import Settings
-from service.webhooks import EVENTS as EVENT_TYPES
+from service.webhooks import EVENT_TYPES
 
 PROJECT = Path(__file__).parents[2]
 MEETING = {"title": "Weekly", "startTime": "2027-03-01T09:00Z", "endTime": "2027-03-01T10:00Z"}

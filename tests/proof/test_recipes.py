@@ -214,7 +214,7 @@ class Tag(schemas.Resource):
 
 
 @tags.get("/tags")
-@arguments(schemas.Page())
+@arguments(schemas.PageQuery())
 @response(Tag, kind="page")
 def list_tags(query: Values) -> Response:
     """List the tags of the active workspace, newest first

@@ -8,7 +8,7 @@ from service.devkit.double.faults import KINDS
 from service.devkit.double.receiver import BEHAVIORS
 from service.fields import MAX_EMAIL, MAX_TEXT, Enum, Text, Timestamp
 from service.schemas import StrictSchema
-from service.webhooks import EVENTS
+from service.webhooks import EVENT_TYPES
 
 
 def Count(  # noqa: N802
@@ -116,4 +116,4 @@ class NewWebhook(StrictSchema):
     """A receiver of the test's own; no events mean all."""
 
     url = Text(2048, min=1, required=True)
-    events = fields.List(Enum(*EVENTS, schema_name="EventType"), load_default=list)
+    events = fields.List(Enum(*EVENT_TYPES, schema_name="EventType"), load_default=list)

@@ -122,7 +122,7 @@ def limit_time() -> None:
 
 def reject(error: click.ClickException) -> Response:
     """Return 400 with the message that a command would print."""
-    return errors.respond(default_exceptions[400](error.format_message()))
+    return errors.reply_error(default_exceptions[400](error.format_message()))
 
 
 def double() -> Double:
