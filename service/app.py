@@ -1,11 +1,14 @@
 """The WSGI application, assembled from the parts of the service."""
 
+from functools import partial
+
 from flask import Flask, Request, Response
 from flask.typing import ResponseReturnValue
 from werkzeug.routing import MapAdapter
 
 from service import api, commands, db, http, openapi, webhooks
 from service.settings import Settings
+from service.webhooks.secrets import compare_keys
 
 
 class Service(Flask):
@@ -62,6 +65,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     )
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
-    for part in (db, http, webhooks, api, openapi, commands):
+    db.init_app(app, at_first=partial(compare_keys, settings=settings))
+    for part in (http, webhooks, api, openapi, commands):
         part.init_app(app)
     return app

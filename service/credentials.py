@@ -8,7 +8,7 @@ SCOPES = "read", "write"
 
 
 def generate_token(kind: str, cell: str | None = None) -> str:
-    """Return a new token of the kind ``api`` or ``session``: a prefix and 160 random bits.
+    """Make a token of the kind ``api`` or ``session``: a prefix and 160 random bits.
 
     The prefix lets scanners find a leaked token, and a proxy find the cell of the token.
     """

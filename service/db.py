@@ -75,7 +75,7 @@ def connection_options(settings: Settings, program: str) -> dict[str, Any]:
 
 
 def connect(settings: Settings, command: str) -> Connection:
-    """Return a new connection for a command, in autocommit mode and without prepared statements.
+    """Connect for a command, in autocommit mode and without prepared statements.
 
     Raises InvalidSetting without DATABASE_URL, WrongEncoding, and psycopg.Error.
     """
@@ -101,7 +101,12 @@ class Pool(ConnectionPool[Connection]):
     # the end of the next request.
     KEPT = 60
 
-    def __init__(self, settings: Settings, program: str) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        program: str,
+        at_first: Callable[[Connection], None] | None = None,
+    ) -> None:
         self.settings = settings
         # With the watchdog's interval, less than a second beyond the statement's own timeout.
         self.seconds = settings.statement_timeout + 0.8
@@ -115,8 +120,7 @@ class Pool(ConnectionPool[Connection]):
         for _ in range(settings.web_threads):
             self._turns.put(None)
         self._drained = 0.0
-        # The pool calls this function once, with the first connection of this process.
-        self.at_first: Callable[[Connection], None] | None = None
+        self._at_first = at_first
         super().__init__(
             settings.require_database,
             connection_class=Connection,
@@ -135,17 +139,19 @@ class Pool(ConnectionPool[Connection]):
         """Set up a new connection."""
         timeout = f"{self.settings.statement_timeout}s"
         self.watchdog.watch(connection, monotonic() + self.seconds)
-        connection.run(
-            "connection/configure", {"statement_timeout": timeout, "idle_timeout": "10s"}
-        )
-        self.encoding = encoding_of(connection)
-        at_first, self.at_first = self.at_first, None
-        if at_first:
-            at_first(connection)
-        self.watchdog.release(connection)
+        try:
+            connection.run(
+                "connection/configure", {"statement_timeout": timeout, "idle_timeout": "10s"}
+            )
+            self.encoding = encoding_of(connection)
+            at_first, self._at_first = self._at_first, None
+            if at_first:
+                at_first(connection)
+        finally:
+            self.watchdog.release(connection)
 
     def getconn(self, timeout: float | None = None) -> Connection:
-        """Return a free connection, the one used last first; raises PoolTimeout."""
+        """Take a free connection, the one used last first; raises PoolTimeout."""
         seconds = self.timeout if timeout is None else timeout
         end = monotonic() + seconds
         try:
@@ -167,8 +173,10 @@ class Pool(ConnectionPool[Connection]):
     def putconn(self, connection: Connection) -> None:
         """Keep a connection for the next request, unless it is broken or was kept for long."""
         oldest = max(self._drained, monotonic() - self.KEPT)
-        idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
-        if idle and connection.taken_at > oldest and not self.closed:
+        # If it is not idle, psycopg_pool ends it, or rolls its transaction back.
+        is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
+        is_fresh = connection.taken_at > oldest
+        if is_idle and is_fresh and not self.closed:
             self._warm.append(connection)
         else:
             super().putconn(connection)
@@ -188,7 +196,7 @@ class Pool(ConnectionPool[Connection]):
         self._put_back(self._drained)
 
     def take(self, deadline: float, queued: float = 0) -> Connection:
-        """Return a connection, which is shut down at ``deadline`` unless it is given back before.
+        """Take a connection, which is shut down at ``deadline`` unless it is given back before.
 
         Raises WrongEncoding, and PoolTimeout if no connection becomes free within POOL_TIMEOUT
         or before the deadline. The seconds that the request was ``queued`` count as waited.
@@ -221,9 +229,9 @@ class Pool(ConnectionPool[Connection]):
         super().close(timeout)
 
 
-def init_app(app: Flask) -> None:
-    """Give the app its pool, and each request its state."""
-    app.extensions["pool"] = Pool(app.config["SETTINGS"], "web")
+def init_app(app: Flask, at_first: Callable[[Connection], None] | None = None) -> None:
+    """Give the app its pool, and each request its state; ``at_first`` is that of the pool."""
+    app.extensions["pool"] = Pool(app.config["SETTINGS"], "web", at_first)
     app.app_ctx_globals_class = RequestState  # type: ignore[assignment]
     app.teardown_request(release)
 
@@ -239,7 +247,7 @@ def set_deadline(seconds: float) -> None:
 
 
 def connection(state: RequestState) -> Connection:
-    """Return the connection of a request; raises PoolTimeout or WrongEncoding.
+    """Take a connection for a request that has none; raises PoolTimeout or WrongEncoding.
 
     A request that has waited in a queue has less time left for the database.
     """
@@ -268,7 +276,7 @@ def transaction() -> Iterator[None]:
 
 
 def row_with_retry(kind: type[Row], name: str, /, **values: object) -> Row:
-    """Return the row of a request's first statement; run it again if its connection was dead.
+    """Run the first statement of a request; run it again if its connection was dead.
 
     When PostgreSQL restarts, the pooled connections die. Only the first statement may run again:
     this request has written nothing yet.
@@ -288,7 +296,7 @@ def row_with_retry(kind: type[Row], name: str, /, **values: object) -> Row:
 
 
 def row_or_none(kind: type[Row], name: str, /, **values: object) -> Row | None:
-    """Return the first row of ``sql/<name>.sql``, or None.
+    """Run ``sql/<name>.sql`` for this request; return its first row, or None.
 
     The statement can always use ``user_id`` and ``workspace_id`` of the caller as parameters.
     """
@@ -297,18 +305,18 @@ def row_or_none(kind: type[Row], name: str, /, **values: object) -> Row | None:
 
 
 def row(kind: type[Row], name: str, /, **values: object) -> Row:
-    """Return the first row of ``sql/<name>.sql``, as ``row_or_none`` does, or raise NotFound."""
+    """Run ``sql/<name>.sql`` as ``row_or_none`` does; raise NotFound if it has no row."""
     return found(row_or_none(kind, name, **values), name)
 
 
 def rows(kind: type[Row], name: str, /, **values: object) -> list[Row]:
-    """Return all rows of ``sql/<name>.sql``, run as ``row_or_none`` runs it."""
+    """Run ``sql/<name>.sql`` as ``row_or_none`` does, and return all its rows."""
     state = current_state()
     return connection(state).rows(kind, name, {**state.caller, **values})
 
 
 def row_client_bound(kind: type[Row], name: str, /, **values: object) -> Row:
-    """Return the row, as ``row`` does; psycopg writes the values into the text, for the planner."""
+    """Run as ``row`` does, but psycopg writes the values into the text, for the planner."""
     state = current_state()
     cursor = psycopg.ClientCursor(connection(state), row_factory=args_row(kind))
     cursor.execute(STATEMENTS[name].source, {**state.caller, **values})

@@ -6,6 +6,11 @@ Source: docs/specification.md, section 8.
 from math import ceil
 from typing import NamedTuple
 
+# The length of the windows in seconds.
+MINUTE, DAY = 60, 86400
+# The requests a minute on the plan Starter, whose limits hold for a caller without a workspace.
+STARTER_PER_MINUTE = 60
+
 
 class Window(NamedTuple):
     """One window of a rate limit; ``seconds`` is its length, ``ends`` a Unix time."""
@@ -49,14 +54,14 @@ class Usage(NamedTuple):
     @property
     def minute(self) -> Window:
         """Return the window of 60 seconds."""
-        return Window("minute", self.per_minute, 60, self.minute_count, self.minute_ends)
+        return Window("minute", self.per_minute, MINUTE, self.minute_count, self.minute_ends)
 
     @property
     def day(self) -> Window | None:
         """Return the window of 24 hours, or None if the plan has no daily limit."""
         if self.per_day is None:
             return None
-        return Window("day", self.per_day, 86400, self.day_count, self.day_ends)
+        return Window("day", self.per_day, DAY, self.day_count, self.day_ends)
 
     @property
     def windows(self) -> list[Window]:
@@ -64,11 +69,12 @@ class Usage(NamedTuple):
         day = self.day
         return [self.minute, day] if day else [self.minute]
 
+    @property
+    def decisive(self) -> Window:
+        """Return the window that X-RateLimit-* shows: the day if it is used up, else the minute."""
+        day = self.day
+        return day if day and day.left == 0 else self.minute
+
     def seconds_left(self, window: Window) -> int:
         """Return the whole seconds until a window ends."""
         return max(0, ceil(window.ends - self.now))
-
-
-def decisive(windows: list[Window]) -> Window:
-    """Return the window that X-RateLimit-* shows: the day if it is used up, else the minute."""
-    return windows[0] if windows[-1].left else windows[-1]

@@ -260,7 +260,7 @@ class Settings:
 
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
-        """Return all settings; raises InvalidSetting, which names the first invalid variable."""
+        """Read and check all settings; raises InvalidSetting, which names an invalid variable."""
         values: dict[str, Any] = {}
         for item in dataclass_fields(cls):
             variable = item.name.upper()

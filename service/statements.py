@@ -86,12 +86,12 @@ class Connection(psycopg.Connection[TupleRow]):
     _named: set[bytes] = set()
 
     def row(self, kind: type[Row], name: str, values: dict[str, object]) -> Row | None:
-        """Return the first row of a statement, or None."""
+        """Run a statement and return its first row, or None."""
         rows, number = self._run(name, values)
         return rows.load_row(0, kind._make) if number else None
 
     def rows(self, kind: type[Row], name: str, values: dict[str, object]) -> list[Row]:
-        """Return all rows of a statement."""
+        """Run a statement and return all its rows."""
         rows, number = self._run(name, values)
         return rows.load_rows(0, number, kind._make)
 

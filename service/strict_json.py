@@ -32,7 +32,7 @@ class StrictJSONError(ValueError):
 
 
 def parse_object(content: bytes) -> dict[str, Any]:
-    """Return the JSON object in ``content``; raises StrictJSONError."""
+    """Parse ``content``, which must be a JSON object; raises StrictJSONError."""
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:

@@ -7,6 +7,9 @@ import pytest
 from client import TOKENS, Client, waiting
 from proxy import Proxy
 
+from service.db import Pool, connect
+from service.settings import Settings
+
 REQUESTS = 8
 
 
@@ -20,6 +23,18 @@ def proxy(database_url):
 @pytest.fixture
 def behind_proxy(build, proxy):
     return build(database_url=proxy.url, statement_timeout=0.5, pool_timeout=0.5)
+
+
+def test_a_connection_that_cannot_be_set_up_is_not_watched_any_more(database_url):
+    def fail(_connection):
+        raise LookupError
+
+    settings = Settings.read({"DATABASE_URL": database_url})
+    pool = Pool(settings, "web", at_first=fail)
+    with connect(settings, "test") as connection, pytest.raises(LookupError):
+        pool.prepare(connection)
+    # The pool closes the connection, whose file descriptor may then belong to another socket.
+    assert not pool.watchdog._deadlines
 
 
 def test_a_frozen_postgres_is_503_on_every_path_and_comes_back(behind_proxy, proxy):

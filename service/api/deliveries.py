@@ -80,7 +80,7 @@ class DeliveryFilter(schemas.PageQuery):
 
 
 def reply_delivery(delivery: Body | Redelivered | None) -> Response:
-    """Return the response with one delivery; raises NotFound, or 403 for the role."""
+    """Answer with one delivery; raises 403 for the role, or NotFound."""
     if delivery is None:
         check_role()
         raise db.NotFound("delivery")

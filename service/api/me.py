@@ -125,7 +125,7 @@ def update_me(changes: Values) -> Response:
 
 
 def reply_me(**values: object) -> Response:
-    """Return the response about the caller; raises 401 if the user or the token is deleted."""
+    """Answer with the caller; raises 401 if the user or the token is deleted."""
     usage = current_state().usage
     profile = usage and db.row_or_none(
         Body,

@@ -140,7 +140,7 @@ def check_role() -> bool:
 
 
 def managed(row: Row | None) -> Row:
-    """Return the row of one webhook; if it is None, raise NotFound, or 403 for the role."""
+    """Require the row of one webhook: without it, raise 403 for the role, or NotFound."""
     if row is None:
         check_role()
         raise db.NotFound("webhook")
@@ -170,7 +170,7 @@ def signing() -> Iterator[Settings]:
 
 
 def with_checked_url(view: View) -> View:
-    """Return a view that gets the error of a new URL as ``fault``, or None.
+    """Check a new URL before the view, which gets the error as ``fault``, or None.
 
     The URL is checked before ``idempotent`` takes a connection. The view raises the error, and so
     a repeated request gets its stored response although the host is not resolved any more.

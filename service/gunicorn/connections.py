@@ -71,7 +71,7 @@ class ClientConnection:
         return not unsent
 
 
-class Connections(dict[int, ClientConnection]):
+class ClientConnections(dict[int, ClientConnection]):
     """The connections by the number of their socket, and the poller that watches them.
 
     A thread goes on with a connection once it holds its lock, and gives it up by ``release`` or

@@ -7,6 +7,7 @@ from secrets import token_hex
 from werkzeug.exceptions import HTTPException
 
 from service.http import errors
+from service.limits import MINUTE, STARTER_PER_MINUTE
 
 
 def error_page(fault: BaseException) -> bytes:
@@ -26,8 +27,8 @@ def error_page(fault: BaseException) -> bytes:
         f"Content-Length: {len(body)}\r\n"
         f"X-Request-Id: {request_id}\r\n"
         f"{retry}"
-        "X-RateLimit-Limit: 60\r\n"
+        f"X-RateLimit-Limit: {STARTER_PER_MINUTE}\r\n"
         "X-RateLimit-Remaining: 0\r\n"
-        f"X-RateLimit-Reset: {int(time.time()) + 60}\r\n\r\n"
+        f"X-RateLimit-Reset: {int(time.time()) + MINUTE}\r\n\r\n"
     )
     return head.encode() + body

@@ -137,7 +137,7 @@ class RequestReader:
         return not self.missing
 
     def take(self) -> "WSGIEnvironment":
-        """Return the environment of the complete request, and begin with the next one."""
+        """Give up the environment of the complete request, and begin with the next one."""
         environ = self.environ
         assert environ is not None, "no request is complete"  # noqa: S101
         environ["wsgi.input"] = BytesIO(self.body)

@@ -70,7 +70,7 @@ class Response:
 
 
 def run(application: Callable[..., Iterable[bytes]], environ: "WSGIEnvironment") -> Response:
-    """Return the response of the application; raises the errors of the application.
+    """Run the application for one request; raises its errors.
 
     If an OSError ends its body after some parts, the response has these, and is ``broken``.
     """

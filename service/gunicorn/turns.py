@@ -22,7 +22,7 @@ class Turns:
         self.health_was_last = False
 
     def begin(self, conn: ClientConnection) -> bool:
-        """Return True if the request of the connection may run now; otherwise let it wait."""
+        """Give the request of the connection a turn, and return True; or let it wait for one."""
         with self.lock:
             if self.free:
                 self.free -= 1

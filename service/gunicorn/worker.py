@@ -30,7 +30,13 @@ from threading import Thread
 from gunicorn.workers.base import Worker
 from werkzeug.exceptions import HTTPException
 
-from service.gunicorn.connections import READABLE, WRITABLE, ClientConnection, Connections, State
+from service.gunicorn.connections import (
+    READABLE,
+    WRITABLE,
+    ClientConnection,
+    ClientConnections,
+    State,
+)
 from service.gunicorn.error_page import error_page
 from service.gunicorn.request_reader import RequestReader
 from service.gunicorn.response import base_environment, run
@@ -69,7 +75,7 @@ class RequestWorker(Worker):
         self.flushing = State(WRITABLE, self.WRITE)
         self.idle = State(READABLE, cfg.keepalive)
         self.lingering = State(READABLE, self.LINGER)
-        self.connections = Connections(epoll())
+        self.connections = ClientConnections(epoll())
         self.turns = Turns(cfg.threads)
         self.has_descriptors = True
         self.listeners = {listener.fileno(): listener for listener in self.sockets}
@@ -192,7 +198,7 @@ class RequestWorker(Worker):
         return False
 
     def admit(self, conn: ClientConnection, received: bytes) -> bool:
-        """Return True if a request is complete now; otherwise wait for the rest."""
+        """Add what was received; return True if a request is complete, else wait for the rest."""
         reader = conn.reader
         try:
             complete = reader.feed(received)

@@ -33,7 +33,7 @@ def init_app(app: Flask) -> None:
         return
 
     def answer_preflight() -> Response | None:
-        """Return the response to a preflight request of a listed origin, None for others."""
+        """Answer a preflight request of a listed origin with 204; leave others to the view."""
         error = request.routing_exception
         if (
             request.method != "OPTIONS"
@@ -52,7 +52,7 @@ def init_app(app: Flask) -> None:
         return reply(None, 204, headers)
 
     def add_headers(response: Response) -> Response:
-        """Return the response with the headers that let the pages of a listed origin read it."""
+        """Let the pages of a listed origin read the response."""
         # Vary is sent without an Origin too: caches must keep the responses for origins apart.
         varies = response.headers.get("Vary")
         response.headers["Vary"] = f"{varies}, Origin" if varies else "Origin"

@@ -92,7 +92,7 @@ def init_app(app: Flask) -> None:
 
 
 def reply_error(error: HTTPException) -> Response:
-    """Return the response to an HTTP error, with its headers (Allow, Retry-After, …)."""
+    """Answer with an error body and the headers of the error (Allow, Retry-After, …)."""
     forget_frames(error)
     status = error.code or 500
     message = error.description
@@ -137,13 +137,13 @@ def error_body(
 
 
 def reply_invalid(error: ValidationError) -> Response:
-    """Return the response to an error of marshmallow."""
+    """Answer an error of marshmallow with 400 and the invalid fields."""
     forget_frames(error)
     return reply_error(invalid_fields(flatten(error)))
 
 
 def from_database(error: psycopg.Error) -> HTTPException:
-    """Return the HTTP error for an error of PostgreSQL, of its connection or of the pool.
+    """Find the HTTP error for one of PostgreSQL, and log those that no client has caused.
 
     A constraint that a client can violate has a sentence as its name: the field and the message.
     """

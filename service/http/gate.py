@@ -21,7 +21,7 @@ from service.credentials import hash_of
 from service.http.errors import http_error
 from service.http.requests import JSON_TYPE, View
 from service.http.responses import append
-from service.limits import Usage, decisive
+from service.limits import STARTER_PER_MINUTE, Usage
 from service.state import current_request, current_state
 
 # Paths that need no credential and are not counted. Those of the reference page exist only if the
@@ -82,7 +82,7 @@ def credential(request: Request) -> tuple[str, str | None]:
 
 
 def session_only(message: str) -> Callable[[View], View]:
-    """Return a decorator: the view raises 403 with this entry of MESSAGES for an API token."""
+    """Let the view that is decorated raise 403, with this entry of MESSAGES, for an API token."""
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -136,7 +136,7 @@ def reject_cross_site(request: Request) -> None:
 
 def rate_limit_error(usage: Usage) -> HTTPException:
     """Return the 429 that names the exhausted window and the seconds until this window ends."""
-    window = decisive(usage.windows)
+    window = usage.decisive
     seconds = max(1, usage.seconds_left(window))
     return http_error(
         "rate_limit", seconds, limit=window.quota, window=window.name, seconds=seconds
@@ -161,20 +161,20 @@ def gate_headers(request: Request, status: int) -> list[tuple[str, str]]:
         return [
             request_id,
             *NOT_SHARED,
-            ("X-RateLimit-Limit", "60"),
-            ("X-RateLimit-Remaining", "0" if status >= 500 else "60"),
+            ("X-RateLimit-Limit", str(STARTER_PER_MINUTE)),
+            ("X-RateLimit-Remaining", "0" if status >= 500 else str(STARTER_PER_MINUTE)),
             ("X-RateLimit-Reset", str(ceil(time.time()) + 1)),
         ]
     windows = usage.windows
-    first = decisive(windows)
+    decisive = usage.decisive
     quotas = [f'"{window.name}";q={window.quota};w={window.seconds}' for window in windows]
     left = [f'"{window.name}";r={window.left};t={usage.seconds_left(window)}' for window in windows]
     return [
         request_id,
         *NOT_SHARED,
-        ("X-RateLimit-Limit", str(first.quota)),
-        ("X-RateLimit-Remaining", str(first.left)),
-        ("X-RateLimit-Reset", str(ceil(first.ends))),
+        ("X-RateLimit-Limit", str(decisive.quota)),
+        ("X-RateLimit-Remaining", str(decisive.left)),
+        ("X-RateLimit-Reset", str(ceil(decisive.ends))),
         ("RateLimit-Policy", ", ".join(quotas)),
         ("RateLimit", ", ".join(left)),
         *([("WWW-Authenticate", "Bearer")] if status == 401 else []),

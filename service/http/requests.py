@@ -39,7 +39,7 @@ def init_app(app: Flask) -> None:
 
 
 def arguments(schema: Schema) -> Callable[[View], View]:
-    """Return a decorator that passes the loaded query or body to the view as its first argument.
+    """Pass the loaded query or body to the view that is decorated, as its first argument.
 
     A ``Query`` loads the query, any other schema the body. The view then raises 400, 413 or 415
     for invalid requests. One instance of the schema serves all requests.
@@ -87,7 +87,7 @@ def query_values(query: bytes) -> dict[str, list[str]]:
 
 
 def parse_query(query: bytes) -> dict[str, str]:
-    """Return the query as a dict; raises 400 for a repeated name."""
+    """Parse a query, in which each name has one value; raises 400 for a repeated name."""
     values = query_values(query)
     for name, (_, *more) in values.items():
         if more:
@@ -96,7 +96,7 @@ def parse_query(query: bytes) -> dict[str, str]:
 
 
 def read_object() -> Values:
-    """Return the body as a dict; raises 400, 413 or 415."""
+    """Read the body as a JSON object; raises 400, 413 or 415."""
     request = current_request()
     declared = request.content_type
     if declared and declared != "application/json":
@@ -119,7 +119,7 @@ def content_length(request: Request) -> int | None:
 
 
 def read_bytes(request: Request) -> bytes:
-    """Return the body; raises 413 above MAX_BODY.
+    """Read the body, once; raises 413 above MAX_BODY.
 
     Our worker has read the body before the request began, unless the body is too large.
     """

@@ -123,7 +123,7 @@ def response(
     kind: Kind = "versioned",
     also: Iterable[int] = (),
 ) -> Callable[[View], View]:
-    """Return a decorator that documents the response of a view and does not change the view."""
+    """Document the response of the view that is decorated; the view does not change."""
 
     def decorate(view: View) -> View:
         view.__dict__["response"] = Documented(schema, status, kind, tuple(also))
@@ -192,7 +192,7 @@ def without_cursor(query: bytes) -> str:
 def reply_one(
     one: Versioned, status: int = 200, headers: Mapping[str, str] = NO_HEADERS
 ) -> Response:
-    """Return the response with one object and its ETag; 304 if the client has this version."""
+    """Make the response with one object and its ETag; 304 if the client has this version."""
     request = current_request()
     headers = {**headers, "ETag": etag(one.version)}
     if (
@@ -205,13 +205,13 @@ def reply_one(
 
 
 def reply_created(created: Created, path: str) -> Response:
-    """Return 201 with the new object, its ETag and its Location below ``path``."""
+    """Make the 201 with the new object, its ETag and its Location; the log names its id."""
     current_state().created = created.id
     return reply_one(created, 201, {"Location": f"{path}/{created.id}"})
 
 
 def headers_of_created(path: str, id: str) -> dict[str, str]:
-    """Return the header Location of a new object below ``path``, and let the log name its id."""
+    """Let the log name the id of a new object; return its Location below ``path``."""
     current_state().created = id
     return {"Location": f"{path}/{id}"}
 

@@ -37,7 +37,7 @@ class StoredResponse(NamedTuple):
 
 
 def idempotent(view: View) -> View:
-    """Return a view that runs once per ``Idempotency-Key``; repeats get its stored response.
+    """Let a view run once per ``Idempotency-Key``; repeats get its stored response.
 
     One transaction stores key, change, event and response; a failed request stores no key. The
     stored response has null in place of a secret.
@@ -86,7 +86,7 @@ def fingerprint(request: Request) -> bytes:
 
 
 def replay(stored: StoredResponse) -> Response:
-    """Return the stored response; raises 422 if it belongs to another request."""
+    """Answer with the stored response; raises 422 if it belongs to another request."""
     if not stored.same:
         raise http_error("reused_idempotency_key")
     headers = {**json.loads(stored.headers or "{}"), "Idempotent-Replayed": "true"}

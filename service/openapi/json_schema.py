@@ -22,13 +22,13 @@ class Schemas:
         self.components = components
 
     def refer(self, name: str, schema: JSON) -> JSON:
-        """Return a reference to a component; raises ValueError if another schema has its name."""
+        """Add a component and refer to it; raises ValueError if another schema has its name."""
         if self.components.setdefault(name, schema) != schema:
             raise ValueError(f"two schemas of the published document have the name {name}")
         return {"$ref": f"#/components/schemas/{name}"}
 
     def response(self, schema: type[Schema]) -> JSON:
-        """Return a reference to the schema of a response; only optional fields may be absent."""
+        """Add the schema of a response and refer to it; only optional fields may be absent."""
         members = schema().dump_fields
         optional = getattr(schema, "optional", ())
         required = [field for name, field in members.items() if name not in optional]
@@ -36,7 +36,7 @@ class Schemas:
         return self.refer(schema.__name__, object_of(properties, keys(required)))
 
     def page(self, schema: type[StrictSchema]) -> JSON:
-        """Return a reference to the schema of one page of a list."""
+        """Add the schema of one page of a list and refer to it."""
         properties: dict[str, JSON] = {
             "data": {
                 "type": "array",
@@ -51,7 +51,7 @@ class Schemas:
         return self.refer(f"{schema.__name__}Page", object_of(properties, [*properties]))
 
     def body(self, schema: Schema) -> JSON:
-        """Return a reference to the schema of a POST, or of a PATCH if the schema is partial."""
+        """Add the schema of a POST, or of a PATCH if it is partial, and refer to it."""
         name = type(schema).__name__.removesuffix("Details").removeprefix("New")
         if schema.partial:
             return self.refer(f"{name}Changes", self.changes(schema))

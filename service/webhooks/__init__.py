@@ -1,7 +1,6 @@
 """Webhooks: post events to their receivers, signed, after the commit."""
 
 import logging
-from functools import partial
 from threading import BoundedSemaphore
 from time import monotonic
 
@@ -11,7 +10,7 @@ from service import db
 from service.settings import Settings
 from service.state import current_state
 from service.webhooks.delivery import Claim, Recorded, attempt, log_outcome
-from service.webhooks.secrets import compare_keys, fingerprints
+from service.webhooks.secrets import fingerprints
 
 log = logging.getLogger("service.webhooks")
 
@@ -34,7 +33,6 @@ def init_app(app: Flask) -> None:
     settings: Settings = app.config["SETTINGS"]
     app.extensions["webhook_slots"] = BoundedSemaphore(max(1, settings.web_threads // 4))
     app.extensions["outbound_slots"] = BoundedSemaphore(max(1, settings.web_threads // 4))
-    app.extensions["pool"].at_first = partial(compare_keys, settings=settings)
 
 
 def announce(*event_ids: str | None) -> None:

@@ -70,7 +70,7 @@ class Resolver:
         self._running: dict[tuple[str, int], Future[Sequence[AddressInfo]]] = {}
 
     def look_up(self, host: str, port: int, timeout: float) -> Sequence[AddressInfo]:
-        """Return the addresses of a host; raises TimeoutError, OSError or UnicodeError."""
+        """Find the addresses of a host; raises TimeoutError, OSError or UnicodeError."""
         try:
             return socket.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
@@ -124,7 +124,7 @@ class Answer:
 def resolve(
     url: str, allowed: Collection[str], timeout: float = 10
 ) -> tuple[SplitResult, int, AddressInfo]:
-    """Return the parts of a checked URL, its port and the address to connect to.
+    """Check a URL; return its parts, its port and the address to connect to.
 
     Raises BlockedURL, or TimeoutError when the look-up takes too long. ``allowed`` names hosts and
     networks that may be reached although they are not public.

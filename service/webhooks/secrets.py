@@ -93,7 +93,7 @@ def signing_secrets(settings: Settings, webhook: Signed) -> list[str]:
 
 
 def missing_keys(connection: Connection, settings: Settings) -> list[MissingKey]:
-    """Return the keys that webhooks need and WEBHOOK_KEY does not list.
+    """Find the keys that webhooks need and WEBHOOK_KEY does not list; raises psycopg.Error.
 
     A webhook without a fingerprint gets the one of the oldest key.
     """

@@ -218,7 +218,7 @@ class Worker:
         )
 
     def row(self, kind: type[Row], name: str, **values: object) -> Row | None:
-        """Return the first row of ``sql/<name>.sql``, run on a connection of the pool, or None."""
+        """Run ``sql/<name>.sql`` on a connection of the pool; return its first row, or None."""
         with self._connection(name) as connection:
             return connection.row(kind, name, values)
 
@@ -237,7 +237,7 @@ class Worker:
         self.troubles.end(statement)
 
     def _take(self, *, patient: bool) -> Connection:
-        """Return a connection within POOL_TIMEOUT; unless ``patient``, give up at a signal."""
+        """Take a connection within POOL_TIMEOUT; unless ``patient``, give up at a signal."""
         end = monotonic() + self.pool.timeout
         while True:
             now = monotonic()

@@ -1,6 +1,6 @@
 -- Find the credential and count the request, in one round trip.
--- A user is counted per active workspace, a caller without a valid credential per address (under
--- the nil workspace).
+-- A user is counted per active workspace, a caller without a valid credential per address; both
+-- under the nil workspace if there is none.
 WITH caller AS MATERIALIZED (
     SELECT token.id AS token_id,
            token.scope,
@@ -8,9 +8,9 @@ WITH caller AS MATERIALIZED (
            person.id AS user_id,
            person.active_workspace_id AS workspace_id,
            -- If an operator has renamed Starter, its original limits apply.
-           coalesce(plan.per_minute, 60) AS per_minute,
-           CASE WHEN plan.name IS NULL THEN 10000 ELSE plan.per_day END AS per_day
-      FROM (VALUES (1)) AS request
+           coalesce(plan.per_minute, starter.per_minute) AS per_minute,
+           CASE WHEN plan.name IS NULL THEN starter.per_day ELSE plan.per_day END AS per_day
+      FROM (VALUES (60, 10000)) AS starter (per_minute, per_day)
       LEFT JOIN (
                tokens AS token
                JOIN users AS person
