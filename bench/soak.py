@@ -86,7 +86,7 @@ def worker(url):
 
 def flask(url, *words, wait=True):
     process = subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "flask", *words],
+        [sys.executable, "-m", "service", *words],
         cwd=ROOT,
         env={**os.environ, "DATABASE_URL": url, **SETTINGS},
         stdout=subprocess.DEVNULL,

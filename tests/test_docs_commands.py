@@ -7,7 +7,7 @@ import click
 import pytest
 from pages import PROJECT, read
 
-from service.commands import COMMANDS, Commands
+from service.__main__ import COMMANDS, Commands
 
 pytestmark = pytest.mark.nodatabase
 

@@ -202,7 +202,9 @@ def test_the_statements_of_the_gate_of_lists_and_of_the_worker_are_among_those_o
 
 SQL_TEXT = re.compile(
     r"\b(SELECT\b|INSERT INTO\b|UPDATE \w+ SET\b|DELETE FROM\b"
-    r"|(CREATE|ALTER|DROP|TRUNCATE) (TABLE|INDEX|TEMP\w*)\b"
+    r"|(CREATE|ALTER|DROP|TRUNCATE) (TABLE|INDEX|TEMP\w*|SCHEMA|FUNCTION|TYPE|VIEW)\b"
+    # A message tells operators to run CREATE DATABASE name.
+    r"|(CREATE|ALTER|DROP) DATABASE\b(?! name\b)"
     r"|WHERE \w+ ?=|FROM \w+ WHERE\b|SET LOCAL\b|BEGIN;|(?<!-)COMMIT\b|pg_\w+_lock\b)",
     re.IGNORECASE,
 )

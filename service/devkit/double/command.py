@@ -16,7 +16,7 @@ from typing import TypedDict
 import click
 import psycopg
 from click.core import ParameterSource
-from psycopg import conninfo, sql
+from psycopg import conninfo
 
 from service import db
 from service.commands.migrate import migrate
@@ -26,6 +26,7 @@ from service.devkit.double.starter import Starter, fork, silence
 from service.devkit.postgres import Postgres, remove_abandoned, temporary_base
 from service.devkit.processes import Children, Interrupt
 from service.settings import Settings
+from service.statements import STATEMENTS
 
 # How many lines of the log an error shows.
 LAST_LINES = 20
@@ -205,16 +206,19 @@ def write(path: Path, line: str) -> None:
 @contextmanager
 def new_database(server: str) -> Iterator[str]:
     """Yield the URL of a new database on this server; drop the database in the end."""
-    name = sql.Identifier(f"task_service_{token_hex(6)}")
-    create = sql.SQL("CREATE DATABASE {} ENCODING 'UTF8' TEMPLATE template0")
-    execute(server, create.format(name))
+    name = f"task_service_{token_hex(6)}"
+    execute("double/create_database", server, name)
     try:
-        yield conninfo.make_conninfo(server, dbname=name.as_string().strip('"'))
+        yield conninfo.make_conninfo(server, dbname=name)
     finally:
-        execute(server, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+        execute("double/drop_database", server, name)
 
 
-def execute(server: str, statement: sql.Composed) -> None:
-    """Run a statement on a new connection: an idle connection may be lost while tests run."""
+def execute(statement: str, server: str, name: str) -> None:
+    """Run what ``sql/<statement>.sql`` returns, on a new connection.
+
+    An idle connection may be lost while tests run.
+    """
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(statement)
+        for (text,) in connection.execute(STATEMENTS[statement].source, {"name": name}).fetchall():
+            connection.execute(text)
