@@ -72,7 +72,7 @@ def require_webhook(id: str) -> FoundWebhook:
 def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool) -> None:
     """List the latest deliveries of the webhook ID, or those --about a task, newest first.
 
-    Each line is an attempt.
+    Each line is an attempt, or a delivery that was not attempted yet.
 
     Columns: delivery, event, state, attempt, when, status, milliseconds, error, answer, next
     attempt, webhook, id of the task, meeting or suggestion.

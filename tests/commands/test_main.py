@@ -129,7 +129,7 @@ def test_the_wrapper_of_a_deployment_leaves_the_home_of_root(tmp_path):
     assert ended.stdout == "/nonexistent 8002\n"
 
 
-def test_help_imports_neither_commands_nor_libraries_and_shows_their_first_sentences():
+def test_help_imports_no_command_and_no_large_library_and_shows_the_first_sentence_of_each():
     """Help then takes less than 0.2 s of CPU time."""
     program = (
         "import sys; from service.__main__ import main\nmain(['--help'], standalone_mode=False)"

@@ -305,7 +305,7 @@ def test_when_it_is_killed_nothing_serves_on(dev):
 
 @nodatabase
 @pytest.mark.proof
-def test_without_limits_nothing_is_counted_until_the_next_start(dev):
+def test_without_limits_no_request_is_429_until_the_next_start(dev):
     running = dev("--limits", "off")
     assert "Rate limits     off\n" in running.printed
     stranger = {"Authorization": "Bearer unknown"}

@@ -80,7 +80,7 @@ def reject(*names: str, word: str) -> None:
 
 
 def serve(listener: socket.socket, control: socket.socket, options: DoubleOptions) -> None:
-    """Serve until this process or its parent ends, then remove everything.
+    """Serve until this process is stopped, or without ``keep`` its parent ends; remove everything.
 
     The database is a new one, on the server of the URL ``database`` or on an embedded server.
     """
@@ -174,7 +174,7 @@ def end_of_log(log: Path | None) -> Iterator[None]:
 
 
 def older(base: Path) -> Iterator[Path]:
-    """Yield the folders of other test doubles."""
+    """Yield the folders of other test doubles, but not those that are just being made."""
     for folder in base.glob(f"{PREFIX}*"):
         try:
             if folder.lstat().st_mtime < time() - YOUNG:
@@ -184,7 +184,7 @@ def older(base: Path) -> Iterator[Path]:
 
 
 def prepare(settings: Settings, cast: Cast) -> None:
-    """Create the clock, the tables and the cast."""
+    """Create the clock, the functions of snapshots, the tables and the cast."""
     with db.connect(settings, "dev") as connection:
         connection.run("double/create_clock", {})
         connection.run("double/create_now", {})
