@@ -93,7 +93,7 @@ def flask(url, *words, wait=True):
         stderr=subprocess.DEVNULL,
     )
     if wait and process.wait(60):
-        raise RuntimeError(f"flask {' '.join(words)} failed")
+        raise RuntimeError(f"task-service {' '.join(words)} failed")
     return process
 
 
