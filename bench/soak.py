@@ -42,7 +42,7 @@ def soak(requests, tasks, *, say):
         say(f"seeding {tasks:,} tasks")
         url = postgres.database("soak", tasks)
         for workspace in {user % WORKSPACES for user in WRITERS}:
-            flask(url, "webhook", "create", f"workspace-{workspace}", hook)
+            task_service(url, "webhook", "create", f"workspace-{workspace}", hook)
         with gunicorn(url, **SETTINGS) as (port, pid), worker(url):
             sent = 0
             for step in range(STEPS + 1):
@@ -76,7 +76,7 @@ def receiver():
 
 @contextmanager
 def worker(url):
-    process = flask(url, "worker", wait=False)
+    process = task_service(url, "worker", wait=False)
     try:
         yield
     finally:
@@ -84,7 +84,7 @@ def worker(url):
         process.wait(40)
 
 
-def flask(url, *words, wait=True):
+def task_service(url, *words, wait=True):
     process = subprocess.Popen(  # noqa: S603
         [sys.executable, "-m", "service", *words],
         cwd=ROOT,
