@@ -1,4 +1,4 @@
-"""What ``gunicorn app:app`` and ``flask`` load in this folder."""
+"""What ``gunicorn app:app`` loads in this folder."""
 
 from service.wsgi import app
 

@@ -43,7 +43,7 @@ def loading(count, *, say):
         say("task-service load")
         url = postgres.database("load", 0)
         before = perf_counter()
-        command = [sys.executable, "-m", "flask", "load", file.name]
+        command = [sys.executable, "-m", "service", "load", file.name]
         process = subprocess.Popen(  # noqa: S603
             command, cwd=ROOT, env={**os.environ, "DATABASE_URL": url}
         )

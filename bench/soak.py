@@ -42,7 +42,7 @@ def soak(requests, tasks, *, say):
         say(f"seeding {tasks:,} tasks")
         url = postgres.database("soak", tasks)
         for workspace in {user % WORKSPACES for user in WRITERS}:
-            flask(url, "webhook", "create", f"workspace-{workspace}", hook)
+            task_service(url, "webhook", "create", f"workspace-{workspace}", hook)
         with gunicorn(url, **SETTINGS) as (port, pid), worker(url):
             sent = 0
             for step in range(STEPS + 1):
@@ -76,7 +76,7 @@ def receiver():
 
 @contextmanager
 def worker(url):
-    process = flask(url, "worker", wait=False)
+    process = task_service(url, "worker", wait=False)
     try:
         yield
     finally:
@@ -84,16 +84,16 @@ def worker(url):
         process.wait(40)
 
 
-def flask(url, *words, wait=True):
+def task_service(url, *words, wait=True):
     process = subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "flask", *words],
+        [sys.executable, "-m", "service", *words],
         cwd=ROOT,
         env={**os.environ, "DATABASE_URL": url, **SETTINGS},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     if wait and process.wait(60):
-        raise RuntimeError(f"flask {' '.join(words)} failed")
+        raise RuntimeError(f"task-service {' '.join(words)} failed")
     return process
 
 

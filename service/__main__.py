@@ -9,9 +9,112 @@ if ON_INTERRUPT is signal.default_int_handler:
 
 import click  # noqa: E402
 
-from service.commands import Commands  # noqa: E402
-
 signal.signal(signal.SIGINT, ON_INTERRUPT)
+
+# The commands in the order of --help, each with the first sentence of its own help.
+COMMANDS = {
+    "dev": "Run the service here with PostgreSQL and demo data, and reload changed code.",
+    "migrate": "Apply the pending migrations.",
+    "check": "Check settings, connection, encoding, schema, rights and key; exits with 1 if one is"
+    " wrong.",
+    "web": "Serve requests by gunicorn, in the foreground, until SIGTERM.",
+    "worker": "Deliver webhooks and prune old rows, until SIGTERM; any number of workers may run.",
+    "status": "Show the state of database, processes and webhooks; exits with 1 if something is"
+    " wrong.",
+    "workspace": "Make, list, export and delete workspaces, and change their plan.",
+    "user": "Make, show, deactivate and delete users, and choose their active workspace.",
+    "member": "Add members to workspaces, list and remove them.",
+    "token": "Make, list and revoke API tokens.",
+    "session": "Make session cookies.",
+    "plan": "List plans and change their limits.",
+    "webhook": "Create webhooks, list their deliveries, and deliver again.",
+    "load": "Load JSON Lines: an object a line, with its type and the API's fields; - is standard"
+    " input.",
+    "openapi": "Print the interface as OpenAPI 3.1, like GET /openapi.json; needs no database.",
+}
+
+
+def import_command(name: str) -> click.Command:
+    """Import and return a command; raises KeyError if there is none of this name."""
+    match name:
+        case "dev":
+            from service.devkit.dev import dev
+
+            return dev
+        case "migrate":
+            from service.commands.migrate import migrate_database
+
+            return migrate_database
+        case "check":
+            from service.commands.check import check
+
+            return check
+        case "web":
+            from service.commands.web import web
+
+            return web
+        case "worker":
+            from service.commands.worker import worker
+
+            return worker
+        case "status":
+            from service.commands.status import show_status
+
+            return show_status
+        case "workspace":
+            from service.commands.workspaces import workspace
+
+            return workspace
+        case "user":
+            from service.commands.users import user
+
+            return user
+        case "member":
+            from service.commands.members import member
+
+            return member
+        case "token":
+            from service.commands.tokens import token
+
+            return token
+        case "session":
+            from service.commands.sessions import session
+
+            return session
+        case "plan":
+            from service.commands.plans import plan
+
+            return plan
+        case "webhook":
+            from service.commands.webhooks import webhook
+
+            return webhook
+        case "load":
+            from service.commands.load import load
+
+            return load
+        case "openapi":
+            from service.commands.document import print_document
+
+            return print_document
+    raise KeyError(name)
+
+
+class Commands(click.Group):
+    """A group that imports a command when it is called; ``--help`` imports none."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        """Return the names, in the order of ``--help``."""
+        return list(COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        """Import and return the command of this name; return None if there is none."""
+        return import_command(name) if name in COMMANDS else None
+
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the name of each command and the first sentence of its help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 @click.group(cls=Commands)

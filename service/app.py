@@ -6,7 +6,7 @@ from flask import Flask, Request, Response
 from flask.typing import ResponseReturnValue
 from werkzeug.routing import MapAdapter
 
-from service import api, commands, db, http, openapi, webhooks
+from service import api, db, http, openapi, webhooks
 from service.settings import Settings
 from service.webhooks.secrets import compare_keys
 
@@ -66,6 +66,6 @@ def create_app(settings: Settings | None = None) -> Flask:
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     db.init_app(app, at_first=partial(compare_keys, settings=settings))
-    for part in (http, webhooks, api, openapi, commands):
+    for part in (http, webhooks, api, openapi):
         part.init_app(app)
     return app

@@ -1,4 +1,4 @@
-"""The application that gunicorn and the commands load: ``service.wsgi:app``."""
+"""The application that gunicorn loads: ``service.wsgi:app``."""
 
 import sys
 

@@ -5,9 +5,11 @@ from hashlib import sha256
 
 import click
 import psycopg
+from click.testing import CliRunner
 from openapi_check import check_against_document
 from psycopg.conninfo import make_conninfo
 
+from service.__main__ import main
 from service.commands.migrate import migrate
 from service.settings import Settings
 from service.statements import STATEMENTS
@@ -148,6 +150,17 @@ def commands(group, *path):
         yield " ".join([*path, name]), command
         if isinstance(command, click.Group):
             yield from commands(command, *path, name)
+
+
+class CommandRunner(CliRunner):
+    """Runs ``task-service`` in this process with the settings of a service."""
+
+    def __init__(self, service):
+        super().__init__()
+        self.settings = service.config["SETTINGS"]
+
+    def invoke(self, args, **options):
+        return super().invoke(main, args, obj=self.settings, **options)
 
 
 def label(value):

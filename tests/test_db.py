@@ -78,7 +78,9 @@ def traced(app, method, path, body=None):
 
 
 @pytest.mark.parametrize("prepare", [True, False])
-def test_a_request_is_two_statements_in_two_round_trips(build, cast, prepare):
+def test_a_request_with_a_token_that_was_used_just_now_is_two_statements_in_two_round_trips(
+    build, cast, prepare
+):
     app = build(web_threads=1, database_prepare=prepare)
     alice = alice_at(app)
     names = {
@@ -88,7 +90,7 @@ def test_a_request_is_two_statements_in_two_round_trips(build, cast, prepare):
     }
     reads = [("GET", path, None) for path in READS]
     for method, path, body in (*reads, *WRITES):
-        # A statement is prepared when it runs for the second time.
+        # The first run prepares the statements, and notes the use of the token for a minute.
         for _ in range(2):
             alice.send(method, path.format(**{**names, "task": "unknown"}), json=body)
         path = path.format(**names)

@@ -7,16 +7,13 @@ import click
 import pytest
 from pages import PROJECT, read
 
-from service.commands import COMMANDS, Commands
+from service.__main__ import COMMANDS, Commands
 
 pytestmark = pytest.mark.nodatabase
 
 PAGES = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "SECURITY.md",
-    "CHANGELOG.md",
-    *(f"docs/{name}.md" for name in ("api", "webhooks", "settings", "deployment", "operations")),
+    *(path.name for path in PROJECT.glob("*.md")),
+    *(f"docs/{path.name}" for path in PROJECT.glob("docs/*.md")),
 ]
 
 

@@ -13,7 +13,6 @@ from marshmallow import ValidationError, fields
 from psycopg import errors
 
 from service import db
-from service.commands import SETTINGS_KEY
 from service.fields import camel_case
 from service.remedies import remedy
 from service.schemas import flatten
@@ -75,17 +74,20 @@ class Id(NamedTuple):
 
 
 def current_settings() -> Settings:
-    """Return the settings that this command runs with; raises InvalidSetting."""
-    meta = click.get_current_context().meta
-    if SETTINGS_KEY not in meta:
-        meta[SETTINGS_KEY] = Settings.read()
-    found: Settings = meta[SETTINGS_KEY]
-    return found
+    """Return the settings that this command runs with; raises InvalidSetting.
+
+    They are those of the environment, unless :func:`use` or the caller of ``main`` gives others.
+    """
+    root = click.get_current_context().find_root()
+    if root.obj is None:
+        root.obj = Settings.read()
+    settings: Settings = root.obj
+    return settings
 
 
-def use(changed: Settings) -> None:
+def use(settings: Settings) -> None:
     """Run the rest of this command with other settings."""
-    click.get_current_context().meta[SETTINGS_KEY] = changed
+    click.get_current_context().find_root().obj = settings
 
 
 def connect() -> Connection:

@@ -14,9 +14,16 @@ from service.commands.base import (
     report_errors,
     validate,
 )
-from service.commands.webhooks import require_webhook, webhook
 from service.fields import Timestamp, uuid_or_nil
 from service.webhooks.rows import OPERATOR, Redelivered
+
+
+class FoundWebhook(NamedTuple):
+    """The row of a webhook that a command names by its id alone."""
+
+    workspace_id: str
+    id: str
+    url: str
 
 
 class FoundDelivery(NamedTuple):
@@ -45,7 +52,12 @@ class Attempt(NamedTuple):
     about: str | None
 
 
-@webhook.command("deliveries")
+def require_webhook(id: str) -> FoundWebhook:
+    """Return the webhook; raises ClickException if there is none."""
+    return one_row(FoundWebhook, "webhooks/find", f"there is no webhook {id}", id=uuid_or_nil(id))
+
+
+@click.command("deliveries")
 @click.argument("id", required=False)
 @click.option("--about", metavar="ID", help="Only events about this task, meeting or suggestion.")
 @click.option(
@@ -60,7 +72,7 @@ class Attempt(NamedTuple):
 def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool) -> None:
     """List the latest deliveries of the webhook ID, or those --about a task, newest first.
 
-    Each line is an attempt.
+    Each line is an attempt, or a delivery that was not attempted yet.
 
     Columns: delivery, event, state, attempt, when, status, milliseconds, error, answer, next
     attempt, webhook, id of the task, meeting or suggestion.
@@ -79,7 +91,7 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
     echo_rows(rows, as_json=as_json)
 
 
-@webhook.command("redeliver")
+@click.command("redeliver")
 @click.argument("id")
 @click.option(
     "--failed", is_flag=True, help="Attempt all failed deliveries of the webhook ID again."

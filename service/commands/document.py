@@ -1,19 +1,15 @@
 """``task-service openapi``: the published contract on stdout."""
 
-from importlib import import_module
-
 import click
-from flask import current_app
 
 from service import openapi
-from service.commands.base import report_errors
+from service.app import create_app
+from service.commands.base import current_settings, report_errors
 
 
 @click.command("openapi")
 @report_errors
 def print_document() -> None:
     """Print the interface as OpenAPI 3.1, like GET /openapi.json; needs no database."""
-    # Imported by name: the layer of the application lies above that of the commands.
-    app = current_app or import_module("service.wsgi").app
-    with app.app_context():
+    with create_app(current_settings()).app_context():
         click.echo(openapi.document())

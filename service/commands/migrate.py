@@ -66,7 +66,7 @@ def compare(connection: Connection) -> Comparison:
 
 
 def tables() -> list[str]:
-    """Return the names of the tables that the migrations create."""
+    """Return the names of the tables that the migrations create, and of the one that lists them."""
     created = re.compile(rb"^CREATE TABLE (\w+)", re.MULTILINE)
     sources = [STATEMENTS[f"schema/{name}"].source for name in migrations()]
     names = [name.decode() for source in sources for name in created.findall(source)]
@@ -132,7 +132,7 @@ def _apply_in_transaction(connection: Connection) -> str | None:
 
 
 class Watch:
-    """Prints to stderr which processes a migration waits for, each time they change."""
+    """Prints to stderr which processes a migration waits for, each time there is a new one."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

@@ -22,7 +22,7 @@ class ListedUser(NamedTuple):
     """The row of a user in the list."""
 
     id: str
-    # Null for a deleted user, like all other columns but the last two.
+    # A deleted user has the id and the last two columns; the others are null, workspaces is empty.
     email: str | None
     name: str | None
     # The slug; null without an active workspace.

@@ -1,8 +1,7 @@
-"""Commands for webhooks, which the specification has in the product's settings."""
+"""Commands for webhooks, which an operator configures as owners and admins do by the API."""
 
 import json
 from collections.abc import Iterable
-from importlib import import_module
 from typing import NamedTuple
 
 import click
@@ -18,8 +17,8 @@ from service.commands.base import (
     report_errors,
     yes_option,
 )
+from service.commands.deliveries import list_deliveries, redeliver, require_webhook
 from service.commands.load.insert import FoundWorkspace
-from service.fields import uuid_or_nil
 from service.statements import Row
 from service.webhooks import EVENT_TYPES
 from service.webhooks.outbound import BlockedURL, NotPublic, resolve
@@ -57,17 +56,13 @@ class WebhookLine(NamedTuple):
     last_status: str | None
 
 
-class FoundWebhook(NamedTuple):
-    """The row of a webhook that a command names by its id alone."""
-
-    workspace_id: str
-    id: str
-    url: str
-
-
 @click.group("webhook")
 def webhook() -> None:
     """Create webhooks, list their deliveries, and deliver again."""
+
+
+webhook.add_command(list_deliveries)
+webhook.add_command(redeliver)
 
 
 @webhook.command("create")
@@ -147,11 +142,6 @@ def line_of(row: ListedWebhook) -> WebhookLine:
         last_attempt_at=row.last_attempt_at,
         last_status=row.last_status,
     )
-
-
-def require_webhook(id: str) -> FoundWebhook:
-    """Return the webhook; raises ClickException if there is none."""
-    return one_row(FoundWebhook, "webhooks/find", f"there is no webhook {id}", id=uuid_or_nil(id))
 
 
 def webhook_row(kind: type[Row], name: str, id: str, /, **values: object) -> Row:
@@ -236,7 +226,3 @@ def remove(id: str, yes: bool) -> None:
     target = require_webhook(id)
     confirm(f"Remove the webhook to {target.url} with all its deliveries?", yes=yes)
     click.echo(webhook_row(MatchedWebhook, "webhooks/delete", id, versions=None).id)
-
-
-# That module adds its commands to the group above.
-import_module("service.commands.deliveries")

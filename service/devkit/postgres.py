@@ -41,7 +41,7 @@ class CannotStart(click.ClickException):
 
 
 def default_folder() -> Path:
-    """Return ``.data`` in a checkout, else a folder of the user; all can enter the one of root."""
+    """Return ``.data`` in a checkout, else one of the user; for root one that all can enter."""
     project = Path(__file__).resolve().parents[2]
     if os.geteuid() == 0:
         return Path("/var/lib") / f"task-service-{sha256(bytes(project)).hexdigest()[:8]}"

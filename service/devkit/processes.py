@@ -105,7 +105,7 @@ class Children:
         )
 
     def wait_until_up(self, address: str) -> None:
-        """Return once the service answers; raises ClickException if it does not."""
+        """Return once the service answers; raises ClickException after ``STARTED`` seconds."""
         deadline = monotonic() + STARTED
         while not self.ended() and monotonic() < deadline:
             self.interrupt.check()

@@ -13,6 +13,7 @@ from client import (
     TOKENS,
     UNKNOWN,
     Client,
+    CommandRunner,
     activate,
     error_message,
     insert_member,
@@ -465,7 +466,7 @@ def test_the_list_shows_what_the_command_shows_oldest_first(
     assert [webhook["nextAttemptAt"] is None for webhook in listed] == [False, False, True]
     for webhook in listed:
         assert alice.get(f"/webhooks/{webhook['id']}").get_json() == webhook
-    ran = with_webhooks().test_cli_runner().invoke(args=["webhook", "list", "acme", "--json"])
+    ran = CommandRunner(with_webhooks()).invoke(args=["webhook", "list", "acme", "--json"])
     for shown, printed in zip(listed, json.loads(ran.stdout), strict=True):
         same = shown.keys() & printed.keys() - {"events"}
         assert len(same) == 7
@@ -589,7 +590,7 @@ def test_an_attempt_makes_no_new_version_but_the_end_of_a_webhook_does(
 
 def test_a_change_by_a_command_is_a_new_version(with_webhooks, alice, cast, connection, receiver):
     webhook = hook(connection, cast["acme"], receiver.url)
-    run = with_webhooks().test_cli_runner().invoke
+    run = CommandRunner(with_webhooks()).invoke
     assert run(args=["webhook", "disable", webhook]).exit_code == 0
     shown = alice.get(f"/webhooks/{webhook}").get_json()
     assert (shown["version"], shown["disabledReason"]) == (2, "by an operator")

@@ -1,10 +1,11 @@
 """Commands run in this process, on the database of the tests."""
 
 import pytest
+from client import CommandRunner
 
 
 @pytest.fixture
-def flask(app):
+def cli(app):
     """Run a command and return its outcome."""
-    runner = app.test_cli_runner()
+    runner = CommandRunner(app)
     return lambda *words: runner.invoke(args=words)

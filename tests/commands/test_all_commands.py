@@ -14,18 +14,19 @@ from outcomes import UUID, assert_failed, lines, rows, value
 from receivers import subscribe
 from server import environment, wait_until
 
+from service.__main__ import main
 from service.version import build
 
 
-def test_from_nothing_to_a_first_request(app, flask):
+def test_from_nothing_to_a_first_request(app, cli):
     """An operator adds a customer; each command prints the argument of the next one."""
-    workspace = value(flask("workspace", "create", "Initech Ltd", "--plan", "Pro"))
-    user = value(flask("user", "create", "peter@example.com", "Peter"))
-    member = value(flask("member", "add", "initech-ltd", "peter@example.com", "--role", "owner"))
+    workspace = value(cli("workspace", "create", "Initech Ltd", "--plan", "Pro"))
+    user = value(cli("user", "create", "peter@example.com", "Peter"))
+    member = value(cli("member", "add", "initech-ltd", "peter@example.com", "--role", "owner"))
     assert re.fullmatch(UUID, workspace)
     assert member == user
-    token = value(flask("token", "create", "peter@example.com"))
-    cookie = value(flask("session", "create", "peter@example.com"))
+    token = value(cli("token", "create", "peter@example.com"))
+    cookie = value(cli("session", "create", "peter@example.com"))
     task = Client(app, token).post("/tasks", {"title": "TPS"}).get_json()
     assert (task["workspaceId"], task["createdBy"]) == (workspace, user)
     assert Client(app, cookie=cookie).get(f"/tasks/{task['id']}").get_json() == task
@@ -79,7 +80,7 @@ def test_from_nothing_to_a_first_request(app, flask):
         (["token", "revoke", "00000000-0000-7000-8000-000000000000"], "no token"),
     ],
 )  # fmt: skip
-def test_an_error_is_one_line_on_stderr_and_exit_1(flask, connection, words, message):
+def test_an_error_is_one_line_on_stderr_and_exit_1(cli, connection, words, message):
     counts = """
         SELECT (SELECT count(*) FROM users) AS users,
                (SELECT count(*) FROM tokens) AS tokens,
@@ -88,7 +89,7 @@ def test_an_error_is_one_line_on_stderr_and_exit_1(flask, connection, words, mes
                (SELECT count(*) FROM plans) AS plans
     """
     before = rows(connection, counts)
-    assert_failed(flask(*words), message)
+    assert_failed(cli(*words), message)
     assert rows(connection, counts) == before
 
 
@@ -112,15 +113,15 @@ def test_an_error_is_one_line_on_stderr_and_exit_1(flask, connection, words, mes
         ["token", "steal"],
     ],
 )
-def test_an_invalid_argument_shows_the_usage_and_is_exit_2(flask, words):
-    assert_failed(flask(*words), "Usage", code=2)
+def test_an_invalid_argument_shows_the_usage_and_is_exit_2(cli, words):
+    assert_failed(cli(*words), "Usage", code=2)
 
 
-def test_help_says_what_each_command_does_and_needs(app, flask):
-    all_commands = dict(commands(app.cli))
+def test_help_says_what_each_command_does_and_needs(cli):
+    all_commands = dict(commands(main))
     assert {"migrate", "token", "token create", "workspace create"} <= set(all_commands)
     for words, command in all_commands.items():
-        outcome = flask(*words.split(), "--help")
+        outcome = cli(*words.split(), "--help")
         assert outcome.exit_code == 0
         assert re.match(r"[A-Z].*[.:]", command.help, re.DOTALL), words
         assert command.help.split(".")[0].split("\n")[0] in " ".join(outcome.stdout.split())
@@ -142,13 +143,13 @@ def losses(cast, connection):
     ]
 
 
-def test_without_a_terminal_a_command_that_destroys_needs_yes(app, flask, losses):
+def test_without_a_terminal_a_command_that_destroys_needs_yes(app, cli, losses):
     alice, bob = Client(app, TOKENS["alice"]), Client(app, TOKENS["bob"])
     for words in losses:
-        assert_failed(flask(*words), "say so with --yes")
+        assert_failed(cli(*words), "say so with --yes")
         assert alice.get("/tasks").status_code == bob.get("/tasks").status_code == 200
     for words in reversed(losses):
-        assert flask(*words, "--yes").exit_code == 0
+        assert cli(*words, "--yes").exit_code == 0
     assert alice.get("/tasks").status_code == bob.get("/tasks").status_code == 401
 
 
@@ -191,21 +192,21 @@ def on_a_terminal(database_url, *words):
     return text.decode().splitlines()
 
 
-def test_on_a_terminal_a_list_is_aligned_below_a_head(flask, cast, database_url):
-    flask("user", "create", "mei@example.com", "\u6885\u6885 Me\u0301i")
+def test_on_a_terminal_a_list_is_aligned_below_a_head(cli, cast, database_url):
+    cli("user", "create", "mei@example.com", "\u6885\u6885 Me\u0301i")
     head, *listed = on_a_terminal(database_url, "user", "list")
     assert re.split(" {2,}", head) == [
         *("ID", "EMAIL", "NAME", "ACTIVE WORKSPACE", "WORKSPACES", "CREATED AT", "LAST SEEN AT"),
         *("STATE", "LEFT AT"),
     ]
-    assert [re.split(" {2,}", line) for line in listed] == lines(flask("user", "list"))
+    assert [re.split(" {2,}", line) for line in listed] == lines(cli("user", "list"))
     # Of the last name two characters take two columns of the terminal each, and another one none.
     gaps = [head.index("STATE") - line.index("active") for line in listed]
     assert gaps == [0, 0, 0, 1]
     assert on_a_terminal(database_url, "user", "show", cast["bob"])[0].startswith("ID  ")
 
 
-def test_on_a_terminal_ids_and_json_have_no_head(flask, database_url):
+def test_on_a_terminal_ids_and_json_have_no_head(cli, database_url):
     printed = on_a_terminal(database_url, "token", "revoke", "--all", "--yes", "alice@example.com")
     assert [re.fullmatch(UUID, line) is not None for line in printed] == [True]
     assert on_a_terminal(database_url, "plan", "list", "--json")[0] == "["

@@ -60,22 +60,22 @@ DOCUMENTS = [
 
 
 @pytest.fixture
-def load(flask, tmp_path):
+def load(cli, tmp_path):
     """Load these bytes."""
 
     def run(text):
         (tmp_path / "lines").write_bytes(text)
-        return flask("load", str(tmp_path / "lines"))
+        return cli("load", str(tmp_path / "lines"))
 
     return run
 
 
 @pytest.fixture
-def export(flask):
+def export(cli):
     """Return the bytes of an export of Acme."""
 
     def run():
-        outcome = flask("workspace", "export", "acme")
+        outcome = cli("workspace", "export", "acme")
         assert (outcome.exit_code, outcome.stderr) == (0, "")
         return outcome.stdout_bytes
 
@@ -83,20 +83,20 @@ def export(flask):
 
 
 @pytest.fixture
-def acme(flask, load, connection):
+def acme(cli, load, connection):
     """Fill Acme: each field of each type, authors who have left, a deactivated assignee."""
     for name in ("dora", "erin"):
-        flask("user", "create", f"{name}@example.com", name.title())
-        flask("member", "add", "acme", f"{name}@example.com")
+        cli("user", "create", f"{name}@example.com", name.title())
+        cli("member", "add", "acme", f"{name}@example.com")
     written = [json.dumps(line) for line in LINES]
     for name in ("dora", "erin"):
         line = {"type": "task", **ACME, "title": f"By {name}", "createdBy": f"{name}@example.com"}
         written.append(json.dumps(line))
     assert load("\n".join(written).encode()).exit_code == 0
     connection.execute("UPDATE workspaces SET timezone = 'Europe/Berlin' WHERE slug = 'acme'")
-    value(flask("member", "remove", "acme", "dora@example.com", "--yes"))
-    value(flask("user", "delete", "erin@example.com", "--yes"))
-    value(flask("user", "deactivate", "bob@example.com"))
+    value(cli("member", "remove", "acme", "dora@example.com", "--yes"))
+    value(cli("user", "delete", "erin@example.com", "--yes"))
+    value(cli("user", "deactivate", "bob@example.com"))
 
 
 def shown(app, cookie):
@@ -111,30 +111,30 @@ def shown(app, cookie):
     )
 
 
-def test_a_workspace_reads_back_as_exported(app, flask, load, export, acme, connection):
-    before = shown(app, value(flask("session", "create", "alice@example.com")))
+def test_a_workspace_reads_back_as_exported(app, cli, load, export, acme, connection):
+    before = shown(app, value(cli("session", "create", "alice@example.com")))
     members = Client(app, TOKENS["alice"]).get(f"/workspaces/{before[7][0]['id']}/members")
     exported = export()
-    value(flask("workspace", "delete", "acme", "--yes"))
+    value(cli("workspace", "delete", "acme", "--yes"))
     connection.execute("DELETE FROM users WHERE name <> 'Charlie'")
     connection.execute("DELETE FROM deleted_users")
     loaded = load(exported)
     assert loaded.exit_code == 0, loaded.output
     assert export() == exported
-    cookie = value(flask("session", "create", "alice@example.com"))
+    cookie = value(cli("session", "create", "alice@example.com"))
     assert shown(app, cookie) == before
     again = Client(app, cookie=cookie).get(f"/workspaces/{before[7][0]['id']}/members")
     assert again.get_json() == members.get_json()
-    states = [line.split("\t")[7] for line in flask("user", "list").stdout.splitlines()]
+    states = [line.split("\t")[7] for line in cli("user", "list").stdout.splitlines()]
     assert sorted(states) == ["active", "active", "active", "deactivated"]
 
 
 def test_a_deleted_workspace_comes_back_to_its_users_without_their_lines(
-    app, flask, load, export, acme
+    app, cli, load, export, acme
 ):
-    cookie = value(flask("session", "create", "alice@example.com"))
+    cookie = value(cli("session", "create", "alice@example.com"))
     before, exported = shown(app, cookie), export()
-    value(flask("workspace", "delete", "acme", "--yes"))
+    value(cli("workspace", "delete", "acme", "--yes"))
     assert shown(app, cookie)[0]["data"] == []
     kept = [line for line in exported.splitlines() if not line.startswith(b'{"type": "user"')]
     loaded = load(b"\n".join(kept))
@@ -150,19 +150,19 @@ def test_the_export_has_every_field_that_load_reads(acme, export):
 
 
 def test_the_export_has_nothing_of_another_workspace_or_of_a_credential(
-    acme, export, flask, connection, insert_into
+    acme, export, cli, connection, insert_into
 ):
     before = export()
     insert_into("mail", "globex", "charlie")
     insert_into("tasks", "globex", "charlie", title="Secret")
-    flask("token", "create", "alice@example.com")
+    cli("token", "create", "alice@example.com")
     assert export() == before
     assert b"harlie" not in before
     assert b"tmw_" not in before
 
 
-def test_an_unknown_workspace_is_an_error(flask):
-    assert_failed(flask("workspace", "export", "nowhere"), "there is no workspace nowhere")
+def test_an_unknown_workspace_is_an_error(cli):
+    assert_failed(cli("workspace", "export", "nowhere"), "there is no workspace nowhere")
 
 
 def test_an_export_is_of_one_moment(database_url, connection, insert_into):
@@ -192,7 +192,7 @@ def test_an_export_is_of_one_moment(database_url, connection, insert_into):
 
 
 def test_the_largest_meeting_that_the_api_stores_is_loaded_from_one_line(
-    app, flask, load, export, connection
+    app, cli, load, export, connection
 ):
     alice = Client(app, TOKENS["alice"])
     texts = dict.fromkeys(("agenda", "notes", "summary"), "\x01" * 65_536)
@@ -208,7 +208,7 @@ def test_the_largest_meeting_that_the_api_stores_is_loaded_from_one_line(
         assert changed.status_code == 200, changed.get_json()
     exported = export()
     assert len(exported) > 2**21
-    value(flask("workspace", "delete", "acme", "--yes"))
+    value(cli("workspace", "delete", "acme", "--yes"))
     connection.execute("DELETE FROM users WHERE name <> 'Charlie'")
     assert load(exported).exit_code == 0
     assert export() == exported

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from client import waiting
+from client import CommandRunner, waiting
 from derived import Values, key, references, settable
 
 from service import fields
@@ -41,11 +41,11 @@ TABLES = "workspaces", "users", "members", "tasks", "meetings", "mail", "knowled
 
 @pytest.fixture
 def load(app, tmp_path):
-    """Run `flask load` on a file of these lines: objects, or text and bytes as they are."""
+    """Run `task-service load` on a file of these lines: objects, or text and bytes as they are."""
 
     def run(*lines, name="in.jsonl"):
         (tmp_path / name).write_bytes(written(*lines))
-        return app.test_cli_runner().invoke(args=["load", str(tmp_path / name)])
+        return CommandRunner(app).invoke(args=["load", str(tmp_path / name)])
 
     return run
 
@@ -402,7 +402,7 @@ def test_two_files_at_once_cannot_give_two_meetings_one_id(database_url, connect
         for file in (first, second):
             runs.append(
                 subprocess.Popen(
-                    [sys.executable, "-m", "flask", "load", str(file)],
+                    [sys.executable, "-m", "service", "load", str(file)],
                     cwd=SQL.parent,
                     env={**os.environ, "DATABASE_URL": database_url},
                     stdout=subprocess.PIPE,
@@ -454,7 +454,7 @@ def test_a_file_stays_loaded_when_the_next_one_fails(app, tmp_path, connection):
     good.write_bytes(written(TASK, TASK))
     bad.write_bytes(written(TASK, b"?"))
     last.write_bytes(written(TASK))
-    result = app.test_cli_runner().invoke(args=["load", str(good), str(bad), str(last)])
+    result = CommandRunner(app).invoke(args=["load", str(good), str(bad), str(last)])
     assert result.exit_code == 1
     assert result.stdout == f"{good}\t2\n"
     assert result.stderr.startswith(f"Error: {bad}:2: must be a JSON object")
@@ -463,10 +463,10 @@ def test_a_file_stays_loaded_when_the_next_one_fails(app, tmp_path, connection):
 
 def test_a_minus_is_standard_input(app, connection):
     text = written(TASK, b"  \r", TASK).replace(b"\n", b"\r\n").rstrip()
-    result = app.test_cli_runner().invoke(args=["load", "-"], input=text)
+    result = CommandRunner(app).invoke(args=["load", "-"], input=text)
     assert (result.exit_code, result.stdout, result.stderr) == (0, "-\t2\n", "")
     assert counts(connection)["tasks"] == 2
-    result = app.test_cli_runner().invoke(args=["load", "-"], input=b"?")
+    result = CommandRunner(app).invoke(args=["load", "-"], input=b"?")
     assert result.stderr.startswith("Error: -:1: must be a JSON object")
 
 
@@ -479,17 +479,17 @@ def test_an_empty_file_is_loaded(load):
 )
 def test_an_unreadable_file_is_named(app, tmp_path, name, message):
     path = str(tmp_path / name)
-    result = app.test_cli_runner().invoke(args=["load", path])
+    result = CommandRunner(app).invoke(args=["load", path])
     assert result.exit_code == 1
     assert result.stderr == f"Error: {path}: {message}\n"
 
 
 def test_the_demo_data_load(app, connection, alice):
     demo = str(DEMO)
-    result = app.test_cli_runner().invoke(args=["load", demo])
+    result = CommandRunner(app).invoke(args=["load", demo])
     assert result.exit_code == 0, result.output
     assert counts(connection)["tasks"] == 31
-    token = app.test_cli_runner().invoke(args=["token", "create", "ada@example.com"]).stdout
+    token = CommandRunner(app).invoke(args=["token", "create", "ada@example.com"]).stdout
     ada = {"Authorization": f"Bearer {token.strip()}"}
     assert len(alice.get("/tasks", headers=ada).get_json()["data"]) == 29
     assert alice.get("/meetings?upcoming=true", headers=ada).get_json()["data"]
@@ -501,9 +501,9 @@ def test_the_demo_data_load(app, connection, alice):
 def test_fifty_thousand_tasks_pass_through_a_pipe_in_little_memory(database_url, connection):
     """The child measures its peak memory, and subtracts the memory of its imports."""
     program = (
-        "import re, sys; from app import app;"
+        "import re, sys; from service.__main__ import main;"
         "code = 0\n"
-        "try: app.cli.main(['load', '-'])\n"
+        "try: main(['load', '-'])\n"
         "except SystemExit as stop: code = stop.code\n"
         # VmHWM, because ru_maxrss begins with the memory of the parent at the fork.
         "print(int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]) // 1024)\n"

@@ -14,7 +14,7 @@ from threading import Event
 import psycopg
 import pytest
 from click import ClickException
-from client import TOKENS, Client
+from client import TOKENS, Client, CommandRunner
 from conftest import CAST
 from psycopg.conninfo import make_conninfo
 
@@ -39,7 +39,7 @@ def empty(database_url):
 
 def migrate(database_url, *options, **settings):
     return subprocess.Popen(
-        [sys.executable, "-m", "flask", "migrate", *options],
+        [sys.executable, "-m", "service", "migrate", *options],
         cwd=PROJECT,
         env={**os.environ, "DATABASE_URL": database_url, **settings},
         stdout=subprocess.PIPE,
@@ -60,7 +60,7 @@ def apply(start):
     """Run the command in this process, which is faster; return the lines on stdout."""
 
     def apply(database_url, *options):
-        runner = start(Settings.read({"DATABASE_URL": database_url})).test_cli_runner()
+        runner = CommandRunner(start(Settings.read({"DATABASE_URL": database_url})))
         outcome = runner.invoke(args=["migrate", *options])
         assert (outcome.exit_code, outcome.stderr) == (0, "" if outcome.stdout else UP_TO_DATE)
         return outcome.stdout.splitlines()
@@ -113,7 +113,7 @@ def test_a_dry_run_prints_what_is_pending_and_applies_nothing(empty, apply):
 
 
 def test_other_commands_say_that_migrations_are_missing(empty, start):
-    runner = start(Settings.read({"DATABASE_URL": empty})).test_cli_runner()
+    runner = CommandRunner(start(Settings.read({"DATABASE_URL": empty})))
     for words in (["webhook", "list", "acme"], ["token", "create", "ada@example.com"]):
         outcome = runner.invoke(args=words)
         assert outcome.exit_code == 1

@@ -30,9 +30,9 @@ BUILT_IN = [
 ]
 
 
-def test_a_list_of_plans_has_their_limits_and_how_many_use_them(flask):
-    assert lines(flask("plan", "list")) == BUILT_IN
-    assert json.loads(flask("plan", "list", "--json").stdout)[2] == {
+def test_a_list_of_plans_has_their_limits_and_how_many_use_them(cli):
+    assert lines(cli("plan", "list")) == BUILT_IN
+    assert json.loads(cli("plan", "list", "--json").stdout)[2] == {
         "name": "Team",
         "perMinute": 1000,
         "perDay": None,
@@ -41,25 +41,25 @@ def test_a_list_of_plans_has_their_limits_and_how_many_use_them(flask):
 
 
 @pytest.mark.usefixtures("plans")
-def test_a_limit_that_is_not_given_stays(flask):
+def test_a_limit_that_is_not_given_stays(cli):
     change = "plan", "set", "Pro"
-    assert lines(flask(*change, "--per-minute", "600")) == [["Pro", "600", "100000", "0"]]
-    assert lines(flask(*change, "--per-day", "unlimited")) == [["Pro", "600", "-", "0"]]
-    assert lines(flask(*change, "--per-day", "5000")) == [["Pro", "600", "5000", "0"]]
+    assert lines(cli(*change, "--per-minute", "600")) == [["Pro", "600", "100000", "0"]]
+    assert lines(cli(*change, "--per-day", "unlimited")) == [["Pro", "600", "-", "0"]]
+    assert lines(cli(*change, "--per-day", "5000")) == [["Pro", "600", "5000", "0"]]
 
 
 @pytest.mark.usefixtures("plans")
-def test_changed_limits_apply_from_the_next_request_on(app, flask):
+def test_changed_limits_apply_from_the_next_request_on(app, cli):
     alice = Client(app, TOKENS["alice"])
-    flask("plan", "set", "Team", "--per-minute", "2")
+    cli("plan", "set", "Team", "--per-minute", "2")
     assert alice.get("/tasks").headers["X-RateLimit-Limit"] == "2"
 
 
 @pytest.mark.usefixtures("plans")
-def test_a_new_plan_needs_both_limits(flask):
+def test_a_new_plan_needs_both_limits(cli):
     new = "plan", "set", "Gold"
-    assert lines(flask(*new, "--per-minute", "5000", "--per-day", "unlimited")) == [
+    assert lines(cli(*new, "--per-minute", "5000", "--per-day", "unlimited")) == [
         ["Gold", "5000", "-", "0"]
     ]
-    assert flask("workspace", "plan", "acme", "Gold").exit_code == 0
-    assert lines(flask("plan", "list"))[-1] == ["Gold", "5000", "-", "1"]
+    assert cli("workspace", "plan", "acme", "Gold").exit_code == 0
+    assert lines(cli("plan", "list"))[-1] == ["Gold", "5000", "-", "1"]

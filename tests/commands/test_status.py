@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import pages
 import psycopg
 import pytest
-from client import TOKENS, Client, new_database
+from client import TOKENS, Client, CommandRunner, new_database
 from outcomes import assert_failed, rows
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from receivers import KEY, announce, subscribe
@@ -50,17 +50,17 @@ def worker(database_url, web):
         yield connection
 
 
-def report(flask):
+def report(cli):
     """Return the exit status and the JSON of the command."""
-    outcome = flask("status", "--json")
+    outcome = cli("status", "--json")
     assert outcome.stderr == ""
     return outcome.exit_code, json.loads(outcome.stdout)
 
 
 @pytest.mark.usefixtures("worker")
-def test_if_all_is_well_it_exits_with_0_and_shows_one_page(app, flask, database_url):
+def test_if_all_is_well_it_exits_with_0_and_shows_one_page(app, cli, database_url):
     Client(app, TOKENS["alice"]).get("/tasks")
-    outcome = flask("status")
+    outcome = cli("status")
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     page = outcome.stdout
     name = conninfo_to_dict(database_url)["dbname"]
@@ -83,8 +83,8 @@ def test_if_all_is_well_it_exits_with_0_and_shows_one_page(app, flask, database_
 
 
 @pytest.mark.usefixtures("worker")
-def test_json_has_the_same_figures(flask):
-    code, document = report(flask)
+def test_json_has_the_same_figures(cli):
+    code, document = report(cli)
     assert (code, document["problems"]) == (0, [])
     assert document["version"] == VERSION
     assert abs(document["clockAheadSeconds"]) < 60
@@ -99,10 +99,10 @@ def test_json_has_the_same_figures(flask):
 
 
 @pytest.mark.usefixtures("worker")
-def test_metrics_are_one_number_a_line(flask, cast, connection):
+def test_metrics_are_one_number_a_line(cli, cast, connection):
     subscribe(connection, cast["acme"], "http://127.0.0.1/")
     announce(connection, cast["acme"], 2)
-    outcome = flask("status", "--metrics")
+    outcome = cli("status", "--metrics")
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     numbers = {}
     for line in outcome.stdout.splitlines():
@@ -116,8 +116,8 @@ def test_metrics_are_one_number_a_line(flask, cast, connection):
 
 
 @pytest.mark.usefixtures("worker")
-def test_every_metric_of_the_page_of_operations_is_printed(flask):
-    printed = set(re.findall("(?m)^task_service_[a-z_]+", flask("status", "--metrics").stdout))
+def test_every_metric_of_the_page_of_operations_is_printed(cli):
+    printed = set(re.findall("(?m)^task_service_[a-z_]+", cli("status", "--metrics").stdout))
     named = set(re.findall("`(task_service_[a-z_]+)`", pages.read("docs/operations.md")))
     assert named - printed == set()
     assert {"task_service_up", "task_service_problems", "task_service_workers"} <= named
@@ -143,12 +143,12 @@ def test_the_thresholds_of_the_page_of_operations_are_those_of_status():
 
 
 @pytest.mark.usefixtures("web")
-def test_a_problem_is_a_line_and_exit_status_1(flask):
-    outcome = flask("status")
+def test_a_problem_is_a_line_and_exit_status_1(cli):
+    outcome = cli("status")
     assert outcome.exit_code == 1
     assert outcome.stdout.splitlines()[-1] == f"PROBLEM       {NO_WORKER}"
-    assert report(flask)[1]["problems"] == [NO_WORKER]
-    outcome = flask("status", "--metrics")
+    assert report(cli)[1]["problems"] == [NO_WORKER]
+    outcome = cli("status", "--metrics")
     assert outcome.exit_code == 0
     assert "task_service_problems 1\n" in outcome.stdout
     assert "task_service_worker_silent_seconds" not in outcome.stdout
@@ -182,13 +182,13 @@ def test_a_problem_is_a_line_and_exit_status_1(flask):
         ),
     ],
 )
-def test_overdue_failing_or_unpruned_rows_are_a_problem(change, problem, flask, cast, connection):
+def test_overdue_failing_or_unpruned_rows_are_a_problem(change, problem, cli, cast, connection):
     webhook = subscribe(connection, cast["acme"], "http://127.0.0.1/")
     announce(connection, cast["acme"], 2)
-    assert report(flask)[1]["problems"] == []
+    assert report(cli)[1]["problems"] == []
     try:
         connection.execute(change)
-        code, document = report(flask)
+        code, document = report(cli)
     finally:
         connection.execute("DELETE FROM idempotency_keys")
     (found,) = document["problems"]
@@ -198,15 +198,15 @@ def test_overdue_failing_or_unpruned_rows_are_a_problem(change, problem, flask, 
 
 @pytest.mark.usefixtures("worker")
 @pytest.mark.parametrize("who", ["operator", "owner"])
-def test_a_webhook_that_somebody_has_disabled_is_no_problem(flask, alice, cast, connection, who):
+def test_a_webhook_that_somebody_has_disabled_is_no_problem(cli, alice, cast, connection, who):
     webhook = subscribe(connection, cast["acme"], "http://127.0.0.1/")
     announce(connection, cast["acme"])
     connection.execute("UPDATE deliveries SET due_at = now() - interval '5 minutes'")
     if who == "operator":
-        flask("webhook", "disable", webhook)
+        cli("webhook", "disable", webhook)
     else:
         assert alice.patch(f"/webhooks/{webhook}", {"enabled": False}).status_code == 200
-    code, document = report(flask)
+    code, document = report(cli)
     assert (code, document["problems"]) == (0, [])
     assert document["deliveries"]["waiting"] == 1
 
@@ -214,7 +214,7 @@ def test_a_webhook_that_somebody_has_disabled_is_no_problem(flask, alice, cast, 
 @pytest.mark.usefixtures("worker")
 def test_a_key_that_webhook_key_does_not_list_is_a_problem(with_webhooks, cast, connection):
     def status(option):
-        runner = with_webhooks().test_cli_runner()
+        runner = CommandRunner(with_webhooks())
         return runner.invoke(args=["status", option])
 
     lost = fingerprint("a key that was lost, of 32 or more characters")
@@ -243,17 +243,17 @@ def test_a_key_that_webhook_key_does_not_list_is_a_problem(with_webhooks, cast, 
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_process_of_another_version_is_a_problem(flask, database_url):
+def test_a_process_of_another_version_is_a_problem(cli, database_url):
     name = "task-service web 0.9.0 host7:4712"
     with psycopg.connect(database_url, application_name=name):
-        _, document = report(flask)
+        _, document = report(cli)
     assert document["problems"] == [
         f"the web process host7:4712 runs version 0.9.0, and this is {VERSION}: restart it"
     ]
 
 
 def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
-    flask, worker, database_url, connection
+    cli, worker, database_url, connection
 ):
     worker.execute("LOCK TABLE plans")
     command = [sys.executable, "-m", "service", "plan", "list"]
@@ -264,7 +264,7 @@ def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
         pid = worker.info.backend_pid
         try:
             wait_until(lambda: rows(connection, blocked, pid), process)
-            _, document = report(flask)
+            _, document = report(cli)
         finally:
             worker.rollback()
         assert process.wait(30) == 0
@@ -318,7 +318,7 @@ def other(database_url):
 
 def status(start, url, *options):
     """Return the outcome of the command on another database."""
-    runner = start(Settings.read({"DATABASE_URL": url})).test_cli_runner()
+    runner = CommandRunner(start(Settings.read({"DATABASE_URL": url})))
     return runner.invoke(args=["status", *options])
 
 
@@ -474,5 +474,5 @@ def test_the_tables_that_status_expects_are_those_of_a_migrated_database(connect
     assert sorted(tables()) == sorted(row["tablename"] for row in found)
 
 
-def test_json_and_metrics_exclude_each_other(flask):
-    assert_failed(flask("status", "--json", "--metrics"), "exclude each other", code=2)
+def test_json_and_metrics_exclude_each_other(cli):
+    assert_failed(cli("status", "--json", "--metrics"), "exclude each other", code=2)

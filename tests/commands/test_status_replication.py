@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from client import CommandRunner
 from faults.cluster import Server
 from outcomes import rows
 from server import wait_until
@@ -59,7 +60,7 @@ def status(pair, start):
         ports = ",".join(str(server.port) for server in pair)
         url = f"host=127.0.0.1,127.0.0.1 port={ports} user={user} dbname=postgres"
         settings = Settings.read({"DATABASE_URL": f"{url} target_session_attrs=read-write"})
-        return start(settings).test_cli_runner().invoke(args=["status", *options])
+        return CommandRunner(start(settings)).invoke(args=["status", *options])
 
     return status
 
@@ -137,7 +138,7 @@ def test_a_standby_that_is_away_and_waited_for_is_a_problem(pair, status):
 
 def test_a_standby_itself_waits_for_none(pair, start):
     settings = Settings.read({"DATABASE_URL": pair[1].url})
-    outcome = start(settings).test_cli_runner().invoke(args=["status", "--json"])
+    outcome = CommandRunner(start(settings)).invoke(args=["status", "--json"])
     document = json.loads(outcome.stdout)
     assert document["synchronous"] == {"names": "standby", "needed": 0}
     assert [server["role"] for server in document["servers"]] == ["standby"]

@@ -5,34 +5,34 @@ import re
 from hashlib import sha256
 
 import pytest
-from client import TOKENS, Client
+from client import TOKENS, Client, CommandRunner
 from outcomes import TIMESTAMP, UUID, lines, rows, value
 
 
 @pytest.mark.parametrize("kind", ["token", "session"])
-def test_a_credential_is_printed_once_and_only_its_hash_is_stored(flask, connection, kind):
-    secret = value(flask(kind, "create", "alice@example.com"))
+def test_a_credential_is_printed_once_and_only_its_hash_is_stored(cli, connection, kind):
+    secret = value(cli(kind, "create", "alice@example.com"))
     assert re.fullmatch(r"tmw_(api|session)_[0-9a-f]{40}", secret)
-    assert value(flask(kind, "create", "alice@example.com")) != secret
+    assert value(cli(kind, "create", "alice@example.com")) != secret
     hash = sha256(secret.encode()).digest()
     (row,) = rows(connection, "SELECT * FROM tokens WHERE hash = %s", hash)
     assert secret not in str(row)
     assert (row["expires_at"] is None) == (kind == "token")
-    assert secret not in flask("token", "list", "alice@example.com").stdout
+    assert secret not in cli("token", "list", "alice@example.com").stdout
 
 
 @pytest.mark.parametrize(("kind", "prefix"), [("token", "api"), ("session", "session")])
 def test_a_credential_names_its_cell(build, cast, kind, prefix):
     app = build(cell="eu1")
-    secret = value(app.test_cli_runner().invoke(args=(kind, "create", "alice@example.com")))
+    secret = value(CommandRunner(app).invoke(args=(kind, "create", "alice@example.com")))
     assert re.fullmatch(f"tmw_{prefix}_eu1_[0-9a-f]{{40}}", secret)
     client = Client(app, secret) if kind == "token" else Client(app, cookie=secret)
     assert client.get("/tasks").status_code == 200
 
 
-def test_a_token_has_a_scope_an_expiry_and_a_name(app, flask, connection):
+def test_a_token_has_a_scope_an_expiry_and_a_name(app, cli, connection):
     words = "--scope", "read", "--expires-in", "7", "--name", "for the report"
-    secret = value(flask("token", "create", "alice@example.com", *words))
+    secret = value(cli("token", "create", "alice@example.com", *words))
     (row,) = rows(
         connection,
         "SELECT scope, name, expires_at - created_at = interval '7 days' AS week"
@@ -43,10 +43,10 @@ def test_a_token_has_a_scope_an_expiry_and_a_name(app, flask, connection):
     assert Client(app, secret).post("/tasks", {"title": "x"}).status_code == 403
 
 
-def test_a_list_of_tokens_is_tab_separated(flask, app):
-    secret = value(flask("token", "create", "bob@example.com", "--name", "x"))
+def test_a_list_of_tokens_is_tab_separated(cli, app):
+    secret = value(cli("token", "create", "bob@example.com", "--name", "x"))
     Client(app, secret).get("/tasks")
-    first, second = flask("token", "list", "bob@example.com").stdout.splitlines()
+    first, second = cli("token", "list", "bob@example.com").stdout.splitlines()
     assert first.split("\t")[1:3] == ["api", "write"]
     id, kind, scope, created, used, expires, revoked, name = second.split("\t")
     assert re.fullmatch(UUID, id)
@@ -56,33 +56,33 @@ def test_a_list_of_tokens_is_tab_separated(flask, app):
 
 
 @pytest.mark.parametrize("kind", ["token", "session"])
-def test_a_revoked_credential_is_rejected_at_once_and_stays_revoked(app, flask, connection, kind):
-    secret = value(flask(kind, "create", "alice@example.com"))
+def test_a_revoked_credential_is_rejected_at_once_and_stays_revoked(app, cli, connection, kind):
+    secret = value(cli(kind, "create", "alice@example.com"))
     alice = Client(app, secret) if kind == "token" else Client(app, cookie=secret)
     assert alice.get("/tasks").status_code == 200
-    id = flask("token", "list", "alice@example.com").stdout.splitlines()[-1].split("\t")[0]
-    assert value(flask("token", "revoke", id)) == id
+    id = cli("token", "list", "alice@example.com").stdout.splitlines()[-1].split("\t")[0]
+    assert value(cli("token", "revoke", id)) == id
     assert alice.get("/tasks").status_code == 401
     (first,) = rows(connection, "SELECT revoked_at FROM tokens WHERE revoked_at IS NOT NULL")
-    assert value(flask("token", "revoke", id)) == id
+    assert value(cli("token", "revoke", id)) == id
     assert rows(connection, "SELECT revoked_at FROM tokens WHERE revoked_at IS NOT NULL") == [first]
 
 
-def test_a_list_of_tokens_is_json_if_asked(flask):
-    (token,) = json.loads(flask("token", "list", "bob@example.com", "--json").stdout)
+def test_a_list_of_tokens_is_json_if_asked(cli):
+    (token,) = json.loads(cli("token", "list", "bob@example.com", "--json").stdout)
     assert list(token) == [
         *("id", "kind", "scope", "createdAt", "lastUsedAt", "expiresAt", "revokedAt", "name")
     ]
     assert (token["kind"], token["expiresAt"], token["name"]) == ("api", None, None)
 
 
-def test_all_credentials_of_a_user_are_revoked_at_once(app, flask):
-    cookie = value(flask("session", "create", "alice@example.com"))
-    listed = {line[0] for line in lines(flask("token", "list", "alice@example.com"))}
+def test_all_credentials_of_a_user_are_revoked_at_once(app, cli):
+    cookie = value(cli("session", "create", "alice@example.com"))
+    listed = {line[0] for line in lines(cli("token", "list", "alice@example.com"))}
     revoke = "token", "revoke", "--all", "ALICE@example.com", "--yes"
-    assert {line for (line,) in lines(flask(*revoke))} == listed
+    assert {line for (line,) in lines(cli(*revoke))} == listed
     assert len(listed) == 2
     assert Client(app, TOKENS["alice"]).get("/tasks").status_code == 401
     assert Client(app, cookie=cookie).get("/tasks").status_code == 401
     assert Client(app, TOKENS["bob"]).get("/tasks").status_code == 200
-    assert lines(flask(*revoke)) == []
+    assert lines(cli(*revoke)) == []

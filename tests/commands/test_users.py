@@ -8,21 +8,21 @@ from client import TOKENS, Client, count, error_message
 from outcomes import TIMESTAMP, assert_failed, lines, rows, value
 
 
-def test_the_first_workspace_becomes_the_active_one_and_later_ones_do_not(flask, connection, cast):
-    value(flask("user", "create", "dora@example.com", "Dora"))
+def test_the_first_workspace_becomes_the_active_one_and_later_ones_do_not(cli, connection, cast):
+    value(cli("user", "create", "dora@example.com", "Dora"))
     active = "SELECT active_workspace_id::text AS id FROM users WHERE name = 'Dora'"
     assert rows(connection, active) == [{"id": None}]
-    value(flask("member", "add", "globex", "dora@example.com"))
+    value(cli("member", "add", "globex", "dora@example.com"))
     assert rows(connection, active) == [{"id": cast["globex"]}]
-    value(flask("member", "add", "acme", "dora@example.com"))
+    value(cli("member", "add", "acme", "dora@example.com"))
     assert rows(connection, active) == [{"id": cast["globex"]}]
-    assert value(flask("user", "activate", "DORA@example.com", "acme")) == cast["acme"]
+    assert value(cli("user", "activate", "DORA@example.com", "acme")) == cast["acme"]
     assert rows(connection, active) == [{"id": cast["acme"]}]
 
 
-def test_a_list_of_users_has_their_workspaces_and_when_they_were_seen(app, flask, cast, initech):
+def test_a_list_of_users_has_their_workspaces_and_when_they_were_seen(app, cli, cast, initech):
     Client(app, TOKENS["alice"]).get("/tasks")
-    alice, bob, charlie = lines(flask("user", "list"))
+    alice, bob, charlie = lines(cli("user", "list"))
     assert alice[:5] == [
         cast["alice"],
         "alice@example.com",
@@ -36,28 +36,28 @@ def test_a_list_of_users_has_their_workspaces_and_when_they_were_seen(app, flask
     assert charlie[6] == "-"
 
 
-def test_a_user_is_shown_by_id_and_by_address_without_case(flask, cast):
-    (shown,) = lines(flask("user", "show", cast["bob"]))
+def test_a_user_is_shown_by_id_and_by_address_without_case(cli, cast):
+    (shown,) = lines(cli("user", "show", cast["bob"]))
     assert shown[:3] == [cast["bob"], "bob@example.com", "Bob"]
-    assert lines(flask("user", "show", "BOB@example.com")) == [shown]
-    assert lines(flask("user", "show", cast["bob"].upper())) == [shown]
+    assert lines(cli("user", "show", "BOB@example.com")) == [shown]
+    assert lines(cli("user", "show", cast["bob"].upper())) == [shown]
 
 
-def test_json_has_the_columns_of_the_list(flask, cast):
-    assert json.loads(value_of_json(flask("user", "show", cast["bob"], "--json"))) == [
+def test_json_has_the_columns_of_the_list(cli, cast):
+    assert json.loads(value_of_json(cli("user", "show", cast["bob"], "--json"))) == [
         {
             "id": cast["bob"],
             "email": "bob@example.com",
             "name": "Bob",
             "activeWorkspace": "acme",
             "workspaces": ["acme:member"],
-            "createdAt": lines(flask("user", "show", cast["bob"]))[0][5],
+            "createdAt": lines(cli("user", "show", cast["bob"]))[0][5],
             "lastSeenAt": None,
             "state": "active",
             "leftAt": None,
         }
     ]
-    assert len(json.loads(value_of_json(flask("user", "list", "--json")))) == 3
+    assert len(json.loads(value_of_json(cli("user", "list", "--json")))) == 3
 
 
 def value_of_json(outcome):
@@ -65,10 +65,10 @@ def value_of_json(outcome):
     return outcome.stdout
 
 
-def test_a_deleted_user_leaves_tasks_without_an_assignee(app, flask, connection, cast):
+def test_a_deleted_user_leaves_tasks_without_an_assignee(app, cli, connection, cast):
     alice, bob = Client(app, TOKENS["alice"]), Client(app, TOKENS["bob"])
     task = bob.post("/tasks", {"title": "Bob's", "assigneeId": cast["bob"]}).get_json()
-    assert value(flask("user", "delete", "BOB@example.com", "--yes")) == cast["bob"]
+    assert value(cli("user", "delete", "BOB@example.com", "--yes")) == cast["bob"]
     assert bob.get("/tasks").status_code == 401
     left = alice.get(f"/tasks/{task['id']}").get_json()
     assert (left["assigneeId"], left["createdBy"]) == (None, cast["bob"])
@@ -76,26 +76,26 @@ def test_a_deleted_user_leaves_tasks_without_an_assignee(app, flask, connection,
     assert tables == [2, 2, 2]
 
 
-def test_an_owner_can_be_deleted_once_there_is_another_one(flask, connection, cast, initech):
+def test_an_owner_can_be_deleted_once_there_is_another_one(cli, connection, cast, initech):
     delete = "user", "delete", "alice@example.com", "--yes"
-    assert_failed(flask(*delete), "alice@example.com is the last owner of acme, initech: first")
-    flask("member", "add", "acme", "bob@example.com", "--role", "owner")
-    assert_failed(flask(*delete), "is the last owner of initech: first make another member an")
-    flask("workspace", "delete", "initech", "--yes")
-    assert value(flask(*delete)) == cast["alice"]
+    assert_failed(cli(*delete), "alice@example.com is the last owner of acme, initech: first")
+    cli("member", "add", "acme", "bob@example.com", "--role", "owner")
+    assert_failed(cli(*delete), "is the last owner of initech: first make another member an")
+    cli("workspace", "delete", "initech", "--yes")
+    assert value(cli(*delete)) == cast["alice"]
     assert rows(connection, "SELECT name FROM users ORDER BY name") == [
         {"name": "Bob"},
         {"name": "Charlie"},
     ]
 
 
-def test_two_owners_that_are_deleted_at_once_leave_one_owner(flask, connection, cast, together):
+def test_two_owners_that_are_deleted_at_once_leave_one_owner(cli, connection, cast, together):
     connection.execute("UPDATE members SET role = 'owner'")
     outcomes = together(
         "members",
         min(cast["alice"], cast["bob"]),
-        lambda: flask("user", "delete", "alice@example.com", "--yes"),
-        lambda: flask("user", "delete", "bob@example.com", "--yes"),
+        lambda: cli("user", "delete", "alice@example.com", "--yes"),
+        lambda: cli("user", "delete", "bob@example.com", "--yes"),
         column="user_id",
     )
     assert sorted(outcome.exit_code for outcome in outcomes) == [0, 1]
@@ -103,41 +103,41 @@ def test_two_owners_that_are_deleted_at_once_leave_one_owner(flask, connection, 
     assert rows(connection, owners, cast["acme"]) == [{"role": "owner"}]
 
 
-def state(flask, name):
+def state(cli, name):
     """The state of a user and the time since then, as ``user show`` prints them."""
-    (shown,) = lines(flask("user", "show", name))
+    (shown,) = lines(cli("user", "show", name))
     return shown[7:]
 
 
 @pytest.mark.parametrize("kind", ["token", "session"])
-def test_no_credential_of_a_deactivated_user_works_until_the_user_is_reactivated(app, flask, kind):
-    secret = value(flask(kind, "create", "bob@example.com"))
+def test_no_credential_of_a_deactivated_user_works_until_the_user_is_reactivated(app, cli, kind):
+    secret = value(cli(kind, "create", "bob@example.com"))
     bob = Client(app, secret) if kind == "token" else Client(app, cookie=secret)
     task = bob.post("/tasks", {"title": "Bob's"}, content_type="application/json").get_json()
-    id = value(flask("user", "deactivate", "BOB@example.com"))
+    id = value(cli("user", "deactivate", "BOB@example.com"))
     refused = bob.get(f"/tasks/{task['id']}")
     unknown = Client(app, "tmw_api_unknown").get("/tasks")
     assert error_message(refused, 401) == error_message(unknown, 401)
     assert refused.headers["X-RateLimit-Limit"] == "60"
     assert bob.get("/me").status_code == bob.patch(f"/tasks/{task['id']}", {}).status_code == 401
     assert Client(app, TOKENS["alice"]).get(f"/tasks/{task['id']}").get_json() == task
-    assert value(flask("user", "reactivate", "BOB@example.com")) == id
+    assert value(cli("user", "reactivate", "BOB@example.com")) == id
     assert bob.get(f"/tasks/{task['id']}").get_json() == task
 
 
-def test_a_deactivated_user_gets_no_new_credential(flask, connection):
-    value(flask("user", "deactivate", "bob@example.com"))
+def test_a_deactivated_user_gets_no_new_credential(cli, connection):
+    value(cli("user", "deactivate", "bob@example.com"))
     for kind in ("token", "session"):
-        outcome = flask(kind, "create", "bob@example.com")
+        outcome = cli(kind, "create", "bob@example.com")
         assert_failed(outcome, "bob@example.com is deactivated: first run user reactivate")
     assert count(connection, "tokens") == 3
 
 
-def test_nothing_new_is_assigned_to_a_deactivated_user_and_what_is_stays(app, flask, cast):
+def test_nothing_new_is_assigned_to_a_deactivated_user_and_what_is_stays(app, cli, cast):
     alice = Client(app, TOKENS["alice"])
     theirs = alice.post("/tasks", {"title": "Bob's", "assigneeId": cast["bob"]}).get_json()
     other = alice.post("/tasks", {"title": "Other"}).get_json()
-    value(flask("user", "deactivate", "bob@example.com"))
+    value(cli("user", "deactivate", "bob@example.com"))
     message = "assigneeId: must not be the id of a deactivated user"
     created = alice.post("/tasks", {"title": "New", "assigneeId": cast["bob"]})
     assert error_message(created, 400) == message
@@ -151,37 +151,41 @@ def test_nothing_new_is_assigned_to_a_deactivated_user_and_what_is_stays(app, fl
     assert (kept["title"], kept["assigneeId"]) == ("Still Bob's", cast["bob"])
     members = alice.get(f"/workspaces/{cast['acme']}/members").get_json()
     assert [member["name"] for member in members] == ["Alice", "Bob"]
-    value(flask("user", "reactivate", "bob@example.com"))
+    value(cli("user", "reactivate", "bob@example.com"))
     again = alice.patch(f"/tasks/{other['id']}", {"assigneeId": cast["bob"]})
     assert again.get_json()["assigneeId"] == cast["bob"]
 
 
-def test_the_error_does_not_tell_that_a_user_of_another_workspace_is_deactivated(app, flask, cast):
+def test_the_error_does_not_tell_that_a_user_of_another_workspace_is_deactivated(app, cli, cast):
     charlie = Client(app, TOKENS["charlie"])
     task = {"title": "x", "assigneeId": cast["bob"]}
     before = error_message(charlie.post("/tasks", task), 400)
-    value(flask("user", "deactivate", "bob@example.com"))
+    value(cli("user", "deactivate", "bob@example.com"))
     assert error_message(charlie.post("/tasks", task), 400) == before
 
 
-def test_the_list_says_who_is_deactivated_and_since_when(flask, cast):
-    assert state(flask, "bob@example.com") == ["active", "-"]
-    value(flask("user", "deactivate", "bob@example.com"))
-    first = state(flask, cast["bob"])
+def test_the_list_says_who_is_deactivated_and_since_when(cli, cast):
+    assert state(cli, "bob@example.com") == ["active", "-"]
+    value(cli("user", "deactivate", "bob@example.com"))
+    first = state(cli, cast["bob"])
     assert first[0] == "deactivated"
     assert re.fullmatch(TIMESTAMP, first[1])
-    assert value(flask("user", "deactivate", "bob@example.com")) == cast["bob"]
-    assert state(flask, cast["bob"]) == first
-    assert [line[7] for line in lines(flask("user", "list"))] == ["active", "deactivated", "active"]
-    value(flask("user", "reactivate", "bob@example.com"))
-    assert state(flask, cast["bob"]) == ["active", "-"]
+    assert value(cli("user", "deactivate", "bob@example.com")) == cast["bob"]
+    assert state(cli, cast["bob"]) == first
+    assert [line[7] for line in lines(cli("user", "list"))] == [
+        "active",
+        "deactivated",
+        "active",
+    ]
+    value(cli("user", "reactivate", "bob@example.com"))
+    assert state(cli, cast["bob"]) == ["active", "-"]
 
 
-def test_the_id_of_a_deleted_user_still_shows_the_deletion_and_nothing_personal(flask, cast):
-    value(flask("user", "delete", "bob@example.com", "--yes"))
-    (shown,) = lines(flask("user", "show", cast["bob"].upper()))
+def test_the_id_of_a_deleted_user_still_shows_the_deletion_and_nothing_personal(cli, cast):
+    value(cli("user", "delete", "bob@example.com", "--yes"))
+    (shown,) = lines(cli("user", "show", cast["bob"].upper()))
     assert shown[:8] == [cast["bob"], *["-"] * 6, "deleted"]
     assert re.fullmatch(TIMESTAMP, shown[8])
-    assert_failed(flask("user", "show", "bob@example.com"), "there is no user bob@example.com")
-    assert [line[2] for line in lines(flask("user", "list"))] == ["Alice", "Charlie"]
-    assert_failed(flask("token", "list", "bob@example.com"), "there is no user bob@example.com")
+    assert_failed(cli("user", "show", "bob@example.com"), "there is no user bob@example.com")
+    assert [line[2] for line in lines(cli("user", "list"))] == ["Alice", "Charlie"]
+    assert_failed(cli("token", "list", "bob@example.com"), "there is no user bob@example.com")

@@ -24,7 +24,6 @@ from server import (
 
 COMMANDS = {
     "task-service": [sys.executable, "-m", "service", "web"],
-    "flask": [sys.executable, "-m", "flask", "web"],
     "gunicorn": [sys.executable, "-m", "gunicorn", "app:app"],
 }
 
@@ -155,7 +154,6 @@ def test_a_signal_to_stop_ends_workers_that_are_only_starting(name, copied):
 
 
 @pytest.mark.nodatabase
-@pytest.mark.parametrize("program", ["service", "flask"])
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -163,9 +161,9 @@ def test_a_signal_to_stop_ends_workers_that_are_only_starting(name, copied):
         ({"DATABASE_URL": "host=/nowhere", "PORT": "http"}, "PORT='http': must be an integer"),
     ],
 )
-def test_an_invalid_setting_is_named_in_one_line(program, settings, message):
+def test_an_invalid_setting_is_named_in_one_line(settings, message):
     ended = subprocess.run(
-        [sys.executable, "-m", program, "web"],
+        [sys.executable, "-m", "service", "web"],
         cwd=PROJECT,
         env=environment(**settings),
         capture_output=True,

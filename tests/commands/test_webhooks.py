@@ -5,7 +5,7 @@ import re
 from datetime import UTC
 
 import pytest
-from client import TOKENS, Client
+from client import TOKENS, Client, CommandRunner
 from openapi_check import document, resolve, violations
 from outcomes import TIMESTAMP
 from receivers import (
@@ -28,11 +28,11 @@ UNKNOWN = "00000000-0000-7000-8000-000000000000"
 
 
 @pytest.fixture
-def flask(with_webhooks):
+def cli(with_webhooks):
     """Return a function that runs ``task-service webhook …`` under changed settings."""
 
     def run(*words, **changes):
-        runner = with_webhooks(**changes).test_cli_runner()
+        runner = CommandRunner(with_webhooks(**changes))
         return runner.invoke(args=["webhook", *map(str, words)])
 
     return run
@@ -41,8 +41,8 @@ def flask(with_webhooks):
 @pytest.fixture
 def work(with_webhooks):
     """Return a function that runs ``worker --once``."""
-    return lambda **changes: (
-        with_webhooks(**changes).test_cli_runner().invoke(args=["worker", "--once"])
+    return lambda **changes: CommandRunner(with_webhooks(**changes)).invoke(
+        args=["worker", "--once"]
     )
 
 
@@ -54,18 +54,18 @@ def lines(ran):
 # create
 
 
-def test_only_webhook_create_prints_the_secret(flask, cast, connection, receiver):
-    (webhook,), (secret,) = lines(flask("create", "acme", receiver.url))
+def test_only_webhook_create_prints_the_secret(cli, cast, connection, receiver):
+    (webhook,), (secret,) = lines(cli("create", "acme", receiver.url))
     assert UUID.fullmatch(webhook)
     assert secret.startswith("whsec_")
     row = webhook_row(connection, webhook)
     assert (str(row["workspace_id"]), row["url"], row["events"]) == (cast["acme"], receiver.url, [])
     assert secret.removeprefix("whsec_") not in json.dumps(row, default=str)
-    assert secret not in flask("list", "acme").output
+    assert secret not in cli("list", "acme").output
 
 
-def test_the_printed_secret_verifies_what_is_received(flask, with_webhooks, receiver):
-    _, (secret,) = lines(flask("create", "acme", receiver.url))
+def test_the_printed_secret_verifies_what_is_received(cli, with_webhooks, receiver):
+    _, (secret,) = lines(cli("create", "acme", receiver.url))
     Client(with_webhooks(), TOKENS["alice"]).post("/tasks", {"title": "Signed"})
     received = receiver.take()
     names = {}
@@ -74,9 +74,9 @@ def test_the_printed_secret_verifies_what_is_received(flask, with_webhooks, rece
     assert names["is_genuine"](secret, received.body, signature)
 
 
-def test_webhook_create_takes_event_types(flask, connection, receiver):
+def test_webhook_create_takes_event_types(cli, connection, receiver):
     words = ("--event", "task.created", "--event", "meeting.completed", "--event", "task.created")
-    (webhook,), _ = lines(flask("create", "acme", receiver.url, *words))
+    (webhook,), _ = lines(cli("create", "acme", receiver.url, *words))
     assert webhook_row(connection, webhook)["events"] == ["task.created", "meeting.completed"]
 
 
@@ -100,19 +100,19 @@ def test_webhook_create_takes_event_types(flask, connection, receiver):
         (("acme", "http://127.0.0.1/", "--event", "task.moved"), {}, "'task.moved' is not one of"),
     ],
 )
-def test_create_rejects_invalid_arguments_in_one_line(words, changes, reason, flask, connection):
-    ran = flask("create", *words, **changes)
+def test_create_rejects_invalid_arguments_in_one_line(words, changes, reason, cli, connection):
+    ran = cli("create", *words, **changes)
     assert ran.exit_code != 0
     assert reason in ran.stderr.replace("\n", " ")
     assert ran.stdout == ""
     assert connection.execute("SELECT count(*) FROM webhooks").fetchone()["count"] == 0
 
 
-def test_a_workspace_has_at_most_20_webhooks(flask, cast, connection, receiver):
+def test_a_workspace_has_at_most_20_webhooks(cli, cast, connection, receiver):
     for _ in range(19):
         subscribe(connection, cast["acme"], receiver.url)
-    assert flask("create", "acme", receiver.url).exit_code == 0
-    ran = flask("create", "acme", receiver.url)
+    assert cli("create", "acme", receiver.url).exit_code == 0
+    ran = cli("create", "acme", receiver.url)
     message = "Error: the workspace acme has 20 webhooks, the maximum: remove one first\n"
     assert (ran.exit_code, ran.stdout, ran.stderr) == (1, "", message)
 
@@ -132,16 +132,16 @@ def test_a_workspace_has_at_most_20_webhooks(flask, cast, connection, receiver):
     ],
 )
 @pytest.mark.parametrize("id", [UNKNOWN, "nonsense", "'; --"])
-def test_an_unknown_id_is_named(command, thing, id, flask):
-    ran = flask(command, id)
+def test_an_unknown_id_is_named(command, thing, id, cli):
+    ran = cli(command, id)
     assert ran.exit_code == 1
     assert ran.stderr == f"Error: there is no {thing} {id}\n"
 
 
 @pytest.mark.parametrize("command", ["ping", "rotate", "secret"])
-def test_commands_that_sign_need_the_key(command, flask, cast, connection, receiver):
+def test_commands_that_sign_need_the_key(command, cli, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
-    ran = flask(command, webhook, WEBHOOK_KEY="")
+    ran = cli(command, webhook, WEBHOOK_KEY="")
     assert ran.exit_code == 1
     assert "WEBHOOK_KEY is not set" in ran.stderr
     assert receiver.connections == 0
@@ -150,7 +150,7 @@ def test_commands_that_sign_need_the_key(command, flask, cast, connection, recei
 # list, deliveries
 
 
-def test_list_shows_the_webhooks_of_a_workspace_and_their_state(flask, cast, connection, receiver):
+def test_list_shows_the_webhooks_of_a_workspace_and_their_state(cli, cast, connection, receiver):
     fine = subscribe(connection, cast["acme"], receiver.url, "task.created", "task.deleted")
     failing = subscribe(
         connection, cast["acme"], receiver.url, failing_since="2026-01-02T03:04:05Z"
@@ -164,7 +164,7 @@ def test_list_shows_the_webhooks_of_a_workspace_and_their_state(flask, cast, con
     )
     subscribe(connection, cast["globex"], receiver.url)
     nothing = ["0", "-", "-", "-", "-"]
-    assert lines(flask("list", "acme")) == [
+    assert lines(cli("list", "acme")) == [
         [fine, "enabled", receiver.url, "task.created,task.deleted", "-", "-", *nothing],
         [failing, "failing", receiver.url, "all", "2026-01-02T03:04:05.000Z", "-", *nothing],
         [disabled, "disabled", receiver.url, "all", "-", "a reason", *nothing],
@@ -172,36 +172,34 @@ def test_list_shows_the_webhooks_of_a_workspace_and_their_state(flask, cast, con
 
 
 def test_list_shows_due_deliveries_their_next_attempt_and_the_end_of_the_last_one(
-    work, flask, cast, connection, receiver
+    work, cli, cast, connection, receiver
 ):
     receiver.behaves(answer(500))
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 3)
     work(WEBHOOK_SCHEDULE="3600")
-    ((*_, waiting, next_attempt, backoff, last, status),) = lines(flask("list", "acme"))
+    ((*_, waiting, next_attempt, backoff, last, status),) = lines(cli("list", "acme"))
     row = webhook_row(connection, webhook)
     ends = row["backoff_until"].astimezone(UTC).isoformat(timespec="milliseconds")
     assert (waiting, status) == ("3", "500")
     assert next_attempt == backoff == ends.replace("+00:00", "Z")
     assert last < next_attempt
-    (listed,) = json.loads(flask("list", "acme", "--json").stdout)
+    (listed,) = json.loads(cli("list", "acme", "--json").stdout)
     assert (listed["waiting"], listed["nextAttemptAt"]) == (3, next_attempt)
     assert (listed["events"], listed["lastStatus"]) == (["all"], "500")
-    flask("disable", webhook)
-    assert lines(flask("list", "acme"))[0][6:8] == ["3", "-"]
+    cli("disable", webhook)
+    assert lines(cli("list", "acme"))[0][6:8] == ["3", "-"]
 
 
-def test_list_shows_the_error_of_an_attempt_without_a_status(
-    work, flask, cast, connection, receiver
-):
+def test_list_shows_the_error_of_an_attempt_without_a_status(work, cli, cast, connection, receiver):
     receiver.behaves(reset)
     subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
     work()
-    assert lines(flask("list", "acme"))[0][10].startswith("ConnectionResetError")
+    assert lines(cli("list", "acme"))[0][10].startswith("ConnectionResetError")
 
 
-def test_deliveries_shows_each_attempt_in_one_line(work, flask, cast, connection, receiver):
+def test_deliveries_shows_each_attempt_in_one_line(work, cli, cast, connection, receiver):
     receiver.behaves(answer(500, b"line\nline\ttab \x1b[31mred"), answer(200, b""))
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)
@@ -209,7 +207,7 @@ def test_deliveries_shows_each_attempt_in_one_line(work, flask, cast, connection
     connection.execute("UPDATE deliveries SET due_at = now()")
     connection.execute("UPDATE webhooks SET backoff_until = NULL")
     work()
-    shown = lines(flask("deliveries", webhook))
+    shown = lines(cli("deliveries", webhook))
     assert len(shown) == 3
     assert all(len(line) == 12 for line in shown)
     (failed,) = [line for line in shown if line[5] == "500"]
@@ -217,39 +215,37 @@ def test_deliveries_shows_each_attempt_in_one_line(work, flask, cast, connection
     assert failed[8] == r"line\nline\ttab \x1b[31mred"
     assert sorted(line[3] for line in shown) == ["1", "1", "2"]
     assert [line[0] for line in shown] == sorted((line[0] for line in shown), reverse=True)
-    assert {line[0] for line in lines(flask("deliveries", webhook, "--limit", 1))} == {shown[0][0]}
+    assert {line[0] for line in lines(cli("deliveries", webhook, "--limit", 1))} == {shown[0][0]}
 
 
-def test_deliveries_shows_a_delivery_without_attempts(flask, cast, connection, receiver):
+def test_deliveries_shows_a_delivery_without_attempts(cli, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
-    ((_, *rest),) = lines(flask("deliveries", webhook))
+    ((_, *rest),) = lines(cli("deliveries", webhook))
     assert rest[:8] == ["task.created", "due", "-", "-", "-", "-", "-", "-"]
     assert re.fullmatch(TIMESTAMP, rest[8])
     assert rest[9:] == [webhook, "-"]
 
 
-def test_deliveries_are_found_by_the_id_of_the_task(
-    flask, with_webhooks, cast, connection, receiver
-):
+def test_deliveries_are_found_by_the_id_of_the_task(cli, with_webhooks, cast, connection, receiver):
     both = {subscribe(connection, cast["acme"], receiver.url) for _ in range(2)}
     alice = Client(with_webhooks(WEBHOOK_KEY=""), TOKENS["alice"])
     task = alice.post("/tasks", {"title": "Sought", "description": UNKNOWN}).get_json()["id"]
     other = alice.post("/tasks", {"title": task}).get_json()["id"]
-    found = lines(flask("deliveries", "--about", task.upper()))
+    found = lines(cli("deliveries", "--about", task.upper()))
     assert {line[10] for line in found} == both
     assert {line[11] for line in found} == {task}
     webhook = both.pop()
-    (only,) = lines(flask("deliveries", webhook, "--about", task))
+    (only,) = lines(cli("deliveries", webhook, "--about", task))
     assert only[10:] == [webhook, task]
-    assert {line[11] for line in lines(flask("deliveries", webhook))} == {task, other}
-    assert lines(flask("deliveries", "--about", UNKNOWN)) == []
-    (document,) = json.loads(flask("deliveries", webhook, "--about", task, "--json").stdout)
+    assert {line[11] for line in lines(cli("deliveries", webhook))} == {task, other}
+    assert lines(cli("deliveries", "--about", UNKNOWN)) == []
+    (document,) = json.loads(cli("deliveries", webhook, "--about", task, "--json").stdout)
     assert (document["about"], document["state"], document["status"]) == (task, "due", None)
 
 
-def test_deliveries_needs_a_webhook_or_a_task(flask):
-    ran = flask("deliveries")
+def test_deliveries_needs_a_webhook_or_a_task(cli):
+    ran = cli("deliveries")
     assert ran.exit_code == 2
     assert "give the ID of a webhook, or --about the id of a task" in ran.stderr
 
@@ -257,12 +253,12 @@ def test_deliveries_needs_a_webhook_or_a_task(flask):
 # redeliver
 
 
-def test_redeliver_sends_the_same_bytes_again(work, flask, cast, connection, receiver):
+def test_redeliver_sends_the_same_bytes_again(work, cli, cast, connection, receiver):
     subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
     assert lines(work()) == [["1"]]
     (delivery,) = deliveries(connection)
-    assert lines(flask("redeliver", delivery["id"])) == [[str(delivery["id"])]]
+    assert lines(cli("redeliver", delivery["id"])) == [[str(delivery["id"])]]
     assert lines(work()) == [["1"]]
     first, second = receiver.take_all()
     assert first.body == second.body
@@ -272,22 +268,22 @@ def test_redeliver_sends_the_same_bytes_again(work, flask, cast, connection, rec
 
 
 def test_redeliver_retries_a_failed_delivery_once_its_webhook_is_enabled(
-    work, flask, cast, connection, receiver
+    work, cli, cast, connection, receiver
 ):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
     connection.execute("UPDATE deliveries SET state = 'failed', attempts = 9, finished_at = now()")
     (delivery,) = deliveries(connection)
-    flask("disable", webhook)
-    flask("redeliver", delivery["id"])
+    cli("disable", webhook)
+    cli("redeliver", delivery["id"])
     assert deliveries(connection)[0]["state"] == "due"
     assert lines(work()) == [["0"]]
-    flask("enable", webhook)
+    cli("enable", webhook)
     assert lines(work()) == [["1"]]
     assert deliveries(connection)[0]["state"] == "delivered"
 
 
-def test_redeliver_repeats_what_has_failed_since_a_time(work, flask, cast, connection, receiver):
+def test_redeliver_repeats_what_has_failed_since_a_time(work, cli, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     other = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 3)
@@ -301,9 +297,9 @@ def test_redeliver_repeats_what_has_failed_since_a_time(work, flask, cast, conne
     )
     connection.execute("UPDATE deliveries SET state = 'delivered' WHERE id = %s", (delivered,))
     failed = "redeliver", "--failed", webhook
-    assert lines(flask(*failed, "--since", "2026-01-01T12:00:00Z")) == [[new]]
-    assert lines(flask(*failed)) == [[old]]
-    assert lines(flask(*failed)) == []
+    assert lines(cli(*failed, "--since", "2026-01-01T12:00:00Z")) == [[new]]
+    assert lines(cli(*failed)) == [[old]]
+    assert lines(cli(*failed)) == []
     assert lines(work()) == [["2"]]
     states = "SELECT DISTINCT state FROM deliveries WHERE webhook_id = %s"
     assert [row["state"] for row in connection.execute(states, (other,))] == ["failed"]
@@ -317,9 +313,9 @@ def test_redeliver_repeats_what_has_failed_since_a_time(work, flask, cast, conne
         ((UNKNOWN, "--since", "2026-01-01T00:00:00Z"), 2, "--since needs --failed"),
     ],
 )
-def test_redeliver_says_what_it_needs(words, code, message, flask, cast, connection, receiver):
+def test_redeliver_says_what_it_needs(words, code, message, cli, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
-    ran = flask("redeliver", *(word or webhook for word in words))
+    ran = cli("redeliver", *(word or webhook for word in words))
     assert (ran.exit_code, ran.stdout) == (code, "")
     assert message in ran.stderr
 
@@ -327,9 +323,9 @@ def test_redeliver_says_what_it_needs(words, code, message, flask, cast, connect
 # ping
 
 
-def test_ping_posts_a_signed_event_and_records_nothing(flask, cast, connection, receiver):
+def test_ping_posts_a_signed_event_and_records_nothing(cli, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url, "task.created")
-    ((status, milliseconds, error, content),) = lines(flask("ping", webhook))
+    ((status, milliseconds, error, content),) = lines(cli("ping", webhook))
     assert (status, error, content) == ("200", "-", "thanks")
     assert milliseconds.isdigit()
     received = receiver.take()
@@ -350,14 +346,14 @@ def test_ping_posts_a_signed_event_and_records_nothing(flask, cast, connection, 
     assert deliveries(connection) == []
 
 
-def test_ping_exits_with_1_after_a_failure(flask, cast, connection, receiver):
+def test_ping_exits_with_1_after_a_failure(cli, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     receiver.behaves(answer(404, b"no such hook"), hang)
-    ran = flask("ping", webhook)
+    ran = cli("ping", webhook)
     assert ran.exit_code == 1
     assert ran.stdout.split("\t")[0] == "404"
     assert ran.stdout.endswith("\t-\tno such hook\n")
-    ran = flask("ping", webhook, WEBHOOK_TIMEOUT="0.2")
+    ran = cli("ping", webhook, WEBHOOK_TIMEOUT="0.2")
     assert ran.exit_code == 1
     assert ran.stdout.split("\t")[2] == "timeout"
     assert webhook_row(connection, webhook)["failing_since"] is None
@@ -367,10 +363,10 @@ def test_ping_exits_with_1_after_a_failure(flask, cast, connection, receiver):
 
 
 def test_rotate_prints_a_new_secret_that_signs_at_once_and_the_old_one_for_24_hours(
-    flask, with_webhooks, connection, receiver
+    cli, with_webhooks, connection, receiver
 ):
-    (webhook,), (old,) = lines(flask("create", "acme", receiver.url))
-    ((new,),) = lines(flask("rotate", webhook))
+    (webhook,), (old,) = lines(cli("create", "acme", receiver.url))
+    ((new,),) = lines(cli("rotate", webhook))
     assert new != old
     left = connection.execute(
         "SELECT extract(epoch FROM expires_at - now())::integer AS seconds FROM previous_secrets"
@@ -391,27 +387,27 @@ def test_rotate_prints_a_new_secret_that_signs_at_once_and_the_old_one_for_24_ho
 # secret, remove
 
 
-def test_secret_prints_the_current_secret_again(flask, receiver):
-    (webhook,), (first,) = lines(flask("create", "acme", receiver.url))
-    assert lines(flask("secret", webhook)) == [[first]]
-    ((second,),) = lines(flask("rotate", webhook))
-    assert lines(flask("secret", webhook)) == [[second]]
+def test_secret_prints_the_current_secret_again(cli, receiver):
+    (webhook,), (first,) = lines(cli("create", "acme", receiver.url))
+    assert lines(cli("secret", webhook)) == [[first]]
+    ((second,),) = lines(cli("rotate", webhook))
+    assert lines(cli("secret", webhook)) == [[second]]
 
 
-def test_remove_deletes_one_webhook_with_its_deliveries(flask, cast, connection, receiver):
+def test_remove_deletes_one_webhook_with_its_deliveries(cli, cast, connection, receiver):
     gone, stays = (subscribe(connection, cast["acme"], receiver.url) for _ in range(2))
     announce(connection, cast["acme"])
-    assert lines(flask("remove", gone, "--yes")) == [[gone]]
-    assert [line[0] for line in lines(flask("list", "acme"))] == [stays]
+    assert lines(cli("remove", gone, "--yes")) == [[gone]]
+    assert [line[0] for line in lines(cli("list", "acme"))] == [stays]
     assert [str(row["webhook_id"]) for row in deliveries(connection)] == [stays]
 
 
 def test_two_rotations_within_24_hours_keep_both_older_secrets(
-    flask, with_webhooks, connection, receiver
+    cli, with_webhooks, connection, receiver
 ):
-    (webhook,), (first,) = lines(flask("create", "acme", receiver.url))
-    ((second,),) = lines(flask("rotate", webhook))
-    ((third,),) = lines(flask("rotate", webhook))
+    (webhook,), (first,) = lines(cli("create", "acme", receiver.url))
+    ((second,),) = lines(cli("rotate", webhook))
+    ((third,),) = lines(cli("rotate", webhook))
     client = Client(with_webhooks(), TOKENS["alice"])
     client.post("/tasks", {"title": "Signed three times"})
     received = receiver.take()
@@ -425,12 +421,12 @@ def test_two_rotations_within_24_hours_keep_both_older_secrets(
 
 
 def test_a_rotation_after_a_new_key_derives_from_it_and_the_old_secret_signs_too(
-    flask, with_webhooks, receiver
+    cli, with_webhooks, receiver
 ):
     new_key = "the new key that an operator has made"
-    (webhook,), (old,) = lines(flask("create", "acme", receiver.url))
+    (webhook,), (old,) = lines(cli("create", "acme", receiver.url))
     both_keys = {"WEBHOOK_KEY": f"{new_key},{KEY}"}
-    ((new,),) = lines(flask("rotate", webhook, **both_keys))
+    ((new,),) = lines(cli("rotate", webhook, **both_keys))
     assert new == derive_secret(new_key, webhook, 2)
     client = Client(with_webhooks(**both_keys), TOKENS["alice"])
     client.post("/tasks", {"title": "Signed twice"})
@@ -444,40 +440,38 @@ def test_a_rotation_after_a_new_key_derives_from_it_and_the_old_secret_signs_too
 
 
 def test_disable_makes_deliveries_wait_and_enable_resumes_them(
-    work, flask, cast, connection, receiver
+    work, cli, cast, connection, receiver
 ):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)
-    assert lines(flask("disable", webhook)) == [[webhook]]
-    assert lines(flask("list", "acme"))[0][1] == "disabled"
-    assert lines(flask("list", "acme"))[0][5] == "by an operator"
+    assert lines(cli("disable", webhook)) == [[webhook]]
+    assert lines(cli("list", "acme"))[0][1] == "disabled"
+    assert lines(cli("list", "acme"))[0][5] == "by an operator"
     announce(connection, cast["acme"])
     assert {row["state"] for row in deliveries(connection)} == {"due"}
     assert lines(work()) == [["0"]]
-    assert lines(flask("enable", webhook)) == [[webhook]]
+    assert lines(cli("enable", webhook)) == [[webhook]]
     assert lines(work()) == [["2"]]
     # Events that occur while a webhook is disabled are not recorded.
     assert [row["state"] for row in deliveries(connection)] == ["delivered"] * 2
 
 
-def test_disable_keeps_the_first_reason_and_enable_clears_it(
-    work, flask, cast, connection, receiver
-):
+def test_disable_keeps_the_first_reason_and_enable_clears_it(work, cli, cast, connection, receiver):
     receiver.behaves(answer(410), answer(200))
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
     work()
-    flask("disable", webhook)
+    cli("disable", webhook)
     reason = "the receiver answered 410 Gone"
     assert webhook_row(connection, webhook)["disabled_reason"] == reason
-    flask("enable", webhook)
+    cli("enable", webhook)
     row = webhook_row(connection, webhook)
     assert (row["disabled_at"], row["disabled_reason"]) == (None, None)
     assert (row["failing_since"], row["backoff_until"]) == (None, None)
     assert lines(work()) == [["1"]]
 
 
-def test_no_command_prints_the_key(flask, cast, connection, receiver):
+def test_no_command_prints_the_key(cli, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     for words in (("list", "acme"), ("ping", webhook), ("rotate", webhook)):
-        assert KEY not in flask(*words).output
+        assert KEY not in cli(*words).output

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from client import CommandRunner
 from psycopg.conninfo import conninfo_to_dict
 from receivers import PROJECT, announce, deliveries, environment, subscribe
 
@@ -15,11 +16,11 @@ from service.version import build
 
 
 @pytest.fixture
-def flask(with_webhooks):
+def cli(with_webhooks):
     """Return a function that runs a command under changed settings, and returns the outcome."""
 
     def run(*words, **changes):
-        return with_webhooks(**changes).test_cli_runner().invoke(args=words)
+        return CommandRunner(with_webhooks(**changes)).invoke(args=words)
 
     return run
 
@@ -45,9 +46,9 @@ def old_delivery(cast, connection, receiver):
 )
 @pytest.mark.usefixtures("old_delivery")
 def test_the_worker_delivers_with_a_key_and_prunes_always(
-    words, key, states, flask, connection, receiver, caplog
+    words, key, states, cli, connection, receiver, caplog
 ):
-    ran = flask(*words, **({} if key else {"WEBHOOK_KEY": ""}))
+    ran = cli(*words, **({} if key else {"WEBHOOK_KEY": ""}))
     assert (ran.exit_code, ran.stdout) == (0, f"{int(key)}\n")
     assert [row["state"] for row in deliveries(connection)] == states
     assert receiver.connections == key
@@ -59,7 +60,7 @@ def test_the_worker_delivers_with_a_key_and_prunes_always(
 def test_without_a_key_the_running_worker_says_so_once_and_ends_at_sigterm(
     database_url, connection
 ):
-    command = [sys.executable, "-m", "flask", "worker"]
+    command = [sys.executable, "-m", "service", "worker"]
     variables = {**os.environ, **environment(database_url, WEBHOOK_KEY="")}
     with subprocess.Popen(
         command, cwd=PROJECT, env=variables, stderr=subprocess.PIPE, text=True

@@ -18,6 +18,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import urllib3
+from client import CommandRunner
 from server import PROJECT, environment, is_running, wait_until
 
 from service.app import create_app
@@ -37,9 +38,9 @@ def folder():
 
 
 @pytest.fixture
-def flask():
+def cli():
     """Run a command without a database."""
-    runner = create_app(Settings.read({})).test_cli_runner()
+    runner = CommandRunner(create_app(Settings.read({})))
     return lambda *words: runner.invoke(args=[str(word) for word in words])
 
 
@@ -304,7 +305,7 @@ def test_when_it_is_killed_nothing_serves_on(dev):
 
 @nodatabase
 @pytest.mark.proof
-def test_without_limits_nothing_is_counted_until_the_next_start(dev):
+def test_without_limits_no_request_is_429_until_the_next_start(dev):
     running = dev("--limits", "off")
     assert "Rate limits     off\n" in running.printed
     stranger = {"Authorization": "Bearer unknown"}
@@ -452,15 +453,15 @@ def test_ctrl_c_while_it_imports_prints_no_traceback(folder, module):
 
 
 @nodatabase
-def test_a_folder_that_cannot_be_made_is_named(flask):
-    outcome = flask("dev", "--port", 0, "--data", "/proc/data")
+def test_a_folder_that_cannot_be_made_is_named(cli):
+    outcome = cli("dev", "--port", 0, "--data", "/proc/data")
     assert outcome.exit_code == 1
     assert outcome.stderr == "Error: the folder /proc/data: No such file or directory\n"
 
 
 @nodatabase
-def test_a_taken_port_is_named_before_anything_starts(flask, folder, taken_port):
-    outcome = flask("dev", "--port", taken_port, "--data", folder, "--reset")
+def test_a_taken_port_is_named_before_anything_starts(cli, folder, taken_port):
+    outcome = cli("dev", "--port", taken_port, "--data", folder, "--reset")
     message = f"Error: port {taken_port}: Address already in use; choose another with --port\n"
     assert (outcome.exit_code, outcome.stderr) == (1, message)
     assert not (folder / "postgres").exists()

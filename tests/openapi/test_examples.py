@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from client import Client
+from client import Client, CommandRunner
 from openapi_check import document
 from receivers import KEY
 
@@ -25,12 +25,12 @@ NOT_COMPARED = {"pingWebhook"}
 def service(with_webhooks):
     """A service that may post to this machine, with fresh demo data."""
     app = with_webhooks()
-    assert app.test_cli_runner().invoke(args=["load", str(DEMO)]).exit_code == 0
+    assert CommandRunner(app).invoke(args=["load", str(DEMO)]).exit_code == 0
     return app
 
 
 def credential(service, kind):
-    ran = service.test_cli_runner().invoke(args=[kind, "create", OWNER])
+    ran = CommandRunner(service).invoke(args=[kind, "create", OWNER])
     assert ran.exit_code == 0
     return ran.stdout.strip()
 

@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from client import Client
+from client import Client, CommandRunner
 from derived import by_name, views_of
 from marshmallow import ValidationError
 from marshmallow.fields import Nested
@@ -58,7 +58,7 @@ def test_the_document_needs_no_credential_and_is_not_counted(app, connection):
 @pytest.mark.nodatabase
 def test_the_command_openapi_prints_the_document_without_a_database():
     app = create_app(Settings.read({}))
-    printed = app.test_cli_runner().invoke(args=["openapi"])
+    printed = CommandRunner(app).invoke(args=["openapi"])
     assert printed.exit_code == 0
     assert json.loads(printed.stdout) == document()
 

@@ -1,6 +1,6 @@
 """Hostile requests get no 5xx and never hang; every response is JSON and has rate limits.
 
-Malformed heads, lengths and chunks are in test_gunicorn.py, hostile JSON in test_inputs.py.
+Malformed heads, lengths and chunks are in tests/gunicorn, hostile JSON in test_strict_json.py.
 """
 
 import json

@@ -1,7 +1,6 @@
 """The two recipes of CONTRIBUTING, followed in a copy of the project with each step left out once.
 
-With all steps the tests pass. Without one of them, the first test that fails names the file to
-edit.
+With all steps the tests pass. Without one of them, the first test that fails says what is missing.
 """
 
 import json
@@ -348,7 +347,7 @@ def test_a_recipe_makes_a_project_whose_tests_pass(tmp_path, recipe):
 @pytest.mark.parametrize(
     ("recipe", "left_out"), [(recipe, step) for recipe in RECIPES for step in RECIPES[recipe]]
 )
-def test_without_a_step_the_first_failure_names_what_to_edit(tmp_path, recipe, left_out):
+def test_without_a_step_the_first_failure_says_what_is_missing(tmp_path, recipe, left_out):
     steps = RECIPES[recipe]
     failure = follow(tmp_path, [step for name, step in steps.items() if name != left_out])
     assert failure, "no test has noticed"

@@ -586,7 +586,7 @@ def test_killed_workers_lose_no_write_and_no_event(serve, cast, connection, rece
 
 def deliver_once(connection, variables):
     """Run two workers at the same time: any number may run."""
-    command = [sys.executable, "-m", "flask", "worker", "--once"]
+    command = [sys.executable, "-m", "service", "worker", "--once"]
     url = connection.info.dsn
     workers = [
         subprocess.Popen(

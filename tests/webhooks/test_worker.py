@@ -61,7 +61,7 @@ def process(database_url):
     started = []
 
     def start(**changes):
-        command = [sys.executable, "-m", "flask", "worker"]
+        command = [sys.executable, "-m", "service", "worker"]
         variables = {**os.environ, **environment(database_url, WEB_THREADS="2", **changes)}
         started.append(subprocess.Popen(command, cwd=PROJECT, env=variables))
         return started[-1]

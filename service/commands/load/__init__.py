@@ -121,7 +121,10 @@ def batches(lines: Iterable[tuple[str, dict[str, Any], int]]) -> Iterator[Batch]
 
 @contextmanager
 def progress(path: str | os.PathLike[str]) -> Iterator[Callable[[int], object]]:
-    """Yield a function that takes a number of bytes read, and moves a bar if tqdm is installed."""
+    """Yield a function that takes a number of bytes read.
+
+    It moves a bar if tqdm is installed and stderr is a terminal.
+    """
     try:
         if not sys.stderr.isatty():
             raise ImportError

@@ -51,7 +51,7 @@ class FoundUser(NamedTuple):
 class Batch:
     """Consecutive lines of one type, for one statement."""
 
-    # The most bytes of one statement; the process holds them twice in memory.
+    # The bytes of lines with which a statement is full; the process holds them twice in memory.
     MAX_BYTES = 2**22
 
     def __init__(self, kind: str) -> None:

@@ -99,7 +99,7 @@ class Line(Resource):
         return row
 
     def check(self, document: Values) -> Values:
-        """Return the row of a line, without absent fields, in a third of the time of ``load``."""
+        """Return the row of a line: its fields and the defaults, sooner than ``load``."""
         row = {name: item() if callable(item) else item for name, item in self.defaults.items()}
         try:
             for key, value in document.items():
@@ -107,7 +107,7 @@ class Line(Resource):
                 row[name] = field.deserialize(value)
         except (KeyError, ValidationError):
             row = {}
-        # ``load`` is slower and finds the message.
+        # ``load`` finds the message, which this loop does not.
         return row if self.required <= row.keys() else self._load(document)
 
 

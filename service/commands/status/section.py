@@ -1,7 +1,7 @@
 """The parts of ``task-service status``.
 
-A section states each of its figures once, in one class: the statement that reads it, its members in
-JSON, its lines on the page, its metrics, and when it is a problem.
+A section is a class that has all of a figure: the statement that reads it, its members in JSON, its
+lines on the page, its metrics, and when it is a problem.
 """
 
 from collections.abc import Iterator

@@ -96,7 +96,7 @@ class NextFault(StrictSchema):
 
 
 class Behavior(StrictSchema):
-    """How the receiver treats the next ``times`` posts; without ``times`` all from now on."""
+    """How the receiver treats the next ``times`` posts, or all from now on."""
 
     behavior = Enum(*BEHAVIORS, schema_name="ReceiverBehavior", required=True)
     times = Count()

@@ -1,6 +1,7 @@
-"""The cast: the two workspaces, three users and one webhook that exist after each reset.
+"""The cast: the two workspaces, three users and one webhook of a reset without a snapshot.
 
-Ids, tokens and secrets derive from the key of the test double: all its processes know the same.
+Ids, tokens and secrets derive from the key of the test double, so all its processes know the same;
+only the token of the owner may be given.
 """
 
 import hmac

@@ -16,7 +16,7 @@ from typing import TypedDict
 import click
 import psycopg
 from click.core import ParameterSource
-from psycopg import conninfo, sql
+from psycopg import conninfo
 
 from service import db
 from service.commands.migrate import migrate
@@ -26,6 +26,7 @@ from service.devkit.double.starter import Starter, fork, silence
 from service.devkit.postgres import Postgres, remove_abandoned, temporary_base
 from service.devkit.processes import Children, Interrupt
 from service.settings import Settings
+from service.statements import STATEMENTS
 
 # How many lines of the log an error shows.
 LAST_LINES = 20
@@ -79,7 +80,7 @@ def reject(*names: str, word: str) -> None:
 
 
 def serve(listener: socket.socket, control: socket.socket, options: DoubleOptions) -> None:
-    """Serve until this process or its parent ends, then remove everything.
+    """Serve until this process is stopped, or without ``keep`` its parent ends; remove everything.
 
     The database is a new one, on the server of the URL ``database`` or on an embedded server.
     """
@@ -173,7 +174,7 @@ def end_of_log(log: Path | None) -> Iterator[None]:
 
 
 def older(base: Path) -> Iterator[Path]:
-    """Yield the folders of other test doubles."""
+    """Yield the folders of other test doubles, but not those that are just being made."""
     for folder in base.glob(f"{PREFIX}*"):
         try:
             if folder.lstat().st_mtime < time() - YOUNG:
@@ -183,7 +184,7 @@ def older(base: Path) -> Iterator[Path]:
 
 
 def prepare(settings: Settings, cast: Cast) -> None:
-    """Create the clock, the tables and the cast."""
+    """Create the clock, the functions of snapshots, the tables and the cast."""
     with db.connect(settings, "dev") as connection:
         connection.run("double/create_clock", {})
         connection.run("double/create_now", {})
@@ -205,16 +206,19 @@ def write(path: Path, line: str) -> None:
 @contextmanager
 def new_database(server: str) -> Iterator[str]:
     """Yield the URL of a new database on this server; drop the database in the end."""
-    name = sql.Identifier(f"task_service_{token_hex(6)}")
-    create = sql.SQL("CREATE DATABASE {} ENCODING 'UTF8' TEMPLATE template0")
-    execute(server, create.format(name))
+    name = f"task_service_{token_hex(6)}"
+    execute("double/create_database", server, name)
     try:
-        yield conninfo.make_conninfo(server, dbname=name.as_string().strip('"'))
+        yield conninfo.make_conninfo(server, dbname=name)
     finally:
-        execute(server, sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+        execute("double/drop_database", server, name)
 
 
-def execute(server: str, statement: sql.Composed) -> None:
-    """Run a statement on a new connection: an idle connection may be lost while tests run."""
+def execute(statement: str, server: str, name: str) -> None:
+    """Run what ``sql/<statement>.sql`` returns, on a new connection.
+
+    An idle connection may be lost while tests run.
+    """
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(statement)
+        for (text,) in connection.execute(STATEMENTS[statement].source, {"name": name}).fetchall():
+            connection.execute(text)

@@ -10,7 +10,7 @@ import signal
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from threading import BoundedSemaphore
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import click
@@ -232,17 +232,9 @@ class Plan(NamedTuple):
     per_day: int | None
 
 
-class LoadedPlan(TypedDict):
-    """The values that PlanChange loads."""
-
-    name: str | None
-    per_minute: int | None
-    per_day: int | None
-
-
 @control.post("/plan")
 @arguments(PlanChange())
-def change_plan(change: LoadedPlan) -> Response:
+def change_plan(change: Values) -> Response:
     """Put the workspace of the cast on a plan, and change the limits of that plan"""
     plan = db.row(Plan, "double/plan", workspace_id=double().cast.user.workspace.id, **change)
     return reply_json(name=plan.name, perMinute=plan.per_minute, perDay=plan.per_day)
@@ -282,7 +274,7 @@ def find_user(user: str) -> FoundUser:
 
 @control.post("/use-up")
 @arguments(Limit())
-def use_up(limit: dict[str, str]) -> Response:
+def use_up(limit: Values) -> Response:
     """Count as many requests of a user as the plan allows: the next one is 429"""
     user = find_user(limit["user"])
     if db.row_or_none(Subject, "double/use_up", user_id=user.id, window=limit["window"]) is None:
@@ -294,7 +286,7 @@ def use_up(limit: dict[str, str]) -> Response:
 
 @control.post("/advance")
 @arguments(TimePassed())
-def advance(by: dict[str, float]) -> Response:
+def advance(by: Values) -> Response:
     """Let time pass"""
     return reply_json(now=db.row(Now, "double/set_clock", at=None, by=timedelta(**by)).now)
 
@@ -307,20 +299,9 @@ def get_clock() -> Response:
 
 @control.post("/clock")
 @arguments(Clock())
-def set_clock(clock: dict[str, datetime]) -> Response:
+def set_clock(clock: Values) -> Response:
     """Set the clock of the service"""
     return reply_json(now=db.row(Now, "double/set_clock", at=clock["now"], by=None).now)
-
-
-class LoadedFault(TypedDict):
-    """The values that NextFault loads."""
-
-    kind: str
-    times: int
-    skip: int
-    seconds: float
-    method: str | None
-    path: str | None
 
 
 @control.get("/faults")
@@ -338,7 +319,7 @@ def clear_faults() -> Response:
 
 @control.post("/faults")
 @arguments(NextFault())
-def add_fault(fault: LoadedFault) -> Response:
+def add_fault(fault: Values) -> Response:
     """Let the next matching requests meet a fault"""
     double().faults.add(Fault(**fault))
     return reply_json()
@@ -358,18 +339,9 @@ def thaw() -> Response:
     return reply_json()
 
 
-class LoadedToken(TypedDict):
-    """The values that NewToken loads."""
-
-    user: str
-    kind: str
-    scope: str
-    expires_in: int | None
-
-
 @control.post("/tokens")
 @arguments(NewToken())
-def create_token(token: LoadedToken) -> Response:
+def create_token(token: Values) -> Response:
     """Make a credential for a user"""
     secret = generate_token(token["kind"])
     find_user(token["user"])
@@ -385,16 +357,9 @@ def create_token(token: LoadedToken) -> Response:
     return reply_json(token=secret)
 
 
-class LoadedWebhook(TypedDict):
-    """The values that NewWebhook loads."""
-
-    url: str
-    events: list[str]
-
-
 @control.post("/webhooks")
 @arguments(NewWebhook())
-def create_webhook(webhook: LoadedWebhook) -> Response:
+def create_webhook(webhook: Values) -> Response:
     """Send the events of the cast's workspace to a receiver of the test's own too"""
     try:
         resolve(webhook["url"], double().settings.webhook_allow)
@@ -481,17 +446,9 @@ def list_requests() -> Response:
     return reply_json(data=[sent._asdict() for sent in double().journal.requests()])
 
 
-class LoadedBehavior(TypedDict):
-    """The values that Behavior loads."""
-
-    behavior: str
-    times: int | None
-    status: int
-
-
 @control.post("/behavior")
 @arguments(Behavior())
-def behave(behavior: LoadedBehavior) -> Response:
+def behave(behavior: Values) -> Response:
     """Tell the receiver how to treat the next posts"""
     double().receiver.behave(**behavior)
     return reply_json()

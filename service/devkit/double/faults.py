@@ -160,12 +160,12 @@ def response_kind() -> str | None:
 
 
 def drop(_body: bytes) -> Iterator[bytes]:
-    """Close the connection without a response: gunicorn writes the head with the first bytes."""
+    """Close the connection without a response: its head is written once the body is made."""
     yield from disconnect()
 
 
 def disconnect() -> Iterator[bytes]:
-    """Raise, at the first byte, the error that gunicorn takes for a disconnected client."""
+    """Raise, instead of more bytes, the error of a client that has disconnected."""
     raise ConnectionResetError(errno.ECONNRESET, "disconnected on demand")
     yield b""
 
