@@ -334,7 +334,7 @@ class StringList(Converter, fields.List[Any]):
         super().__init__(item, **described(bounds, options))
         self.min, self.max, self.unique = min, max, unique
         # The keyword uniqueItems would make generators use a set, which has no order.
-        self.request_note = "No duplicates, whatever their case" if unique else ""
+        self.request_note = "No duplicates; case does not matter" if unique else ""
 
     def _convert(self, value: object) -> list[str]:
         if not isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What an operator does about an error of PostgreSQL."""
+"""The remedies for errors of PostgreSQL, which logs and commands name to operators."""
 
 import psycopg
 

@@ -8,7 +8,7 @@ CREATE TABLE deleted_users (
 );
 
 -- Assign nothing new to a deactivated user. A task that was created before may be loaded with this
--- assignee. A user outside of the workspace is rejected by the foreign key, whatever its state.
+-- assignee. A user outside of the workspace is rejected by the foreign key, in any state.
 CREATE FUNCTION check_assignee() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
