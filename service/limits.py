@@ -3,6 +3,7 @@
 Source: docs/specification.md, section 8.
 """
 
+from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
@@ -69,12 +70,19 @@ class Usage(NamedTuple):
         day = self.day
         return [self.minute, day] if day else [self.minute]
 
-    @property
-    def decisive(self) -> Window:
-        """Return the window that X-RateLimit-* shows: the day if it is used up, else the minute."""
-        day = self.day
-        return day if day and day.left == 0 else self.minute
-
     def seconds_left(self, window: Window) -> int:
         """Return the whole seconds until a window ends."""
         return max(0, ceil(window.ends - self.now))
+
+
+def decisive(windows: list[Window]) -> Window:
+    """Return the window that X-RateLimit-* shows: the longest if it is used up, else the first."""
+    first, longest = windows[0], windows[-1]
+    return longest if longest.left == 0 else first
+
+
+@lru_cache(maxsize=64)
+def policy(per_minute: int, per_day: int | None) -> str:
+    """Return the header RateLimit-Policy, which is the same for all requests on a plan."""
+    minute = f'"minute";q={per_minute};w={MINUTE}'
+    return minute if per_day is None else f'{minute}, "day";q={per_day};w={DAY}'

@@ -4,7 +4,7 @@ import pytest
 from client import error_message
 
 from service.http.gate import rate_limit_error
-from service.limits import Usage, Window
+from service.limits import Usage, Window, decisive
 
 NOW = 1_700_000_000.0
 USAGE = Usage(
@@ -47,10 +47,10 @@ def test_what_is_left_is_never_negative(used, left):
 
 @pytest.mark.nodatabase
 def test_the_day_decides_only_when_it_is_used_up():
-    assert USAGE.decisive.name == "minute"
-    assert USAGE._replace(day_count=9_999).decisive.name == "minute"
-    assert USAGE._replace(day_count=10_000).decisive.name == "day"
-    assert USAGE._replace(day_count=10_000, per_day=None).decisive.name == "minute"
+    assert decisive(USAGE.windows).name == "minute"
+    assert decisive(USAGE._replace(day_count=9_999).windows).name == "minute"
+    assert decisive(USAGE._replace(day_count=10_000).windows).name == "day"
+    assert decisive(USAGE._replace(day_count=10_000, per_day=None).windows).name == "minute"
     minute, day = USAGE.windows
     assert (minute.seconds, minute.quota, minute.used, minute.ends) == (60, 60, 60, NOW + 10.25)
     assert (day.seconds, day.quota, day.used, day.ends) == (86_400, 10_000, 100, NOW + 5000)

@@ -21,7 +21,7 @@ from service.credentials import hash_of
 from service.http.errors import http_error
 from service.http.requests import JSON_TYPE, View
 from service.http.responses import append
-from service.limits import STARTER_PER_MINUTE, Usage
+from service.limits import STARTER_PER_MINUTE, Usage, decisive, policy
 from service.state import current_request, current_state
 
 # Paths that need no credential and are not counted. Those of the reference page exist only if the
@@ -136,7 +136,7 @@ def reject_cross_site(request: Request) -> None:
 
 def rate_limit_error(usage: Usage) -> HTTPException:
     """Return the 429 that names the exhausted window and the seconds until this window ends."""
-    window = usage.decisive
+    window = decisive(usage.windows)
     seconds = max(1, usage.seconds_left(window))
     return http_error(
         "rate_limit", seconds, limit=window.quota, window=window.name, seconds=seconds
@@ -166,16 +166,15 @@ def gate_headers(request: Request, status: int) -> list[tuple[str, str]]:
             ("X-RateLimit-Reset", str(ceil(time.time()) + 1)),
         ]
     windows = usage.windows
-    decisive = usage.decisive
-    quotas = [f'"{window.name}";q={window.quota};w={window.seconds}' for window in windows]
+    shown = decisive(windows)
     left = [f'"{window.name}";r={window.left};t={usage.seconds_left(window)}' for window in windows]
     return [
         request_id,
         *NOT_SHARED,
-        ("X-RateLimit-Limit", str(decisive.quota)),
-        ("X-RateLimit-Remaining", str(decisive.left)),
-        ("X-RateLimit-Reset", str(ceil(decisive.ends))),
-        ("RateLimit-Policy", ", ".join(quotas)),
+        ("X-RateLimit-Limit", str(shown.quota)),
+        ("X-RateLimit-Remaining", str(shown.left)),
+        ("X-RateLimit-Reset", str(ceil(shown.ends))),
+        ("RateLimit-Policy", policy(usage.per_minute, usage.per_day)),
         ("RateLimit", ", ".join(left)),
         *([("WWW-Authenticate", "Bearer")] if status == 401 else []),
     ]
