@@ -287,13 +287,13 @@ def me(alice: AuthenticatedClient) -> None:
     assert caller.limits.minute.remaining > 0
     assert isinstance(caller.limits.minute.resets_at, datetime)
     assert caller.limits.day is None
-    change = MeChanges(workspace_id=str(caller.workspace.id))
+    change = MeChanges(workspace_id=caller.workspace.id)
     chosen = parsed(Me, update_me.sync_detailed(client=alice, body=change))
     assert chosen.workspace == caller.workspace
 
 
 def tokens(alice: AuthenticatedClient) -> None:
-    new = TokenInput(name="Report", scope=Scope.READ, expires_at=NOON.isoformat())
+    new = TokenInput(name="Report", scope=Scope.READ, expires_at=NOON)
     made = parsed(NewToken, create_token.sync_detailed(client=alice, body=new), 201)
     assert (made.name, made.expires_at, made.last_used_at) == ("Report", NOON, None)
     reader = client(str(made.token))
