@@ -20,8 +20,8 @@ CLIENTS = Path(__file__).parent / "clients"
 def service(database_url, connection, cast, unlimited, insert_into, receiver):
     """A server with a row of each resource that is only read; Charlie has one request a minute.
 
-    It answers as a later release would: each object of a response has one more field. ``COOKIE``
-    is a session of Alice, ``HOOK`` the URL of a receiver.
+    ``URL`` answers as a later release would: each object of a response has one more field;
+    ``THIS_RELEASE`` does not. ``COOKIE`` is a session of Alice, ``HOOK`` the URL of a receiver.
     """
     connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Tiny', 1)")
     connection.execute("UPDATE workspaces SET plan = 'Tiny' WHERE id = %s", (cast["globex"],))
@@ -34,6 +34,7 @@ def service(database_url, connection, cast, unlimited, insert_into, receiver):
     ):
         yield {
             "URL": f"http://127.0.0.1:{port}",
+            "THIS_RELEASE": f"http://127.0.0.1:{server.port}",
             "TOKEN": TOKENS["alice"],
             "COOKIE": "tmw_session_alice",
             "HOOK": receiver.url,

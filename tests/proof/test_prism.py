@@ -26,8 +26,11 @@ MEETING = {
 
 @pytest.fixture
 def send(npm, service):
-    """Send requests through Prism; each returns the status and the body."""
-    with prism(npm, service["TOKEN"], "proxy", "openapi.json", service["URL"]) as send:
+    """Send requests through Prism; each returns the status and the body.
+
+    Prism validates requests by the document of this release.
+    """
+    with prism(npm, service["TOKEN"], "proxy", "openapi.json", service["THIS_RELEASE"]) as send:
         yield send
 
 
