@@ -14,7 +14,8 @@ pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 
 # What depends on a library or on Python: requests, webhooks, the server, statements.
 QUICK = (
-    *("tests/api", "tests/gunicorn", "tests/http", "tests/openapi", "tests/webhooks"),
+    *("tests/gunicorn", "tests/http", "tests/openapi", "tests/webhooks/test_outbound.py"),
+    *("tests/api/test_every_field.py", "tests/api/test_meetings.py", "tests/api/test_tasks.py"),
     *("tests/test_app.py", "tests/test_db.py", "tests/test_fields.py", "tests/test_settings.py"),
 )
 PLATFORMS = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
