@@ -2,14 +2,12 @@
 
 import signal
 
-# Ctrl-C during the imports below ends the process without a traceback.
+# Ctrl-C ends the process without a traceback until click can handle it.
 ON_INTERRUPT = signal.getsignal(signal.SIGINT)
 if ON_INTERRUPT is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 import click  # noqa: E402
-
-signal.signal(signal.SIGINT, ON_INTERRUPT)
 
 # The commands in the order of --help, each with the first sentence of its own help.
 COMMANDS = {
@@ -148,6 +146,8 @@ def print_version(context: click.Context) -> None:
     click.echo(build())
     context.exit()
 
+
+signal.signal(signal.SIGINT, ON_INTERRUPT)
 
 if __name__ == "__main__":
     main()
