@@ -13,12 +13,13 @@ from urllib.request import Request, urlopen
 import models
 from pydantic import BaseModel
 
-URL, TOKEN = os.environ["URL"], os.environ["TOKEN"]
+URL, TOKEN, COOKIE = os.environ["URL"], os.environ["TOKEN"], os.environ["COOKIE"]
 
 
-def send(method: str, path: str, body: BaseModel | None = None) -> Any:
+def send(method: str, path: str, body: BaseModel | None = None, *, session: bool = False) -> Any:
     content = body.model_dump_json(exclude_unset=True).encode() if body else None
-    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    headers = {"Content-Type": "application/json"}
+    headers |= {"Cookie": f"session={COOKIE}"} if session else {"Authorization": f"Bearer {TOKEN}"}
     with urlopen(Request(URL + path, content, headers, method=method)) as response:
         return json.load(response)
 
@@ -28,6 +29,7 @@ def model_of(schema: dict[str, Any]) -> type[BaseModel]:
     return model
 
 
+webhook_id = send("POST", "/api/webhooks", models.WebhookInput(url=os.environ["HOOK"]))["id"]
 task = models.Task(
     **send(
         "POST",
@@ -50,13 +52,22 @@ changes.status = models.TaskStatus.done
 changed = models.Task(**send("PATCH", f"/api/tasks/{task.id}", changes))
 assert (changed.status, changed.version) == (models.TaskStatus.done, 2)
 
+(delivery, *_) = send("GET", f"/api/webhooks/{webhook_id}/deliveries")["data"]
+
 document = send("GET", "/openapi.json")
 read = 0
 for path, item in document["paths"].items():
     if "get" in item and path != "/openapi.json":
-        ids = {"tasks": str(task.id), "meetings": meeting_id, "workspaces": workspace_id}
+        ids = {
+            "tasks": str(task.id),
+            "meetings": meeting_id,
+            "workspaces": workspace_id,
+            "webhooks": webhook_id,
+        }
         kind = path.split("/")[2] if path.startswith("/api/") else ""
-        body = send("GET", re.sub(r"\{id\}", ids.get(kind, ""), path))
+        path = re.sub(r"\{id\}", ids.get(kind, ""), path).replace("{delivery}", delivery["id"])
+        session = item["get"].get("security") == [{"session": []}]
+        body = send("GET", path, session=session)
         schema = item["get"]["responses"]["200"]["content"]["application/json"]["schema"]
         for part in body if isinstance(body, list) else [body]:
             model_of(schema.get("items", schema)).model_validate(part)
