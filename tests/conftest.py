@@ -7,6 +7,7 @@ Every test starts with these three, one token each, and nothing else.
 import os
 import shutil
 import tempfile
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
@@ -23,6 +24,7 @@ from client import (
     new_database,
     waiting,
 )
+from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from receivers import KEY, Receiver, environment
 from server import PROJECT
@@ -91,6 +93,16 @@ def app(settings):
     app = create_app(settings)
     yield app
     app.extensions["pool"].close()
+
+
+@pytest.fixture
+def empty(database_url):
+    """Yield the URL of a new database without any schema."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(database_url, autocommit=True) as server:
+        server.execute(f"CREATE DATABASE {name}")
+        yield make_conninfo(database_url, dbname=name)
+        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture

@@ -15,19 +15,9 @@ from service.statements import migrations
 
 
 @pytest.fixture
-def database(database_url):
-    """Return the URL of a new database without a schema."""
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(database_url, autocommit=True) as server:
-        server.execute(f"CREATE DATABASE {name}")
-        yield make_conninfo(database_url, dbname=name)
-        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-@pytest.fixture
-def check(database):
+def check(empty):
     """Return a function that gets /healthz of a service on that database."""
-    app = create_app(Settings.read({"DATABASE_URL": database}))
+    app = create_app(Settings.read({"DATABASE_URL": empty}))
 
     def check():
         response = app.test_client().get("/healthz")
@@ -44,28 +34,28 @@ def assert_pending(response):
     assert int(response.headers["Retry-After"]) > 0
 
 
-def test_healthz_is_503_until_all_migrations_are_applied(database, check):
+def test_healthz_is_503_until_all_migrations_are_applied(empty, check):
     assert_pending(check())
-    migrate(Settings.read({"DATABASE_URL": database}))
+    migrate(Settings.read({"DATABASE_URL": empty}))
     assert check().get_json() == {"status": "ok"}
     last = migrations()[-1]
-    with psycopg.connect(database) as connection:
+    with psycopg.connect(empty) as connection:
         connection.execute("DELETE FROM schema_migrations WHERE name = %s", (last,))
     assert_pending(check())
 
 
-def test_healthz_is_200_on_a_database_that_is_newer_than_the_code(database, check):
-    migrate(Settings.read({"DATABASE_URL": database}))
-    with psycopg.connect(database) as connection:
+def test_healthz_is_200_on_a_database_that_is_newer_than_the_code(empty, check):
+    migrate(Settings.read({"DATABASE_URL": empty}))
+    with psycopg.connect(empty) as connection:
         connection.execute("INSERT INTO schema_migrations (name) VALUES ('9999-future')")
     assert check().status_code == 200
 
 
 @pytest.fixture
-def migrated(database):
+def migrated(empty):
     """Return the URL of a new database with the schema."""
-    migrate(Settings.read({"DATABASE_URL": database}))
-    return database
+    migrate(Settings.read({"DATABASE_URL": empty}))
+    return empty
 
 
 def test_healthz_is_503_while_the_database_is_read_only(migrated, check):
@@ -127,9 +117,9 @@ def test_healthz_writes_nothing(migrated, check):
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
 def test_healthz_is_503_until_the_database_has_the_encoding_utf8(
-    encoding, database_url, database, check, caplog
+    encoding, database_url, empty, check, caplog
 ):
-    name = conninfo_to_dict(database)["dbname"]
+    name = conninfo_to_dict(empty)["dbname"]
     with psycopg.connect(database_url, autocommit=True) as server:
         server.execute(f"DROP DATABASE {name}")
         server.execute(

@@ -27,16 +27,6 @@ FILES = migrations()
 UP_TO_DATE = "nothing to do: the schema is up to date\n"
 
 
-@pytest.fixture
-def empty(database_url):
-    """Yield the URL of a new database without any schema."""
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(database_url, autocommit=True) as server:
-        server.execute(f"CREATE DATABASE {name}")
-        yield make_conninfo(database_url, dbname=name)
-        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
 def migrate(database_url, *options, **settings):
     return subprocess.Popen(
         [sys.executable, "-m", "service", "migrate", *options],

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -17,7 +16,6 @@ from time import monotonic
 import psycopg
 import pytest
 from client import TOKENS, Client, waiting
-from psycopg.conninfo import make_conninfo
 from receivers import (
     PATIENCE,
     PROJECT,
@@ -324,16 +322,6 @@ def test_sigterm_ends_a_worker_at_once_while_the_database_is_away(away):
 
 
 @pytest.fixture
-def unmigrated(database_url):
-    """Yield the URL of an empty database."""
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(database_url, autocommit=True) as server:
-        server.execute(f"CREATE DATABASE {name}")
-        yield make_conninfo(database_url, dbname=name)
-        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
-
-
-@pytest.fixture
 def troubled(worker, monkeypatch):
     """Return a function that lets a worker work three rounds, as its threads do; all fail."""
     monkeypatch.setattr("service.webhooks.worker.ERROR_INTERVAL", 0)
@@ -348,23 +336,23 @@ def troubled(worker, monkeypatch):
 
 
 def test_an_error_of_the_database_is_logged_with_its_remedy_when_it_begins_changes_and_ends(
-    worker, troubled, unmigrated, caplog
+    worker, troubled, empty, caplog
 ):
     caplog.set_level("INFO", "service.worker")
-    running = worker(DATABASE_URL=unmigrated)
+    running = worker(DATABASE_URL=empty)
     troubled(running)
     lacks = "the worker waits for the database: UndefinedTable: run the command migrate; if"
     (line,) = caplog.messages
     assert line.startswith(lacks)
     migrate(running.settings)
-    with psycopg.connect(unmigrated, autocommit=True) as connection:
+    with psycopg.connect(empty, autocommit=True) as connection:
         name = connection.info.dbname
         connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     running.pool.drain()
     troubled(running)
     read_only = "the worker waits for the database: ReadOnlySqlTransaction: let DATABASE_URL name"
     assert caplog.messages[1].startswith(read_only)
-    with psycopg.connect(unmigrated, autocommit=True) as connection:
+    with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute("SET default_transaction_read_only = off")
         connection.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
     running.pool.drain()
@@ -374,9 +362,9 @@ def test_an_error_of_the_database_is_logged_with_its_remedy_when_it_begins_chang
 
 
 def test_an_error_that_lasts_is_logged_again_each_minute(
-    worker, troubled, unmigrated, caplog, monkeypatch
+    worker, troubled, empty, caplog, monkeypatch
 ):
-    running = worker(DATABASE_URL=unmigrated)
+    running = worker(DATABASE_URL=empty)
     troubled(running)
     assert len(caplog.messages) == 1
     monkeypatch.setattr("service.webhooks.troubles.INTERVAL", 0)
