@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -81,6 +82,8 @@ class Process:
         self.command = command
         self.line = b""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        # Not when the process ends: the report of the last test comes after that.
+        weakref.finalize(self, self._log.close)
         options = ["--database", database] if database else []
         passed = {name: os.environ[name] for name in PASSED if name in os.environ}
         try:
@@ -133,7 +136,6 @@ class Process:
         return os.pread(self._log.fileno(), size, start).decode(errors="replace")
 
     def stop(self) -> None:
-        """End the process, and wait for its end."""
+        """End the process, and wait for its end; its log can still be read."""
         self._process.terminate()
         self._process.communicate()
-        self._log.close()

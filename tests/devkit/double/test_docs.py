@@ -215,9 +215,6 @@ def broken_after(service):
 def test_fixture_before(broken_before):
     pass
 
-def test_fixture_after(broken_after):
-    pass
-
 def test_itself(service):
     service.fault("503", path="/api/task")
     get(service)
@@ -225,15 +222,18 @@ def test_itself(service):
 
 def test_that_passes(service):
     get(service)
+
+def test_fixture_after(broken_after):
+    pass
 """
 
 
 @pytest.mark.proof
 def test_the_log_is_shown_to_read_with_what_failed_and_with_nothing_else(tmp_path):
     (tmp_path / "test_it.py").write_text(FAILING)
-    outcome = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rN"], cwd=tmp_path, capture_output=True, text=True
-    )
+    # In this order, the service has ended when the last test fails.
+    command = [sys.executable, "-m", "pytest", "-q", "-rN", "-p", "no:randomly"]
+    outcome = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert "1 failed, 2 passed, 2 errors" in outcome.stdout
     assert outcome.stdout.count("Log of the service") == 3
     assert outcome.stdout.count("Faults that no request has met") == 1
