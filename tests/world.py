@@ -1,5 +1,8 @@
 """A workspace with a row in every table, so that each statement has something to leak."""
 
+from itertools import permutations
+from uuid import UUID
+
 import pytest
 from client import insert, insert_token
 
@@ -129,6 +132,15 @@ class World:
             str(row["id"]) for rows in self.everything().values() for row in rows if "id" in row
         }
         return sorted({*found, self.user_id})
+
+    def pairs(self):
+        """The ids that stand together in a row, like those of a webhook and its delivery."""
+        found = set()
+        for rows in self.everything().values():
+            for row in rows:
+                ids = [str(value) for value in row.values() if isinstance(value, UUID)]
+                found.update(permutations(ids, 2))
+        return sorted(found)
 
     def personal_ids(self):
         """The ids of the rows that the user alone may see."""
