@@ -115,7 +115,7 @@ def wait_until(happened, process=None):
     while not happened():
         assert process is None or process.poll() is None
         assert time.monotonic() < end
-        time.sleep(0.05)
+        time.sleep(0.01)
 
 
 def is_running(pid):

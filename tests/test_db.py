@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from client import TOKENS, Client, configure, count, flattened, numbered
 from psycopg import sql
+from server import wait_until
 
 from service.http.access_log import QUEUED
 
@@ -284,12 +285,9 @@ def test_a_request_whose_connection_is_terminated_is_503_and_writes_nothing(
 
 
 def until_blocked(connection):
-    """Return when another session waits for a lock of this connection; fail after 5 seconds."""
-    end = time.monotonic() + 5
-    while not connection.execute(
-        "SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
-    ).fetchall():
-        assert time.monotonic() < end
+    """Return when another session waits for a lock of this connection."""
+    blocked = "SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+    wait_until(lambda: connection.execute(blocked).fetchall())
 
 
 def test_a_statement_over_its_timeout_is_503_and_writes_nothing(build, connection, cast):

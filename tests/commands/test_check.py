@@ -1,33 +1,26 @@
 """check: a line for each thing that a start needs; the units run it before web and worker."""
 
 import re
-import subprocess
-import sys
 import uuid
 from pathlib import Path
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from client import new_database
 from pages import PROJECT
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from receivers import KEY, subscribe
-from server import environment
 
+from service.__main__ import main
 from service.webhooks.secrets import fingerprint
 
 
 def check(url, *options, **settings):
-    """Return exit status and lines of the command, as a process of its own."""
-    ended = subprocess.run(
-        [sys.executable, "-m", "service", "check", *options],
-        env=environment(DATABASE_URL=url, **settings),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert ended.stderr == ""
-    return ended.returncode, ended.stdout.splitlines()
+    """Return exit status and lines of the command with these settings."""
+    ran = CliRunner().invoke(main, ["check", *options], env={"DATABASE_URL": url, **settings})
+    assert ran.stderr == ""
+    return ran.exit_code, ran.stdout.splitlines()
 
 
 @pytest.fixture

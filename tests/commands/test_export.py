@@ -6,9 +6,9 @@ import sys
 
 import psycopg
 import pytest
-from client import TOKENS, Client
-from outcomes import assert_failed, rows, value
-from server import environment
+from client import TOKENS, Client, waiting
+from outcomes import assert_failed, value
+from server import environment, wait_until
 
 from service.commands.load.lines import TYPES
 
@@ -177,11 +177,7 @@ def test_an_export_is_of_one_moment(database_url, connection, insert_into):
             stdout=subprocess.PIPE,
             text=True,
         )
-        pid, waiting = blocker.info.backend_pid, "SELECT pg_blocking_pids(pid) AS by"
-        while not any(
-            pid in row["by"] for row in rows(connection, f"{waiting} FROM pg_stat_activity")
-        ):
-            assert process.poll() is None
+        wait_until(lambda: waiting(connection), process)
         insert_into("suggestions", title="Too late")
         blocker.rollback()
         exported, _ = process.communicate(timeout=30)

@@ -17,6 +17,7 @@ from click import ClickException
 from client import TOKENS, Client, CommandRunner
 from conftest import CAST
 from psycopg.conninfo import make_conninfo
+from server import wait_until
 
 from service.commands.migrate import migrate as run_migrate
 from service.settings import Settings
@@ -122,11 +123,9 @@ def test_a_killed_run_keeps_what_it_finished_and_can_be_repeated(empty, database
         # An uncommitted table of the same name: the migration that makes it has to wait.
         blocker.execute("CREATE TABLE meetings ()")
         killed = migrate(empty)
-        end = time.monotonic() + 15
-        waiting = "SELECT pid FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
-        while not watcher.execute(waiting, [blocker.info.backend_pid]).fetchall():
-            assert killed.poll() is None
-            assert time.monotonic() < end
+        waiting = "SELECT FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+        pid = blocker.info.backend_pid
+        wait_until(lambda: watcher.execute(waiting, [pid]).fetchall(), killed)
         killed.send_signal(signal.SIGKILL)
         killed.communicate()
         # Finished migrations stay; the one that was killed is rolled back.
@@ -327,10 +326,8 @@ def test_while_the_columns_of_tasks_get_new_types_every_write_succeeds_and_is_co
 
 
 def until_written(connection):
-    """Return when some tasks have been written; fail after 15 seconds."""
-    end = time.monotonic() + 15
-    while connection.execute("SELECT count(*) FROM tasks").fetchone()[0] < 10:
-        assert time.monotonic() < end
+    """Return when some tasks have been written."""
+    wait_until(lambda: connection.execute("SELECT count(*) FROM tasks").fetchone()[0] >= 10)
 
 
 # Encodings

@@ -11,6 +11,7 @@ import pytest
 from client import CommandRunner
 from psycopg.conninfo import conninfo_to_dict
 from receivers import PROJECT, announce, deliveries, environment, subscribe
+from server import wait_until
 
 from service.version import build
 
@@ -67,8 +68,7 @@ def test_without_a_key_the_running_worker_says_so_once_and_ends_at_sigterm(
     ) as process:
         try:
             line, started = (json.loads(process.stderr.readline()) for _ in range(2))
-            while len(deliveries(connection)) > 1:
-                assert process.poll() is None
+            wait_until(lambda: len(deliveries(connection)) == 1, process)
         finally:
             process.send_signal(signal.SIGTERM)
         assert line["message"] == "WEBHOOK_KEY is not set: deliveries wait"

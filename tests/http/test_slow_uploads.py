@@ -1,10 +1,11 @@
-"""A body that takes longer to arrive than the database may take to answer."""
+"""Bodies that take longer to arrive than the database may take to answer."""
 
 import socket
 import time
+from contextlib import ExitStack
+from itertools import product
 
 import psycopg
-import pytest
 from client import count
 from server import ALICE, Answer, serving
 
@@ -28,7 +29,7 @@ UPLOADS = {
         chunks(SMALL[:70]),
         chunks(SMALL[70:]) + b"0\r\n\r\n",
     ),
-    "after 100 Continue": (length(SMALL) + b"Expect: 100-continue\r\n", SMALL[:70], SMALL[70:]),
+    "after-100-continue": (length(SMALL) + b"Expect: 100-continue\r\n", SMALL[:70], SMALL[70:]),
 }
 
 
@@ -43,29 +44,28 @@ def backends(database_url):
         return {row[:2]: row[2] for row in rows}
 
 
-@pytest.mark.parametrize("key", ["", "Idempotency-Key: upload\r\n"], ids=["", "with a key"])
-@pytest.mark.parametrize("upload", UPLOADS)
-def test_a_slow_upload_succeeds_and_holds_no_database_connection(
-    database_url, connection, upload, key
-):
-    headers, first, rest = UPLOADS[upload]
+def test_slow_uploads_succeed_and_hold_no_database_connection(database_url, connection):
     settings = {"STATEMENT_TIMEOUT": "0.3", "WEB_CONCURRENCY": "1"}
-    with (
-        serving(database_url, **settings) as server,
-        socket.create_connection(("127.0.0.1", server.port), timeout=10) as client,
-    ):
-        head = f"POST /api/tasks HTTP/1.1\r\n{ALICE}{key}Connection: close\r\n".encode()
-        client.sendall(head + headers + b"\r\n" + first)
-        if b"Expect" in headers:
-            assert client.recv(100).startswith(b"HTTP/1.1 100")
-        # The upload takes longer than the 1.1 s during which a request may use the database.
+    with serving(database_url, **settings) as server, ExitStack() as stack:
+        uploads = {}
+        for name, key in product(UPLOADS, ("", "Idempotency-Key: {}\r\n")):
+            address = "127.0.0.1", server.port
+            client = stack.enter_context(socket.create_connection(address, timeout=10))
+            headers, first, _ = UPLOADS[name]
+            head = f"POST /api/tasks HTTP/1.1\r\n{ALICE}{key.format(name)}Connection: close\r\n"
+            client.sendall(head.encode() + headers + b"\r\n" + first)
+            if b"Expect" in headers:
+                assert client.recv(100).startswith(b"HTTP/1.1 100")
+            uploads[name, key] = client
+        # The uploads take longer than the 1.1 s during which a request may use the database.
         time.sleep(2)
         held = backends(database_url)
         assert set(held.values()) <= {"idle"}
-        client.sendall(rest)
-        raw = b""
-        while received := client.recv(65536):
-            raw += received
-        assert Answer(raw).status == 201
+        for (name, key), client in uploads.items():
+            client.sendall(UPLOADS[name][-1])
+            raw = b""
+            while received := client.recv(65536):
+                raw += received
+            assert Answer(raw).status == 201, (name, key)
         assert held.keys() <= backends(database_url).keys()
-    assert count(connection, "tasks") == 1
+    assert count(connection, "tasks") == len(uploads)
