@@ -49,12 +49,17 @@ class Statement:
         self.formats = [PyFormat.TEXT] * len(self.parameters)
 
 
-# Loaded at import, so an upgrade on disk changes nothing here.
-STATEMENTS = {
-    name: Statement(name, path.read_bytes())
-    for path in sorted(SQL.rglob("*.sql"))
-    for name in [str(path.relative_to(SQL).with_suffix(""))]
-}
+def read_statements(folder: Path) -> dict[str, Statement]:
+    """Return the statements of all files in a folder, by their paths there without ``.sql``."""
+    return {
+        name: Statement(name, path.read_bytes())
+        for path in sorted(folder.rglob("*.sql"))
+        for name in [str(path.relative_to(folder).with_suffix(""))]
+    }
+
+
+# Loaded at import, so an upgrade on disk changes nothing here. The test double adds its own.
+STATEMENTS = read_statements(SQL)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Every SQL file begins with its purpose, fits the schema and is used; `service` has no SQL."""
+"""Every SQL file begins with its purpose, fits the schema and is used; Python has no SQL."""
 
 import ast
 import importlib
@@ -8,14 +8,17 @@ from fnmatch import fnmatch
 
 import pytest
 from client import configure, flattened, label, preparable
+from server import PROJECT
 
+import task_service_double
 from service.statements import SQL, STATEMENTS
 
-FILES = sorted(SQL.rglob("*.sql"))
-NAMES = [
-    str(path.relative_to(SQL).with_suffix("")) for path in FILES if path.parent.name != "schema"
-]
-MODULES = sorted((SQL.parent / "service").rglob("*.py"))
+# The service, and its test double.
+FOLDERS = SQL, task_service_double.SQL
+FILES = [path for folder in FOLDERS for path in sorted(folder.rglob("*.sql"))]
+NAMES = [name for name in STATEMENTS if not name.startswith("schema/")]
+PACKAGES = PROJECT / "service", task_service_double.SQL.parent
+MODULES = [path for package in PACKAGES for path in sorted(package.rglob("*.py"))]
 
 # Statement names in Python: a string of two words with a slash; the media type is none.
 NAME_IN_PYTHON = re.compile(r'"(?!application/)([a-z_]+/[a-z_{}]+)"')
@@ -53,8 +56,9 @@ def test_no_folder_is_overlooked():
     assert len(NAMES) >= 55
     assert len(MODULES) >= 38
     assert {path.parent.name for path in FILES} == {
-        path.name for path in SQL.iterdir() if path.is_dir()
+        path.name for folder in FOLDERS for path in folder.iterdir() if path.is_dir()
     }
+    assert len(STATEMENTS) == len(FILES)
 
 
 @pytest.mark.nodatabase
@@ -93,7 +97,7 @@ def test_a_file_is_one_statement_that_postgresql_prepares_and_that_fits_the_sche
 
 
 def typed_rows():
-    """(statement, row type) of each call in the service that names both."""
+    """(statement, row type) of each call that names both."""
     for path in MODULES:
         source = path.read_text(encoding="utf-8")
         calls = [
@@ -106,7 +110,8 @@ def typed_rows():
             and node.args[1].value in STATEMENTS
         ]
         if calls:
-            parts = path.relative_to(SQL.parent).with_suffix("").parts
+            (package,) = (package for package in PACKAGES if path.is_relative_to(package))
+            parts = path.relative_to(package.parent).with_suffix("").parts
             module = importlib.import_module(".".join(parts).removesuffix(".__init__"))
             for kind, name in calls:
                 yield name, getattr(module, kind)
@@ -164,16 +169,15 @@ def test_every_name_in_python_is_a_file_and_every_file_is_named():
     }
     # One of each kind: a constant, a choice, a command, a computed name.
     assert {"tasks/create", "knowledge/search", "members/add", "load/*"} <= named
-    files = [str(path.relative_to(SQL).with_suffix("")) for path in FILES]
-    assert [name for name in named if not any(fnmatch(file, name) for file in files)] == []
-    assert [file for file in files if not any(fnmatch(file, name) for name in named)] == []
+    assert [name for name in named if not any(fnmatch(each, name) for each in STATEMENTS)] == []
+    assert [each for each in STATEMENTS if not any(fnmatch(each, name) for name in named)] == []
 
 
 # The statements that requests and workers run on the pool, by their names in the code.
 POOLED = {
     name
     for room in ("api", "http", "webhooks")
-    for path in (SQL.parent / "service" / room).rglob("*.py")
+    for path in (PROJECT / "service" / room).rglob("*.py")
     for name in NAME_IN_PYTHON.findall(path.read_text(encoding="utf-8"))
     if name in STATEMENTS
 }

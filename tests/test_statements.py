@@ -16,6 +16,7 @@ from client import insert, insert_member, waiting
 from psycopg.rows import dict_row
 from receivers import announce, attempts, deliveries, subscribe, webhook_row
 
+import task_service_double  # noqa: F401  The clock: statements of the double.
 from service.statements import STATEMENTS
 
 URL = "https://example.com/hook"

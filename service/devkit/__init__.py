@@ -1,1 +1,1 @@
-"""The kit of a developer: the service with a PostgreSQL of its own, and the test double."""
+"""The kit of a developer: the service with a PostgreSQL of its own."""

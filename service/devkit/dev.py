@@ -5,9 +5,9 @@ import shlex
 import socket
 import sys
 from contextlib import ExitStack
-from importlib import util
+from importlib import metadata, util
 from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple
 
 import click
 from psycopg.conninfo import make_conninfo
@@ -17,11 +17,13 @@ from service.commands.load import load_file
 from service.commands.migrate import migrate
 from service.commands.tokens import new_token
 from service.commands.webhooks import new_webhook
-from service.devkit.double import command
 from service.devkit.postgres import Postgres, default_folder
 from service.devkit.printer import URL_PATTERN, Printer, printing
 from service.devkit.processes import Children, Interrupt
 from service.settings import Settings
+from service.version import version
+
+JSON_OPTION = "--json"
 
 OWNER, WORKSPACE = "ada@example.com", "demo"
 DEMO = Path(__file__).with_name("demo.jsonl")
@@ -29,6 +31,9 @@ DEMO = Path(__file__).with_name("demo.jsonl")
 # A constant, so that secrets of webhooks outlive a restart; they protect demo data only. Its text
 # stays that of the first release: with another one, webhooks of existing data would lack their key.
 WEBHOOK_KEY = "flask-dev-is-for-this-machine-only"
+
+# The hosts that webhooks may reach.
+LOOPBACK = "localhost,127.0.0.0/8,::1"
 
 WITHOUT_DOCS = "not here: it needs the package flask-swagger-ui, which the extra dev has"
 
@@ -58,14 +63,46 @@ class Existence(NamedTuple):
     exists: bool
 
 
-@click.command("dev")
-@click.option(
+class Dev(click.Command):
+    """The command ``dev``; with ``--json``, the command of the test double, if it is installed."""
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """Return the context of the command that these arguments are for."""
+        if JSON_OPTION not in args:
+            return super().make_context(info_name, args, parent, **extra)
+        others = [word for word in args if word != JSON_OPTION]
+        return import_double().make_context(f"{info_name} {JSON_OPTION}", others, parent, **extra)
+
+
+def import_double() -> click.Command:
+    """Return the command of the distribution task-service-double; raises ClickException."""
+    for found in metadata.entry_points(group="task_service.dev", name="json"):
+        command: click.Command = found.load()
+        return command
+    raise click.ClickException(
+        "the test double is not installed: in this environment,"
+        f" pip install task_service_double-{version()}-py3-none-any.whl,"
+        " or -e task_service_double in a checkout"
+    )
+
+
+port_option = click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8000,
     show_default=True,
     help="Port on 127.0.0.1; 0 is any free port.",
 )
+
+
+@click.command("dev", cls=Dev)
+@port_option
 @click.option(
     "--data",
     "folder",
@@ -89,40 +126,10 @@ class Existence(NamedTuple):
     help="Print the webhooks of the demo workspace, and verify their signatures.",
 )
 @click.option(
-    "--json", "for_tests", is_flag=True, help="Run as a test double; print one JSON line."
-)
-@click.option(
-    "--token", callback=command.check_token, help="With --json: the API token of the owner."
-)
-@click.option("--database", metavar="URL", help="With --json: the PostgreSQL server to use.")
-@click.option(
-    "--control-port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    help="With --json: the port of the control URL; 0 is any free port.",
-    show_default=True,
-)
-@click.option(
-    "--control-path",
-    callback=command.check_path,
-    help="With --json: the path of the control URL.",
-    show_default="random",
-)
-@click.option(
-    "--json-file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="With --json: write the line to this file too; the double removes it at its end.",
-)
-@click.option(
-    "--log-file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="With --json: write the log to this file.",
-    show_default="stderr if LOG_FORMAT is set, else no log",
-)
-@click.option(
-    "--keep",
+    JSON_OPTION,
     is_flag=True,
-    help="With --json: return once the double serves; POST /stop or SIGTERM ends it.",
+    expose_value=False,
+    help="Run the test double instead, if it is installed; dev --json --help lists its options.",
 )
 @report_errors
 def dev(
@@ -131,24 +138,13 @@ def dev(
     reset: bool,
     limits: str,
     receive: bool,
-    for_tests: bool,
-    **options: Unpack[command.DoubleOptions],
 ) -> None:
     """Run the service here with PostgreSQL and demo data, and reload changed code.
 
     Prints the base URL, a token and a cookie of the demo owner, and three commands to begin with.
     The command has a database of its own, and ignores DATABASE_URL and PGHOST, PGUSER, ...
-
-    With --json the command is a test double: it has a control URL and no demo data. The double ends
-    with its parent process, or with --keep by POST /stop or SIGTERM.
     """
     forget_libpq()
-    if for_tests:
-        command.reject("folder", "reset", "limits", "receive", word="with")
-        control_port = options["control_port"]
-        command.serve(listen(port), listen(control_port, "--control-port"), options)
-        return
-    command.reject(*options, word="without")
     interrupt = Interrupt()
     with ExitStack() as stack:
         postgres = stack.enter_context(Postgres(folder))
@@ -172,7 +168,7 @@ def dev(
         notes = ""
         if receive:
             printer = stack.enter_context(printing())
-            if variables["WEBHOOK_ALLOW"] != command.LOOPBACK:
+            if variables["WEBHOOK_ALLOW"] != LOOPBACK:
                 variables["WEBHOOK_ALLOW"] += ",127.0.0.1"
             subscribe(printer)
             notes += f"Webhooks        printed here; the demo workspace sends to {printer.url}\n"
@@ -233,7 +229,7 @@ def environment(database_url: str, port: int) -> dict[str, str]:
     }
     defaults = {
         "WEBHOOK_KEY": WEBHOOK_KEY,
-        "WEBHOOK_ALLOW": command.LOOPBACK,
+        "WEBHOOK_ALLOW": LOOPBACK,
         "LOG_FORMAT": "text" if sys.stderr.isatty() else "json",
     }
     return {**defaults, **os.environ, **own}

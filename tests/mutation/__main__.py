@@ -48,8 +48,8 @@ ROOMS = {
 FIELDS = ["fields", "schemas", "strict_json", "limits", "credentials", "state", "statements", "db"]
 # The tests that the map is made of: they run code in the process of pytest.
 MAPPED = ["tests/api", "tests/http", "tests/webhooks", "tests/commands", "tests/openapi"]
-# Code of developers, and definitions that only migrations to this version need.
-IGNORED = ("sql/double/", "sql/unlimited/")
+# Code of developers.
+IGNORED = "sql/unlimited/"
 # The most tests of one mutation.
 MAX_TESTS = 60
 # Seconds for the tests of one mutation; one that takes longer counts as caught: it hangs.

@@ -18,6 +18,7 @@ QUICK = (
     *("tests/api/test_every_field.py", "tests/api/test_meetings.py", "tests/api/test_tasks.py"),
     *("tests/test_app.py", "tests/test_db.py", "tests/test_fields.py", "tests/test_settings.py"),
 )
+DISTRIBUTIONS = "-e", "pytest_task_service", "-e", "task_service_double"
 PLATFORMS = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 
 
@@ -33,7 +34,7 @@ def run_quick_part(folder, python, *options):
     """Make a virtual environment with the project and pass the quick part of the tests in it."""
     created = (python, "-m", "venv", "--without-pip", folder)
     subprocess.run(created, cwd=folder.parent, check=True, env=environment())
-    uv("install", "-p", folder, "-e", ".[contribute]", "-e", "pytest_task_service", *options)
+    uv("install", "-p", folder, "-e", ".[contribute]", *DISTRIBUTIONS, *options)
     command = (folder / "bin/pytest", "-q", "-p", "no:cacheprovider", *QUICK)
     ran = subprocess.run(command, cwd=PROJECT, env=environment(), capture_output=True, text=True)
     print(ran.stdout[-4000:])

@@ -52,7 +52,7 @@ class Command(NamedTuple):
         if found:
             return cls([found], "on PATH")
         raise RuntimeError(
-            "there is no task-service: install it with its extra double in a virtual environment,"
+            "there is no task-service: install task-service-double in a virtual environment,"
             f" and name its command with --task-service-command or {VARIABLE}"
         )
 

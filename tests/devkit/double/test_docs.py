@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 import urllib3
 from flask import Flask
-from pytest_task_service.process import PASSED
 from server import free_port, is_running, wait_until
 
 from pytest_task_service import client
+from pytest_task_service.process import PASSED
 from service.commands.load.lines import TYPES
-from service.devkit.double import control, faults
+from task_service_double import control, faults
 
 PROJECT = Path(__file__).resolve().parents[3]
 PAGES = [PROJECT / "docs" / name for name in ("testing.md", "double.md")]

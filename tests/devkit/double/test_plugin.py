@@ -15,14 +15,14 @@ from urllib.parse import urlsplit
 import psycopg
 import pytest
 import urllib3
-from pytest_task_service.process import Command
 from receivers import Receiver
 from server import is_running, wait_until
 from standardwebhooks import Webhook
 
 from pytest_task_service import Service
-from service.devkit.double.faults import Fault, Faults
+from pytest_task_service.process import Command
 from service.webhooks.secrets import signatures
+from task_service_double.faults import Fault, Faults
 
 pytestmark = pytest.mark.nodatabase
 

@@ -386,10 +386,9 @@ def test_a_slow_request_outlives_the_timeout_of_statements():
     [
         (["--json", "--database", "postgresql://127.0.0.1:1/x"], "Error: .*refused"),
         (["--json", "--token", "short"], "'--token': must have 16 to 200 of the characters"),
-        (["--json", "--data", "/tmp/x"], "--data cannot be used with --json"),
+        (["--json", "--data", "/tmp/x"], "dev --json --help.*No such option '?--data"),
         (["--json", "--control-path", "a/b"], "'--control-path': must have 1 to 100 of the "),
-        (["--token", "tmw_api_" + "0" * 40], "--token cannot be used without --json"),
-        (["--keep"], "--keep cannot be used without --json"),
+        (["--token", "tmw_api_" + "0" * 40], "dev --help.*No such option '?--token"),
     ],
 )
 def test_options_that_cannot_be_are_named_before_anything_starts(options, message):
@@ -398,7 +397,7 @@ def test_options_that_cannot_be_are_named_before_anything_starts(options, messag
     )
     assert ended.returncode != 0
     assert ended.stdout == ""
-    assert re.search(message, ended.stderr)
+    assert re.search(message, ended.stderr, re.DOTALL)
 
 
 def test_a_taken_port_is_named_before_anything_starts():
@@ -420,6 +419,6 @@ def test_the_web_process_of_a_deployment_has_none_of_it(database_url, tmp_path):
     ):
         for path in ("/api/tasks", "/api/meetings", "/docs/", "/openapi.json"):
             assert get_path(server.port, path).status in (200, 401)
-    imported = set(re.findall(r"^import '(service[a-z_.]*)'", log.read_text(), re.MULTILINE))
+    imported = set(re.findall(r"^import '([a-z_.]*)'", log.read_text(), re.MULTILINE))
     assert {"service.api.tasks", "service.gunicorn.worker"} <= imported
-    assert not [name for name in imported if name.startswith("service.devkit.double")]
+    assert not [name for name in imported if "double" in name or "devkit" in name]

@@ -35,7 +35,7 @@ KINDS = (
 NO_RESPONSE = "drop", "drop-after-commit"
 
 # The key of the WSGI environment that says how the response is to be broken.
-BROKEN = "service.devkit.double.broken"
+BROKEN = "task_service_double.broken"
 
 
 @dataclass

@@ -11,28 +11,26 @@ from importlib.metadata import version
 from pathlib import Path
 from secrets import token_hex
 from time import time
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 import click
 import psycopg
-from click.core import ParameterSource
 from psycopg import conninfo
 
 from service import db
+from service.commands.base import report_errors
 from service.commands.migrate import migrate
-from service.devkit.double.cast import Cast
-from service.devkit.double.handover import Handover
-from service.devkit.double.starter import Starter, fork, silence
+from service.devkit.dev import LOOPBACK, forget_libpq, listen, port_option
 from service.devkit.postgres import Postgres, remove_abandoned, temporary_base
 from service.devkit.processes import Children, Interrupt
 from service.settings import Settings
 from service.statements import STATEMENTS
+from task_service_double.cast import Cast
+from task_service_double.handover import Handover
+from task_service_double.starter import Starter, fork, silence
 
 # How many lines of the log an error shows.
 LAST_LINES = 20
-
-# The hosts that webhooks may reach.
-LOOPBACK = "localhost,127.0.0.0/8,::1"
 
 # The prefix of the folders of test doubles; seconds in which a new folder may lack its lock.
 PREFIX, YOUNG = "task-service-", 10
@@ -45,7 +43,7 @@ SEARCH_PATH = "-c search_path=public,clock,pg_catalog"
 
 
 class DoubleOptions(TypedDict):
-    """The options that only a test double has."""
+    """The options of the command, beside the port."""
 
     token: str | None
     database: str | None
@@ -70,13 +68,45 @@ def check_path(_context: click.Context, _option: click.Parameter, path: str | No
     return path
 
 
-def reject(*names: str, word: str) -> None:
-    """Raise UsageError if one of these parameters was given ``word`` (with, without) --json."""
-    context = click.get_current_context()
-    for option in context.command.params:
-        source = context.get_parameter_source(option.name or "")
-        if option.name in names and source is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"{option.opts[0]} cannot be used {word} --json")
+@click.command()
+@port_option
+@click.option("--token", callback=check_token, help="The API token of the owner.")
+@click.option("--database", metavar="URL", help="The PostgreSQL server to use.")
+@click.option(
+    "--control-port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Port of the control URL; 0 is any free port.",
+    show_default=True,
+)
+@click.option(
+    "--control-path", callback=check_path, help="Path of the control URL.", show_default="random"
+)
+@click.option(
+    "--json-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the line to this file too; the double removes it at its end.",
+)
+@click.option(
+    "--log-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the log to this file.",
+    show_default="stderr if LOG_FORMAT is set, else no log",
+)
+@click.option(
+    "--keep",
+    is_flag=True,
+    help="Return once the double serves; POST /stop or SIGTERM ends it.",
+)
+@report_errors
+def run_double(port: int, **options: Unpack[DoubleOptions]) -> None:
+    """Run the service as a test double, with a control URL and no demo data; print one JSON line.
+
+    The double ends with its parent process, or with --keep by POST /stop or SIGTERM. It ignores
+    DATABASE_URL and PGHOST, PGUSER, ...
+    """
+    forget_libpq()
+    serve(listen(port), listen(options["control_port"], "--control-port"), options)
 
 
 def serve(listener: socket.socket, control: socket.socket, options: DoubleOptions) -> None:
@@ -133,7 +163,7 @@ def serve(listener: socket.socket, control: socket.socket, options: DoubleOption
             )
         )
         # gunicorn imports the service while PostgreSQL starts: both take about as long.
-        children.start_web(app="service.devkit.double.wsgi:app")
+        children.start_web(app="task_service_double.wsgi:app")
         if postgres:
             postgres.start()
         interrupt.check()

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from flask import Flask, Response
 
-from service.devkit.double.faults import NO_RESPONSE, response_kind
 from service.state import current_request, current_state
+from task_service_double.faults import NO_RESPONSE, response_kind
 
 # The newest requests that the journal keeps, and the characters of a body.
 MAX_REQUESTS, MAX_BODY = 1000, 65_536

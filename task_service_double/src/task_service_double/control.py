@@ -23,21 +23,6 @@ from service.commands.load import load_lines
 from service.commands.load.insert import FoundUser
 from service.commands.load.lines import TYPES, PastTimestamp
 from service.credentials import generate_token, hash_of
-from service.devkit.double import faults, journal
-from service.devkit.double.bodies import (
-    Behavior,
-    Clock,
-    Limit,
-    NewToken,
-    NewWebhook,
-    NextFault,
-    PlanChange,
-    TimePassed,
-)
-from service.devkit.double.cast import Cast
-from service.devkit.double.faults import Fault, Faults
-from service.devkit.double.journal import Journal
-from service.devkit.double.receiver import Receiver
 from service.http import access_log, errors
 from service.http.requests import Values, arguments, read_bytes
 from service.http.responses import reply
@@ -48,6 +33,21 @@ from service.webhooks.outbound import BlockedURL, resolve
 from service.webhooks.rows import OPERATOR, CreatedWebhook, Numbered, Target, post_ping
 from service.webhooks.secrets import derive_secret, fingerprint
 from service.webhooks.worker import Worker
+from task_service_double import faults, journal
+from task_service_double.bodies import (
+    Behavior,
+    LimitToUseUp,
+    NewCredential,
+    NewReceiver,
+    NextFault,
+    PlanChange,
+    TimePassed,
+    TimeToSet,
+)
+from task_service_double.cast import Cast
+from task_service_double.faults import Fault, Faults
+from task_service_double.journal import Journal
+from task_service_double.receiver import Receiver
 
 # Bytes of a request to the control URL.
 MAX_BODY = 64 * 1024 * 1024
@@ -273,7 +273,7 @@ def find_user(user: str) -> FoundUser:
 
 
 @control.post("/use-up")
-@arguments(Limit())
+@arguments(LimitToUseUp())
 def use_up(limit: Values) -> Response:
     """Count as many requests of a user as the plan allows: the next one is 429"""
     user = find_user(limit["user"])
@@ -298,7 +298,7 @@ def get_clock() -> Response:
 
 
 @control.post("/clock")
-@arguments(Clock())
+@arguments(TimeToSet())
 def set_clock(clock: Values) -> Response:
     """Set the clock of the service"""
     return reply_json(now=db.row(Now, "double/set_clock", at=clock["now"], by=None).now)
@@ -340,7 +340,7 @@ def thaw() -> Response:
 
 
 @control.post("/tokens")
-@arguments(NewToken())
+@arguments(NewCredential())
 def create_token(token: Values) -> Response:
     """Make a credential for a user"""
     secret = generate_token(token["kind"])
@@ -358,7 +358,7 @@ def create_token(token: Values) -> Response:
 
 
 @control.post("/webhooks")
-@arguments(NewWebhook())
+@arguments(NewReceiver())
 def create_webhook(webhook: Values) -> Response:
     """Send the events of the cast's workspace to a receiver of the test's own too"""
     try:

@@ -3,12 +3,12 @@
 from marshmallow import fields, validate
 
 from service.credentials import CREDENTIALS, SCOPES
-from service.devkit.double.cast import CAST
-from service.devkit.double.faults import KINDS
-from service.devkit.double.receiver import BEHAVIORS
 from service.fields import MAX_EMAIL, MAX_TEXT, Enum, Text, Timestamp
 from service.schemas import StrictSchema
 from service.webhooks import EVENT_TYPES
+from task_service_double.cast import CAST
+from task_service_double.faults import KINDS
+from task_service_double.receiver import BEHAVIORS
 
 
 def Count(  # noqa: N802
@@ -59,14 +59,14 @@ class UserName(Text):
         return name
 
 
-class Limit(StrictSchema):
+class LimitToUseUp(StrictSchema):
     """The limit to use up, and the user who has used up the limit."""
 
     window = Enum("minute", "day", schema_name="Window", load_default="minute")
     user = UserName()
 
 
-class Clock(StrictSchema):
+class TimeToSet(StrictSchema):
     """The time that the service shall have; the clock goes on from there."""
 
     now = Timestamp(required=True)
@@ -103,7 +103,7 @@ class Behavior(StrictSchema):
     status = fields.Integer(strict=True, validate=validate.Range(300, 599), load_default=500)
 
 
-class NewToken(StrictSchema):
+class NewCredential(StrictSchema):
     """A credential for a user; it expires after ``expiresIn`` days, if given."""
 
     user = UserName()
@@ -112,7 +112,7 @@ class NewToken(StrictSchema):
     expires_in = Count(max=36_500)
 
 
-class NewWebhook(StrictSchema):
+class NewReceiver(StrictSchema):
     """A receiver of the test's own; no events mean all."""
 
     url = Text(2048, min=1, required=True)

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from service.app import create_app
-from service.devkit.double.cast import Cast
-from service.devkit.double.control import Double, create_control
-from service.devkit.double.handover import Handover
 from service.settings import Settings
+from task_service_double.cast import Cast
+from task_service_double.control import Double, create_control
+from task_service_double.handover import Handover
 
 
 class RequestHandler(WSGIRequestHandler):

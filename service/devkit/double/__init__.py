@@ -1,7 +1,0 @@
-"""The test double: the real service in a known state, which a test resets and disturbs.
-
-Only ``task-service dev`` imports this package, so no deployment runs it. ``command`` forks by
-``starter``: the first process ends with its parent; the second process starts everything, and
-removes everything in the end. gunicorn runs ``wsgi``. The distribution pytest-task-service speaks
-to the control URL.
-"""
