@@ -10,9 +10,10 @@ import socket
 import stat
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
-from importlib import util
+from importlib import metadata, util
 from pathlib import Path
 
 import psycopg
@@ -427,6 +428,27 @@ def test_without_the_reference_page_s_package_it_starts_and_says_so(dev, tmp_pat
     assert re.search("(?m)^Reference page +not here: .* extra dev has$", running.printed)
     assert running.get("/tasks").status == 200
     assert urllib3.request("GET", running.base.replace("/api", "/docs/")).status != 200
+
+
+@nodatabase
+def test_without_the_test_double_it_says_how_to_install_it(tmp_path):
+    """In an environment that has every other distribution of this one."""
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if not path.name.startswith("task_service_double"):
+            tmp_path.joinpath(path.name).symlink_to(path)
+    ended = subprocess.run(
+        [sys.executable, "-S", "-m", "service", "dev", "--json", "--port", "0", "--keep"],
+        cwd=PROJECT,
+        env={**environment(), "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert (ended.returncode, ended.stdout) == (1, "")
+    wheel = f"task_service_double-{metadata.version('task-service-double')}-py3-none-any.whl"
+    assert ended.stderr == (
+        f"Error: the test double is not installed: in this environment, pip install {wheel},"
+        " or -e task_service_double in a checkout\n"
+    )
 
 
 @nodatabase

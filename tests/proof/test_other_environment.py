@@ -1,4 +1,4 @@
-"""The two wheels in two environments: no library of the service meets one of the project."""
+"""The wheels in two environments: no library of the service meets one of the project."""
 
 import os
 import re
@@ -41,7 +41,7 @@ def run(*command, cwd, **variables):
 
 
 def test_a_project_with_old_libraries_runs_the_examples(tmp_path):
-    """As docs/testing.md installs both, from wheels built of a copy."""
+    """As docs/testing.md installs them, from wheels built of a copy."""
     tmp_path.chmod(0o711)
     checkout = tmp_path / "checkout"
     tracked = run("git", "ls-files", cwd=PROJECT).splitlines()
@@ -52,7 +52,7 @@ def test_a_project_with_old_libraries_runs_the_examples(tmp_path):
     shutil.copytree(PROJECT / "docs" / "examples", project)
     (project / "service").mkdir()
     (project / "service" / "__init__.py").write_text("raise ImportError('of the project')")
-    for folder in (checkout, checkout / "pytest_task_service"):
+    for folder in (checkout, checkout / "pytest_task_service", checkout / "task_service_double"):
         wheel = (sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", project / "dist")
         run(*wheel, folder, cwd=tmp_path)
     run(older_python(), "-m", "venv", project / "venv", cwd=project)
