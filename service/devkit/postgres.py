@@ -298,17 +298,3 @@ def require_passage(folder: Path) -> None:
             f"PostgreSQL runs as the user {USER}, who cannot enter {closed}: choose a folder that"
             " all users can enter, like one in /var/lib, or do not run this as root"
         )
-
-
-def remove_abandoned(*folders: Path) -> None:
-    """Stop PostgreSQL in folders that no process uses any more, and remove the folders."""
-    for folder in folders:
-        with suppress(CannotStart, OSError):
-            if not (folder / "lock").exists():
-                # Without a lock its database was elsewhere; rmdir removes an empty folder only.
-                folder.rmdir()
-            elif folder.stat().st_uid == os.geteuid():
-                postgres = Postgres(folder)
-                postgres.erase()
-                shutil.rmtree(folder, ignore_errors=True)
-                postgres.cleanup()

@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from secrets import token_hex
-from time import time
 from typing import TypedDict, Unpack
 
 import click
@@ -21,19 +20,17 @@ from service import db
 from service.commands.base import report_errors
 from service.commands.migrate import migrate
 from service.devkit.dev import LOOPBACK, forget_libpq, listen, port_option
-from service.devkit.postgres import Postgres, remove_abandoned, temporary_base
+from service.devkit.postgres import Postgres, temporary_base
 from service.devkit.processes import Children, Interrupt
 from service.settings import Settings
 from service.statements import STATEMENTS
 from task_service_double.cast import Cast
+from task_service_double.folders import PREFIX, older, remove_abandoned
 from task_service_double.handover import Handover
 from task_service_double.starter import Starter, fork, silence
 
 # How many lines of the log an error shows.
 LAST_LINES = 20
-
-# The prefix of the folders of test doubles; seconds in which a new folder may lack its lock.
-PREFIX, YOUNG = "task-service-", 10
 
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,200}", re.ASCII)
 CONTROL_PATH = re.compile(r"[A-Za-z0-9._~-]{1,100}", re.ASCII)
@@ -201,16 +198,6 @@ def end_of_log(log: Path | None) -> Iterator[None]:
             lines = log.read_text(errors="replace").splitlines()
             click.echo("\n".join(lines[-LAST_LINES:]), err=True)
         raise
-
-
-def older(base: Path) -> Iterator[Path]:
-    """Yield the folders of other test doubles, but not those that are just being made."""
-    for folder in base.glob(f"{PREFIX}*"):
-        try:
-            if folder.lstat().st_mtime < time() - YOUNG:
-                yield folder
-        except OSError:
-            continue
 
 
 def prepare(settings: Settings, cast: Cast) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 from threading import Thread
 from types import FrameType
 
-from service.devkit.postgres import remove_abandoned
 from service.devkit.processes import SIGNALS, Interrupt
+from task_service_double.folders import remove_abandoned
 
 # The process that started the first one.
 PARENT = os.getppid()
