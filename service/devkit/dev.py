@@ -132,13 +132,7 @@ port_option = click.option(
     help="Run the test double instead, if it is installed; dev --json --help lists its options.",
 )
 @report_errors
-def dev(
-    port: int,
-    folder: Path,
-    reset: bool,
-    limits: str,
-    receive: bool,
-) -> None:
+def dev(port: int, folder: Path, reset: bool, limits: str, receive: bool) -> None:
     """Run the service here with PostgreSQL and demo data, and reload changed code.
 
     Prints the base URL, a token and a cookie of the demo owner, and three commands to begin with.
