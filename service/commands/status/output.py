@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import chain
 
 from service.commands.base import printable
 from service.commands.status.section import Section
@@ -11,9 +10,10 @@ from service.fields import camel_case
 
 def page(sections: Sequence[Section], problems: Sequence[str]) -> Iterator[str]:
     """Yield the lines of the page, then the notes, and at the end each problem in a line."""
-    lines = chain.from_iterable(section.lines() for section in sections)
-    notes = (("note", note) for section in sections for note in section.notes())
-    for name, text in chain(lines, notes, (("PROBLEM", problem) for problem in problems)):
+    lines = [line for section in sections for line in section.lines]
+    lines += [("note", note) for section in sections for note in section.notes]
+    lines += [("PROBLEM", problem) for problem in problems]
+    for name, text in lines:
         yield f"{name:<14}{printable(text)}"
 
 
@@ -24,10 +24,9 @@ def document(sections: Sequence[Section], problems: list[str]) -> str:
     figures = {
         camel_case(name): json_of(value)
         for section in sections
-        for name, value in vars(section).items()
-        if not name.startswith("_")
+        for name, value in section.figures.items()
     }
-    notes = [note for section in sections for note in section.notes()]
+    notes = [note for section in sections for note in section.notes]
     return json.dumps({**figures, "notes": notes, "problems": problems}, indent=1)
 
 
@@ -49,5 +48,5 @@ def metrics(sections: Sequence[Section], problems: Sequence[str]) -> Iterator[st
     yield f"task_service_up {int(bool(sections))}"
     yield f"task_service_problems {len(problems)}"
     for section in sections:
-        for name, number in section.metrics():
+        for name, number in section.metrics.items():
             yield f"task_service_{name} {number:.15g}"
