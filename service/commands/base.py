@@ -3,9 +3,9 @@
 import json
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable
-from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import click
 import psycopg
@@ -22,9 +22,6 @@ from service.statements import Connection, Row
 # The errors of a statement in a database that lacks migrations.
 UNMIGRATED = errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction
 
-Parameters = ParamSpec("Parameters")
-Returned = TypeVar("Returned")
-
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON array of objects instead of lines."
 )
@@ -33,23 +30,19 @@ yes_option = click.option(
 )
 
 
-def report_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
-    """Return the command with its errors as one line on stderr and exit status 1."""
-
-    @wraps(command)
-    def wrapper(*args: Parameters.args, **options: Parameters.kwargs) -> Returned:
-        try:
-            return command(*args, **options)
-        except InvalidSetting as error:
-            raise click.ClickException(str(error)) from None
-        except ValidationError as error:
-            raise click.ClickException(describe_invalid(error)) from None
-        except UnicodeEncodeError:
-            raise click.ClickException("an argument is not UTF-8") from None
-        except psycopg.Error as error:
-            raise click.ClickException(describe(error)) from None
-
-    return wrapper
+@contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """Let the errors of a command end it with one line on stderr and exit status 1."""
+    try:
+        yield
+    except InvalidSetting as error:
+        raise click.ClickException(str(error)) from None
+    except ValidationError as error:
+        raise click.ClickException(describe_invalid(error)) from None
+    except UnicodeEncodeError:
+        raise click.ClickException("an argument is not UTF-8") from None
+    except psycopg.Error as error:
+        raise click.ClickException(describe(error)) from None
 
 
 def describe(error: psycopg.Error) -> str:
@@ -92,11 +85,9 @@ def use(settings: Settings) -> None:
 
 def connect() -> Connection:
     """Return a connection whose name in pg_stat_activity is that of this command."""
-    context, words = click.get_current_context(), [""]
-    while context.parent:
-        words.insert(0, context.info_name or "")
-        context = context.parent
-    return db.connect(current_settings(), " ".join(words).strip())
+    context = click.get_current_context()
+    name = context.command_path.removeprefix(context.find_root().command_path)
+    return db.connect(current_settings(), name.strip())
 
 
 def query(kind: type[Row], name: str, /, **values: object) -> list[Row]:

@@ -11,7 +11,6 @@ from service.commands.base import (
     json_option,
     one_row,
     query,
-    report_errors,
     validate,
 )
 from service.fields import Timestamp, uuid_or_nil
@@ -68,7 +67,6 @@ def require_webhook(id: str) -> FoundWebhook:
     help="How many deliveries.",
 )
 @json_option
-@report_errors
 def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool) -> None:
     """List the latest deliveries of the webhook ID, or those --about a task, newest first.
 
@@ -101,7 +99,6 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
     metavar="TIMESTAMP",
     help="With --failed: only deliveries that failed since this time, like 2026-11-20T11:00:00Z.",
 )
-@report_errors
 def redeliver(id: str, failed: bool, since: str | None) -> None:
     """Make the worker attempt the delivery ID again, with the same bytes; prints the id.
 

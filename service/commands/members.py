@@ -10,7 +10,6 @@ from service.commands.base import (
     json_option,
     one_row,
     query,
-    report_errors,
     yes_option,
 )
 from service.commands.load.insert import FoundWorkspace
@@ -72,7 +71,6 @@ def member() -> None:
     show_default=True,
     help="Permissions: owners and admins may change the workspace.",
 )
-@report_errors
 def add_member(slug: str, email: str, role: str) -> None:
     """Add the user EMAIL to the workspace SLUG, or change a member's role; prints the user's id.
 
@@ -87,7 +85,6 @@ def add_member(slug: str, email: str, role: str) -> None:
 @member.command("list")
 @click.argument("slug")
 @json_option
-@report_errors
 def list_members(slug: str, as_json: bool) -> None:
     """List the members of the workspace SLUG, in the order of joining.
 
@@ -101,7 +98,6 @@ def list_members(slug: str, as_json: bool) -> None:
 @click.argument("slug")
 @click.argument("email")
 @yes_option
-@report_errors
 def remove_member(slug: str, email: str, yes: bool) -> None:
     """Remove the user EMAIL from the workspace SLUG; prints the user's id.
 

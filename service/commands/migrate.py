@@ -10,7 +10,7 @@ from typing import NamedTuple
 import click
 import psycopg
 
-from service.commands.base import current_settings, report_errors
+from service.commands.base import current_settings
 from service.db import connect
 from service.settings import Settings
 from service.statements import STATEMENTS, Connection, migrations
@@ -172,7 +172,6 @@ class Watch:
 
 @click.command("migrate")
 @click.option("--dry-run", is_flag=True, help="Print the pending migrations, and apply none.")
-@report_errors
 def migrate_database(dry_run: bool) -> None:
     """Apply the pending migrations. The command is repeatable, and two may run at once.
 

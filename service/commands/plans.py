@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import click
 
-from service.commands.base import echo_rows, json_option, query, report_errors
+from service.commands.base import echo_rows, json_option, query
 
 MAX_QUOTA = 2**31 - 1
 
@@ -37,7 +37,6 @@ def plan() -> None:
 
 @plan.command("list")
 @json_option
-@report_errors
 def list_plans(as_json: bool) -> None:
     """List all plans, the smallest first.
 
@@ -60,7 +59,6 @@ def list_plans(as_json: bool) -> None:
     metavar="NUMBER",
     help="Requests of a user in a day, or the word unlimited.",
 )
-@report_errors
 def set_plan(name: str, per_minute: int | None, per_day: int | None) -> None:
     """Change the limits of a plan from the next request on; prints the plan as the list does.
 

@@ -2,7 +2,6 @@
 
 import click
 
-from service.commands.base import report_errors
 from service.commands.tokens import new_token
 
 
@@ -21,7 +20,6 @@ def session() -> None:
     show_default=True,
     help="Days until the session expires.",
 )
-@report_errors
 def create_session(email: str, expires_in: int) -> None:
     """Make a session for the user EMAIL; prints the value of the cookie 'session'.
 

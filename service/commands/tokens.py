@@ -13,7 +13,6 @@ from service.commands.base import (
     json_option,
     one_row,
     query,
-    report_errors,
     validate,
     yes_option,
 )
@@ -57,7 +56,6 @@ def token() -> None:
     show_default="for ever",
 )
 @click.option("--name", default="", help="Purpose of the token.")
-@report_errors
 def create_token(email: str, scope: str, expires_in: int | None, name: str) -> None:
     """Make an API token for the user EMAIL; prints the token, which no command prints again."""
     click.echo(new_token("api", email, scope, expires_in, validate(Text(MAX_NAME), "--name", name)))
@@ -90,7 +88,6 @@ def new_token(
 @token.command("list")
 @click.argument("email")
 @json_option
-@report_errors
 def list_tokens(email: str, as_json: bool) -> None:
     """List a user's API tokens and sessions, oldest first.
 
@@ -104,7 +101,6 @@ def list_tokens(email: str, as_json: bool) -> None:
 @click.argument("id", metavar="ID_OR_EMAIL")
 @click.option("--all", "of_user", is_flag=True, help="Revoke all API tokens and sessions of EMAIL.")
 @yes_option
-@report_errors
 def revoke_tokens(id: str, of_user: bool, yes: bool) -> None:
     """Revoke an API token or a session; prints its id.
 

@@ -11,7 +11,6 @@ from service.commands.base import (
     json_option,
     one_row,
     query,
-    report_errors,
     validate,
     yes_option,
 )
@@ -54,7 +53,6 @@ def user() -> None:
 @user.command("create")
 @click.argument("email")
 @click.argument("name")
-@report_errors
 def create_user(email: str, name: str) -> None:
     """Make a user; prints the id."""
     email = validate(Email(), "EMAIL", email)
@@ -65,7 +63,6 @@ def create_user(email: str, name: str) -> None:
 @user.command("activate")
 @click.argument("email")
 @click.argument("slug")
-@report_errors
 def activate_workspace(email: str, slug: str) -> None:
     """Make SLUG the active workspace of the user EMAIL; prints the id of the workspace."""
     absent = f"{email} is not a member of {slug}"
@@ -74,7 +71,6 @@ def activate_workspace(email: str, slug: str) -> None:
 
 @user.command("list")
 @json_option
-@report_errors
 def list_users(as_json: bool) -> None:
     """List all users, oldest first.
 
@@ -87,7 +83,6 @@ def list_users(as_json: bool) -> None:
 @user.command("show")
 @click.argument("name", metavar="ID_OR_EMAIL")
 @json_option
-@report_errors
 def show_user(name: str, as_json: bool) -> None:
     """Show the user with this id or e-mail address, with the columns of the list.
 
@@ -101,7 +96,6 @@ def show_user(name: str, as_json: bool) -> None:
 
 @user.command("deactivate")
 @click.argument("email")
-@report_errors
 def deactivate_user(email: str) -> None:
     """Let the user EMAIL do nothing from the next request on; prints the id.
 
@@ -114,7 +108,6 @@ def deactivate_user(email: str) -> None:
 
 @user.command("reactivate")
 @click.argument("email")
-@report_errors
 def reactivate_user(email: str) -> None:
     """Undo deactivate for the user EMAIL, whose tokens and sessions work again; prints the id."""
     absent = f"there is no user {email}"
@@ -124,7 +117,6 @@ def reactivate_user(email: str) -> None:
 @user.command("delete")
 @click.argument("email")
 @yes_option
-@report_errors
 def delete_user(email: str, yes: bool) -> None:
     """Delete the user EMAIL with the user's tokens, memberships and mail; prints the id.
 

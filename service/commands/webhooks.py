@@ -14,7 +14,6 @@ from service.commands.base import (
     json_option,
     one_row,
     query,
-    report_errors,
     yes_option,
 )
 from service.commands.deliveries import list_deliveries, redeliver, require_webhook
@@ -76,7 +75,6 @@ webhook.add_command(redeliver)
     help="Send this type of event; may be given several times.",
     show_default="all",
 )
-@report_errors
 def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
     """Send the events of the workspace SLUG to URL; prints the webhook's id and its secret."""
     try:
@@ -114,7 +112,6 @@ def find_workspace(slug: str, absent: str) -> str:
 @webhook.command("list")
 @click.argument("slug")
 @json_option
-@report_errors
 def list_webhooks(slug: str, as_json: bool) -> None:
     """List the webhooks of the workspace SLUG, oldest first.
 
@@ -163,7 +160,6 @@ def webhook_row(kind: type[Row], name: str, id: str, /, **values: object) -> Row
 
 @webhook.command("ping")
 @click.argument("id")
-@report_errors
 def ping(id: str) -> None:
     """Post a signed test event to the webhook ID; prints status, milliseconds, error and answer."""
     settings = current_settings()
@@ -176,7 +172,6 @@ def ping(id: str) -> None:
 
 @webhook.command("rotate")
 @click.argument("id")
-@report_errors
 def rotate(id: str) -> None:
     """Give the webhook ID a new secret; prints the secret. The old one signs for 24 hours too."""
     key = current_settings().require_webhook_key()
@@ -186,7 +181,6 @@ def rotate(id: str) -> None:
 
 @webhook.command("secret")
 @click.argument("id")
-@report_errors
 def print_secret(id: str) -> None:
     """Print the current secret of the webhook ID."""
     click.echo(current_secret(current_settings(), webhook_row(Target, "webhooks/target", id)))
@@ -194,7 +188,6 @@ def print_secret(id: str) -> None:
 
 @webhook.command("disable")
 @click.argument("id")
-@report_errors
 def disable(id: str) -> None:
     """Stop sending to the webhook ID until it is enabled; prints the id.
 
@@ -205,7 +198,6 @@ def disable(id: str) -> None:
 
 @webhook.command("enable")
 @click.argument("id")
-@report_errors
 def enable(id: str) -> None:
     """Send to the webhook ID again, its waiting deliveries first; prints the id."""
     click.echo(set_enabled(id, True))
@@ -220,7 +212,6 @@ def set_enabled(id: str, enabled: bool) -> str:
 @webhook.command("remove")
 @click.argument("id")
 @yes_option
-@report_errors
 def remove(id: str, yes: bool) -> None:
     """Remove the webhook ID with all its deliveries, waiting ones too; prints the id."""
     target = require_webhook(id)

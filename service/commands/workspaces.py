@@ -13,7 +13,6 @@ from service.commands.base import (
     json_option,
     one_row,
     query,
-    report_errors,
     validate,
     yes_option,
 )
@@ -51,7 +50,6 @@ def workspace() -> None:
 @click.option(
     "--plan", default="Starter", show_default=True, help="A plan; the command plan list shows all."
 )
-@report_errors
 def create_workspace(name: str, slug: str | None, plan: str) -> None:
     """Make a workspace; prints its id."""
     name = validate(Text(MAX_NAME, min=1, trim=True), "NAME", name)
@@ -63,7 +61,6 @@ def create_workspace(name: str, slug: str | None, plan: str) -> None:
 
 @workspace.command("list")
 @json_option
-@report_errors
 def list_workspaces(as_json: bool) -> None:
     """List all workspaces, oldest first.
 
@@ -75,7 +72,6 @@ def list_workspaces(as_json: bool) -> None:
 @workspace.command("plan")
 @click.argument("slug")
 @click.argument("plan")
-@report_errors
 def change_plan(slug: str, plan: str) -> None:
     """Put the workspace SLUG on PLAN from its next request on; prints the id of the workspace."""
     check_plan(plan)
@@ -85,7 +81,6 @@ def change_plan(slug: str, plan: str) -> None:
 
 @workspace.command("export")
 @click.argument("slug")
-@report_errors
 def export_workspace(slug: str) -> None:
     """Print the workspace SLUG as JSON Lines that the command load reads, with ids and times.
 
@@ -105,7 +100,6 @@ def export_workspace(slug: str) -> None:
 @workspace.command("delete")
 @click.argument("slug")
 @yes_option
-@report_errors
 def delete_workspace(slug: str, yes: bool) -> None:
     """Delete the workspace SLUG with everything in it, for ever; prints its id.
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, Unpack
 import click
 from psycopg.conninfo import make_conninfo
 
-from service.commands.base import current_settings, execute, query, report_errors, use
+from service.commands.base import current_settings, execute, query, use
 from service.commands.load import load_file
 from service.commands.migrate import migrate
 from service.commands.tokens import new_token
@@ -124,7 +124,6 @@ class Existence(NamedTuple):
     is_flag=True,
     help="With --json: return once the double serves; POST /stop or SIGTERM ends it.",
 )
-@report_errors
 def dev(
     port: int,
     folder: Path,

@@ -16,7 +16,7 @@ import click
 from marshmallow import ValidationError
 
 from service import db
-from service.commands.base import current_settings, describe_invalid, report_errors
+from service.commands.base import current_settings, describe_invalid
 from service.commands.load.insert import Batch, InvalidLine, store
 from service.commands.load.lines import TYPES
 from service.settings import Settings
@@ -29,7 +29,6 @@ MAX_LINE = 2**23
 
 @click.command("load")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
-@report_errors
 def load(files: tuple[str, ...]) -> None:
     """Load JSON Lines: an object a line, with its type and the API's fields; - is standard input.
 

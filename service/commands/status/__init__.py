@@ -3,7 +3,7 @@
 import click
 import psycopg
 
-from service.commands.base import connect, current_settings, describe, report_errors
+from service.commands.base import connect, current_settings, describe
 from service.commands.status import output
 from service.commands.status.database import read_clock, read_connections, read_database
 from service.commands.status.processes import read_processes, read_waits
@@ -21,7 +21,6 @@ from service.commands.status.webhooks import read_deliveries, read_keys, read_ol
     is_flag=True,
     help="Print a line for each number, as Prometheus' textfile collector reads them.",
 )
-@report_errors
 def show_status(as_json: bool, as_metrics: bool) -> None:
     """Show the state of database, processes and webhooks; exits with 1 if something is wrong.
 
