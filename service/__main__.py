@@ -32,44 +32,6 @@ COMMANDS = {
 }
 
 
-def import_command(name: str) -> click.Command:
-    """Import and return a command; raises KeyError if there is none of this name."""
-    match name:
-        case "dev":
-            from service.devkit.dev import dev as command
-        case "migrate":
-            from service.commands.migrate import migrate_database as command
-        case "check":
-            from service.commands.check import check as command
-        case "web":
-            from service.commands.web import web as command
-        case "worker":
-            from service.commands.worker import worker as command
-        case "status":
-            from service.commands.status import show_status as command
-        case "workspace":
-            from service.commands.workspaces import workspace as command
-        case "user":
-            from service.commands.users import user as command
-        case "member":
-            from service.commands.members import member as command
-        case "token":
-            from service.commands.tokens import token as command
-        case "session":
-            from service.commands.sessions import session as command
-        case "plan":
-            from service.commands.plans import plan as command
-        case "webhook":
-            from service.commands.webhooks import webhook as command
-        case "load":
-            from service.commands.load import load as command
-        case "openapi":
-            from service.commands.document import print_document as command
-        case _:
-            raise KeyError(name)
-    return command
-
-
 class Commands(click.Group):
     """A group that imports a command when it is called; ``--help`` imports none."""
 
@@ -79,7 +41,40 @@ class Commands(click.Group):
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         """Import and return the command of this name; return None if there is none."""
-        return import_command(name) if name in COMMANDS else None
+        match name:
+            case "dev":
+                from service.devkit.dev import dev as command
+            case "migrate":
+                from service.commands.migrate import migrate_database as command
+            case "check":
+                from service.commands.check import check as command
+            case "web":
+                from service.commands.web import web as command
+            case "worker":
+                from service.commands.worker import worker as command
+            case "status":
+                from service.commands.status import show_status as command
+            case "workspace":
+                from service.commands.workspaces import workspace as command
+            case "user":
+                from service.commands.users import user as command
+            case "member":
+                from service.commands.members import member as command
+            case "token":
+                from service.commands.tokens import token as command
+            case "session":
+                from service.commands.tokens import session as command
+            case "plan":
+                from service.commands.plans import plan as command
+            case "webhook":
+                from service.commands.webhooks import webhook as command
+            case "load":
+                from service.commands.load import load as command
+            case "openapi":
+                from service.commands.document import print_document as command
+            case _:
+                return None
+        return command
 
     def invoke(self, context: click.Context) -> object:
         """Run a command; each error is one line on stderr, with exit status 1."""

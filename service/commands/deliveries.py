@@ -5,7 +5,6 @@ from typing import NamedTuple
 import click
 
 from service.commands.base import (
-    Id,
     echo_ids,
     echo_rows,
     json_option,
@@ -14,6 +13,7 @@ from service.commands.base import (
     validate,
 )
 from service.fields import Timestamp, uuid_or_nil
+from service.statements import IdRow
 from service.webhooks.rows import OPERATOR, Redelivered
 
 
@@ -33,7 +33,7 @@ class FoundDelivery(NamedTuple):
     id: str
 
 
-class Attempt(NamedTuple):
+class ListedAttempt(NamedTuple):
     """The row of an attempt; a delivery without one is a row with nulls."""
 
     id: str
@@ -52,7 +52,7 @@ class Attempt(NamedTuple):
 
 
 def require_webhook(id: str) -> FoundWebhook:
-    """Return the webhook; raises ClickException if there is none."""
+    """Find a webhook by its id; raises ClickException if there is none."""
     return one_row(FoundWebhook, "webhooks/find", f"there is no webhook {id}", id=uuid_or_nil(id))
 
 
@@ -80,7 +80,7 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
     if id is not None:
         require_webhook(id)
     rows = query(
-        Attempt,
+        ListedAttempt,
         "deliveries/attempts",
         id=None if id is None else uuid_or_nil(id),
         about=None if about is None else about.lower(),
@@ -92,7 +92,7 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
 @click.command("redeliver")
 @click.argument("id")
 @click.option(
-    "--failed", is_flag=True, help="Attempt all failed deliveries of the webhook ID again."
+    "--failed", is_flag=True, help="ListedAttempt all failed deliveries of the webhook ID again."
 )
 @click.option(
     "--since",
@@ -108,12 +108,12 @@ def redeliver(id: str, failed: bool, since: str | None) -> None:
     if failed:
         require_webhook(id)
         moment = None if since is None else validate(Timestamp(), "--since", since)
-        ids = query(Id, "deliveries/redeliver_failed", id=uuid_or_nil(id), since=moment)
+        ids = query(IdRow, "deliveries/redeliver_failed", id=uuid_or_nil(id), since=moment)
     elif since is not None:
         raise click.UsageError("--since needs --failed")
     else:
         absent = f"there is no delivery {id}"
         found = one_row(FoundDelivery, "deliveries/find", absent, id=uuid_or_nil(id))
         values = {**found._asdict(), "user_id": OPERATOR}
-        ids = [Id(one_row(Redelivered, "deliveries/redeliver", absent, **values).id)]
+        ids = [IdRow(one_row(Redelivered, "deliveries/redeliver", absent, **values).id)]
     echo_ids(ids)

@@ -12,7 +12,7 @@ from service.commands.base import (
     query,
     yes_option,
 )
-from service.commands.load.insert import FoundWorkspace
+from service.commands.workspaces import find_workspace
 from service.fields import ROLES
 
 
@@ -41,13 +41,8 @@ class FoundMember(NamedTuple):
     name: str
 
 
-def require_workspace(slug: str) -> None:
-    """Raise ClickException if there is no such workspace."""
-    one_row(FoundWorkspace, "workspaces/find", f"there is no workspace {slug}", slugs=[slug])
-
-
 def require_owner(change: Change, slug: str, email: str) -> str:
-    """Return the id of the user; raises ClickException if the last owner had to stay."""
+    """Raise ClickException if the last owner had to stay; else return the id of the user."""
     if not change.done:
         raise click.ClickException(
             f"{email} is the last owner of {slug}: first make another member an owner with"
@@ -76,7 +71,7 @@ def add_member(slug: str, email: str, role: str) -> None:
 
     A user's first workspace becomes the active one. The last owner stays an owner.
     """
-    require_workspace(slug)
+    find_workspace(slug)
     absent = f"there is no user {email}"
     added = one_row(Change, "members/add", absent, slug=slug, email=email, role=role)
     click.echo(require_owner(added, slug, email))
@@ -90,7 +85,7 @@ def list_members(slug: str, as_json: bool) -> None:
 
     Columns: id of the user, e-mail address, name, role, joined.
     """
-    require_workspace(slug)
+    find_workspace(slug)
     echo_rows(query(ListedMember, "members/list", slug=slug), as_json=as_json)
 
 
@@ -103,7 +98,7 @@ def remove_member(slug: str, email: str, yes: bool) -> None:
 
     The user's tasks there stay without an assignee. The last owner cannot be removed.
     """
-    require_workspace(slug)
+    find_workspace(slug)
     absent = f"{email} is not a member of {slug}"
     found = one_row(FoundMember, "members/find", absent, slug=slug, email=email)
     confirm(f"Remove {found.name} ({email}) from {slug}?", yes=yes)

@@ -22,7 +22,7 @@ class ListedPlan(NamedTuple):
 
 
 def quota(text: str) -> int:
-    """Return a number of requests, 0 for the word unlimited; raises BadParameter."""
+    """Parse a number of requests, 0 for the word unlimited; raises BadParameter."""
     if text == "unlimited":
         return 0
     if re.fullmatch("[0-9]{1,10}", text, re.ASCII) and 1 <= int(text) <= MAX_QUOTA:
@@ -75,7 +75,7 @@ def set_plan(name: str, per_minute: int | None, per_day: int | None) -> None:
 
 
 def names() -> str:
-    """Return the names of all plans."""
+    """Join the names of all plans, for a message."""
     return ", ".join(row.name for row in query(ListedPlan, "plans/list"))
 
 

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import click
 
 from service.commands.base import (
-    Id,
     confirm,
     echo_rows,
     json_option,
@@ -15,6 +14,7 @@ from service.commands.base import (
     yes_option,
 )
 from service.fields import MAX_NAME, Email, Text, uuid_or_nil
+from service.statements import IdRow
 
 
 class ListedUser(NamedTuple):
@@ -57,7 +57,7 @@ def create_user(email: str, name: str) -> None:
     """Make a user; prints the id."""
     email = validate(Email(), "EMAIL", email)
     name = validate(Text(MAX_NAME, min=1, trim=True), "NAME", name)
-    click.echo(query(Id, "users/create", email=email, name=name)[0].id)
+    click.echo(query(IdRow, "users/create", email=email, name=name)[0].id)
 
 
 @user.command("activate")
@@ -66,7 +66,7 @@ def create_user(email: str, name: str) -> None:
 def activate_workspace(email: str, slug: str) -> None:
     """Make SLUG the active workspace of the user EMAIL; prints the id of the workspace."""
     absent = f"{email} is not a member of {slug}"
-    click.echo(one_row(Id, "users/activate", absent, email=email, slug=slug).id)
+    click.echo(one_row(IdRow, "users/activate", absent, email=email, slug=slug).id)
 
 
 @user.command("list")
@@ -102,16 +102,14 @@ def deactivate_user(email: str) -> None:
     No API token and no session of the user works, and no task can be assigned to the user. The
     user's name, memberships, roles and tasks stay; reactivate undoes it.
     """
-    absent = f"there is no user {email}"
-    click.echo(one_row(Id, "users/deactivate", absent, email=email).id)
+    click.echo(one_row(IdRow, "users/deactivate", f"there is no user {email}", email=email).id)
 
 
 @user.command("reactivate")
 @click.argument("email")
 def reactivate_user(email: str) -> None:
     """Undo deactivate for the user EMAIL, whose tokens and sessions work again; prints the id."""
-    absent = f"there is no user {email}"
-    click.echo(one_row(Id, "users/reactivate", absent, email=email).id)
+    click.echo(one_row(IdRow, "users/reactivate", f"there is no user {email}", email=email).id)
 
 
 @user.command("delete")
@@ -123,9 +121,8 @@ def delete_user(email: str, yes: bool) -> None:
     Tasks and meetings stay, with the id of the user in createdBy. The last owner of a workspace
     cannot be deleted. To only take the access away, use deactivate.
     """
-    absent = f"there is no user {email}"
     confirm(f"Delete the user {email} with all tokens, memberships and mail?", yes=yes)
-    row = one_row(Deletion, "users/delete", absent, email=email)
+    row = one_row(Deletion, "users/delete", f"there is no user {email}", email=email)
     if row.last_owner_of:
         raise click.ClickException(
             f"{email} is the last owner of {', '.join(row.last_owner_of)}: first make another"

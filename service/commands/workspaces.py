@@ -6,7 +6,6 @@ from typing import NamedTuple
 import click
 
 from service.commands.base import (
-    Id,
     confirm,
     connect,
     echo_rows,
@@ -18,6 +17,7 @@ from service.commands.base import (
 )
 from service.commands.plans import check_plan
 from service.fields import MAX_NAME, Text
+from service.statements import IdRow
 
 
 class ListedWorkspace(NamedTuple):
@@ -29,6 +29,15 @@ class ListedWorkspace(NamedTuple):
     plan: str
     members: int
     created_at: str
+
+
+class FoundWorkspace(NamedTuple):
+    """The row of a workspace that a command or a line names."""
+
+    slug: str
+    id: str
+    # Null in a workspace without an owner.
+    owner_id: str | None
 
 
 class Contents(NamedTuple):
@@ -56,7 +65,7 @@ def create_workspace(name: str, slug: str | None, plan: str) -> None:
     if slug is None:
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     check_plan(plan)
-    click.echo(query(Id, "workspaces/create", name=name, slug=slug, plan=plan)[0].id)
+    click.echo(query(IdRow, "workspaces/create", name=name, slug=slug, plan=plan)[0].id)
 
 
 @workspace.command("list")
@@ -76,7 +85,7 @@ def change_plan(slug: str, plan: str) -> None:
     """Put the workspace SLUG on PLAN from its next request on; prints the id of the workspace."""
     check_plan(plan)
     absent = f"there is no workspace {slug}"
-    click.echo(one_row(Id, "workspaces/set_plan", absent, slug=slug, plan=plan).id)
+    click.echo(one_row(IdRow, "workspaces/set_plan", absent, slug=slug, plan=plan).id)
 
 
 @workspace.command("export")
@@ -112,4 +121,10 @@ def delete_workspace(slug: str, yes: bool) -> None:
         f" It has {contents.members} members.",
         yes=yes,
     )
-    click.echo(one_row(Id, "workspaces/delete", absent, slug=slug).id)
+    click.echo(one_row(IdRow, "workspaces/delete", absent, slug=slug).id)
+
+
+def find_workspace(slug: str, absent: str = "") -> FoundWorkspace:
+    """Find a workspace; raises ClickException, with the text ``absent``, if there is none."""
+    absent = absent or f"there is no workspace {slug}"
+    return one_row(FoundWorkspace, "workspaces/find", absent, slugs=[slug])

@@ -12,7 +12,7 @@ from typing import NamedTuple, Unpack
 import click
 from psycopg.conninfo import make_conninfo
 
-from service.commands.base import current_settings, execute, query, use
+from service.commands.base import connect, current_settings, query
 from service.commands.load import load_file
 from service.commands.migrate import migrate
 from service.commands.tokens import new_token
@@ -162,7 +162,7 @@ def dev(
         interrupt.check()
         variables = environment(postgres.get_uri(), port)
         # From here on, all statements of this command run on this database.
-        use(Settings.read(variables))
+        click.get_current_context().find_root().obj = Settings.read(variables)
         execute("unlimited/drop")
         migrate(current_settings())
         if not query(Existence, "workspaces/any")[0].exists:
@@ -203,6 +203,12 @@ def dev(
         # is up, requests wait at its port.
         children.wait_until_up(address)
         children.run()
+
+
+def execute(name: str, /, **values: object) -> None:
+    """Run ``sql/<name>.sql``, which returns no rows."""
+    with connect() as connection:
+        connection.run(name, values)
 
 
 def forget_libpq() -> None:
