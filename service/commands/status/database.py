@@ -28,30 +28,39 @@ def read_database(reader: Reader) -> Section:
     host = f"{info.host}:{info.port}"
     tables = reader.rows(Table, "status/tables")
     full = disk_is_full(reader.connection)
-    section = Section(version=build(), server=server, host=host, tables=tables, disk_full=full)
     size = megabytes(server.bytes)
-    section.lines = [
-        ("version", build()),
-        ("database", f"{server.name} on {host}, PostgreSQL {server.version}, {size}"),
-        *(("table", f"{table.name} {megabytes(table.bytes)}") for table in tables),
-    ]
-    section.metrics = {
-        "database_bytes": server.bytes,
-        "database_read_only": server.read_only,
-        "database_disk_full": full,
-    }
+    problems = []
     if server.standby:
-        section.problems.append(
+        problems.append(
             "every request is 503, as this is a standby: DATABASE_URL must name the primary"
         )
     elif server.read_only:
-        section.problems.append(
+        problems.append(
             "every request is 503, as the database is read-only: RESET"
             " default_transaction_read_only of the database, the role or the server"
         )
     if full:
-        section.problems.append("the disk of the database is full: free or extend it")
-    return section
+        problems.append("the disk of the database is full: free or extend it")
+    return Section(
+        figures={
+            "version": build(),
+            "server": server,
+            "host": host,
+            "tables": tables,
+            "disk_full": full,
+        },
+        lines=[
+            ("version", build()),
+            ("database", f"{server.name} on {host}, PostgreSQL {server.version}, {size}"),
+            *(("table", f"{table.name} {megabytes(table.bytes)}") for table in tables),
+        ],
+        metrics={
+            "database_bytes": server.bytes,
+            "database_read_only": server.read_only,
+            "database_disk_full": full,
+        },
+        problems=problems,
+    )
 
 
 def disk_is_full(connection: Connection) -> bool:
@@ -73,42 +82,49 @@ def read_connections(reader: Reader) -> Section:
     processes = max(reader.count("web"), settings.web_concurrency) + max(reader.count("worker"), 1)
     needed = processes * settings.web_threads
     used, allowed = server.connections_used, server.connections_allowed
-    section = Section(connections_needed=needed)
-    hidden = f"; {server.hidden_sessions} sessions are hidden: {GRANT}"
     oldest = f"the oldest runs for {server.oldest_transaction_seconds:.1f} s"
-    section.lines = [
-        ("connections", f"{used} used of {allowed} allowed; the processes may open {needed}"),
-        ("transactions", oldest + hidden * bool(server.hidden_sessions)),
-    ]
-    section.metrics = {
-        "connections_used": used,
-        "connections_allowed": allowed,
-        "connections_needed": needed,
-        "oldest_transaction_seconds": server.oldest_transaction_seconds,
-        "hidden_sessions": server.hidden_sessions,
-    }
+    if server.hidden_sessions:
+        oldest += f"; {server.hidden_sessions} sessions are hidden: {GRANT}"
+    problems = []
     if used > CONNECTIONS * allowed:
-        section.problems.append(f"{used} of {allowed} connections are in use: {REMEDIES['53300']}")
+        problems.append(f"{used} of {allowed} connections are in use: {REMEDIES['53300']}")
     if needed > allowed:
-        section.problems.append(
+        problems.append(
             f"the processes may open {needed} connections, and the server allows {allowed}: raise"
             " max_connections, or lower WEB_THREADS"
         )
-    return section
+    return Section(
+        figures={"connections_needed": needed},
+        lines=[
+            ("connections", f"{used} used of {allowed} allowed; the processes may open {needed}"),
+            ("transactions", oldest),
+        ],
+        metrics={
+            "connections_used": used,
+            "connections_allowed": allowed,
+            "connections_needed": needed,
+            "oldest_transaction_seconds": server.oldest_transaction_seconds,
+            "hidden_sessions": server.hidden_sessions,
+        },
+        problems=problems,
+    )
 
 
 def read_clock(reader: Reader) -> Section:
     """Compare the clock of the database with that of this host."""
     ahead = reader.clock_ahead
-    section = Section(clock_ahead_seconds=ahead)
-    section.lines = [("clock", f"{ahead:+.3f} s against this host")]
-    section.metrics = {"clock_ahead_seconds": ahead}
+    problems = []
     if abs(ahead) > CLOCK:
-        section.problems.append(
+        problems.append(
             f"the clock of the database differs by {ahead:.1f} s from that of this host, so tokens"
             " and signatures expire at wrong times: run NTP on both"
         )
-    return section
+    return Section(
+        figures={"clock_ahead_seconds": ahead},
+        lines=[("clock", f"{ahead:+.3f} s against this host")],
+        metrics={"clock_ahead_seconds": ahead},
+        problems=problems,
+    )
 
 
 def megabytes(size: int) -> str:

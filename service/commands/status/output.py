@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 
-from service.commands.base import printable
+from service.commands.base import json_of, printable
 from service.commands.status.section import Section
 from service.fields import camel_case
 
@@ -18,7 +18,7 @@ def page(sections: Sequence[Section], problems: Sequence[str]) -> Iterator[str]:
 
 
 def document(sections: Sequence[Section], problems: list[str]) -> str:
-    """Return all figures, notes and problems as a JSON object; problems alone without sections."""
+    """Write all figures, notes and problems as a JSON object; problems alone without sections."""
     if not sections:
         return json.dumps({"problems": problems})
     figures = {
@@ -28,16 +28,6 @@ def document(sections: Sequence[Section], problems: list[str]) -> str:
     }
     notes = [note for section in sections for note in section.notes]
     return json.dumps({**figures, "notes": notes, "problems": problems}, indent=1)
-
-
-def json_of(value: object) -> object:
-    """Return rows as dicts with camelCase names, at every depth."""
-    if isinstance(value, list):
-        return [json_of(item) for item in value]
-    if isinstance(value, tuple):
-        columns: dict[str, object] = value._asdict()  # type: ignore[attr-defined]
-        return {camel_case(name): json_of(item) for name, item in columns.items()}
-    return value
 
 
 def metrics(sections: Sequence[Section], problems: Sequence[str]) -> Iterator[str]:

@@ -23,16 +23,16 @@ class Wait(NamedTuple):
 
 def read_processes(reader: Reader) -> Section:
     """Read which web processes and workers are connected."""
-    section = Section(processes=reader.processes)
+    web = reader.count("web")
     workers = [process for process in reader.processes if process.program == "worker"]
-    section.metrics = {"web_processes": reader.count("web"), "workers": len(workers)}
-    if not reader.count("web"):
-        section.problems.append("no web process is connected: no request is answered; start web")
+    metrics: dict[str, float] = {"web_processes": web, "workers": len(workers)}
+    lines, problems = [], []
+    if not web:
+        problems.append("no web process is connected: no request is answered; start web")
     if workers:
-        silent = min(worker.silent_seconds for worker in workers)
-        section.metrics["worker_silent_seconds"] = silent
+        metrics["worker_silent_seconds"] = min(worker.silent_seconds for worker in workers)
     else:
-        section.problems.append(
+        problems.append(
             "no worker is connected: deliveries wait and nothing is pruned; start a worker"
         )
     for process in reader.processes:
@@ -40,36 +40,37 @@ def read_processes(reader: Reader) -> Section:
             f"{process.process} version {process.version}, {process.connections} connections"
             f" since {process.connected_at}, last statement {process.silent_seconds:.1f} s ago"
         )
-        section.lines.append((process.program, text))
+        lines.append((process.program, text))
         if process.program == "worker" and process.silent_seconds > SILENT:
-            section.problems.append(
+            problems.append(
                 f"the worker {process.process} has not used the database for"
                 f" {process.silent_seconds:.0f} s: look into its log, or restart it"
             )
         if process.version != build():
-            section.problems.append(
+            problems.append(
                 f"the {process.program} process {process.process} runs version"
                 f" {process.version}, and this is {build()}: restart it"
             )
-    return section
+    return Section({"processes": reader.processes}, lines, metrics, problems)
 
 
 def read_waits(reader: Reader) -> Section:
     """Read which sessions wait for a lock or for a synchronous standby."""
     found = reader.rows(Wait, "status/waits")
-    section = Section(waits=found)
+    metrics: dict[str, float] = {}
+    lines, problems = [], []
     for kind in ("lock", "SyncRep"):
         seconds = [wait.seconds for wait in found if wait.waits_for == kind]
-        section.metrics[f"waiting_for_{kind.lower()}"] = len(seconds)
-        section.metrics[f"longest_wait_for_{kind.lower()}_seconds"] = max(seconds, default=0)
+        metrics[f"waiting_for_{kind.lower()}"] = len(seconds)
+        metrics[f"longest_wait_for_{kind.lower()}_seconds"] = max(seconds, default=0)
     for wait in found:
         session = f"{wait.process} {wait.name}"
         holders = f" of {', '.join(wait.blocked_by)}" if wait.blocked_by else ""
         text = f"{session} for {wait.waits_for}{holders}, {wait.seconds:.1f} s"
-        section.lines.append(("waiting", text))
+        lines.append(("waiting", text))
         if wait.seconds > WAITING:
             cause = f"a lock{holders or ' of a session that has ended'}"
             if wait.waits_for == "SyncRep":
                 cause = "a synchronous standby"
-            section.problems.append(f"{session} has waited {wait.seconds:.0f} s for {cause}")
-    return section
+            problems.append(f"{session} has waited {wait.seconds:.0f} s for {cause}")
+    return Section({"waits": found}, lines, metrics, problems)

@@ -70,70 +70,76 @@ def read_servers(reader: Reader) -> Section:
     """Ask each server that DATABASE_URL names for its role."""
     found = [ask(name, settings) for name, settings in each(reader.settings)]
     names = {role: [server.name for server in found if server.role == role] for role in ROLES}
-    section = Section(servers=found)
-    section.lines = [("server", f"{server.name} {server.role}") for server in found]
-    section.metrics = {f"servers_{role}": len(names[role]) for role in ROLES}
+    problems = [
+        f"{server.name} of DATABASE_URL does not answer: {server.error}"
+        for server in found
+        if server.role == "silent"
+    ]
     if len(names["primary"]) > 1:
-        section.problems.append(
-            f"{' and '.join(names['primary'])} both accept writes:"
-            " stop the one that is not the primary, at once"
+        both = " and ".join(names["primary"])
+        problems.insert(
+            0, f"{both} both accept writes: stop the one that is not the primary, at once"
         )
-    for server in found:
-        if server.role == "silent":
-            section.problems.append(
-                f"{server.name} of DATABASE_URL does not answer: {server.error}"
-            )
-    return section
+    return Section(
+        figures={"servers": found},
+        lines=[("server", f"{server.name} {server.role}") for server in found],
+        metrics={f"servers_{role}": len(names[role]) for role in ROLES},
+        problems=problems,
+    )
 
 
 def read_standbys(reader: Reader) -> Section:
     """Read the standbys, and how many of them a commit waits for."""
     (synchronous,) = reader.rows(Synchronous, "status/synchronous")
     found = reader.rows(Standby, "status/standbys")
-    section = Section(synchronous=synchronous, standbys=found)
+    lines, problems = [], []
     for standby in found:
         behind = f"; {GRANT}"
         if standby.behind_bytes is not None:
             seconds = standby.behind_seconds or 0
             behind = f", {standby.behind_bytes} bytes and {seconds:.1f} s behind"
-        section.lines.append(("standby", f"{standby.name} {standby.state}{behind}"))
+        lines.append(("standby", f"{standby.name} {standby.state}{behind}"))
     names, needed = synchronous
     # Standbys that a commit can wait for; unknown ones count.
     connected = sum(standby.state in (*SYNCHRONOUS, "unknown") for standby in found)
     if needed:
-        section.lines.append(("synchronous", f"{names}: a write waits for {needed}"))
-    section.metrics = {
-        "standbys": len(found),
-        "standbys_synchronous": connected,
-        "standbys_needed": needed,
-        "standby_behind_bytes": max((item.behind_bytes or 0 for item in found), default=0),
-        "standby_behind_seconds": max((item.behind_seconds or 0 for item in found), default=0),
-    }
+        lines.append(("synchronous", f"{names}: a write waits for {needed}"))
     if connected < needed:
-        section.problems.append(
+        problems.append(
             f"synchronous_standby_names = '{names}' waits for {needed} standby(s), and {connected}"
             " is connected: writes wait; start the standby, or change the setting"
         )
-    return section
+    return Section(
+        figures={"synchronous": synchronous, "standbys": found},
+        lines=lines,
+        metrics={
+            "standbys": len(found),
+            "standbys_synchronous": connected,
+            "standbys_needed": needed,
+            "standby_behind_bytes": max((item.behind_bytes or 0 for item in found), default=0),
+            "standby_behind_seconds": max((item.behind_seconds or 0 for item in found), default=0),
+        },
+        problems=problems,
+    )
 
 
 def read_archive(reader: Reader) -> Section:
     """Read whether the archive takes the WAL."""
     (found,) = reader.rows(Archived, "status/archive")
-    section = Section(archive=found)
+    lines, problems = [], []
+    metrics: dict[str, float] = {"archive_fails": found.fails}
     if found.enabled:
         last = f"{found.last} {found.seconds:.0f} s ago" if found.last else "none"
-        failed = ", then it failed" * found.fails
-        section.lines = [("archive", f"the last file {last}{failed}")]
-    section.metrics = {"archive_fails": found.fails}
+        failed = ", then it failed" if found.fails else ""
+        lines.append(("archive", f"the last file {last}{failed}"))
     if found.seconds is not None:
-        section.metrics["archived_seconds"] = found.seconds
+        metrics["archived_seconds"] = found.seconds
     if found.fails:
-        section.problems.append(
+        problems.append(
             f"the archive of the WAL does not take {found.failed}: pg_wal grows until the disk is"
             " full; the log of PostgreSQL has the error of archive_command"
         )
-    return section
+    return Section({"archive": found}, lines, metrics, problems)
 
 
 def each(settings: Settings) -> Iterator[tuple[str, Settings]]:
@@ -153,7 +159,7 @@ def each(settings: Settings) -> Iterator[tuple[str, Settings]]:
 
 
 def ask(name: str, settings: Settings) -> Host:
-    """Return a server with its role."""
+    """Ask a server for its role; one that does not answer is silent."""
     try:
         with db.connect(settings, "status") as connection:
             (role,) = connection.rows(Role, "status/role", {})

@@ -7,6 +7,7 @@ from service.commands.status.section import GRANT, Reader, Section, Unusable
 # Seconds from which a lock is a problem.
 LOCK = 5
 
+NEWER = "the database has migrations of a newer release, which this one can use"
 BY_HAND = "although all migrations are applied: the schema was changed by hand, change it back"
 
 
@@ -27,71 +28,73 @@ class Lock(NamedTuple):
 
 def read_rights(reader: Reader) -> Section:
     """Read which tables are missing, or belong to another role and may not be used by this one."""
-    section = Section(unusable_tables=reader.unusable_tables)
-    section.metrics = {"tables_unusable": len(reader.unusable_tables)}
     forbidden = [table for table in reader.unusable_tables if table.owner]
+    problems = []
     if forbidden:
         owners = ", ".join(sorted({table.owner or "" for table in forbidden}))
-        section.problems.append(
+        problems.append(
             f"the user of DATABASE_URL lacks rights on {names(forbidden)}, which belong to"
             f" {owners}: let it own them, or GRANT it the rights"
         )
-    return section
+    return Section(
+        figures={"unusable_tables": reader.unusable_tables},
+        lines=[],
+        metrics={"tables_unusable": len(reader.unusable_tables)},
+        problems=problems,
+    )
 
 
 def read_schema(reader: Reader) -> Section:
     """Compare the migrations; after the sections that find out whether a function is missing."""
     found = reader.migrations
     pending, newer = len(found.pending), len(found.newer)
-    section = Section(migrations=found)
-    section.lines = [
-        ("migrations", f"{found.applied} applied, {pending} pending, {newer} newer"),
-    ]
-    section.metrics = {"migrations_pending": pending, "migrations_newer": newer}
     missing = [table for table in reader.unusable_tables if not table.owner]
+    problems: list[str] = []
     if pending:
-        section.problems.append(
+        problems.append(
             f"migrations are pending: {', '.join(found.pending)}; run the command migrate"
         )
     elif missing:
         are = "are" if len(missing) > 1 else "is"
-        section.problems.append(f"{names(missing)} {are} missing {BY_HAND}")
+        problems.append(f"{names(missing)} {are} missing {BY_HAND}")
     elif not reader.unusable_tables:
-        section.problems += [f"{error} {BY_HAND}" for error in dict.fromkeys(reader.broken)]
+        problems += [f"{error} {BY_HAND}" for error in dict.fromkeys(reader.broken)]
+    notes = []
     if newer:
         # As after a rollback.
-        section.notes.append(
-            "the database has migrations of a newer release, which this one can use:"
-            f" {', '.join(found.newer)}"
-        )
-    return section
+        notes = [f"{NEWER}: {', '.join(found.newer)}"]
+    return Section(
+        figures={"migrations": found},
+        lines=[("migrations", f"{found.applied} applied, {pending} pending, {newer} newer")],
+        metrics={"migrations_pending": pending, "migrations_newer": newer},
+        problems=problems,
+        notes=notes,
+    )
 
 
 def read_locks(reader: Reader) -> Section:
     """Read which sessions lock whole tables; after the sections whose figures they may hide."""
     found = reader.rows(Lock, "status/locks")
     hidden = ", ".join(reader.locked)
-    section = Section(locks=found, locked=reader.locked)
+    lines, problems = [], []
     for lock in found:
-        section.lines.append(("lock", describe(lock)))
+        lines.append(("lock", describe(lock)))
         if hidden or (lock.seconds or 0) > LOCK:
             hides = f", which hides the figures of {hidden}" if hidden else ""
-            section.problems.append(f"{describe(lock)}{hides}; to end it: {lock.end}")
+            problems.append(f"{describe(lock)}{hides}; to end it: {lock.end}")
     if hidden and not found:
-        section.problems.append(
-            f"a lock of a table hid the figures of {hidden}, and has ended since"
-        )
-    return section
+        problems.append(f"a lock of a table hid the figures of {hidden}, and has ended since")
+    return Section({"locks": found, "locked": reader.locked}, lines, {}, problems)
 
 
 def names(unusable: list[Unusable]) -> str:
-    """Return the names of tables, after the word for one or for several."""
+    """Name tables, in the singular or the plural."""
     word = "the tables" if len(unusable) > 1 else "the table"
     return f"{word} {', '.join(table.name for table in unusable)}"
 
 
 def describe(lock: Lock) -> str:
-    """Return the session that holds a lock, in words."""
+    """Say which session holds a lock, what it does, and which tables it locks."""
     session = f"process {lock.process} ({lock.name}"
     if lock.state is None:
         session += f"; its statement is hidden: {GRANT}"

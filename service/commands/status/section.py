@@ -4,6 +4,7 @@ A section is a function that has all of a subject: it reads the figures, and say
 JSON, in the lines of the page and in metrics, and when they are a problem.
 """
 
+from collections.abc import Sequence
 from time import time
 from typing import NamedTuple
 
@@ -97,17 +98,16 @@ class Reader:
         return sum(process.program == program for process in self.processes)
 
 
-class Section:
+class Section(NamedTuple):
     """What ``status`` shows of one subject."""
 
-    def __init__(self, **figures: object) -> None:
-        # The members of the JSON document: plain values, rows, lists of rows.
-        self.figures = figures
-        # The lines of the page: a name and a text.
-        self.lines: list[tuple[str, str]] = []
-        # The metrics of Prometheus: the end of a name and its number.
-        self.metrics: dict[str, float] = {}
-        # What is wrong, each with its remedy.
-        self.problems: list[str] = []
-        # What an operator should know although nothing is wrong.
-        self.notes: list[str] = []
+    # The members of the JSON document: plain values, rows, lists of rows.
+    figures: dict[str, object]
+    # The lines of the page: a name and a text.
+    lines: list[tuple[str, str]]
+    # The metrics of Prometheus: the end of a name and its number.
+    metrics: dict[str, float]
+    # What is wrong, each with its remedy.
+    problems: list[str]
+    # What an operator should know although nothing is wrong.
+    notes: Sequence[str] = ()

@@ -47,42 +47,44 @@ def read_deliveries(reader: Reader) -> Section:
     """Count the deliveries by their state."""
     count = next(iter(reader.rows(Delivered, "status/deliveries")), Delivered())
     oldest = f"the oldest by {count.oldest_overdue_seconds:.0f} s"
-    section = Section(deliveries=count)
-    text = f"{count.waiting} waiting, {count.overdue} overdue ({oldest}), {count.failed} failed"
-    section.lines = [("deliveries", text)]
-    section.metrics = {
-        "deliveries_waiting": count.waiting,
-        "deliveries_failed": count.failed,
-        "deliveries_overdue": count.overdue,
-        "oldest_overdue_delivery_seconds": count.oldest_overdue_seconds,
-    }
+    problems = []
     if count.overdue:
-        section.problems.append(
+        problems.append(
             f"{count.overdue} deliveries are overdue, {oldest}: is a worker with WEBHOOK_KEY"
             " running?"
         )
-    return section
+    text = f"{count.waiting} waiting, {count.overdue} overdue ({oldest}), {count.failed} failed"
+    return Section(
+        figures={"deliveries": count},
+        lines=[("deliveries", text)],
+        metrics={
+            "deliveries_waiting": count.waiting,
+            "deliveries_failed": count.failed,
+            "deliveries_overdue": count.overdue,
+            "oldest_overdue_delivery_seconds": count.oldest_overdue_seconds,
+        },
+        problems=problems,
+    )
 
 
 def read_webhooks(reader: Reader) -> Section:
     """Count the webhooks by their state."""
     found = reader.rows(WebhookState, "status/webhooks")
-    section = Section(webhooks=found)
     counts = {state: sum(webhook.state == state for webhook in found) for state in STATES}
-    text = ", ".join(f"{number} {state}" for state, number in counts.items())
-    section.lines = [("webhooks", text)]
-    section.metrics = {f"webhooks_{state}": number for state, number in counts.items()}
+    problems = []
     for webhook in found:
         name = f"webhook {webhook.id} of {webhook.workspace}"
         if webhook.state == "disabled" and webhook.disabled_reason not in ON_PURPOSE:
-            section.problems.append(
-                f"{name} is disabled: {webhook.disabled_reason}; enable or remove it"
-            )
+            problems.append(f"{name} is disabled: {webhook.disabled_reason}; enable or remove it")
         if webhook.state == "failing" and webhook.failing_seconds > FAILING:
-            section.problems.append(
-                f"{name} has failed since {webhook.failing_since}; webhook deliveries says why"
-            )
-    return section
+            since = webhook.failing_since
+            problems.append(f"{name} has failed since {since}; webhook deliveries says why")
+    return Section(
+        figures={"webhooks": found},
+        lines=[("webhooks", ", ".join(f"{counts[state]} {state}" for state in STATES))],
+        metrics={f"webhooks_{state}": counts[state] for state in STATES},
+        problems=problems,
+    )
 
 
 def read_keys(reader: Reader) -> Section:
@@ -92,30 +94,32 @@ def read_keys(reader: Reader) -> Section:
     if reader.settings.webhook_keys:
         listed = fingerprints(reader.settings)
         missing = reader.rows(MissingKey, "status/missing_keys", keys=listed)
-    section = Section(missing_keys=missing)
-    section.metrics = {"webhooks_without_key": sum(key.webhooks for key in missing)}
-    for key in missing:
-        section.lines.append(
+    return Section(
+        figures={"missing_keys": missing},
+        lines=[
             ("missing key", f"{key.key_fingerprint}: {key.webhooks} webhooks wait")
-        )
-        section.problems.append(
+            for key in missing
+        ],
+        metrics={"webhooks_without_key": sum(key.webhooks for key in missing)},
+        problems=[
             f"WEBHOOK_KEY does not list the key {key.key_fingerprint}: {key.webhooks} webhook(s)"
             f" wait, {key.example} among them; add that key at the end, or rotate their secrets"
-        )
-    return section
+            for key in missing
+        ],
+    )
 
 
 def read_oldest(reader: Reader) -> Section:
     """Read the ages of the oldest rows that the worker prunes."""
     found = reader.rows(OldestRow, "status/oldest", keep=reader.settings.webhook_keep)
-    section = Section(oldest=found)
+    lines, metrics, problems = [], {}, []
     for row in found:
         hours, kept = row.seconds / 3600, row.kept_seconds // 3600
-        section.lines.append(("oldest", f"{row.kind} {hours:.1f} h, pruned after {kept} h"))
-        section.metrics[f"oldest_{row.kind.replace(' ', '_')}_seconds"] = row.seconds
+        lines.append(("oldest", f"{row.kind} {hours:.1f} h, pruned after {kept} h"))
+        metrics[f"oldest_{row.kind.replace(' ', '_')}_seconds"] = row.seconds
         if row.seconds > row.kept_seconds + UNPRUNED:
-            section.problems.append(
+            problems.append(
                 f"the oldest {row.kind} is {hours:.0f} h old, and should have been pruned after"
                 f" {kept} h: is a worker running?"
             )
-    return section
+    return Section({"oldest": found}, lines, metrics, problems)
