@@ -30,7 +30,7 @@ def init_app(app: Flask) -> None:
 
 
 def document() -> bytes:
-    """Build the document once for each app, and return it as JSON."""
+    """Build the document at the first call; later calls return the same bytes."""
     made: bytes = current_app.extensions["openapi"]()
     return made
 

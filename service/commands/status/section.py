@@ -1,7 +1,7 @@
 """The parts of ``task-service status``.
 
-A section is a function that has all of a subject: it reads the figures, and says what they are in
-JSON, in the lines of the page and in metrics, and when they are a problem.
+Each section comes from one function, which has all of its subject: it reads the figures, and says
+what they are in JSON, in the lines of the page and in metrics, and when they are a problem.
 """
 
 from collections.abc import Sequence
