@@ -92,7 +92,7 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
 @click.command("redeliver")
 @click.argument("id")
 @click.option(
-    "--failed", is_flag=True, help="ListedAttempt all failed deliveries of the webhook ID again."
+    "--failed", is_flag=True, help="Attempt all failed deliveries of the webhook ID again."
 )
 @click.option(
     "--since",

@@ -21,7 +21,8 @@ class Claim(NamedTuple):
     number: int
     webhook_id: str
     url: str
-    # The secrets that sign, newest first: their numbers, and the fingerprints of their keys.
+    # The secrets that sign, newest first: their numbers, and the fingerprints of their keys; "" is
+    # the oldest key.
     secret_numbers: list[int]
     key_fingerprints: list[str]
     message_id: str
