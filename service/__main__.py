@@ -36,7 +36,7 @@ class Commands(click.Group):
     """A group that imports a command when it is called; ``--help`` imports none."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
-        """Return the names, in the order of ``--help``."""
+        """List the names, in the order of ``--help``."""
         return list(COMMANDS)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:

@@ -65,7 +65,7 @@ STATEMENTS = {
 
 @cache
 def migrations() -> list[str]:
-    """Return the names of all migrations, in order."""
+    """List the names of all migrations, in order."""
     return [name.removeprefix("schema/") for name in STATEMENTS if name.startswith("schema/")]
 
 

@@ -77,15 +77,9 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
     """
     if id is None and about is None:
         raise click.UsageError("give the ID of a webhook, or --about the id of a task")
-    if id is not None:
-        require_webhook(id)
-    rows = query(
-        ListedAttempt,
-        "deliveries/attempts",
-        id=None if id is None else uuid_or_nil(id),
-        about=None if about is None else about.lower(),
-        limit=limit,
-    )
+    webhook_id = None if id is None else require_webhook(id).id
+    about = None if about is None else about.lower()
+    rows = query(ListedAttempt, "deliveries/attempts", id=webhook_id, about=about, limit=limit)
     echo_rows(rows, as_json=as_json)
 
 
@@ -106,9 +100,9 @@ def redeliver(id: str, failed: bool, since: str | None) -> None:
     again. A disabled webhook gets its deliveries once the webhook is enabled.
     """
     if failed:
-        require_webhook(id)
+        webhook_id = require_webhook(id).id
         moment = None if since is None else validate(Timestamp(), "--since", since)
-        ids = query(IdRow, "deliveries/redeliver_failed", id=uuid_or_nil(id), since=moment)
+        ids = query(IdRow, "deliveries/redeliver_failed", id=webhook_id, since=moment)
     elif since is not None:
         raise click.UsageError("--since needs --failed")
     else:
