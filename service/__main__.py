@@ -32,82 +32,58 @@ COMMANDS = {
 }
 
 
-def import_command(name: str) -> click.Command:
-    """Import and return a command; raises KeyError if there is none of this name."""
-    match name:
-        case "dev":
-            from service.devkit.dev import dev
-
-            return dev
-        case "migrate":
-            from service.commands.migrate import migrate_database
-
-            return migrate_database
-        case "check":
-            from service.commands.check import check
-
-            return check
-        case "web":
-            from service.commands.web import web
-
-            return web
-        case "worker":
-            from service.commands.worker import worker
-
-            return worker
-        case "status":
-            from service.commands.status import show_status
-
-            return show_status
-        case "workspace":
-            from service.commands.workspaces import workspace
-
-            return workspace
-        case "user":
-            from service.commands.users import user
-
-            return user
-        case "member":
-            from service.commands.members import member
-
-            return member
-        case "token":
-            from service.commands.tokens import token
-
-            return token
-        case "session":
-            from service.commands.sessions import session
-
-            return session
-        case "plan":
-            from service.commands.plans import plan
-
-            return plan
-        case "webhook":
-            from service.commands.webhooks import webhook
-
-            return webhook
-        case "load":
-            from service.commands.load import load
-
-            return load
-        case "openapi":
-            from service.commands.document import print_document
-
-            return print_document
-    raise KeyError(name)
-
-
 class Commands(click.Group):
     """A group that imports a command when it is called; ``--help`` imports none."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
-        """Return the names, in the order of ``--help``."""
+        """List the names, in the order of ``--help``."""
         return list(COMMANDS)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         """Import and return the command of this name; return None if there is none."""
-        return import_command(name) if name in COMMANDS else None
+        command: click.Command
+        match name:
+            case "dev":
+                from service.devkit.dev import dev as command
+            case "migrate":
+                from service.commands.migrate import migrate_database as command
+            case "check":
+                from service.commands.check import check as command
+            case "web":
+                from service.commands.web import web as command
+            case "worker":
+                from service.commands.worker import worker as command
+            case "status":
+                from service.commands.status import show_status as command
+            case "workspace":
+                from service.commands.workspaces import workspace as command
+            case "user":
+                from service.commands.users import user as command
+            case "member":
+                from service.commands.members import member as command
+            case "token":
+                from service.commands.tokens import token as command
+            case "session":
+                from service.commands.tokens import session as command
+            case "plan":
+                from service.commands.plans import plan as command
+            case "webhook":
+                from service.commands.webhooks import webhook as command
+            case "load":
+                from service.commands.load import load as command
+            case "openapi":
+                from service.commands.document import print_document as command
+            case _:
+                return None
+        return command
+
+    def invoke(self, context: click.Context) -> object:
+        """Run a command; each error is one line on stderr, with exit status 1."""
+        # Like each command, this needs libraries that --help does not.
+        from service.commands.base import errors_in_one_line
+
+        with errors_in_one_line():
+            return super().invoke(context)
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the name of each command and the first sentence of its help."""

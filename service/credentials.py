@@ -17,5 +17,5 @@ def generate_token(kind: str, cell: str | None = None) -> str:
 
 
 def hash_of(token: str) -> bytes:
-    """Return the SHA-256 of a token; the database stores this hash and never the token."""
+    """Hash a token by SHA-256; the database stores the hash and never the token."""
     return sha256(token.encode()).digest()

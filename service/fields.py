@@ -241,7 +241,7 @@ class Timezone(Text):
 
 @cache
 def timezones() -> frozenset[str]:
-    """Return the IANA names, without those that mean this machine or that count leap seconds."""
+    """List the IANA names, without those that mean this machine or that count leap seconds."""
     return frozenset(
         name
         for name in available_timezones()

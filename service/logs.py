@@ -11,19 +11,9 @@ import os
 import sys
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Protocol, TextIO
+from typing import TextIO
 
 Line = dict[str, object]
-
-
-class Format(Protocol):
-    """Formats a record of ``logging``, or the line of a request, as text."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the text of a record, with its traceback."""
-
-    def request(self, line: Line) -> str:
-        """Return the text of a request, without a newline."""
 
 
 class JSONFormat(logging.Formatter):
@@ -32,7 +22,7 @@ class JSONFormat(logging.Formatter):
     encode = staticmethod(json.JSONEncoder().encode)
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return time, level, process and message; a traceback is the member ``exception``."""
+        """Write time, level, process and message; a traceback is the member ``exception``."""
         line: Line = {
             "time": timestamp(datetime.fromtimestamp(record.created, UTC)),
             "level": record.levelname,
@@ -44,7 +34,7 @@ class JSONFormat(logging.Formatter):
         return self.encode(line)
 
     def request(self, line: Line) -> str:
-        """Return the members of the line, after its time."""
+        """Write the members of the line, after its time."""
         return self.encode({"time": timestamp(datetime.now(UTC)), **line})
 
 
@@ -59,7 +49,7 @@ class TextFormat(logging.Formatter):
         self.colour = colour
 
     def request(self, line: Line) -> str:
-        """Return time, status, method, path and milliseconds; only the status has a colour."""
+        """Write time, status, method, path and milliseconds; only the status has a colour."""
         status, path = str(line["status"]), str(line["path"])
         if self.colour:
             status = f"\x1b[{self.COLOURS.get(status[0], 0)}m{status}\x1b[0m"
@@ -74,13 +64,10 @@ class LineHandler(logging.StreamHandler[TextIO]):
     With a record, the line would take seven times as long.
     """
 
-    def __init__(self, lines: Format) -> None:
+    def __init__(self, lines: JSONFormat | TextFormat) -> None:
         super().__init__()
+        self.setFormatter(lines)
         self.lines = lines
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Leave the text to ``lines``."""
-        return self.lines.format(record)
 
     def write(self, line: Line) -> None:
         """Write the line of a request."""
@@ -89,12 +76,12 @@ class LineHandler(logging.StreamHandler[TextIO]):
 
 
 def timestamp(at: datetime) -> str:
-    """Return a time in UTC in the form of RFC 3339, with milliseconds."""
+    """Write a time in UTC in the form of RFC 3339, with milliseconds."""
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def new_format(name: str) -> JSONFormat | TextFormat:
-    """Return the format ``json`` or ``text``."""
+    """Make the format ``json`` or ``text``, which has colours on a terminal without NO_COLOR."""
     if name == "text":
         return TextFormat(colour=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
     return JSONFormat()

@@ -12,7 +12,7 @@ MAX_APPLICATION_NAME = 63
 
 
 def application_name(program: str) -> str:
-    """Return the name of this process in pg_stat_activity: program, version, host and process id.
+    """Name this process for pg_stat_activity: program, version, host and process id.
 
     An example is ``task-service web 1.1.0 host7:4711``. A long host name is cut, so that the
     process id remains.
@@ -22,7 +22,7 @@ def application_name(program: str) -> str:
 
 
 def lifecycle_line(program: str, event: str, settings: Settings) -> str:
-    """Return the log line of a program that starts or stops; raises InvalidSetting.
+    """Write the log line of a program that starts or stops; raises InvalidSetting.
 
     The line has the host and the name of the database. It contains no password and no key: for
     a secret that is set, it has the word "set".

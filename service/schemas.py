@@ -60,7 +60,7 @@ class Resource(StrictSchema):
 
     @pre_load
     def ignore_read_only(self, members: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """Return the members of a PATCH without the read-only ones.
+        """Drop the read-only members of a PATCH.
 
         A client can so send an object back as it was read (Google AIP-203, output-only fields).
         POST rejects read-only members: there is no object that the client could have read.
@@ -85,15 +85,15 @@ class PageQuery(Query):
 
     @post_load
     def split_cursor(self, values: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """Return the values with the two parts of the cursor under their names in statements."""
+        """Give the two parts of the cursor their names in statements."""
         values["after"], values["after_id"] = values.pop("cursor")
         return values
 
 
 def flatten(error: ValidationError) -> list[FieldError]:
-    """Return the errors that marshmallow found, under names like ``title`` or ``attendees[2]``.
+    """List the errors that marshmallow found, under names like ``title`` or ``attendees[2]``.
 
-    At most MAX_ERRORS errors are returned, and at most MAX_ECHO characters of each name.
+    There are at most MAX_ERRORS errors, and at most MAX_ECHO characters of each name.
     """
 
     def walk(path: str, messages: Any) -> Iterator[FieldError]:

@@ -36,20 +36,20 @@ class Number(fields.Field[Any]):
 
 
 def integer(low: int, high: int) -> Number:
-    """Return the field of an integer from ``low`` to ``high``."""
+    """Make the field of an integer from ``low`` to ``high``."""
     error = f"must be an integer from {low} to {high}"
     return Number("[0-9]{1,12}", int, error, min=low, max=high)
 
 
 def seconds() -> Number:
-    """Return the field of a number of seconds, at most a day."""
+    """Make the field of a number of seconds, at most a day."""
     error = "must be a number of seconds, more than 0 and at most 86400, like 2 or 0.5"
     pattern = r"[0-9]{1,6}(\.[0-9]{1,3})?"
     return Number(pattern, float, error, min=0, max=86_400, min_inclusive=False)
 
 
 def switch() -> fields.Boolean:
-    """Return the field of a switch: the word on or off."""
+    """Make the field of a switch: the word on or off."""
     error = "must be on or off"
     return fields.Boolean(truthy={"on"}, falsy={"off"}, error_messages={"invalid": error})
 
@@ -119,7 +119,7 @@ def check_keys(text: str) -> None:
 
 
 def split_keys(text: str) -> list[str]:
-    """Return the parts of WEBHOOK_KEY."""
+    """Split WEBHOOK_KEY at its commas."""
     return [key.strip() for key in text.split(",")]
 
 
@@ -134,7 +134,7 @@ def check_conninfo(text: str) -> None:
 
 
 def setting(default: str | None, kind: fields.Field[Any], meaning: str, **options: bool) -> Any:
-    """Return one setting: its default as text of a variable, its field, and its meaning."""
+    """Declare one setting: its default as text of a variable, its field, and its meaning."""
     metadata = {"default": default, "field": kind, "meaning": meaning, "secret": False, **options}
     return field(metadata=metadata)
 
@@ -244,12 +244,12 @@ class Settings:
 
     @property
     def webhook_keys(self) -> list[str]:
-        """Return the keys of WEBHOOK_KEY, newest first."""
+        """The keys of WEBHOOK_KEY, newest first; empty if it is not set."""
         return split_keys(self.webhook_key) if self.webhook_key else []
 
     @classmethod
     def changed(cls, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Return the variables that differ from their defaults; the value of a secret is "set"."""
+        """Find the variables that differ from their defaults; the value of a secret is "set"."""
         variables = {}
         for item in dataclass_fields(cls):
             variable = item.name.upper()

@@ -33,6 +33,12 @@ STALE = errors.FeatureNotSupported, errors.InvalidSqlStatementName
 Row = TypeVar("Row", bound=NamedTuple)
 
 
+class IdRow(NamedTuple):
+    """The row of a statement that returns only the id of what it has created or changed."""
+
+    id: str
+
+
 class Statement:
     """The text of a file for PREPARE: ``$1`` in place of ``%(name)s``."""
 
@@ -64,7 +70,7 @@ STATEMENTS = read_statements(SQL)
 
 @cache
 def migrations() -> list[str]:
-    """Return the names of all migrations, in order."""
+    """List the names of all migrations, in order."""
     return [name.removeprefix("schema/") for name in STATEMENTS if name.startswith("schema/")]
 
 

@@ -12,19 +12,19 @@ BUILT_FROM = "built_from.txt"
 
 @cache
 def version() -> str:
-    """Return the version of the service."""
+    """Read the version from the metadata of the package."""
     return metadata.version("task-meeting-workspace-service")
 
 
 @cache
 def build() -> str:
-    """Return the version, with the commit if one is known: ``1.1.0+0123abc`` (PEP 440)."""
+    """Join the version and the commit, if one is known: ``1.1.0+0123abc`` (PEP 440)."""
     known = commit()
     return f"{version()}+{known}" if known else version()
 
 
 def commit() -> str | None:
-    """Return the commit that this package was built from, or that its checkout is at."""
+    """Find the commit that this package was built from, or that its checkout is at."""
     package = Path(__file__).parent
     with suppress(OSError):
         return package.joinpath(BUILT_FROM).read_text(encoding="ascii").strip()

@@ -12,7 +12,7 @@ dashboard = Blueprint("dashboard", __name__)
 
 
 def figures(name: str, description: str, counts: dict[str, str], **nested: Nested) -> Nested:
-    """Return the field of an object of counts, each with its description.
+    """Make the field of an object of counts, each with its description.
 
     ``name`` names the schema of the object in the document.
     """

@@ -1,7 +1,5 @@
 """The caller."""
 
-from typing import NamedTuple
-
 from flask import Blueprint, Response
 from marshmallow.fields import Nested
 
@@ -13,6 +11,7 @@ from service.http.requests import Values, arguments
 from service.http.responses import Body, reply, response
 from service.http.safe_writes import idempotent
 from service.state import current_state
+from service.statements import IdRow
 
 ACTIVE = "The workspace to work in from now on, one of yours"
 
@@ -88,12 +87,6 @@ class Me(schemas.Resource):
     workspace_id = fields.Id(load_only=True, description=ACTIVE)
 
 
-class Activated(NamedTuple):
-    """The row of the workspace that is now the active one."""
-
-    id: str
-
-
 @me.get("/me")
 @response(Me, kind="object")
 def get_me() -> Response:
@@ -118,7 +111,7 @@ def update_me(changes: Values) -> Response:
     """
     if "workspace_id" not in changes:
         return reply_me()
-    workspace = db.row_or_none(Activated, "me/activate", id=changes["workspace_id"])
+    workspace = db.row_or_none(IdRow, "me/activate", id=changes["workspace_id"])
     if workspace is None:
         raise invalid_field("workspaceId", "not_your_workspace")
     return reply_me(workspace_id=workspace.id)

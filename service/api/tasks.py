@@ -103,7 +103,7 @@ class TaskFilter(schemas.PageQuery):
 
     @post_load
     def split_assignee(self, values: Values, **_: object) -> Values:
-        """Return the values with ``assignee_id``: the id, or the nil UUID for a word."""
+        """Add ``assignee_id``: the id, or the nil UUID for ``me`` and ``none``."""
         return {**values, "assignee_id": fields.uuid_or_nil(values["assignee"])}
 
 

@@ -12,6 +12,7 @@ from service.http.requests import Values, arguments
 from service.http.responses import Body, headers_of_created, reply, reply_secret, response
 from service.http.safe_writes import idempotent
 from service.state import current_application, current_state
+from service.statements import IdRow
 
 # The attributes of the cookie that docs/api.md tells login pages to set; a browser replaces a
 # cookie of the same name and path.
@@ -64,12 +65,6 @@ class CreatedToken(NamedTuple):
     body: bytes | None
 
 
-class Revoked(NamedTuple):
-    """The row of a credential that was revoked."""
-
-    id: str
-
-
 @tokens.get("/tokens")
 @session_only("token_for_tokens")
 @response(Token, kind="list", also=(403,))
@@ -116,7 +111,7 @@ def revoke_token(id: str) -> Response:
 
     Only with a session. The next request with the token is 401.
     """
-    db.row(Revoked, "tokens/revoke_own", id=id, kind="api")
+    db.row(IdRow, "tokens/revoke_own", id=id, kind="api")
     return reply(None, 204)
 
 
@@ -131,7 +126,7 @@ def end_session() -> Response:
     usage = current_state().usage
     if (
         usage is None
-        or db.row_or_none(Revoked, "tokens/revoke_own", id=usage.token_id, kind="session") is None
+        or db.row_or_none(IdRow, "tokens/revoke_own", id=usage.token_id, kind="session") is None
     ):
         raise http_error("unauthorized")
     return reply(None, 204, {"Set-Cookie": NO_COOKIE})

@@ -27,15 +27,15 @@ from service.settings import InvalidSetting, Settings
 from service.state import current_application
 from service.statements import Row
 from service.webhooks import EVENT_TYPES, log
+from service.webhooks.delivery import attempt
 from service.webhooks.outbound import BlockedURL, resolve
 from service.webhooks.rows import (
     BY_MANAGER,
+    Claim,
     CreatedWebhook,
     ListedWebhook,
     MatchedWebhook,
     Numbered,
-    Target,
-    post_ping,
 )
 from service.webhooks.secrets import derive_secret, fingerprint
 
@@ -196,7 +196,7 @@ def check_url(url: str, id: str | None = None) -> None:
     """
     if id is None:
         check_role()
-    elif managed(db.row_or_none(Target, "webhooks/target", id=id)).url == url:
+    elif managed(db.row_or_none(Claim, "webhooks/target", id=id)).url == url:
         return
     db.release()
     settings: Settings = current_application().config["SETTINGS"]
@@ -313,7 +313,7 @@ def rotate_secret(id: str) -> Response:
     signature with the old secret too.
     """
     # 403 and 404 take precedence over 503.
-    managed(db.row_or_none(Target, "webhooks/target", id=id))
+    managed(db.row_or_none(Claim, "webhooks/target", id=id))
     with signing() as settings:
         key = settings.require_webhook_key()
     name = fingerprint(key)
@@ -329,10 +329,10 @@ def ping_webhook(id: str) -> Response:
     ``status`` is that of the receiver; without one, ``error`` says why. A ping is not recorded and
     changes no state; a disabled webhook can be pinged too.
     """
-    target = managed(db.row_or_none(Target, "webhooks/target", id=id))
+    target = managed(db.row_or_none(Claim, "webhooks/target", id=id))
     db.release()
     with outbound_slot(), signing() as settings:
-        outcome = post_ping(settings, target)
+        outcome = attempt(target, settings, settings.webhook_timeout)
     shown = {"status": outcome.status, "milliseconds": outcome.milliseconds}
     # What follows the colon is for operators: it can name an address inside their network.
     error = outcome.error and outcome.error.partition(":")[0]

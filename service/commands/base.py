@@ -3,9 +3,9 @@
 import json
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable
-from functools import wraps
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import click
 import psycopg
@@ -17,13 +17,10 @@ from service.fields import camel_case
 from service.remedies import remedy
 from service.schemas import flatten
 from service.settings import InvalidSetting, Settings
-from service.statements import Connection, Row
+from service.statements import Connection, IdRow, Row
 
 # The errors of a statement in a database that lacks migrations.
 UNMIGRATED = errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction
-
-Parameters = ParamSpec("Parameters")
-Returned = TypeVar("Returned")
 
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON array of objects instead of lines."
@@ -33,23 +30,19 @@ yes_option = click.option(
 )
 
 
-def report_errors(command: Callable[Parameters, Returned]) -> Callable[Parameters, Returned]:
-    """Return the command with its errors as one line on stderr and exit status 1."""
-
-    @wraps(command)
-    def wrapper(*args: Parameters.args, **options: Parameters.kwargs) -> Returned:
-        try:
-            return command(*args, **options)
-        except InvalidSetting as error:
-            raise click.ClickException(str(error)) from None
-        except ValidationError as error:
-            raise click.ClickException(describe_invalid(error)) from None
-        except UnicodeEncodeError:
-            raise click.ClickException("an argument is not UTF-8") from None
-        except psycopg.Error as error:
-            raise click.ClickException(describe(error)) from None
-
-    return wrapper
+@contextmanager
+def errors_in_one_line() -> Iterator[None]:
+    """Let the errors of a command end it with one line on stderr and exit status 1."""
+    try:
+        yield
+    except InvalidSetting as error:
+        raise click.ClickException(str(error)) from None
+    except ValidationError as error:
+        raise click.ClickException(describe_invalid(error)) from None
+    except UnicodeEncodeError:
+        raise click.ClickException("an argument is not UTF-8") from None
+    except psycopg.Error as error:
+        raise click.ClickException(describe(error)) from None
 
 
 def describe(error: psycopg.Error) -> str:
@@ -63,20 +56,14 @@ def describe(error: psycopg.Error) -> str:
 
 
 def describe_invalid(error: ValidationError) -> str:
-    """Return the invalid fields with their messages in one line."""
+    """Join the invalid fields and their messages into one line."""
     return "; ".join(f"{field}: {message}" for field, message in flatten(error))
 
 
-class Id(NamedTuple):
-    """The row of a statement that returns the id of what it has created or changed."""
-
-    id: str
-
-
 def current_settings() -> Settings:
-    """Return the settings that this command runs with; raises InvalidSetting.
+    """Read the settings from the environment, once; raises InvalidSetting.
 
-    They are those of the environment, unless :func:`use` or the caller of ``main`` gives others.
+    The caller of ``main``, or the command itself, may have given others.
     """
     root = click.get_current_context().find_root()
     if root.obj is None:
@@ -85,42 +72,29 @@ def current_settings() -> Settings:
     return settings
 
 
-def use(settings: Settings) -> None:
-    """Run the rest of this command with other settings."""
-    click.get_current_context().find_root().obj = settings
-
-
 def connect() -> Connection:
-    """Return a connection whose name in pg_stat_activity is that of this command."""
-    context, words = click.get_current_context(), [""]
-    while context.parent:
-        words.insert(0, context.info_name or "")
-        context = context.parent
-    return db.connect(current_settings(), " ".join(words).strip())
+    """Connect under the name of this command, which pg_stat_activity shows."""
+    context = click.get_current_context()
+    name = context.command_path.removeprefix(context.find_root().command_path)
+    return db.connect(current_settings(), name.strip())
 
 
 def query(kind: type[Row], name: str, /, **values: object) -> list[Row]:
-    """Return the rows of ``sql/<name>.sql``, run on a connection of its own."""
+    """Run ``sql/<name>.sql`` on a connection of its own, and return all rows."""
     with connect() as connection:
         return connection.rows(kind, name, values)
 
 
 def one_row(kind: type[Row], name: str, absent: str, /, **values: object) -> Row:
-    """Return the first row of ``sql/<name>.sql``; without one raise ClickException(absent)."""
+    """Run ``sql/<name>.sql`` for its first row; without one raise ClickException(absent)."""
     rows = query(kind, name, **values)
     if not rows:
         raise click.ClickException(absent)
     return rows[0]
 
 
-def execute(name: str, /, **values: object) -> None:
-    """Run ``sql/<name>.sql``, which returns no rows, on a connection of its own."""
-    with connect() as connection:
-        connection.run(name, values)
-
-
 def validate(field: fields.Field[Any], name: str, value: str) -> Any:
-    """Return the value as the schema field loads it."""
+    """Load a value as a schema field does; raises ValidationError under ``name``."""
     try:
         return field.deserialize(value)
     except ValidationError as error:
@@ -137,7 +111,7 @@ def confirm(question: str, *, yes: bool) -> None:
 
 
 def printable(text: str) -> str:
-    """Return the text with unprintable characters escaped: a terminal obeys none of them."""
+    """Escape unprintable characters, so that a terminal obeys none of them."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
@@ -153,7 +127,7 @@ def echo_row(row: Iterable[object]) -> None:
     click.echo("\t".join(map(cell, row)))
 
 
-def echo_ids(rows: Iterable[Id]) -> None:
+def echo_ids(rows: Iterable[IdRow]) -> None:
     """Print one id a line, on a terminal too."""
     for row in rows:
         click.echo(row.id)
@@ -167,16 +141,23 @@ def echo_rows(rows: Iterable[NamedTuple], *, as_json: bool) -> None:
     """
     rows = list(rows)
     if as_json:
-        objects = [
-            {camel_case(column): value for column, value in row._asdict().items()} for row in rows
-        ]
-        click.echo(json.dumps(objects, indent=1))
+        click.echo(json.dumps(json_of(rows), indent=1))
     elif rows and sys.stdout.isatty():
         head = [column.replace("_", " ").upper() for column in rows[0]._fields]
         echo_aligned([head, *(list(map(cell, row)) for row in rows)])
     else:
         for row in rows:
             echo_row(row)
+
+
+def json_of(value: object) -> object:
+    """Return rows as dicts with camelCase names, at every depth."""
+    if isinstance(value, list):
+        return [json_of(item) for item in value]
+    if isinstance(value, tuple):
+        columns: dict[str, object] = value._asdict()  # type: ignore[attr-defined]
+        return {camel_case(name): json_of(item) for name, item in columns.items()}
+    return value
 
 
 def echo_aligned(lines: list[list[str]]) -> None:

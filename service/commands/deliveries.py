@@ -5,16 +5,15 @@ from typing import NamedTuple
 import click
 
 from service.commands.base import (
-    Id,
     echo_ids,
     echo_rows,
     json_option,
     one_row,
     query,
-    report_errors,
     validate,
 )
 from service.fields import Timestamp, uuid_or_nil
+from service.statements import IdRow
 from service.webhooks.rows import OPERATOR, Redelivered
 
 
@@ -34,7 +33,7 @@ class FoundDelivery(NamedTuple):
     id: str
 
 
-class Attempt(NamedTuple):
+class ListedAttempt(NamedTuple):
     """The row of an attempt; a delivery without one is a row with nulls."""
 
     id: str
@@ -53,7 +52,7 @@ class Attempt(NamedTuple):
 
 
 def require_webhook(id: str) -> FoundWebhook:
-    """Return the webhook; raises ClickException if there is none."""
+    """Find a webhook by its id; raises ClickException if there is none."""
     return one_row(FoundWebhook, "webhooks/find", f"there is no webhook {id}", id=uuid_or_nil(id))
 
 
@@ -68,7 +67,6 @@ def require_webhook(id: str) -> FoundWebhook:
     help="How many deliveries.",
 )
 @json_option
-@report_errors
 def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool) -> None:
     """List the latest deliveries of the webhook ID, or those --about a task, newest first.
 
@@ -79,15 +77,9 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
     """
     if id is None and about is None:
         raise click.UsageError("give the ID of a webhook, or --about the id of a task")
-    if id is not None:
-        require_webhook(id)
-    rows = query(
-        Attempt,
-        "deliveries/attempts",
-        id=None if id is None else uuid_or_nil(id),
-        about=None if about is None else about.lower(),
-        limit=limit,
-    )
+    webhook_id = None if id is None else require_webhook(id).id
+    about = None if about is None else about.lower()
+    rows = query(ListedAttempt, "deliveries/attempts", id=webhook_id, about=about, limit=limit)
     echo_rows(rows, as_json=as_json)
 
 
@@ -101,7 +93,6 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
     metavar="TIMESTAMP",
     help="With --failed: only deliveries that failed since this time, like 2026-11-20T11:00:00Z.",
 )
-@report_errors
 def redeliver(id: str, failed: bool, since: str | None) -> None:
     """Make the worker attempt the delivery ID again, with the same bytes; prints the id.
 
@@ -109,14 +100,14 @@ def redeliver(id: str, failed: bool, since: str | None) -> None:
     again. A disabled webhook gets its deliveries once the webhook is enabled.
     """
     if failed:
-        require_webhook(id)
+        webhook_id = require_webhook(id).id
         moment = None if since is None else validate(Timestamp(), "--since", since)
-        ids = query(Id, "deliveries/redeliver_failed", id=uuid_or_nil(id), since=moment)
+        ids = query(IdRow, "deliveries/redeliver_failed", id=webhook_id, since=moment)
     elif since is not None:
         raise click.UsageError("--since needs --failed")
     else:
         absent = f"there is no delivery {id}"
         found = one_row(FoundDelivery, "deliveries/find", absent, id=uuid_or_nil(id))
         values = {**found._asdict(), "user_id": OPERATOR}
-        ids = [Id(one_row(Redelivered, "deliveries/redeliver", absent, **values).id)]
+        ids = [IdRow(one_row(Redelivered, "deliveries/redeliver", absent, **values).id)]
     echo_ids(ids)

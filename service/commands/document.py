@@ -4,11 +4,10 @@ import click
 
 from service import openapi
 from service.app import create_app
-from service.commands.base import current_settings, report_errors
+from service.commands.base import current_settings
 
 
 @click.command("openapi")
-@report_errors
 def print_document() -> None:
     """Print the interface as OpenAPI 3.1, like GET /openapi.json; needs no database."""
     with create_app(current_settings()).app_context():

@@ -10,10 +10,9 @@ from service.commands.base import (
     json_option,
     one_row,
     query,
-    report_errors,
     yes_option,
 )
-from service.commands.load.insert import FoundWorkspace
+from service.commands.workspaces import find_workspace
 from service.fields import ROLES
 
 
@@ -42,13 +41,8 @@ class FoundMember(NamedTuple):
     name: str
 
 
-def require_workspace(slug: str) -> None:
-    """Raise ClickException if there is no such workspace."""
-    one_row(FoundWorkspace, "workspaces/find", f"there is no workspace {slug}", slugs=[slug])
-
-
 def require_owner(change: Change, slug: str, email: str) -> str:
-    """Return the id of the user; raises ClickException if the last owner had to stay."""
+    """Raise ClickException if the last owner had to stay; else return the id of the user."""
     if not change.done:
         raise click.ClickException(
             f"{email} is the last owner of {slug}: first make another member an owner with"
@@ -72,13 +66,12 @@ def member() -> None:
     show_default=True,
     help="Permissions: owners and admins may change the workspace.",
 )
-@report_errors
 def add_member(slug: str, email: str, role: str) -> None:
     """Add the user EMAIL to the workspace SLUG, or change a member's role; prints the user's id.
 
     A user's first workspace becomes the active one. The last owner stays an owner.
     """
-    require_workspace(slug)
+    find_workspace(slug)
     absent = f"there is no user {email}"
     added = one_row(Change, "members/add", absent, slug=slug, email=email, role=role)
     click.echo(require_owner(added, slug, email))
@@ -87,13 +80,12 @@ def add_member(slug: str, email: str, role: str) -> None:
 @member.command("list")
 @click.argument("slug")
 @json_option
-@report_errors
 def list_members(slug: str, as_json: bool) -> None:
     """List the members of the workspace SLUG, in the order of joining.
 
     Columns: id of the user, e-mail address, name, role, joined.
     """
-    require_workspace(slug)
+    find_workspace(slug)
     echo_rows(query(ListedMember, "members/list", slug=slug), as_json=as_json)
 
 
@@ -101,13 +93,12 @@ def list_members(slug: str, as_json: bool) -> None:
 @click.argument("slug")
 @click.argument("email")
 @yes_option
-@report_errors
 def remove_member(slug: str, email: str, yes: bool) -> None:
     """Remove the user EMAIL from the workspace SLUG; prints the user's id.
 
     The user's tasks there stay without an assignee. The last owner cannot be removed.
     """
-    require_workspace(slug)
+    find_workspace(slug)
     absent = f"{email} is not a member of {slug}"
     found = one_row(FoundMember, "members/find", absent, slug=slug, email=email)
     confirm(f"Remove {found.name} ({email}) from {slug}?", yes=yes)

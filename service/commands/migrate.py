@@ -10,7 +10,7 @@ from typing import NamedTuple
 import click
 import psycopg
 
-from service.commands.base import current_settings, report_errors
+from service.commands.base import current_settings
 from service.db import connect
 from service.settings import Settings
 from service.statements import STATEMENTS, Connection, migrations
@@ -54,7 +54,7 @@ class Comparison(NamedTuple):
 
 
 def compare(connection: Connection) -> Comparison:
-    """Return the comparison; raises ClickException if a development version made the database."""
+    """Compare; raises ClickException if a development version made the database."""
     (history,) = connection.rows(History, "migrations/inspect", {})
     if history.outdated:
         raise click.ClickException(OUTDATED)
@@ -66,7 +66,7 @@ def compare(connection: Connection) -> Comparison:
 
 
 def tables() -> list[str]:
-    """Return the names of the tables that the migrations create, and of the one that lists them."""
+    """List the tables that the migrations create, and the one that records migrations."""
     created = re.compile(rb"^CREATE TABLE (\w+)", re.MULTILINE)
     sources = [STATEMENTS[f"schema/{name}"].source for name in migrations()]
     names = [name.decode() for source in sources for name in created.findall(source)]
@@ -92,17 +92,13 @@ def migrate(settings: Settings) -> list[str]:
 
     Two runs at once apply each file once: an advisory lock makes the second run wait.
     """
-    applied = []
     with connect(settings, "migrate") as connection:
-        while compare(connection).pending:
-            name = _apply_next(connection, settings)
-            if name:
-                applied.append(name)
-    return applied
+        pending = compare(connection).pending
+        return [name for name in pending if _apply(connection, name, settings)]
 
 
-def _apply_next(connection: Connection, settings: Settings) -> str | None:
-    """Apply one migration once its locks are free; return its name, or None if none is pending."""
+def _apply(connection: Connection, name: str, settings: Settings) -> bool:
+    """Apply a migration once its locks are free; return False if another process has done so."""
     end = monotonic() + PATIENCE
     watch = Watch(settings)
     while True:
@@ -110,7 +106,7 @@ def _apply_next(connection: Connection, settings: Settings) -> str | None:
             with connection.transaction():
                 connection.run("migrations/begin", {"lock_timeout": LOCK_TIMEOUT})
                 with watch.over(connection):
-                    return _apply_in_transaction(connection)
+                    return _apply_in_transaction(connection, name)
         except psycopg.errors.LockNotAvailable:
             if monotonic() > end:
                 raise click.ClickException(
@@ -119,16 +115,16 @@ def _apply_next(connection: Connection, settings: Settings) -> str | None:
             sleep(PAUSE)
 
 
-def _apply_in_transaction(connection: Connection) -> str | None:
+def _apply_in_transaction(connection: Connection, name: str) -> bool:
     connection.run("migrations/lock", {})
     connection.run("migrations/prepare", {})
-    # Another process may have applied migrations since the first comparison.
-    for name in compare(connection).pending[:1]:
-        # libpq runs a script of many statements only without parameters.
-        connection.execute(STATEMENTS[f"schema/{name}"].source)
-        connection.run("migrations/record", {"name": name})
-        return name
-    return None
+    # Another process may have applied it since the first comparison.
+    if name not in compare(connection).pending:
+        return False
+    # libpq runs a script of many statements only without parameters.
+    connection.execute(STATEMENTS[f"schema/{name}"].source)
+    connection.run("migrations/record", {"name": name})
+    return True
 
 
 class Watch:
@@ -172,7 +168,6 @@ class Watch:
 
 @click.command("migrate")
 @click.option("--dry-run", is_flag=True, help="Print the pending migrations, and apply none.")
-@report_errors
 def migrate_database(dry_run: bool) -> None:
     """Apply the pending migrations. The command is repeatable, and two may run at once.
 

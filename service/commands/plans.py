@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import click
 
-from service.commands.base import echo_rows, json_option, query, report_errors
+from service.commands.base import echo_rows, json_option, query
 
 MAX_QUOTA = 2**31 - 1
 
@@ -22,7 +22,7 @@ class ListedPlan(NamedTuple):
 
 
 def quota(text: str) -> int:
-    """Return a number of requests, 0 for the word unlimited; raises BadParameter."""
+    """Parse a number of requests, 0 for the word unlimited; raises BadParameter."""
     if text == "unlimited":
         return 0
     if re.fullmatch("[0-9]{1,10}", text, re.ASCII) and 1 <= int(text) <= MAX_QUOTA:
@@ -37,7 +37,6 @@ def plan() -> None:
 
 @plan.command("list")
 @json_option
-@report_errors
 def list_plans(as_json: bool) -> None:
     """List all plans, the smallest first.
 
@@ -60,7 +59,6 @@ def list_plans(as_json: bool) -> None:
     metavar="NUMBER",
     help="Requests of a user in a day, or the word unlimited.",
 )
-@report_errors
 def set_plan(name: str, per_minute: int | None, per_day: int | None) -> None:
     """Change the limits of a plan from the next request on; prints the plan as the list does.
 
@@ -77,7 +75,7 @@ def set_plan(name: str, per_minute: int | None, per_day: int | None) -> None:
 
 
 def names() -> str:
-    """Return the names of all plans."""
+    """Join the names of all plans, for a message."""
     return ", ".join(row.name for row in query(ListedPlan, "plans/list"))
 
 

@@ -1,11 +1,10 @@
-"""Commands for API tokens; those that list and revoke are for sessions too."""
+"""Commands for credentials: API tokens, and session cookies for browsers."""
 
 from typing import NamedTuple
 
 import click
 
 from service.commands.base import (
-    Id,
     confirm,
     current_settings,
     echo_ids,
@@ -13,13 +12,13 @@ from service.commands.base import (
     json_option,
     one_row,
     query,
-    report_errors,
     validate,
     yes_option,
 )
 from service.commands.users import ListedUser
 from service.credentials import SCOPES, generate_token, hash_of
 from service.fields import MAX_NAME, NIL_UUID, Text, uuid_or_nil
+from service.statements import IdRow
 
 
 class ListedToken(NamedTuple):
@@ -57,7 +56,6 @@ def token() -> None:
     show_default="for ever",
 )
 @click.option("--name", default="", help="Purpose of the token.")
-@report_errors
 def create_token(email: str, scope: str, expires_in: int | None, name: str) -> None:
     """Make an API token for the user EMAIL; prints the token, which no command prints again."""
     click.echo(new_token("api", email, scope, expires_in, validate(Text(MAX_NAME), "--name", name)))
@@ -66,7 +64,7 @@ def create_token(email: str, scope: str, expires_in: int | None, name: str) -> N
 def new_token(
     kind: str, email: str, scope: str = "write", expires_in: int | None = None, name: str = ""
 ) -> str:
-    """Return a new credential; the database stores only its SHA-256.
+    """Make a credential and return its text, of which the database stores only the SHA-256.
 
     Raises ClickException if the user is absent or deactivated.
     """
@@ -74,7 +72,7 @@ def new_token(
         raise click.ClickException(f"{email} is deactivated: first run user reactivate")
     secret = generate_token(kind, current_settings().cell)
     one_row(
-        Id,
+        IdRow,
         "tokens/create",
         f"there is no user {email}",
         email=email,
@@ -90,7 +88,6 @@ def new_token(
 @token.command("list")
 @click.argument("email")
 @json_option
-@report_errors
 def list_tokens(email: str, as_json: bool) -> None:
     """List a user's API tokens and sessions, oldest first.
 
@@ -104,20 +101,44 @@ def list_tokens(email: str, as_json: bool) -> None:
 @click.argument("id", metavar="ID_OR_EMAIL")
 @click.option("--all", "of_user", is_flag=True, help="Revoke all API tokens and sessions of EMAIL.")
 @yes_option
-@report_errors
 def revoke_tokens(id: str, of_user: bool, yes: bool) -> None:
     """Revoke an API token or a session; prints its id.
 
     With --all, revokes all API tokens and sessions of the user EMAIL, and prints one id a line.
     """
     if not of_user:
-        click.echo(one_row(Id, "tokens/revoke", f"there is no token {id}", id=uuid_or_nil(id)).id)
+        click.echo(
+            one_row(IdRow, "tokens/revoke", f"there is no token {id}", id=uuid_or_nil(id)).id
+        )
         return
     require_user(id)
     confirm(f"Revoke all API tokens and sessions of {id}?", yes=yes)
-    echo_ids(query(Id, "tokens/revoke_all", email=id))
+    echo_ids(query(IdRow, "tokens/revoke_all", email=id))
 
 
 def require_user(email: str) -> ListedUser:
-    """Return the user with this address; raises ClickException if there is none."""
+    """Find the user with this address; raises ClickException if there is none."""
     return one_row(ListedUser, "users/list", f"there is no user {email}", email=email, id=NIL_UUID)
+
+
+@click.group("session")
+def session() -> None:
+    """Make session cookies."""
+
+
+@session.command("create")
+@click.argument("email")
+@click.option(
+    "--expires-in",
+    type=click.IntRange(1, 36500),
+    metavar="DAYS",
+    default=30,
+    show_default=True,
+    help="Days until the session expires.",
+)
+def create_session(email: str, expires_in: int) -> None:
+    """Make a session for the user EMAIL; prints the value of the cookie 'session'.
+
+    No command prints the value again.
+    """
+    click.echo(new_token("session", email, expires_in=expires_in))

@@ -5,17 +5,16 @@ from typing import NamedTuple
 import click
 
 from service.commands.base import (
-    Id,
     confirm,
     echo_rows,
     json_option,
     one_row,
     query,
-    report_errors,
     validate,
     yes_option,
 )
 from service.fields import MAX_NAME, Email, Text, uuid_or_nil
+from service.statements import IdRow
 
 
 class ListedUser(NamedTuple):
@@ -54,27 +53,24 @@ def user() -> None:
 @user.command("create")
 @click.argument("email")
 @click.argument("name")
-@report_errors
 def create_user(email: str, name: str) -> None:
     """Make a user; prints the id."""
     email = validate(Email(), "EMAIL", email)
     name = validate(Text(MAX_NAME, min=1, trim=True), "NAME", name)
-    click.echo(query(Id, "users/create", email=email, name=name)[0].id)
+    click.echo(query(IdRow, "users/create", email=email, name=name)[0].id)
 
 
 @user.command("activate")
 @click.argument("email")
 @click.argument("slug")
-@report_errors
 def activate_workspace(email: str, slug: str) -> None:
     """Make SLUG the active workspace of the user EMAIL; prints the id of the workspace."""
     absent = f"{email} is not a member of {slug}"
-    click.echo(one_row(Id, "users/activate", absent, email=email, slug=slug).id)
+    click.echo(one_row(IdRow, "users/activate", absent, email=email, slug=slug).id)
 
 
 @user.command("list")
 @json_option
-@report_errors
 def list_users(as_json: bool) -> None:
     """List all users, oldest first.
 
@@ -87,7 +83,6 @@ def list_users(as_json: bool) -> None:
 @user.command("show")
 @click.argument("name", metavar="ID_OR_EMAIL")
 @json_option
-@report_errors
 def show_user(name: str, as_json: bool) -> None:
     """Show the user with this id or e-mail address, with the columns of the list.
 
@@ -101,39 +96,33 @@ def show_user(name: str, as_json: bool) -> None:
 
 @user.command("deactivate")
 @click.argument("email")
-@report_errors
 def deactivate_user(email: str) -> None:
     """Let the user EMAIL do nothing from the next request on; prints the id.
 
     No API token and no session of the user works, and no task can be assigned to the user. The
     user's name, memberships, roles and tasks stay; reactivate undoes it.
     """
-    absent = f"there is no user {email}"
-    click.echo(one_row(Id, "users/deactivate", absent, email=email).id)
+    click.echo(one_row(IdRow, "users/deactivate", f"there is no user {email}", email=email).id)
 
 
 @user.command("reactivate")
 @click.argument("email")
-@report_errors
 def reactivate_user(email: str) -> None:
     """Undo deactivate for the user EMAIL, whose tokens and sessions work again; prints the id."""
-    absent = f"there is no user {email}"
-    click.echo(one_row(Id, "users/reactivate", absent, email=email).id)
+    click.echo(one_row(IdRow, "users/reactivate", f"there is no user {email}", email=email).id)
 
 
 @user.command("delete")
 @click.argument("email")
 @yes_option
-@report_errors
 def delete_user(email: str, yes: bool) -> None:
     """Delete the user EMAIL with the user's tokens, memberships and mail; prints the id.
 
     Tasks and meetings stay, with the id of the user in createdBy. The last owner of a workspace
     cannot be deleted. To only take the access away, use deactivate.
     """
-    absent = f"there is no user {email}"
     confirm(f"Delete the user {email} with all tokens, memberships and mail?", yes=yes)
-    row = one_row(Deletion, "users/delete", absent, email=email)
+    row = one_row(Deletion, "users/delete", f"there is no user {email}", email=email)
     if row.last_owner_of:
         raise click.ClickException(
             f"{email} is the last owner of {', '.join(row.last_owner_of)}: first make another"

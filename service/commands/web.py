@@ -5,11 +5,10 @@ import os
 import click
 
 from service import gunicorn
-from service.commands.base import current_settings, report_errors
+from service.commands.base import current_settings
 
 
 @click.command("web")
-@report_errors
 def web() -> None:
     """Serve requests by gunicorn, in the foreground, until SIGTERM.
 

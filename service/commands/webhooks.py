@@ -14,23 +14,22 @@ from service.commands.base import (
     json_option,
     one_row,
     query,
-    report_errors,
     yes_option,
 )
 from service.commands.deliveries import list_deliveries, redeliver, require_webhook
-from service.commands.load.insert import FoundWorkspace
+from service.commands.workspaces import find_workspace
 from service.statements import Row
 from service.webhooks import EVENT_TYPES
+from service.webhooks.delivery import attempt
 from service.webhooks.outbound import BlockedURL, NotPublic, resolve
 from service.webhooks.rows import (
     BY_OPERATOR,
     OPERATOR,
+    Claim,
     CreatedWebhook,
     ListedWebhook,
     MatchedWebhook,
     Numbered,
-    Target,
-    post_ping,
 )
 from service.webhooks.secrets import current_secret, derive_secret, fingerprint
 
@@ -76,7 +75,6 @@ webhook.add_command(redeliver)
     help="Send this type of event; may be given several times.",
     show_default="all",
 )
-@report_errors
 def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
     """Send the events of the workspace SLUG to URL; prints the webhook's id and its secret."""
     try:
@@ -86,18 +84,18 @@ def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
         raise click.ClickException(f"URL {error}; {allow}") from None
     except BlockedURL as error:
         raise click.ClickException(f"URL {error}") from None
-    for value in new_webhook(slug, url, events, absent=f"there is no workspace {slug}"):
+    for value in new_webhook(slug, url, events):
         click.echo(value)
 
 
-def new_webhook(slug: str, url: str, events: Iterable[str], *, absent: str) -> tuple[str, str]:
-    """Return the id and the secret of a new webhook; the database never stores the secret."""
+def new_webhook(slug: str, url: str, events: Iterable[str], *, absent: str = "") -> tuple[str, str]:
+    """Create a webhook; returns its id and its secret, which the database never stores."""
     key = current_settings().require_webhook_key()
     row = one_row(
         CreatedWebhook,
         "webhooks/create",
         f"the workspace {slug} has 20 webhooks, the maximum: remove one first",
-        workspace_id=find_workspace(slug, absent),
+        workspace_id=find_workspace(slug, absent).id,
         user_id=OPERATOR,
         url=url,
         events=[*dict.fromkeys(events)],
@@ -106,28 +104,22 @@ def new_webhook(slug: str, url: str, events: Iterable[str], *, absent: str) -> t
     return row.id, derive_secret(key, row.id, row.secret_number)
 
 
-def find_workspace(slug: str, absent: str) -> str:
-    """Return the id of a workspace; raises ClickException(absent) if there is none."""
-    return one_row(FoundWorkspace, "workspaces/find", absent, slugs=[slug]).id
-
-
 @webhook.command("list")
 @click.argument("slug")
 @json_option
-@report_errors
 def list_webhooks(slug: str, as_json: bool) -> None:
     """List the webhooks of the workspace SLUG, oldest first.
 
     Columns: id, state, URL, events, failing since, why disabled, number of waiting deliveries,
     next attempt, backs off until, last attempt, its status or error.
     """
-    workspace_id = find_workspace(slug, f"there is no workspace {slug}")
+    workspace_id = find_workspace(slug).id
     rows = query(ListedWebhook, "webhooks/list", workspace_id=workspace_id, user_id=OPERATOR)
     echo_rows(map(line_of, rows), as_json=as_json)
 
 
 def line_of(row: ListedWebhook) -> WebhookLine:
-    """Return the line of a webhook: what the API shows, and the columns for operators."""
+    """Join what the API shows of a webhook and the columns for operators."""
     shown = json.loads(row.body)
     return WebhookLine(
         id=shown["id"],
@@ -145,7 +137,7 @@ def line_of(row: ListedWebhook) -> WebhookLine:
 
 
 def webhook_row(kind: type[Row], name: str, id: str, /, **values: object) -> Row:
-    """Return the row of a statement about one webhook, which an operator may use.
+    """Run a statement about one webhook, without asking for a role.
 
     Raises ClickException if there is no webhook with this id.
     """
@@ -163,12 +155,12 @@ def webhook_row(kind: type[Row], name: str, id: str, /, **values: object) -> Row
 
 @webhook.command("ping")
 @click.argument("id")
-@report_errors
 def ping(id: str) -> None:
     """Post a signed test event to the webhook ID; prints status, milliseconds, error and answer."""
     settings = current_settings()
     settings.require_webhook_key()
-    outcome = post_ping(settings, webhook_row(Target, "webhooks/target", id))
+    target = webhook_row(Claim, "webhooks/target", id)
+    outcome = attempt(target, settings, settings.webhook_timeout)
     echo_row((outcome.status, outcome.milliseconds, outcome.error, outcome.answer))
     if not outcome.success:
         raise SystemExit(1)
@@ -176,7 +168,6 @@ def ping(id: str) -> None:
 
 @webhook.command("rotate")
 @click.argument("id")
-@report_errors
 def rotate(id: str) -> None:
     """Give the webhook ID a new secret; prints the secret. The old one signs for 24 hours too."""
     key = current_settings().require_webhook_key()
@@ -186,15 +177,13 @@ def rotate(id: str) -> None:
 
 @webhook.command("secret")
 @click.argument("id")
-@report_errors
 def print_secret(id: str) -> None:
     """Print the current secret of the webhook ID."""
-    click.echo(current_secret(current_settings(), webhook_row(Target, "webhooks/target", id)))
+    click.echo(current_secret(current_settings(), webhook_row(Claim, "webhooks/target", id)))
 
 
 @webhook.command("disable")
 @click.argument("id")
-@report_errors
 def disable(id: str) -> None:
     """Stop sending to the webhook ID until it is enabled; prints the id.
 
@@ -205,7 +194,6 @@ def disable(id: str) -> None:
 
 @webhook.command("enable")
 @click.argument("id")
-@report_errors
 def enable(id: str) -> None:
     """Send to the webhook ID again, its waiting deliveries first; prints the id."""
     click.echo(set_enabled(id, True))
@@ -220,7 +208,6 @@ def set_enabled(id: str, enabled: bool) -> str:
 @webhook.command("remove")
 @click.argument("id")
 @yes_option
-@report_errors
 def remove(id: str, yes: bool) -> None:
     """Remove the webhook ID with all its deliveries, waiting ones too; prints the id."""
     target = require_webhook(id)

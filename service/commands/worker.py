@@ -5,7 +5,7 @@ import logging
 import click
 
 from service import logs
-from service.commands.base import current_settings, report_errors
+from service.commands.base import current_settings
 from service.process import lifecycle_line
 from service.webhooks.worker import Worker
 
@@ -14,7 +14,6 @@ log = logging.getLogger("service.worker")
 
 @click.command("worker")
 @click.option("--once", is_flag=True, help="Do what is due now and end; for cron.")
-@report_errors
 def worker(once: bool) -> None:
     """Deliver webhooks and prune old rows, until SIGTERM; any number of workers may run.
 

@@ -6,19 +6,18 @@ from typing import NamedTuple
 import click
 
 from service.commands.base import (
-    Id,
     confirm,
     connect,
     echo_rows,
     json_option,
     one_row,
     query,
-    report_errors,
     validate,
     yes_option,
 )
 from service.commands.plans import check_plan
 from service.fields import MAX_NAME, Text
+from service.statements import IdRow
 
 
 class ListedWorkspace(NamedTuple):
@@ -30,6 +29,15 @@ class ListedWorkspace(NamedTuple):
     plan: str
     members: int
     created_at: str
+
+
+class FoundWorkspace(NamedTuple):
+    """The row of a workspace that a command or a line names."""
+
+    slug: str
+    id: str
+    # Null in a workspace without an owner.
+    owner_id: str | None
 
 
 class Contents(NamedTuple):
@@ -51,19 +59,17 @@ def workspace() -> None:
 @click.option(
     "--plan", default="Starter", show_default=True, help="A plan; the command plan list shows all."
 )
-@report_errors
 def create_workspace(name: str, slug: str | None, plan: str) -> None:
     """Make a workspace; prints its id."""
     name = validate(Text(MAX_NAME, min=1, trim=True), "NAME", name)
     if slug is None:
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     check_plan(plan)
-    click.echo(query(Id, "workspaces/create", name=name, slug=slug, plan=plan)[0].id)
+    click.echo(query(IdRow, "workspaces/create", name=name, slug=slug, plan=plan)[0].id)
 
 
 @workspace.command("list")
 @json_option
-@report_errors
 def list_workspaces(as_json: bool) -> None:
     """List all workspaces, oldest first.
 
@@ -75,17 +81,15 @@ def list_workspaces(as_json: bool) -> None:
 @workspace.command("plan")
 @click.argument("slug")
 @click.argument("plan")
-@report_errors
 def change_plan(slug: str, plan: str) -> None:
     """Put the workspace SLUG on PLAN from its next request on; prints the id of the workspace."""
     check_plan(plan)
     absent = f"there is no workspace {slug}"
-    click.echo(one_row(Id, "workspaces/set_plan", absent, slug=slug, plan=plan).id)
+    click.echo(one_row(IdRow, "workspaces/set_plan", absent, slug=slug, plan=plan).id)
 
 
 @workspace.command("export")
 @click.argument("slug")
-@report_errors
 def export_workspace(slug: str) -> None:
     """Print the workspace SLUG as JSON Lines that the command load reads, with ids and times.
 
@@ -105,7 +109,6 @@ def export_workspace(slug: str) -> None:
 @workspace.command("delete")
 @click.argument("slug")
 @yes_option
-@report_errors
 def delete_workspace(slug: str, yes: bool) -> None:
     """Delete the workspace SLUG with everything in it, for ever; prints its id.
 
@@ -118,4 +121,10 @@ def delete_workspace(slug: str, yes: bool) -> None:
         f" It has {contents.members} members.",
         yes=yes,
     )
-    click.echo(one_row(Id, "workspaces/delete", absent, slug=slug).id)
+    click.echo(one_row(IdRow, "workspaces/delete", absent, slug=slug).id)
+
+
+def find_workspace(slug: str, absent: str = "") -> FoundWorkspace:
+    """Find a workspace; raises ClickException, with the text ``absent``, if there is none."""
+    absent = absent or f"there is no workspace {slug}"
+    return one_row(FoundWorkspace, "workspaces/find", absent, slugs=[slug])

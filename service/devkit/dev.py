@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import click
 from psycopg.conninfo import make_conninfo
 
-from service.commands.base import current_settings, execute, query, report_errors, use
+from service.commands.base import connect, current_settings, query
 from service.commands.load import load_file
 from service.commands.migrate import migrate
 from service.commands.tokens import new_token
@@ -131,7 +131,6 @@ port_option = click.option(
     expose_value=False,
     help="Run the test double instead, if it is installed; dev --json --help lists its options.",
 )
-@report_errors
 def dev(port: int, folder: Path, reset: bool, limits: str, receive: bool) -> None:
     """Run the service here with PostgreSQL and demo data, and reload changed code.
 
@@ -153,7 +152,7 @@ def dev(port: int, folder: Path, reset: bool, limits: str, receive: bool) -> Non
         interrupt.check()
         variables = environment(postgres.get_uri(), port)
         # From here on, all statements of this command run on this database.
-        use(Settings.read(variables))
+        click.get_current_context().find_root().obj = Settings.read(variables)
         execute("unlimited/drop")
         migrate(current_settings())
         if not query(Existence, "workspaces/any")[0].exists:
@@ -194,6 +193,12 @@ def dev(port: int, folder: Path, reset: bool, limits: str, receive: bool) -> Non
         # is up, requests wait at its port.
         children.wait_until_up(address)
         children.run()
+
+
+def execute(name: str, /, **values: object) -> None:
+    """Run ``sql/<name>.sql``, which returns no rows."""
+    with connect() as connection:
+        connection.run(name, values)
 
 
 def forget_libpq() -> None:

@@ -6,11 +6,8 @@ comes from the views: their ``arguments``, ``response`` and docstring.
 """
 
 import json
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from threading import Lock
-from typing import TypedDict
 
 from flask import Blueprint, Flask, Response, current_app
 
@@ -18,7 +15,7 @@ from service.http.responses import reply, response
 from service.openapi import page
 from service.openapi.events import EVENTS, webhook
 from service.openapi.json_schema import JSON, Schemas
-from service.openapi.operations import ERRORS, Examples, Failure, Operation, error_response, tag
+from service.openapi.operations import ERRORS, Examples, Operation, error_response, tag
 
 HERE = Path(__file__).parent
 
@@ -27,24 +24,13 @@ openapi = Blueprint("openapi", __name__)
 
 def init_app(app: Flask) -> None:
     """Serve the document, which the first request for it builds."""
-    app.extensions["openapi"] = once(lambda: json.dumps(build(app), indent=1).encode())
+    app.extensions["openapi"] = cache(lambda: json.dumps(build(app), indent=1).encode())
     app.register_blueprint(openapi)
     page.init_app(app)
 
 
-def once(make: Callable[[], bytes]) -> Callable[[], bytes]:
-    """Return a function that calls ``make`` once; other threads wait for the first call."""
-    lock, made = Lock(), cache(make)
-
-    def get() -> bytes:
-        with lock:
-            return made()
-
-    return get
-
-
 def document() -> bytes:
-    """Return the document as JSON."""
+    """Build the document at the first call; later calls return the same bytes."""
     made: bytes = current_app.extensions["openapi"]()
     return made
 
@@ -60,33 +46,13 @@ def get_openapi() -> Response:
 
 
 def read(name: str) -> str:
-    """Return the text of a file in this folder."""
+    """Read a file in this folder."""
     return (HERE / name).read_text(encoding="utf-8")
 
 
-class Components(TypedDict):
-    """The components in document.json; requests and responses add their schemas."""
-
-    schemas: dict[str, JSON]
-    headers: dict[str, JSON]
-    parameters: dict[str, JSON]
-    responses: dict[str, Failure]
-    securitySchemes: dict[str, JSON]
-
-
-class Common(TypedDict):
-    """document.json: the parts that all operations share."""
-
-    openapi: str
-    info: JSON
-    servers: list[JSON]
-    security: list[JSON]
-    components: Components
-
-
 def build(app: Flask) -> JSON:
-    """Return the document of this app."""
-    common: Common = json.loads(read("document.json"))
+    """Generate the document; raises ValueError if two schemas have one name."""
+    common = json.loads(read("document.json"))
     examples = Examples(**json.loads(read("examples.json")))
     components = common["components"]
     schemas, errors = Schemas(components["schemas"]), components["responses"]

@@ -30,7 +30,7 @@ RESPONSES = {
 
 
 def webhook(name: str, schemas: Schemas, examples: dict[str, JSON]) -> JSON:
-    """Return the path item of one event: the request that its receivers get."""
+    """Describe one event: the request that its receivers get."""
     resource, summary = EVENTS[name]
     data: JSON = {"type": "object", "description": "Empty"}
     if resource:

@@ -62,7 +62,7 @@ class Schemas:
         return self.refer(f"{name}Input", {**object_of(properties, keys(required)), **strict})
 
     def changes(self, schema: Schema) -> JSON:
-        """Return the schema of a PATCH: no field is required, and read-only fields are ignored.
+        """Describe the body of a PATCH: no field is required, and read-only fields are ignored.
 
         ``propertyNames`` rejects unknown names. With ``additionalProperties``, a validator that
         first drops the read-only properties from the schema (Prism) would reject these names.
@@ -76,7 +76,7 @@ class Schemas:
         return {**object_of(properties, []), "propertyNames": {"enum": [*properties]}}
 
     def parameter(self, field: AnyField) -> JSON:
-        """Return one parameter of a query."""
+        """Describe one parameter of a query."""
         # A query cannot express null, so the default None is left out.
         schema = self.of_field(field, nullable=False)
         if isinstance(field.load_default, (int, str)):
@@ -86,16 +86,16 @@ class Schemas:
         return {**parameter, **described, "schema": schema}
 
     def of_response(self, field: AnyField) -> JSON:
-        """Return the schema of a field in a response."""
+        """Describe a field in a response."""
         return self.of_field(field, nullable=field.allow_none)
 
     def of_request(self, field: AnyField) -> JSON:
-        """Return the schema of a field in a request."""
+        """Describe a field in a request."""
         schema = self.of_field(field, nullable=field.allow_none)
         return with_sentence(schema, getattr(field, "request_note", ""))
 
     def of_request_with_default(self, field: AnyField) -> JSON:
-        """Return the schema of a field in a request; the description names the field's default.
+        """Describe a field in a request; the description names the field's default.
 
         From the keyword ``default``, generators of clients would conclude that the field is always
         present.
@@ -107,7 +107,7 @@ class Schemas:
         return with_sentence(schema, f"Default: {default}")
 
     def of_field(self, field: AnyField, *, nullable: bool) -> JSON:
-        """Return the JSON Schema of a field: its keywords, component and items, and null."""
+        """Describe a field anywhere: its keywords, component and items, and null."""
         schema: JSON = {**field.metadata}
         if isinstance(field, fields.List):
             items = self.of_field(field.inner, nullable=False)
@@ -126,7 +126,7 @@ class Schemas:
 
 
 def with_sentence(schema: JSON, sentence: str) -> JSON:
-    """Return the schema with one more sentence in its description; none if it is empty."""
+    """Add a sentence to the description of a schema, unless it is empty."""
     if not sentence:
         return schema
     sentences = [str(schema.get("description", "")), sentence]
@@ -134,12 +134,12 @@ def with_sentence(schema: JSON, sentence: str) -> JSON:
 
 
 def keys(members: Iterable[AnyField]) -> list[str]:
-    """Return the names of the fields in JSON."""
+    """List the names of the fields in JSON."""
     return [str(field.data_key) for field in members]
 
 
 def object_of(properties: dict[str, JSON], required: list[str]) -> JSON:
-    """Return the schema of an object with these members."""
+    """Describe an object with these members."""
     return {
         "type": "object",
         **({"required": required} if required else {}),

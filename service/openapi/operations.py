@@ -63,7 +63,7 @@ class Examples(NamedTuple):
 
 
 def refer(kind: str, *names: str) -> dict[str, JSON]:
-    """Return references to components, by name."""
+    """Refer to components, by name."""
     return {name: {"$ref": f"#/components/{kind}/{name}"} for name in names}
 
 
@@ -75,7 +75,7 @@ class Tag(NamedTuple):
 
 
 def tag(view: View) -> Tag:
-    """Return the group of a view; its description is the first sentence of the view's module."""
+    """Group a view by its module, whose first sentence is the description."""
     module = sys.modules[view.__module__]
     name = module.__name__.rpartition(".")[2]
     if name in ("health", "openapi"):
@@ -96,7 +96,7 @@ class Operation:
         self.name = camel_case(view.__name__)
 
     def document(self, schemas: Schemas, examples: Examples, errors: dict[str, Failure]) -> JSON:
-        """Return the operation object."""
+        """Describe the operation, with all its responses."""
         summary, _, description = (getdoc(self.view) or "").partition("\n\n")
         operation: JSON = {
             "operationId": self.name,
@@ -128,7 +128,7 @@ class Operation:
         return operation
 
     def parameters(self, schemas: Schemas, path_example: dict[str, str]) -> list[JSON]:
-        """Return the parameters in the path, in the query and in headers."""
+        """List the parameters in the path, in the query and in headers."""
         query = self.arguments.fields.values() if isinstance(self.arguments, Query) else ()
         return [
             *(
@@ -147,7 +147,7 @@ class Operation:
         ]
 
     def request_headers(self) -> list[str]:
-        """Return the request headers that change the effect of the operation."""
+        """List the request headers that change the effect of the operation."""
         if self.method == "GET":
             return ["If-None-Match"] if self.documented.kind == "versioned" else []
         changes = self.method != "POST" and self.documented.kind in ("versioned", "live")
@@ -157,11 +157,11 @@ class Operation:
         ]
 
     def common_headers(self) -> tuple[str, ...]:
-        """Return the headers that every response to a counted request has."""
+        """List the headers that every response to a counted request has."""
         return (*RATE_LIMIT, *WINDOWS, "X-Request-Id") if self.gated else ("X-Request-Id",)
 
     def success(self, schemas: Schemas, example: object) -> JSON:
-        """Return the response to a request that succeeds."""
+        """Describe the response to a request that succeeds."""
         status, kind = self.documented.status, self.documented.kind
         names = [
             *self.common_headers(),
@@ -179,7 +179,7 @@ class Operation:
         return response
 
     def body(self, schemas: Schemas) -> JSON:
-        """Return the schema of the response to a request that succeeds."""
+        """Refer to the schema of the response to a request that succeeds."""
         if self.documented.schema is None:
             return schemas.refer("OpenAPIDocument", OPENAPI)
         if self.documented.kind == "page":
@@ -188,14 +188,14 @@ class Operation:
         return {"type": "array", "items": schema} if self.documented.kind == "list" else schema
 
     def not_modified(self) -> dict[str, JSON]:
-        """Return the response 304 if the operation takes If-None-Match, else nothing."""
+        """Describe the response 304 if the operation takes If-None-Match, else nothing."""
         if "If-None-Match" not in self.request_headers():
             return {}
         headers = refer("headers", *self.common_headers(), "ETag")
         return {"304": {"description": "You have the current version", "headers": headers}}
 
     def error_statuses(self) -> list[int]:
-        """Return the statuses of all errors of the operation, in ascending order."""
+        """List the statuses of all errors of the operation, in ascending order."""
         statuses = {400, 500, *self.documented.also}
         if self.gated:
             statuses |= {401, 405, 408, 429, 503}
@@ -210,7 +210,7 @@ class Operation:
         return sorted(statuses)
 
     def failure(self, status: int, errors: dict[str, Failure], examples: Examples) -> JSON:
-        """Return the response of one error."""
+        """Refer to the response of an error; a public operation has one without rate limits."""
         name = ERRORS[status]
         if self.gated:
             return refer("responses", name)[name]
@@ -218,7 +218,7 @@ class Operation:
 
 
 def error_response(status: int, failure: Failure, examples: Examples, *, limited: bool) -> JSON:
-    """Return the response of an error with examples; ``limited`` adds the rate-limit headers."""
+    """Describe the response of an error with examples; ``limited`` adds the rate-limit headers."""
     # The gate does not count a request that did not arrive in time or found no database.
     counted = status < 500 and status != HTTPStatus.REQUEST_TIMEOUT
     limits = (*RATE_LIMIT, *(WINDOWS if counted else ())) if limited else ()

@@ -9,7 +9,8 @@ from flask import Flask, Response, current_app
 from service import db
 from service.settings import Settings
 from service.state import current_state
-from service.webhooks.delivery import Claim, Recorded, attempt, log_outcome
+from service.webhooks.delivery import Recorded, attempt, log_outcome
+from service.webhooks.rows import Claim
 from service.webhooks.secrets import fingerprints
 
 log = logging.getLogger("service.webhooks")

@@ -10,6 +10,7 @@ from werkzeug.http import parse_date
 
 from service.settings import Settings
 from service.webhooks.outbound import Answer, post
+from service.webhooks.rows import Claim
 from service.webhooks.secrets import signatures, signing_secrets
 
 log = logging.getLogger("service.webhooks")
@@ -18,24 +19,6 @@ log = logging.getLogger("service.webhooks")
 # delay counts as on time.
 JITTER, TOLERANCE = 0.2, 0.25
 DAY = 86400
-
-
-class Claim(NamedTuple):
-    """The row of a delivery that this process alone may attempt until its lease ends."""
-
-    workspace_id: str
-    id: str
-    # The number of the attempt: 1 is the first one.
-    number: int
-    webhook_id: str
-    url: str
-    # The secrets that sign, newest first: their numbers, and the fingerprints of their keys.
-    secret_numbers: list[int]
-    key_fingerprints: list[str]
-    message_id: str
-    body: str
-    # Seconds since the event.
-    age: float
 
 
 class Outcome(NamedTuple):
@@ -68,7 +51,7 @@ class Recorded(NamedTuple):
 
 
 def attempt(claim: Claim, settings: Settings, timeout: float) -> Outcome:
-    """Post one claimed delivery within ``timeout`` seconds, and return the outcome.
+    """Post one claimed delivery within ``timeout`` seconds, and return the outcome unrecorded.
 
     Raises InvalidSetting if WEBHOOK_KEY does not list the key of the webhook.
     """
@@ -118,7 +101,7 @@ def log_outcome(claim: Claim, outcome: Outcome, recorded: Recorded | None) -> No
 
 
 def retry_delay(age: float, answer: Answer, schedule: tuple[float, ...]) -> float | None:
-    """Return the seconds until the next retry, ± 20 %; None if the event is too old for one.
+    """Choose the seconds until the next retry, ± 20 %; None if the event is too old for one.
 
     The schedule runs from the event, so an attempt in between takes none of its retries.
     """
@@ -131,7 +114,7 @@ def retry_delay(age: float, answer: Answer, schedule: tuple[float, ...]) -> floa
 
 
 def retry_after(answer: Answer) -> float:
-    """Return the seconds that the receiver's Retry-After asks for, at most a day."""
+    """Read how many seconds the receiver asks for, at most a day; 0 without Retry-After."""
     text = answer.retry_after or ""
     if text.isascii() and text.isdigit():
         return min(int(text[:6]), DAY)

@@ -1,16 +1,34 @@
-"""The rows of webhooks that commands and the API share, and a test message to one of them."""
+"""The rows of webhooks that the API, the commands and the worker share."""
 
-import json
 from typing import NamedTuple
-
-from service.settings import Settings
-from service.webhooks import delivery
 
 # The parameter ``user_id`` of an operator, whom no statement restricts.
 OPERATOR = None
 
 # Why somebody has disabled a webhook; all other reasons come from its receiver.
 BY_OPERATOR, BY_MANAGER = "by an operator", "by an owner or an admin"
+
+
+class Claim(NamedTuple):
+    """The row of a delivery that this process alone may attempt until its lease ends.
+
+    Or of a test message: then ``id`` is not that of a delivery.
+    """
+
+    workspace_id: str
+    id: str
+    # The number of the attempt: 1 is the first one.
+    number: int
+    webhook_id: str
+    url: str
+    # The secrets that sign, newest first: their numbers, and the fingerprints of their keys; "" is
+    # the oldest key.
+    secret_numbers: list[int]
+    key_fingerprints: list[str]
+    message_id: str
+    body: str
+    # Seconds since the event.
+    age: float
 
 
 class ListedWebhook(NamedTuple):
@@ -49,48 +67,8 @@ class MatchedWebhook(NamedTuple):
     matched: bool
 
 
-class Target(NamedTuple):
-    """The row of a webhook for a test message to it."""
-
-    workspace_id: str
-    webhook_id: str
-    url: str
-    # The secrets that sign, newest first: their numbers, and the fingerprints of their keys.
-    secret_numbers: list[int]
-    key_fingerprints: list[str]
-    message_id: str
-    timestamp: str
-
-
 class Redelivered(NamedTuple):
     """The row of a delivery that is due again."""
 
     id: str
     body: bytes
-
-
-def post_ping(settings: Settings, target: Target) -> delivery.Outcome:
-    """Post a signed test event to a webhook and return the outcome, which is not recorded.
-
-    Raises InvalidSetting if WEBHOOK_KEY does not list the key of the webhook.
-    """
-    body = {
-        "id": target.message_id,
-        "type": "ping",
-        "timestamp": target.timestamp,
-        "workspaceId": target.workspace_id,
-        "data": {},
-    }
-    claim = delivery.Claim(
-        workspace_id=target.workspace_id,
-        id="",
-        number=1,
-        webhook_id=target.webhook_id,
-        url=target.url,
-        secret_numbers=target.secret_numbers,
-        key_fingerprints=target.key_fingerprints,
-        message_id=target.message_id,
-        body=json.dumps(body),
-        age=0,
-    )
-    return delivery.attempt(claim, settings, timeout=settings.webhook_timeout)

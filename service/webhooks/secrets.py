@@ -10,32 +10,17 @@ import hmac
 import logging
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import psycopg
 
 from service.settings import InvalidSetting, Settings
 from service.statements import Connection
+from service.webhooks.rows import Claim
 
 log = logging.getLogger("service.webhooks")
 
 PREFIX = "whsec_"
-
-
-class Signed(Protocol):
-    """A row of a webhook with what its secrets derive from, newest first."""
-
-    @property
-    def webhook_id(self) -> str:
-        """Return the id of the webhook."""
-
-    @property
-    def secret_numbers(self) -> Sequence[int]:
-        """Return the numbers of the secrets; the first one is the current secret."""
-
-    @property
-    def key_fingerprints(self) -> Sequence[str]:
-        """Return the fingerprint of each secret's key; "" is the oldest key."""
 
 
 class MissingKey(NamedTuple):
@@ -49,7 +34,7 @@ class MissingKey(NamedTuple):
 
 
 def derive_secret(key: str, webhook_id: str, number: int) -> str:
-    """Return a secret of a webhook, as shown to its owner; it is derived, and stored nowhere."""
+    """Derive a secret of a webhook, as its owner gets it; it is stored nowhere."""
     seed = f"webhook {webhook_id} {number}".encode()
     return PREFIX + b64encode(hmac.digest(key.encode(), seed, "sha256")).decode()
 
@@ -60,17 +45,17 @@ def fingerprint(key: str) -> str:
 
 
 def fingerprints(settings: Settings) -> list[str]:
-    """Return the fingerprint of each key of WEBHOOK_KEY, newest first."""
+    """Fingerprint each key of WEBHOOK_KEY, newest first."""
     return [fingerprint(key) for key in settings.webhook_keys]
 
 
-def current_secret(settings: Settings, webhook: Signed) -> str:
-    """Return the current secret of a webhook; raises InvalidSetting without its key."""
+def current_secret(settings: Settings, webhook: Claim) -> str:
+    """Derive the newest secret of a webhook; raises InvalidSetting without its key."""
     return signing_secrets(settings, webhook)[0]
 
 
-def signing_secrets(settings: Settings, webhook: Signed) -> list[str]:
-    """Return the secrets that sign now, newest first.
+def signing_secrets(settings: Settings, webhook: Claim) -> list[str]:
+    """Derive the secrets that sign now, newest first.
 
     Raises InvalidSetting if WEBHOOK_KEY does not list the key of the current secret. A previous
     secret whose key is missing does not sign.
@@ -124,7 +109,7 @@ def compare_keys(connection: Connection, settings: Settings) -> None:
 
 
 def signatures(body: bytes, message_id: str, timestamp: int, secrets: list[str]) -> dict[str, str]:
-    """Return the headers that let a receiver verify ``body``; ``secrets`` has the newest first.
+    """Sign ``body``, in the headers that a receiver verifies; ``secrets`` has the newest first.
 
     After a rotation, ``X-Service-Signature`` is by the new secret alone.
     """

@@ -66,7 +66,7 @@ class Troubles:
 
 
 def message_of(statement: str, error: psycopg.Error) -> str:
-    """Return the class of an error with its remedy; its own text may hold an address.
+    """Name the class of an error and its remedy; its own text may hold an address.
 
     An error with a remedy is the same for all statements, and does not name one.
     """

@@ -18,7 +18,8 @@ from service.fields import NIL_UUID
 from service.settings import Settings
 from service.statements import Connection, Row
 from service.webhooks import delivery
-from service.webhooks.delivery import Claim, Recorded
+from service.webhooks.delivery import Recorded
+from service.webhooks.rows import Claim
 from service.webhooks.secrets import (
     MissingKey,
     fingerprints,

@@ -1,12 +1,29 @@
--- A webhook with its signing secrets, and the id and time of a test message to it.
+-- A webhook as the claim of a test message to it, which no table has: its URL and its secrets, with
+-- the body of an event of the type ping.
+WITH message AS MATERIALIZED (
+    SELECT new_id() AS id
+), named AS (
+    SELECT message.id, 'evt_' || replace(message.id::text, '-', '') AS name
+      FROM message
+)
 SELECT webhook.workspace_id,
+       named.id,
+       1 AS number,
        webhook.id AS webhook_id,
        webhook.url,
        secret.secret_numbers,
        secret.key_fingerprints,
-       'evt_' || replace(new_id()::text, '-', '') AS message_id,
-       iso(now()) AS timestamp
-  FROM webhooks AS webhook
+       named.name AS message_id,
+       json_build_object(
+           'id', named.name,
+           'type', 'ping',
+           'timestamp', iso(now()),
+           'workspaceId', webhook.workspace_id,
+           'data', '{}'::json
+       )::text AS body,
+       0::float8 AS age
+  FROM named
+ CROSS JOIN webhooks AS webhook
  CROSS JOIN LATERAL signing_secrets(webhook) AS secret
  WHERE webhook.workspace_id = %(workspace_id)s::uuid
    AND webhook.id = %(id)s::uuid

@@ -119,7 +119,7 @@ def reconnect(database_url):
 
 @pytest.fixture(autouse=True)
 def plan(connection, cast):
-    """No test of a fault ends at a rate limit; undone with the cast."""
+    """Put all workspaces of the cast on a plan whose limits no scenario reaches."""
     connection.execute(
         "INSERT INTO plans (name, per_minute) VALUES ('Faults', 10000000) ON CONFLICT DO NOTHING"
     )

@@ -34,7 +34,7 @@ def read(_title):
 
 
 class Load:
-    """Clients that send one request after the other until the block ends."""
+    """Clients that send one request after the other until the block ends, or up to ``limit``."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Load:
         return Reply(started, seconds, response.status, title, id, headers)
 
     def wait_for(self, happened, seconds=60):
-        """Return once ``happened(self)`` is true; it is asked after each reply."""
+        """Return once ``happened(self)`` is true; it is asked again when there are new replies."""
         end = time.monotonic() + seconds
         while not happened(self):
             assert time.monotonic() < end, Counter(reply.status for reply in self.replies)
@@ -165,7 +165,7 @@ def percentile(replies, share):
 
 
 def compare_tasks(measure, connection, load):
-    """No acknowledged task is lost, none is there twice, and each has one event if announced."""
+    """No acknowledged task is lost, and none is there twice."""
     rows = connection.execute("SELECT id::text, title FROM tasks").fetchall()
     kept = {row["id"] for row in rows}
     titles = Counter(row["title"] for row in rows)
@@ -175,7 +175,7 @@ def compare_tasks(measure, connection, load):
 
 
 def compare_events(measure, connection):
-    """Each task has exactly one event, and each event a task."""
+    """Each task has an event, and each event a task."""
     events = Counter(
         row["id"]
         for row in connection.execute(

@@ -59,7 +59,7 @@ class Node:
             lambda line: line[0].replace("db1", self.name).replace(first, self.address), text
         )
 
-    def start(self, name, *words, user, variables=()):
+    def _start(self, name, *words, user, variables=()):
         log = self.folder / f"{name}.log"
         unit = Unit(self.machine, *words, user=user, log=log, variables=variables)
         self.units.append(unit)
@@ -69,11 +69,11 @@ class Node:
         lines = self.file("etcd").splitlines()
         variables = [line for line in lines if line and not line.startswith("#")]
         variables.append("ETCD_DATA_DIR=/var/lib/etcd/default")
-        self.etcd = self.start("etcd", "/usr/bin/etcd", user="etcd", variables=variables)
+        self.etcd = self._start("etcd", "/usr/bin/etcd", user="etcd", variables=variables)
 
     def start_patroni(self):
         command = "/usr/bin/patroni", "/etc/patroni/config.yml"
-        self.patroni = self.start("patroni", *command, user="postgres")
+        self.patroni = self._start("patroni", *command, user="postgres")
 
     @property
     def postgres(self):
@@ -89,6 +89,16 @@ class Node:
         pid = self.postgres
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not is_running(pid))
+
+    def die(self):
+        """Kill all processes, and start none of them again."""
+        self.patroni.kill(restart=False)
+        self.etcd.kill(restart=False)
+        self.kill_postgres()
+
+    def start(self):
+        self.start_etcd()
+        self.start_patroni()
 
     def psql(self, sql, database="postgres", *, check=True):
         words = "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", sql

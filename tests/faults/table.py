@@ -107,7 +107,7 @@ def versions():
     yield f"Python {platform.python_version()}"
     for name in ("gunicorn", "psycopg"):
         yield f"{name} {metadata.version(name)}"
-    # The embedded PostgreSQL of the extra `test`, and the one of the system.
+    # The embedded PostgreSQL of the extra `contribute`, and the one of the system.
     from faults.cluster import installed_version
 
     yield "PostgreSQL 18 (embedded)"

@@ -234,10 +234,9 @@ def test_a_killed_patroni_is_started_again_and_costs_no_request(run, measure):
 def test_a_primary_whose_machine_dies_is_replaced(run, measure):
     with run:
         old = run.stage.cluster.primary
-        old.patroni.kill(restart=False)
-        old.kill_postgres()
+        old.die()
         run.wait_for_recovery()
-        old.start_patroni()
+        old.start()
     run.measure_gaps(TTL + LOOP_WAIT + 5)
 
 
@@ -350,8 +349,7 @@ def test_ten_faults_one_after_the_other_lose_nothing(run, measure):
             if fault == "postgres":
                 old.kill_postgres()
             elif fault == "machine":
-                old.patroni.kill(restart=False)
-                old.kill_postgres()
+                old.die()
             elif fault == "network":
                 cluster.network.cut(old.last)
             else:
@@ -359,7 +357,7 @@ def test_ten_faults_one_after_the_other_lose_nothing(run, measure):
             run.wait_for_recovery()
             run.wait_for_replies(50)
             if fault == "machine":
-                old.start_patroni()
+                old.start()
             elif fault == "network":
                 cluster.network.mend(old.last)
     for fault, number in sorted(faults.items()):

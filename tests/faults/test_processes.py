@@ -109,7 +109,7 @@ def test_a_killed_gunicorn_is_replaced_within_three_seconds(
 
 @dataclass
 class RetryingClient:
-    """Creates one task a key, and retries each request until it has a response."""
+    """Creates one task a key, and retries each request until the response is 201."""
 
     name: int
     port: int

@@ -58,7 +58,7 @@ def measure_writes(measure, connection, load):
     compare_events(measure, connection)
 
 
-def test_a_receiver_that_hangs_slows_no_request_down(
+def test_a_receiver_that_hangs_slows_down_the_first_writes_alone(
     connection, database_url, receiver, subscribed, measure, rounds
 ):
     seconds = rounds(3, 20)

@@ -1,4 +1,4 @@
-"""The configuration of the service with a worker that stops just before it accepts a client."""
+"""A configuration whose worker, with an idle client, stops just before it accepts another one."""
 
 import signal
 

@@ -107,7 +107,7 @@ def deployed(debian):
 
 
 def processes(debian, unit):
-    """The command lines of a unit."""
+    """The main process of a unit, and the command lines of all processes of Python."""
     return debian.run(f"systemctl show --value -p MainPID {unit}; pgrep -fa bin/python")
 
 

@@ -1,4 +1,4 @@
-"""Hostile requests get no 5xx and never hang; every response is JSON and has rate limits.
+"""Hostile requests get no 5xx and never hang; a body is JSON, and each path of the API has limits.
 
 Malformed heads, lengths and chunks are in tests/gunicorn, hostile JSON in test_strict_json.py.
 """
@@ -101,7 +101,7 @@ def port(database_url):
 
 @pytest.fixture
 def paths(app, connection, cast):
-    """A path of every route, with an id that is there and one that is not."""
+    """The path of every route, with the ids of a task and of a workspace, and with no id."""
     task = insert(
         connection, "tasks", title="x", workspace_id=cast["acme"], created_by=cast["alice"]
     )

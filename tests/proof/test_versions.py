@@ -1,4 +1,4 @@
-"""The versions that setup.cfg names: lowest libraries, each Python, files for each platform."""
+"""The versions that setup.cfg names: lowest libraries, each Python, files for two platforms."""
 
 import re
 import shutil
@@ -81,7 +81,9 @@ def test_the_quick_part_passes_on_each_other_python_of_this_machine(tmp_path, ve
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_lock_installs_built_files_alone_on_each_platform(tmp_path, version, platform):
+def test_the_lock_installs_built_files_alone_on_linux_of_two_architectures(
+    tmp_path, version, platform
+):
     options = ("--python-platform", platform, "--python-version", version, "--target", tmp_path)
     exact = ("--no-deps", "--require-hashes", "--only-binary", ":all:", "--dry-run")
     uv("install", *options, *exact, "-r", "requirements.lock")

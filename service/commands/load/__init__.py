@@ -6,9 +6,7 @@ its users. The API's schemas check the fields. Each file is one transaction.
 
 import os
 import re
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import IO, Any
 
@@ -16,7 +14,7 @@ import click
 from marshmallow import ValidationError
 
 from service import db
-from service.commands.base import current_settings, describe_invalid, report_errors
+from service.commands.base import current_settings, describe_invalid
 from service.commands.load.insert import Batch, InvalidLine, store
 from service.commands.load.lines import TYPES
 from service.settings import Settings
@@ -29,7 +27,6 @@ MAX_LINE = 2**23
 
 @click.command("load")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
-@report_errors
 def load(files: tuple[str, ...]) -> None:
     """Load JSON Lines: an object a line, with its type and the API's fields; - is standard input.
 
@@ -45,29 +42,21 @@ def load_file(settings: Settings, path: str | os.PathLike[str]) -> int:
     """Load all lines of a file in one transaction, and return the number of objects."""
     name = click.format_filename(path)
     try:
-        with click.open_file(path, "rb") as file, progress(path) as advance:
-            return load_lines(settings, file, name, advance)
+        with click.open_file(path, "rb") as file:
+            return load_lines(settings, file, name)
     except OSError as error:
         raise click.ClickException(f"{name}: {error.strerror or error}") from None
 
 
-def load_lines(
-    settings: Settings,
-    lines: IO[bytes],
-    name: str,
-    advance: Callable[[int], object] = lambda _size: None,
-) -> int:
+def load_lines(settings: Settings, lines: IO[bytes], name: str) -> int:
     """Load all lines in one transaction, and return the number of objects.
 
     Raises ClickException with ``name`` and the number of the first invalid line.
     """
     try:
-        with (
-            db.connect(settings, "load") as connection,
-            connection.transaction(),
-        ):
+        with db.connect(settings, "load") as connection, connection.transaction():
             connection.run("load/begin", {})
-            return store(connection, batches(read(lines)), advance)
+            return store(connection, batches(read(lines)))
     except InvalidLine as error:
         raise click.ClickException(f"{name}:{error.line}: {error}") from None
 
@@ -87,7 +76,7 @@ def read(file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any], int]]:
             kind = document.pop("type", None)
             if not isinstance(kind, str) or kind not in TYPES:
                 raise ValueError(f"type: must be one of: {', '.join(TYPES)}")
-            row = TYPES[kind].check(document)
+            row = TYPES[kind].load(document)
             if row.get("completed_at") and row["status"] != "done":
                 raise ValueError("completedAt: needs status done")
         except ValidationError as error:
@@ -117,21 +106,3 @@ def batches(lines: Iterable[tuple[str, dict[str, Any], int]]) -> Iterator[Batch]
         raise
     if batch:
         yield batch
-
-
-@contextmanager
-def progress(path: str | os.PathLike[str]) -> Iterator[Callable[[int], object]]:
-    """Yield a function that takes a number of bytes read.
-
-    It moves a bar if tqdm is installed and stderr is a terminal.
-    """
-    try:
-        if not sys.stderr.isatty():
-            raise ImportError
-        from tqdm import tqdm
-    except ImportError:
-        yield lambda _size: None
-        return
-    size = os.path.getsize(path) if os.path.isfile(path) else None
-    with tqdm(desc=str(path), total=size, unit="B", unit_scale=True, leave=False) as bar:
-        yield bar.update

@@ -8,8 +8,8 @@ import click
 from psycopg import IsolationLevel
 from psycopg.rows import args_row
 
-from service.commands.load.insert import FoundWorkspace
 from service.commands.load.lines import TYPES
+from service.commands.workspaces import FoundWorkspace
 from service.statements import STATEMENTS, Connection
 
 
@@ -23,6 +23,7 @@ class Exported(NamedTuple):
 def lines(connection: Connection, slug: str) -> Iterator[bytes]:
     """Yield the lines of a workspace in an order that can be loaded, all of one moment.
 
+    A line has the members that ``load`` reads, unless they are null.
     The connection must be outside of a transaction. The process holds one object at a time.
     Raises ClickException if there is no such workspace.
     """
@@ -32,16 +33,15 @@ def lines(connection: Connection, slug: str) -> Iterator[bytes]:
         workspace = connection.row(FoundWorkspace, "workspaces/find", {"slugs": [slug]})
         if workspace is None:
             raise click.ClickException(f"there is no workspace {slug}")
-        for kind in TYPES:
+        for kind, schema in TYPES.items():
+            known = {field.data_key for field in schema.load_fields.values()}
             statement = STATEMENTS[f"export/{kind}"].source
             with connection.cursor(row_factory=args_row(Exported)) as cursor:
                 for row in cursor.stream(statement, {"id": workspace.id}):
-                    yield line(kind, slug, json.loads(row.body))
-
-
-def line(kind: str, slug: str, document: dict[str, object]) -> bytes:
-    """Return the line of an object: the members that ``load`` reads, unless they are null."""
-    values = {"workspace": slug, **document}
-    known = TYPES[kind].by_key
-    members = {key: value for key, value in values.items() if key in known and value is not None}
-    return json.dumps({"type": kind, **members}, ensure_ascii=False).encode() + b"\n"
+                    document = {"workspace": slug, **json.loads(row.body)}
+                    members = {
+                        key: value
+                        for key, value in document.items()
+                        if key in known and value is not None
+                    }
+                    yield json.dumps({"type": kind, **members}, ensure_ascii=False).encode() + b"\n"

@@ -1,12 +1,13 @@
 """Store lines: replace names by ids, insert each batch by one statement, find a rejected line."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import psycopg
 
 from service import db
 from service.commands.base import describe, printable
+from service.commands.workspaces import FoundWorkspace
 from service.statements import Connection
 
 Row = dict[str, Any]
@@ -30,15 +31,6 @@ class InvalidLine(Exception):
     def __init__(self, line: int, message: object) -> None:
         super().__init__(printable(" ".join(str(message).split())))
         self.line = line
-
-
-class FoundWorkspace(NamedTuple):
-    """The row of a workspace that a line names."""
-
-    slug: str
-    id: str
-    # Null in a workspace without an owner.
-    owner_id: str | None
 
 
 class FoundUser(NamedTuple):
@@ -78,14 +70,11 @@ class Batch:
             self.parents.add(row["parent_id"].lower())
 
 
-def store(
-    connection: Connection, batches: Iterable[Batch], advance: Callable[[int], object]
-) -> int:
+def store(connection: Connection, batches: Iterable[Batch]) -> int:
     """Insert all batches in order, and return the number of objects."""
-    names = Names(connection)
     total = 0
     for batch in batches:
-        names.look_up(batch)
+        names = Names(connection, batch.rows)
         for position, row in enumerate(batch.rows):
             try:
                 names.resolve(batch.kind, row)
@@ -95,40 +84,21 @@ def store(
                 raise
         insert(connection, batch.kind, batch.rows)
         total += len(batch.rows)
-        advance(batch.size)
     return total
 
 
 class Names:
-    """The workspaces and users that lines name, by slug, e-mail address or id."""
+    """The workspaces and users that the lines of a batch name, by slug, e-mail address or id."""
 
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.kind = ""
-        self.workspaces: dict[str, FoundWorkspace] = {}
-        self.users: dict[str, str] = {}
-
-    def look_up(self, batch: Batch) -> None:
-        """Find the ids of the names that no earlier batch had."""
-        if batch.kind != self.kind or len(self.workspaces) + len(self.users) > MAX_ROWS:
-            # Lines of another type may have added workspaces and users.
-            self.kind, self.workspaces, self.users = batch.kind, {}, {}
-        slugs = {row["workspace_id"] for row in batch.rows if "workspace_id" in row}
-        users = {row[column] for row in batch.rows for column in USER_COLUMNS if row.get(column)}
-        slugs.difference_update(self.workspaces)
-        users.difference_update(self.users)
-        if slugs:
-            for workspace in self.connection.rows(
-                FoundWorkspace, "workspaces/find", {"slugs": list(slugs)}
-            ):
-                self.workspaces[workspace.slug] = workspace
-        if users:
-            emails = [name for name in users if "@" in name]
-            ids = list(users.difference(emails))
-            for user in self.connection.rows(
-                FoundUser, "users/find", {"emails": emails, "ids": ids}
-            ):
-                self.users[user.name] = user.id
+    def __init__(self, connection: Connection, rows: list[Row]) -> None:
+        slugs = {row["workspace_id"] for row in rows if "workspace_id" in row}
+        names = {row[column] for row in rows for column in USER_COLUMNS if row.get(column)}
+        emails = {name for name in names if "@" in name}
+        ids = list(names - emails)
+        workspaces = connection.rows(FoundWorkspace, "workspaces/find", {"slugs": list(slugs)})
+        users = connection.rows(FoundUser, "users/find", {"emails": list(emails), "ids": ids})
+        self.workspaces = {workspace.slug: workspace for workspace in workspaces}
+        self.users = {user.name: user.id for user in users}
 
     def resolve(self, kind: str, row: Row) -> None:
         """Replace names by ids; raises InvalidLine for an unknown name."""

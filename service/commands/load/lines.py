@@ -6,8 +6,6 @@
 from datetime import UTC, datetime
 from typing import Unpack
 
-from marshmallow import ValidationError, missing
-
 from service.api.knowledge import Knowledge
 from service.api.mail import Mail
 from service.api.meetings import STATUSES, MeetingDetails
@@ -27,7 +25,6 @@ from service.fields import (
     Timestamp,
     Timezone,
 )
-from service.http.requests import Values
 from service.schemas import Resource
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -83,48 +80,21 @@ class PastTimestamp(Timestamp):
 class Line(Resource):
     """One object of a file."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        loaded = self.load_fields.items()
-        self.by_key = {field.data_key: (name, field) for name, field in loaded}
-        self.required = {name for name, field in loaded if field.required}
-        self.defaults = {
-            name: field.load_default
-            for name, field in loaded
-            if field.load_default not in (missing, None)
-        }
 
-    def _load(self, document: Values) -> Values:
-        row: Values = self.load(document)
-        return row
-
-    def check(self, document: Values) -> Values:
-        """Return the row of a line: its fields and the defaults, sooner than ``load``."""
-        row = {name: item() if callable(item) else item for name, item in self.defaults.items()}
-        try:
-            for key, value in document.items():
-                name, field = self.by_key[key]
-                row[name] = field.deserialize(value)
-        except (KeyError, ValidationError):
-            row = {}
-        # ``load`` finds the message, which this loop does not.
-        return row if self.required <= row.keys() else self._load(document)
-
-
-class Created(Line):
+class CreatedLine(Line):
     """A line of an object that has an id and a time of creation."""
 
     id = ExplicitId()
     created_at = PastTimestamp(load_default=None)
 
 
-class Owned(Line):
+class OwnedLine(Line):
     """A line of an object in a workspace, which the line names by its slug."""
 
     workspace_id = Text(MAX_REFERENCE, min=1, data_key="workspace", required=True)
 
 
-class WorkspaceLine(Created, WorkspaceDetails):
+class WorkspaceLine(CreatedLine, WorkspaceDetails):
     """A workspace."""
 
     slug = Text(MAX_REFERENCE, min=1, required=True)
@@ -132,7 +102,7 @@ class WorkspaceLine(Created, WorkspaceDetails):
     timezone = Timezone(load_default="UTC")
 
 
-class UserLine(Created):
+class UserLine(CreatedLine):
     """A user."""
 
     email = Email(required=True)
@@ -147,14 +117,14 @@ class DeletedUserLine(Line):
     deleted_at = PastTimestamp(load_default=None)
 
 
-class MemberLine(Owned, Member):
+class MemberLine(OwnedLine, Member):
     """A user in a workspace."""
 
     user_id = UserRef(data_key="user", required=True)
     joined_at = Timestamp(load_default=None)
 
 
-class TaskLine(Owned, Created, Task):
+class TaskLine(OwnedLine, CreatedLine, Task):
     """A task."""
 
     assignee_id = UserRef(allow_none=True, load_default=None)
@@ -163,7 +133,7 @@ class TaskLine(Owned, Created, Task):
     completed_at = Timestamp(allow_none=True, load_default=None)
 
 
-class MeetingLine(Owned, Created, MeetingDetails):
+class MeetingLine(OwnedLine, CreatedLine, MeetingDetails):
     """A meeting, scheduled or completed."""
 
     status = Enum(*STATUSES, schema_name="MeetingStatus", load_default="scheduled")
@@ -171,20 +141,20 @@ class MeetingLine(Owned, Created, MeetingDetails):
     updated_at = Timestamp(load_default=None)
 
 
-class MailLine(Owned, Mail):
+class MailLine(OwnedLine, Mail):
     """An e-mail of a user."""
 
     id = ExplicitId()
     user_id = UserRef(data_key="user", required=True)
 
 
-class KnowledgeLine(Owned, Created, Knowledge):
+class KnowledgeLine(OwnedLine, CreatedLine, Knowledge):
     """A knowledge base entry."""
 
     updated_at = Timestamp(load_default=None)
 
 
-class SuggestionLine(Owned, Created, Suggestion):
+class SuggestionLine(OwnedLine, CreatedLine, Suggestion):
     """An AI suggestion."""
 
 

@@ -3,14 +3,14 @@
 import click
 import psycopg
 
-from service.commands.base import connect, current_settings, describe, report_errors
+from service.commands.base import connect, current_settings, describe
 from service.commands.status import output
-from service.commands.status.database import Clock, Connections, Database
-from service.commands.status.processes import Processes, Waits
-from service.commands.status.replication import Archive, Servers, Standbys
-from service.commands.status.schema import Locks, Schema
+from service.commands.status.database import read_clock, read_connections, read_database
+from service.commands.status.processes import read_processes, read_waits
+from service.commands.status.replication import read_archive, read_servers, read_standbys
+from service.commands.status.schema import read_locks, read_rights, read_schema
 from service.commands.status.section import Reader, Section
-from service.commands.status.webhooks import Deliveries, Oldest, Webhooks
+from service.commands.status.webhooks import read_deliveries, read_keys, read_oldest, read_webhooks
 
 
 @click.command("status")
@@ -21,7 +21,6 @@ from service.commands.status.webhooks import Deliveries, Oldest, Webhooks
     is_flag=True,
     help="Print a line for each number, as Prometheus' textfile collector reads them.",
 )
-@report_errors
 def show_status(as_json: bool, as_metrics: bool) -> None:
     """Show the state of database, processes and webhooks; exits with 1 if something is wrong.
 
@@ -33,8 +32,8 @@ def show_status(as_json: bool, as_metrics: bool) -> None:
     sections: list[Section] = []
     try:
         with connect() as connection:
-            sections = read(Reader(connection, current_settings()))
-        problems = [problem for section in sections for problem in section.problems()]
+            sections = read_sections(Reader(connection, current_settings()))
+        problems = [problem for section in sections for problem in section.problems]
     except psycopg.OperationalError as error:
         if not (as_json or as_metrics):
             raise
@@ -50,21 +49,24 @@ def show_status(as_json: bool, as_metrics: bool) -> None:
         raise SystemExit(1)
 
 
-def read(reader: Reader) -> list[Section]:
-    """Return all sections, in the order of the page; their problems begin with the most urgent."""
-    database, schema, processes = Database(reader), Schema(reader), Processes(reader)
-    return [
-        database,
-        Servers(reader),
-        Standbys(reader),
-        Archive(reader),
-        schema,
-        Locks(reader),
-        processes,
-        Connections(reader.settings, database.server, processes),
-        Waits(reader),
-        Deliveries(reader),
-        Webhooks(reader),
-        Oldest(reader),
-        Clock(database),
+def read_sections(reader: Reader) -> list[Section]:
+    """Read all sections, in the order of the page; their problems begin with the most urgent."""
+    first = [
+        read_database(reader),
+        read_servers(reader),
+        read_standbys(reader),
+        read_archive(reader),
+        read_rights(reader),
     ]
+    last = [
+        read_processes(reader),
+        read_connections(reader),
+        read_waits(reader),
+        read_deliveries(reader),
+        read_webhooks(reader),
+        read_keys(reader),
+        read_oldest(reader),
+        read_clock(reader),
+    ]
+    # These two say why figures of the others are missing.
+    return [*first, read_schema(reader), read_locks(reader), *last]

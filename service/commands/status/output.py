@@ -2,43 +2,32 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import chain
 
-from service.commands.base import printable
+from service.commands.base import json_of, printable
 from service.commands.status.section import Section
 from service.fields import camel_case
 
 
 def page(sections: Sequence[Section], problems: Sequence[str]) -> Iterator[str]:
     """Yield the lines of the page, then the notes, and at the end each problem in a line."""
-    lines = chain.from_iterable(section.lines() for section in sections)
-    notes = (("note", note) for section in sections for note in section.notes())
-    for name, text in chain(lines, notes, (("PROBLEM", problem) for problem in problems)):
+    lines = [line for section in sections for line in section.lines]
+    lines += [("note", note) for section in sections for note in section.notes]
+    lines += [("PROBLEM", problem) for problem in problems]
+    for name, text in lines:
         yield f"{name:<14}{printable(text)}"
 
 
 def document(sections: Sequence[Section], problems: list[str]) -> str:
-    """Return all figures, notes and problems as a JSON object; problems alone without sections."""
+    """Write all figures, notes and problems as a JSON object; problems alone without sections."""
     if not sections:
         return json.dumps({"problems": problems})
     figures = {
         camel_case(name): json_of(value)
         for section in sections
-        for name, value in vars(section).items()
-        if not name.startswith("_")
+        for name, value in section.figures.items()
     }
-    notes = [note for section in sections for note in section.notes()]
+    notes = [note for section in sections for note in section.notes]
     return json.dumps({**figures, "notes": notes, "problems": problems}, indent=1)
-
-
-def json_of(value: object) -> object:
-    """Return rows as dicts with camelCase names, at every depth."""
-    if isinstance(value, list):
-        return [json_of(item) for item in value]
-    if isinstance(value, tuple):
-        columns: dict[str, object] = value._asdict()  # type: ignore[attr-defined]
-        return {camel_case(name): json_of(item) for name, item in columns.items()}
-    return value
 
 
 def metrics(sections: Sequence[Section], problems: Sequence[str]) -> Iterator[str]:
@@ -49,5 +38,5 @@ def metrics(sections: Sequence[Section], problems: Sequence[str]) -> Iterator[st
     yield f"task_service_up {int(bool(sections))}"
     yield f"task_service_problems {len(problems)}"
     for section in sections:
-        for name, number in section.metrics():
+        for name, number in section.metrics.items():
             yield f"task_service_{name} {number:.15g}"

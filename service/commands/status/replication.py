@@ -9,7 +9,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from service import db
 from service.commands.base import describe
-from service.commands.status.section import GRANT, Line, Metric, Reader, Section
+from service.commands.status.section import GRANT, Reader, Section
 from service.settings import Settings
 
 # The states of a standby that a commit waits for.
@@ -66,100 +66,80 @@ class Archived(NamedTuple):
     failed: str | None
 
 
-class Servers(Section):
-    """The servers that DATABASE_URL names, each asked for its role."""
-
-    def __init__(self, reader: Reader) -> None:
-        self.servers = [ask(name, settings) for name, settings in each(reader.settings)]
-
-    def names(self, role: str) -> list[str]:
-        """Return the names of the servers that have a role."""
-        return [server.name for server in self.servers if server.role == role]
-
-    def lines(self) -> Iterator[Line]:
-        for server in self.servers:
-            yield "server", f"{server.name} {server.role}"
-
-    def metrics(self) -> Iterator[Metric]:
-        for role in ROLES:
-            yield f"servers_{role}", len(self.names(role))
-
-    def problems(self) -> Iterator[str]:
-        if len(primaries := self.names("primary")) > 1:
-            yield (
-                f"{' and '.join(primaries)} both accept writes:"
-                " stop the one that is not the primary, at once"
-            )
-        for server in self.servers:
-            if server.role == "silent":
-                yield f"{server.name} of DATABASE_URL does not answer: {server.error}"
+def read_servers(reader: Reader) -> Section:
+    """Ask each server that DATABASE_URL names for its role."""
+    found = [ask(name, settings) for name, settings in each(reader.settings)]
+    names = {role: [server.name for server in found if server.role == role] for role in ROLES}
+    problems = [
+        f"{server.name} of DATABASE_URL does not answer: {server.error}"
+        for server in found
+        if server.role == "silent"
+    ]
+    if len(names["primary"]) > 1:
+        both = " and ".join(names["primary"])
+        problems.insert(
+            0, f"{both} both accept writes: stop the one that is not the primary, at once"
+        )
+    return Section(
+        figures={"servers": found},
+        lines=[("server", f"{server.name} {server.role}") for server in found],
+        metrics={f"servers_{role}": len(names[role]) for role in ROLES},
+        problems=problems,
+    )
 
 
-class Standbys(Section):
-    """The standbys, and how many of them a commit waits for."""
-
-    def __init__(self, reader: Reader) -> None:
-        (self.synchronous,) = reader.rows(Synchronous, "status/synchronous")
-        self.standbys = reader.rows(Standby, "status/standbys")
-
-    def connected(self) -> int:
-        """Return how many standbys a commit can wait for; unknown ones count."""
-        return sum(standby.state in (*SYNCHRONOUS, "unknown") for standby in self.standbys)
-
-    def lines(self) -> Iterator[Line]:
-        for standby in self.standbys:
-            behind = f"; {GRANT}"
-            if standby.behind_bytes is not None:
-                seconds = standby.behind_seconds or 0
-                behind = f", {standby.behind_bytes} bytes and {seconds:.1f} s behind"
-            yield "standby", f"{standby.name} {standby.state}{behind}"
-        if self.synchronous.needed:
-            yield (
-                "synchronous",
-                f"{self.synchronous.names}: a write waits for {self.synchronous.needed}",
-            )
-
-    def metrics(self) -> Iterator[Metric]:
-        yield "standbys", len(self.standbys)
-        yield "standbys_synchronous", self.connected()
-        yield "standbys_needed", self.synchronous.needed
-        for name in ("behind_bytes", "behind_seconds"):
-            figures = (getattr(standby, name) or 0 for standby in self.standbys)
-            yield f"standby_{name}", max(figures, default=0)
-
-    def problems(self) -> Iterator[str]:
-        needed = self.synchronous.needed
-        if self.connected() < needed:
-            yield (
-                f"synchronous_standby_names = '{self.synchronous.names}' waits for"
-                f" {needed} standby(s), and {self.connected()} is connected:"
-                " writes wait; start the standby, or change the setting"
-            )
+def read_standbys(reader: Reader) -> Section:
+    """Read the standbys, and how many of them a commit waits for."""
+    (synchronous,) = reader.rows(Synchronous, "status/synchronous")
+    found = reader.rows(Standby, "status/standbys")
+    lines, problems = [], []
+    for standby in found:
+        behind = f"; {GRANT}"
+        if standby.behind_bytes is not None:
+            seconds = standby.behind_seconds or 0
+            behind = f", {standby.behind_bytes} bytes and {seconds:.1f} s behind"
+        lines.append(("standby", f"{standby.name} {standby.state}{behind}"))
+    names, needed = synchronous
+    # Standbys that a commit can wait for; unknown ones count.
+    connected = sum(standby.state in (*SYNCHRONOUS, "unknown") for standby in found)
+    if needed:
+        lines.append(("synchronous", f"{names}: a write waits for {needed}"))
+    if connected < needed:
+        problems.append(
+            f"synchronous_standby_names = '{names}' waits for {needed} standby(s), and {connected}"
+            " is connected: writes wait; start the standby, or change the setting"
+        )
+    return Section(
+        figures={"synchronous": synchronous, "standbys": found},
+        lines=lines,
+        metrics={
+            "standbys": len(found),
+            "standbys_synchronous": connected,
+            "standbys_needed": needed,
+            "standby_behind_bytes": max((item.behind_bytes or 0 for item in found), default=0),
+            "standby_behind_seconds": max((item.behind_seconds or 0 for item in found), default=0),
+        },
+        problems=problems,
+    )
 
 
-class Archive(Section):
-    """The archive of the WAL."""
-
-    def __init__(self, reader: Reader) -> None:
-        (self.archive,) = reader.rows(Archived, "status/archive")
-
-    def lines(self) -> Iterator[Line]:
-        archive = self.archive
-        if archive.enabled:
-            last = f"{archive.last} {archive.seconds:.0f} s ago" if archive.last else "none"
-            yield "archive", f"the last file {last}{', then it failed' * archive.fails}"
-
-    def metrics(self) -> Iterator[Metric]:
-        yield "archive_fails", self.archive.fails
-        if self.archive.seconds is not None:
-            yield "archived_seconds", self.archive.seconds
-
-    def problems(self) -> Iterator[str]:
-        if self.archive.fails:
-            yield (
-                f"the archive of the WAL does not take {self.archive.failed}: pg_wal grows until"
-                " the disk is full; the log of PostgreSQL has the error of archive_command"
-            )
+def read_archive(reader: Reader) -> Section:
+    """Read whether the archive takes the WAL."""
+    (found,) = reader.rows(Archived, "status/archive")
+    lines, problems = [], []
+    metrics: dict[str, float] = {"archive_fails": found.fails}
+    if found.enabled:
+        last = f"{found.last} {found.seconds:.0f} s ago" if found.last else "none"
+        failed = ", then it failed" if found.fails else ""
+        lines.append(("archive", f"the last file {last}{failed}"))
+    if found.seconds is not None:
+        metrics["archived_seconds"] = found.seconds
+    if found.fails:
+        problems.append(
+            f"the archive of the WAL does not take {found.failed}: pg_wal grows until the disk is"
+            " full; the log of PostgreSQL has the error of archive_command"
+        )
+    return Section({"archive": found}, lines, metrics, problems)
 
 
 def each(settings: Settings) -> Iterator[tuple[str, Settings]]:
@@ -179,7 +159,7 @@ def each(settings: Settings) -> Iterator[tuple[str, Settings]]:
 
 
 def ask(name: str, settings: Settings) -> Host:
-    """Return a server with its role."""
+    """Ask a server for its role; one that does not answer is silent."""
     try:
         with db.connect(settings, "status") as connection:
             (role,) = connection.rows(Role, "status/role", {})

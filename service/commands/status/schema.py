@@ -1,21 +1,14 @@
-"""Sections of ``status``: the schema, and locks of its tables."""
+"""Sections of ``status``: rights, the schema, and locks of its tables."""
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
-from service.commands.migrate import tables
-from service.commands.status.section import GRANT, Line, Metric, Reader, Section
+from service.commands.status.section import GRANT, Reader, Section, Unusable
 
 # Seconds from which a lock is a problem.
 LOCK = 5
 
-
-class Unusable(NamedTuple):
-    """The row of a table of the service that is missing, or that this role may not change."""
-
-    name: str
-    # Null if the table is missing.
-    owner: str | None
+NEWER = "the database has migrations of a newer release, which this one can use"
+BY_HAND = "although all migrations are applied: the schema was changed by hand, change it back"
 
 
 class Lock(NamedTuple):
@@ -33,96 +26,75 @@ class Lock(NamedTuple):
     end: str
 
 
-class Schema(Section):
-    """Migrations, and tables that are missing or belong to another role."""
-
-    def __init__(self, reader: Reader) -> None:
-        self._broken = reader.broken
-        self.migrations = reader.migrations
-        self.unusable_tables = reader.rows(Unusable, "status/unusable", tables=tables())
-
-    def lines(self) -> Iterator[Line]:
-        found = self.migrations
-        yield (
-            "migrations",
-            f"{found.applied} applied, {len(found.pending)} pending, {len(found.newer)} newer",
+def read_rights(reader: Reader) -> Section:
+    """Read which tables are missing, or belong to another role and may not be used by this one."""
+    forbidden = [table for table in reader.unusable_tables if table.owner]
+    problems = []
+    if forbidden:
+        owners = ", ".join(sorted({table.owner or "" for table in forbidden}))
+        problems.append(
+            f"the user of DATABASE_URL lacks rights on {names(forbidden)}, which belong to"
+            f" {owners}: let it own them, or GRANT it the rights"
         )
+    return Section(
+        figures={"unusable_tables": reader.unusable_tables},
+        lines=[],
+        metrics={"tables_unusable": len(reader.unusable_tables)},
+        problems=problems,
+    )
 
-    def metrics(self) -> Iterator[Metric]:
-        yield "migrations_pending", len(self.migrations.pending)
-        yield "migrations_newer", len(self.migrations.newer)
-        yield "tables_unusable", len(self.unusable_tables)
 
-    def problems(self) -> Iterator[str]:
-        yield from self.rights()
-        yield from self.fit()
-
-    def rights(self) -> Iterator[str]:
-        """Yield the tables that this role may not use."""
-        forbidden = [table for table in self.unusable_tables if table.owner]
-        if forbidden:
-            owners = sorted({table.owner or "" for table in forbidden})
-            yield (
-                f"the user of DATABASE_URL lacks rights on {names(forbidden)}, which belong to"
-                f" {', '.join(owners)}: let it own them, or GRANT it the rights"
-            )
-
-    def fit(self) -> Iterator[str]:
-        """Yield how the schema differs from the migrations of this release."""
-        if self.migrations.pending:
-            pending = ", ".join(self.migrations.pending)
-            yield f"migrations are pending: {pending}; run the command migrate"
-            return
-        missing = [table for table in self.unusable_tables if not table.owner]
-        if missing:
-            yield (
-                f"{names(missing)} {'are' if len(missing) > 1 else 'is'} missing although all"
-                " migrations are applied: the schema was changed by hand, change it back"
-            )
-        elif not self.unusable_tables:
-            for error in dict.fromkeys(self._broken):
-                yield (
-                    f"{error} although all migrations are applied: the schema was changed by hand,"
-                    " change it back"
-                )
-
-    def notes(self) -> Iterator[str]:
+def read_schema(reader: Reader) -> Section:
+    """Compare the migrations; after the sections that find out whether a function is missing."""
+    found = reader.migrations
+    pending, newer = len(found.pending), len(found.newer)
+    missing = [table for table in reader.unusable_tables if not table.owner]
+    problems: list[str] = []
+    if pending:
+        problems.append(
+            f"migrations are pending: {', '.join(found.pending)}; run the command migrate"
+        )
+    elif missing:
+        are = "are" if len(missing) > 1 else "is"
+        problems.append(f"{names(missing)} {are} missing {BY_HAND}")
+    elif not reader.unusable_tables:
+        problems += [f"{error} {BY_HAND}" for error in dict.fromkeys(reader.broken)]
+    notes = []
+    if newer:
         # As after a rollback.
-        if self.migrations.newer:
-            newer = ", ".join(self.migrations.newer)
-            yield f"the database has migrations of a newer release, which this one can use: {newer}"
+        notes = [f"{NEWER}: {', '.join(found.newer)}"]
+    return Section(
+        figures={"migrations": found},
+        lines=[("migrations", f"{found.applied} applied, {pending} pending, {newer} newer")],
+        metrics={"migrations_pending": pending, "migrations_newer": newer},
+        problems=problems,
+        notes=notes,
+    )
 
 
-class Locks(Section):
-    """Sessions that lock whole tables."""
-
-    def __init__(self, reader: Reader) -> None:
-        self.locks = reader.rows(Lock, "status/locks")
-        # The statements whose figures are missing; later sections add theirs.
-        self.locked = reader.locked
-
-    def lines(self) -> Iterator[Line]:
-        for lock in self.locks:
-            yield "lock", describe(lock)
-
-    def problems(self) -> Iterator[str]:
-        hidden = self.locked
-        for lock in self.locks:
-            if hidden or (lock.seconds or 0) > LOCK:
-                hides = f", which hides the figures of {', '.join(hidden)}" if hidden else ""
-                yield f"{describe(lock)}{hides}; to end it: {lock.end}"
-        if hidden and not self.locks:
-            yield f"a lock of a table hid the figures of {', '.join(hidden)}, and has ended since"
+def read_locks(reader: Reader) -> Section:
+    """Read which sessions lock whole tables; after the sections whose figures they may hide."""
+    found = reader.rows(Lock, "status/locks")
+    hidden = ", ".join(reader.locked)
+    lines, problems = [], []
+    for lock in found:
+        lines.append(("lock", describe(lock)))
+        if hidden or (lock.seconds or 0) > LOCK:
+            hides = f", which hides the figures of {hidden}" if hidden else ""
+            problems.append(f"{describe(lock)}{hides}; to end it: {lock.end}")
+    if hidden and not found:
+        problems.append(f"a lock of a table hid the figures of {hidden}, and has ended since")
+    return Section({"locks": found, "locked": reader.locked}, lines, {}, problems)
 
 
 def names(unusable: list[Unusable]) -> str:
-    """Return the names of tables."""
+    """Name tables, in the singular or the plural."""
     word = "the tables" if len(unusable) > 1 else "the table"
     return f"{word} {', '.join(table.name for table in unusable)}"
 
 
 def describe(lock: Lock) -> str:
-    """Return the session that holds a lock, in words."""
+    """Say which session holds a lock, what it does, and which tables it locks."""
     session = f"process {lock.process} ({lock.name}"
     if lock.state is None:
         session += f"; its statement is hidden: {GRANT}"

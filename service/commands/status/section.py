@@ -1,27 +1,67 @@
 """The parts of ``task-service status``.
 
-A section is a class that has all of a figure: the statement that reads it, its members in JSON, its
-lines on the page, its metrics, and when it is a problem.
+Each section comes from one function, which has all of its subject: it reads the figures, and says
+what they are in JSON, in the lines of the page and in metrics, and when they are a problem.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from time import time
+from typing import NamedTuple
 
 from psycopg import errors
 
 from service.commands.base import UNMIGRATED
-from service.commands.migrate import Comparison, compare
+from service.commands.migrate import Comparison, compare, tables
 from service.settings import Settings
 from service.statements import Connection, Row
 
 GRANT = "GRANT pg_read_all_stats TO the user of DATABASE_URL shows more"
 
-# A line of the page: a name and a text. A metric: the end of its name and its number.
-Line = tuple[str, str]
-Metric = tuple[str, float]
+
+class Server(NamedTuple):
+    """The row of the server and the database."""
+
+    name: str
+    version: str
+    # True for a standby, which takes no writes.
+    standby: bool
+    # True if a transaction may not write, by a setting or on a standby.
+    read_only: bool
+    # A Unix time.
+    clock: float
+    bytes: int
+    # Connections of all databases; those reserved for superusers are not counted.
+    connections_used: int
+    connections_allowed: int
+    oldest_transaction_seconds: float
+    # Sessions of this database whose transactions this role may not see.
+    hidden_sessions: int
+
+
+class Process(NamedTuple):
+    """The row of a web process or a worker that has a connection."""
+
+    # web or worker.
+    program: str
+    version: str
+    # Host and process id, like host7:4711.
+    process: str
+    connections: int
+    connected_at: str
+    # Since the last statement began or ended.
+    silent_seconds: float
+
+
+class Unusable(NamedTuple):
+    """The row of a table of the service that is missing, or that this role may not change."""
+
+    name: str
+    # Null if the table is missing.
+    owner: str | None
 
 
 class Reader:
-    """Reads rows; notes the statements whose figures cannot be read."""
+    """Reads rows, first those of several sections; notes the figures that cannot be read."""
 
     def __init__(self, connection: Connection, settings: Settings) -> None:
         connection.run("status/configure", {})
@@ -30,13 +70,15 @@ class Reader:
         # The statements whose tables are locked, and the errors of those whose tables are missing.
         self.locked: list[str] = []
         self.broken: list[str] = []
-        self.migrations = self._compare()
-
-    def _compare(self) -> Comparison:
+        before = time()
+        (self.server,) = self.rows(Server, "status/server")
+        self.clock_ahead = self.server.clock - (before + time()) / 2
+        self.processes = self.rows(Process, "status/processes")
+        self.unusable_tables = self.rows(Unusable, "status/unusable", tables=tables())
         try:
-            return compare(self.connection)
+            self.migrations = compare(connection)
         except errors.InsufficientPrivilege:
-            return Comparison(0, [], [])
+            self.migrations = Comparison(0, [], [])
 
     def rows(self, kind: type[Row], name: str, **values: object) -> list[Row]:
         """Return all rows; none if a table is locked or missing, or belongs to another role."""
@@ -47,29 +89,25 @@ class Reader:
         except UNMIGRATED as error:
             self.broken.append(error.diag.message_primary or "")
         except errors.InsufficientPrivilege:
-            # Schema names the tables.
+            # The section of rights names the tables.
             pass
         return []
 
+    def count(self, program: str) -> int:
+        """Return how many processes of a program are connected."""
+        return sum(process.program == program for process in self.processes)
 
-class Section:
-    """One subject of the page; a subclass reads its figures when it is made.
 
-    Its public attributes are the members of the JSON document: plain values, rows, lists of rows.
-    """
+class Section(NamedTuple):
+    """What ``status`` shows of one subject."""
 
-    def lines(self) -> Iterator[Line]:
-        """Yield the lines of the page."""
-        yield from ()
-
-    def metrics(self) -> Iterator[Metric]:
-        """Yield the metrics of Prometheus."""
-        yield from ()
-
-    def problems(self) -> Iterator[str]:
-        """Yield what is wrong, each with its remedy; called when all sections are read."""
-        yield from ()
-
-    def notes(self) -> Iterator[str]:
-        """Yield what an operator should know although nothing is wrong."""
-        yield from ()
+    # The members of the JSON document: plain values, rows, lists of rows.
+    figures: dict[str, object]
+    # The lines of the page: a name and a text.
+    lines: list[tuple[str, str]]
+    # The metrics of Prometheus: the end of a name and its number.
+    metrics: dict[str, float]
+    # What is wrong, each with its remedy.
+    problems: list[str]
+    # What an operator should know although nothing is wrong.
+    notes: Sequence[str] = ()

@@ -1,9 +1,8 @@
 """Sections of ``status``: deliveries, webhooks with their keys, and rows to prune."""
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
-from service.commands.status.section import Line, Metric, Reader, Section
+from service.commands.status.section import Reader, Section
 from service.webhooks.rows import BY_MANAGER, BY_OPERATOR
 from service.webhooks.secrets import MissingKey, fingerprints
 
@@ -23,8 +22,8 @@ class Delivered(NamedTuple):
     oldest_overdue_seconds: float = 0
 
 
-class Webhook(NamedTuple):
-    """The row of a webhook."""
+class WebhookState(NamedTuple):
+    """The row of a webhook with its state."""
 
     id: str
     workspace: str
@@ -44,99 +43,83 @@ class OldestRow(NamedTuple):
     kept_seconds: int
 
 
-class Deliveries(Section):
-    """Deliveries by their state."""
-
-    def __init__(self, reader: Reader) -> None:
-        self.deliveries = next(iter(reader.rows(Delivered, "status/deliveries")), Delivered())
-
-    def lines(self) -> Iterator[Line]:
-        count = self.deliveries
-        yield (
-            "deliveries",
-            f"{count.waiting} waiting, {count.overdue} overdue"
-            f" (the oldest by {count.oldest_overdue_seconds:.0f} s), {count.failed} failed",
+def read_deliveries(reader: Reader) -> Section:
+    """Count the deliveries by their state."""
+    count = next(iter(reader.rows(Delivered, "status/deliveries")), Delivered())
+    oldest = f"the oldest by {count.oldest_overdue_seconds:.0f} s"
+    problems = []
+    if count.overdue:
+        problems.append(
+            f"{count.overdue} deliveries are overdue, {oldest}: is a worker with WEBHOOK_KEY"
+            " running?"
         )
+    text = f"{count.waiting} waiting, {count.overdue} overdue ({oldest}), {count.failed} failed"
+    return Section(
+        figures={"deliveries": count},
+        lines=[("deliveries", text)],
+        metrics={
+            "deliveries_waiting": count.waiting,
+            "deliveries_failed": count.failed,
+            "deliveries_overdue": count.overdue,
+            "oldest_overdue_delivery_seconds": count.oldest_overdue_seconds,
+        },
+        problems=problems,
+    )
 
-    def metrics(self) -> Iterator[Metric]:
-        yield "deliveries_waiting", self.deliveries.waiting
-        yield "deliveries_failed", self.deliveries.failed
-        yield "deliveries_overdue", self.deliveries.overdue
-        yield "oldest_overdue_delivery_seconds", self.deliveries.oldest_overdue_seconds
 
-    def problems(self) -> Iterator[str]:
-        if self.deliveries.overdue:
-            yield (
-                f"{self.deliveries.overdue} deliveries are overdue, the oldest by"
-                f" {self.deliveries.oldest_overdue_seconds:.0f} s: is a worker with WEBHOOK_KEY"
-                " running?"
+def read_webhooks(reader: Reader) -> Section:
+    """Count the webhooks by their state."""
+    found = reader.rows(WebhookState, "status/webhooks")
+    counts = {state: sum(webhook.state == state for webhook in found) for state in STATES}
+    problems = []
+    for webhook in found:
+        name = f"webhook {webhook.id} of {webhook.workspace}"
+        if webhook.state == "disabled" and webhook.disabled_reason not in ON_PURPOSE:
+            problems.append(f"{name} is disabled: {webhook.disabled_reason}; enable or remove it")
+        if webhook.state == "failing" and webhook.failing_seconds > FAILING:
+            since = webhook.failing_since
+            problems.append(f"{name} has failed since {since}; webhook deliveries says why")
+    return Section(
+        figures={"webhooks": found},
+        lines=[("webhooks", ", ".join(f"{counts[state]} {state}" for state in STATES))],
+        metrics={f"webhooks_{state}": counts[state] for state in STATES},
+        problems=problems,
+    )
+
+
+def read_keys(reader: Reader) -> Section:
+    """Read which keys webhooks need that this process does not have."""
+    missing: list[MissingKey] = []
+    # Not read without WEBHOOK_KEY: the processes that have the key may run on another host.
+    if reader.settings.webhook_keys:
+        listed = fingerprints(reader.settings)
+        missing = reader.rows(MissingKey, "status/missing_keys", keys=listed)
+    return Section(
+        figures={"missing_keys": missing},
+        lines=[
+            ("missing key", f"{key.key_fingerprint}: {key.webhooks} webhooks wait")
+            for key in missing
+        ],
+        metrics={"webhooks_without_key": sum(key.webhooks for key in missing)},
+        problems=[
+            f"WEBHOOK_KEY does not list the key {key.key_fingerprint}: {key.webhooks} webhook(s)"
+            f" wait, {key.example} among them; add that key at the end, or rotate their secrets"
+            for key in missing
+        ],
+    )
+
+
+def read_oldest(reader: Reader) -> Section:
+    """Read the ages of the oldest rows that the worker prunes."""
+    found = reader.rows(OldestRow, "status/oldest", keep=reader.settings.webhook_keep)
+    lines, metrics, problems = [], {}, []
+    for row in found:
+        hours, kept = row.seconds / 3600, row.kept_seconds // 3600
+        lines.append(("oldest", f"{row.kind} {hours:.1f} h, pruned after {kept} h"))
+        metrics[f"oldest_{row.kind.replace(' ', '_')}_seconds"] = row.seconds
+        if row.seconds > row.kept_seconds + UNPRUNED:
+            problems.append(
+                f"the oldest {row.kind} is {hours:.0f} h old, and should have been pruned after"
+                f" {kept} h: is a worker running?"
             )
-
-
-class Webhooks(Section):
-    """Webhooks by their state, and the keys that they need."""
-
-    def __init__(self, reader: Reader) -> None:
-        self.webhooks = reader.rows(Webhook, "status/webhooks")
-        # Not read without WEBHOOK_KEY: the processes that have the key may run on another host.
-        self.missing_keys: list[MissingKey] = []
-        if reader.settings.webhook_keys:
-            keys = fingerprints(reader.settings)
-            self.missing_keys = reader.rows(MissingKey, "status/missing_keys", keys=keys)
-
-    def lines(self) -> Iterator[Line]:
-        yield "webhooks", ", ".join(f"{self.count(state)} {state}" for state in STATES)
-        for key in self.missing_keys:
-            yield "missing key", f"{key.key_fingerprint}: {key.webhooks} webhooks wait"
-
-    def metrics(self) -> Iterator[Metric]:
-        for state in STATES:
-            yield f"webhooks_{state}", self.count(state)
-        yield "webhooks_without_key", sum(key.webhooks for key in self.missing_keys)
-
-    def problems(self) -> Iterator[str]:
-        yield from self.key_problems()
-        for webhook in self.webhooks:
-            name = f"webhook {webhook.id} of {webhook.workspace}"
-            if webhook.state == "disabled" and webhook.disabled_reason not in ON_PURPOSE:
-                yield f"{name} is disabled: {webhook.disabled_reason}; enable or remove it"
-            if webhook.state == "failing" and webhook.failing_seconds > FAILING:
-                since = webhook.failing_since
-                yield f"{name} has failed since {since}; webhook deliveries says why"
-
-    def key_problems(self) -> Iterator[str]:
-        """Yield the keys that webhooks need and this process does not have."""
-        for key in self.missing_keys:
-            yield (
-                f"WEBHOOK_KEY does not list the key {key.key_fingerprint}: {key.webhooks}"
-                f" webhook(s) wait, {key.example} among them; add that key at the end, or rotate"
-                " their secrets"
-            )
-
-    def count(self, state: str) -> int:
-        """Return how many webhooks are in a state."""
-        return sum(webhook.state == state for webhook in self.webhooks)
-
-
-class Oldest(Section):
-    """The oldest rows that the worker prunes."""
-
-    def __init__(self, reader: Reader) -> None:
-        self.oldest = reader.rows(OldestRow, "status/oldest", keep=reader.settings.webhook_keep)
-
-    def lines(self) -> Iterator[Line]:
-        for row in self.oldest:
-            hours, kept = row.seconds / 3600, row.kept_seconds // 3600
-            yield "oldest", f"{row.kind} {hours:.1f} h, pruned after {kept} h"
-
-    def metrics(self) -> Iterator[Metric]:
-        for row in self.oldest:
-            yield f"oldest_{row.kind.replace(' ', '_')}_seconds", row.seconds
-
-    def problems(self) -> Iterator[str]:
-        for row in self.oldest:
-            if row.seconds > row.kept_seconds + UNPRUNED:
-                yield (
-                    f"the oldest {row.kind} is {row.seconds / 3600:.0f} h old, and should have"
-                    f" been pruned after {row.kept_seconds // 3600} h: is a worker running?"
-                )
+    return Section({"oldest": found}, lines, metrics, problems)

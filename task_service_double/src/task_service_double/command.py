@@ -17,7 +17,6 @@ import psycopg
 from psycopg import conninfo
 
 from service import db
-from service.commands.base import report_errors
 from service.commands.migrate import migrate
 from service.devkit.dev import LOOPBACK, forget_libpq, listen, port_option
 from service.devkit.postgres import Postgres, temporary_base
@@ -95,7 +94,6 @@ def check_path(_context: click.Context, _option: click.Parameter, path: str | No
     is_flag=True,
     help="Return once the double serves; POST /stop or SIGTERM ends it.",
 )
-@report_errors
 def run_double(port: int, **options: Unpack[DoubleOptions]) -> None:
     """Run the service as a test double, with a control URL and no demo data; print one JSON line.
 

@@ -29,8 +29,9 @@ from service.http.responses import reply
 from service.settings import Settings
 from service.state import current_request, current_state
 from service.strict_json import StrictJSONError, parse_object
+from service.webhooks.delivery import attempt
 from service.webhooks.outbound import BlockedURL, resolve
-from service.webhooks.rows import OPERATOR, CreatedWebhook, Numbered, Target, post_ping
+from service.webhooks.rows import OPERATOR, Claim, CreatedWebhook, Numbered
 from service.webhooks.secrets import derive_secret, fingerprint
 from service.webhooks.worker import Worker
 from task_service_double import faults, journal
@@ -404,9 +405,10 @@ def rotate() -> Response:
 @control.post("/ping")
 def ping() -> Response:
     """Post a test event to the webhook of the cast"""
-    target = db.row(Target, "webhooks/target", **webhook_of_cast())
+    target = db.row(Claim, "webhooks/target", **webhook_of_cast())
     db.release()
-    return reply_json(status=post_ping(double().settings, target).status)
+    settings = double().settings
+    return reply_json(status=attempt(target, settings, settings.webhook_timeout).status)
 
 
 @control.post("/deliver")
