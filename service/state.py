@@ -1,7 +1,6 @@
 """The state of one request: ``flask.g`` with types."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from time import monotonic
 
 from flask import Flask, Request, current_app, g, request
@@ -10,14 +9,10 @@ from service.limits import Usage
 from service.statements import Connection
 
 
-@dataclass
 class RequestState:
     """The values that a hook or a view of a request leaves for later hooks and views."""
 
-    request_id: str = ""
-    # When the request was complete, by ``monotonic()``: its last byte read, and the response to the
-    # request before it on the connection sent. Without our worker, when Flask began with it.
-    arrived: float = field(default_factory=monotonic)
+    request_id = ""
     # Seconds that the request has waited for a thread.
     queued: float = 0
     # The time, by ``monotonic()``, when the database must have answered; 0 if none is set yet.
@@ -29,11 +24,16 @@ class RequestState:
     waited: float = 0
     # None until the gate has counted the request.
     usage: Usage | None = None
-    # Parameters of every statement: ``user_id`` and ``workspace_id``.
-    caller: dict[str, object] = field(default_factory=dict)
     # The id of the resource that the request has created.
     created: str | None = None
-    event_ids: list[str] = field(default_factory=list)
+
+    def __init__(self) -> None:
+        # When the request was complete, by ``monotonic()``: its last byte read, and the response to
+        # the request before it on the connection sent. Without our worker, when Flask began.
+        self.arrived = monotonic()
+        # Parameters of every statement: ``user_id`` and ``workspace_id``.
+        self.caller: dict[str, object] = {}
+        self.event_ids: list[str] = []
 
 
 # The current Flask application, the state of the current request, and the request. Flask's proxies

@@ -4,7 +4,7 @@ import pytest
 from client import error_message
 
 from service.http.gate import rate_limit_error
-from service.limits import Usage, Window, decisive
+from service.limits import Usage, decisive
 
 NOW = 1_700_000_000.0
 USAGE = Usage(
@@ -33,7 +33,7 @@ def test_the_seconds_of_a_window_are_rounded_up_and_a_retry_is_never_at_once(
     ends, left, retry_after
 ):
     usage = USAGE._replace(minute_ends=ends)
-    assert usage.seconds_left(usage.minute) == left
+    assert usage.windows[0].seconds_left == left
     error = rate_limit_error(usage)
     assert dict(error.get_headers())["Retry-After"] == str(retry_after)
     assert error.description == f"Rate limit exceeded: 60 per minute; retry in {retry_after} s"
@@ -42,7 +42,7 @@ def test_the_seconds_of_a_window_are_rounded_up_and_a_retry_is_never_at_once(
 @pytest.mark.nodatabase
 @pytest.mark.parametrize(("used", "left"), [(0, 60), (59, 1), (60, 0), (61, 0), (1000, 0)])
 def test_what_is_left_is_never_negative(used, left):
-    assert Window("minute", 60, 60, used, NOW).left == left
+    assert USAGE._replace(minute_count=used).windows[0].left == left
 
 
 @pytest.mark.nodatabase
@@ -52,8 +52,8 @@ def test_the_day_decides_only_when_it_is_used_up():
     assert decisive(USAGE._replace(day_count=10_000).windows).name == "day"
     assert decisive(USAGE._replace(day_count=10_000, per_day=None).windows).name == "minute"
     minute, day = USAGE.windows
-    assert (minute.seconds, minute.quota, minute.used, minute.ends) == (60, 60, 60, NOW + 10.25)
-    assert (day.seconds, day.quota, day.used, day.ends) == (86_400, 10_000, 100, NOW + 5000)
+    assert (minute.quota, minute.left, minute.ends) == (60, 0, NOW + 10.25)
+    assert (day.quota, day.left, day.ends) == (10_000, 9_900, NOW + 5000)
     assert [window.name for window in USAGE._replace(per_day=None).windows] == ["minute"]
 
 

@@ -125,10 +125,10 @@ def reply_me(**values: object) -> Response:
         "me/get",
         token_id=usage.token_id,
         per_minute=usage.per_minute,
-        minute_left=usage.minute.left,
+        minute_left=usage.windows[0].left,
         minute_ends=usage.minute_ends,
         per_day=usage.per_day,
-        day_left=usage.day and usage.day.left,
+        day_left=usage.windows[-1].left,
         day_ends=usage.day_ends,
         **values,
     )

@@ -118,7 +118,7 @@ def list_tasks(query: Values) -> Response:
 
     The list has the tasks that match all filters of the request. Subtasks are in the list too.
     """
-    if any(query[name] for name in FILTERS):
+    if any(map(query.get, FILTERS)):
         return reply_page(db.row_client_bound(Page, "tasks/filter", **query))
     return reply_page(db.row(Page, "tasks/list", **query))
 

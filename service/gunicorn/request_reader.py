@@ -229,10 +229,12 @@ def environ_key(name: bytes) -> str | None:
 
 def check_size(head: bytes) -> None:
     """Raise 414 or 431 for a head that is too long, complete or not."""
+    # The request line and the blank line are no fields.
+    if len(head) <= LINE and head.count(b"\r\n") <= FIELDS + 2:
+        return
     lines = head.split(b"\r\n")
     if len(lines[0]) > LINE:
         raise RequestURITooLarge(f"The request line has more than {LINE} bytes")
-    # The request line and the two empty strings behind the last line are no fields.
     if len(head) > HEAD or len(lines) > FIELDS + 3 or max(map(len, lines)) > LINE:
         raise RequestHeaderFieldsTooLarge(
             f"The head has more than {HEAD} bytes, {FIELDS} fields, or {LINE} bytes in a line"

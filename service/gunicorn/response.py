@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 # The address of a socket: two members for IPv4, four for IPv6, a path for a Unix socket.
 Address = tuple[str, int] | tuple[str, int, int, int] | str
 
+# All characters of Latin-1 but control characters and spaces other than " ".
+PRINTABLE = bytes(number for number in range(256) if chr(number).isprintable())
+
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
@@ -49,23 +52,25 @@ class Response:
         for a Content-Length that is not the length of the body. A broken response is shorter.
         """
         body = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
-        declared = [value for name, value in self.headers if name.lower() == "content-length"]
         lines = [
             f"HTTP/1.1 {self.status}",
             "Server: gunicorn",
             f"Date: {http_date(int(time.time()))}",
             f"Connection: {'keep-alive' if reuse else 'close'}",
-            *[f"{name}: {value}" for name, value in self.headers],
+            *map(": ".join, self.headers),
         ]
+        fields = "\n".join([*lines, ""]).lower()
+        declared = fields.count("\ncontent-length: ")
+        is_correct = f"\ncontent-length: {len(body)}\n" in fields
         if method == "HEAD" or self.status[:3] in ("204", "304"):
             body = b""
         elif not declared:
             lines.append(f"Content-Length: {len(body)}")
-        elif declared != [str(len(body))] and not self.broken:
+        elif (declared > 1 or not is_correct) and not self.broken:
             raise ValueError("the body does not have the length of Content-Length")
-        if not "".join(lines).isprintable():
-            raise ValueError("a header contains a control character")
         head = "\r\n".join([*lines, "\r\n"]).encode("latin-1")
+        if head.translate(None, PRINTABLE) != b"\r\n" * (len(lines) + 1):
+            raise ValueError("a header contains a control character")
         return [head, body] if body else [head]
 
 

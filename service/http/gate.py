@@ -22,7 +22,7 @@ from service.http.errors import http_error
 from service.http.requests import JSON_TYPE, View
 from service.http.responses import append
 from service.limits import STARTER_PER_MINUTE, Usage, decisive, policy
-from service.state import current_request, current_state
+from service.state import RequestState, current_request, current_state
 
 # Paths that need no credential and are not counted. Those of the reference page exist only if the
 # setting DOCS is on (openapi/page.py).
@@ -137,7 +137,7 @@ def reject_cross_site(request: Request) -> None:
 def rate_limit_error(usage: Usage) -> HTTPException:
     """Return the 429 that names the exhausted window and the seconds until this window ends."""
     window = decisive(usage.windows)
-    seconds = max(1, usage.seconds_left(window))
+    seconds = max(1, window.seconds_left)
     return http_error(
         "rate_limit", seconds, limit=window.quota, window=window.name, seconds=seconds
     )
@@ -145,13 +145,12 @@ def rate_limit_error(usage: Usage) -> HTTPException:
 
 def add_headers(response: Response) -> Response:
     """Add the id of the request, and the limits and who may cache it unless it is public."""
-    append(response.headers, gate_headers(current_request(), response.status_code))
+    append(response.headers, gate_headers(current_request(), current_state(), response.status_code))
     return response
 
 
-def gate_headers(request: Request, status: int) -> list[tuple[str, str]]:
+def gate_headers(request: Request, state: RequestState, status: int) -> list[tuple[str, str]]:
     """Return the headers that the gate adds to the response with this status."""
-    state = current_state()
     usage, request_id = state.usage, ("X-Request-Id", state.request_id)
     if is_public(request.url_rule):
         return [request_id]
@@ -167,7 +166,7 @@ def gate_headers(request: Request, status: int) -> list[tuple[str, str]]:
         ]
     windows = usage.windows
     shown = decisive(windows)
-    left = [f'"{window.name}";r={window.left};t={usage.seconds_left(window)}' for window in windows]
+    left = [f'"{name}";r={left};t={seconds}' for name, _, left, seconds, _ in windows]
     return [
         request_id,
         *NOT_SHARED,
