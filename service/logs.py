@@ -92,7 +92,8 @@ def date_and_time(second: int) -> str:
 @lru_cache(maxsize=2048)
 def member(name: str, value: object) -> str:
     """Write a member of a JSON object; the lines of requests share most of theirs."""
-    return f'"{name}": {json.dumps(value)}'
+    text = str(value) if type(value) in (int, float) else JSONFormat.encode(value)
+    return f'"{name}": {text}'
 
 
 def new_format(name: str) -> JSONFormat | TextFormat:

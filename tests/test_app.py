@@ -86,6 +86,12 @@ def test_a_service_whose_flask_passes_the_context_responds_the_same(settings, st
     assert passed == [None] * 4
 
 
+def test_a_path_with_the_text_of_a_rule_is_an_unknown_path(alice):
+    for path in ("/tasks/<id:id>", "/tasks/%3Cid:id%3E", "/webhooks/<id:id>/rotate"):
+        assert alice.get(path).status_code in (404, 405)
+    assert alice.get(f"/tasks/<id:id>/{'0' * 8}-0000-0000-0000-{'0' * 12}").status_code == 404
+
+
 def test_private_names_of_libraries_are_in_one_place_each():
     found = set()
     for path in (PROJECT / "service").rglob("*.py"):

@@ -5,7 +5,7 @@ it. A failure names the file to edit.
 """
 
 import pytest
-from client import Client, error_message, insert_token
+from client import UNKNOWN, Client, error_message, insert_token
 from derived import (
     COMPANIONS,
     HERE,
@@ -19,7 +19,7 @@ from derived import (
 )
 from receivers import subscribe
 
-from service import fields
+from service import fields, schemas
 from service.webhooks import EVENT_TYPES
 
 VERBS = {"POST": "created", "PATCH": "updated"}
@@ -175,3 +175,17 @@ def test_a_field_that_is_changed_is_stored_shown_announced_and_cleared(writer, v
     if not field.allow_none:
         refused = writer.refuse(view, {key(field): None}, *ids)
         assert refused == f"{key(field)}: must not be null"
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("view", views_of("POST", "PATCH", body=True), ids=lambda view: view.name)
+def test_a_valid_body_loads_as_marshmallow_would_load_it(view):
+    """Resource.load runs no hook of a schema, so a schema must not have one for valid bodies."""
+    schema = view.arguments
+    referring = "assigneeId", "parentId", "taskId", "workspaceId"
+    values = Values({name: [UNKNOWN] for name in referring})
+    whole = {key(field): values.of(field, schema)[0] for field in settable(schema)}
+    nulls = {key(field): None for field in settable(schema) if field.allow_none}
+    required = {} if schema.partial else values.required(schema)
+    for body in (required, whole, {**whole, **nulls}):
+        assert schema.load(body) == super(schemas.Resource, schema).load(body)
