@@ -40,7 +40,7 @@ WITH caller AS MATERIALIZED (
                       day_count + admitted::integer,
                       admitted
                  FROM (SELECT now() >= past.minute_started_at + interval '1 minute' AS new_minute,
-                              now() >= past.day_started_at + interval '1 day' AS new_day
+                              now() >= past.day_started_at + interval '24 hours' AS new_day
                       ) AS turn
                 CROSS JOIN LATERAL (
                        -- If the clock was set back, the window does not become longer.
