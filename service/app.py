@@ -23,7 +23,7 @@ class Service(Flask):
     it. A parameter that has the name ``ctx`` and no type tells Flask 3.2 that the method knows.
     """
 
-    # 3 %.
+    # 5 %.
     def preprocess_request(self, *ctx) -> ResponseReturnValue | None:  # type: ignore[no-untyped-def] # noqa: ANN002, ARG002
         """Run the hooks before the view; a hook that returns a response takes its place."""
         for hook in self.before_request_funcs[None]:
@@ -32,7 +32,7 @@ class Service(Flask):
                 return response
         return None
 
-    # 3 %.
+    # 4 %.
     def process_response(self, *ctx) -> Response:  # type: ignore[no-untyped-def] # noqa: ANN002
         """Run the hooks after the view, the last one first."""
         response: Response = ctx[-1]
@@ -40,14 +40,14 @@ class Service(Flask):
             response = hook(response)
         return response
 
-    # 3 %.
+    # 4 %.
     def do_teardown_request(self, *ctx) -> None:  # type: ignore[no-untyped-def] # noqa: ANN002
         """Run the hooks after the response, the last one first."""
         error: BaseException | None = ctx[-1]
         for hook in reversed(self.teardown_request_funcs[None]):
             hook(error)
 
-    # 15 %.
+    # 16 %.
     def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
         """Find the rule of a path without variables, or with one id at its end.
 

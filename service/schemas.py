@@ -76,10 +76,10 @@ class Resource(StrictSchema):
         return {name: value for name, value in values.items() if value is not missing}
 
     def load(self, data: Any, **options: Any) -> Any:
-        """Return the values of a valid body; of any other one, marshmallow raises all errors.
+        """Return the values of a valid body; for any other one, marshmallow raises all errors.
 
-        This loop runs no hook or validator of a schema, and needs a third of the instructions that
-        marshmallow needs, which are 20 % of those of creating a task.
+        This loop runs no hook or validator of a schema. Marshmallow's own way, which fills in each
+        default by a call, would add 16 % to the instructions of creating a task.
         """
         if options or not isinstance(data, dict):
             return super().load(data, **options)
