@@ -80,7 +80,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
 
 def timestamp(at: float) -> str:
     """Write a Unix time in the form of RFC 3339, with milliseconds."""
-    return f"{date_and_time(int(at))}.{int(at * 1000) % 1000:03}Z"
+    return f"{date_and_time(int(at))}.{int(at % 1 * 1000):03}Z"
 
 
 @lru_cache(maxsize=1)
