@@ -32,7 +32,7 @@ class Service(Flask):
                 return response
         return None
 
-    # 4 %.
+    # 6 %.
     def process_response(self, *ctx) -> Response:  # type: ignore[no-untyped-def] # noqa: ANN002
         """Run the hooks after the view, the last one first."""
         response: Response = ctx[-1]

@@ -1,6 +1,7 @@
 """Base schemas of requests and resources, and the list of errors in an invalid request."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from difflib import get_close_matches
 from functools import cached_property
 from itertools import islice
@@ -78,20 +79,20 @@ class Resource(StrictSchema):
     def load(self, data: Any, **options: Any) -> Any:
         """Return the values of a valid body; for any other one, marshmallow raises all errors.
 
-        This loop runs no hook or validator of a schema. Marshmallow's own way, which fills in each
-        default by a call, would add 16 % to the instructions of creating a task.
+        This loop runs no hook or validator of a schema. Marshmallow's own way would add 16 % to the
+        instructions of creating a task, a call of each absent field for its default 5 %.
         """
         if options or not isinstance(data, dict):
             return super().load(data, **options)
         defaults = {} if self.partial else self.defaults
         values = {name: item() if callable(item) else item for name, item in defaults.items()}
-        try:
+        with suppress(KeyError, ValidationError):
             for key, value in data.items():
                 name, field = self.by_key[key]
                 values[name] = field.deserialize(value)
-        except (KeyError, ValidationError):
-            return super().load(data)
-        return values if self.partial or self.required <= values.keys() else super().load(data)
+            if self.partial or self.required <= values.keys():
+                return values
+        return super().load(data)
 
     @pre_load
     def ignore_read_only(self, members: dict[str, Any], **_: Any) -> dict[str, Any]:
