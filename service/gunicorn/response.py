@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 # The address of a socket: two members for IPv4, four for IPv6, a path for a Unix socket.
 Address = tuple[str, int] | tuple[str, int, int, int] | str
 
-# All characters of Latin-1 but control characters and spaces other than " ".
+# The characters that a head may have: Latin-1 without controls, no-break space and soft hyphen.
 PRINTABLE = bytes(number for number in range(256) if chr(number).isprintable())
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
