@@ -89,7 +89,7 @@ def date_and_time(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=2048, typed=True)
 def member(name: str, value: object) -> str:
     """Write a member of a JSON object; the lines of requests share most of theirs."""
     text = str(value) if type(value) in (int, float) else JSONFormat.encode(value)
