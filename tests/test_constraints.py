@@ -51,6 +51,24 @@ OTHERS = [
     ("deliveries", "state", "other"),
 ]
 
+# The columns that take NULL.
+NULLABLE = {
+    "plans": "per_day",
+    "users": "active_workspace_id deactivated_at",
+    "deleted_users": "deleted_at",
+    "tokens": "last_used_at expires_at revoked_at",
+    "tasks": "description due_date assignee_id project_id parent_id completed_at",
+    "meetings": "platform agenda notes summary",
+    "suggestions": "body task_id",
+    "webhooks": "rotated_until failing_since backoff_until disabled_at disabled_reason"
+    " key_fingerprint",
+    "previous_secrets": "key_fingerprint",
+    "deliveries": "finished_at",
+    "attempts": "status error answer",
+    # Until the first request with the key has ended.
+    "idempotency_keys": "status headers body",
+}
+
 
 @pytest.fixture
 def full(connection, cast):
@@ -93,3 +111,14 @@ def test_every_check_of_the_schema_rejects_a_row(connection):
     elsewhere = {("tasks", "id"), ("tasks", "parent_id")}
     missing = {(row["name"], row["column"]) for row in rows} - tried - elsewhere
     assert not missing, f"add to OTHERS in {__file__}: {sorted(missing)}"
+
+
+def test_only_the_listed_columns_take_null(connection):
+    rows = connection.execute(
+        "SELECT table_name AS name, column_name AS column"
+        " FROM information_schema.columns"
+        " JOIN information_schema.tables USING (table_schema, table_name)"
+        " WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND is_nullable = 'YES'"
+    ).fetchall()
+    listed = {(table, column) for table, columns in NULLABLE.items() for column in columns.split()}
+    assert {(row["name"], row["column"]) for row in rows} == listed

@@ -56,8 +56,10 @@ CLAUSE = re.compile(
     r"|UNION|ON CONFLICT|SELECT|FROM|DO UPDATE|THEN|ELSE|END|BETWEEN)\b|;"
 )
 OBJECT = re.compile(
-    r"CREATE (?:UNIQUE )?(?:TABLE|FUNCTION|TYPE|DOMAIN|TRIGGER|INDEX)\s+(?:\w+ ON )?\"?(\w+)"
+    r"(?:CREATE|ALTER) (?:OR REPLACE |UNIQUE )?(?:TABLE|FUNCTION|TYPE|DOMAIN|TRIGGER|INDEX)\s+"
+    r"(?:\w+ ON )?\"?(\w+)"
 )
+CHECK = re.compile(r"(?:CONSTRAINT (?P<name>\"[^\"]+\")\s+)?CHECK (?=\()")
 
 
 def blank(text: str) -> str:
@@ -114,12 +116,25 @@ def orders(text: str) -> Iterator[tuple[int, int, str, str]]:
 
 def checks(text: str) -> Iterator[tuple[int, int, str, str]]:
     """Constraints, unique indexes and triggers of a table."""
-    for match in re.finditer(r"(?:CONSTRAINT \"[^\"]+\"\s+)?CHECK (?=\()", text):
+    for match in CHECK.finditer(text):
         yield match.start(), closing(text, match.end()), "", "check"
     for match in re.finditer(r"CREATE UNIQUE INDEX", text):
         yield match.start(), match.end(), "CREATE INDEX", "unique"
     for match in re.finditer(r"CREATE TRIGGER [^;]*;", text):
         yield match.start(), match.end(), "", "trigger"
+
+
+def not_nulls(text: str) -> Iterator[tuple[int, int, str, str]]:
+    """The NOT NULL of columns, without those of primary keys, which would stay without it."""
+    for table in re.finditer(r"CREATE TABLE [^;]*;|ADD COLUMN [^;]*;", text):
+        key = re.search(r"\n    PRIMARY KEY \(([^)]*)\)", table[0])
+        primary = re.split(r", *", key[1]) if key else []
+        for match in re.finditer(
+            r"(?:^ +|ADD COLUMN )(\w+) \w+(?:\[\])?( NOT NULL)", table[0], re.M
+        ):
+            if match[1] not in primary:
+                start = table.start() + match.start(2)
+                yield start, start + len(match[2]), "", f"not null of {match[1]}"
 
 
 def closing(text: str, start: int) -> int:
@@ -148,7 +163,7 @@ def mutations(file: str, source: str) -> Iterator[Mutation]:
     text = blank(source)
     found = [*conjuncts(text), *orders(text), *coalesced(text)]
     if "/schema/" in file:
-        found += checks(text)
+        found += [*checks(text), *not_nulls(text)]
     for rule, pattern, news in TOKENS:
         for match in re.finditer(pattern, text, re.MULTILINE):
             group = "x" if "x" in match.re.groupindex else 0
@@ -162,3 +177,18 @@ def mutations(file: str, source: str) -> Iterator[Mutation]:
         line = text.count("\n", 0, start) + 1
         schema = "/schema/" in file
         yield Mutation(file, start, end, new, rule, line, about[-1] if schema and about else "")
+
+
+def is_obsolete(mutation: Mutation, source: str, later: str) -> bool:
+    """Return whether the migrations that follow, ``later``, drop or replace what it changes."""
+    about = re.escape(mutation.about)
+    if re.search(rf"CREATE OR REPLACE FUNCTION {about}\b|DROP INDEX {about}\b", later):
+        return True
+    for match in CHECK.finditer(source):
+        if match.start() <= mutation.start < closing(source, match.end()) and match["name"]:
+            name = re.escape(match["name"])
+            return bool(re.search(rf"ALTER TABLE {about}\b[^;]*DROP CONSTRAINT {name}", later))
+    for match in re.finditer(r"CREATE TRIGGER (\w+)[^;]*? ON (\w+)[^;]*;", source):
+        if match.start() <= mutation.start < match.end():
+            return f"DROP TRIGGER {match[1]} ON {match[2]};" in later
+    return False
