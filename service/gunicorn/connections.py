@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import itemgetter
 from select import EPOLLIN, EPOLLONESHOT, EPOLLOUT, epoll
 from threading import Lock
 
@@ -108,22 +109,26 @@ class ClientConnections(dict[int, ClientConnection]):
             conn.unsent.clear()
         conn.sock.close()
 
-    def claim(self, conn: ClientConnection, state: State) -> bool:
-        """Take the lock of a connection that is in this state; return False if it has gone on."""
+    def claim(self, conn: ClientConnection, state: State, since: float) -> bool:
+        """Take the lock of a connection; return False if it has gone on from this state since then.
+
+        It can also be in the same state anew, for example after its client has read something.
+        """
         if not conn.lock.acquire(blocking=False):
             return False
-        if conn.state is not state:
+        if (conn.state, conn.since) != (state, since):
             self.release(conn)
             return False
         return True
 
     def claim_overdue(self) -> list[ClientConnection]:
         """Take and return the connections that have waited for their client for too long."""
-        now, states = time.monotonic(), [(conn, conn.state) for conn in list(self.values())]
+        now = time.monotonic()
+        waiting = [(conn, conn.state, conn.since) for conn in list(self.values())]
         return [
             conn
-            for conn, state in states
-            if conn.since + state.seconds <= now and self.claim(conn, state)
+            for conn, state, since in waiting
+            if since + state.seconds <= now and self.claim(conn, state, since)
         ]
 
     def evict(self, spare: int) -> bool:
@@ -142,9 +147,9 @@ class ClientConnections(dict[int, ClientConnection]):
 
         With an ``address``, only a connection of this client.
         """
-        found = [conn for conn in list(self.values()) if conn.state is state]
-        for conn in sorted(found, key=lambda conn: conn.since):
-            if address in (None, conn.address) and self.claim(conn, state):
+        found = [(conn.since, conn) for conn in list(self.values()) if conn.state is state]
+        for since, conn in sorted(found, key=itemgetter(0)):
+            if address in (None, conn.address) and self.claim(conn, state, since):
                 self.drop(conn)
                 return True
         return False

@@ -120,9 +120,11 @@ class Map:
         return self.covering(mutation)
 
     def of_files(self, folder: str, first: str = "") -> list[str]:
-        """The tests below a folder, those of one file first."""
-        found = [test for test in sorted(self.present) if test.startswith(folder)]
-        return sorted(found, key=lambda test: first not in test)
+        """The tests below a folder: those without a database, which are quick, then of one file."""
+        found = sorted(test for test in self.present if test.startswith(folder))
+        files = {name: (PROJECT / name).read_text("utf-8") for name, *_ in map(split, found)}
+        quick = {name for name, text in files.items() if "pytestmark = pytest.mark.nodat" in text}
+        return sorted(found, key=lambda test: (split(test)[0] not in quick, first not in test))
 
     def covering(self, mutation: Mutation) -> list[str]:
         """The tests that run a line or a statement, at most MAX_TESTS."""
@@ -152,15 +154,22 @@ class Map:
         ]
 
 
+def split(test: str) -> list[str]:
+    """The file and the function of a test."""
+    return test.split("::")
+
+
 def users(name: str) -> list[str]:
     """The statements that use a table or a function, directly or by other functions."""
     schema = "".join(path.read_text("utf-8") for path in sorted(PROJECT.glob("sql/schema/*.sql")))
     definitions = re.split(r"(?m)^(?=CREATE|ALTER)", schema)
     names = {name}
+    if f"CREATE DOMAIN {name} " in schema:
+        names |= set(re.findall(rf"(?:CREATE|ALTER) TABLE (\w+)[^;]*\b{name}\b", schema))
     for _ in range(3):
         for definition in definitions:
             if any(re.search(rf"\b{known}\b", definition) for known in names):
-                names |= set(re.findall(r"CREATE FUNCTION (\w+)", definition))
+                names |= set(re.findall(r"CREATE (?:OR REPLACE )?FUNCTION (\w+)", definition))
                 names |= set(
                     re.findall(r"CREATE TRIGGER \w+\s+\w+ \w+(?: OF \w+)? ON (\w+)", definition)
                 )

@@ -1,0 +1,196 @@
+"""The connections of a worker, by sockets of this process: whose turn it is to send or to end."""
+
+import socket
+from select import EPOLLIN, epoll
+from threading import Lock
+
+import pytest
+
+from service.gunicorn.connections import (
+    AHEAD,
+    READABLE,
+    ClientConnection,
+    ClientConnections,
+    State,
+)
+from service.gunicorn.request_reader import RequestReader
+
+pytestmark = pytest.mark.nodatabase
+
+READING, IDLE, COMPLETE = State(READABLE, 10), State(READABLE, 75), State(0, float("inf"))
+
+
+class Clients(ClientConnections):
+    """Connections of clients of this process; ``clients`` has the clients' ends."""
+
+    def __init__(self, poller):
+        super().__init__(poller)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.clients = []
+
+    def connect(self, state=READING, *, address="127.0.0.1", age=0):
+        client = socket.create_connection(self.listener.getsockname(), timeout=10)
+        self.clients.append(client)
+        sock, _ = self.listener.accept()
+        conn = ClientConnection(sock, (address, 1), RequestReader({}, 1000), state)
+        conn.since -= age
+        conn.client = client
+        self.add(conn)
+        return conn
+
+    def close(self):
+        for sock in (self.listener, *self.clients, *(conn.sock for conn in self.values())):
+            sock.close()
+
+
+@pytest.fixture
+def connections():
+    with epoll() as poller:
+        connections = Clients(poller)
+        yield connections
+        connections.close()
+
+
+class RacedLock:
+    """A lock; before it is taken, another thread does something."""
+
+    def __init__(self, meanwhile):
+        self.lock, self.meanwhile = Lock(), meanwhile
+
+    def acquire(self, *, blocking):
+        self.meanwhile()
+        return self.lock.acquire(blocking=blocking)
+
+    def release(self):
+        self.lock.release()
+
+
+def test_an_event_belongs_to_one_thread_until_the_connection_is_given_up(connections):
+    conn = connections.connect()
+    conn.client.sendall(b"a")
+    assert connections.poller.poll(10) == [(conn.number, EPOLLIN)]
+    assert connections.claim(conn, READING, conn.since)
+    assert connections.poller.poll(0) == []
+    assert not connections.claim(conn, READING, conn.since)
+    connections.release(conn)
+    assert connections.poller.poll(10) == [(conn.number, EPOLLIN)]
+
+
+def test_a_connection_that_has_gone_on_is_not_claimed_and_is_watched_again(connections):
+    conn = connections.connect(IDLE)
+    conn.client.sendall(b"a")
+    assert connections.poller.poll(10)
+    for state, since in ((READING, conn.since), (IDLE, conn.since - 1)):
+        assert not connections.claim(conn, state, since)
+        assert connections.poller.poll(10)
+    assert connections.claim(conn, IDLE, conn.since)
+
+
+def test_only_a_connection_past_the_time_of_its_state_is_overdue(connections):
+    reading, idle = connections.connect(age=11), connections.connect(IDLE, age=76)
+    connections.connect(age=9)
+    connections.connect(IDLE, age=74)
+    connections.connect(COMPLETE, age=1e6)
+    assert connections.claim_overdue() == [reading, idle]
+    assert connections.claim_overdue() == []
+
+
+def test_a_connection_that_goes_on_at_the_last_moment_is_neither_overdue_nor_dropped(connections):
+    """In the meantime another thread has begun the same state anew, as when a client reads."""
+    conn = connections.connect(age=11)
+
+    def go_on():
+        conn.enter(READING)
+        conn.since += 1
+
+    conn.lock = RacedLock(go_on)
+    assert connections.claim_overdue() == []
+    conn.since -= 12
+    assert not connections.drop_oldest(READING)
+    assert connections[conn.number] is conn
+
+
+def test_of_too_many_connections_the_oldest_of_the_most_frequent_state_is_dropped(connections):
+    oldest = connections.connect(age=3)
+    kept = [
+        connections.connect(age=2),
+        connections.connect(IDLE, age=9),
+        *[connections.connect(COMPLETE, age=9) for _ in range(3)],
+    ]
+    assert not connections.evict(2)
+    assert connections.evict(1)
+    assert list(connections.values()) == kept
+    assert oldest.client.recv(1) == b""
+    assert not connections.evict(1)
+    for conn in kept[:2]:
+        connections.drop(conn)
+    assert not connections.evict(0)
+
+
+def test_a_connection_that_a_thread_holds_is_not_dropped(connections):
+    held, free = connections.connect(age=2), connections.connect(age=1)
+    assert connections.claim(held, READING, held.since)
+    assert connections.drop_oldest(READING)
+    assert list(connections.values()) == [held]
+    assert free.sock.fileno() == -1
+    assert not connections.drop_oldest(READING)
+
+
+def test_the_client_that_takes_most_loses_its_oldest_connection_first(connections):
+    small = connections.connect(address="10.0.0.1", age=9)
+    flood = [connections.connect(address="10.0.0.2", age=age) for age in (1, 3, 2)]
+    size = {small: 15, **dict.fromkeys(flood, 10)}.__getitem__
+    assert connections.limit(size, 45, READING)
+    assert len(connections) == 4
+    assert connections.limit(size, 44, READING)
+    assert list(connections.values()) == [small, flood[0], flood[2]]
+    assert connections.limit(size, 25, READING)
+    assert list(connections.values()) == [small, flood[0]]
+    assert not connections.limit(size, 0, IDLE)
+    assert not connections.limit(size, 0, COMPLETE)
+    assert connections.limit(size, 0, READING)
+    assert not connections
+
+
+def test_a_truncated_response_ends_with_a_reset_and_a_complete_one_does_not(connections):
+    truncated, complete = connections.connect(), connections.connect()
+    truncated.unsent = [b"rest"]
+    for conn in (truncated, complete):
+        conn.reader.feed(b"GET ")
+        connections.drop(conn)
+        assert conn.reader.size == 0
+        assert conn.unsent == []
+        assert conn.sock.fileno() == -1
+    assert not connections
+    assert complete.client.recv(1) == b""
+    with pytest.raises(ConnectionResetError):
+        truncated.client.recv(1)
+
+
+def test_all_parts_of_a_response_arrive_however_slowly_they_are_read(connections):
+    conn = connections.connect()
+    parts = [b"head", b"", bytes(range(256)) * 2**15, b"x", bytes(2**20), b"end"]
+    conn.unsent = [*parts]
+    assert not conn.flush()
+    received = bytearray()
+    while not conn.flush():
+        received += conn.client.recv(2**18)
+    assert conn.unsent == []
+    conn.sock.shutdown(socket.SHUT_WR)
+    while more := conn.client.recv(2**20):
+        received += more
+    assert received == b"".join(parts)
+    assert conn.flush()
+
+
+def test_the_kernel_buffers_little_that_is_not_sent(connections):
+    sock = connections.connect().sock
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == AHEAD
+    assert AHEAD < 2**20
+    assert not sock.getblocking()
+
+
+def test_a_client_of_a_unix_socket_has_its_path_as_address():
+    one, other = socket.socketpair()
+    with one, other:
+        assert ClientConnection(one, "", RequestReader({}, 1), IDLE).address == ""
