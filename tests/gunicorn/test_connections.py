@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import select
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import server as web
-from server import ALICE, RATE, Answer, children, get, serving, web_line
+from server import ALICE, children, get, serving, web_line
 
 # A control character is six bytes of JSON.
 LARGE = "\x01" * 65_536
@@ -77,34 +76,6 @@ def busy_threads(database_url, connection):
     return busy_threads
 
 
-@pytest.mark.parametrize("path", ["/api/tasks", "/healthz"])
-def test_a_request_that_no_thread_takes_in_time_is_503(hasty, busy_threads, path):
-    with busy_threads(hasty.port) as working:
-        answer = get(hasty.port, path)
-        assert not any(other.done() for other in working)
-    assert answer.status == 503
-    assert answer.headers["retry-after"] == "1"
-    assert answer.headers["connection"] == "close"
-    assert all(answer.headers[header].isdigit() for header in RATE)
-    assert json.loads(answer.body) == {
-        "message": "The service is busy: the request waited too long for its turn",
-        "status": 503,
-        "requestId": answer.headers["x-request-id"],
-    }
-    assert [other.result().status for other in working] == [200] * THREADS
-    assert get(hasty.port, path).status == 200
-
-
-def test_a_request_that_queued_past_its_time_changes_nothing(hasty, connection, busy_threads):
-    body = b'{"title": "Too late"}'
-    head = f"POST /api/tasks HTTP/1.1\r\n{ALICE}Content-Length: {len(body)}\r\n\r\n".encode()
-    with busy_threads(hasty.port), connect(hasty.port) as client:
-        client.sendall(head + body)
-        assert client.recv(12) == b"HTTP/1.1 503"
-    assert get(hasty.port).status == 200
-    assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 0
-
-
 def test_requests_for_health_overtake_the_others_and_starve_none(
     database_url, busy_threads, tmp_path
 ):
@@ -127,37 +98,6 @@ def test_requests_for_health_overtake_the_others_and_starve_none(
     assert all(0 < entry["queued"] < entry["ms"] for entry in entries[1:])
 
 
-@pytest.mark.usefixtures("large_page")
-def test_a_slow_reader_gets_all_of_a_large_page(hasty):
-    """The client reads 150 kB/s, for four times as long as a client may stop reading."""
-    with connect(hasty.port, buffer=2**15) as client:
-        client.sendall(PAGE)
-        raw = bytearray(client.recv(2**12))
-        length = int(Answer(bytes(raw)).headers["content-length"])
-        assert length > 6_000_000
-        end = raw.index(b"\r\n\r\n") + 4 + length
-        for _ in range(80):
-            raw += client.recv(15_000)
-            time.sleep(0.1)
-        while len(raw) < end and (more := client.recv(2**16)):
-            raw += more
-    assert len(raw) == end
-
-
-@pytest.mark.usefixtures("large_page")
-def test_a_client_that_stops_reading_is_reset(hasty):
-    with connect(hasty.port, buffer=2**12) as client:
-        client.sendall(PAGE)
-        assert client.recv(12) == b"HTTP/1.1 200"
-        # The poller reports the end of the connection only, and no data that can be read.
-        ended = select.poll()
-        ended.register(client, 0)
-        assert not ended.poll(1000)
-        assert ended.poll(10_000)
-        with pytest.raises(ConnectionResetError):
-            read_all(client)
-
-
 @pytest.mark.usefixtures("large_page", "unlimited")
 @pytest.mark.parametrize("ending", ["stay", "hang up"])
 def test_memory_stays_flat_with_readers_that_take_nothing_of_a_large_page(lone, ending):
@@ -165,14 +105,14 @@ def test_memory_stays_flat_with_readers_that_take_nothing_of_a_large_page(lone, 
         assert get(lone.port).status == 200
     before = resident(lone)
     with ExitStack() as stack:
-        for _ in range(60):
+        for _ in range(30):
             client = stack.enter_context(connect(lone.port, buffer=2**12))
             client.sendall(PAGE)
             # When the first bytes have arrived, the page is complete in the worker.
             assert client.recv(12) == b"HTTP/1.1 200"
             if ending == "hang up":
                 client.close()
-            # All responses together would be 360 MB.
+            # All responses together would be 180 MB.
             assert resident(lone) < before + 100
     assert get(lone.port).status == 200
     until(lambda: resident(lone) < before + 30)

@@ -3,23 +3,16 @@
 import json
 import re
 import socket
-import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from server import ALICE, CHUNKED, PROJECT, RATE, TASK, Answer, connect, get, post, send, serving
-from werkzeug.exceptions import BadRequest
+from server import ALICE, CHUNKED, PROJECT, TASK, Answer, connect, get, post, send, serving
 
-from service.gunicorn.error_page import error_page
 from service.gunicorn.request_reader import HEAD
-from service.gunicorn.response import Response
 from service.gunicorn.worker import DRAIN, RequestWorker
-
-# The time limit READ of impatient.py.
-READ = 2
 
 CROWD = 48
 ERRORS = PROJECT / "service/openapi/errors.md"
@@ -111,67 +104,6 @@ def test_a_slow_client_delays_no_other_client(port, way):
             assert get(port, timeout=20).status == 200
             waited.append(time.monotonic() - start)
     assert sorted(waited)[37] < 0.5
-
-
-def test_a_client_that_sends_a_head_and_no_byte_of_the_body_is_sent_408(hasty):
-    with connect(hasty.port) as client:
-        client.sendall(post(b"", "Content-Length: 600\r\n"))
-        assert Answer(read_all(client)).status == 408
-
-
-def test_a_client_that_runs_out_of_time_is_sent_408_and_the_connection_is_closed(hasty):
-    """The time limit holds for the whole request; more bytes do not extend it."""
-    slow = {
-        "head": b"GET /api/tasks HTTP/1.1\r\nX: ",
-        "second head": GET + b"GET /api/tasks HTTP/1.1\r\nX: ",
-        "body": post(b'{"title": "', "Content-Length: 600\r\n"),
-        "large body": post(b'{"title": "', "Content-Length: 600000\r\n"),
-        "chunked body": post(b"f00\r\n", CHUNKED),
-    }
-    with ExitStack() as stack:
-        clients = {name: stack.enter_context(connect(hasty.port)) for name in slow}
-        start = time.monotonic()
-        for name, client in clients.items():
-            client.sendall(slow[name])
-        assert read_answer(clients["second head"]).status == 200
-        told = {}
-
-        def listen(name):
-            told[name] = Answer(read_all(clients[name])), time.monotonic() - start
-
-        listening = [threading.Thread(target=listen, args=[name]) for name in clients]
-        for thread in listening:
-            thread.start()
-        while any(thread.is_alive() for thread in listening) and time.monotonic() < start + READ:
-            for name, client in clients.items():
-                if name not in told:
-                    client.send(b"x")
-            listening[0].join(0.1)
-        for thread in listening:
-            thread.join(5)
-    assert set(told) == set(slow)
-    document = json.loads(get(hasty.port, "/openapi.json").body)
-    documented = document["components"]["responses"]["RequestTimeout"]["headers"]
-    for name, (answer, seconds) in told.items():
-        assert answer.status == 408, name
-        assert answer.headers["connection"] == "close", name
-        assert answer.headers["cache-control"] == "private, no-cache", name
-        assert all(answer.headers[header].isdigit() for header in RATE), name
-        assert {header.lower() for header in documented} <= set(answer.headers), name
-        body = json.loads(answer.body)
-        assert body == {
-            "message": "The request did not arrive in time",
-            "status": 408,
-            "requestId": answer.headers["x-request-id"],
-        }
-        assert READ - 0.5 < seconds < READ + 3, name
-
-
-def test_a_connection_without_a_byte_is_closed_without_a_response(hasty):
-    start = time.monotonic()
-    with connect(hasty.port) as client:
-        assert client.recv(1) == b""
-    assert READ - 0.5 < time.monotonic() - start < READ + 3
 
 
 def test_with_more_connections_than_a_worker_keeps_it_drops_the_oldest(lone):
@@ -415,61 +347,3 @@ def test_a_worker_that_stops_while_a_client_arrives_keeps_its_connections(databa
 @pytest.mark.nodatabase
 def test_the_documented_time_limit_of_a_request_is_the_worker_s():
     assert f"took more than {RequestWorker.READ:g} s" in ERRORS.read_text(encoding="utf-8")
-
-
-def written(status, headers, *parts, method="GET", reuse=True):
-    """Return the bytes of a response."""
-    response = Response()
-    response.start(status, headers)
-    response.parts += parts
-    return b"".join(response.encode(method, reuse=reuse))
-
-
-@pytest.mark.nodatabase
-@pytest.mark.parametrize("header", [("X-A", "a\r\nX-B: b"), ("X-A\n", "a"), ("X-A", "a\0")])
-def test_a_response_header_cannot_begin_another_one(header):
-    with pytest.raises(ValueError, match="control character"):
-        written("200 OK", [("Content-Type", "application/json"), header])
-
-
-@pytest.mark.nodatabase
-def test_the_length_of_a_response_is_that_of_its_body():
-    assert Answer(written("200 OK", [], b"ab", b"c")).headers["content-length"] == "3"
-    assert Answer(written("200 OK", [])).headers["content-length"] == "0"
-    declared = [("content-length", "3")]
-    assert Answer(written("200 OK", declared, b"abc")).body == b"abc"
-    for parts in ([b"ab"], [b"abc", b"d"], []):
-        with pytest.raises(ValueError, match="Content-Length"):
-            written("200 OK", declared, *parts)
-
-
-@pytest.mark.nodatabase
-def test_a_response_without_a_body_has_no_bytes_after_its_head():
-    for status in ("204 NO CONTENT", "304 NOT MODIFIED"):
-        raw = written(status, [("ETag", '"1"')], b"abc")
-        assert raw.endswith(b'ETag: "1"\r\n\r\n')
-        assert b"Content-Length" not in raw
-    head = written("200 OK", [("Content-Length", "3")], b"abc", method="HEAD")
-    assert head.endswith(b"Content-Length: 3\r\n\r\n")
-
-
-@pytest.mark.nodatabase
-def test_an_application_can_replace_its_response_only_because_of_an_error():
-    response = Response()
-    response.start("200 OK", [])
-    with pytest.raises(AssertionError):
-        response.start("201 CREATED", [])
-    try:
-        raise ValueError("late")
-    except ValueError:
-        response.start("500 INTERNAL SERVER ERROR", [], sys.exc_info())
-    assert response.encode("GET", reuse=False)[0].startswith(b"HTTP/1.1 500 ")
-
-
-@pytest.mark.nodatabase
-def test_an_error_page_is_one_line_of_ascii():
-    raw = error_page(BadRequest("Invalid\r\nX: \xe9" + "\U0001f4a9"))
-    answer = Answer(raw)
-    assert len(answer.headers) == 8
-    assert int(answer.headers["content-length"]) == len(answer.body)
-    assert json.loads(answer.body)["message"] == "Invalid X: \xe9\U0001f4a9"

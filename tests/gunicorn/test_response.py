@@ -1,0 +1,177 @@
+"""Responses as bytes, those of the application and those of the worker."""
+
+import json
+import sys
+import time
+
+import pytest
+from openapi_check import document
+from server import RATE, Answer
+from werkzeug.exceptions import BadRequest, HTTPException
+
+from service.gunicorn.error_page import error_page
+from service.gunicorn.response import Response, base_environment, run
+from service.http.errors import http_error
+
+pytestmark = pytest.mark.nodatabase
+
+
+def written(status, headers, *parts, method="GET", reuse=True):
+    """Return the bytes of a response."""
+    response = Response()
+    response.start(status, headers)
+    response.parts += parts
+    return b"".join(response.encode(method, reuse=reuse))
+
+
+@pytest.mark.parametrize("header", [("X-A", "a\r\nX-B: b"), ("X-A\n", "a"), ("X-A", "a\0")])
+def test_a_response_header_cannot_begin_another_one(header):
+    with pytest.raises(ValueError, match="control character"):
+        written("200 OK", [("Content-Type", "application/json"), header])
+
+
+def test_the_length_of_a_response_is_that_of_its_body():
+    assert Answer(written("200 OK", [], b"ab", b"c")).headers["content-length"] == "3"
+    assert Answer(written("200 OK", [])).headers["content-length"] == "0"
+    declared = [("content-length", "3")]
+    assert Answer(written("200 OK", declared, b"abc")).body == b"abc"
+    for parts in ([b"ab"], [b"abc", b"d"], []):
+        with pytest.raises(ValueError, match="Content-Length"):
+            written("200 OK", declared, *parts)
+
+
+def test_a_response_without_a_body_has_no_bytes_after_its_head():
+    for status in ("204 NO CONTENT", "304 NOT MODIFIED"):
+        raw = written(status, [("ETag", '"1"')], b"abc")
+        assert raw.endswith(b'ETag: "1"\r\n\r\n')
+        assert b"Content-Length" not in raw
+    head = written("200 OK", [("Content-Length", "3")], b"abc", method="HEAD")
+    assert head.endswith(b"Content-Length: 3\r\n\r\n")
+
+
+def test_an_application_can_replace_its_response_only_because_of_an_error():
+    response = Response()
+    response.start("200 OK", [])
+    with pytest.raises(AssertionError):
+        response.start("201 CREATED", [])
+    try:
+        raise ValueError("late")
+    except ValueError:
+        response.start("500 INTERNAL SERVER ERROR", [], sys.exc_info())
+    assert response.encode("GET", reuse=False)[0].startswith(b"HTTP/1.1 500 ")
+
+
+def test_a_response_tells_whether_the_connection_stays_open_and_what_time_it_is():
+    answer = Answer(written("200 OK", [], reuse=False))
+    assert (answer.headers["connection"], answer.headers["server"]) == ("close", "gunicorn")
+    now = time.time()
+    assert answer.headers["date"] in [
+        time.strftime("%a, %d %b %Y %H:%M:%S gmt", time.gmtime(now - ago)).lower() for ago in (0, 1)
+    ]
+
+
+class Body:
+    """The body of a response; it fails after its parts, and notes that it was closed."""
+
+    def __init__(self, *parts, fault=None):
+        self.parts, self.fault, self.closed = parts, fault, 0
+
+    def __iter__(self):
+        yield from self.parts
+        if self.fault:
+            raise self.fault
+
+    def close(self):
+        self.closed += 1
+
+
+def run_with(body):
+    def application(environ, start_response):
+        start_response(environ["status"], [("Content-Length", "4")])
+        return body
+
+    return run(application, {"status": "200 OK"})
+
+
+def test_a_body_is_closed_once_it_was_read():
+    for body in (Body(b"ab", b"cd"), [b"ab", b"cd"]):
+        response = run_with(body)
+        assert b"".join(response.encode("GET", reuse=True)).endswith(b"\r\n\r\nabcd")
+        assert not response.broken
+        assert getattr(body, "closed", 1) == 1
+
+
+def test_a_body_that_cannot_be_read_to_its_end_is_shorter_and_closed():
+    body = Body(b"ab", fault=OSError())
+    response = run_with(body)
+    assert (response.broken, body.closed) == (True, 1)
+    answer = Answer(b"".join(response.encode("GET", reuse=False)))
+    assert (answer.body, answer.headers["content-length"]) == (b"ab", "4")
+    for body in (Body(fault=OSError()), Body(b"ab", fault=ValueError())):
+        with pytest.raises(type(body.fault)):
+            run_with(body)
+        assert body.closed == 1
+
+
+SHARED = {
+    "SCRIPT_NAME": "",
+    "wsgi.version": (1, 0),
+    "wsgi.url_scheme": "http",
+    "wsgi.input_terminated": True,
+    "wsgi.errors": sys.stderr,
+    "wsgi.multithread": True,
+    "wsgi.multiprocess": True,
+    "wsgi.run_once": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("client", "server", "told"),
+    [
+        (("10.0.0.1", 1), ("10.0.0.2", 8000), ("10.0.0.1", "10.0.0.2", "8000")),
+        (("::1", 1, 0, 0), ("::2", 80, 0, 0), ("::1", "::2", "80")),
+        ("", "/run/web.sock", ("", "localhost", "")),
+    ],
+)
+def test_the_environment_has_the_addresses_and_what_pep_3333_requires(client, server, told):
+    environ = base_environment(client, server)
+    names = "REMOTE_ADDR", "SERVER_NAME", "SERVER_PORT"
+    expected = {**SHARED, "wsgi.errors": sys.stderr, **dict(zip(names, told, strict=True))}
+    assert environ == expected
+
+
+def test_an_error_page_is_one_line_of_ascii():
+    raw = error_page(BadRequest("Invalid\r\nX: \xe9" + "\U0001f4a9"))
+    answer = Answer(raw)
+    assert len(answer.headers) == 8
+    assert int(answer.headers["content-length"]) == len(answer.body)
+    assert json.loads(answer.body)["message"] == "Invalid X: \xe9\U0001f4a9"
+
+
+def test_an_error_page_has_the_documented_headers_and_the_limits():
+    before = int(time.time())
+    answer = Answer(error_page(http_error("request_timeout")))
+    assert answer.status == 408
+    assert answer.headers["connection"] == "close"
+    assert answer.headers["cache-control"] == "private, no-cache"
+    documented = document()["components"]["responses"]["RequestTimeout"]["headers"]
+    assert {header.lower() for header in documented} <= set(answer.headers)
+    limit, remaining, reset = (int(answer.headers[header]) for header in RATE)
+    assert (limit, remaining) == (60, 0)
+    assert before + 60 <= reset <= time.time() + 60
+    assert json.loads(answer.body) == {
+        "message": "The request did not arrive in time",
+        "status": 408,
+        "requestId": answer.headers["x-request-id"],
+    }
+
+
+@pytest.mark.parametrize("fault", [ValueError("secret"), SystemExit(3), HTTPException("secret")])
+def test_an_error_without_a_status_is_500(fault):
+    answer = Answer(error_page(fault))
+    assert (answer.status, json.loads(answer.body)["status"]) == (500, 500)
+    assert "retry-after" not in answer.headers
+
+
+def test_a_request_may_be_sent_again_when_the_page_says():
+    assert Answer(error_page(http_error("busy", retry_after=7))).headers["retry-after"] == "7"

@@ -1,0 +1,549 @@
+"""The states of a connection: a worker in this process, with an application of this module."""
+
+import errno
+import json
+import logging
+import os
+import socket
+import struct
+import threading
+import time
+from contextlib import ExitStack, suppress
+
+import pytest
+from gunicorn.config import Config
+from server import Answer
+
+from service.gunicorn import worker as module
+from service.gunicorn.worker import RequestWorker
+from service.http.access_log import ARRIVED, QUEUED
+
+pytestmark = pytest.mark.nodatabase
+
+MAX_BODY = 100_000
+SECRET = "tmw_api_hush"
+ACCEPTED = b"HTTP/1.1 200"
+
+
+def until(true):
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+class Application:
+    """Responds as the path says; requests for /wait last until ``proceed`` is set."""
+
+    def __init__(self):
+        self.proceed, self.waiting = threading.Event(), threading.Semaphore(0)
+        self.environs, self.bodies = [], []
+
+    def __call__(self, environ, start_response):
+        self.environs.append(environ)
+        self.bodies.append(environ["wsgi.input"].read())
+        name, _, number = environ["PATH_INFO"][1:].partition("/")
+        headers = []
+        if name == "wait":
+            self.waiting.release()
+            assert self.proceed.wait(20)
+        elif name == "fail":
+            raise {"value": ValueError, "os": OSError, "exit": SystemExit}[number](SECRET)
+        elif name == "break":
+            headers = [("Content-Length", "9")]
+        start_response("200 OK", headers)
+        return broken_body() if name == "break" else [b"x" * int(number or 2)]
+
+
+def broken_body():
+    yield b"part"
+    raise OSError(SECRET)
+
+
+class Server:
+    """A worker that runs in a thread, and its clients."""
+
+    def __init__(self, stack, limits, configuration):
+        self.stack, self.application = stack, Application()
+        self.listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        self.address = self.listener.getsockname()
+        config = Config()
+        for name, value in {"threads": 1, "keepalive": 75, **configuration}.items():
+            config.set(name, value)
+        log = logging.getLogger("test_states")
+        self.worker = RequestWorker(0, os.getppid(), [self.listener], None, 30, config, log)
+        self.worker.wsgi = self.application
+        for name, value in limits.items():
+            setattr(self.worker, name, value)
+        self.thread = threading.Thread(target=self.worker.run)
+        self.thread.start()
+        until(lambda: hasattr(self.worker, "listeners"))
+
+    def connect(self, *, buffer=None):
+        client = self.stack.enter_context(socket.socket())
+        if buffer:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        client.settimeout(10)
+        client.connect(self.address)
+        return client
+
+    def ask(self, path="/", *lines, client=None, body=b"", buffer=None):
+        """Send a request; return the client."""
+        client = client or self.connect(buffer=buffer)
+        length = [f"Content-Length: {len(body)}"] if body else []
+        head = "\r\n".join([f"GET {path} HTTP/1.1", "Host: x", *lines, *length, "", ""])
+        client.sendall(head.encode() + body)
+        return client
+
+    def occupy(self):
+        """Let a request run until the application may proceed."""
+        client = self.ask("/wait")
+        assert self.application.waiting.acquire(timeout=10)
+        return client
+
+    def connections(self, state=None):
+        found = list(self.worker.connections.values())
+        return [conn for conn in found if state is None or conn.state is state]
+
+    def end(self):
+        self.worker.alive = False
+        self.application.proceed.set()
+        self.thread.join(20)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Return a function that starts a worker with these time limits and this configuration."""
+    monkeypatch.setenv("MAX_BODY", str(MAX_BODY))
+    monkeypatch.setenv("DATABASE_URL", "host=/nowhere")
+    monkeypatch.setattr(module, "TICK", 0.02)
+    monkeypatch.setattr(module, "STOP", 0.2)
+    servers = []
+    with ExitStack() as stack:
+
+        def serve(limits=None, **configuration):
+            servers.append(Server(stack, limits or {}, configuration))
+            return servers[-1]
+
+        yield serve
+        for server in servers:
+            for client in server.connections():
+                with suppress(OSError):
+                    client.sock.shutdown(socket.SHUT_RDWR)
+            server.end()
+
+
+def read(client):
+    """Read one response."""
+    raw = b""
+    while b"\r\n\r\n" not in raw or len(Answer(raw).body) < int(
+        Answer(raw).headers["content-length"]
+    ):
+        more = client.recv(2**16)
+        assert more, raw
+        raw += more
+    return Answer(raw)
+
+
+def closed(client):
+    """Read until the worker closes; return what came."""
+    raw = b""
+    while more := client.recv(2**16):
+        raw += more
+    return raw
+
+
+def settle():
+    """Wait for several looks at the clock, to see that nothing happens."""
+    time.sleep(0.2)
+
+
+HALF = {
+    "nothing": (b"", None),
+    "half a head": (b"GET / HT", 408),
+    "a head without its body": (b"GET / HTTP/1.1\r\nContent-Length: 9\r\n\r\n", 408),
+    "half a body": (b"GET / HTTP/1.1\r\nContent-Length: 9\r\n\r\n1", 408),
+}
+
+
+def test_a_request_that_does_not_arrive_in_time_is_408_also_if_bytes_come(serve):
+    server = serve({"READ": 0.3})
+    start = time.monotonic()
+    clients = {name: server.connect() for name in HALF}
+    for name, client in clients.items():
+        client.sendall(HALF[name][0])
+    second = server.ask()
+    assert read(second).status == 200
+    second.sendall(b"GET / HT")
+    for _ in range(3):
+        time.sleep(0.05)
+        clients["half a head"].sendall(b"T")
+    for name, client in clients.items():
+        assert Answer(closed(client)).status == HALF[name][1], name
+    assert 0.3 <= time.monotonic() - start < 3
+    assert read(second).status == 408
+
+
+def test_an_idle_connection_is_closed_after_keepalive_without_a_response(serve):
+    server = serve({"READ": 0.1}, keepalive=1)
+    client = server.ask()
+    assert read(client).headers["connection"] == "keep-alive"
+    start = time.monotonic()
+    assert closed(client) == b""
+    assert 0.8 < time.monotonic() - start < 3
+
+
+def test_without_keepalive_each_connection_has_one_request(serve):
+    answer = Answer(closed(serve(keepalive=0).ask()))
+    assert (answer.status, answer.headers["connection"]) == (200, "close")
+
+
+def test_a_client_that_does_not_close_is_left_after_linger_and_one_that_closes_at_once(serve):
+    server = serve({"LINGER": 0.3})
+    client = server.ask("/", "Connection: close")
+    assert Answer(closed(client)).body == b"xx"
+    until(lambda: server.connections(server.worker.lingering))
+    client.sendall(b"x")
+    until(lambda: not server.connections())
+    server.worker.lingering.seconds = 60
+    client = server.ask("/", "Connection: close")
+    assert Answer(closed(client)).body == b"xx"
+    client.close()
+    until(lambda: not server.connections())
+
+
+def test_a_client_that_reads_nothing_is_reset_and_one_that_reads_slowly_gets_everything(serve):
+    server = serve({"WRITE": 0.2})
+    still, slow = (server.ask("/large/8000000", buffer=2**15) for _ in range(2))
+    start, raw = time.monotonic(), b""
+    while time.monotonic() < start + 0.8:
+        raw += slow.recv(2**18)
+        time.sleep(0.02)
+    while len(raw) < 8_000_000:
+        raw += slow.recv(2**20)
+    assert raw.startswith(ACCEPTED)
+    until(lambda: not server.connections(server.worker.flushing))
+    with pytest.raises(ConnectionResetError):
+        closed(still)
+
+
+def test_a_request_without_a_turn_is_503_after_its_time_and_sooner_for_health(serve):
+    """The application never gets it."""
+    server = serve({"TAKE": 0.6, "TAKE_HEALTH": 0.2})
+    running, start = server.occupy(), time.monotonic()
+    other, health = server.ask("/other"), server.ask("/healthz")
+    for client, seconds in ((health, 0.2), (other, 0.6)):
+        answer = Answer(closed(client))
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert json.loads(answer.body) == {
+            "message": "The service is busy: the request waited too long for its turn",
+            "status": 503,
+            "requestId": answer.headers["x-request-id"],
+        }
+        assert seconds <= time.monotonic() - start < seconds + 3
+    server.application.proceed.set()
+    assert read(running).status == 200
+    assert [environ["PATH_INFO"] for environ in server.application.environs] == ["/wait"]
+
+
+def test_the_application_is_told_when_a_request_has_arrived_and_how_long_it_has_queued(serve):
+    server = serve()
+    before = time.monotonic()
+    clients = [server.occupy(), server.ask("/queued")]
+    until(lambda: len(server.connections(server.worker.complete)) == 2)
+    settle()
+    server.application.proceed.set()
+    assert [read(client).status for client in clients] == [200, 200]
+    first, second = server.application.environs
+    assert before <= first[ARRIVED] <= second[ARRIVED] <= time.monotonic()
+    assert 0 <= first[QUEUED] < 0.1 < second[QUEUED] < 10
+
+
+def test_a_worker_ends_with_the_request_that_is_its_last(serve, caplog):
+    caplog.set_level(logging.INFO)
+    server = serve(max_requests=2)
+    client = server.ask()
+    assert read(client).headers["connection"] == "keep-alive"
+    assert server.worker.alive
+    assert read(server.ask(client=client)).headers["connection"] == "close"
+    client.close()
+    server.thread.join(10)
+    assert not server.thread.is_alive()
+    assert [record.message for record in caplog.records] == [
+        "Autorestarting worker after current request."
+    ]
+
+
+def test_a_worker_gives_signs_of_life_and_ends_when_its_master_has_ended(serve):
+    server = serve()
+    for _ in range(2):
+        seen = server.worker.tmp.last_update()
+        until(lambda seen=seen: server.worker.tmp.last_update() != seen)
+    server.worker.ppid = -1
+    server.thread.join(10)
+    assert not server.thread.is_alive()
+
+
+def test_one_thread_more_than_may_run_waits_and_none_holds_up_the_end_of_the_process(serve):
+    before = {*threading.enumerate()}
+    serve(threads=3)
+
+    def threads():
+        started = {*threading.enumerate()} - before
+        return [thread for thread in started if thread.name.startswith("request")]
+
+    until(lambda: len(threads()) == 4)
+    assert all(thread.daemon for thread in threads())
+
+
+def test_with_too_many_connections_the_oldest_idle_one_goes_and_the_others_are_not_kept(serve):
+    server = serve(worker_connections=12, threads=2)
+    clients = []
+    for number in range(1, 11):
+        clients.append(server.ask())
+        assert read(clients[-1]).headers["connection"] == "keep-alive"
+        until(lambda number=number: len(server.connections(server.worker.idle)) == number)
+    running = server.ask("/wait")
+    assert closed(clients[0]) == b""
+    assert len(server.connections()) == 10
+    second = server.ask("/wait")
+    assert closed(clients[1]) == b""
+    server.application.proceed.set()
+    assert {read(client).headers["connection"] for client in (running, second)} == {"keep-alive"}
+
+
+def test_a_state_that_a_fifth_of_the_connections_has_loses_none(serve):
+    """Nine requests run. The connection beyond the maximum is not kept after its response."""
+    server = serve(worker_connections=19, threads=9)
+    running = [server.occupy() for _ in range(9)]
+    idle = server.connect()
+    until(lambda: len(server.connections()) == 10)
+    other = server.ask("/wait")
+    until(lambda: len(server.connections(server.worker.complete)) == 10)
+    assert server.connections(server.worker.reading)
+    server.application.proceed.set()
+    assert read(running[0]).headers["connection"] == "close"
+    assert read(other).status == 200
+    assert read(server.ask(client=idle)).status == 200
+
+
+def test_a_client_beyond_the_maximum_is_accepted_when_another_one_has_gone(serve):
+    server = serve({"LINGER": 0.1}, worker_connections=6, threads=1)
+    clients = []
+    for number in range(1, 7):
+        clients.append(server.ask("/wait"))
+        until(lambda number=number: len(server.connections(server.worker.complete)) == number)
+    clients.append(server.ask())
+    settle()
+    assert len(server.connections()) == 6
+    server.application.proceed.set()
+    assert [read(client).status for client in clients] == [200] * 7
+
+
+def test_clients_that_arrive_together_do_not_wait_for_the_clock(serve, monkeypatch):
+    server = serve()
+    monkeypatch.setattr(module, "TICK", 0.5)
+    settle()
+    start = time.monotonic()
+    clients = [server.ask() for _ in range(8)]
+    assert [read(client).status for client in clients] == [200] * 8
+    assert time.monotonic() - start < 2
+
+
+def test_a_stopping_worker_answers_what_is_there_and_lets_idle_clients_send_a_last_request(
+    serve, monkeypatch
+):
+    monkeypatch.setattr(module, "STOP", 1)
+    server = serve()
+    idle, forgotten = server.ask(), server.ask()
+    assert [read(idle).status, read(forgotten).status] == [200, 200]
+    for conn in server.connections():
+        conn.since -= 60
+    half = server.connect()
+    half.sendall(b"GET / HT")
+    running = server.occupy()
+    server.worker.alive = False
+    until(lambda: server.listener.fileno() == -1)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(server.address)
+    server.ask(client=idle)
+    settle()
+    server.application.proceed.set()
+    for client in (running, idle):
+        answer = Answer(closed(client))
+        assert (answer.status, answer.headers["connection"]) == (200, "close")
+        client.close()
+    assert closed(forgotten) == b""
+    assert Answer(closed(half)).status == 408
+    half.close()
+    server.thread.join(10)
+    assert not server.thread.is_alive()
+
+
+def test_a_worker_waits_for_a_request_no_longer_than_graceful_timeout(serve):
+    server = serve(graceful_timeout=1)
+    server.occupy()
+    start = time.monotonic()
+    server.worker.alive = False
+    server.thread.join(10)
+    assert 0.9 < time.monotonic() - start < 5
+
+
+class Exhausted:
+    """A listener in a process that has no file descriptor left, or whose clients give up."""
+
+    def __init__(self, number):
+        self.number, self.asked = number, 0
+
+    def accept(self):
+        self.asked += 1
+        raise OSError(self.number, os.strerror(self.number))
+
+
+def test_without_a_file_descriptor_a_waiting_connection_goes_and_otherwise_one_line_says_so(
+    serve, caplog
+):
+    server = serve()
+    (number,) = server.worker.listeners
+    idle = server.ask()
+    assert read(idle).status == 200
+    running = server.occupy()
+    for _ in range(2):
+        exhausted = Exhausted(errno.EMFILE)
+        server.worker.listeners[number] = exhausted
+        late = server.connect()
+        until(lambda exhausted=exhausted: exhausted.asked > 3)
+        server.worker.listeners[number] = server.listener
+        server.ask(client=late)
+        until(lambda: server.connections(server.worker.complete)[1:])
+        # The next round has no waiting connection from its beginning.
+    assert closed(idle) == b""
+    lines = [record.message for record in caplog.records]
+    assert lines == ["No file descriptor is left for a new client"] * 2
+    server.application.proceed.set()
+    assert [read(client).status for client in (running, late)] == [200, 200]
+
+
+def test_a_client_that_gives_up_before_it_is_accepted_costs_no_other_one(serve, caplog):
+    server = serve()
+    (number,) = server.worker.listeners
+    idle = server.ask()
+    assert read(idle).status == 200
+    exhausted = server.worker.listeners[number] = Exhausted(errno.ECONNABORTED)
+    late = server.connect()
+    until(lambda: exhausted.asked)
+    server.worker.listeners[number] = server.listener
+    assert read(server.ask(client=late)).status == 200
+    assert read(server.ask(client=idle)).status == 200
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("fault", ["value", "exit"])
+def test_an_application_that_fails_is_500_and_the_log_does_not_have_the_message(
+    serve, caplog, fault
+):
+    server = serve()
+    for _ in range(2):
+        answer = Answer(closed(server.ask(f"/fail/{fault}")))
+        assert (answer.status, answer.headers["connection"]) == (500, "close")
+        assert SECRET not in answer.body.decode()
+    for record in caplog.records:
+        assert SECRET not in record.message
+        assert "test_states.py" in record.message
+    assert len(caplog.records) == 2
+
+
+def test_a_response_that_the_application_cannot_finish_is_truncated_or_none(serve):
+    server = serve()
+    assert closed(server.ask("/fail/os")) == b""
+    answer = Answer(closed(server.ask("/break")))
+    assert (answer.body, answer.headers["content-length"]) == (b"part", "9")
+    assert answer.headers["connection"] == "close"
+    assert read(server.ask()).status == 200
+
+
+def test_a_client_that_ends_within_its_body_is_sent_400(serve):
+    server = serve()
+    client = server.connect()
+    client.sendall(HALF["half a body"][0])
+    client.shutdown(socket.SHUT_WR)
+    assert Answer(closed(client)).status == 400
+
+
+def test_a_client_that_hangs_up_is_forgotten_at_once(serve):
+    server = serve()
+    for half, hard in ((b"", False), (b"GET", False), (b"GET", True)):
+        client = server.connect()
+        client.sendall(half)
+        until(lambda: server.connections())
+        if hard:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        until(lambda: not server.connections())
+
+
+def test_responses_that_nobody_reads_are_bounded_together_and_count_until_their_last_byte(
+    serve, monkeypatch
+):
+    monkeypatch.setattr(module, "UNSENT", 8_000_000)
+    server = serve()
+    for _ in range(2):
+        assert len(read(server.ask("/large/6000000")).body) == 6_000_000
+    first = server.ask("/large/6000000", buffer=2**17)
+    raw = first.recv(2**17)
+    until(lambda: server.connections(server.worker.flushing))
+    assert len(read(server.ask("/large/1000000")).body) == 1_000_000
+    while len(raw) < 4_000_000:
+        raw += first.recv(2**17)
+    assert len(server.connections(server.worker.flushing)) == 1
+    second = server.ask("/large/4000000", buffer=2**17)
+    with pytest.raises(ConnectionResetError):
+        closed(first)
+    assert len(read(second).body) == 4_000_000
+
+
+@pytest.mark.parametrize(("arriving", "number"), [(300_000, 3), (1_000, 2)])
+def test_requests_that_wait_for_a_turn_are_bounded_together(serve, monkeypatch, arriving, number):
+    """Together they may have as many bytes as ARRIVING says, or twice the largest body."""
+    monkeypatch.setattr(module, "ARRIVING", arriving)
+    server = serve()
+    body = b"x" * 90_000
+    running = [server.occupy(), *[server.ask("/", body=body) for _ in range(number)]]
+    until(lambda: len(server.connections(server.worker.complete)) == number + 1)
+    answer = Answer(closed(server.ask("/", body=body)))
+    assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+    small = server.ask("/", body=body[:40_000])
+    until(lambda: len(server.connections(server.worker.complete)) == number + 2)
+    server.application.proceed.set()
+    assert [read(client).status for client in (*running, small)] == [200] * (number + 2)
+    assert [len(body) for body in server.application.bodies] == [0, *[90_000] * number, 40_000]
+
+
+def test_an_unfinished_request_makes_room_for_another_one(serve, monkeypatch):
+    monkeypatch.setattr(module, "ARRIVING", 200_000)
+    server = serve()
+    head = b"GET / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n"
+    clients = [server.connect() for _ in range(3)]
+    for number, client in enumerate(clients):
+        client.sendall(head + b"x" * 90_000)
+        until(
+            lambda n=number: sum(c.reader.size for c in server.connections()) >= min(n + 1, 2) * 9e4
+        )
+    assert closed(clients[0]) == b""
+    for client in clients[1:]:
+        client.sendall(b"x" * 10_000)
+        assert read(client).status == 200
+
+
+def test_a_client_that_waits_for_100_continue_is_told_once(serve):
+    server = serve()
+    client = server.connect()
+    client.sendall(b"GET / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+    assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+    for byte in (b"a", b"b"):
+        client.sendall(byte)
+        settle()
+    client.sendall(b"c")
+    assert client.recv(12) == ACCEPTED
+    assert server.application.bodies == [b"abc"]
