@@ -108,6 +108,11 @@ class Map:
         )
         everything = [*self.lines.values(), *self.statements.values()]
         self.size = Counter(test for tests in everything for test in tests)
+        files = {split(test)[0] for test in self.size}
+        # Tests that are newer than the map are tried in any case.
+        self.new = sorted(
+            test for test in self.present if test not in self.size and split(test)[0] in files
+        )
 
     def tests(self, mutation: Mutation) -> list[str]:
         """The tests of a mutation, at most MAX_TESTS of those that the map knows."""
@@ -136,22 +141,21 @@ class Map:
             found = set(self.statements.get(mutation.file, ()))
         else:
             found = set(self.lines.get(f"{mutation.file}:{mutation.line}", ()))
-        path = Path(mutation.file)
-        return self.choose(found, path.parent.name if path.suffix == ".sql" else path.stem)
+        if mutation.file.endswith(".sql"):
+            return self.choose(found) + self.new
+        # Lines move after the map is made, so the tests of the module's own file are tried too.
+        own = f"/test_{Path(mutation.file).stem}.py"
+        return self.choose(found | {test for test in self.size if own in test}, own) + self.new
 
-    def choose(self, tests: set[str], name: str) -> list[str]:
-        """The tests of the module's own file, then those that run the least; few of a function."""
-        # Lines move after the map is made, so these are tried in any case.
-        tests |= {test for test in self.size if f"/test_{name}.py" in test}
+    def choose(self, tests: set[str], first: str = "") -> list[str]:
+        """The tests of one file, then those that run the least; few of a function."""
         functions: Counter[str] = Counter()
         rounds = {}
         for test in sorted(tests, key=lambda test: (self.size[test], test)):
             function = test.partition("[")[0]
             rounds[test] = functions[function] // 2
             functions[function] += 1
-        return sorted(rounds, key=lambda test: (f"/test_{name}.py" not in test, rounds[test]))[
-            :MAX_TESTS
-        ]
+        return sorted(rounds, key=lambda test: (first not in test, rounds[test]))[:MAX_TESTS]
 
 
 def split(test: str) -> list[str]:
