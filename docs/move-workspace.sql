@@ -20,16 +20,37 @@ SELECT FROM deliveries WHERE workspace_id = :'id' FOR UPDATE;
 \qecho 'BEGIN;'
 \qecho 'CREATE TEMPORARY TABLE moved (LIKE users) ON COMMIT DROP;'
 \qecho 'COPY moved FROM stdin;'
+-- Members, and authors who are none any more.
 COPY (
     SELECT person.*
       FROM users AS person
-      JOIN members AS member ON member.user_id = person.id
-     WHERE member.workspace_id = :'id'
+     WHERE person.id IN (
+               SELECT user_id FROM members WHERE workspace_id = :'id'
+                UNION ALL
+               SELECT created_by FROM tasks WHERE workspace_id = :'id'
+                UNION ALL
+               SELECT created_by FROM meetings WHERE workspace_id = :'id'
+           )
 ) TO STDOUT;
 \qecho '\\.'
 -- A user of a workspace that was moved before is there already.
 \qecho 'INSERT INTO users (id, email, name, created_at, deactivated_at)'
 \qecho 'SELECT id, email, name, created_at, deactivated_at FROM moved ON CONFLICT (id) DO NOTHING;'
+-- Authors who were deleted.
+\qecho 'CREATE TEMPORARY TABLE gone (LIKE deleted_users) ON COMMIT DROP;'
+\qecho 'COPY gone FROM stdin;'
+COPY (
+    SELECT author.id, deleted.deleted_at
+      FROM (
+           SELECT created_by AS id FROM tasks WHERE workspace_id = :'id'
+            UNION
+           SELECT created_by FROM meetings WHERE workspace_id = :'id'
+           ) AS author
+      LEFT JOIN deleted_users AS deleted ON deleted.id = author.id
+     WHERE NOT EXISTS (SELECT FROM users AS person WHERE person.id = author.id)
+) TO STDOUT;
+\qecho '\\.'
+\qecho 'INSERT INTO deleted_users SELECT * FROM gone ON CONFLICT (id) DO NOTHING;'
 \qecho 'COPY workspaces FROM stdin;'
 COPY (SELECT * FROM workspaces WHERE id = :'id') TO STDOUT;
 \qecho '\\.'

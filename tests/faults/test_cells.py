@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from client import (
     TOKENS,
+    UNKNOWN,
     activate,
     insert,
     insert_member,
@@ -358,6 +359,10 @@ def test_a_moved_workspace_has_the_same_rows(
             document = {"title": f"A task with a tab\t and \\ {number}", "assigneeId": cast["bob"]}
             id = call(server.port, "POST", "/api/tasks", TOKENS["alice"], document)[1]["id"]
             call(server.port, "PATCH", f"/api/tasks/{id}", TOKENS["alice"], {"status": "done"})
+    # One author was deleted; another one is no member any more.
+    insert_into("tasks", created_by=UNKNOWN)
+    connection.execute("INSERT INTO deleted_users VALUES (%s, now())", (UNKNOWN,))
+    insert_into("tasks", created_by=cast["charlie"])
     before = contents(connection, acme)
     moved = subprocess.run(
         [
@@ -388,3 +393,9 @@ def test_a_moved_workspace_has_the_same_rows(
         "SELECT name FROM users WHERE active_workspace_id = %s", (acme,)
     ).fetchall()
     measure("users whose active workspace it is there", len(users), at_least=2)
+    authors = other.execute(
+        "SELECT DISTINCT created_by FROM tasks WHERE NOT EXISTS"
+        " (SELECT FROM users WHERE id = created_by UNION ALL"
+        " SELECT FROM deleted_users WHERE id = created_by AND deleted_at IS NOT NULL)"
+    ).fetchall()
+    measure("authors of tasks that the new cell does not know", len(authors), exactly=0)
