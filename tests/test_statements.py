@@ -8,11 +8,12 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
-from client import insert, insert_member, waiting
+from client import TOKENS, insert, insert_member, waiting
 from psycopg.rows import dict_row
 from receivers import announce, attempts, deliveries, subscribe, webhook_row
 
@@ -22,10 +23,12 @@ from service.statements import STATEMENTS
 URL = "https://example.com/hook"
 # No id is larger.
 LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+# What the gate takes of a request of Alice.
+CREDENTIAL = {"hash": sha256(TOKENS["alice"].encode()).digest(), "kind": "api", "address": "x"}
 NIL = "00000000-0000-0000-0000-000000000000"
 
 
-def run(connection, name, **values):
+def run(connection, name, /, **values):
     """Run a statement and return its rows."""
     cursor = connection.execute(STATEMENTS[name].source, values)
     return cursor.fetchall() if cursor.description else []
@@ -527,6 +530,158 @@ def test_a_rotation_deletes_the_secrets_that_have_expired_and_no_other(connectio
         (webhook, 2), (webhook, 9), (other, 1), (other, 2),
     ]  # fmt: skip
     assert timedelta(hours=23.9) < left[1]["left"] <= timedelta(hours=24)
+
+
+# Now: the moment itself, because the clock of a transaction stands still
+
+
+@pytest.fixture
+def still(connect):
+    """Return a connection whose now() stands still; its changes do not last."""
+    connection = connect()
+    yield connection
+    connection.rollback()
+
+
+def test_what_expires_now_has_expired(still, cast):
+    alice = {"user_id": cast["alice"]}
+    for change, live in (("+ interval '1 microsecond'", True), ("", False)):
+        still.execute(f"UPDATE tokens SET expires_at = now() {change}")
+        (caller,) = run(still, "gate/authenticate_and_count", **CREDENTIAL)
+        assert (caller["user_id"] is not None) is live
+        assert bool(run(still, "tokens/list_own", **alice)[0]["body"]) is live
+        (moment,) = still.execute(f"SELECT now() {change} AS now").fetchone().values()
+        token = {"name": "x", "scope": "read", "hash": uuid.uuid4().bytes * 2}
+        (asked,) = run(still, "tokens/create_own", **alice, **token, expires_at=moment)
+        assert (asked["in_future"], asked["id"] is not None) == (live, live)
+
+
+def test_a_secret_that_expires_now_signs_no_more(still, cast):
+    webhook = subscribe(still, cast["acme"], URL, key_fingerprint="a")
+    for number, change in ((8, "+ interval '1 microsecond'"), (9, "")):
+        still.execute(
+            "INSERT INTO previous_secrets (workspace_id, webhook_id, number, key_fingerprint,"
+            f" expires_at) VALUES (%s, %s, %s, %s, now() {change})",
+            (cast["acme"], webhook, number, str(number)),
+        )
+    (target,) = run(still, "webhooks/target", id=webhook, **managed(cast))
+    assert target["secret_numbers"] == [8, 1]
+    missing = run(still, "webhooks/missing_keys", oldest_key=None, keys=[])
+    assert [row["key_fingerprint"] for row in missing] == ["8", "a"]
+    run(still, "webhooks/rotate", id=webhook, key_fingerprint="a", **managed(cast))
+    left = still.execute("SELECT number FROM previous_secrets ORDER BY number").fetchall()
+    assert [row["number"] for row in left] == [1, 8]
+
+
+def test_what_is_due_now_is_attempted_now(still, cast):
+    subscribe(still, cast["acme"], URL, backoff_until="now()")
+    announce(still, cast["acme"])
+    for table, column in (("deliveries", "due_at"), ("webhooks", "backoff_until")):
+        still.execute(f"UPDATE {table} SET {column} = now() + interval '1 microsecond'")
+        assert claim_due(still) == []
+        still.execute(f"UPDATE {table} SET {column} = now()")
+    (row,) = run(still, "webhooks/list", workspace_id=cast["acme"], user_id=None)
+    assert row["backoff_until"] is None
+    assert claim_due(still)
+
+
+@pytest.mark.parametrize(("window", "other"), [("minute", "day"), ("day", "minute")])
+def test_a_window_ends_at_its_last_moment(still, cast, window, other):
+    run(still, "gate/authenticate_and_count", **CREDENTIAL)
+    for microseconds, count in ((1, 8), (0, 1)):
+        still.execute(
+            f"UPDATE usage SET {window}_count = 7, {other}_count = 7, {other}_started_at = now(),"
+            f" {window}_started_at = now() - interval '1 {window}' + %s",
+            (timedelta(microseconds=microseconds),),
+        )
+        (row,) = run(still, "gate/authenticate_and_count", **CREDENTIAL)
+        assert (row[f"{window}_count"], row[f"{other}_count"]) == (count, 8)
+
+
+def test_a_token_is_touched_again_after_more_than_a_minute(still):
+    for microseconds, touched in ((0, False), (1, True)):
+        age = timedelta(minutes=1, microseconds=microseconds)
+        still.execute("UPDATE tokens SET last_used_at = now() - %s", (age,))
+        (row,) = run(still, "gate/authenticate_and_count", **CREDENTIAL)
+        assert row["touch"] is touched
+        assert bool(run(still, "tokens/touch", token_id=row["token_id"])) is touched
+
+
+def test_what_begins_or_is_due_now_is_neither_upcoming_nor_late(still, cast):
+    alice = {"user_id": cast["alice"], "only_workspace_id": None}
+    insert(still, "tasks", workspace_id=cast["acme"], title="x", created_by=cast["alice"])
+    insert(
+        still, "meetings", workspace_id=cast["acme"], title="x", created_by=cast["alice"],
+        start_time="2026-01-01T00:00Z", end_time="2099-01-01T00:00Z",
+    )  # fmt: skip
+    for before, now in (("-", (1, 0)), ("+", (0, 1))):
+        for microseconds, expected in ((0, (0, 0)), (1, now)):
+            moment = f"now() {before} interval '{microseconds} microsecond'"
+            still.execute(f"UPDATE tasks SET due_date = {moment}")
+            still.execute(f"UPDATE meetings SET start_time = {moment}")
+            (row,) = run(still, "dashboard/stats", workspace_id=cast["acme"], **alice)
+            body = row["body"]
+            assert (body["tasks"]["overdue"], body["meetings"]["upcoming"]) == expected
+            (page,) = run(still, "meetings/upcoming", after=None, after_id=None, limit=9, **alice)
+            assert len(page["data"]) == expected[1]
+
+
+def test_what_is_kept_for_a_time_is_kept_at_its_last_moment(still, cast):
+    subscribe(still, cast["acme"], URL)
+    announce(still, cast["acme"])
+    still.execute("UPDATE deliveries SET state = 'failed'")
+    key = {"workspace_id": cast["acme"], "user_id": cast["alice"], "key": "k"}
+    run(still, "idempotency/begin", **key, fingerprint=b"a")
+    still.execute("INSERT INTO usage VALUES (%s, 'x', now(), 1, now(), 1, true)", (cast["acme"],))
+    for microseconds, gone in ((0, 0), (1, 1)):
+        more = timedelta(microseconds=microseconds)
+        for table, column, age in (
+            ("idempotency_keys", "created_at", timedelta(hours=24)),
+            ("usage", "day_started_at", timedelta(days=2)),
+            ("events", "created_at", timedelta(hours=73)),
+            ("deliveries", "finished_at", timedelta(hours=72)),
+        ):
+            still.execute(f"UPDATE {table} SET {column} = now() - %s", (age + more,))
+        oldest = {row["kind"]: row["seconds"] for row in run(still, "status/oldest", keep=72)}
+        assert bool(oldest["event"]) is bool(gone)
+        with still.transaction(force_rollback=True):
+            (stored,) = run(still, "idempotency/begin", **key, fingerprint=b"b")
+            assert stored["same"] is bool(gone)
+        for name in ("worker/prune_keys", "worker/prune_usage", "worker/prune_events"):
+            (row,) = run(still, name, keep=72, after="")
+            assert row["deleted"] == gone, name
+
+
+def test_an_event_is_pruned_after_its_last_moment(still, cast):
+    subscribe(still, cast["acme"], URL)
+    announce(still, cast["acme"])
+    still.execute("DELETE FROM deliveries")
+    for microseconds, gone in ((0, 0), (1, 1)):
+        age = timedelta(hours=72, microseconds=microseconds)
+        still.execute("UPDATE events SET created_at = now() - %s", (age,))
+        (row,) = run(still, "worker/prune_events", keep=72, after="")
+        assert row["deleted"] == gone
+
+
+def test_a_webhook_that_has_failed_for_exactly_its_time_is_not_disabled(still, cast):
+    subscribe(still, cast["acme"], URL)
+    announce(still, cast["acme"])
+    (row,) = deliveries(still)
+    for microseconds, reason in ((0, None), (1, "only failures for 120 hours")):
+        since = timedelta(hours=120, microseconds=microseconds)
+        still.execute("UPDATE deliveries SET attempts = 1, state = 'due'")
+        still.execute("UPDATE webhooks SET failing_since = now() - %s", (since,))
+        assert record(still, row)[0]["disabled_reason"] == reason
+
+
+def test_a_delivery_is_overdue_after_more_than_a_minute(still, cast):
+    subscribe(still, cast["acme"], URL)
+    announce(still, cast["acme"])
+    for microseconds, overdue in ((0, 0), (1, 1)):
+        age = timedelta(minutes=1, microseconds=microseconds)
+        still.execute("UPDATE deliveries SET due_at = now() - %s", (age,))
+        (row,) = run(still, "status/deliveries")
+        assert (row["overdue"], row["oldest_overdue_seconds"] > 0) == (overdue, bool(overdue))
 
 
 # Load
