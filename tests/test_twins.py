@@ -47,8 +47,8 @@ def globex(connection, cast, acme):  # noqa: F811
 
 
 @pytest.fixture
-def owner(app, acme, unlimited):  # noqa: F811
-    client = Client(app, cookie=f"tmw_session_alice_{WORD}")
+def owner(silent_app, acme, unlimited):  # noqa: F811
+    client = Client(silent_app, cookie=f"tmw_session_alice_{WORD}")
     client.headers["Content-Type"] = "application/json"
     return client
 
