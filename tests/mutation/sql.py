@@ -53,7 +53,8 @@ BLANKED = re.compile(r"--[^\n]*|\$\$")
 # Words that end the condition, or the list, that a clause has.
 CLAUSE = re.compile(
     r"\b(AND|OR|WHERE|GROUP BY|HAVING|ORDER BY|LIMIT|OFFSET|FOR (UPDATE|NO KEY|KEY|SHARE)|RETURNING"
-    r"|UNION|ON CONFLICT|SELECT|FROM|DO UPDATE|THEN|ELSE|END|BETWEEN)\b|;"
+    r"|UNION|ON CONFLICT|SELECT|(?<!DISTINCT )FROM|DO UPDATE|THEN|ELSE|END|BETWEEN"
+    r"|(LEFT |CROSS )?JOIN)\b"
 )
 OBJECT = re.compile(
     r"(?:CREATE|ALTER) (?:OR REPLACE |UNIQUE )?(?:TABLE|FUNCTION|TYPE|DOMAIN|TRIGGER|INDEX)\s+"
@@ -70,6 +71,7 @@ def blank(text: str) -> str:
 def end_of_clause(text: str, start: int) -> int:
     """The end of the condition or list that begins here, parentheses and CASE included."""
     depth, position, cases, between = 0, start, 0, False
+    ends = ";" if text[start - 9 : start] == "ORDER BY " else ";,"
     while position < len(text):
         character = text[position]
         if character == "'":
@@ -80,7 +82,7 @@ def end_of_clause(text: str, start: int) -> int:
             if depth == 0:
                 return position
             depth -= 1
-        elif character == "," and depth == 0 and text[start - 9 : start] != "ORDER BY ":
+        elif depth == 0 and character in ends:
             return position
         elif depth == 0 and not text[position - 1].isalnum():
             if re.match(r"CASE\b", text[position:]):
@@ -171,8 +173,12 @@ def mutations(file: str, source: str) -> Iterator[Mutation]:
             for new in news:
                 value = str(int(old) + 1) if new == "+1" else new
                 found.append((match.start(group), match.end(group), value, rule))
+    # A smaller or larger index changes no result.
+    indexes = [match.span() for match in re.finditer(r"CREATE INDEX[^;]*;", text)]
     objects = [(match.start(), match[1]) for match in OBJECT.finditer(text)]
     for start, end, new, rule in sorted(found):
+        if any(begin <= start < stop for begin, stop in indexes):
+            continue
         about = [name for begin, name in objects if begin <= start]
         line = text.count("\n", 0, start) + 1
         schema = "/schema/" in file
