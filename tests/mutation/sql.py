@@ -44,7 +44,7 @@ TOKENS = [
     ("or", r"\bOR\b(?! REPLACE)", ["AND"]),
     ("union", r"UNION ALL", ["UNION"]),
     ("true", r"\btrue\b", ["false"]),
-    ("number", r"(?<![\w.'$-])(?P<x>[0-9]{1,9})(?![\w.'])", ["+1"]),
+    ("number", r"(?<![\w.'$:-])(?P<x>[0-9]{1,9})(?![\w.'])", ["+1"]),
     ("interval", r"interval '(?P<x>[0-9]+) ", ["+1"]),
     ("state", r"'(?P<x>due|pending|owner|completed|done|all|me|none)'(?!,)", ["other"]),
     ("cascade", r"ON DELETE (?:CASCADE|SET NULL \(\w+\))", [""]),
@@ -64,8 +64,8 @@ CHECK = re.compile(r"(?:CONSTRAINT (?P<name>\"[^\"]+\")\s+)?CHECK (?=\()")
 
 
 def blank(text: str) -> str:
-    """The text with spaces in place of comments, so that offsets stay."""
-    return BLANKED.sub(lambda match: " " * len(match[0]), text)
+    """The text without comments, and with ends of statements for $$; offsets stay."""
+    return BLANKED.sub(lambda match: ";;" if match[0] == "$$" else " " * len(match[0]), text)
 
 
 def end_of_clause(text: str, start: int) -> int:
@@ -173,11 +173,12 @@ def mutations(file: str, source: str) -> Iterator[Mutation]:
             for new in news:
                 value = str(int(old) + 1) if new == "+1" else new
                 found.append((match.start(group), match.end(group), value, rule))
-    # A smaller or larger index changes no result.
-    indexes = [match.span() for match in re.finditer(r"CREATE INDEX[^;]*;", text)]
+    # How a table or an index is stored changes no result.
+    storage = r"CREATE INDEX[^;]*;|(?:WITH|SET) \(fillfactor[^;]*;"
+    stored = [match.span() for match in re.finditer(storage, text)]
     objects = [(match.start(), match[1]) for match in OBJECT.finditer(text)]
     for start, end, new, rule in sorted(found):
-        if any(begin <= start < stop for begin, stop in indexes):
+        if any(begin <= start < stop for begin, stop in stored):
             continue
         about = [name for begin, name in objects if begin <= start]
         line = text.count("\n", 0, start) + 1
