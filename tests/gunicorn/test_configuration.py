@@ -2,9 +2,11 @@
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -346,3 +348,44 @@ def test_a_bad_setting_stops_the_start_and_is_named(settings, told):
     assert started.returncode != 0
     assert told in started.stderr
     assert "Traceback" not in started.stderr
+
+
+def configured(descriptors=4096, **settings):
+    """Return what gunicorn reads, in a process that may have so many file descriptors."""
+    names = [
+        "bind",
+        "worker_class",
+        "worker_connections",
+        "threads",
+        "keepalive",
+        "control_socket_disable",
+    ]
+    program = (
+        "import json, service.gunicorn.configuration as read;"
+        f"print(json.dumps({{name: getattr(read, name) for name in {names}}}))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=PROJECT,
+        env=environment(DATABASE_URL="host=/nowhere", **settings),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors)),
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.nodatabase
+def test_clients_get_half_of_the_file_descriptors_at_most_500_and_more_than_the_threads():
+    found = configured(HOST="::1", PORT="8001")
+    assert found["worker_connections"] == 500
+    assert found["bind"] == "[::1]:8001"
+    assert found["worker_class"] == "service.gunicorn.worker.RequestWorker"
+    # Two services of one user would share one socket for control.
+    assert found["control_socket_disable"] is True
+    # nginx keeps idle connections for 60 s.
+    assert 60 < found["keepalive"] < 120
+    found = configured(100, HOST="127.0.0.1")
+    assert found["worker_connections"] == 50
+    assert found["bind"].startswith("127.0.0.1:")
+    assert configured(50, WEB_THREADS="40")["worker_connections"] == 41

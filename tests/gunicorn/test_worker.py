@@ -215,6 +215,9 @@ def test_the_server_s_log_names_the_fault_and_nothing_that_was_sent(database_url
     messages = [json.loads(line).get("message") for line in log.splitlines()]
     assert "Rejected request from ip=127.0.0.1: BadRequest" in messages
     assert any(message and message.startswith("Listening at") for message in messages)
+    for event in ("starts", "stops"):
+        lines = [message for message in messages if message and f" {event}: process " in message]
+        assert len(lines) == 1, event
     assert "Traceback" not in log
 
 

@@ -122,7 +122,9 @@ class Map:
         """The tests of a mutation, at most MAX_TESTS of those that the map knows."""
         if mutation.file.startswith("service/gunicorn/"):
             # The map does not see these lines: they run in the processes of servers.
-            return self.of_files("tests/gunicorn/", f"/test_{Path(mutation.file).stem}.py")
+            stem = Path(mutation.file).stem
+            more = self.of_files("tests/commands/test_web.py") if stem == "configuration" else []
+            return self.of_files("tests/gunicorn/", f"/test_{stem}.py") + more
         if mutation.about and mutation.rule.startswith(("check", "not null", "number")):
             # These tests write rows past the statements.
             return self.of_files("tests/test_constraints.py") + self.covering(mutation)
