@@ -179,6 +179,38 @@ def test_a_malformed_request_is_rejected_in_one_piece_and_in_many(kind):
             assert raised is kind, request[:100]
 
 
+def test_the_limits_of_heads_are_those_of_apache_and_nginx():
+    """Proxies in front pass heads on that they accept: nginx four lines of 8 KiB."""
+    assert (HEAD, LINE, FIELDS) == (4 * 8192, 8190, 100)
+
+
+def test_a_head_has_at_most_its_size():
+    for more, complete in ((0, True), (1, False)):
+        reader = RequestReader({}, MAX_BODY)
+        line = b"X-A: " + b"b" * 4000 + b"\r\n"
+        head = START + line * (HEAD // len(line))
+        rest = HEAD + more - len(head) - len(b"X-B: \r\n\r\n")
+        head += b"X-B: " + b"b" * rest + b"\r\n\r\n"
+        assert len(head) == HEAD + more
+        if complete:
+            assert reader.feed(head)
+        else:
+            with pytest.raises(RequestHeaderFieldsTooLarge):
+                reader.feed(head)
+
+
+def test_chunks_may_have_framing_of_eight_times_their_size_and_a_head_beyond_that():
+    chunk = b"1\r\na\r\n"
+    for number in (HEAD // 4, 0):
+        reader = RequestReader({}, 2**20)
+        assert not reader.feed(START + CHUNKED + chunk * number)
+        extension = b"1;" + b"x" * (HEAD + 8 * (number + 1) - len(chunk) * (number + 1) - 1)
+        assert not reader.feed(extension + b"\r\na\r\n")
+        assert reader.parsed == HEAD + 8 * len(reader.body)
+        with pytest.raises(BadRequest):
+            reader.feed(b"0;" + b"x" * 2000)
+
+
 def test_the_largest_heads_are_accepted():
     line = b"GET /" + b"a" * (LINE - 14) + b" HTTP/1.1\r\n"
     for head in (line, START + b"X-A: b\r\n" * (FIELDS - 1), START + b"X-A: " + b"b" * (LINE - 5)):
