@@ -1,0 +1,55 @@
+"""Other connections, whose transactions are in the way."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from client import waiting
+from psycopg.rows import dict_row
+from receivers import announce, deliveries, subscribe
+from statement import URL, run
+
+
+@pytest.fixture
+def connect(database_url):
+    """Return a function that opens one more connection."""
+    opened = []
+
+    def connect():
+        opened.append(psycopg.connect(database_url, row_factory=dict_row))
+        return opened[-1]
+
+    yield connect
+    for connection in opened:
+        connection.close()
+
+
+@pytest.fixture
+def meanwhile(connection, connect):
+    """Run a statement while the transaction of ``other`` holds it up; then commit that one."""
+
+    @contextmanager
+    def meanwhile(other, name, **values):
+        rows = []
+        with connect() as late, ThreadPoolExecutor(1) as threads:
+            running = threads.submit(run, late, name, **values)
+            try:
+                while not waiting(connection):
+                    assert not running.done(), f"it did not wait: {running.result()}"
+                yield rows
+            finally:
+                other.commit()
+                rows += running.result(20)
+            late.commit()
+
+    return meanwhile
+
+
+@pytest.fixture
+def delivery(connection, cast):
+    """A due delivery of Acme, with its event and its webhook."""
+    subscribe(connection, cast["acme"], URL)
+    announce(connection, cast["acme"])
+    (row,) = deliveries(connection)
+    return row

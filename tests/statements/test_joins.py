@@ -1,0 +1,111 @@
+"""Statements that read several tables: each row is shown with its own."""
+
+import psycopg
+import pytest
+from receivers import announce, deliveries, subscribe
+from statement import URL, run
+
+
+def test_the_parent_of_a_task_is_that_of_its_own_workspace(connection, insert_into):
+    """``load`` may give tasks of two workspaces one id: there one is a subtask, here it is none."""
+    above = insert_into("tasks", "globex", "charlie")
+    shared = insert_into("tasks", "globex", "charlie", parent_id=above)
+    insert_into("tasks", id=shared)
+    assert insert_into("tasks", parent_id=shared)
+    below = insert_into("tasks", "globex", "charlie")
+    insert_into("tasks", "globex", "charlie", parent_id=below)
+    other = insert_into("tasks")
+    insert_into("tasks", id=below, parent_id=other)
+    with pytest.raises(psycopg.errors.CheckViolation) as caught:
+        insert_into("tasks", parent_id=below)
+    assert caught.value.diag.constraint_name == "parentId must not be the id of a subtask"
+
+
+@pytest.fixture
+def crossed(connection, cast):
+    """Two events for two webhooks; the second one is disabled. One delivery has two attempts."""
+    hooks = [subscribe(connection, cast["acme"], URL) for _ in range(2)]
+    announce(connection, cast["acme"], 2)
+    connection.execute("UPDATE webhooks SET disabled_at = now() WHERE id = %s", (hooks[1],))
+    connection.execute(
+        "UPDATE webhooks SET backoff_until = '2099-01-01T00:00Z' WHERE id = %s", (hooks[0],)
+    )
+    rows = {hook: [] for hook in hooks}
+    for row in reversed(deliveries(connection)):
+        rows[str(row["webhook_id"])].append(row)
+    for number, status, at in ((2, 503, "2026-01-02"), (1, 500, "2026-01-01")):
+        connection.execute(
+            "INSERT INTO attempts (workspace_id, delivery_id, number, milliseconds, status, at)"
+            " VALUES (%s, %s, %s, 1, %s, %s)",
+            (cast["acme"], rows[hooks[0]][1]["id"], number, status, at),
+        )
+    return rows
+
+
+NEXT = "2099-01-01T00:00:00.000Z"
+
+
+def test_a_delivery_is_shown_with_its_own_event_webhook_and_attempts(connection, cast, crossed):
+    everything = []
+    for (hook, rows), next_at in zip(crossed.items(), (NEXT, None), strict=True):
+        ours = {"webhook_id": hook, "workspace_id": cast["acme"], "user_id": None}
+        page = {"after_id": None, "state": None, "limit": 9}
+        (shown,) = run(connection, "deliveries/list", **ours, **page)
+        assert [delivery["id"] for delivery in shown["data"]] == [str(row["id"]) for row in rows]
+        for delivery, row in zip(shown["data"], rows, strict=True):
+            assert delivery["eventId"] == f"evt_{row['event_id'].hex}"
+            assert delivery["nextAttemptAt"] == next_at
+            tried = [500, 503] if next_at and row is rows[1] else []
+            assert [attempt["status"] for attempt in delivery["attempts"]] == tried
+            (one,) = run(connection, "deliveries/get", **ours, id=row["id"])
+            assert one["body"] == {**delivery, "body": row["body"]}
+            everything.append((row["id"], row["webhook_id"], next_at, tried))
+    everything.sort(reverse=True)
+    found = run(connection, "deliveries/attempts", id=None, about=None, limit=9)
+    assert [
+        (row["id"], row["webhook_id"], row["next_attempt_at"], row["status"]) for row in found
+    ] == [
+        (id, hook, next_at, status)
+        for id, hook, next_at, tried in everything
+        for status in tried or [None]
+    ]
+    latest = run(connection, "deliveries/attempts", id=None, about=None, limit=1)
+    assert [row["id"] for row in latest] == [everything[0][0]]
+    hook = [*crossed][1]
+    found = run(connection, "deliveries/attempts", id=hook, about=None, limit=9)
+    assert [row["id"] for row in found] == [row["id"] for row in crossed[hook]]
+    found = run(connection, "deliveries/attempts", id=hook, about="none", limit=9)
+    assert found == []
+
+
+def test_a_webhook_is_listed_with_its_own_deliveries_and_its_last_attempt(
+    connection, cast, crossed
+):
+    hooks = [*crossed]
+    connection.execute(
+        "UPDATE deliveries SET due_at = '2098-01-01T00:00Z' WHERE id = %s",
+        (crossed[hooks[0]][0]["id"],),
+    )
+    connection.execute(
+        "UPDATE deliveries SET state = 'failed' WHERE id = %s", (crossed[hooks[1]][0]["id"],)
+    )
+    rows = run(connection, "webhooks/list", workspace_id=cast["acme"], user_id=None)
+    assert [row["body"]["waiting"] for row in rows] == [2, 1]
+    assert [row["body"]["nextAttemptAt"] for row in rows] == [NEXT, None]
+    assert [row["backoff_until"] for row in rows] == [NEXT, None]
+    assert [row["last_status"] for row in rows] == ["503", None]
+    assert [row["last_attempt_at"] for row in rows] == ["2026-01-02T00:00:00.000Z", None]
+
+
+def test_failed_deliveries_of_one_webhook_are_sent_again(connection, crossed):
+    first, second = crossed
+    connection.execute("UPDATE deliveries SET state = 'failed', finished_at = '2026-01-02T00:00Z'")
+    done, late = crossed[first]
+    connection.execute("UPDATE deliveries SET state = 'delivered' WHERE id = %s", (done["id"],))
+    for since, expected in (
+        ("2026-01-02T00:00:00.000001Z", []), ("2026-01-02T00:00Z", [late["id"]]),
+    ):  # fmt: skip
+        rows = run(connection, "deliveries/redeliver_failed", id=first, since=since)
+        assert [row["id"] for row in rows] == expected
+    rows = run(connection, "deliveries/redeliver_failed", id=second, since=None)
+    assert {row["id"] for row in rows} == {row["id"] for row in crossed[second]}

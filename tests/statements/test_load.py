@@ -1,0 +1,76 @@
+"""Lines that ``load`` inserts."""
+
+import uuid
+
+import psycopg
+from client import insert
+from receivers import subscribe
+from statement import URL, run
+
+
+def test_lines_are_inserted_in_their_order_whatever_the_order_of_the_rows(connection, cast):
+    lines = [
+        {"line": line, "workspace_id": cast["acme"], "title": f"Line {line}", "kind": "k",
+         "status": "pending", "tags": [], "content": "", "priority": "low",
+         "start_time": "2026-01-01T00:00Z", "end_time": "2026-01-01T01:00Z", "attendees": [],
+         "created_by": cast["alice"], "user_id": cast["alice"], "sender": "a@example.com",
+         "recipients": [], "subject": f"Line {line}", "snippet": "", "read": False,
+         "received_at": "2026-01-01T00:00Z", "name": f"Line {line}", "slug": f"line-{line}",
+         "plan": "Team", "timezone": "UTC", "email": f"line{line}@example.com"}
+        for line in (3, 1, 2)
+    ]  # fmt: skip
+    tables = {"task": "tasks", "meeting": "meetings", "suggestion": "suggestions"}
+    for kind, shown in {
+        "task": "title", "meeting": "title", "suggestion": "title", "knowledge": "title",
+        "mail": "subject", "user": "name", "workspace": "name",
+    }.items():  # fmt: skip
+        table = tables.get(kind, {"user": "users", "workspace": "workspaces"}.get(kind, kind))
+        values = lines
+        if kind == "meeting":
+            values = [{**line, "status": "scheduled"} for line in lines]
+        if kind == "task":
+            values = [{**line, "status": "todo"} for line in lines]
+        run(connection, f"load/{kind}", rows=psycopg.types.json.Jsonb(values))
+        rows = connection.execute(
+            f"SELECT {shown} AS name FROM {table} WHERE {shown} LIKE 'Line%%' ORDER BY id"
+        ).fetchall()
+        assert [row["name"] for row in rows] == ["Line 1", "Line 2", "Line 3"], kind
+
+
+def test_pending_suggestions_are_announced_in_order_and_others_not(connection, cast):
+    subscribe(connection, cast["acme"], URL)
+    lines = [
+        {"line": line, "workspace_id": cast["acme"], "kind": "k", "title": f"{line}",
+         "status": status, "id": str(uuid.UUID(int=9 - line))}
+        for line, status in enumerate(("pending", "accepted", "dismissed", "pending"), 1)
+    ]  # fmt: skip
+    run(connection, "load/suggestion", rows=psycopg.types.json.Jsonb(lines))
+    sent = connection.execute(
+        "SELECT type, body::json #>> '{data,title}' AS title FROM events ORDER BY id"
+    ).fetchall()
+    assert [event["title"] for event in sent] == ["4", "1"]
+    assert {event["type"] for event in sent} == {"ai.suggestion.created"}
+
+
+def test_a_member_of_several_lines_works_in_the_workspace_of_the_first_one(connection, cast):
+    id = insert(connection, "users", name="Dora", email="dora@example.com")
+    lines = [
+        {"line": line, "workspace_id": cast[slug], "user_id": id, "role": "member"}
+        for line, slug in ((2, "acme"), (1, "globex"))
+    ]
+    run(connection, "load/member", rows=psycopg.types.json.Jsonb(lines))
+    user = connection.execute("SELECT * FROM users WHERE id = %s", (id,)).fetchone()
+    assert str(user["active_workspace_id"]) == cast["globex"]
+
+
+def test_a_load_counts_its_tasks_in_a_slot_of_its_own(connect, cast):
+    connection = connect()
+    run(connection, "load/begin")
+    insert(connection, "tasks", workspace_id=cast["acme"], title="x", created_by=cast["alice"])
+    assert connection.execute("SELECT slot FROM task_counts").fetchall() == [{"slot": -1}]
+    # The setting ends with the transaction, because a pooler may reuse the connection.
+    connection.rollback()
+    insert(connection, "tasks", workspace_id=cast["acme"], title="x", created_by=cast["alice"])
+    (row,) = connection.execute("SELECT slot FROM task_counts").fetchall()
+    assert 0 <= row["slot"] < 16
+    connection.rollback()

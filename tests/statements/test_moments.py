@@ -1,0 +1,247 @@
+"""Statements at the edges of time: now() stands still, or where a test sets it."""
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+from client import insert
+from receivers import announce, deliveries, subscribe
+from statement import CREDENTIAL, URL, claim_due, managed, record, run
+
+import task_service_double  # noqa: F401  The clock: statements of the double.
+from service.statements import STATEMENTS
+
+
+@pytest.fixture
+def at(connect):
+    """Return a connection on which now() is the time that a test sets; its changes do not last."""
+    connection = connect()
+    for name in ("double/create_clock", "double/create_now"):
+        connection.execute(STATEMENTS[name].source)
+    connection.execute("SET search_path = clock, pg_catalog, public")
+
+    def set_clock(time):
+        run(connection, "double/set_clock", at=time, by=None)
+        return connection
+
+    yield set_clock
+    connection.rollback()
+
+
+@pytest.mark.parametrize(
+    ("day", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-06-01", 24)]
+)
+def test_today_has_23_or_25_hours_when_the_clocks_change(at, cast, insert_into, day, hours):
+    zone = ZoneInfo("Europe/Berlin")
+    begin = datetime.fromisoformat(day).replace(tzinfo=zone).astimezone(UTC)
+    end = begin + timedelta(hours=hours)
+    just = timedelta(milliseconds=1)
+    for due in (begin - just, begin, end - just, end):
+        insert_into("tasks", due_date=due)
+    values = {"user_id": cast["alice"], "workspace_id": cast["acme"], "only_workspace_id": None}
+    for now in (begin, begin + timedelta(hours=12), end - just):
+        connection = at(now)
+        connection.execute("UPDATE workspaces SET timezone = 'Europe/Berlin'")
+        (row,) = run(connection, "dashboard/stats", **values)
+        assert row["body"]["tasks"]["dueToday"] == 2, now
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "column", "limit"),
+    [
+        ("worker/prune_keys", "idempotency_keys", "created_at", timedelta(hours=24)),
+        ("worker/prune_usage", "usage", "day_started_at", timedelta(days=2)),
+        ("worker/prune_events", "events", "created_at", timedelta(hours=72)),
+    ],
+)
+def test_a_row_is_pruned_when_it_is_older_than_its_limit_and_not_before(
+    connection, cast, name, table, column, limit
+):
+    subscribe(connection, cast["acme"], URL)
+    announce(connection, cast["acme"])
+    connection.execute("DELETE FROM deliveries")
+    connection.execute(
+        "INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint)"
+        " VALUES (%s, %s, 'k', '')",
+        (cast["acme"], cast["alice"]),
+    )
+    connection.execute(
+        "INSERT INTO usage VALUES (%s, 'x', now(), 1, now(), 1, true)", (cast["acme"],)
+    )
+    for age, deleted in ((limit - timedelta(seconds=20), 0), (limit + timedelta(seconds=1), 1)):
+        connection.execute(f"UPDATE {table} SET {column} = now() - %s", (age,))
+        (row,) = run(connection, name, keep=72, after="")
+        assert (row["deleted"], row["next"]) == (deleted, None)
+
+
+def test_a_rotation_deletes_the_secrets_that_have_expired_and_no_other(connection, cast):
+    webhook, other = (subscribe(connection, cast["acme"], URL, secret_number=9) for _ in "12")
+    for id in (webhook, other):
+        for number, hours in enumerate((-1, 1), 1):
+            connection.execute(
+                "INSERT INTO previous_secrets (workspace_id, webhook_id, number, expires_at)"
+                " VALUES (%s, %s, %s, now() + %s)",
+                (cast["acme"], id, number, timedelta(hours=hours)),
+            )
+    run(connection, "webhooks/rotate", id=webhook, key_fingerprint=None, **managed(cast))
+    left = connection.execute(
+        "SELECT webhook_id::text AS id, number, expires_at - now() AS left FROM previous_secrets"
+        " ORDER BY webhook_id, number"
+    ).fetchall()
+    assert [(row["id"], row["number"]) for row in left] == [
+        (webhook, 2), (webhook, 9), (other, 1), (other, 2),
+    ]  # fmt: skip
+    assert timedelta(hours=23.9) < left[1]["left"] <= timedelta(hours=24)
+
+
+@pytest.fixture
+def still(connect):
+    """Return a connection whose now() stands still; its changes do not last."""
+    connection = connect()
+    yield connection
+    connection.rollback()
+
+
+def test_what_expires_now_has_expired(still, cast):
+    alice = {"user_id": cast["alice"]}
+    for change, live in (("+ interval '1 microsecond'", True), ("", False)):
+        still.execute(f"UPDATE tokens SET expires_at = now() {change}")
+        (caller,) = run(still, "gate/authenticate_and_count", **CREDENTIAL)
+        assert (caller["user_id"] is not None) is live
+        assert bool(run(still, "tokens/list_own", **alice)[0]["body"]) is live
+        (moment,) = still.execute(f"SELECT now() {change} AS now").fetchone().values()
+        token = {"name": "x", "scope": "read", "hash": uuid.uuid4().bytes * 2}
+        (asked,) = run(still, "tokens/create_own", **alice, **token, expires_at=moment)
+        assert (asked["in_future"], asked["id"] is not None) == (live, live)
+
+
+def test_a_secret_that_expires_now_signs_no_more(still, cast):
+    webhook = subscribe(still, cast["acme"], URL, key_fingerprint="a")
+    for number, change in ((8, "+ interval '1 microsecond'"), (9, "")):
+        still.execute(
+            "INSERT INTO previous_secrets (workspace_id, webhook_id, number, key_fingerprint,"
+            f" expires_at) VALUES (%s, %s, %s, %s, now() {change})",
+            (cast["acme"], webhook, number, str(number)),
+        )
+    (target,) = run(still, "webhooks/target", id=webhook, **managed(cast))
+    assert target["secret_numbers"] == [8, 1]
+    missing = run(still, "webhooks/missing_keys", oldest_key=None, keys=[])
+    assert [row["key_fingerprint"] for row in missing] == ["8", "a"]
+    run(still, "webhooks/rotate", id=webhook, key_fingerprint="a", **managed(cast))
+    left = still.execute("SELECT number FROM previous_secrets ORDER BY number").fetchall()
+    assert [row["number"] for row in left] == [1, 8]
+
+
+def test_what_is_due_now_is_attempted_now(still, cast):
+    subscribe(still, cast["acme"], URL, backoff_until="now()")
+    announce(still, cast["acme"])
+    for table, column in (("deliveries", "due_at"), ("webhooks", "backoff_until")):
+        still.execute(f"UPDATE {table} SET {column} = now() + interval '1 microsecond'")
+        assert claim_due(still) == []
+        still.execute(f"UPDATE {table} SET {column} = now()")
+    (row,) = run(still, "webhooks/list", workspace_id=cast["acme"], user_id=None)
+    assert row["backoff_until"] is None
+    assert claim_due(still)
+
+
+@pytest.mark.parametrize(("window", "other"), [("minute", "day"), ("day", "minute")])
+def test_a_window_ends_at_its_last_moment(still, cast, window, other):
+    run(still, "gate/authenticate_and_count", **CREDENTIAL)
+    for microseconds, count in ((1, 8), (0, 1)):
+        still.execute(
+            f"UPDATE usage SET {window}_count = 7, {other}_count = 7, {other}_started_at = now(),"
+            f" {window}_started_at = now() - interval '1 {window}' + %s",
+            (timedelta(microseconds=microseconds),),
+        )
+        (row,) = run(still, "gate/authenticate_and_count", **CREDENTIAL)
+        assert (row[f"{window}_count"], row[f"{other}_count"]) == (count, 8)
+
+
+def test_a_token_is_touched_again_after_more_than_a_minute(still):
+    for microseconds, touched in ((0, False), (1, True)):
+        age = timedelta(minutes=1, microseconds=microseconds)
+        still.execute("UPDATE tokens SET last_used_at = now() - %s", (age,))
+        (row,) = run(still, "gate/authenticate_and_count", **CREDENTIAL)
+        assert row["touch"] is touched
+        assert bool(run(still, "tokens/touch", token_id=row["token_id"])) is touched
+
+
+def test_what_begins_or_is_due_now_is_neither_upcoming_nor_late(still, cast):
+    alice = {"user_id": cast["alice"], "only_workspace_id": None}
+    insert(still, "tasks", workspace_id=cast["acme"], title="x", created_by=cast["alice"])
+    insert(
+        still, "meetings", workspace_id=cast["acme"], title="x", created_by=cast["alice"],
+        start_time="2026-01-01T00:00Z", end_time="2099-01-01T00:00Z",
+    )  # fmt: skip
+    for before, now in (("-", (1, 0)), ("+", (0, 1))):
+        for microseconds, expected in ((0, (0, 0)), (1, now)):
+            moment = f"now() {before} interval '{microseconds} microsecond'"
+            still.execute(f"UPDATE tasks SET due_date = {moment}")
+            still.execute(f"UPDATE meetings SET start_time = {moment}")
+            (row,) = run(still, "dashboard/stats", workspace_id=cast["acme"], **alice)
+            body = row["body"]
+            assert (body["tasks"]["overdue"], body["meetings"]["upcoming"]) == expected
+            (page,) = run(still, "meetings/upcoming", after=None, after_id=None, limit=9, **alice)
+            assert len(page["data"]) == expected[1]
+
+
+def test_what_is_kept_for_a_time_is_kept_at_its_last_moment(still, cast):
+    subscribe(still, cast["acme"], URL)
+    announce(still, cast["acme"])
+    still.execute("UPDATE deliveries SET state = 'failed'")
+    key = {"workspace_id": cast["acme"], "user_id": cast["alice"], "key": "k"}
+    run(still, "idempotency/begin", **key, fingerprint=b"a")
+    still.execute("INSERT INTO usage VALUES (%s, 'x', now(), 1, now(), 1, true)", (cast["acme"],))
+    for microseconds, gone in ((0, 0), (1, 1)):
+        more = timedelta(microseconds=microseconds)
+        for table, column, age in (
+            ("idempotency_keys", "created_at", timedelta(hours=24)),
+            ("usage", "day_started_at", timedelta(days=2)),
+            ("events", "created_at", timedelta(hours=73)),
+            ("deliveries", "finished_at", timedelta(hours=72)),
+        ):
+            still.execute(f"UPDATE {table} SET {column} = now() - %s", (age + more,))
+        oldest = {row["kind"]: row["seconds"] for row in run(still, "status/oldest", keep=72)}
+        assert bool(oldest["event"]) is bool(gone)
+        with still.transaction(force_rollback=True):
+            (stored,) = run(still, "idempotency/begin", **key, fingerprint=b"b")
+            assert stored["same"] is bool(gone)
+        for name in ("worker/prune_keys", "worker/prune_usage", "worker/prune_events"):
+            (row,) = run(still, name, keep=72, after="")
+            assert row["deleted"] == gone, name
+
+
+def test_an_event_is_pruned_after_its_last_moment(still, cast):
+    subscribe(still, cast["acme"], URL)
+    announce(still, cast["acme"])
+    still.execute("DELETE FROM deliveries")
+    for microseconds, gone in ((0, 0), (1, 1)):
+        age = timedelta(hours=72, microseconds=microseconds)
+        still.execute("UPDATE events SET created_at = now() - %s", (age,))
+        (row,) = run(still, "worker/prune_events", keep=72, after="")
+        assert row["deleted"] == gone
+
+
+def test_a_webhook_that_has_failed_for_exactly_its_time_is_not_disabled(still, cast):
+    subscribe(still, cast["acme"], URL)
+    announce(still, cast["acme"])
+    (row,) = deliveries(still)
+    for microseconds, reason in ((0, None), (1, "only failures for 120 hours")):
+        since = timedelta(hours=120, microseconds=microseconds)
+        still.execute("UPDATE deliveries SET attempts = 1, state = 'due'")
+        still.execute("UPDATE webhooks SET failing_since = now() - %s", (since,))
+        assert record(still, row)[0]["disabled_reason"] == reason
+
+
+def test_a_delivery_is_overdue_after_more_than_a_minute(still, cast):
+    subscribe(still, cast["acme"], URL)
+    announce(still, cast["acme"])
+    for microseconds, overdue in ((0, 0), (1, 1)):
+        age = timedelta(minutes=1, microseconds=microseconds)
+        still.execute("UPDATE deliveries SET due_at = now() - %s", (age,))
+        (row,) = run(still, "status/deliveries")
+        assert (row["overdue"], row["oldest_overdue_seconds"] > 0) == (overdue, bool(overdue))
+    still.execute("UPDATE webhooks SET backoff_until = now() - interval '1 minute'")
+    (row,) = run(still, "status/deliveries")
+    assert (row["overdue"], row["oldest_overdue_seconds"]) == (0, 0)

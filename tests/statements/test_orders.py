@@ -1,0 +1,192 @@
+"""The order of rows, however they lie in their tables."""
+
+import json
+import uuid
+from datetime import timedelta
+
+import pytest
+from client import insert, insert_member
+from receivers import announce, deliveries, subscribe
+from statement import (
+    LAST,
+    NIL,
+    URL,
+    claim_due,
+    run,
+)
+
+
+def test_the_oldest_due_delivery_of_a_webhook_is_claimed_first(connection, cast):
+    subscribe(connection, cast["acme"], URL)
+    announce(connection, cast["acme"], 3)
+    ids = [row["id"] for row in deliveries(connection)]
+    for id, hours in zip(ids, (1, 3, 2), strict=True):
+        connection.execute(
+            "UPDATE deliveries SET due_at = now() - %s WHERE id = %s", (timedelta(hours=hours), id)
+        )
+    claimed = [claim_due(connection)[0]["id"] for _ in ids]
+    assert claimed == [ids[1], ids[2], ids[0]]
+    assert claim_due(connection) == []
+
+
+def test_webhooks_are_claimed_in_the_order_of_their_ids_and_busy_workspaces_not(connection, cast):
+    for slug in ("acme", "globex", "acme"):
+        subscribe(connection, cast[slug], URL)
+    # An update moves a row to the end of its table.
+    first = connection.execute("SELECT id FROM webhooks ORDER BY id LIMIT 1").fetchone()["id"]
+    connection.execute("UPDATE webhooks SET created_at = now_ms() WHERE id = %s", (first,))
+    for slug in ("globex", "acme"):
+        announce(connection, cast[slug])
+    expected = sorted(
+        (str(row["workspace_id"]), str(row["webhook_id"])) for row in deliveries(connection)
+    )
+    position, seen = (NIL, NIL), []
+    with connection.transaction(force_rollback=True):
+        while rows := claim_due(connection, position):
+            position = str(rows[0]["workspace_id"]), str(rows[0]["webhook_id"])
+            seen.append(position)
+    assert seen == expected
+    (other,) = claim_due(connection, busy=[cast["acme"]])
+    assert str(other["workspace_id"]) == cast["globex"]
+    assert claim_due(connection, after=(LAST, LAST)) == []
+
+
+def test_a_deletion_announces_the_newest_subtask_first_and_the_parent_last(
+    connection, cast, insert_into
+):
+    subscribe(connection, cast["acme"], URL)
+    parent = insert_into("tasks")
+    family = [parent, *(insert_into("tasks", parent_id=parent) for _ in range(3))]
+    # An update moves a row to the end of its table.
+    for id in (family[1], parent):
+        connection.execute("UPDATE tasks SET title = 'Moved' WHERE id = %s", (id,))
+    values = {"workspace_id": cast["acme"], "id": parent, "versions": None}
+    (deleted,) = run(connection, "tasks/delete", **values)
+    sent = connection.execute(
+        "SELECT id, body::json #>> '{data,id}' AS task FROM events ORDER BY id"
+    ).fetchall()
+    assert [event["task"] for event in sent] == family[::-1]
+    assert deleted["event_ids"] == [event["id"] for event in sent]
+
+
+@pytest.fixture
+def reversed_rows(connection, cast):
+    """Three rows in each table, those with higher ids first in the table."""
+    ids = {}
+
+    def add(kind, table, number, /, **values):
+        id = str(uuid.UUID(int=number))
+        insert(connection, table, id=id, **values)
+        ids.setdefault(kind, []).insert(0, id)
+        return id
+
+    acme, year = {"workspace_id": cast["acme"]}, "2026-01-01T00:00Z"
+    connection.execute("DELETE FROM users WHERE name <> 'Charlie'")
+    for number in (9, 8, 7):
+        user = add("user", "users", number, name="Dora", email=f"{number}@example.com")
+        insert_member(connection, cast["acme"], user)
+        mine = {**acme, "user_id": user, "sender": "a@example.com", "received_at": year}
+        add("mail", "mail", number, **mine)
+        made = {**acme, "title": "x", "created_by": user}
+        times = {"start_time": year, "end_time": "2026-01-02T00:00Z"}
+        add("meeting", "meetings", number, **made, **times)
+        add("knowledge", "knowledge", number, **acme, title="x")
+        add("suggestion", "suggestions", number, **acme, title="x", kind="k")
+        gone = add("deleted_user", "deleted_users", 40 + number)
+        add("task", "tasks", 40 + number, **{**made, "created_by": gone})
+        add("workspace", "workspaces", 10 + number, name="x", slug=f"w{30 - number}", plan="Pro")
+        insert_member(connection, ids["workspace"][0], ids["user"][-1])
+        token = {"user_id": ids["user"][-1], "kind": "api", "hash": uuid.uuid4().bytes * 2}
+        add("token", "tokens", number, **token)
+        add("webhook", "webhooks", number, **acme, url=URL, key_fingerprint=f"f{number}")
+    for number, parent in ((12, 49), (11, 48), (10, 47)):
+        parent_id = str(uuid.UUID(int=parent))
+        values = {**acme, "title": "x", "created_by": ids["deleted_user"][0]}
+        add("subtask", "tasks", number, **values, parent_id=parent_id)
+    connection.execute("UPDATE members SET joined_at = '2026-01-01'")
+    return ids
+
+
+EXPORTED = ["user", "deleted_user", "task", "meeting", "mail", "knowledge", "suggestion"]
+
+
+@pytest.mark.parametrize("kind", EXPORTED)
+def test_an_export_is_in_the_order_of_ids_and_has_parents_before_subtasks(
+    connection, cast, reversed_rows, kind
+):
+    rows = run(connection, f"export/{kind}", id=cast["acme"])
+    expected = reversed_rows[kind] + (reversed_rows["subtask"] if kind == "task" else [])
+    assert [json.loads(row["body"])["id"] for row in rows] == expected
+
+
+def test_members_are_exported_in_the_order_of_joining_and_of_ids(connection, cast, reversed_rows):
+    first, *others = reversed_rows["user"]
+    connection.execute("UPDATE members SET joined_at = '2026-01-02' WHERE user_id = %s", (first,))
+    rows = run(connection, "export/member", id=cast["acme"])
+    assert [json.loads(row["body"])["user"] for row in rows] == [*others, first]
+
+
+def test_what_operators_list_has_an_order(connection, cast, reversed_rows):
+    def ids(name, **values):
+        return [str(row["id"]) for row in run(connection, name, **values)]
+
+    last = f"{uuid.UUID(reversed_rows['user'][-1]).int}@example.com"
+    assert ids("tokens/list", email=last) == reversed_rows["token"]
+    assert ids("users/list", email=None, id=None)[:3] == reversed_rows["user"]
+    (user,) = run(connection, "users/list", email=last, id=None)
+    assert user["workspaces"] == sorted(user["workspaces"])
+    assert len(user["workspaces"]) == 4
+    slugs = [row["slug"] for row in run(connection, "workspaces/list_all")]
+    assert slugs[:3] == ["w23", "w22", "w21"]
+    (mine,) = run(connection, "workspaces/list", user_id=reversed_rows["user"][-1])
+    assert [workspace["slug"] for workspace in mine["body"]][:3] == slugs[:3]
+    shown = run(connection, "webhooks/list", workspace_id=cast["acme"], user_id=None)
+    assert [row["body"]["id"] for row in shown] == reversed_rows["webhook"]
+    keys = ["f7", "f8", "f9"]
+    for name in ("webhooks/missing_keys", "status/missing_keys"):
+        missing = run(connection, name, keys=[], oldest_key=None)
+        assert [row["key_fingerprint"] for row in missing] == keys, name
+    assert ids("status/webhooks") == reversed_rows["webhook"]
+    first, second, third = reversed_rows["webhook"]
+    for id, column, day in (
+        (third, "disabled_at", 1), (second, "failing_since", 1), (third, "failing_since", 2)
+    ):  # fmt: skip
+        connection.execute(
+            f"UPDATE webhooks SET {column} = %s WHERE id = %s", (f"2026-01-0{day}", id)
+        )
+    assert ids("status/webhooks") == [third, second, first]
+    names = [row["name"] for row in run(connection, "plans/list")]
+    assert names == ["Starter", "Pro", "Team"]
+
+
+@pytest.mark.parametrize("name", ["members/list", "workspaces/members"])
+def test_members_are_in_the_order_of_joining_and_of_ids(connection, cast, name):
+    connection.execute("UPDATE members SET joined_at = '2026-01-02'")
+    ids = [str(uuid.UUID(int=number)) for number in (9, 5, 7)]
+    for id in ids:
+        insert(connection, "users", id=id, name="Dora", email=f"{id}@example.com")
+        insert_member(connection, cast["acme"], id)
+        joined = "2026-01-01" if id == ids[2] else "2026-01-02"
+        connection.execute("UPDATE members SET joined_at = %s WHERE user_id = %s", (joined, id))
+    values = {"slug": "acme"}
+    if name == "workspaces/members":
+        values = {"user_id": cast["alice"], "id": cast["acme"]}
+    rows = run(connection, name, **values)
+    if name == "workspaces/members":
+        rows = [{"id": member["userId"]} for member in rows[0]["body"]]
+    expected = [ids[2], ids[1], ids[0], *sorted([cast["alice"], cast["bob"]])]
+    assert [str(row["id"]) for row in rows] == expected
+
+
+def test_the_default_author_is_the_owner_who_joined_first(connection, cast):
+    low = str(uuid.UUID(int=1))
+    insert(connection, "users", id=low, name="Dora", email="dora@example.com")
+    insert_member(connection, cast["acme"], low, "owner")
+    connection.execute("UPDATE members SET role = 'owner', joined_at = '2026-01-02'")
+    (found,) = run(connection, "workspaces/find", slugs=["acme"])
+    assert found["owner_id"] == low
+    connection.execute(
+        "UPDATE members SET joined_at = '2026-01-01' WHERE user_id = %s", (cast["bob"],)
+    )
+    (found,) = run(connection, "workspaces/find", slugs=["acme"])
+    assert found["owner_id"] == cast["bob"]

@@ -1,0 +1,127 @@
+"""Claims of deliveries, and the outcomes of their attempts."""
+
+from datetime import timedelta
+
+import pytest
+from receivers import announce, attempts, deliveries, subscribe, webhook_row
+from statement import SUCCESS, URL, claim_new, managed, record, run
+
+
+def disable(connection, cast, webhook, reason):
+    """Disable a webhook of Acme, as the command and the view do."""
+    changes = {"changes": "{}", "versions": None, "enabled": False, "reason": reason}
+    run(connection, "webhooks/update", id=webhook, **managed(cast), **changes)
+
+
+def test_a_request_claims_only_what_nobody_has_attempted(connection, cast, delivery):
+    connection.execute("UPDATE deliveries SET attempts = 1")
+    assert claim_new(connection, cast, delivery) == []
+    connection.execute("UPDATE deliveries SET attempts = 0, state = 'failed'")
+    assert claim_new(connection, cast, delivery) == []
+    connection.execute("UPDATE deliveries SET state = 'due'")
+    assert [row["number"] for row in claim_new(connection, cast, delivery)] == [1]
+
+
+def test_a_request_claims_its_own_events_in_workspaces_of_its_caller(connection, cast, delivery):
+    announce(connection, cast["acme"])
+    assert claim_new(connection, {"alice": cast["charlie"]}, delivery) == []
+    claimed = claim_new(connection, cast, delivery)
+    assert [row["id"] for row in claimed] == [delivery["id"]]
+    assert claim_new(connection, cast, delivery) == []
+
+
+def test_a_request_claims_its_oldest_delivery_first_and_none_of_a_failing_webhook(connection, cast):
+    failing = subscribe(connection, cast["acme"], URL, failing_since="2026-01-01")
+    disabled = subscribe(connection, cast["acme"], URL)
+    subscribe(connection, cast["acme"], URL)
+    announce(connection, cast["acme"], 2)
+    connection.execute("UPDATE webhooks SET disabled_at = now() WHERE id = %s", (disabled,))
+    rows = deliveries(connection)
+    mine = [row["id"] for row in rows if str(row["webhook_id"]) not in (failing, disabled)]
+    # The update moves the oldest row behind the others.
+    connection.execute("UPDATE deliveries SET due_at = now() WHERE id = %s", (mine[0],))
+    claimed = [claim_new(connection, cast, *rows) for _ in range(3)]
+    assert [[row["id"] for row in some] for some in claimed] == [[mine[0]], [mine[1]], []]
+
+
+@pytest.mark.parametrize("changes", [SUCCESS, {}, {"retry_delay": None}], ids=str)
+@pytest.mark.parametrize(
+    ("state", "number"), [("due", 2), ("delivered", 1), ("failed", 1)], ids=str
+)
+def test_an_outcome_changes_only_the_due_delivery_whose_last_attempt_it_is(
+    connection, delivery, state, number, changes
+):
+    connection.execute("UPDATE deliveries SET state = %s, attempts = %s", (state, number))
+    (before,) = deliveries(connection)
+    assert record(connection, delivery, **changes) == []
+    assert deliveries(connection) == [before]
+    assert [row["number"] for row in attempts(connection)] == [1]
+    assert webhook_row(connection, str(delivery["webhook_id"]))["failing_since"] is None
+
+
+def test_an_outcome_that_is_recorded_twice_is_listed_once(connection, delivery):
+    connection.execute("UPDATE deliveries SET attempts = 1")
+    record(connection, delivery)
+    record(connection, delivery, status=503)
+    assert [row["status"] for row in attempts(connection)] == [500]
+
+
+def test_an_outcome_is_not_listed_for_another_webhook_or_workspace(connection, cast, delivery):
+    other = subscribe(connection, cast["acme"], URL)
+    connection.execute("UPDATE deliveries SET attempts = 1")
+    before = deliveries(connection)
+    for changes in ({"webhook_id": other}, {"in_workspace_id": cast["globex"]}):
+        assert record(connection, delivery, **changes) == []
+    assert attempts(connection) == []
+    assert deliveries(connection) == before
+
+
+def test_the_first_failure_since_a_success_is_kept(connection, delivery):
+    webhook = str(delivery["webhook_id"])
+    times = []
+    for success in (False, False, True, False):
+        connection.execute("UPDATE deliveries SET attempts = 1, state = 'due'")
+        record(connection, delivery, **(SUCCESS if success else {}))
+        times.append(webhook_row(connection, webhook)["failing_since"])
+    first, second, recovered, again = times
+    assert first == second
+    assert recovered is None
+    assert again > first
+
+
+def test_a_failure_backs_off_and_a_success_does_not(connection, delivery):
+    webhook = str(delivery["webhook_id"])
+    connection.execute("UPDATE deliveries SET attempts = 1")
+    now = connection.execute("SELECT now() AS now").fetchone()["now"]
+    record(connection, delivery)
+    row = webhook_row(connection, webhook)
+    assert timedelta(seconds=5) <= row["backoff_until"] - now < timedelta(seconds=15)
+    (due,) = deliveries(connection)
+    assert timedelta(seconds=60) <= due["due_at"] - now < timedelta(seconds=70)
+    assert due["finished_at"] is None
+    record(connection, delivery, **SUCCESS)
+    row = webhook_row(connection, webhook)
+    assert (row["backoff_until"], row["failing_since"], row["disabled_at"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(("age", "disabled"), [(119.9, False), (120.1, True)])
+def test_a_webhook_is_disabled_after_only_failures_for_so_many_hours(
+    connection, delivery, age, disabled
+):
+    connection.execute("UPDATE deliveries SET attempts = 1")
+    connection.execute("UPDATE webhooks SET failing_since = now() - %s", (timedelta(hours=age),))
+    reason = "only failures for 120 hours" if disabled else None
+    assert [row["disabled_reason"] for row in record(connection, delivery)] == [reason]
+
+
+def test_a_reason_and_a_time_of_disabling_are_kept(connection, cast, delivery):
+    connection.execute("UPDATE deliveries SET attempts = 1")
+    webhook = str(delivery["webhook_id"])
+    disable(connection, cast, webhook, "by an operator")
+    before = webhook_row(connection, webhook)
+    record(connection, delivery, status=410)
+    disable(connection, cast, webhook, "by an owner")
+    after = webhook_row(connection, webhook)
+    for name in ("disabled_at", "disabled_reason"):
+        assert after[name] == before[name]
+    assert after["disabled_reason"] == "by an operator"
