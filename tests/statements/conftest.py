@@ -16,8 +16,8 @@ def connect(database_url):
     """Return a function that opens one more connection."""
     opened = []
 
-    def connect():
-        opened.append(psycopg.connect(database_url, row_factory=dict_row))
+    def connect(**options):
+        opened.append(psycopg.connect(database_url, row_factory=dict_row, **options))
         return opened[-1]
 
     yield connect

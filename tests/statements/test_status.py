@@ -1,0 +1,171 @@
+"""What ``status`` reads of the sessions, locks, rights and sizes of a server."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from client import waiting
+from statement import run
+
+TABLES = ["tasks", "members", "missing", "plans"]
+
+
+def test_the_holders_of_locks_of_whole_tables_are_listed_longest_first(connection, connect):
+    named, silent, writer, reader = (
+        connect(application_name=name) for name in ("first", "", "writer", "reader")
+    )
+    named.execute("LOCK TABLE tasks, meetings, mail IN ACCESS EXCLUSIVE MODE")
+    time.sleep(0.01)
+    silent.execute("SELECT 'x'   ,   repeat('y', 100)")
+    silent.execute("LOCK TABLE knowledge IN ACCESS EXCLUSIVE MODE")
+    writer.execute("LOCK TABLE plans IN EXCLUSIVE MODE")
+    with ThreadPoolExecutor(1) as threads, connection.transaction(force_rollback=True):
+        late = threads.submit(reader.execute, "LOCK TABLE tasks IN ACCESS EXCLUSIVE MODE")
+        while not waiting(connection):
+            assert not late.done()
+        connection.execute("LOCK TABLE events IN ACCESS EXCLUSIVE MODE")
+        connection.execute("LOCK TABLE pg_catalog.pg_description IN ACCESS EXCLUSIVE MODE")
+        found = run(connection, "status/locks")
+        seen = run(connect(autocommit=True), "status/locks")
+        named.rollback()
+        late.result(10)
+    user = connection.info.user
+    assert [(row["name"], row["tables"]) for row in found] == [
+        ("first", ["mail", "meetings", "tasks"]), (user, ["knowledge"]),
+    ]  # fmt: skip
+    # Another session sees those of this one, without those of the catalog.
+    assert ["events"] in [row["tables"] for row in seen]
+    first, second = found
+    assert first["process"] == named.info.backend_pid
+    assert first["end"] == f"SELECT pg_terminate_backend({first['process']})"
+    assert first["state"] == "idle in transaction"
+    assert first["seconds"] > second["seconds"] >= 0
+    assert second["statement"] == "LOCK TABLE knowledge IN ACCESS EXCLUSIVE MODE"
+
+
+def test_a_statement_is_shown_in_one_line_of_60_characters(connection, connect):
+    other = connect()
+    other.execute("LOCK TABLE knowledge IN ACCESS EXCLUSIVE MODE")
+    other.execute(f"SELECT\n   '{'x' * 100}'")
+    (row,) = run(connection, "status/locks")
+    assert row["statement"] == f"SELECT '{'x' * 52}"
+
+
+def test_sessions_that_wait_are_listed_longest_first_with_those_in_their_way(connection, connect):
+    holders = [connect(application_name=f"holder {number}") for number in (1, 2)]
+    for holder in holders:
+        holder.execute("LOCK TABLE plans IN SHARE MODE")
+    waiters = [connect(application_name=name) for name in ("early", "late", "elsewhere")]
+    with ThreadPoolExecutor(2) as threads:
+        for number, waiter in enumerate(waiters[:2], 1):
+            threads.submit(waiter.execute, "LOCK TABLE plans IN ROW EXCLUSIVE MODE")
+            while waiting(connection) < number:
+                time.sleep(0.001)
+        found = run(connection, "status/waits")
+        for holder in holders:
+            holder.rollback()
+    assert [row["name"] for row in found] == ["early", "late"]
+    assert [row["process"] for row in found] == [one.info.backend_pid for one in waiters[:2]]
+    assert {row["waits_for"] for row in found} == {"lock"}
+    assert found[0]["seconds"] >= found[1]["seconds"] >= 0
+    pids = sorted((holder.info.backend_pid, f"holder {n}") for n, holder in enumerate(holders, 1))
+    expected = [f"{pid} {name} idle in transaction" for pid, name in pids]
+    assert found[0]["blocked_by"] == expected
+
+
+def test_processes_are_listed_by_the_names_of_their_connections(connection, connect):
+    for name in ("worker 9.9 b:2", "web 9.9 b:1", "web 9.9 a:7", "web 9.9 a:7", "check 9.9 a:1"):
+        connect(application_name=f"task-service {name}")
+    found = [row for row in run(connection, "status/processes") if row["version"] == "9.9"]
+    assert [(row["program"], row["process"], row["connections"]) for row in found] == [
+        ("web", "a:7", 2), ("web", "b:1", 1), ("worker", "b:2", 1),
+    ]  # fmt: skip
+    assert all(0 <= row["silent_seconds"] < 60 for row in found)
+    assert all(row["connected_at"].endswith("Z") for row in found)
+
+
+def test_the_oldest_transaction_is_that_of_another_session(connect):
+    asking = connect()
+    asking.execute("SELECT now()")
+    time.sleep(0.02)
+    (row,) = run(asking, "status/server")
+    assert row["oldest_transaction_seconds"] == 0
+    assert row["hidden_sessions"] == 0
+    other = connect()
+    other.execute("SELECT now()")
+    # A transaction sees the sessions as they were at its first look.
+    asking.rollback()
+    (later,) = run(asking, "status/server")
+    assert later["oldest_transaction_seconds"] > 0
+    assert later["connections_used"] == row["connections_used"] + 1
+    settings = [
+        int(asking.execute(f"SHOW {name}").fetchone()[name])
+        for name in ("max_connections", "superuser_reserved_connections")
+    ]
+    reserved = asking.execute("SELECT current_setting('reserved_connections', true) AS n")
+    allowed = settings[0] - settings[1] - int(reserved.fetchone()["n"] or 0)
+    assert row["connections_allowed"] == allowed
+
+
+def test_the_five_largest_tables_are_listed_largest_first(connection):
+    rows = run(connection, "status/tables")
+    sizes = connection.execute(
+        "SELECT pg_total_relation_size(relid) AS bytes FROM pg_stat_user_tables"
+    ).fetchall()
+    assert [row["bytes"] for row in rows] == sorted((row["bytes"] for row in sizes), reverse=True)[
+        :5
+    ]
+    assert rows == sorted(rows, key=lambda row: (-row["bytes"], row["name"]))
+
+
+@pytest.mark.parametrize("missing", ["SELECT", "INSERT", "UPDATE", "DELETE", None])
+def test_a_table_without_one_of_four_rights_is_unusable(connect, missing):
+    still = connect()
+    still.execute("CREATE ROLE limited")
+    rights = [right for right in ("SELECT", "INSERT", "UPDATE", "DELETE") if right != missing]
+    still.execute(f"GRANT {', '.join(rights)} ON tasks, members TO limited")
+    still.execute("GRANT ALL ON plans TO limited")
+    still.execute("SET LOCAL ROLE limited")
+    found = run(still, "status/unusable", tables=TABLES)
+    owner = still.info.user
+    expected = [("missing", None)]
+    if missing:
+        expected = [("members", owner), *expected, ("tasks", owner)]
+    assert [(row["name"], row["owner"]) for row in found] == expected
+    still.rollback()
+
+
+def test_the_oldest_rows_and_the_ages_that_they_may_have(connect, cast):
+    still = connect()
+    rows = {row["kind"]: row for row in run(still, "status/oldest", keep=3)}
+    assert {kind: row["seconds"] for kind, row in rows.items()} == dict.fromkeys(rows, 0)
+    kept = {kind: row["kept_seconds"] for kind, row in rows.items()}
+    assert kept == {"event": 3 * 3600, "idempotency key": 24 * 3600, "usage": 48 * 3600}
+    still.execute(
+        "INSERT INTO events SELECT %s, new_id(), 'x', '', now() - days * interval '1 day'"
+        " FROM generate_series(1, 2) AS days",
+        (cast["acme"],),
+    )
+    still.execute(
+        "INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, created_at)"
+        " VALUES (%s, %s, 'k', '', now() - interval '3 days')",
+        (cast["acme"], cast["alice"]),
+    )
+    still.execute(
+        "INSERT INTO usage VALUES (%s, 'x', now(), 1, now() - interval '4 days', 1, true)",
+        (cast["acme"],),
+    )
+    days = [row["seconds"] / 86400 for row in run(still, "status/oldest", keep=3)]
+    assert days == [2, 3, 4]
+
+
+def test_the_archive_is_off_and_does_not_fail_where_none_is_set_up(connection):
+    (row,) = run(connection, "status/archive")
+    assert (row["enabled"], row["fails"]) == (False, False)
+
+
+def test_a_sort_on_the_disk_leaves_the_memory_of_later_statements_alone(connection):
+    before = connection.execute("SHOW work_mem").fetchone()
+    (row,) = run(connection, "status/spill")
+    assert row["rows"] == 4096
+    assert connection.execute("SHOW work_mem").fetchone() == before
