@@ -28,6 +28,8 @@ from server import (
     web_line,
 )
 
+from service.gunicorn.worker import ARRIVING, DRAIN, UNSENT, RequestWorker
+
 
 @pytest.fixture(scope="module")
 def port(database_url):
@@ -358,6 +360,7 @@ def configured(descriptors=4096, **settings):
         "worker_connections",
         "threads",
         "keepalive",
+        "graceful_timeout",
         "control_socket_disable",
     ]
     program = (
@@ -383,9 +386,31 @@ def test_clients_get_half_of_the_file_descriptors_at_most_500_and_more_than_the_
     assert found["worker_class"] == "service.gunicorn.worker.RequestWorker"
     # Two services of one user would share one socket for control.
     assert found["control_socket_disable"] is True
-    # nginx keeps idle connections for 60 s.
-    assert 60 < found["keepalive"] < 120
     found = configured(100, HOST="127.0.0.1")
     assert found["worker_connections"] == 50
     assert found["bind"].startswith("127.0.0.1:")
     assert configured(50, WEB_THREADS="40")["worker_connections"] == 41
+
+
+@pytest.mark.nodatabase
+def test_the_limits_of_a_web_process_are_those_of_the_pages():
+    found = configured()
+    # The limit of a turn, the next look at the clock, and half a second for the response.
+    healthz = RequestWorker.TAKE_HEALTH + 0.5
+    pages = {
+        "service/openapi/errors.md": [f"took more than {RequestWorker.READ:g} s"],
+        "docs/deployment.md": [
+            f"closed after {RequestWorker.READ:g} s",
+            f"takes it within {RequestWorker.TAKE:g} s",
+            f"`/healthz` overtakes the others, and is answered within {healthz:g} s",
+            f"closed {RequestWorker.WRITE:g} s after its last progress",
+            f"closes idle connections after {found['keepalive']} s",
+            f"waits at most {found['graceful_timeout']} s for requests that run",
+            f"requests take at most {ARRIVING / 2**20:g} MiB",
+            f"clients do not read {UNSENT / 2**20:g} MiB",
+            f"at most {RequestWorker.LINGER:g} s and {DRAIN / 2**20:g} MiB",
+        ],
+    }
+    for page, sentences in pages.items():
+        text = " ".join((PROJECT / page).read_text(encoding="utf-8").split())
+        assert [sentence for sentence in sentences if sentence not in text] == [], page
