@@ -62,10 +62,20 @@ def test_the_last_owner_stays_an_owner_and_any_other_owner_can_become_a_member(
 ):
     demote = "member", "add", "acme", "alice@example.com", "--role", "member"
     assert_failed(cli(*demote), "alice@example.com is the last owner of acme")
+    assert value(cli(*demote[:-1], "owner")) == cast["alice"]
     cli("member", "add", "acme", "bob@example.com", "--role", "owner")
     assert value(cli(*demote)) == cast["alice"]
     owners = "SELECT user_id::text AS id FROM members WHERE workspace_id = %s AND role = 'owner'"
     assert rows(connection, owners, cast["acme"]) == [{"id": cast["bob"]}]
+
+
+def test_a_workspace_that_has_lost_its_owners_gets_new_members_and_roles(cli, connection, cast):
+    """A deletion in SQL may leave it so."""
+    connection.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))
+    for email, role in (("bob@example.com", "admin"), ("charlie@example.com", "owner")):
+        assert cli("member", "add", "acme", email, "--role", role).exit_code == 0
+    found = "SELECT role FROM members WHERE workspace_id = %s ORDER BY role"
+    assert rows(connection, found, cast["acme"]) == [{"role": "admin"}, {"role": "owner"}]
 
 
 def test_two_owners_that_are_removed_at_once_leave_one_owner(cli, connection, cast, together):

@@ -371,7 +371,7 @@ def configured(descriptors=4096, **settings):
         [sys.executable, "-c", program],
         cwd=PROJECT,
         env=environment(DATABASE_URL="host=/nowhere", **settings),
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors)),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, 4096)),
         stdout=subprocess.PIPE,
         check=True,
     )

@@ -59,7 +59,7 @@ IGNORED = "sql/unlimited/"
 # The most tests of one mutation.
 MAX_TESTS = 60
 # Seconds for the tests of one mutation; one that takes longer hangs, which counts as caught.
-TIMEOUT = 300
+TIMEOUT = 200
 
 
 def files_of(room: str) -> list[str]:
