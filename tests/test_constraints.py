@@ -7,6 +7,7 @@ from world import World
 
 from service import fields
 from service.commands.load.lines import TYPES, UserRef
+from service.webhooks import EVENT_TYPES
 
 SAME_NAME = {"mail", "knowledge"}
 
@@ -27,6 +28,24 @@ def too_large_or_small(field):
     return []
 
 
+def limits(field):
+    """Values that the field of a schema just accepts and its column must take too."""
+    match field:
+        case fields.Enum():
+            return [*field.choices]
+        case fields.StringList():
+            return [["a@example.com"] * field.max, ["x" * field.inner.max]]
+        case fields.Timezone():
+            return [max(fields.timezones(), key=len)]
+        case fields.Text():
+            return ["x" * field.max, "x" * (field.min or 0)]
+        case fields.Timestamp():
+            return ["1900-01-01T00:00:00Z", "9998-12-31T23:59:59.999Z"]
+    return []
+
+
+# Their limits depend on other columns.
+DEPENDENT = {("meetings", "status"), ("meetings", "start_time"), ("meetings", "end_time")}
 # Ids and the names of rows have types and foreign keys in the database.
 BOUNDED = [
     (kind if kind in SAME_NAME else f"{kind}s", field)
@@ -51,6 +70,19 @@ OTHERS = [
     ("deliveries", "state", "other"),
 ]
 
+# The limits of such columns.
+TAKEN = [
+    *(("plans", "name", "x" * length) for length in (1, 128)),
+    ("plans", "per_minute", 1),
+    ("plans", "per_day", 1),
+    *(("tokens", "kind", kind) for kind in ("api", "session")),
+    *(("tokens", "scope", scope) for scope in ("read", "write")),
+    ("tokens", "name", "x" * 120),
+    *(("idempotency_keys", "key", "x" * length) for length in (1, 255)),
+    ("webhooks", "url", "x" * 2048),
+    ("webhooks", "events", [*EVENT_TYPES]),
+    *(("deliveries", "state", state) for state in ("due", "delivered", "failed")),
+]
 # The columns that take NULL.
 NULLABLE = {
     "plans": "per_day",
@@ -90,6 +122,23 @@ def reject(connection, table, column, value):
 def test_a_column_has_the_limits_of_its_field(connection, table, field):
     for value in too_large_or_small(field):
         reject(connection, table, field.name, value)
+
+
+@pytest.mark.usefixtures("full")
+def test_a_column_takes_the_limits_of_its_field_and_those_that_it_has_without_one(connection):
+    allowed = [
+        (table, field.name, value)
+        for table, field in BOUNDED
+        if (table, field.name) not in DEPENDENT
+        for value in limits(field)
+    ]
+    for table, column, value in (*allowed, *TAKEN):
+        with connection.transaction(force_rollback=True):
+            connection.execute(
+                f"UPDATE {table} SET {column} = %s"
+                f" WHERE ctid = (SELECT ctid FROM {table} ORDER BY ctid LIMIT 1)",
+                (value,),
+            )
 
 
 @pytest.mark.usefixtures("full")
