@@ -35,7 +35,8 @@ def claim_due(connection, after=(NIL, NIL), busy=()):
     return run(connection, "webhooks/claim_due", **values, keys=[], lease=60)
 
 
-def record(connection, delivery, **changes):
+def outcome_of(delivery, **changes):
+    """The parameters that record a first attempt, which has failed unless ``changes`` say more."""
     outcome = {
         "in_workspace_id": delivery["workspace_id"],
         "webhook_id": delivery["webhook_id"],
@@ -50,7 +51,11 @@ def record(connection, delivery, **changes):
         "backoff": 5.0,
         "disable_after": 120,
     }
-    return run(connection, "webhooks/record", **{**outcome, **changes})
+    return {**outcome, **changes}
+
+
+def record(connection, delivery, **changes):
+    return run(connection, "webhooks/record", **outcome_of(delivery, **changes))
 
 
 SUCCESS = {"success": True, "status": 200, "retry_delay": None}

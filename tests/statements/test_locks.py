@@ -1,11 +1,12 @@
 """Statements while the transaction of another connection is in the way."""
 
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from client import insert, insert_member
-from receivers import subscribe
-from statement import URL, claim_due, claim_new, managed, run
+from client import insert, insert_member, waiting
+from receivers import announce, deliveries, subscribe
+from statement import SUCCESS, URL, claim_due, claim_new, managed, outcome_of, record, run
 
 
 def is_locked(connection, table, condition, *values):
@@ -16,17 +17,41 @@ def is_locked(connection, table, condition, *values):
     return not found
 
 
-def test_a_deletion_that_waits_for_a_change_compares_the_new_version(
-    connection, connect, meanwhile, cast, insert_into
+# A change of each table, and what reads the version that it makes.
+CHANGES = {
+    "tasks": "title = 'New'",
+    "meetings": "title = 'New'",
+    "workspaces": "name = 'New'",
+    "webhooks": "url = 'https://new.example/'",
+}
+WRITES = {
+    "tasks/delete": "tasks",
+    "tasks/update": "tasks",
+    "meetings/update": "meetings",
+    "workspaces/update": "workspaces",
+    "webhooks/update": "webhooks",
+    "webhooks/delete": "webhooks",
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_that_waits_for_a_change_compares_the_new_version(
+    connection, connect, meanwhile, cast, insert_into, name
 ):
-    task = insert_into("tasks")
+    table, workspace = WRITES[name], cast["acme"]
+    connection.execute("DELETE FROM workspaces WHERE id <> %s", (workspace,))
+    if table == "webhooks":
+        id = subscribe(connection, workspace, URL)
+    else:
+        id = workspace if table == "workspaces" else insert_into(table)
     other = connect()
-    other.execute("UPDATE tasks SET title = 'New' WHERE id = %s", (task,))
-    values = {"workspace_id": cast["acme"], "id": task, "versions": [1]}
-    with meanwhile(other, "tasks/delete", **values) as rows:
+    other.execute(f"UPDATE {table} SET {CHANGES[table]}")
+    changes = {"changes": "{}", "enabled": False, "reason": None}
+    with meanwhile(other, name, id=id, versions=[1], **managed(cast), **changes) as rows:
         pass
     assert (rows[0]["matched"], rows[0]["version"]) == (False, 2)
-    assert connection.execute("SELECT title FROM tasks").fetchall() == [{"title": "New"}]
+    new = f"SELECT FROM {table} WHERE {CHANGES[table]} AND version = 2"
+    assert len(connection.execute(new).fetchall()) == 1
 
 
 @pytest.fixture
@@ -106,3 +131,106 @@ def test_a_worker_does_not_wait_for_a_request_that_claims_a_delivery(connect, de
     with connect() as worker:
         worker.execute("SET lock_timeout = '1ms'")
         assert claim_due(worker) == []
+
+
+def test_an_event_is_not_made_for_a_webhook_that_is_being_deleted(
+    connection, connect, meanwhile, cast
+):
+    webhook = subscribe(connection, cast["acme"], URL)
+    announce(connection, cast["acme"])
+    before = connection.execute("SELECT id FROM events").fetchall()
+    other = connect()
+    other.execute("DELETE FROM webhooks WHERE id = %s", (webhook,))
+    fields = ["description", "due_date", "assignee_id", "project_id", "parent_id"]
+    task = {"title": "x", "status": "todo", "priority": "low", **dict.fromkeys(fields)}
+    with meanwhile(other, "tasks/create", **managed(cast), **task) as rows:
+        pass
+    assert rows[0]["event_id"] is None
+    assert connection.execute("SELECT id FROM events").fetchall() == before
+
+
+def test_an_outcome_waits_for_the_webhook_before_it_locks_the_delivery(
+    connection, connect, meanwhile, delivery
+):
+    """The deletion of a webhook locks them in this order; else each would wait for the other."""
+    connection.execute("UPDATE deliveries SET attempts = 1")
+    other = connect()
+    other.execute("SELECT FROM webhooks FOR UPDATE")
+    outcome = outcome_of(delivery)
+    with meanwhile(other, "webhooks/record", **outcome) as rows:
+        assert not is_locked(connection, "deliveries", "true")
+    assert len(rows) == 1
+
+
+def test_a_webhook_recovers_without_waiting_for_an_attempt_of_another_delivery(
+    connection, connect, cast, delivery
+):
+    announce(connection, cast["acme"])
+    first, second = deliveries(connection)
+    record(connection, first)
+    connection.execute("UPDATE deliveries SET attempts = 1, due_at = now() + interval '1 hour'")
+    connection.execute(
+        "INSERT INTO attempts (workspace_id, delivery_id, number, milliseconds, at)"
+        " SELECT workspace_id, id, 1, 1, now() - interval '1 hour' FROM deliveries"
+        " WHERE id = %s",
+        (second["id"],),
+    )
+    connection.execute("UPDATE webhooks SET failing_since = now()")
+    other = connect()
+    other.execute("SELECT FROM deliveries WHERE id = %s FOR UPDATE", (second["id"],))
+    with connect() as recording:
+        recording.execute("SET lock_timeout = '1ms'")
+        (row,) = record(recording, first, **SUCCESS)
+        assert row["caught_up"] == 0
+        recording.rollback()
+    other.rollback()
+    (row,) = record(connection, first, **SUCCESS)
+    assert row["caught_up"] == 1
+
+
+def test_a_worker_that_prunes_does_not_wait_for_another_one(connection, connect, cast, delivery):
+    connection.execute("DELETE FROM deliveries")
+    connection.execute("UPDATE events SET created_at = now() - interval '30 days'")
+    other = connect()
+    other.execute("SELECT FROM events FOR UPDATE")
+    with connect() as worker:
+        worker.execute("SET lock_timeout = '1ms'")
+        (row,) = run(worker, "worker/prune_events", keep=72, after="")
+    assert row["deleted"] == 0
+    other.rollback()
+    assert run(connection, "worker/prune_events", keep=72, after="")[0]["deleted"] == 1
+
+
+@pytest.mark.parametrize("kind", ["new tasks", "a changed task"])
+def test_counts_of_tasks_are_locked_in_one_order(connection, connect, cast, kind):
+    """Two writers that lock them in different orders would wait for each other."""
+    late, other = connect(), connect()
+    pairs = [
+        (status, priority)
+        for status in ("todo", "in_progress", "done")
+        for priority in ("urgent", "medium", "low", "high")
+    ]
+    many = (
+        "INSERT INTO tasks (workspace_id, title, created_by, status, priority)"
+        " SELECT %s, 'x', %s, status, priority"
+        " FROM unnest(%s::text[], %s::text[]) AS pair (status, priority)"
+    )
+    values = cast["acme"], cast["alice"], *[list(column) for column in zip(*pairs, strict=True)]
+    late.execute(many, values)
+    late.commit()
+    other.execute("SELECT FROM task_counts WHERE status = 'done' AND priority = 'high' FOR UPDATE")
+    write = (many, values)
+    if kind == "a changed task":
+        write = (
+            "UPDATE tasks SET status = 'done', priority = 'high'"
+            " WHERE status = 'todo' AND priority = 'low'",
+        )
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(late.execute, *write)
+        while not waiting(connection):
+            assert not running.done()
+        free = connection.execute("SELECT FROM task_counts FOR UPDATE SKIP LOCKED").fetchall()
+        other.rollback()
+        running.result(10)
+    late.rollback()
+    assert len(free) == len(pairs) - 1

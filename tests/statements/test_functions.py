@@ -1,0 +1,140 @@
+"""Functions and triggers of the schema, whoever writes a row."""
+
+import uuid
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+from client import insert
+from receivers import announce, subscribe
+
+
+def value(connection, expression, *values):
+    (result,) = connection.execute(f"SELECT {expression}", values).fetchone().values()
+    return result
+
+
+def test_an_id_is_a_uuid_7_of_its_time_whose_last_62_bits_are_random(connection):
+    for text in ("2026-01-02T03:04:05.678901Z", "1970-01-01T00:00:00.001Z", "2500-01-01T00:00Z"):
+        at = datetime.fromisoformat(text)
+        ids = [value(connection, "new_id(%s)", at) for _ in range(50)]
+        micros = (at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        for id in ids:
+            assert (id.version, id.variant) == (7, uuid.RFC_4122)
+            fractions = (id.int >> 80) * 4096 + (id.int >> 64 & 0xFFF)
+            assert 0 <= fractions - micros * 4096 // 1000 <= 1
+        random = 2**62 - 1
+        seen = [id.int & random for id in ids]
+        ones, zeros = 0, 0
+        for bits in seen:
+            ones, zeros = ones | bits, zeros | ~bits & random
+        assert (ones, zeros) == (random, random)
+
+
+@pytest.mark.parametrize(
+    ("text", "millis"),
+    [
+        ("2026-01-02T03:04:05.678Z", 1767323045678),
+        ("1970-01-01T00:00:00.999Z", 999),
+        ("1969-12-31T23:59:59.999Z", -1),
+        ("1900-01-01T00:00:00.001Z", -2208988799999),
+        ("9998-12-31T23:59:59.999Z", 253370764799999),
+    ],
+)
+def test_a_cursor_has_the_milliseconds_of_a_timestamp_without_loss(connection, text, millis):
+    assert value(connection, "to_millis(%s::timestamptz)", text) == millis
+    assert value(connection, "iso(from_millis(%s))", millis) == text
+
+
+def test_a_timestamp_lies_in_the_years_1900_to_9998(connection):
+    for text in ("1900-01-01T00:00:00Z", "9998-12-31T23:59:59.999999Z"):
+        assert value(connection, "%s::timestamp_ms IS NOT NULL", text)
+    for text in ("1899-12-31T23:59:59.999999Z", "9999-01-01T00:00:00Z"):
+        with pytest.raises(psycopg.errors.CheckViolation):
+            value(connection, "%s::timestamp_ms", text)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "limit", "last"),
+    [
+        ([2**20], 5, None),
+        ([2**20, 1], 5, 1),
+        ([2**19, 2**19], 2, None),
+        ([2**19, 2**19, 0], 2, 2),
+        ([2**19, 2**19, 1, 0], 5, 2),
+        ([None, 2**20, 1], 5, 2),
+        ([2**21, 1], 5, 1),
+        ([1, 2**21, 1], 5, 1),
+    ],
+)
+def test_a_page_ends_where_its_sizes_exceed_a_mebibyte(connection, sizes, limit, last):
+    whole = sum(size or 0 for size in sizes)
+    assert value(connection, "last_row(%s::integer[], %s, %s)", sizes, whole, limit) == last
+
+
+@pytest.mark.parametrize("table", ["tasks", "meetings", "workspaces", "webhooks"])
+def test_only_a_change_makes_a_new_version(connection, cast, insert_into, table):
+    if table == "webhooks":
+        subscribe(connection, cast["acme"], "https://example.com/")
+    elif table != "workspaces":
+        insert_into(table)
+    column = {"workspaces": "name", "webhooks": "url"}.get(table, "title")
+    for changed, version in ((f"{column}", 1), (f"{column} || 'x'", 2), (f"{column}", 2)):
+        connection.execute(f"UPDATE {table} SET {column} = {changed}")
+        rows = connection.execute(f"SELECT DISTINCT version FROM {table}").fetchall()
+        assert rows == [{"version": version}]
+    if table == "webhooks":
+        connection.execute("UPDATE webhooks SET failing_since = now()")
+        assert value(connection, "version FROM webhooks") == 2
+
+
+def test_only_workspaces_whose_members_change_get_a_new_version(connection, cast):
+    connection.execute("DELETE FROM members WHERE user_id = %s", (cast["bob"],))
+    rows = connection.execute("SELECT slug, version FROM workspaces").fetchall()
+    assert {row["slug"]: row["version"] for row in rows} == {"acme": 2, "globex": 1}
+
+
+def test_counts_of_tasks_end_with_their_workspace_and_with_all_tasks(connection, cast, insert_into):
+    for _ in range(2):
+        insert_into("tasks")
+        insert_into("tasks", "globex", "charlie")
+    connection.execute("DELETE FROM workspaces WHERE id = %s", (cast["acme"],))
+    rows = connection.execute("SELECT workspace_id::text AS id, total FROM task_counts").fetchall()
+    assert rows == [{"id": cast["globex"], "total": 2}]
+    connection.execute("TRUNCATE tasks CASCADE")
+    assert connection.execute("SELECT FROM task_counts").fetchall() == []
+
+
+def test_an_assignment_that_an_operator_ends_is_announced_by_the_operator_alone(
+    connection, cast, insert_into
+):
+    subscribe(connection, cast["acme"], "https://example.com/")
+    announce(connection, cast["acme"])
+    insert_into("tasks", assignee_id=cast["bob"])
+    kept = insert_into("tasks", assignee_id=cast["alice"])
+    connection.execute("UPDATE tasks SET assignee_id = NULL WHERE id = %s", (kept,))
+    assert value(connection, "count(*) FROM events") == 1
+    connection.execute("DELETE FROM members WHERE user_id = %s", (cast["bob"],))
+    types = connection.execute("SELECT type FROM events ORDER BY id").fetchall()
+    assert [row["type"] for row in types] == ["task.created", "task.updated"]
+
+
+@pytest.mark.parametrize(("later", "taken"), [(0, True), (1, False)])
+def test_a_task_that_is_older_than_the_deactivation_keeps_its_assignee(
+    connection, cast, later, taken
+):
+    left = datetime(2026, 1, 1, tzinfo=UTC)
+    connection.execute(
+        "UPDATE users SET deactivated_at = %s WHERE id IN (%s, %s)",
+        (left, cast["bob"], cast["charlie"]),
+    )
+    task = {"workspace_id": cast["acme"], "title": "x", "created_by": cast["alice"]}
+    created = left + timedelta(milliseconds=later)
+    insert(connection, "tasks", **task, assignee_id=cast["alice"], created_at=created)
+    if taken:
+        id = insert(connection, "tasks", **task, assignee_id=cast["bob"], created_at=created)
+        connection.execute("UPDATE tasks SET assignee_id = assignee_id WHERE id = %s", (id,))
+        return
+    with pytest.raises(psycopg.errors.CheckViolation) as caught:
+        insert(connection, "tasks", **task, assignee_id=cast["bob"], created_at=created)
+    assert "deactivated" in caught.value.diag.constraint_name
