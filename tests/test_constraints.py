@@ -1,5 +1,7 @@
 """The database rejects what the schemas reject, whoever writes the row."""
 
+import re
+
 import psycopg
 import pytest
 from derived import settable
@@ -160,6 +162,20 @@ def test_every_check_of_the_schema_rejects_a_row(connection):
     elsewhere = {("tasks", "id"), ("tasks", "parent_id")}
     missing = {(row["name"], row["column"]) for row in rows} - tried - elsewhere
     assert not missing, f"add to OTHERS in {__file__}: {sorted(missing)}"
+
+
+def test_the_name_of_a_check_tells_its_numbers(connection):
+    """The name is the message."""
+    rows = connection.execute(
+        "SELECT conname AS name, pg_get_constraintdef(oid) AS definition FROM pg_constraint"
+        " WHERE contype = 'c' AND connamespace = 'public'::regnamespace AND conname ~ ' [0-9]'"
+    ).fetchall()
+    # A pattern and dates say it in another way.
+    told = [row for row in rows if not re.search("slug|years", row["name"])]
+    assert len(told) > 20
+    for row in told:
+        numbers = [{*re.findall(r"\b[0-9]+\b", row[part])} for part in ("name", "definition")]
+        assert numbers[0] == numbers[1], row
 
 
 def test_only_the_listed_columns_take_null(connection):
