@@ -36,6 +36,7 @@ COMPLETE = {
         CHUNKED + b"4\r\n\r\n\r\n\r\n5\r\n0\r\n\r\n\r\n0\r\n\r\n",
         b"\r\n\r\n0\r\n\r\n",
     ),
+    "chunks that end with a blank line": (CHUNKED + b"3\r\na\r\n\r\n0\r\n\r\n", b"a\r\n"),
     "h2c": (
         b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nContent-Length: 3\r\n\r\nabc",
         b"abc",

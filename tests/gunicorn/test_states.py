@@ -313,6 +313,21 @@ def test_with_too_many_connections_the_oldest_idle_one_goes_and_the_others_are_n
     assert {read(client).headers["connection"] for client in (running, second)} == {"keep-alive"}
 
 
+def test_a_connection_goes_although_more_connections_than_its_state_has_wait_for_no_client(serve):
+    server = serve(worker_connections=17, threads=7)
+    clients = []
+    for number in range(1, 4):
+        clients.append(server.ask())
+        assert read(clients[-1]).status == 200
+        until(lambda number=number: len(server.connections(server.worker.idle)) == number)
+    running = [server.occupy() for _ in range(7)]
+    assert len(server.connections()) == 10
+    server.ask("/wait")
+    assert closed(clients[0]) == b""
+    server.application.proceed.set()
+    assert [read(client).status for client in running] == [200] * 7
+
+
 def test_a_state_that_a_fifth_of_the_connections_has_loses_none(serve):
     """Nine requests run. The connection beyond the maximum is not kept after its response."""
     server = serve(worker_connections=19, threads=9)

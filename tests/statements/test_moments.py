@@ -118,6 +118,8 @@ def test_what_expires_now_has_expired(still, cast):
 
 def test_a_secret_that_expires_now_signs_no_more(still, cast):
     webhook = subscribe(still, cast["acme"], URL, key_fingerprint="a")
+    other = subscribe(still, cast["acme"], URL, key_fingerprint="a", secret_number=5)
+    run(still, "webhooks/rotate", id=other, key_fingerprint="a", **managed(cast))
     for number, change in ((8, "+ interval '1 microsecond'"), (9, "")):
         still.execute(
             "INSERT INTO previous_secrets (workspace_id, webhook_id, number, key_fingerprint,"
@@ -130,7 +132,7 @@ def test_a_secret_that_expires_now_signs_no_more(still, cast):
     assert [row["key_fingerprint"] for row in missing] == ["8", "a"]
     run(still, "webhooks/rotate", id=webhook, key_fingerprint="a", **managed(cast))
     left = still.execute("SELECT number FROM previous_secrets ORDER BY number").fetchall()
-    assert [row["number"] for row in left] == [1, 8]
+    assert [row["number"] for row in left] == [1, 5, 8]
 
 
 def test_what_is_due_now_is_attempted_now(still, cast):
