@@ -1,8 +1,9 @@
 """Runs single statements, as a request or a worker does."""
 
+import time
 from hashlib import sha256
 
-from client import TOKENS
+from client import TOKENS, waiting
 
 from service.statements import STATEMENTS
 
@@ -18,6 +19,13 @@ def run(connection, name, /, **values):
     """Run a statement and return its rows."""
     cursor = connection.execute(STATEMENTS[name].source, values)
     return cursor.fetchall() if cursor.description else []
+
+
+def until_waiting(connection, running, number=1):
+    """Return once so many statements wait for a lock; fail if the last one has ended."""
+    while waiting(connection) < number:
+        assert not running.done(), f"it did not wait: {running.result()}"
+        time.sleep(0.005)
 
 
 def managed(cast):

@@ -5,10 +5,9 @@ from contextlib import contextmanager
 
 import psycopg
 import pytest
-from client import waiting
 from psycopg.rows import dict_row
 from receivers import announce, deliveries, subscribe
-from statement import URL, run
+from statement import URL, run, until_waiting
 
 
 @pytest.fixture
@@ -35,8 +34,7 @@ def meanwhile(connection, connect):
         with connect() as late, ThreadPoolExecutor(1) as threads:
             running = threads.submit(run, late, name, **values)
             try:
-                while not waiting(connection):
-                    assert not running.done(), f"it did not wait: {running.result()}"
+                until_waiting(connection, running)
                 yield rows
             finally:
                 other.commit()

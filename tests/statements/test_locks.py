@@ -4,9 +4,19 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from client import insert, insert_member, waiting
+from client import insert, insert_member
 from receivers import announce, deliveries, subscribe
-from statement import SUCCESS, URL, claim_due, claim_new, managed, outcome_of, record, run
+from statement import (
+    SUCCESS,
+    URL,
+    claim_due,
+    claim_new,
+    managed,
+    outcome_of,
+    record,
+    run,
+    until_waiting,
+)
 
 
 def is_locked(connection, table, condition, *values):
@@ -227,8 +237,7 @@ def test_counts_of_tasks_are_locked_in_one_order(connection, connect, cast, kind
         )
     with ThreadPoolExecutor(1) as threads:
         running = threads.submit(late.execute, *write)
-        while not waiting(connection):
-            assert not running.done()
+        until_waiting(connection, running)
         free = connection.execute("SELECT FROM task_counts FOR UPDATE SKIP LOCKED").fetchall()
         other.rollback()
         running.result(10)

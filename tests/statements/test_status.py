@@ -4,8 +4,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from client import waiting
-from statement import run
+from statement import run, until_waiting
 
 TABLES = ["tasks", "members", "missing", "plans"]
 
@@ -21,8 +20,7 @@ def test_the_holders_of_locks_of_whole_tables_are_listed_longest_first(connectio
     writer.execute("LOCK TABLE plans IN EXCLUSIVE MODE")
     with ThreadPoolExecutor(1) as threads, connection.transaction(force_rollback=True):
         late = threads.submit(reader.execute, "LOCK TABLE tasks IN ACCESS EXCLUSIVE MODE")
-        while not waiting(connection):
-            assert not late.done()
+        until_waiting(connection, late)
         connection.execute("LOCK TABLE events IN ACCESS EXCLUSIVE MODE")
         connection.execute("LOCK TABLE pg_catalog.pg_description IN ACCESS EXCLUSIVE MODE")
         found = run(connection, "status/locks")
@@ -58,9 +56,8 @@ def test_sessions_that_wait_are_listed_longest_first_with_those_in_their_way(con
     waiters = [connect(application_name=name) for name in ("early", "late", "elsewhere")]
     with ThreadPoolExecutor(2) as threads:
         for number, waiter in enumerate(waiters[:2], 1):
-            threads.submit(waiter.execute, "LOCK TABLE plans IN ROW EXCLUSIVE MODE")
-            while waiting(connection) < number:
-                time.sleep(0.001)
+            asked = threads.submit(waiter.execute, "LOCK TABLE plans IN ROW EXCLUSIVE MODE")
+            until_waiting(connection, asked, number)
         found = run(connection, "status/waits")
         for holder in holders:
             holder.rollback()
