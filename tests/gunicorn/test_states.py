@@ -75,7 +75,7 @@ class Server:
         self.worker.wsgi = self.application
         for name, value in limits.items():
             setattr(self.worker, name, value)
-        self.thread = threading.Thread(target=self.worker.run)
+        self.thread = threading.Thread(target=self.worker.run, daemon=True)
         self.thread.start()
         until(lambda: hasattr(self.worker, "listeners"))
 
