@@ -70,6 +70,33 @@ def test_sessions_that_wait_are_listed_longest_first_with_those_in_their_way(con
     assert found[0]["blocked_by"] == expected
 
 
+def test_what_a_migration_waits_for_is_described_also_to_a_role_that_may_not_see_it(
+    connection, connect
+):
+    holder, waiter = connect(application_name="holder"), connect()
+    holder.execute("LOCK TABLE plans IN SHARE MODE")
+    pid = holder.info.backend_pid
+    with ThreadPoolExecutor(1) as threads, connect() as asking:
+        running = threads.submit(waiter.execute, "LOCK TABLE plans IN ROW EXCLUSIVE MODE")
+        until_waiting(connection, running)
+        waits = {"pid": waiter.info.backend_pid}
+        (seen,) = run(asking, "migrations/blockers", **waits)
+        asking.execute("CREATE ROLE limited")
+        asking.execute("SET LOCAL ROLE limited")
+        (hidden,) = run(asking, "migrations/blockers", **waits)
+        asking.rollback()
+        holder.rollback()
+        running.result(10)
+    waiter.rollback()
+    assert (seen["pid"], hidden["pid"]) == (pid, pid)
+    told = f"process {pid} (holder, %s for "
+    end = f"; to end it: SELECT pg_terminate_backend({pid})"
+    for row, state in ((seen, "idle in transaction"), (hidden, "active")):
+        assert row["description"].startswith(told % state)
+        assert row["description"].endswith(end)
+    assert "LOCK TABLE plans IN SHARE MODE" in seen["description"]
+
+
 def test_processes_are_listed_by_the_names_of_their_connections(connection, connect):
     for name in ("worker 9.9 b:2", "web 9.9 b:1", "web 9.9 a:7", "web 9.9 a:7", "check 9.9 a:1"):
         connect(application_name=f"task-service {name}")
