@@ -99,6 +99,14 @@ def test_the_pages_of_a_search_hold_every_match_exactly_once_best_first(alice, p
     assert read_all(alice, "/knowledge", q="tea", limit=limit) == everything
 
 
+def test_the_pages_of_a_search_that_only_excludes_hold_every_match(alice, put):
+    """Nothing that matched raises a rank, so all ranks are the least one."""
+    for title in ("Coffee", "Milk", "Tea", "Water"):
+        put(title)
+    found = read_all(alice, "/knowledge", q="-tea", limit=1)
+    assert [entry["title"] for entry in found] == ["Water", "Milk", "Coffee"]
+
+
 @pytest.fixture
 def put_many(connection, cast):
     """Return a function that inserts entries with the word tea, most often in the oldest."""

@@ -105,14 +105,14 @@ def test_memory_stays_flat_with_readers_that_take_nothing_of_a_large_page(lone, 
         assert get(lone.port).status == 200
     before = resident(lone)
     with ExitStack() as stack:
-        for _ in range(30):
+        for _ in range(20):
             client = stack.enter_context(connect(lone.port, buffer=2**12))
             client.sendall(PAGE)
             # When the first bytes have arrived, the page is complete in the worker.
             assert client.recv(12) == b"HTTP/1.1 200"
             if ending == "hang up":
                 client.close()
-            # All responses together would be 180 MB.
+            # All responses together would be 120 MB.
             assert resident(lone) < before + 100
     assert get(lone.port).status == 200
     until(lambda: resident(lone) < before + 30)
