@@ -153,8 +153,11 @@ def test_operators_and_workers_read_and_change_nothing_of_rows_with_the_same_ids
                     before = world.everything()
                     cursor = still.execute(STATEMENTS[name].source, values)
                     shown = cursor.fetchall() if cursor.description else []
-                    for row in shown:
-                        row.pop("message_id", None)  # It is new at each call of target.
+                    if name == "webhooks/target":
+                        # Each call makes a new message.
+                        shown = [
+                            {**row, "id": None, "message_id": None, "body": None} for row in shown
+                        ]
                     rows.append((name, shown))
                     assert world.everything() == before, name
             found.append(rows)
