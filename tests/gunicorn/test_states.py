@@ -498,9 +498,7 @@ def test_a_client_that_hangs_up_is_forgotten_at_once(serve):
         until(lambda: not server.connections())
 
 
-def test_responses_that_nobody_reads_are_bounded_together_and_count_until_their_last_byte(
-    serve, monkeypatch
-):
+def test_unread_responses_are_bounded_together_and_count_until_their_last_byte(serve, monkeypatch):
     monkeypatch.setattr(module, "UNSENT", 8_000_000)
     server = serve()
     for _ in range(2):
