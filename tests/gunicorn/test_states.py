@@ -373,6 +373,7 @@ def test_a_stopping_worker_answers_what_is_there_and_lets_idle_clients_send_a_la
     server = serve()
     idle, forgotten = server.ask(), server.ask()
     assert [read(idle).status, read(forgotten).status] == [200, 200]
+    until(lambda: len(server.connections(server.worker.idle)) == 2)
     for conn in server.connections():
         conn.since -= 60
     half = server.connect()
@@ -382,8 +383,9 @@ def test_a_stopping_worker_answers_what_is_there_and_lets_idle_clients_send_a_la
     until(lambda: server.listener.fileno() == -1)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(server.address)
-    server.ask(client=idle)
     settle()
+    server.ask(client=idle)
+    until(lambda: len(server.connections(server.worker.complete)) == 2)
     server.application.proceed.set()
     for client in (running, idle):
         answer = Answer(closed(client))
