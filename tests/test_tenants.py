@@ -152,7 +152,8 @@ def test_what_a_view_shows_does_not_depend_on_rows_that_its_caller_may_not_see(
         for query in ({}, *({key(field): acme.workspace_id} for field in filters(view.arguments)))
     )
     assert any(id in shown for id in mine), (
-        f"{view.name} shows Alice nothing of her own, so this test proves nothing: edit {WORLD}"
+        f"{view.name} shows Alice nothing of her own, so this test proves nothing: add a row to"
+        f" {WORLD}, and show ids"
     )
     before = [outcome(client.get(path, query_string=query)) for path, query in requests]
     for (path, query), (status, *_) in zip(requests, before, strict=True):
@@ -347,6 +348,7 @@ def test_every_statement_of_a_request_takes_the_caller():
         text = re.sub(rb"--.*", b"", STATEMENTS[name].source)
         takes = re.search(rb"%\((user_id|workspace_id)\)s", text)
         assert takes or name in WITHOUT_CALLER, (
-            f"sql/{name}.sql, which {place} runs, takes neither %(user_id)s nor %(workspace_id)s"
+            f"sql/{name}.sql, which {place} runs, takes neither %(user_id)s nor %(workspace_id)s:"
+            " add one to its WHERE, or the reason to WITHOUT_CALLER in tests/test_tenants.py"
         )
     assert set(WITHOUT_CALLER) <= names

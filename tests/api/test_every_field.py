@@ -51,7 +51,10 @@ class Writer:
         """Send a body, and check the event of a change; return the response and the event."""
         self.connection.execute("DELETE FROM events")
         response = self.client.send(view.method, view.path(*ids), json=body)
-        assert response.status_code == view.documented.status, (body, response.text)
+        assert response.status_code == view.documented.status, (
+            f"{body}: {response.text}; if it is 500, a statement of {view.files} names a column"
+            " that no migration adds, or a parameter that the schema of the view lacks"
+        )
         events = self.connection.execute(
             "SELECT type, body::json -> 'data' AS data FROM events"
         ).fetchall()

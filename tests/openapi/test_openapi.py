@@ -234,8 +234,8 @@ def shown_names(schema, shown):
     optional = {schema().fields[name].data_key for name in schema.optional}
     expected = [name for name in fields if name in shown or name not in optional]
     assert list(shown) == expected, (
-        f"{schema.__name__} differs from what PostgreSQL writes: compare its type"
-        " *_document and its function *_json in sql/schema"
+        f"{schema.__name__} differs from what PostgreSQL writes: its fields in {schema.__module__}"
+        " and those of its type *_document and function *_json in sql/schema have one order"
     )
     for name, value in shown.items():
         if isinstance(fields[name], Nested) and value is not None:
