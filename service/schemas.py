@@ -52,8 +52,9 @@ class StrictSchema(Schema):
 
 
 class Resource(StrictSchema):
-    """A resource of the API; fields that clients cannot set are ``dump_only``.
+    """A resource of the API.
 
+    Where clients send it, ``dump_only`` marks the fields that they cannot set.
     ``Task()`` loads the body of POST, ``Task(partial=True)`` the body of PATCH. A response has all
     fields that are not ``load_only``, except that it may lack those in ``optional``.
     """

@@ -27,6 +27,20 @@ def too_large_or_small(field):
     return []
 
 
+def largest_and_smallest(field):
+    """Values at the limits of a field, which its column must take too."""
+    match field:
+        case fields.StringList():
+            items = [f"a{n}@example.com" for n in range(field.max)]
+            longest = [value for value in largest_and_smallest(field.inner) if value]
+            return [items, *([value] for value in longest)]
+        case fields.Email():
+            return [f"{'x' * 64}@{'x' * 63}.{'x' * 63}.{'x' * 61}", "a@b.co"]
+        case fields.Text() if not isinstance(field, fields.Timezone):
+            return ["x" * field.max, "x" * field.min]
+    return []
+
+
 # Ids and the names of rows have types and foreign keys in the database.
 BOUNDED = [
     (kind if kind in SAME_NAME else f"{kind}s", field)
@@ -72,6 +86,9 @@ def reject(connection, table, column, value):
 def test_a_column_has_the_limits_of_its_field(connection, table, field):
     for value in too_large_or_small(field):
         reject(connection, table, field.name, value)
+    row = f"(SELECT ctid FROM {table} LIMIT 1)"
+    for value in largest_and_smallest(field):
+        connection.execute(f"UPDATE {table} SET {field.name} = %s WHERE ctid = {row}", (value,))
 
 
 @pytest.mark.usefixtures("full")

@@ -154,12 +154,13 @@ def test_a_key_with_another_body_is_422(alice, subscribed, connection, name):
     ("method", "path"),
     [
         ("PATCH", "/tasks/{other}"),
+        ("PATCH", "/tasks/{task}?&"),
         ("DELETE", "/tasks/{task}"),
         ("POST", "/tasks"),
         ("PATCH", "/meetings/{meeting}"),
     ],
 )
-def test_a_key_with_another_path_or_method_is_422(alice, ids, connection, method, path):
+def test_a_key_with_another_path_query_or_method_is_422(alice, ids, connection, method, path):
     other = alice.post("/tasks", {"title": "Other"}).get_json()["id"]
     body = {"title": "New"}
     assert alice.patch(f"/tasks/{ids['task']}", body, headers=keyed()).status_code == 200

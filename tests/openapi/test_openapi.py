@@ -5,10 +5,12 @@ tests/client.py holds every response of the suite against it.
 
 import json
 import re
+from contextlib import suppress
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 
+import psycopg
 import pytest
 from client import Client, CommandRunner
 from derived import by_name, views_of
@@ -260,6 +262,46 @@ def test_a_response_has_the_fields_of_its_schema_in_their_order(app, connection,
         for item in items:
             shown_names(view.documented.schema, item)
     assert bodies
+
+
+def shorten_texts(connection):
+    """Give all rows the shortest texts that their columns take; return the names of the columns."""
+    columns = connection.execute(
+        "SELECT table_name AS table, column_name AS column FROM information_schema.columns"
+        " JOIN information_schema.tables USING (table_schema, table_name)"
+        " WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND data_type = 'text'"
+        # Only the service writes the texts of these.
+        " AND table_name NOT IN ('webhooks', 'events', 'deliveries', 'attempts')"
+    ).fetchall()
+    shortened = set()
+    for column in columns:
+        for text in ("", "x", "a@b.co"):
+            with suppress(psycopg.Error):
+                connection.execute(f"UPDATE {column['table']} SET {column['column']} = %s", (text,))
+                shortened.add(f"{column['table']}.{column['column']}")
+                break
+    return shortened
+
+
+def test_the_document_allows_the_shortest_texts_that_the_database_stores(app, connection, cast):
+    world = World(connection, cast["acme"], cast["alice"])
+    world.fill("alice")
+    # One row where names are unique.
+    connection.execute("DELETE FROM workspaces WHERE id <> %s", (cast["acme"],))
+    connection.execute("DELETE FROM users WHERE id <> %s", (cast["alice"],))
+    connection.execute("DELETE FROM plans WHERE name NOT IN (SELECT plan FROM workspaces)")
+    shortened = shorten_texts(connection)
+    assert shortened >= {
+        "users.name",
+        "users.email",
+        "workspaces.slug",
+        "plans.name",
+        "mail.sender",
+    }
+    client = Client(app, cookie=f"tmw_session_alice_{WORD}")
+    for view in views_of("GET"):
+        for ids in product(world.ids(), repeat=len(view.variables)):
+            client.get(view.path(*ids))
 
 
 def loads(schema, body):
