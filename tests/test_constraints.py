@@ -66,6 +66,14 @@ OTHERS = [
 ]
 
 
+# The longest values of columns that no schema of a line has.
+LARGEST = [
+    ("tokens", "name", "x" * fields.MAX_NAME),
+    ("webhooks", "url", "x" * fields.MAX_URL),
+    ("idempotency_keys", "key", "x" * 255),
+]
+
+
 @pytest.fixture
 def full(connection, cast):
     """One workspace with a row in every table."""
@@ -95,6 +103,14 @@ def test_a_column_has_the_limits_of_its_field(connection, table, field):
 @pytest.mark.parametrize(("table", "column", "value"), OTHERS)
 def test_a_column_without_a_field_has_its_limits(connection, table, column, value):
     reject(connection, table, column, value)
+
+
+@pytest.mark.usefixtures("full")
+@pytest.mark.parametrize(("table", "column", "value"), LARGEST)
+def test_a_column_without_a_field_takes_the_longest_value_of_the_api(
+    connection, table, column, value
+):
+    connection.execute(f"UPDATE {table} SET {column} = %s", (value,))
 
 
 @pytest.mark.usefixtures("full")
