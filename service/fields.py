@@ -148,9 +148,9 @@ class Enum(Field):
         self.schema_name, self.choices = schema_name, choices
 
     def _convert(self, value: object) -> str:
-        if not isinstance(value, str) or value not in self.choices:
+        if value not in self.choices:
             raise self.make_error("choice", choices=", ".join(self.choices))
-        return value
+        return str(value)
 
 
 class Id(Field):

@@ -403,6 +403,30 @@ def test_webhook_timeout_covers_all_posts_of_a_request(with_webhooks, cast, conn
     assert sorted(row["attempts"] for row in deliveries(connection)) == [0, 0, 0, 0, 1]
 
 
+@pytest.mark.parametrize(("threads", "slots"), [(1, 1), (4, 1), (8, 2), (11, 2), (12, 3)])
+def test_receivers_and_name_servers_hold_one_thread_in_four_each(with_webhooks, threads, slots):
+    app = with_webhooks(WEB_THREADS=str(threads))
+    for name in ("webhook_slots", "outbound_slots"):
+        free = app.extensions[name]
+        assert [free.acquire(blocking=False) for _ in range(threads + 1)].count(True) == slots
+
+
+def test_the_outcome_is_recorded_although_the_receiver_took_longer_than_a_request_may(
+    with_webhooks, cast, connection, receiver
+):
+    """A request has STATEMENT_TIMEOUT and 0.8 s for the database."""
+
+    def be_slow(handler):
+        handler.server.released.wait(1.1)
+        answer(200)(handler)
+
+    receiver.behaves(be_slow)
+    subscribe(connection, cast["acme"], receiver.url)
+    client = Client(with_webhooks(STATEMENT_TIMEOUT="0.2"), TOKENS["alice"])
+    assert client.post("/tasks", {"title": "Written"}).status_code == 201
+    assert [row["state"] for row in deliveries(connection)] == ["delivered"]
+
+
 def test_a_hanging_receiver_holds_no_connection_and_one_request_in_four_threads(
     with_webhooks, cast, connection, receiver
 ):
