@@ -6,6 +6,7 @@ read one declaration. Names are camelCase in JSON and snake_case in Python and S
 
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, TypedDict, Unpack
@@ -209,10 +210,9 @@ class Timestamp(Field):
             timestamp = datetime.fromisoformat(value.upper())
         except ValueError:
             raise self.make_error("timestamp") from None
-        try:
+        # A year that UTC does not have is out of range with its offset too.
+        with suppress(OverflowError):
             timestamp = timestamp.replace(tzinfo=timestamp.tzinfo or UTC).astimezone(UTC)
-        except OverflowError:
-            raise self.make_error("range") from None
         if not 1900 <= timestamp.year <= 9998:
             raise self.make_error("range")
         return timestamp.replace(microsecond=timestamp.microsecond // 1000 * 1000)

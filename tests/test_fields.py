@@ -1,6 +1,7 @@
 """The fields alone: the values that each accepts, loads and rejects."""
 
 import re
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -62,6 +63,17 @@ def message(field, value):
 )
 def test_a_timestamp_loads_in_utc_cut_to_milliseconds(text, utc):
     assert Timestamp().deserialize(text) == datetime.fromisoformat(utc).replace(tzinfo=UTC)
+
+
+def test_a_timestamp_without_an_offset_is_utc_in_a_process_of_another_timezone(monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        loaded = Timestamp().deserialize("2026-11-20T11:02:43")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert loaded == datetime(2026, 11, 20, 11, 2, 43, tzinfo=UTC)
 
 
 NO_TIMESTAMPS = [

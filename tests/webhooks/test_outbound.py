@@ -284,9 +284,10 @@ def test_an_invalid_url_is_blocked_with_the_reason(url, reason, connects):
 def test_only_allowed_networks_may_be_private(receiver):
     assert send(receiver.url, allowed=("127.0.0.1",)).success
     assert send(receiver.url, allowed=("10.0.0.0/8", "127.0.0.0/8")).success
+    assert send(receiver.url, allowed=("127.0.0.1/8",)).success
     assert send(receiver.url, allowed=("10.0.0.0/8", "::1")).error.startswith("blocked: ")
     assert send(receiver.url, allowed=("example.com",)).error.startswith("blocked: ")
-    assert receiver.connections == 2
+    assert receiver.connections == 3
 
 
 def test_a_host_can_be_allowed_by_its_name_in_any_case(names, receiver):
