@@ -465,9 +465,12 @@ def test_neither_a_look_up_nor_an_attempt_keeps_a_process_from_ending(receiver):
     with subprocess.Popen(
         command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout.readline() == "timeout\n"
-        receiver.take()
-        process.communicate("x", timeout=PATIENCE)
+        try:
+            assert process.stdout.readline() == "timeout\n"
+            receiver.take()
+            process.communicate("x", timeout=PATIENCE)
+        finally:
+            process.kill()
         assert process.returncode == 0
 
 
