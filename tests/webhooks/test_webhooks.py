@@ -86,6 +86,15 @@ def test_the_documented_code_accepts_the_published_vector_and_nothing_else():
 
 
 @pytest.mark.nodatabase
+def test_a_key_has_the_fingerprint_and_the_secrets_that_it_had_in_earlier_releases():
+    """Receivers have the secrets, and the database has the fingerprints."""
+    key, webhook = "only for the tests and long enough", "0190163d-8694-739b-aea5-966c26f8ad91"
+    assert secrets.fingerprint(key) == "a973a32ccbad8e75"
+    secret = secrets.derive_secret(key, webhook, 1)
+    assert secret == "whsec_alnq38qyJEqpy6OHHK17ul0fD9bbfbxtcu99ht/AMx0="
+
+
+@pytest.mark.nodatabase
 def test_secrets_differ_by_webhook_number_and_key():
     derived = {
         secrets.derive_secret(key, webhook, number)

@@ -38,9 +38,11 @@ from service.fields import NIL_UUID
 from service.settings import Settings
 from service.statements import STATEMENTS
 from service.webhooks import secrets
-from service.webhooks.delivery import retry_delay
+from service.webhooks.delivery import Claim, attempt, retry_delay
 from service.webhooks.outbound import Answer
-from service.webhooks.worker import Pruned, Worker
+from service.webhooks.worker import MAX_ATTEMPT_SECONDS, Pruned, Worker
+
+UUID = "0190163d-8694-739b-aea5-966c26f8ad91"
 
 
 @pytest.fixture
@@ -316,6 +318,9 @@ def test_sigterm_ends_a_worker_at_once_while_the_database_is_away(away):
         for line in running.stderr:
             if "the worker waits for the database: PoolTimeout: start PostgreSQL" in line:
                 break
+        if sys.platform == "linux":
+            # Four for each of WEB_THREADS, and a few of its own.
+            assert 128 < len(os.listdir(f"/proc/{running.pid}/task")) < 140
         running.terminate()
         running.communicate(timeout=10)
         assert running.returncode == 0
@@ -395,6 +400,22 @@ def test_failures_and_disabling_are_logged_without_the_url(
     assert "secret" not in caplog.text
 
 
+def test_an_attempt_takes_half_of_the_lease_at_most(worker, cast, connection, receiver):
+    receiver.behaves(hang)
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    assert worker(WEBHOOK_LEASE="1", WEBHOOK_TIMEOUT="0.5").run_once() == 1
+    (attempt,) = attempts(connection)
+    assert attempt["error"] == "timeout"
+    assert 450 <= attempt["milliseconds"] <= 900
+
+
+@pytest.mark.nodatabase
+def test_the_page_says_how_long_an_attempt_may_take():
+    page = (PROJECT / "docs/webhooks.md").read_text(encoding="utf-8")
+    assert f"waits {MAX_ATTEMPT_SECONDS} seconds, but at most half of `WEBHOOK_LEASE`" in page
+
+
 SCHEDULE = (5, 300, 1800, 7200, 18000, 36000, 50400, 72000)
 FAILED = Answer(1, 500)
 
@@ -432,6 +453,18 @@ def test_retries_follow_the_documented_schedule_within_a_fifth():
 def test_the_schedule_runs_from_the_event(age, least, most):
     delay = retry_delay(age, FAILED, SCHEDULE)
     assert delay is None if least is None else least <= delay <= most
+
+
+@pytest.mark.nodatabase
+def test_the_time_that_an_attempt_takes_counts_for_the_next_one(receiver):
+    receiver.behaves(hang)
+    settings = Settings.read(environment("", WEBHOOK_SCHEDULE="1,60"))
+    keys = secrets.fingerprints(settings)
+    claim = Claim(UUID, UUID, 1, UUID, receiver.url, [1], keys, "evt_1", "{}", age=0)
+    outcome = attempt(claim, settings, 0.5)
+    assert (outcome.error, outcome.backoff) == ("timeout", 1)
+    # The retry is due a second after the event, half a second from now, ± 20 %.
+    assert 0.3 <= outcome.retry_delay <= 0.6
 
 
 @pytest.mark.nodatabase
