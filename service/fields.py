@@ -241,13 +241,8 @@ class Timezone(Text):
 
 @cache
 def timezones() -> frozenset[str]:
-    """List the IANA names, without those that mean this machine or that count leap seconds."""
-    return frozenset(
-        name
-        for name in available_timezones()
-        if not name.startswith(("right/", "posix/"))
-        and name not in ("posixrules", "localtime", "Factory")
-    )
+    """List the IANA names, without the one of this machine and the one of no place."""
+    return frozenset(available_timezones() - {"localtime", "Factory"})
 
 
 class Email(Text):

@@ -9,8 +9,12 @@ from marshmallow import ValidationError
 
 from service.fields import (
     EMAIL,
+    MAX_REFERENCE,
+    MAX_URL,
     NIL_UUID,
+    URL,
     Boolean,
+    Choice,
     Cursor,
     Email,
     Enum,
@@ -200,10 +204,23 @@ def test_an_email_is_one_address():
     assert message(Email(), "a" * 250 + "@b.de") == "must have 3 to 254 characters, not 255"
 
 
+def test_a_text_of_a_known_form_has_at_least_one_character():
+    for field, longest in (
+        (Timezone(), MAX_REFERENCE),
+        (URL(), MAX_URL),
+        (Choice("a", "b"), MAX_REFERENCE),
+    ):
+        assert message(field, "") == f"must have 1 to {longest} characters, not 0"
+        assert field.metadata["minLength"] == 1
+    assert Choice("a", "b").deserialize("b") == "b"
+    assert message(Choice("a", "b"), "c") == "must be one of: a, b"
+
+
 def test_a_list_of_strings_has_an_order_a_length_and_no_duplicates():
     texts = StringList(Text(5, min=1), 3, unique=True)
     assert texts.deserialize(["b", "a"]) == ["b", "a"]
     assert texts.deserialize([]) == []
+    assert texts.deserialize(["a", "b", "c"]) == ["a", "b", "c"]
     assert message(texts, ["a", "b", "c", "d"]) == "must have at most 3 entries, not 4"
     assert message(texts, ["a", "A"]) == "must not contain duplicates: A"
     for value in ("a", {}, {"0": "a"}, 1):

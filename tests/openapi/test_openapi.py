@@ -33,7 +33,8 @@ from service.settings import Settings
 from service.webhooks import EVENT_TYPES
 
 PROJECT = Path(__file__).parents[2]
-MEETING = {"title": "Weekly", "startTime": "2027-03-01T09:00Z", "endTime": "2027-03-01T10:00Z"}
+TIMES = {"startTime": "2027-03-01T09:00:00Z", "endTime": "2027-03-01T10:00:00Z"}
+MEETING = {"title": "Weekly", **TIMES}
 
 
 def operations():
@@ -395,7 +396,7 @@ def test_the_document_allows_what_the_schemas_load(schema, base, fields, values)
     """With formats the document allows nothing else; without, nothing less (RFC 3339, UUID)."""
     published = Schemas(document()["components"]["schemas"]).body(schema)
     assert loads(schema, base)
-    assert violations(published, base, formats=False) == []
+    assert violations(published, base) == []
     for field in fields:
         for value in values:
             body = {**base, field: value}
