@@ -45,8 +45,8 @@ class StrictSchema(Schema):
         for name, messages in list(error.messages.items())[:MAX_ERRORS]:
             if name in read_only:
                 error.messages[name] = [Field.default_error_messages["read_only"]]
-            elif name not in names and messages == [self.error_messages["unknown"]]:
-                near = get_close_matches(str(name)[:MAX_ECHO], names, 1)
+            elif messages == [self.error_messages["unknown"]]:
+                near = get_close_matches(str(name)[:MAX_ECHO], names)
                 hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(names)}"
                 error.messages[name] = [f"{self.unknown_message}; {hint}"]
 
