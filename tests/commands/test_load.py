@@ -13,6 +13,7 @@ from derived import Values, key, references, settable
 from server import wait_until
 
 from service import fields
+from service.commands.load import MAX_LINE
 from service.commands.load.insert import MAX_ROWS
 from service.commands.load.lines import TYPES, UserRef
 from service.devkit.dev import DEMO
@@ -361,6 +362,13 @@ def test_an_invalid_line_is_named_and_nothing_of_its_file_is_loaded(
     result = load(TASK | {"id": ID}, b"", MEETING, TASK, line, TASK, {"type": "?"})
     assert rejection(result).startswith(f"in.jsonl:5: {message}")
     assert counts(connection) == before
+
+
+def test_a_line_may_have_eight_mebibytes(load):
+    line = json.dumps(TASK).encode()
+    # The last byte is that of the end of the line.
+    result = load(line + b" " * (MAX_LINE - len(line) - 1))
+    assert result.exit_code == 0, result.output
 
 
 def test_the_first_of_two_invalid_lines_is_named(load):
