@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from threading import Barrier
-from time import monotonic
+from time import monotonic, sleep
 
 import psycopg
 import pytest
@@ -200,6 +200,26 @@ def test_a_signal_lets_attempts_in_flight_finish(number, process, cast, connecti
     # It is recorded, and no new one begins.
     assert states(connection) == [("delivered", 1), ("due", 0)]
     assert [attempt["status"] for attempt in attempts(connection)] == [200]
+
+
+def test_after_a_signal_an_outcome_still_waits_for_a_connection(worker, cast, connection, receiver):
+    receiver.behaves(hang)
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    running = worker(WEB_THREADS="1", POOL_TIMEOUT="9")
+    with ThreadPoolExecutor(1) as pool:
+        attempted = pool.submit(running.deliver_next)
+        receiver.take()
+        running.stopping.set()
+        only = running.pool.take(monotonic() + 9)
+        receiver.released.set()
+        # It asks for the connection more than once.
+        sleep(2 * running.pool.SHORTEST_WAIT)
+        assert not attempted.done()
+        running.pool.give_back(only)
+        assert attempted.result()
+    running.pool.close()
+    assert states(connection) == [("delivered", 1)]
 
 
 def test_a_worker_survives_the_loss_of_the_database(process, cast, connection, receiver):
