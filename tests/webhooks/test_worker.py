@@ -512,6 +512,12 @@ def test_retry_after_lengthens_the_delay_up_to_a_day(text, least, most):
 
 
 @pytest.mark.nodatabase
+@pytest.mark.parametrize("text", ["0", "Sun, 06 Nov 1994 08:49:37 GMT", "soon", None])
+def test_a_retry_after_that_asks_for_no_time_lengthens_no_delay(text):
+    assert 0.08 <= retry_delay(0, Answer(1, 429, retry_after=text), (0.1,)) <= 0.12
+
+
+@pytest.mark.nodatabase
 def test_retry_after_may_be_a_date():
     date = datetime.now(UTC) + timedelta(hours=2)
     for text in (http_date(date), date.strftime("%a %b %d %H:%M:%S %Y")):
