@@ -265,6 +265,7 @@ def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
         try:
             wait_until(lambda: rows(connection, blocked, pid), process)
             _, document = report(cli)
+            metrics = cli("status", "--metrics").stdout.splitlines()
         finally:
             worker.rollback()
         assert process.wait(30) == 0
@@ -284,6 +285,8 @@ def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
     assert wait["blockedBy"] == [
         f"{pid} task-service worker {VERSION} host7:4711 idle in transaction"
     ]
+    assert "task_service_waiting_for_lock 1" in metrics
+    assert "task_service_waiting_for_syncrep 0" in metrics
 
 
 @pytest.mark.nodatabase
