@@ -258,6 +258,23 @@ def test_a_lock_that_a_session_has_left_behind_is_named_and_not_awaited_for_ever
     assert apply(empty) == FILES
 
 
+def test_between_two_attempts_a_migration_waits_for_no_lock(empty, monkeypatch, apply):
+    """Requests that queued behind it go on for five seconds; here the lock is released then."""
+    monkeypatch.setattr("service.commands.migrate.LOCK_TIMEOUT", "100ms")
+    monkeypatch.setattr("service.commands.migrate.PATIENCE", 3)
+    pauses = []
+    with psycopg.connect(empty, autocommit=True) as session:
+        session.execute("SELECT pg_advisory_lock(hashtextextended('flask migrate', 0))")
+
+        def pause(seconds):
+            pauses.append(seconds)
+            session.execute("SELECT pg_advisory_unlock_all()")
+
+        monkeypatch.setattr("service.commands.migrate.sleep", pause)
+        assert apply(empty) == FILES
+    assert pauses == [5]
+
+
 # Old processes on a new schema
 
 SENTENCES = {
