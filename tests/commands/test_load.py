@@ -447,12 +447,18 @@ def test_a_subtask_of_a_subtask_is_rejected(load):
     assert rejection(load(*lines)).startswith(expected)
 
 
+OWNERLESS = {"workspace": "ownerless"}
+
+
 def test_a_workspace_without_an_owner_needs_an_explicit_author(load):
     ownerless = {"type": "workspace", "name": "O", "slug": "ownerless"}
-    lines = ownerless, TASK | {"workspace": "ownerless"}
+    lines = ownerless, TASK | OWNERLESS
     expected = "in.jsonl:2: createdBy: is required, as 'ownerless' has no owner"
     assert rejection(load(*lines)) == expected
-    assert load(ownerless, lines[1] | {"createdBy": "bob@example.com"}).exit_code == 0
+    explicit = lines[1] | {"createdBy": "bob@example.com"}
+    owner = {"type": "member", **OWNERLESS, "user": "bob@example.com", "role": "owner"}
+    # An earlier line of the file has made the owner.
+    assert load(ownerless, explicit, owner, lines[1]).exit_code == 0
 
 
 def test_a_file_stays_loaded_when_the_next_one_fails(app, tmp_path, connection):
