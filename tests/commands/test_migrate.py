@@ -19,6 +19,7 @@ from conftest import CAST
 from psycopg.conninfo import make_conninfo
 from server import wait_until
 
+from service.commands.migrate import LOCK_TIMEOUT, PATIENCE, PAUSE
 from service.commands.migrate import migrate as run_migrate
 from service.settings import Settings
 from service.statements import STATEMENTS, migrations
@@ -256,6 +257,14 @@ def test_a_lock_that_a_session_has_left_behind_is_named_and_not_awaited_for_ever
         assert caught.value.message.endswith(remedy)
         assert named in capsys.readouterr().err
     assert apply(empty) == FILES
+
+
+@pytest.mark.nodatabase
+def test_the_page_says_how_long_a_migration_waits():
+    page = " ".join((PROJECT / "docs/operations.md").read_text(encoding="utf-8").split())
+    waits = f"waits {LOCK_TIMEOUT.removesuffix('s')} s for a lock, lets the requests behind it pass"
+    assert f"{waits}, and tries again every {PAUSE} s." in page
+    assert f"gives up after {PATIENCE} s " in page
 
 
 def test_between_two_attempts_a_migration_waits_for_no_lock(empty, monkeypatch, apply):
