@@ -1,6 +1,7 @@
 """The worker: claims, retries, back-off, disabling and pruning, also when it is killed."""
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -396,6 +397,18 @@ def test_an_error_that_lasts_is_logged_again_each_minute(
     troubled(running, rounds=1)
     assert len(caplog.messages) > 1
     running.pool.close()
+
+
+@pytest.mark.nodatabase
+def test_what_the_pool_says_is_logged_once_a_minute(worker, caplog, monkeypatch):
+    worker()
+    log = logging.getLogger("psycopg.pool")
+    for message in ("the host is gone", "the host is gone", "the port is closed"):
+        log.warning(message)
+    assert caplog.messages == ["the host is gone", "the port is closed"]
+    monkeypatch.setattr("service.webhooks.troubles.INTERVAL", 0)
+    log.warning("the host is gone")
+    assert caplog.messages[2:] == ["the host is gone"]
 
 
 # Outcomes
