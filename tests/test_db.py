@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 from client import TOKENS, Client, configure, count, flattened, numbered
+from proxy import Proxy
 from psycopg import sql
 from server import wait_until
 
@@ -150,6 +151,23 @@ def test_a_dead_peer_is_detected_after_15_seconds_on_linux_and_after_25_elsewher
 def test_the_watchdog_comes_after_the_timeout_of_the_statement_and_within_a_second(build):
     pool = build(statement_timeout=3.5).extensions["pool"]
     assert 3.5 < pool.seconds < pool.seconds + INTERVAL < 4.5
+
+
+class Pooler(Proxy):
+    """Like poolers that report only some parameters of the server."""
+
+    def forwarded(self, content):
+        return content.replace(b"server_encoding", b"hidden_encoding")
+
+
+def test_a_database_behind_a_pooler_that_does_not_report_its_encoding_is_used(build, database_url):
+    pooler = Pooler(database_url)
+    app = build(database_url=pooler.url)
+    assert alice_at(app).get("/tasks").status_code == 200
+    with app.extensions["pool"].connection() as connection:
+        assert connection.info.parameter_status("server_encoding") is None
+    app.extensions["pool"].close()
+    pooler.close()
 
 
 # Prepared statements
