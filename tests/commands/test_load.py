@@ -364,6 +364,10 @@ def test_an_invalid_line_is_named_and_nothing_of_its_file_is_loaded(
     assert counts(connection) == before
 
 
+def test_the_first_moment_of_1970_is_a_time_of_creation(load):
+    assert load(TASK | {"createdAt": "1970-01-01T00:00:00Z"}).exit_code == 0
+
+
 def test_a_line_may_have_eight_mebibytes(load):
     line = json.dumps(TASK).encode()
     # The last byte is that of the end of the line.
