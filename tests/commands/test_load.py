@@ -364,6 +364,29 @@ def test_an_invalid_line_is_named_and_nothing_of_its_file_is_loaded(
     assert counts(connection) == before
 
 
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        (TASK, {"workspace", "title"}),
+        (MEETING, {"workspace", "title", "startTime", "endTime"}),
+        (MAIL, {"workspace", "user", "from", "receivedAt"}),
+        ({"type": "knowledge", **ACME, "title": "x"}, {"workspace", "title"}),
+        ({"type": "suggestion", **ACME, "kind": "k", "title": "t"}, {"workspace", "kind", "title"}),
+        ({"type": "workspace", "name": "A", "slug": "a"}, {"name", "slug"}),
+        ({"type": "user", "email": "a@example.com", "name": "A"}, {"email", "name"}),
+        ({"type": "member", **ACME, "user": "charlie@example.com"}, {"workspace", "user"}),
+        ({"type": "deleted_user", "id": ID}, {"id"}),
+    ],
+    ids=lambda value: value.get("type") if isinstance(value, dict) else "",
+)
+def test_a_line_needs_these_fields_and_no_other(load, line, names):
+    assert line.keys() - {"type"} == names
+    for name in names:
+        rest = {key: value for key, value in line.items() if key != name}
+        assert rejection(load(rest)) == f"in.jsonl:1: {name}: is required"
+    assert load(line).exit_code == 0
+
+
 def test_the_first_moment_of_1970_is_a_time_of_creation(load):
     assert load(TASK | {"createdAt": "1970-01-01T00:00:00Z"}).exit_code == 0
 
