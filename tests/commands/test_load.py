@@ -14,7 +14,7 @@ from server import wait_until
 
 from service import fields
 from service.commands.load import MAX_LINE
-from service.commands.load.insert import MAX_ROWS
+from service.commands.load.insert import MAX_ROWS, Batch
 from service.commands.load.lines import TYPES, UserRef
 from service.devkit.dev import DEMO
 from service.statements import SQL
@@ -396,6 +396,20 @@ def test_a_line_may_have_eight_mebibytes(load):
     # The last byte is that of the end of the line.
     result = load(line + b" " * (MAX_LINE - len(line) - 1))
     assert result.exit_code == 0, result.output
+
+
+@pytest.mark.nodatabase
+def test_a_statement_takes_5000_lines_of_one_type_or_four_mebibytes():
+    many, large = Batch("task"), Batch("task")
+    for number in range(5000):
+        assert many.takes("task", {})
+        many.add({"line": number}, 800)
+    assert not many.takes("task", {})
+    large.add({}, 2**22 - 1)
+    assert large.takes("task", {})
+    assert not large.takes("mail", {})
+    large.add({}, 1)
+    assert not large.takes("task", {})
 
 
 def test_the_first_of_two_invalid_lines_is_named(load):

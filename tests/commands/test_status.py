@@ -253,8 +253,10 @@ def test_a_process_of_another_version_is_a_problem(cli, database_url):
 
 
 def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
-    cli, worker, database_url, connection
+    cli, worker, database_url, connection, monkeypatch
 ):
+    # It is a problem at once.
+    monkeypatch.setattr(processes, "WAITING", -1)
     worker.execute("LOCK TABLE plans")
     command = [sys.executable, "-m", "service", "plan", "list"]
     with subprocess.Popen(
@@ -282,6 +284,10 @@ def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
     ]
     assert wait["name"].startswith("task-service plan list ")
     assert wait["waitsFor"] == "lock"
+    (waited,) = [problem for problem in document["problems"] if "has waited" in problem]
+    assert re.search(
+        rf"plan list .* has waited \d+ s for a lock of {pid} task-service worker", waited
+    )
     assert wait["blockedBy"] == [
         f"{pid} task-service worker {VERSION} host7:4711 idle in transaction"
     ]
