@@ -153,6 +153,17 @@ def test_the_watchdog_comes_after_the_timeout_of_the_statement_and_within_a_seco
     assert 3.5 < pool.seconds < pool.seconds + INTERVAL < 4.5
 
 
+def test_a_closed_pool_has_ended_its_connections(build):
+    pool = open_pool(build())
+    first, second = pool.getconn(), pool.getconn()
+    pool.putconn(first)
+    pool.close()
+    assert pool.closed
+    assert first.closed
+    pool.putconn(second)
+    assert second.closed
+
+
 class Pooler(Proxy):
     """Like poolers that report only some parameters of the server."""
 

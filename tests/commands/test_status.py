@@ -387,6 +387,10 @@ def test_without_a_web_process_that_is_the_problem(database_url, start):
             assert problems(outcome) == [
                 "no web process is connected: no request is answered; start web"
             ]
+            # Those of the web processes that are to start, and of one worker.
+            settings = Settings.read({})
+            needed = (settings.web_concurrency + 1) * settings.web_threads
+            assert json.loads(outcome.stdout)["connectionsNeeded"] == needed
 
 
 def test_a_read_only_database_is_a_problem(other, start):
