@@ -19,6 +19,7 @@ from server import environment, wait_until
 
 from service.commands.migrate import tables
 from service.commands.status import database, processes, webhooks
+from service.commands.status.database import megabytes
 from service.settings import Settings
 from service.statements import migrations
 from service.version import build
@@ -490,3 +491,8 @@ def test_the_tables_that_status_expects_are_those_of_a_migrated_database(connect
 
 def test_json_and_metrics_exclude_each_other(cli):
     assert_failed(cli("status", "--json", "--metrics"), "exclude each other", code=2)
+
+
+@pytest.mark.nodatabase
+def test_a_size_is_shown_in_mebibytes():
+    assert megabytes(3 * 2**20 + 2**19) == "3.5 MiB"
