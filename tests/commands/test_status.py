@@ -114,6 +114,7 @@ def test_metrics_are_one_number_a_line(cli, cast, connection):
     assert (numbers["up"], numbers["problems"], numbers["workers"]) == (1, 0, 1)
     assert (numbers["deliveries_waiting"], numbers["deliveries_overdue"]) == (2, 0)
     assert (numbers["webhooks_enabled"], numbers["waiting_for_syncrep"]) == (1, 0)
+    assert (numbers["standby_behind_bytes"], numbers["standby_behind_seconds"]) == (0, 0)
 
 
 @pytest.mark.usefixtures("worker")

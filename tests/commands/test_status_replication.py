@@ -119,7 +119,9 @@ def test_a_role_that_may_not_see_the_standbys_is_told_so(pair, status):
         r"(?m)^standby       .*unknown; GRANT pg_read_all_stats TO the user", outcome.stdout
     )
     assert problems(status("--json", user="plain")) == []
-    assert "task_service_standbys 1" in status("--metrics", user="plain").stdout.splitlines()
+    metrics = status("--metrics", user="plain").stdout.splitlines()
+    for line in ("standbys 1", "standby_behind_bytes 0", "standby_behind_seconds 0"):
+        assert f"task_service_{line}" in metrics
 
 
 def test_a_standby_that_is_away_and_waited_for_is_a_problem(pair, status):
