@@ -187,7 +187,9 @@ def test_a_problem_is_a_line_and_exit_status_1(cli):
 def test_overdue_failing_or_unpruned_rows_are_a_problem(change, problem, cli, cast, connection):
     webhook = subscribe(connection, cast["acme"], "http://127.0.0.1/")
     announce(connection, cast["acme"], 2)
+    connection.execute("UPDATE webhooks SET failing_since = now() - interval '59 minutes'")
     assert report(cli)[1]["problems"] == []
+    connection.execute("UPDATE webhooks SET failing_since = NULL")
     try:
         connection.execute(change)
         code, document = report(cli)
