@@ -288,6 +288,7 @@ def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
     ]
     assert wait["name"].startswith("task-service plan list ")
     assert wait["waitsFor"] == "lock"
+    assert not [problem for problem in document["problems"] if "has ended since" in problem]
     (waited,) = [problem for problem in document["problems"] if "has waited" in problem]
     assert re.search(
         rf"plan list .* has waited \d+ s for a lock of {pid} task-service worker", waited
