@@ -45,15 +45,16 @@ class StrictSchema(Schema):
         for name, messages in list(error.messages.items())[:MAX_ERRORS]:
             if name in read_only:
                 error.messages[name] = [Field.default_error_messages["read_only"]]
-            elif name not in names and messages == [self.error_messages["unknown"]]:
-                near = get_close_matches(str(name)[:MAX_ECHO], names, 1)
+            elif messages == [self.error_messages["unknown"]]:
+                near = get_close_matches(str(name)[:MAX_ECHO], names)
                 hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(names)}"
                 error.messages[name] = [f"{self.unknown_message}; {hint}"]
 
 
 class Resource(StrictSchema):
-    """A resource of the API; fields that clients cannot set are ``dump_only``.
+    """A resource of the API.
 
+    Where clients send it, ``dump_only`` marks the fields that they cannot set.
     ``Task()`` loads the body of POST, ``Task(partial=True)`` the body of PATCH. A response has all
     fields that are not ``load_only``, except that it may lack those in ``optional``.
     """

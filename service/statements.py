@@ -16,7 +16,7 @@ import psycopg
 from psycopg import abc, errors
 from psycopg.adapt import Buffer, Loader, PyFormat, Transformer
 from psycopg.errors import error_from_result
-from psycopg.pq import DiagnosticField, ExecStatus, Format, TransactionStatus
+from psycopg.pq import DiagnosticField, ExecStatus, Format
 from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
@@ -128,10 +128,9 @@ class Connection(psycopg.Connection[TupleRow]):
         except STALE:
             if self.prepare_threshold is None:
                 raise
-            # The next statement deallocates all; this one runs once more, without a name.
+            # The next statement deallocates all; this one runs once more, without a name. Within a
+            # transaction, which the error has ended, that fails too.
             self._transformer = None
-            if libpq.transaction_status != TransactionStatus.IDLE:
-                raise psycopg.OperationalError("the schema has changed, try again") from None
             found = libpq.exec_params(statement.text, parameters)
             self._check(found)
         transformer.set_pgresult(found)

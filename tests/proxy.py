@@ -71,6 +71,10 @@ class Proxy:
         self.losing = False
         self.reset()
 
+    def forwarded(self, content):
+        """The bytes to forward in place of these."""
+        return content
+
     def close(self):
         self.flowing.set()
         self.refuse()
@@ -106,7 +110,7 @@ class Proxy:
             while content := source.recv(65536):
                 self.flowing.wait()
                 if not self.losing:
-                    target.sendall(content)
+                    target.sendall(self.forwarded(content))
         for end in (source, target):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

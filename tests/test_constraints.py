@@ -49,6 +49,8 @@ def limits(field):
             return [*field.choices]
         case fields.StringList():
             return [["a@example.com"] * field.max, ["x" * field.inner.max]]
+        case fields.Email():
+            return [f"{'x' * 64}@{'x' * 63}.{'x' * 63}.{'x' * 61}", "a@b.co"]
         case fields.Timezone():
             return [max(fields.timezones(), key=len)]
         case fields.Text():

@@ -1,6 +1,7 @@
 """The fields alone: the values that each accepts, loads and rejects."""
 
 import re
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -8,8 +9,12 @@ from marshmallow import ValidationError
 
 from service.fields import (
     EMAIL,
+    MAX_REFERENCE,
+    MAX_URL,
     NIL_UUID,
+    URL,
     Boolean,
+    Choice,
     Cursor,
     Email,
     Enum,
@@ -62,6 +67,17 @@ def message(field, value):
 )
 def test_a_timestamp_loads_in_utc_cut_to_milliseconds(text, utc):
     assert Timestamp().deserialize(text) == datetime.fromisoformat(utc).replace(tzinfo=UTC)
+
+
+def test_a_timestamp_without_an_offset_is_utc_in_a_process_of_another_timezone(monkeypatch):
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        loaded = Timestamp().deserialize("2026-11-20T11:02:43")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert loaded == datetime(2026, 11, 20, 11, 2, 43, tzinfo=UTC)
 
 
 NO_TIMESTAMPS = [
@@ -188,10 +204,23 @@ def test_an_email_is_one_address():
     assert message(Email(), "a" * 250 + "@b.de") == "must have 3 to 254 characters, not 255"
 
 
+def test_a_text_of_a_known_form_has_at_least_one_character():
+    for field, longest in (
+        (Timezone(), MAX_REFERENCE),
+        (URL(), MAX_URL),
+        (Choice("a", "b"), MAX_REFERENCE),
+    ):
+        assert message(field, "") == f"must have 1 to {longest} characters, not 0"
+        assert field.metadata["minLength"] == 1
+    assert Choice("a", "b").deserialize("b") == "b"
+    assert message(Choice("a", "b"), "c") == "must be one of: a, b"
+
+
 def test_a_list_of_strings_has_an_order_a_length_and_no_duplicates():
     texts = StringList(Text(5, min=1), 3, unique=True)
     assert texts.deserialize(["b", "a"]) == ["b", "a"]
     assert texts.deserialize([]) == []
+    assert texts.deserialize(["a", "b", "c"]) == ["a", "b", "c"]
     assert message(texts, ["a", "b", "c", "d"]) == "must have at most 3 entries, not 4"
     assert message(texts, ["a", "A"]) == "must not contain duplicates: A"
     for value in ("a", {}, {"0": "a"}, 1):

@@ -24,8 +24,8 @@ def figures(name: str, description: str, counts: dict[str, str], **nested: Neste
 class DashboardStats(schemas.Resource):
     """The figures of one workspace, all counted at one moment."""
 
-    workspace_id = fields.Id(dump_only=True, description="The workspace that is counted")
-    generated_at = fields.Timestamp(dump_only=True, description="When all of it was counted")
+    workspace_id = fields.Id(description="The workspace that is counted")
+    generated_at = fields.Timestamp(description="When all of it was counted")
     tasks = figures(
         "TaskCounts",
         "The tasks",

@@ -19,43 +19,39 @@ deliveries = Blueprint("deliveries", __name__)
 class Attempt(schemas.Resource):
     """One post of an event to the URL; ``answer`` is the beginning of the receiver's response."""
 
-    at = fields.Timestamp(dump_only=True, description="When the attempt ended")
+    at = fields.Timestamp(description="When the attempt ended")
     status = fields.Integer(allow_none=True, description="The status of the receiver, or null")
     milliseconds = fields.Integer(description="How long the receiver took")
     error = fields.Text(
         fields.MAX_REFERENCE,
-        dump_only=True,
         allow_none=True,
         description="Why there is no status, like timeout or blocked; or null",
     )
     answer = fields.Text(
-        200, dump_only=True, allow_none=True, description="The beginning of the receiver's response"
+        200, allow_none=True, description="The beginning of the receiver's response"
     )
 
 
 class Delivery(schemas.Resource):
     """One event for one webhook, with its last 20 attempts, the oldest of these first."""
 
-    id = fields.Id(dump_only=True, description="The id of the delivery")
+    id = fields.Id(description="The id of the delivery")
     event_id = fields.Text(
         fields.MAX_REFERENCE,
-        dump_only=True,
         description="The id of the event, which receivers get as webhook-id",
     )
-    type = fields.Choice(*EVENT_TYPES, dump_only=True, description="The type of the event")
-    timestamp = fields.Timestamp(dump_only=True, description="When the event occurred")
+    type = fields.Choice(*EVENT_TYPES, description="The type of the event")
+    timestamp = fields.Timestamp(description="When the event occurred")
     state = fields.Enum(
         *STATES,
         schema_name="DeliveryState",
-        dump_only=True,
         description="Failed: no attempt follows",
     )
     next_attempt_at = fields.Timestamp(
-        dump_only=True, allow_none=True, description="When the next attempt is due, or null"
+        allow_none=True, description="When the next attempt is due, or null"
     )
     attempts = List(
         Nested(Attempt),
-        dump_only=True,
         metadata={"description": "The last 20 attempts, the oldest first"},
     )
 
@@ -63,9 +59,7 @@ class Delivery(schemas.Resource):
 class DeliveryDetails(Delivery):
     """A single delivery; ``body`` is the text that is signed and sent."""
 
-    body = fields.Text(
-        10_000_000, dump_only=True, description="The body of the event, as it is signed and sent"
-    )
+    body = fields.Text(10_000_000, description="The body of the event, as it is signed and sent")
 
 
 class DeliveryFilter(schemas.PageQuery):

@@ -32,12 +32,10 @@ class ServiceIndex(schemas.Resource):
 
     optional = ("docs",)
 
-    name = fields.Text(fields.MAX_NAME, dump_only=True, description="The name of the service")
-    docs = fields.Text(
-        fields.MAX_NAME, dump_only=True, description="The path of the reference page"
-    )
-    openapi = fields.Text(fields.MAX_NAME, dump_only=True, description="The path of this document")
-    health = fields.Text(fields.MAX_NAME, dump_only=True, description="The path for health checks")
+    name = fields.Text(fields.MAX_NAME, description="The name of the service")
+    docs = fields.Text(fields.MAX_NAME, description="The path of the reference page")
+    openapi = fields.Text(fields.MAX_NAME, description="The path of this document")
+    health = fields.Text(fields.MAX_NAME, description="The path for health checks")
 
 
 class Health(schemas.Resource):
@@ -46,7 +44,6 @@ class Health(schemas.Resource):
     status = fields.Enum(
         "ok",
         schema_name="HealthStatus",
-        dump_only=True,
         description="ok: the service can serve requests",
     )
 

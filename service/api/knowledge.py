@@ -12,7 +12,7 @@ knowledge = Blueprint("knowledge", __name__)
 class Knowledge(schemas.Resource):
     """An entry of the knowledge base; the command ``load`` imports entries."""
 
-    id = fields.Id(dump_only=True, description="The id of the entry")
+    id = fields.Id(description="The id of the entry")
     title = fields.Text(
         fields.MAX_TITLE, min=1, trim=True, required=True, description="What the entry is about"
     )
@@ -20,8 +20,8 @@ class Knowledge(schemas.Resource):
     tags = fields.StringList(
         fields.Text(fields.MAX_NAME, min=1), 50, load_default=list, description="Words to find it"
     )
-    created_at = fields.Timestamp(dump_only=True, description="When the entry was created")
-    updated_at = fields.Timestamp(dump_only=True, description="When the entry was last changed")
+    created_at = fields.Timestamp(description="When the entry was created")
+    updated_at = fields.Timestamp(description="When the entry was last changed")
 
 
 class KnowledgeFilter(schemas.PageQuery):

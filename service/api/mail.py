@@ -12,7 +12,7 @@ mail = Blueprint("mail", __name__)
 class Mail(schemas.Resource):
     """An e-mail that the user received; the command ``load`` imports e-mails."""
 
-    id = fields.Id(dump_only=True, description="The id of the e-mail")
+    id = fields.Id(description="The id of the e-mail")
     sender = fields.Email(data_key="from", required=True, description="The address of the sender")
     recipients = fields.StringList(
         fields.Email(),

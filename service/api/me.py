@@ -21,23 +21,19 @@ me = Blueprint("me", __name__)
 class User(schemas.Resource):
     """The user who sends the request."""
 
-    id = fields.Id(dump_only=True, description="The id of the user")
-    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True, description="The user's name")
-    email = fields.Email(dump_only=True, description="The user's e-mail address")
+    id = fields.Id(description="The id of the user")
+    name = fields.Text(fields.MAX_NAME, min=1, description="The user's name")
+    email = fields.Email(description="The user's e-mail address")
 
 
 class ActiveWorkspace(schemas.Resource):
     """The active workspace of the user, and the user's role in it."""
 
-    id = fields.Id(dump_only=True, description="The id of the workspace")
-    name = fields.Text(
-        fields.MAX_NAME, min=1, dump_only=True, description="The name that people read"
-    )
-    slug = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=SLUG)
-    plan = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=PLAN)
-    role = fields.Enum(
-        *fields.ROLES, schema_name="Role", dump_only=True, description="What the user may do in it"
-    )
+    id = fields.Id(description="The id of the workspace")
+    name = fields.Text(fields.MAX_NAME, min=1, description="The name that people read")
+    slug = fields.Text(fields.MAX_REFERENCE, min=1, metadata=SLUG)
+    plan = fields.Text(fields.MAX_REFERENCE, min=1, metadata=PLAN)
+    role = fields.Enum(*fields.ROLES, schema_name="Role", description="What the user may do in it")
 
 
 class RateLimitWindow(schemas.Resource):
@@ -45,7 +41,7 @@ class RateLimitWindow(schemas.Resource):
 
     limit = fields.Integer(min=1, description="How many requests the window allows")
     remaining = fields.Integer(description="How many requests are left in it")
-    resets_at = fields.Timestamp(dump_only=True, description="When the window ends")
+    resets_at = fields.Timestamp(description="When the window ends")
 
 
 class RateLimits(schemas.Resource):

@@ -15,7 +15,7 @@ suggestions = Blueprint("suggestions", __name__)
 class Suggestion(schemas.Resource):
     """A suggestion of the AI; the command ``load`` imports suggestions."""
 
-    id = fields.Id(dump_only=True, description="The id of the suggestion")
+    id = fields.Id(description="The id of the suggestion")
     kind = fields.Text(fields.MAX_REFERENCE, min=1, required=True, metadata=KIND)
     title = fields.Text(
         fields.MAX_TITLE, min=1, trim=True, required=True, description="The suggestion in short"
@@ -32,7 +32,7 @@ class Suggestion(schemas.Resource):
         load_default="pending",
         description="Whether somebody has accepted or dismissed it",
     )
-    created_at = fields.Timestamp(dump_only=True, description="When the suggestion was made")
+    created_at = fields.Timestamp(description="When the suggestion was made")
 
 
 @suggestions.get("/ai/suggestions")

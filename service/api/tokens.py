@@ -27,7 +27,6 @@ class Token(schemas.Resource):
     id = fields.Id(dump_only=True, description="The id of the token, to revoke it")
     name = fields.Text(
         fields.MAX_NAME,
-        dump_only=True,
         description="What the token is for; empty if an operator gave it no name",
     )
     scope = fields.Enum(

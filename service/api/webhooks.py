@@ -109,7 +109,7 @@ class NewWebhook(Webhook):
 class WebhookSecret(schemas.Resource):
     """The current secret of a webhook."""
 
-    secret = fields.Text(fields.MAX_NAME, dump_only=True, allow_none=True, description=SHOWN_ONCE)
+    secret = fields.Text(fields.MAX_NAME, allow_none=True, description=SHOWN_ONCE)
 
 
 class Ping(schemas.Resource):
@@ -119,7 +119,6 @@ class Ping(schemas.Resource):
     milliseconds = fields.Integer(description="How long the receiver took")
     error = fields.Text(
         fields.MAX_REFERENCE,
-        dump_only=True,
         allow_none=True,
         description="Why there is no status, like timeout or blocked; or null",
     )

@@ -43,7 +43,7 @@ class WorkspaceDetails(Workspace):
 class Member(schemas.Resource):
     """A user in a workspace."""
 
-    user_id = fields.Id(dump_only=True, description="The id of the user")
+    user_id = fields.Id(description="The id of the user")
     name = fields.Text(fields.MAX_NAME, min=1, dump_only=True, description="The user's name")
     email = fields.Email(dump_only=True, description="The user's e-mail address")
     role = fields.Enum(
@@ -52,7 +52,7 @@ class Member(schemas.Resource):
         load_default="member",
         description="What the user may do in the workspace",
     )
-    joined_at = fields.Timestamp(dump_only=True, description="When the user became a member")
+    joined_at = fields.Timestamp(description="When the user became a member")
 
 
 class ChangedWorkspace(NamedTuple):

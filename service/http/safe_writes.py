@@ -57,7 +57,7 @@ def idempotent(view: View) -> View:
                 StoredResponse, "idempotency/begin", key=key, fingerprint=fingerprint(request)
             )
             if stored.status is not None:
-                return replay(stored)
+                return replay(stored, stored.status)
             response = view(*args, **variables)
             # Without a secret.
             body = response.get_data(as_text=True) if response.stored is None else response.stored
@@ -85,12 +85,12 @@ def fingerprint(request: Request) -> bytes:
     return sha256(line + read_bytes(request)).digest()
 
 
-def replay(stored: StoredResponse) -> Response:
+def replay(stored: StoredResponse, status: int) -> Response:
     """Answer with the stored response; raises 422 if it belongs to another request."""
     if not stored.same:
         raise http_error("reused_idempotency_key")
     headers = {**json.loads(stored.headers or "{}"), "Idempotent-Replayed": "true"}
-    return reply(stored.body or None, stored.status or 200, headers)
+    return reply(stored.body or None, status, headers)
 
 
 def expected_versions() -> list[int] | None:

@@ -59,7 +59,6 @@ def _post(event_ids: list[str]) -> None:
     try:
         deadline = monotonic() + settings.webhook_timeout
         while (left := deadline - monotonic()) > 0.05:
-            db.set_deadline(settings.statement_timeout)
             claim = db.row_or_none(
                 Claim,
                 "webhooks/claim_new",

@@ -114,9 +114,12 @@ def retry_delay(age: float, answer: Answer, schedule: tuple[float, ...]) -> floa
 
 
 def retry_after(answer: Answer) -> float:
-    """Read how many seconds the receiver asks for, at most a day; 0 without Retry-After."""
+    """Read how many seconds the receiver asks for, at most a day; 0 without Retry-After.
+
+    They are negative for a date in the past.
+    """
     text = answer.retry_after or ""
     if text.isascii() and text.isdigit():
         return min(int(text[:6]), DAY)
     date = parse_date(text)
-    return min(max(0, date.timestamp() - time()), DAY) if date else 0
+    return min(date.timestamp() - time(), DAY) if date else 0

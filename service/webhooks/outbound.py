@@ -140,7 +140,7 @@ def resolve(
         raise BlockedURL(f"is not a URL: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise BlockedURL("must be an http or https URL with a host")
-    if parts.username is not None or parts.password is not None:
+    if parts.username is not None:
         raise BlockedURL("must not carry a user name or a password")
     try:
         addresses = resolver.look_up(parts.hostname, port, timeout)

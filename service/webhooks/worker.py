@@ -75,7 +75,7 @@ class Worker:
         # Where the next batch of each statement that prunes begins; "" is the beginning.
         self._prune_after = dict.fromkeys(PRUNE, "")
 
-    def run(self, *, deliver: bool = True, prune: bool = True) -> None:
+    def run(self, *, deliver: bool) -> None:
         """Work until SIGTERM or SIGINT, then finish the attempts in flight.
 
         Without one, and if no statement is running, this takes less than three seconds, also while
@@ -84,9 +84,7 @@ class Worker:
         # sigwait: a handler could interrupt a lock.
         signals = {signal.SIGTERM, signal.SIGINT}
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-        threads = []
-        if prune:
-            threads.append(Thread(target=self.repeat, args=(self.prune_round, PRUNE_INTERVAL)))
+        threads = [Thread(target=self.repeat, args=(self.prune_round, PRUNE_INTERVAL))]
         if deliver:
             threads.append(Thread(target=self.repeat, args=(self.check_keys, PRUNE_INTERVAL)))
             threads += [

@@ -242,16 +242,30 @@ def test_a_token_with_the_scope_read_chooses_nothing(app, cast, connection, init
     assert active(connection, cast["alice"]) == cast["acme"]
 
 
-def test_me_is_401_if_the_token_is_deleted_during_the_request(alice, connection):
-    """A trigger deletes the token between the two statements of the request."""
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/me", None),
+        ("PATCH", "/me", {}),
+        ("POST", "/tokens", {"name": "x"}),
+        ("DELETE", "/session", None),
+    ],
+)
+def test_a_user_who_is_deleted_during_the_request_gets_401(
+    app, cast, connection, method, path, body
+):
+    """A trigger deletes the user between the two statements of the request."""
+    insert_token(connection, cast["alice"], "tmw_session_alice", kind="session")
+    alice = Client(app, cookie="tmw_session_alice")
     connection.execute(
-        "CREATE FUNCTION delete_tokens() RETURNS trigger LANGUAGE plpgsql"
-        " AS 'BEGIN DELETE FROM tokens; RETURN NULL; END';"
-        "CREATE TRIGGER delete_tokens AFTER INSERT ON usage EXECUTE FUNCTION delete_tokens()"
+        "CREATE FUNCTION delete_users() RETURNS trigger LANGUAGE plpgsql"
+        " AS 'BEGIN DELETE FROM users; RETURN NULL; END';"
+        "CREATE TRIGGER delete_users AFTER INSERT ON usage EXECUTE FUNCTION delete_users()"
     )
     try:
-        response = alice.get("/me")
+        response = alice.send(method, path, json=body, content_type="application/json")
         assert "Unauthorized" in error_message(response, 401)
         assert response.headers["X-RateLimit-Limit"] == "1000"
     finally:
-        connection.execute("DROP FUNCTION delete_tokens CASCADE")
+        connection.execute("DROP FUNCTION delete_users CASCADE")
+    assert connection.execute("SELECT count(*) FROM tokens").fetchone()["count"] == 0

@@ -13,7 +13,8 @@ from derived import Values, key, references, settable
 from server import wait_until
 
 from service import fields
-from service.commands.load.insert import MAX_ROWS
+from service.commands.load import MAX_LINE
+from service.commands.load.insert import MAX_ROWS, Batch
 from service.commands.load.lines import TYPES, UserRef
 from service.devkit.dev import DEMO
 from service.statements import SQL
@@ -363,6 +364,54 @@ def test_an_invalid_line_is_named_and_nothing_of_its_file_is_loaded(
     assert counts(connection) == before
 
 
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        (TASK, {"workspace", "title"}),
+        (MEETING, {"workspace", "title", "startTime", "endTime"}),
+        (MAIL, {"workspace", "user", "from", "receivedAt"}),
+        ({"type": "knowledge", **ACME, "title": "x"}, {"workspace", "title"}),
+        ({"type": "suggestion", **ACME, "kind": "k", "title": "t"}, {"workspace", "kind", "title"}),
+        ({"type": "workspace", "name": "A", "slug": "a"}, {"name", "slug"}),
+        ({"type": "user", "email": "a@example.com", "name": "A"}, {"email", "name"}),
+        ({"type": "member", **ACME, "user": "charlie@example.com"}, {"workspace", "user"}),
+        ({"type": "deleted_user", "id": ID}, {"id"}),
+    ],
+    ids=lambda value: value.get("type") if isinstance(value, dict) else "",
+)
+def test_a_line_needs_these_fields_and_no_other(load, line, names):
+    assert line.keys() - {"type"} == names
+    for name in names:
+        rest = {key: value for key, value in line.items() if key != name}
+        assert rejection(load(rest)) == f"in.jsonl:1: {name}: is required"
+    assert load(line).exit_code == 0
+
+
+def test_the_first_moment_of_1970_is_a_time_of_creation(load):
+    assert load(TASK | {"createdAt": "1970-01-01T00:00:00Z"}).exit_code == 0
+
+
+def test_a_line_may_have_eight_mebibytes(load):
+    line = json.dumps(TASK).encode()
+    # The last byte is that of the end of the line.
+    result = load(line + b" " * (MAX_LINE - len(line) - 1))
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.nodatabase
+def test_a_statement_takes_5000_lines_of_one_type_or_four_mebibytes():
+    many, large = Batch("task"), Batch("task")
+    for number in range(5000):
+        assert many.takes("task", {})
+        many.add({"line": number}, 800)
+    assert not many.takes("task", {})
+    large.add({}, 2**22 - 1)
+    assert large.takes("task", {})
+    assert not large.takes("mail", {})
+    large.add({}, 1)
+    assert not large.takes("task", {})
+
+
 def test_the_first_of_two_invalid_lines_is_named(load):
     unknown = TASK | {"workspace": "acne"}
     rejected = TASK | {"parentId": OTHER}
@@ -439,12 +488,18 @@ def test_a_subtask_of_a_subtask_is_rejected(load):
     assert rejection(load(*lines)).startswith(expected)
 
 
+OWNERLESS = {"workspace": "ownerless"}
+
+
 def test_a_workspace_without_an_owner_needs_an_explicit_author(load):
     ownerless = {"type": "workspace", "name": "O", "slug": "ownerless"}
-    lines = ownerless, TASK | {"workspace": "ownerless"}
+    lines = ownerless, TASK | OWNERLESS
     expected = "in.jsonl:2: createdBy: is required, as 'ownerless' has no owner"
     assert rejection(load(*lines)) == expected
-    assert load(ownerless, lines[1] | {"createdBy": "bob@example.com"}).exit_code == 0
+    explicit = lines[1] | {"createdBy": "bob@example.com"}
+    owner = {"type": "member", **OWNERLESS, "user": "bob@example.com", "role": "owner"}
+    # An earlier line of the file has made the owner.
+    assert load(ownerless, explicit, owner, lines[1]).exit_code == 0
 
 
 def test_a_file_stays_loaded_when_the_next_one_fails(app, tmp_path, connection):

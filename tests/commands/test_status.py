@@ -19,6 +19,7 @@ from server import environment, wait_until
 
 from service.commands.migrate import tables
 from service.commands.status import database, processes, webhooks
+from service.commands.status.database import megabytes
 from service.settings import Settings
 from service.statements import migrations
 from service.version import build
@@ -113,6 +114,7 @@ def test_metrics_are_one_number_a_line(cli, cast, connection):
     assert (numbers["up"], numbers["problems"], numbers["workers"]) == (1, 0, 1)
     assert (numbers["deliveries_waiting"], numbers["deliveries_overdue"]) == (2, 0)
     assert (numbers["webhooks_enabled"], numbers["waiting_for_syncrep"]) == (1, 0)
+    assert (numbers["standby_behind_bytes"], numbers["standby_behind_seconds"]) == (0, 0)
 
 
 @pytest.mark.usefixtures("worker")
@@ -185,7 +187,9 @@ def test_a_problem_is_a_line_and_exit_status_1(cli):
 def test_overdue_failing_or_unpruned_rows_are_a_problem(change, problem, cli, cast, connection):
     webhook = subscribe(connection, cast["acme"], "http://127.0.0.1/")
     announce(connection, cast["acme"], 2)
+    connection.execute("UPDATE webhooks SET failing_since = now() - interval '59 minutes'")
     assert report(cli)[1]["problems"] == []
+    connection.execute("UPDATE webhooks SET failing_since = NULL")
     try:
         connection.execute(change)
         code, document = report(cli)
@@ -253,8 +257,10 @@ def test_a_process_of_another_version_is_a_problem(cli, database_url):
 
 
 def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
-    cli, worker, database_url, connection
+    cli, worker, database_url, connection, monkeypatch
 ):
+    # It is a problem at once.
+    monkeypatch.setattr(processes, "WAITING", -1)
     worker.execute("LOCK TABLE plans")
     command = [sys.executable, "-m", "service", "plan", "list"]
     with subprocess.Popen(
@@ -265,6 +271,7 @@ def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
         try:
             wait_until(lambda: rows(connection, blocked, pid), process)
             _, document = report(cli)
+            metrics = cli("status", "--metrics").stdout.splitlines()
         finally:
             worker.rollback()
         assert process.wait(30) == 0
@@ -281,9 +288,16 @@ def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
     ]
     assert wait["name"].startswith("task-service plan list ")
     assert wait["waitsFor"] == "lock"
+    assert not [problem for problem in document["problems"] if "has ended since" in problem]
+    (waited,) = [problem for problem in document["problems"] if "has waited" in problem]
+    assert re.search(
+        rf"plan list .* has waited \d+ s for a lock of {pid} task-service worker", waited
+    )
     assert wait["blockedBy"] == [
         f"{pid} task-service worker {VERSION} host7:4711 idle in transaction"
     ]
+    assert "task_service_waiting_for_lock 1" in metrics
+    assert "task_service_waiting_for_syncrep 0" in metrics
 
 
 @pytest.mark.nodatabase
@@ -378,6 +392,10 @@ def test_without_a_web_process_that_is_the_problem(database_url, start):
             assert problems(outcome) == [
                 "no web process is connected: no request is answered; start web"
             ]
+            # Those of the web processes that are to start, and of one worker.
+            settings = Settings.read({})
+            needed = (settings.web_concurrency + 1) * settings.web_threads
+            assert json.loads(outcome.stdout)["connectionsNeeded"] == needed
 
 
 def test_a_read_only_database_is_a_problem(other, start):
@@ -415,6 +433,7 @@ def test_tables_of_another_role_are_the_problem_and_not_the_figures(other, stran
         problem,
     )
     assert sorted(match[1].split(", ")) == sorted(tables())
+    assert set(json.loads(outcome.stdout)["deliveries"].values()) == {0}
 
 
 def test_a_lock_of_a_hidden_session_is_named_with_the_grant_that_shows_more(other, stranger, start):
@@ -476,3 +495,8 @@ def test_the_tables_that_status_expects_are_those_of_a_migrated_database(connect
 
 def test_json_and_metrics_exclude_each_other(cli):
     assert_failed(cli("status", "--json", "--metrics"), "exclude each other", code=2)
+
+
+@pytest.mark.nodatabase
+def test_a_size_is_shown_in_mebibytes():
+    assert megabytes(3 * 2**20 + 2**19) == "3.5 MiB"

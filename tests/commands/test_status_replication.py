@@ -10,9 +10,11 @@ import pytest
 from client import CommandRunner
 from faults.cluster import Server
 from outcomes import rows
+from psycopg.conninfo import conninfo_to_dict
 from server import wait_until
 
 from service.commands.migrate import migrate
+from service.commands.status.replication import each
 from service.settings import Settings
 
 pytestmark = pytest.mark.nodatabase
@@ -117,6 +119,9 @@ def test_a_role_that_may_not_see_the_standbys_is_told_so(pair, status):
         r"(?m)^standby       .*unknown; GRANT pg_read_all_stats TO the user", outcome.stdout
     )
     assert problems(status("--json", user="plain")) == []
+    metrics = status("--metrics", user="plain").stdout.splitlines()
+    for line in ("standbys 1", "standby_behind_bytes 0", "standby_behind_seconds 0"):
+        assert f"task_service_{line}" in metrics
 
 
 def test_a_standby_that_is_away_and_waited_for_is_a_problem(pair, status):
@@ -156,3 +161,22 @@ def test_two_servers_that_accept_writes_are_a_problem(pair, status):
         f"127.0.0.1:{primary.port} and 127.0.0.1:{standby.port} both accept writes:"
         " stop the one that is not the primary, at once"
     )
+
+
+@pytest.mark.parametrize(
+    ("url", "servers"),
+    [
+        ("dbname=x", {"localhost:5432": (None, None)}),
+        ("postgresql://a,b:5433/x", {"a:5432": ("a", None), "b:5433": ("b", "5433")}),
+        ("host=a,b port=5433", {"a:5433": ("a", "5433"), "b:5433": ("b", "5433")}),
+        ("host=a,b port=1,2", {"a:1": ("a", "1"), "b:2": ("b", "2")}),
+        ("hostaddr=127.0.0.1 port=1,2", {"127.0.0.1:1": (None, "1"), "127.0.0.1:2": (None, "2")}),
+    ],
+)
+def test_each_server_of_the_url_is_asked_alone(url, servers):
+    found = {}
+    for name, settings in each(Settings.read({"DATABASE_URL": url})):
+        parts = conninfo_to_dict(settings.database_url)
+        assert parts["target_session_attrs"] == "any"
+        found[name] = (parts.get("host"), parts.get("port") or None)
+    assert found == servers

@@ -55,10 +55,13 @@ def failing(connection):
             IF item.description IS NULL THEN
                 RETURN item;
             END IF;
+            IF item.project_id IS NULL THEN
+                RAISE EXCEPTION 's3cret' USING ERRCODE = item.description;
+            END IF;
             RAISE EXCEPTION 's3cret' USING
                 ERRCODE = item.description,
-                CONSTRAINT = coalesce(item.project_id, ''),
-                COLUMN = coalesce(item.project_id, '');
+                CONSTRAINT = item.project_id,
+                COLUMN = item.project_id;
         END
         $$;
         CREATE TRIGGER fail BEFORE INSERT OR UPDATE OR DELETE ON tasks

@@ -4,6 +4,7 @@ import json
 import re
 import time
 from concurrent.futures import ThreadPoolExecutor
+from math import ceil
 
 import pytest
 from client import TOKENS, Client, error_message, insert_token
@@ -384,7 +385,8 @@ def test_strangers_count_by_address_and_ipv6_by_64(app):
     assert strangers(app, "::ffff:192.0.2.1") == [57]
     assert strangers(app, "2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:0:9::") == [59, 58, 57]
     assert strangers(app, "2001:db8:0:1::1", "fe80::1%eth0", "fe80::2%eth1") == [59, 59, 58]
-    assert strangers(app, "", "what") == [59, 58]
+    # A Unix socket has no address.
+    assert strangers(app, None, "", "what") == [59, 58, 57]
 
 
 def test_a_stranger_over_the_limit_is_429_and_does_not_stop_alice(app, alice, stranger, connection):
@@ -414,6 +416,25 @@ def test_forwarded_addresses_count_as_far_as_proxies_are_trusted(app, build):
     # Fewer entries than proxies: the header is not theirs.
     twice = build(trusted_proxies=2)
     assert [forwarded(twice, chain) for chain in ("1.1.1.1", "3.3.3.3, 1.1.1.1")] == [57, 59]
+
+
+@pytest.mark.parametrize(("state", "status"), [("53300", 503), ("P0001", 500)])
+def test_a_request_that_cannot_be_counted_has_nothing_left(alice, connection, state, status):
+    connection.execute(f"""
+        CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'the count fails' USING ERRCODE = '{state}'; END $$;
+        CREATE TRIGGER fail BEFORE INSERT ON usage FOR EACH ROW EXECUTE FUNCTION fail();
+    """)
+    began = ceil(time.time())
+    try:
+        response = alice.get("/tasks")
+    finally:
+        connection.execute("DROP FUNCTION fail CASCADE")
+    error_message(response, status)
+    limit, left, reset = (response.headers[name] for name in RATE)
+    assert (limit, left) == ("60", "0")
+    assert began + 1 <= int(reset) <= ceil(time.time()) + 1
+    assert "RateLimit" not in response.headers
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/openapi.json"])

@@ -160,6 +160,12 @@ def test_an_invalid_content_length_is_never_a_500(alice, declared):
     error_message(response, 413 if declared == "9" * 30 else 400)
 
 
+def test_a_body_ends_at_its_content_length(alice):
+    body = json.dumps(TASK).encode()
+    length = {"CONTENT_LENGTH": str(len(body))}
+    assert alice.post("/tasks", data=body + b"GET /", environ_overrides=length).status_code == 201
+
+
 # Queries
 
 PATHS = (

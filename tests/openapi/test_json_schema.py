@@ -146,6 +146,19 @@ def test_a_timestamp_has_one_type_in_requests_and_responses_and_prose_says_what_
     assert not set(patterned) & set(dated)
 
 
+def test_a_list_without_duplicates_says_so_in_prose_and_for_requests_alone():
+    """The keyword uniqueItems would make generators use a set."""
+
+    def noted(name, field):
+        return "No duplicates" in schemas()[name]["properties"][field]["description"]
+
+    assert noted("MeetingInput", "attendees")
+    assert noted("MeetingChanges", "attendees")
+    assert not noted("Meeting", "attendees")
+    assert not noted("MeetingChanges", "decisions")
+    assert "uniqueItems" not in {path[-1] for path, _ in keywords(schemas())}
+
+
 @pytest.mark.parametrize(("request_name", "response_name"), CHANGES)
 def test_a_change_takes_whole_what_was_read_and_names_the_fields_that_it_ignores(
     request_name, response_name

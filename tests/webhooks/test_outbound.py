@@ -1,23 +1,31 @@
 """The outbound client: it connects to public addresses only, in every spelling."""
 
+import gc
 import gzip
 import ipaddress
 import socket
+import subprocess
 import sys
+import threading
 import tracemalloc
+import warnings
 from concurrent.futures import ThreadPoolExecutor
+from time import sleep
 
 import pytest
 from receivers import (
     CERTIFICATE,
+    PATIENCE,
+    PROJECT,
     Receiver,
     answer,
     drip_body,
     endless,
     hang,
+    reset,
 )
 
-from service.webhooks.outbound import BlockedURL, post, public, resolve
+from service.webhooks.outbound import Answer, BlockedURL, post, public, resolve
 
 pytestmark = pytest.mark.nodatabase
 
@@ -115,12 +123,17 @@ PUBLIC = [
 ]
 
 attempted = None
+# Seconds for which a thread stops before it connects.
+pause = 0
 
 
 def witness(event, arguments):
     """Python reports each connection that this process attempts."""
-    if event == "socket.connect" and attempted is not None:
-        attempted.append(arguments[1])
+    if event == "socket.connect":
+        if pause:
+            sleep(pause)
+        if attempted is not None:
+            attempted.append(arguments[1])
 
 
 sys.addaudithook(witness)
@@ -233,6 +246,7 @@ def test_loopback_is_blocked_in_every_spelling(host, connects, receiver):
 
 @pytest.mark.parametrize("host", PUBLIC)
 def test_public_addresses_are_allowed(host):
+    assert resolve(f"http://{host}/", ())[1] == 80
     _, port, (*_, address) = resolve(f"https://{host}/", ())
     assert port == 443
     assert address[0].removeprefix("::ffff:") == host.strip("[]").removeprefix("::ffff:")
@@ -270,9 +284,10 @@ def test_an_invalid_url_is_blocked_with_the_reason(url, reason, connects):
 def test_only_allowed_networks_may_be_private(receiver):
     assert send(receiver.url, allowed=("127.0.0.1",)).success
     assert send(receiver.url, allowed=("10.0.0.0/8", "127.0.0.0/8")).success
+    assert send(receiver.url, allowed=("127.0.0.1/8",)).success
     assert send(receiver.url, allowed=("10.0.0.0/8", "::1")).error.startswith("blocked: ")
     assert send(receiver.url, allowed=("example.com",)).error.startswith("blocked: ")
-    assert receiver.connections == 2
+    assert receiver.connections == 3
 
 
 def test_a_host_can_be_allowed_by_its_name_in_any_case(names, receiver):
@@ -371,6 +386,118 @@ def test_one_deadline_covers_the_whole_attempt(behaviour, receiver):
     sent = send(receiver.url, timeout=0.7)
     assert (sent.status, sent.error) == (None, "timeout")
     assert 650 <= sent.milliseconds <= 1200
+
+
+def test_the_time_of_a_look_up_is_part_of_the_attempt(monkeypatch, names, receiver):
+    names["slow.example.com"] = [["127.0.0.1"]]
+    fast = socket.getaddrinfo
+
+    def getaddrinfo(host, port, *args, **options):
+        if not options.get("flags"):
+            sleep(0.2)
+        return fast(host, port, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    receiver.behaves(hang)
+    sent = send(f"http://slow.example.com:{receiver.port}/", timeout=0.5)
+    assert (sent.status, sent.error) == (None, "timeout")
+    assert receiver.connections == 1
+    assert 450 <= sent.milliseconds <= 650
+
+
+def test_a_receiver_that_accepts_no_connection_is_a_timeout():
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        address = full.getsockname()
+        with socket.create_connection(address):
+            sent = send("http://{}:{}/".format(*address), timeout=0.3)
+    assert (sent.status, sent.error) == (None, "timeout")
+    assert sent.milliseconds >= 250
+
+
+def test_a_connection_that_is_made_after_the_deadline_is_shut_down(monkeypatch, receiver):
+    """The deadline ends while the thread that connects does not run."""
+    receiver.behaves(drip_body)
+    monkeypatch.setattr(sys.modules[__name__], "pause", 0.6)
+    # Each byte comes in time.
+    sent = send(receiver.url, timeout=0.4)
+    assert (sent.status, sent.error) == (None, "timeout")
+    assert 550 <= sent.milliseconds <= 1000
+
+
+def test_an_attempt_leaves_no_thread_and_no_socket_behind(receiver):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
+    before = set(threading.enumerate())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for behaviour in (answer(200), reset):
+            receiver.behaves(behaviour)
+            send(receiver.url)
+        send("http://127.0.0.1:1/")
+        gc.collect()
+    assert [str(warning.message) for warning in caught] == []
+    for timer in set(threading.enumerate()) - before:
+        if isinstance(timer, threading.Timer):
+            timer.join(2)
+            assert not timer.is_alive()
+
+
+PROGRAM = """
+import functools, socket, sys, threading
+from service.webhooks.outbound import post
+
+never, real = threading.Event(), socket.getaddrinfo
+
+def getaddrinfo(host, *arguments, flags=0, **options):
+    return real(host, *arguments, flags=flags, **options) if flags else never.wait()
+
+socket.getaddrinfo = getaddrinfo
+print(post("http://dead.example.com/", b"", {}, timeout=0.05).error)
+attempt = functools.partial(post, sys.argv[1], b"", {}, timeout=60, allowed=["127.0.0.1"])
+threading.Thread(target=attempt, daemon=True).start()
+sys.stdin.read(1)
+"""
+
+
+def test_neither_a_look_up_nor_an_attempt_keeps_a_process_from_ending(receiver):
+    receiver.behaves(hang)
+    command = [sys.executable, "-c", PROGRAM, receiver.url]
+    with subprocess.Popen(
+        command, cwd=PROJECT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout.readline() == "timeout\n"
+            receiver.take()
+            process.communicate("x", timeout=PATIENCE)
+        finally:
+            process.kill()
+        assert process.returncode == 0
+
+
+def test_a_process_looks_up_a_bounded_number_of_names_at_once(monkeypatch, names):
+    monkeypatch.setattr("service.webhooks.outbound.MAX_LOOK_UPS", 2)
+    released, asked, real = threading.Event(), [], socket.getaddrinfo
+
+    def getaddrinfo(host, port, *args, **options):
+        if not options.get("flags"):
+            asked.append(host)
+            released.wait(PATIENCE)
+            raise socket.gaierror("no name server responds")
+        return real(host, port, *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    for number in range(4):
+        assert send(f"http://{number}.dead.example.com/", timeout=0.05).error == "timeout"
+    assert asked == ["0.dead.example.com", "1.dead.example.com"]
+    released.set()
+
+
+@pytest.mark.parametrize(
+    ("status", "success"), [(None, False), (199, False), (200, True), (299, True), (300, False)]
+)
+def test_a_status_of_2xx_is_a_success(status, success):
+    assert Answer(1, status).success == success
 
 
 def test_a_dead_name_server_delays_no_other_host(monkeypatch, receiver, connects):

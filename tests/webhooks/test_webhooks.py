@@ -86,6 +86,15 @@ def test_the_documented_code_accepts_the_published_vector_and_nothing_else():
 
 
 @pytest.mark.nodatabase
+def test_a_key_has_the_fingerprint_and_the_secrets_that_it_had_in_earlier_releases():
+    """Receivers have the secrets, and the database has the fingerprints."""
+    key, webhook = "only for the tests and long enough", "0190163d-8694-739b-aea5-966c26f8ad91"
+    assert secrets.fingerprint(key) == "a973a32ccbad8e75"
+    secret = secrets.derive_secret(key, webhook, 1)
+    assert secret == "whsec_alnq38qyJEqpy6OHHK17ul0fD9bbfbxtcu99ht/AMx0="
+
+
+@pytest.mark.nodatabase
 def test_secrets_differ_by_webhook_number_and_key():
     derived = {
         secrets.derive_secret(key, webhook, number)
@@ -403,6 +412,30 @@ def test_webhook_timeout_covers_all_posts_of_a_request(with_webhooks, cast, conn
     assert sorted(row["attempts"] for row in deliveries(connection)) == [0, 0, 0, 0, 1]
 
 
+@pytest.mark.parametrize(("threads", "slots"), [(1, 1), (4, 1), (8, 2), (11, 2), (12, 3)])
+def test_receivers_and_name_servers_hold_one_thread_in_four_each(with_webhooks, threads, slots):
+    app = with_webhooks(WEB_THREADS=str(threads))
+    for name in ("webhook_slots", "outbound_slots"):
+        free = app.extensions[name]
+        assert [free.acquire(blocking=False) for _ in range(threads + 1)].count(True) == slots
+
+
+def test_the_outcome_is_recorded_although_the_receiver_took_longer_than_a_request_may(
+    with_webhooks, cast, connection, receiver
+):
+    """A request has STATEMENT_TIMEOUT and 0.8 s for the database."""
+
+    def be_slow(handler):
+        handler.server.released.wait(1.1)
+        answer(200)(handler)
+
+    receiver.behaves(be_slow)
+    subscribe(connection, cast["acme"], receiver.url)
+    client = Client(with_webhooks(STATEMENT_TIMEOUT="0.2"), TOKENS["alice"])
+    assert client.post("/tasks", {"title": "Written"}).status_code == 201
+    assert [row["state"] for row in deliveries(connection)] == ["delivered"]
+
+
 def test_a_hanging_receiver_holds_no_connection_and_one_request_in_four_threads(
     with_webhooks, cast, connection, receiver
 ):
@@ -428,7 +461,7 @@ def test_a_hanging_receiver_holds_no_connection_and_one_request_in_four_threads(
 
 
 def test_a_database_lost_while_posting_changes_no_response_and_the_event_is_retried(
-    with_webhooks, database_url, cast, connection, receiver
+    with_webhooks, database_url, cast, connection, receiver, caplog
 ):
     def lose_the_database(handler):
         connection.execute(
@@ -442,6 +475,7 @@ def test_a_database_lost_while_posting_changes_no_response_and_the_event_is_retr
     client = Client(with_webhooks(), TOKENS["alice"])
     assert client.post("/tasks", {"title": "Written"}).status_code == 201
     first = receiver.take()
+    assert "delivery left to the worker: OperationalError" in caplog.messages
     (row,) = deliveries(connection)
     assert (row["state"], row["attempts"]) == ("due", 1)
     assert attempts(connection) == []

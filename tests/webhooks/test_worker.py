@@ -1,6 +1,7 @@
 """The worker: claims, retries, back-off, disabling and pruning, also when it is killed."""
 
 import json
+import logging
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from threading import Barrier
-from time import monotonic
+from time import monotonic, sleep
 
 import psycopg
 import pytest
@@ -38,9 +39,11 @@ from service.fields import NIL_UUID
 from service.settings import Settings
 from service.statements import STATEMENTS
 from service.webhooks import secrets
-from service.webhooks.delivery import retry_delay
+from service.webhooks.delivery import Claim, attempt, retry_delay
 from service.webhooks.outbound import Answer
-from service.webhooks.worker import Pruned, Worker
+from service.webhooks.worker import MAX_ATTEMPT_SECONDS, Pruned, Worker
+
+UUID = "0190163d-8694-739b-aea5-966c26f8ad91"
 
 
 @pytest.fixture
@@ -200,6 +203,26 @@ def test_a_signal_lets_attempts_in_flight_finish(number, process, cast, connecti
     assert [attempt["status"] for attempt in attempts(connection)] == [200]
 
 
+def test_after_a_signal_an_outcome_still_waits_for_a_connection(worker, cast, connection, receiver):
+    receiver.behaves(hang)
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    running = worker(WEB_THREADS="1", POOL_TIMEOUT="9")
+    with ThreadPoolExecutor(1) as pool:
+        attempted = pool.submit(running.deliver_next)
+        receiver.take()
+        running.stopping.set()
+        only = running.pool.take(monotonic() + 9)
+        receiver.released.set()
+        # It asks for the connection more than once.
+        sleep(2 * running.pool.SHORTEST_WAIT)
+        assert not attempted.done()
+        running.pool.give_back(only)
+        assert attempted.result()
+    running.pool.close()
+    assert states(connection) == [("delivered", 1)]
+
+
 def test_a_worker_survives_the_loss_of_the_database(process, cast, connection, receiver):
     subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
@@ -316,6 +339,9 @@ def test_sigterm_ends_a_worker_at_once_while_the_database_is_away(away):
         for line in running.stderr:
             if "the worker waits for the database: PoolTimeout: start PostgreSQL" in line:
                 break
+        if sys.platform == "linux":
+            # Four for each of WEB_THREADS, and a few of its own.
+            assert 128 < len(os.listdir(f"/proc/{running.pid}/task")) < 140
         running.terminate()
         running.communicate(timeout=10)
         assert running.returncode == 0
@@ -373,6 +399,18 @@ def test_an_error_that_lasts_is_logged_again_each_minute(
     running.pool.close()
 
 
+@pytest.mark.nodatabase
+def test_what_the_pool_says_is_logged_once_a_minute(worker, caplog, monkeypatch):
+    worker()
+    log = logging.getLogger("psycopg.pool")
+    for message in ("the host is gone", "the host is gone", "the port is closed"):
+        log.warning(message)
+    assert caplog.messages == ["the host is gone", "the port is closed"]
+    monkeypatch.setattr("service.webhooks.troubles.INTERVAL", 0)
+    log.warning("the host is gone")
+    assert caplog.messages[2:] == ["the host is gone"]
+
+
 # Outcomes
 
 
@@ -393,6 +431,22 @@ def test_failures_and_disabling_are_logged_without_the_url(
         f"webhook {webhook} is disabled: the receiver answered 410 Gone",
     ]
     assert "secret" not in caplog.text
+
+
+def test_an_attempt_takes_half_of_the_lease_at_most(worker, cast, connection, receiver):
+    receiver.behaves(hang)
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    assert worker(WEBHOOK_LEASE="1", WEBHOOK_TIMEOUT="0.5").run_once() == 1
+    (attempt,) = attempts(connection)
+    assert attempt["error"] == "timeout"
+    assert 450 <= attempt["milliseconds"] <= 900
+
+
+@pytest.mark.nodatabase
+def test_the_page_says_how_long_an_attempt_may_take():
+    page = (PROJECT / "docs/webhooks.md").read_text(encoding="utf-8")
+    assert f"waits {MAX_ATTEMPT_SECONDS} seconds, but at most half of `WEBHOOK_LEASE`" in page
 
 
 SCHEDULE = (5, 300, 1800, 7200, 18000, 36000, 50400, 72000)
@@ -435,6 +489,18 @@ def test_the_schedule_runs_from_the_event(age, least, most):
 
 
 @pytest.mark.nodatabase
+def test_the_time_that_an_attempt_takes_counts_for_the_next_one(receiver):
+    receiver.behaves(hang)
+    settings = Settings.read(environment("", WEBHOOK_SCHEDULE="1,60"))
+    keys = secrets.fingerprints(settings)
+    claim = Claim(UUID, UUID, 1, UUID, receiver.url, [1], keys, "evt_1", "{}", age=0)
+    outcome = attempt(claim, settings, 0.5)
+    assert (outcome.error, outcome.backoff) == ("timeout", 1)
+    # The retry is due a second after the event, half a second from now, ± 20 %.
+    assert 0.3 <= outcome.retry_delay <= 0.6
+
+
+@pytest.mark.nodatabase
 @pytest.mark.parametrize(
     ("text", "least", "most"),
     [
@@ -456,6 +522,12 @@ def test_the_schedule_runs_from_the_event(age, least, most):
 )
 def test_retry_after_lengthens_the_delay_up_to_a_day(text, least, most):
     assert least <= retry_delay(0, Answer(1, 429, retry_after=text), (5,)) <= most
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("text", ["0", "Sun, 06 Nov 1994 08:49:37 GMT", "soon", None])
+def test_a_retry_after_that_asks_for_no_time_lengthens_no_delay(text):
+    assert 0.08 <= retry_delay(0, Answer(1, 429, retry_after=text), (0.1,)) <= 0.12
 
 
 @pytest.mark.nodatabase

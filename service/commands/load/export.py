@@ -28,7 +28,6 @@ def lines(connection: Connection, slug: str) -> Iterator[bytes]:
     Raises ClickException if there is no such workspace.
     """
     connection.isolation_level = IsolationLevel.REPEATABLE_READ
-    connection.read_only = True
     with connection.transaction():
         workspace = connection.row(FoundWorkspace, "workspaces/find", {"slugs": [slug]})
         if workspace is None:
