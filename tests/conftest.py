@@ -51,16 +51,16 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """Return a process for each core for the whole suite; a part, or -m proof, runs in this one.
+    """Return three processes for two cores for the whole suite; a part, or -m proof, runs in this.
 
-    A breakpoint then works in the test that a contributor works on.
+    Tests wait for a third of their time. A breakpoint works in a part that a contributor works on.
     """
     option = config.option
     named = config.args_source is pytest.Config.ArgsSource.ARGS
     if named or option.keyword or option.markexpr not in config.getini("addopts"):
         return 0
     # Each process starts a PostgreSQL.
-    return min(os.cpu_count() or 1, 8)
+    return min((os.cpu_count() or 1) * 3 // 2, 12)
 
 
 @pytest.fixture(scope="session")
