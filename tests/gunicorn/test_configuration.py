@@ -25,6 +25,7 @@ from server import (
     post,
     send,
     serving,
+    wait_until,
     web_line,
 )
 
@@ -233,7 +234,7 @@ def test_a_killed_worker_is_replaced(lone):
         pytest.skip("needs /proc")
     (worker,) = children.read_text().split()
     os.kill(int(worker), signal.SIGKILL)
-    until(lambda: children.read_text().split() not in ([], [worker]))
+    wait_until(lambda: children.read_text().split() not in ([], [worker]))
     assert get(lone.port).status == 200
 
 
@@ -254,7 +255,7 @@ def stopping(database_url, connection, cast):
         with connection.transaction():
             connection.execute("SELECT FROM tasks FOR UPDATE")
             server.waiting = people.submit(send, server.port, request)
-            until(lambda: blocked(connection))
+            wait_until(lambda: blocked(connection))
             server.send_signal(signal.SIGTERM)
             while b"Worker exiting" not in (line := server.stderr.readline()):
                 if b"Handling signal: term" in line:
@@ -280,14 +281,7 @@ def test_a_server_that_stops_refuses_new_clients_and_leaves_none_hanging(
 ):
     with stopping(database_url, connection, cast) as server:
         # The server may still respond to the last client that it accepted.
-        until(lambda: refuses(server.port), 2)
-
-
-def until(true, seconds=5):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+        wait_until(lambda: refuses(server.port))
 
 
 def blocked(connection):

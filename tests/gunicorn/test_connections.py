@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import server as web
-from server import ALICE, children, get, serving, web_line
+from server import ALICE, children, get, serving, wait_until, web_line
 
 # A control character is six bytes of JSON.
 LARGE = "\x01" * 65_536
@@ -50,13 +50,6 @@ def cpu_seconds(server):
     return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def until(true, seconds=10):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 @pytest.fixture
 def busy_threads(database_url, connection):
     """A block during which every thread waits for a lock; yields their responses to come."""
@@ -68,7 +61,7 @@ def busy_threads(database_url, connection):
             with psycopg.connect(database_url) as locking:
                 locking.execute("LOCK TABLE tokens IN ACCESS EXCLUSIVE MODE")
                 answers = [people.submit(get, port) for _ in range(threads)]
-                until(lambda: len(connection.execute(sql).fetchall()) == threads)
+                wait_until(lambda: len(connection.execute(sql).fetchall()) == threads)
                 yield answers
             for answer in answers:
                 answer.result(10)
@@ -115,7 +108,7 @@ def test_memory_stays_flat_with_readers_that_take_nothing_of_a_large_page(lone, 
             # All responses together would be 120 MB.
             assert resident(lone) < before + 100
     assert get(lone.port).status == 200
-    until(lambda: resident(lone) < before + 30)
+    wait_until(lambda: resident(lone) < before + 30)
 
 
 @pytest.mark.usefixtures("unlimited")

@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 from gunicorn.config import Config
-from server import Answer
+from server import Answer, wait_until
 
 from service.gunicorn import worker as module
 from service.gunicorn.worker import RequestWorker
@@ -23,13 +23,6 @@ pytestmark = pytest.mark.nodatabase
 MAX_BODY = 100_000
 SECRET = "tmw_api_hush"
 ACCEPTED = b"HTTP/1.1 200"
-
-
-def until(true):
-    end = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.002)
 
 
 class Application:
@@ -77,7 +70,7 @@ class Server:
             setattr(self.worker, name, value)
         self.thread = threading.Thread(target=self.worker.run, daemon=True)
         self.thread.start()
-        until(lambda: hasattr(self.worker, "listeners"))
+        wait_until(lambda: hasattr(self.worker, "listeners"))
 
     def connect(self, *, buffer=None):
         client = self.stack.enter_context(socket.socket())
@@ -203,14 +196,14 @@ def test_a_client_that_does_not_close_is_left_after_linger_and_one_that_closes_a
     server = serve({"LINGER": 0.3})
     client = server.ask("/", "Connection: close")
     assert Answer(closed(client)).body == b"xx"
-    until(lambda: server.connections(server.worker.lingering))
+    wait_until(lambda: server.connections(server.worker.lingering))
     client.sendall(b"x")
-    until(lambda: not server.connections())
+    wait_until(lambda: not server.connections())
     server.worker.lingering.seconds = 60
     client = server.ask("/", "Connection: close")
     assert Answer(closed(client)).body == b"xx"
     client.close()
-    until(lambda: not server.connections())
+    wait_until(lambda: not server.connections())
 
 
 def test_a_client_that_reads_nothing_is_reset_and_one_that_reads_slowly_gets_everything(serve):
@@ -223,7 +216,7 @@ def test_a_client_that_reads_nothing_is_reset_and_one_that_reads_slowly_gets_eve
     while len(raw) < 8_000_000:
         raw += slow.recv(2**20)
     assert raw.startswith(ACCEPTED)
-    until(lambda: not server.connections(server.worker.flushing))
+    wait_until(lambda: not server.connections(server.worker.flushing))
     with pytest.raises(ConnectionResetError):
         closed(still)
 
@@ -251,7 +244,7 @@ def test_the_application_is_told_when_a_request_has_arrived_and_how_long_it_has_
     server = serve()
     before = time.monotonic()
     clients = [server.occupy(), server.ask("/queued")]
-    until(lambda: len(server.connections(server.worker.complete)) == 2)
+    wait_until(lambda: len(server.connections(server.worker.complete)) == 2)
     settle()
     server.application.proceed.set()
     assert [read(client).status for client in clients] == [200, 200]
@@ -279,7 +272,7 @@ def test_a_worker_gives_signs_of_life_and_ends_when_its_master_has_ended(serve):
     server = serve()
     for _ in range(2):
         seen = server.worker.tmp.last_update()
-        until(lambda seen=seen: server.worker.tmp.last_update() != seen)
+        wait_until(lambda seen=seen: server.worker.tmp.last_update() != seen)
     server.worker.ppid = -1
     server.thread.join(10)
     assert not server.thread.is_alive()
@@ -293,7 +286,7 @@ def test_one_thread_more_than_may_run_waits_and_none_holds_up_the_end_of_the_pro
         started = {*threading.enumerate()} - before
         return [thread for thread in started if thread.name.startswith("request")]
 
-    until(lambda: len(threads()) == 4)
+    wait_until(lambda: len(threads()) == 4)
     assert all(thread.daemon for thread in threads())
 
 
@@ -303,7 +296,7 @@ def test_with_too_many_connections_the_oldest_idle_one_goes_and_the_others_are_n
     for number in range(1, 11):
         clients.append(server.ask())
         assert read(clients[-1]).headers["connection"] == "keep-alive"
-        until(lambda number=number: len(server.connections(server.worker.idle)) == number)
+        wait_until(lambda number=number: len(server.connections(server.worker.idle)) == number)
     running = server.ask("/wait")
     assert closed(clients[0]) == b""
     assert len(server.connections()) == 10
@@ -319,7 +312,7 @@ def test_a_connection_goes_although_more_connections_than_its_state_has_wait_for
     for number in range(1, 4):
         clients.append(server.ask())
         assert read(clients[-1]).status == 200
-        until(lambda number=number: len(server.connections(server.worker.idle)) == number)
+        wait_until(lambda number=number: len(server.connections(server.worker.idle)) == number)
     running = [server.occupy() for _ in range(7)]
     assert len(server.connections()) == 10
     server.ask("/wait")
@@ -333,9 +326,9 @@ def test_a_state_that_a_fifth_of_the_connections_has_loses_none(serve):
     server = serve(worker_connections=19, threads=9)
     running = [server.occupy() for _ in range(9)]
     idle = server.connect()
-    until(lambda: len(server.connections()) == 10)
+    wait_until(lambda: len(server.connections()) == 10)
     other = server.ask("/wait")
-    until(lambda: len(server.connections(server.worker.complete)) == 10)
+    wait_until(lambda: len(server.connections(server.worker.complete)) == 10)
     assert server.connections(server.worker.reading)
     server.application.proceed.set()
     assert read(running[0]).headers["connection"] == "close"
@@ -348,7 +341,7 @@ def test_a_client_beyond_the_maximum_is_accepted_when_another_one_has_gone(serve
     clients = []
     for number in range(1, 7):
         clients.append(server.ask("/wait"))
-        until(lambda number=number: len(server.connections(server.worker.complete)) == number)
+        wait_until(lambda number=number: len(server.connections(server.worker.complete)) == number)
     clients.append(server.ask())
     settle()
     assert len(server.connections()) == 6
@@ -373,19 +366,19 @@ def test_a_stopping_worker_answers_what_is_there_and_lets_idle_clients_send_a_la
     server = serve()
     idle, forgotten = server.ask(), server.ask()
     assert [read(idle).status, read(forgotten).status] == [200, 200]
-    until(lambda: len(server.connections(server.worker.idle)) == 2)
+    wait_until(lambda: len(server.connections(server.worker.idle)) == 2)
     for conn in server.connections():
         conn.since -= 60
     half = server.connect()
     half.sendall(b"GET / HT")
     running = server.occupy()
     server.worker.alive = False
-    until(lambda: server.listener.fileno() == -1)
+    wait_until(lambda: server.listener.fileno() == -1)
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(server.address)
     settle()
     server.ask(client=idle)
-    until(lambda: len(server.connections(server.worker.complete)) == 2)
+    wait_until(lambda: len(server.connections(server.worker.complete)) == 2)
     server.application.proceed.set()
     for client in (running, idle):
         answer = Answer(closed(client))
@@ -430,10 +423,10 @@ def test_without_a_file_descriptor_a_waiting_connection_goes_and_otherwise_one_l
         exhausted = Exhausted(errno.EMFILE)
         server.worker.listeners[number] = exhausted
         late = server.connect()
-        until(lambda exhausted=exhausted: exhausted.asked > 3)
+        wait_until(lambda exhausted=exhausted: exhausted.asked > 3)
         server.worker.listeners[number] = server.listener
         server.ask(client=late)
-        until(lambda: server.connections(server.worker.complete)[1:])
+        wait_until(lambda: server.connections(server.worker.complete)[1:])
         # The next round has no waiting connection from its beginning.
     assert closed(idle) == b""
     lines = [record.message for record in caplog.records]
@@ -449,7 +442,7 @@ def test_a_client_that_gives_up_before_it_is_accepted_costs_no_other_one(serve, 
     assert read(idle).status == 200
     exhausted = server.worker.listeners[number] = Exhausted(errno.ECONNABORTED)
     late = server.connect()
-    until(lambda: exhausted.asked)
+    wait_until(lambda: exhausted.asked)
     server.worker.listeners[number] = server.listener
     assert read(server.ask(client=late)).status == 200
     assert read(server.ask(client=idle)).status == 200
@@ -493,11 +486,11 @@ def test_a_client_that_hangs_up_is_forgotten_at_once(serve):
     for half, hard in ((b"", False), (b"GET", False), (b"GET", True)):
         client = server.connect()
         client.sendall(half)
-        until(lambda: server.connections())
+        wait_until(lambda: server.connections())
         if hard:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         client.close()
-        until(lambda: not server.connections())
+        wait_until(lambda: not server.connections())
 
 
 def test_unread_responses_are_bounded_together_and_count_until_their_last_byte(serve, monkeypatch):
@@ -507,7 +500,7 @@ def test_unread_responses_are_bounded_together_and_count_until_their_last_byte(s
         assert len(read(server.ask("/large/6000000")).body) == 6_000_000
     first = server.ask("/large/6000000", buffer=2**17)
     raw = first.recv(2**17)
-    until(lambda: server.connections(server.worker.flushing))
+    wait_until(lambda: server.connections(server.worker.flushing))
     assert len(read(server.ask("/large/1000000")).body) == 1_000_000
     while len(raw) < 4_000_000:
         raw += first.recv(2**17)
@@ -525,11 +518,11 @@ def test_requests_that_wait_for_a_turn_are_bounded_together(serve, monkeypatch, 
     server = serve()
     body = b"x" * 90_000
     running = [server.occupy(), *[server.ask("/", body=body) for _ in range(number)]]
-    until(lambda: len(server.connections(server.worker.complete)) == number + 1)
+    wait_until(lambda: len(server.connections(server.worker.complete)) == number + 1)
     answer = Answer(closed(server.ask("/", body=body)))
     assert (answer.status, answer.headers["retry-after"]) == (503, "1")
     small = server.ask("/", body=body[:40_000])
-    until(lambda: len(server.connections(server.worker.complete)) == number + 2)
+    wait_until(lambda: len(server.connections(server.worker.complete)) == number + 2)
     server.application.proceed.set()
     assert [read(client).status for client in (*running, small)] == [200] * (number + 2)
     assert [len(body) for body in server.application.bodies] == [0, *[90_000] * number, 40_000]
@@ -542,7 +535,7 @@ def test_an_unfinished_request_makes_room_for_another_one(serve, monkeypatch):
     clients = [server.connect() for _ in range(3)]
     for number, client in enumerate(clients):
         client.sendall(head + b"x" * 90_000)
-        until(
+        wait_until(
             lambda n=number: sum(c.reader.size for c in server.connections()) >= min(n + 1, 2) * 9e4
         )
     assert closed(clients[0]) == b""
