@@ -22,6 +22,7 @@ TESTS = [
     "tests/openapi/test_openapi.py",
     "tests/api/test_lists.py::test_every_paged_list_is_in_the_table_of_lists",
     "tests/test_tenants.py",
+    "tests/test_constraints.py",
     "tests/api/test_every_field.py",
     "tests/commands/test_load.py",
     "tests/api/test_page_size.py",
@@ -284,6 +285,11 @@ def list_tags(query: Values) -> Response:
             '            "knowledge": {"title": "Tea"},\n            "tags": {"name": "Tea"},',
         ),
         missing="tests/conftest.py: insert_into has no required columns of tags",
+    ),
+    "a row that its check rejects": Step(
+        "tests/test_constraints.py",
+        ('    ("plans", "name", ""),\n', '    ("plans", "name", ""),\n    ("tags", "name", ""),\n'),
+        missing="add to OTHERS in",
     ),
 }
 # Steps with which the project is complete, and wrong.
