@@ -99,7 +99,7 @@ class Reader:
 
 
 class Section(NamedTuple):
-    """What ``status`` shows of one subject."""
+    """The part of ``status`` about one subject, in each of its forms."""
 
     # The members of the JSON document: plain values, rows, lists of rows.
     figures: dict[str, object]
