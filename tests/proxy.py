@@ -6,6 +6,7 @@ import threading
 from contextlib import suppress
 
 from psycopg.conninfo import conninfo_to_dict
+from server import free_port
 
 # Close with RST instead of FIN.
 RESET = struct.pack("ii", 1, 0)
@@ -21,7 +22,8 @@ class Proxy:
         self.losing = False
         self.sockets = []
         self.listener = None
-        self.port = None
+        # Free again after ``refuse``: no other connection is given it meanwhile.
+        self.port = free_port()
         self.listen()
 
     @property
@@ -31,8 +33,7 @@ class Proxy:
 
     def listen(self):
         """Accept connections; after ``refuse`` on the same port."""
-        self.listener = socket.create_server(("127.0.0.1", self.port or 0))
-        self.port = self.listener.getsockname()[1]
+        self.listener = socket.create_server(("127.0.0.1", self.port))
         self.accepting = threading.Thread(target=self._accept, args=(self.listener,), daemon=True)
         self.accepting.start()
 

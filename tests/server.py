@@ -4,12 +4,13 @@ import http.client
 import json
 import os
 import re
+import secrets
 import shlex
 import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from client import TOKENS
@@ -105,8 +106,15 @@ def connect(port, *, buffer=None, timeout=20):
 
 
 def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
+    """Return a loopback port that a server may take a moment later.
+
+    The kernel gives ports of its ephemeral range, from 32768 on, to each connection that another
+    test makes in that moment. Tests run in several processes with one seed of ``random``.
+    """
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def wait_until(happened, process=None):

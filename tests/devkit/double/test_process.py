@@ -53,7 +53,8 @@ def started(*options, command=COMMAND, start_new_session=False, **environment):
     )
     try:
         line = process.stdout.readline()
-        yield process, json.loads(line) if line else None
+        assert line, process.stderr.read()
+        yield process, json.loads(line)
     finally:
         process.terminate()
         process.communicate(timeout=30)
