@@ -67,7 +67,8 @@ class RequestWorker(Worker):
         The requests that are there get their responses, within graceful_timeout.
         """
         cfg = self.cfg
-        self.keepalive, self.max_connections = cfg.keepalive, cfg.worker_connections
+        self.keepalive = cfg.keepalive
+        self.max_connections: int = cfg.worker_connections
         self.max_idle = cfg.worker_connections - cfg.threads
         self.max_body = Settings.read().max_body
         self.reading = State(READABLE, self.READ)
@@ -78,6 +79,8 @@ class RequestWorker(Worker):
         self.connections = ClientConnections(epoll())
         self.turns = Turns(cfg.threads)
         self.has_descriptors = True
+        # The listeners that no thread waits for until there is room.
+        self.paused: set[int] = set()
         self.listeners = {listener.fileno(): listener for listener in self.sockets}
         for listener in self.sockets:
             listener.setblocking(False)
@@ -87,7 +90,7 @@ class RequestWorker(Worker):
             Thread(target=self.work, name=f"request-{number}", daemon=True).start()
         while self.alive and self.ppid == os.getppid():
             self.tick()
-            self.accept_again()
+            self.resume()
         self.stop()
 
     # The main thread runs the methods of this part.
@@ -122,9 +125,14 @@ class RequestWorker(Worker):
         for conn in self.turns.take_overdue(self.TAKE, self.TAKE_HEALTH):
             self.reject(conn, http_error("busy", retry_after=1))
 
-    # The threads run all other methods; the main thread runs accept_again and reject too. A method
-    # that gets a connection holds its lock, and gives the connection up, or returns True because a
-    # request of it is complete.
+    def resume(self) -> None:
+        """Wait for clients again where no thread accepts them, if there is room for one."""
+        while self.paused and self.has_room():
+            self.connections.poller.modify(self.paused.pop(), READABLE)
+
+    # The threads run all other methods; the main thread runs reject too. A method that gets a
+    # connection holds its lock, and gives the connection up, or returns True because a request of
+    # it is complete.
 
     def work(self) -> None:
         """Wait for an event and go on with its connection, again and again."""
@@ -134,13 +142,28 @@ class RequestWorker(Worker):
                     if conn := self.connections.get(number):
                         if conn.lock.acquire(blocking=False) and self.go_on(conn):
                             self.serve(conn)
-                    elif listener := self.listeners.get(number):
-                        self.accept(listener)
+                    elif number in self.listeners:
+                        self.accept(number)
                 except Exception as fault:
                     self.log_error(fault)
 
-    def accept(self, listener: socket.socket) -> None:
-        """Accept a client; with too many connections, drop one of those that wait."""
+    def accept(self, number: int) -> None:
+        """Accept a client; then wait for the next one, if there is room for it."""
+        has_room = False
+        try:
+            has_room = self.add_client(self.listeners[number])
+        finally:
+            if has_room:
+                with suppress(OSError):  # The worker stops.
+                    self.connections.poller.modify(number, READABLE)
+            else:
+                self.paused.add(number)
+
+    def add_client(self, listener: socket.socket) -> bool:
+        """Accept a client; with too many connections, drop one of those that wait.
+
+        Return True if there is room for another client.
+        """
         try:
             sock, client = listener.accept()
         except OSError as error:
@@ -148,22 +171,18 @@ class RequestWorker(Worker):
                 if self.has_descriptors:
                     self.log.warning("No file descriptor is left for a new client")
                 self.has_descriptors = False
-                return
+                return False
         else:
             self.has_descriptors = True
             reader = RequestReader(base_environment(client, sock.getsockname()), self.max_body)
             self.connections.add(ClientConnection(sock, client, reader, self.reading))
             if len(self.connections) > self.max_idle:
                 self.connections.evict(self.max_idle // 5)
-        self.accept_again()
+        return self.has_room()
 
-    def accept_again(self) -> None:
-        """Wait for clients if there is room for one; the main thread asks again and again."""
-        if len(self.connections) >= self.max_connections:
-            return
-        for listener in self.sockets:
-            with suppress(OSError, ValueError):  # The worker stops.
-                self.connections.poller.modify(listener, READABLE)
+    def has_room(self) -> bool:
+        """Tell whether one more connection is within the maximum."""
+        return len(self.connections) < self.max_connections
 
     def go_on(self, conn: ClientConnection) -> bool:
         """Write to the connection, or read from it; return True if a request is complete."""

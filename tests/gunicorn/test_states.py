@@ -15,6 +15,7 @@ from gunicorn.config import Config
 from server import Answer, wait_until
 
 from service.gunicorn import worker as module
+from service.gunicorn.connections import ClientConnections
 from service.gunicorn.worker import RequestWorker
 from service.http.access_log import ARRIVED, QUEUED
 
@@ -352,6 +353,28 @@ def test_a_client_beyond_the_maximum_is_accepted_when_another_one_has_gone(serve
     assert len(server.connections()) == 6
     server.application.proceed.set()
     assert [read(client).status for client in clients] == [200] * 7
+
+
+def test_the_maximum_holds_if_a_client_arrives_while_the_main_thread_looks(serve, monkeypatch):
+    server = serve(worker_connections=6, threads=1)
+    arrived = threading.Event()
+
+    def count(connections):
+        number = dict.__len__(connections)
+        if number == 5 and threading.current_thread() is server.thread:
+            arrived.wait(10)
+        return number
+
+    monkeypatch.setattr(ClientConnections, "__len__", count)
+    server.occupy()
+    clients = [server.ask("/wait") for _ in range(4)]
+    wait_until(lambda: len(server.connections(server.worker.complete)) == 5)
+    settle()
+    clients += [server.ask("/wait") for _ in range(2)]
+    wait_until(lambda: len(server.connections(server.worker.complete)) == 6)
+    arrived.set()
+    settle()
+    assert len(server.connections()) == 6
 
 
 def test_clients_that_arrive_together_do_not_wait_for_the_clock(serve, monkeypatch):
