@@ -1,6 +1,7 @@
 """CORS: pages of the origins in CORS_ORIGINS can call the service, with a token only."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from client import TOKENS, Client, count, error_message, insert_token
@@ -25,16 +26,22 @@ ALLOWED = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def app_of_pages(build):
-    """Return the service with two listed origins."""
-    return build(cors_origins=(APP, OTHER))
+@pytest.fixture(scope="module")
+def app_of_pages(settings):
+    """Yield the service with two listed origins."""
+    app = create_app(replace(settings, cors_origins=(APP, OTHER)))
+    yield app
+    app.extensions["pool"].close()
 
 
 @pytest.fixture
 def ada(app_of_pages):
     """Return Alice's client in a page of a listed origin."""
-    page = Client(app_of_pages, TOKENS["alice"])
+    return in_page(app_of_pages)
+
+
+def in_page(app):
+    page = Client(app, TOKENS["alice"])
     page.headers["Origin"] = APP
     return page
 
@@ -175,9 +182,10 @@ def test_a_page_of_a_listed_origin_reads_429(ada, connection):
     assert is_readable(response)
 
 
-def test_a_page_of_a_listed_origin_reads_500(app_of_pages, ada):
-    app_of_pages.add_url_rule("/api/bug", view_func=lambda: 1 / 0)
-    response = ada.get("/bug")
+def test_a_page_of_a_listed_origin_reads_500(build):
+    app = build(cors_origins=(APP,))
+    app.add_url_rule("/api/bug", view_func=lambda: 1 / 0)
+    response = in_page(app).get("/bug")
     assert error_message(response, 500)
     assert is_readable(response)
 
