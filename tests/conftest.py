@@ -125,12 +125,21 @@ def build(settings, start):
     return lambda **changes: start(replace(settings, **changes))
 
 
-@pytest.fixture
-def silent_app(build):
-    """Return a service that makes webhooks and leaves all events to a worker."""
-    app = build(webhook_key=KEY)
+@pytest.fixture(scope="session")
+def webhooks_app(database_url):
+    """Yield a service that posts webhooks."""
+    app = create_app(Settings.read(environment(database_url)))
+    yield app
+    app.extensions["pool"].close()
+
+
+@pytest.fixture(scope="session")
+def silent_app(settings):
+    """Yield a service that makes webhooks and leaves all events to a worker."""
+    app = create_app(replace(settings, webhook_key=KEY))
     app.extensions["webhook_slots"] = BoundedSemaphore(0)
-    return app
+    yield app
+    app.extensions["pool"].close()
 
 
 @pytest.fixture(scope="session")
@@ -276,9 +285,9 @@ def with_webhooks(database_url, start):
 
 
 @pytest.fixture
-def ada(with_webhooks):
+def ada(webhooks_app):
     """Return Alice's client in a service that posts webhooks."""
-    return Client(with_webhooks(), TOKENS["alice"])
+    return Client(webhooks_app, TOKENS["alice"])
 
 
 @pytest.fixture

@@ -55,9 +55,9 @@ ABOUT_ONE = [
 
 
 @pytest.fixture
-def clients(with_webhooks):
+def clients(webhooks_app):
     """Return clients of Alice, Bob and Charlie in a service that posts webhooks."""
-    app = with_webhooks()
+    app = webhooks_app
     return {name: Client(app, token) for name, token in TOKENS.items()}
 
 
@@ -261,10 +261,10 @@ def test_a_repeated_request_makes_one_webhook_and_no_table_has_its_secret(
 
 
 def test_a_repeat_gets_its_response_although_the_host_is_not_resolved_any_more(
-    with_webhooks, connection, receiver
+    with_webhooks, webhooks_app, connection, receiver
 ):
     key, body = {"Idempotency-Key": "once"}, {"url": receiver.url}
-    first = Client(with_webhooks(), TOKENS["alice"]).post("/webhooks", body, headers=key)
+    first = Client(webhooks_app, TOKENS["alice"]).post("/webhooks", body, headers=key)
     later = Client(with_webhooks(WEBHOOK_ALLOW=""), TOKENS["alice"])
     invalid_field(later.post("/webhooks", body), "url")
     repeat = later.post("/webhooks", body, headers=key)
@@ -323,8 +323,8 @@ def test_without_the_key_it_is_503_and_the_log_tells_the_operator(
     assert alice.get(f"/webhooks/{webhook}").status_code == 200
 
 
-def test_a_key_that_the_service_lacks_is_503(with_webhooks, cast, connection, receiver, caplog):
-    alice = Client(with_webhooks(), TOKENS["alice"])
+def test_a_key_that_the_service_lacks_is_503(webhooks_app, cast, connection, receiver, caplog):
+    alice = Client(webhooks_app, TOKENS["alice"])
     webhook = hook(connection, cast["acme"], receiver.url, key_fingerprint="0" * 16)
     error_message(alice.post(f"/webhooks/{webhook}/ping"), 503)
     assert "0" * 16 in caplog.text
@@ -337,10 +337,10 @@ def test_a_key_that_the_service_lacks_is_503(with_webhooks, cast, connection, re
 
 
 @pytest.fixture
-def adam(with_webhooks, cast, connection):
+def adam(webhooks_app, cast, connection):
     """Return a client of Bob, who is an admin now."""
     connection.execute("UPDATE members SET role = 'admin' WHERE user_id = %s", (cast["bob"],))
-    return Client(with_webhooks(), TOKENS["bob"])
+    return Client(webhooks_app, TOKENS["bob"])
 
 
 def test_an_admin_manages_webhooks_like_an_owner(adam, receiver):
@@ -419,10 +419,10 @@ def test_webhooks_are_those_of_the_active_workspace(alice, cast, connection, ini
 
 
 def test_a_token_with_the_scope_read_reads_and_writes_nothing(
-    with_webhooks, cast, connection, receiver
+    webhooks_app, cast, connection, receiver
 ):
     insert_token(connection, cast["alice"], "tmw_api_reader", scope="read")
-    reader = Client(with_webhooks(), "tmw_api_reader")
+    reader = Client(webhooks_app, "tmw_api_reader")
     webhook = hook(connection, cast["acme"], receiver.url)
     before = everything(connection)
     error_message(reader.post("/webhooks", {"url": receiver.url}), 403)
@@ -435,9 +435,9 @@ def test_a_token_with_the_scope_read_reads_and_writes_nothing(
     assert everything(connection) == before
 
 
-def test_a_session_manages_webhooks_too(with_webhooks, cast, connection, receiver):
+def test_a_session_manages_webhooks_too(webhooks_app, cast, connection, receiver):
     insert_token(connection, cast["alice"], "tmw_session_alice", kind="session")
-    alice = Client(with_webhooks(), cookie="tmw_session_alice")
+    alice = Client(webhooks_app, cookie="tmw_session_alice")
     assert alice.post("/webhooks", {"url": receiver.url}).status_code == 201
 
 
@@ -445,7 +445,7 @@ def test_a_session_manages_webhooks_too(with_webhooks, cast, connection, receive
 
 
 def test_the_list_shows_what_the_command_shows_oldest_first(
-    with_webhooks, alice, cast, connection, receiver
+    webhooks_app, alice, cast, connection, receiver
 ):
     long_ago = "2026-01-02T03:04:05Z"
     hooks = [
@@ -467,7 +467,7 @@ def test_the_list_shows_what_the_command_shows_oldest_first(
     assert [webhook["nextAttemptAt"] is None for webhook in listed] == [False, False, True]
     for webhook in listed:
         assert alice.get(f"/webhooks/{webhook['id']}").get_json() == webhook
-    ran = CommandRunner(with_webhooks()).invoke(args=["webhook", "list", "acme", "--json"])
+    ran = CommandRunner(webhooks_app).invoke(args=["webhook", "list", "acme", "--json"])
     for shown, printed in zip(listed, json.loads(ran.stdout), strict=True):
         same = shown.keys() & printed.keys() - {"events"}
         assert len(same) == 7
@@ -531,7 +531,7 @@ def test_a_url_that_stays_is_not_checked_again(with_webhooks, alice, connection,
 
 
 def test_a_disabled_webhook_gets_nothing_until_it_is_enabled(
-    with_webhooks, alice, cast, connection, receiver
+    webhooks_app, alice, cast, connection, receiver
 ):
     webhook = hook(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
@@ -541,12 +541,12 @@ def test_a_disabled_webhook_gets_nothing_until_it_is_enabled(
     assert disabled["disabledReason"] == "by an owner or an admin"
     assert disabled["nextAttemptAt"] is None
     alice.post("/tasks", {"title": "Never sent"})
-    worker = Worker(with_webhooks().config["SETTINGS"])
+    worker = Worker(webhooks_app.config["SETTINGS"])
     assert worker.run_once() == 0
     enabled = alice.patch(path, {"enabled": True}).get_json()
     assert (enabled["state"], enabled["disabledReason"]) == ("enabled", None)
     assert (enabled["waiting"], enabled["version"]) == (1, 3)
-    assert Worker(with_webhooks().config["SETTINGS"]).run_once() == 1
+    assert Worker(webhooks_app.config["SETTINGS"]).run_once() == 1
     assert len(receiver.take_all()) == 1
 
 
@@ -589,9 +589,9 @@ def test_an_attempt_makes_no_new_version_but_the_end_of_a_webhook_does(
     assert gone.get_json()["disabledReason"] == "the receiver answered 410 Gone"
 
 
-def test_a_change_by_a_command_is_a_new_version(with_webhooks, alice, cast, connection, receiver):
+def test_a_change_by_a_command_is_a_new_version(webhooks_app, alice, cast, connection, receiver):
     webhook = hook(connection, cast["acme"], receiver.url)
-    run = CommandRunner(with_webhooks()).invoke
+    run = CommandRunner(webhooks_app).invoke
     assert run(args=["webhook", "disable", webhook]).exit_code == 0
     shown = alice.get(f"/webhooks/{webhook}").get_json()
     assert (shown["version"], shown["disabledReason"]) == (2, "by an operator")

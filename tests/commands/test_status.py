@@ -216,9 +216,9 @@ def test_a_webhook_that_somebody_has_disabled_is_no_problem(cli, alice, cast, co
 
 
 @pytest.mark.usefixtures("worker")
-def test_a_key_that_webhook_key_does_not_list_is_a_problem(with_webhooks, cast, connection):
+def test_a_key_that_webhook_key_does_not_list_is_a_problem(webhooks_app, cast, connection):
     def status(option):
-        runner = CommandRunner(with_webhooks())
+        runner = CommandRunner(webhooks_app)
         return runner.invoke(args=["status", option])
 
     lost = fingerprint("a key that was lost, of 32 or more characters")

@@ -64,9 +64,9 @@ def test_only_webhook_create_prints_the_secret(cli, cast, connection, receiver):
     assert secret not in cli("list", "acme").output
 
 
-def test_the_printed_secret_verifies_what_is_received(cli, with_webhooks, receiver):
+def test_the_printed_secret_verifies_what_is_received(cli, webhooks_app, receiver):
     _, (secret,) = lines(cli("create", "acme", receiver.url))
-    Client(with_webhooks(), TOKENS["alice"]).post("/tasks", {"title": "Signed"})
+    Client(webhooks_app, TOKENS["alice"]).post("/tasks", {"title": "Signed"})
     received = receiver.take()
     names = {}
     exec(documented_blocks("Verify a webhook")[0], names)
@@ -363,7 +363,7 @@ def test_ping_exits_with_1_after_a_failure(cli, cast, connection, receiver):
 
 
 def test_rotate_prints_a_new_secret_that_signs_at_once_and_the_old_one_for_24_hours(
-    cli, with_webhooks, connection, receiver
+    cli, webhooks_app, connection, receiver
 ):
     (webhook,), (old,) = lines(cli("create", "acme", receiver.url))
     ((new,),) = lines(cli("rotate", webhook))
@@ -372,7 +372,7 @@ def test_rotate_prints_a_new_secret_that_signs_at_once_and_the_old_one_for_24_ho
         "SELECT extract(epoch FROM expires_at - now())::integer AS seconds FROM previous_secrets"
     ).fetchone()["seconds"]
     assert 86390 <= left <= 86400
-    Client(with_webhooks(), TOKENS["alice"]).post("/tasks", {"title": "Signed twice"})
+    Client(webhooks_app, TOKENS["alice"]).post("/tasks", {"title": "Signed twice"})
     received = receiver.take()
     names = {}
     exec(documented_blocks("Verify a webhook")[0], names)
@@ -403,12 +403,12 @@ def test_remove_deletes_one_webhook_with_its_deliveries(cli, cast, connection, r
 
 
 def test_two_rotations_within_24_hours_keep_both_older_secrets(
-    cli, with_webhooks, connection, receiver
+    cli, webhooks_app, connection, receiver
 ):
     (webhook,), (first,) = lines(cli("create", "acme", receiver.url))
     ((second,),) = lines(cli("rotate", webhook))
     ((third,),) = lines(cli("rotate", webhook))
-    client = Client(with_webhooks(), TOKENS["alice"])
+    client = Client(webhooks_app, TOKENS["alice"])
     client.post("/tasks", {"title": "Signed three times"})
     received = receiver.take()
     assert len(received.headers["webhook-signature"].split(" ")) == 3

@@ -22,9 +22,9 @@ NOT_COMPARED = {"pingWebhook"}
 
 
 @pytest.fixture
-def service(with_webhooks):
+def service(webhooks_app):
     """A service that may post to this machine, with fresh demo data."""
-    app = with_webhooks()
+    app = webhooks_app
     assert CommandRunner(app).invoke(args=["load", str(DEMO)]).exit_code == 0
     return app
 

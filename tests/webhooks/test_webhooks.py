@@ -461,7 +461,7 @@ def test_a_hanging_receiver_holds_no_connection_and_one_request_in_four_threads(
 
 
 def test_a_database_lost_while_posting_changes_no_response_and_the_event_is_retried(
-    with_webhooks, database_url, cast, connection, receiver, caplog
+    webhooks_app, database_url, cast, connection, receiver, caplog
 ):
     def lose_the_database(handler):
         connection.execute(
@@ -472,7 +472,7 @@ def test_a_database_lost_while_posting_changes_no_response_and_the_event_is_retr
 
     receiver.behaves(lose_the_database, answer(200))
     webhook = subscribe(connection, cast["acme"], receiver.url)
-    client = Client(with_webhooks(), TOKENS["alice"])
+    client = Client(webhooks_app, TOKENS["alice"])
     assert client.post("/tasks", {"title": "Written"}).status_code == 201
     first = receiver.take()
     assert "delivery left to the worker: OperationalError" in caplog.messages
