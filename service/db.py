@@ -242,8 +242,11 @@ def pool() -> Pool:
 
 
 def set_deadline(seconds: float) -> None:
-    """Let this request use the database for ``seconds`` from now on."""
-    current_state().deadline = monotonic() + seconds
+    """Let this request use the database for ``seconds`` from now on, with its connection too."""
+    state = current_state()
+    state.deadline = monotonic() + seconds
+    if state.connection is not None:
+        pool().watchdog.watch(state.connection, state.deadline)
 
 
 def connection(state: RequestState) -> Connection:
