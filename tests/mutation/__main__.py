@@ -7,6 +7,7 @@ the most specific first. ``equivalent.txt`` has those that change nothing that a
 """
 
 import argparse
+import ast
 import json
 import math
 import os
@@ -52,14 +53,24 @@ MAPPED = [
     *(f"tests/{name}" for name in ("api", "http", "webhooks", "commands", "statements")),
     "tests/openapi",
 ]
-# The tests of these that the map does not know may be newer than the map.
-NEW = (*(f"{folder}/" for folder in MAPPED[:-1]), "tests/test_twins.py")
+# The tests of these that are newer than the map are tried in any case.
+NEW = (*(f"{folder}/" for folder in MAPPED[:-1]), "tests/test_")
+# The tests that hold schemas, fields and bounds, whose lines run before any test: at the import.
+AT_IMPORT = (
+    "tests/api/test_every_field.py",
+    "tests/openapi/test_json_schema.py",
+    "tests/openapi/test_openapi.py",
+    "tests/http/test_bounds.py",
+    "tests/http/test_requests.py",
+    "tests/commands/test_load.py",
+    "tests/test_constraints.py",
+)
 # Code of developers.
 IGNORED = "sql/unlimited/"
-# The most tests of one mutation.
-MAX_TESTS = 60
+# The most tests of one mutation that run its line, and the most of its module's own that do not.
+MAX_TESTS, MAX_OTHERS = 60, 20
 # Seconds for the tests of one mutation; one that takes longer hangs, which counts as caught.
-TIMEOUT = 200
+TIMEOUT = 300
 
 
 def files_of(room: str) -> list[str]:
@@ -113,12 +124,8 @@ class Map:
         )
         everything = [*self.lines.values(), *self.statements.values()]
         self.size = Counter(test for tests in everything for test in tests)
-        known = {test.partition("[")[0] for test in self.size}
-        # Tests that are newer than the map are tried in any case.
         self.new = sorted(
-            test
-            for test in self.present
-            if test.partition("[")[0] not in known and test.startswith(NEW)
+            test for test in self.present - {*content["tests"]} if test.startswith(NEW)
         )
 
     def tests(self, mutation: Mutation) -> list[str]:
@@ -149,22 +156,65 @@ class Map:
         elif mutation.file.endswith(".sql"):
             found = set(self.statements.get(mutation.file, ()))
         else:
-            found = set(self.lines.get(f"{mutation.file}:{mutation.line}", ()))
-        if mutation.file.endswith(".sql"):
-            return self.choose(found) + self.new
-        # Lines move after the map is made, so the tests of the module's own file are tried too.
-        own = f"/test_{Path(mutation.file).stem}.py"
-        return self.choose(found | {test for test in self.size if own in test}, own) + self.new
+            return self.of_line(mutation.file, mutation.line)
+        return self.choose(found)[:MAX_TESTS] + self.new
 
-    def choose(self, tests: set[str], first: str = "") -> list[str]:
-        """The tests of one file, then those that run the least; few of a function."""
+    def of_line(self, file: str, line: int) -> list[str]:
+        """The tests that run a line of Python, then those of the files named like its module."""
+        known = {
+            int(place.rpartition(":")[2]): set(tests)
+            for place, tests in self.lines.items()
+            if place.startswith(f"{file}:")
+        }
+        path = Path(file)
+        names = tuple(f"/test_{name}.py" for name in (path.stem, path.parent.name))
+        own = {test for test in self.present if test.partition("::")[0].endswith(names)}
+        if runs_at_import(file, line):
+            found = set().union(*known.values())
+            held = self.choose({test for test in self.present if test.startswith(AT_IMPORT)})
+            return unique(self.choose(found)[:MAX_TESTS], held, self.choose(own), self.new)
+        found = known.get(line, set())
+        # Of a line that most tests run, those that run few have not taken the branch beside it.
+        near = (known.get(number, set()) & found for number in range(line - 3, line + 10))
+        rare = sorted((tests for tests in near if len(tests) < len(found) / 2), key=len)
+        branches = [self.choose(tests)[:10] for tests in filter(None, rare)][:3]
+        # Lines move after the map is made.
+        moved = self.choose(own - found)[: MAX_OTHERS if found else None]
+        return unique(*branches, self.choose(found)[:MAX_TESTS], moved, self.new)
+
+    def choose(self, tests: set[str]) -> list[str]:
+        """Those that run the least first, in rounds with few of each function and of each file."""
         functions: Counter[str] = Counter()
+        files: Counter[str] = Counter()
         rounds = {}
         for test in sorted(tests, key=lambda test: (self.size[test], test)):
-            function = test.partition("[")[0]
-            rounds[test] = functions[function] // 2
+            file, function = test.partition("::")[0], test.partition("[")[0]
+            rounds[test] = max(functions[function] // 2, files[file] // 4)
             functions[function] += 1
-        return sorted(rounds, key=lambda test: (first not in test, rounds[test]))[:MAX_TESTS]
+            files[file] += 1
+        return sorted(rounds, key=lambda test: rounds[test])
+
+
+def unique(*lists: list[str]) -> list[str]:
+    """All of several lists, each once."""
+    return list(dict.fromkeys(test for tests in lists for test in tests))
+
+
+@cache
+def bodies(file: str) -> set[int]:
+    """The lines in the bodies of functions of a module."""
+    tree = ast.parse(PROJECT.joinpath(file).read_text(encoding="utf-8"))
+    return {
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef)
+        for line in range(node.body[0].lineno, node.end_lineno + 1)
+    }
+
+
+def runs_at_import(file: str, line: int) -> bool:
+    """Tell whether a line runs when its module is imported, which the map cannot know."""
+    return line not in bodies(file)
 
 
 def split(test: str) -> list[str]:
@@ -224,10 +274,9 @@ def attempt(mutation: Mutation, folders: "Queue[Path]", server: str, tests: list
     file.write_text(mutation.applied(source), encoding="utf-8")
     try:
         status = run_pytest(folder, server, "-x", "@selected")
-        if status == pytest.ExitCode.USAGE_ERROR:
-            raise SystemExit("the map names a test that does not exist: run with --map")
         if status is None:
             return "hung"
+        # Without its modules pytest cannot find the tests, whose names Map has checked.
         return "survived" if status == pytest.ExitCode.OK else "caught"
     finally:
         file.write_text(source, encoding="utf-8")

@@ -18,7 +18,7 @@ class Recorder(dict):
 
     def __init__(self, items):
         super().__init__(items)
-        self.test, self.seen = "", defaultdict(set)
+        self.test, self.tests, self.seen = "", set(), defaultdict(set)
 
     def __getitem__(self, name):
         self.seen[f"sql/{name}.sql"].add(self.test)
@@ -37,6 +37,7 @@ def pytest_sessionstart():
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     recorder.test = item.nodeid
+    recorder.tests.add(item.nodeid)
     measured.switch_context(item.nodeid)
     return (yield)
 
@@ -45,9 +46,9 @@ def pytest_sessionfinish():
     measured.stop()
     data = measured.get_data()
     path = Path(os.environ[FILE])
-    found = (
-        json.loads(path.read_text("utf-8")) if path.exists() else {"lines": {}, "statements": {}}
-    )
+    empty = {"tests": [], "lines": {}, "statements": {}}
+    found = json.loads(path.read_text("utf-8")) if path.exists() else empty
+    merge(found, "tests", recorder.tests)
     for name, tests in recorder.seen.items():
         merge(found["statements"], name, tests)
     for file in data.measured_files():
