@@ -91,14 +91,14 @@ FIRST_LARGE = dict(reversed(LARGE_FIELDS))
 def test_a_page_ends_before_the_row_with_which_it_would_exceed_the_bound(
     alice, connection, insert_into, name
 ):
-    """The first rows are short and the others long, so the order of their sizes matters."""
+    """Of each fifteen rows with one sort key, six are long: the order of the sizes matters."""
     paged, column = LISTS[name], FIRST_LARGE[name]
     # A little shorter, so that the bytes of an empty list add no row.
     value = longest(view_of(paged).documented.schema().fields[column])
     value = value[: len(value) * 15 // 16]
-    for n in range(100):
+    for n in range(150):
         insert_into(paged.table, **paged.columns(n))
-    late = paged.ordered(connection)[10:]
+    late = [id for position, id in enumerate(paged.ordered(connection)) if position % 15 < 6]
     sql = f"UPDATE {paged.table} SET {column} = %s WHERE id = ANY (%s::uuid[])"
     connection.execute(sql, (value, late))
     order = paged.ordered(connection)

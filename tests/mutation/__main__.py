@@ -65,9 +65,11 @@ AT_IMPORT = (
     "tests/commands/test_load.py",
     "tests/test_constraints.py",
 )
+# The words of a claim and of a definition; "a" and "of" are none.
+WORD = r"[a-z]{4,}"
 # Code of developers.
 IGNORED = "sql/unlimited/"
-# The most tests of one mutation that run its line, and the most of its module's own that do not.
+# The most tests of one mutation that are chosen in one way, and of its module's own in any case.
 MAX_TESTS, MAX_OTHERS = 60, 20
 # Seconds for the tests of one mutation; one that takes longer hangs, which counts as caught.
 TIMEOUT = 300
@@ -129,16 +131,22 @@ class Map:
         )
 
     def tests(self, mutation: Mutation) -> list[str]:
-        """The tests of a mutation, at most MAX_TESTS of those that the map knows."""
+        """The tests of a mutation, those first that most likely notice it."""
         if mutation.file.startswith("service/gunicorn/"):
             # The map does not see these lines: they run in the processes of servers.
             stem = Path(mutation.file).stem
             more = self.of_files("tests/commands/test_web.py") if stem == "configuration" else []
             return self.of_files("tests/gunicorn/", f"/test_{stem}.py") + more
-        if mutation.about and mutation.rule.startswith(("check", "not null", "number")):
-            # These tests write rows past the statements.
-            return self.of_files("tests/test_constraints.py") + self.covering(mutation)
-        return self.covering(mutation)
+        if mutation.rule.startswith("index"):
+            return self.of_files("tests/test_indexes.py")
+        if not mutation.file.endswith(".sql"):
+            return self.of_line(mutation.file, mutation.line)
+        names = users(mutation.about) if mutation.about else [mutation.file]
+        found = {test for name in names for test in self.statements.get(name, ())}
+        alike = self.alike(found, definition(mutation))[:MAX_TESTS]
+        # These tests write rows past the statements.
+        past = self.of_files("tests/test_constraints.py") if mutation.about else []
+        return unique(alike, past, self.choose(found)[:MAX_TESTS], self.new)
 
     def of_files(self, folder: str, first: str = "") -> list[str]:
         """The tests below a folder: those without a database, which are quick, then of one file."""
@@ -147,17 +155,15 @@ class Map:
         quick = {name for name, text in files.items() if "pytestmark = pytest.mark.nodat" in text}
         return sorted(found, key=lambda test: (split(test)[0] not in quick, first not in test))
 
-    def covering(self, mutation: Mutation) -> list[str]:
-        """The tests that run a line or a statement, at most MAX_TESTS."""
-        if mutation.about:
-            found = {
-                test for name in users(mutation.about) for test in self.statements.get(name, ())
-            }
-        elif mutation.file.endswith(".sql"):
-            found = set(self.statements.get(mutation.file, ()))
-        else:
-            return self.of_line(mutation.file, mutation.line)
-        return self.choose(found)[:MAX_TESTS] + self.new
+    def alike(self, tests: set[str], text: str) -> list[str]:
+        """The tests whose claims share words with a text, the rarest words first."""
+        claims = {test: set(re.findall(WORD, test.partition("[")[0])) for test in sorted(tests)}
+        number = Counter(word for claim in claims.values() for word in claim)
+        words = set(re.findall(WORD, text))
+        score = {
+            test: sum(1 / number[word] for word in words & claim) for test, claim in claims.items()
+        }
+        return sorted(filter(score.get, score), key=score.__getitem__, reverse=True)
 
     def of_line(self, file: str, line: int) -> list[str]:
         """The tests that run a line of Python, then those of the files named like its module."""
@@ -220,6 +226,13 @@ def runs_at_import(file: str, line: int) -> bool:
 def split(test: str) -> list[str]:
     """The file and the function of a test."""
     return test.split("::")
+
+
+def definition(mutation: Mutation) -> str:
+    """The statement, or the definition of a migration, that a mutation changes."""
+    source = PROJECT.joinpath(mutation.file).read_text(encoding="utf-8")
+    parts = re.split(r"(?m)^(?=CREATE|ALTER)", source[: mutation.start])
+    return parts[-1] + re.split(r"(?m)^(?=CREATE|ALTER)", source[mutation.start :])[0]
 
 
 def users(name: str) -> list[str]:

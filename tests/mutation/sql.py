@@ -126,6 +126,14 @@ def checks(text: str) -> Iterator[tuple[int, int, str, str]]:
         yield match.start(), match.end(), "", "trigger"
 
 
+def indexes(text: str) -> Iterator[tuple[int, int, str, str]]:
+    """Indexes that go, and their last columns."""
+    for match in re.finditer(r"CREATE INDEX \w+ ON \w+ \(\w+[^);]*?(, \w+)?\)[^;]*;", text):
+        yield match.start(), match.end(), "", "index"
+        if match[1]:
+            yield match.start(1), match.end(1), "", "index column"
+
+
 def not_nulls(text: str) -> Iterator[tuple[int, int, str, str]]:
     """The NOT NULL of columns, without those of primary keys, which would stay without it."""
     for table in re.finditer(r"CREATE TABLE [^;]*;|ADD COLUMN [^;]*;", text):
@@ -165,7 +173,7 @@ def mutations(file: str, source: str) -> Iterator[Mutation]:
     text = blank(source)
     found = [*conjuncts(text), *orders(text), *coalesced(text)]
     if "/schema/" in file:
-        found += [*checks(text), *not_nulls(text)]
+        found += [*checks(text), *not_nulls(text), *indexes(text)]
     for rule, pattern, news in TOKENS:
         for match in re.finditer(pattern, text, re.MULTILINE):
             group = "x" if "x" in match.re.groupindex else 0
@@ -178,7 +186,7 @@ def mutations(file: str, source: str) -> Iterator[Mutation]:
     stored = [match.span() for match in re.finditer(storage, text)]
     objects = [(match.start(), match[1]) for match in OBJECT.finditer(text)]
     for start, end, new, rule in sorted(found):
-        if any(begin <= start < stop for begin, stop in stored):
+        if any(begin <= start < stop for begin, stop in stored) and not rule.startswith("index"):
             continue
         about = [name for begin, name in objects if begin <= start]
         line = text.count("\n", 0, start) + 1
@@ -188,6 +196,9 @@ def mutations(file: str, source: str) -> Iterator[Mutation]:
 
 def is_obsolete(mutation: Mutation, source: str, later: str) -> bool:
     """Return whether the migrations that follow, ``later``, drop or replace what it changes."""
+    index = re.match(r"CREATE INDEX (\w+)", source[mutation.start :])
+    if index and f"DROP INDEX {index[1]};" in later:
+        return True
     about = re.escape(mutation.about)
     if re.search(rf"CREATE OR REPLACE FUNCTION {about}\b|DROP INDEX {about}\b", later):
         return True

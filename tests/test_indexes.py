@@ -1,0 +1,164 @@
+"""Every index serves a statement with all its columns, or the deletion of a referenced row."""
+
+import re
+
+import psycopg
+import pytest
+from client import configure, flattened, insert, insert_member, new_database, preparable
+from psycopg.rows import dict_row
+from test_sql import DEFINITIONS, NAMES
+
+from service.statements import STATEMENTS
+
+HERE = "tests/test_indexes.py"
+# Enough rows of each table that the wrong index, or none, costs more.
+ROWS = """
+INSERT INTO workspaces (name, slug) SELECT 'Name', 'slug-' || n FROM generate_series(1, 9) AS n;
+INSERT INTO users (name, email)
+SELECT 'Name', n || '@example.com' FROM generate_series(1, 100) AS n;
+INSERT INTO members (workspace_id, user_id)
+SELECT workspace.id, person.id FROM workspaces AS workspace, users AS person
+    ON CONFLICT DO NOTHING;
+INSERT INTO tokens (user_id, kind, scope, hash)
+SELECT id, 'api', 'read', sha256(convert_to(id::text || n, 'UTF8'))
+  FROM users, generate_series(1, 5) AS n;
+INSERT INTO tasks
+       (workspace_id, title, created_by, status, priority, project_id, due_date, assignee_id)
+SELECT workspace_id, 'Title', user_id, (ARRAY['todo', 'in_progress', 'done'])[1 + n % 3],
+       (ARRAY['urgent', 'high', 'medium', 'low'])[1 + n % 4], n, now() + n * interval '1 h', user_id
+  FROM members, generate_series(1, 4) AS n;
+INSERT INTO tasks (workspace_id, title, created_by, parent_id)
+SELECT workspace_id, 'Title', created_by, id FROM tasks WHERE priority = 'low';
+INSERT INTO meetings (workspace_id, title, created_by, start_time, end_time)
+SELECT workspace_id, 'Title', user_id, now() + n * interval '1 h', now() + n * interval '2 h'
+  FROM members, generate_series(1, 4) AS n;
+INSERT INTO mail (workspace_id, user_id, sender, received_at, read)
+SELECT workspace_id, user_id, 'a@example.com', now() - n * interval '1 h', n > 1
+  FROM members, generate_series(1, 20) AS n;
+INSERT INTO suggestions (workspace_id, kind, title, task_id, status)
+SELECT workspace_id, 'kind', 'Title', id,
+       CASE WHEN parent_id IS NULL THEN 'accepted' ELSE 'pending' END
+  FROM tasks;
+INSERT INTO webhooks (workspace_id, url)
+SELECT id, 'https://example.com' FROM workspaces, generate_series(1, 3);
+INSERT INTO events (workspace_id, id, type, body, created_at)
+SELECT id, new_id(), 'task.created', '{}', now() - n * interval '1 h'
+  FROM workspaces, generate_series(1, 200) AS n;
+INSERT INTO deliveries (workspace_id, webhook_id, event_id, state, due_at)
+SELECT event.workspace_id, webhook.id, event.id,
+       CASE WHEN event.created_at > now() - interval '9 h' THEN 'due' ELSE 'delivered' END,
+       event.created_at
+  FROM events AS event
+  JOIN webhooks AS webhook ON webhook.workspace_id = event.workspace_id;
+INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, created_at)
+SELECT workspace_id, user_id, 'key', '', now() - random() * interval '24 h' FROM members;
+"""
+# The columns of each index that is not unique, and a statement whose condition has all of them.
+SERVED = {
+    "deliveries_by_event": ("workspace_id event_id", "worker/prune_events"),
+    "deliveries_by_webhook": ("workspace_id webhook_id id", "deliveries/list"),
+    "deliveries_due": ("workspace_id webhook_id due_at", "webhooks/claim_due"),
+    "events_by_age": ("created_at", "worker/prune_events"),
+    "idempotency_keys_by_age": ("created_at", "worker/prune_keys"),
+    "mail_by_arrival": ("workspace_id user_id received_at id", "mail/list"),
+    "mail_unread": ("workspace_id user_id", "dashboard/stats"),
+    "meetings_by_start": ("workspace_id start_time id", "meetings/list"),
+    "members_by_user": ("user_id workspace_id", "workspaces/get"),
+    "suggestions_pending": ("workspace_id id", "suggestions/list"),
+    "tasks_by_assignee": ("workspace_id assignee_id id", "tasks/filter?assignee"),
+    "tasks_by_parent": ("workspace_id parent_id id", "tasks/filter?parent_id"),
+    "tasks_by_priority": ("workspace_id priority id", "tasks/filter?priority"),
+    "tasks_by_project": ("workspace_id project_id id", "tasks/filter?project_id"),
+    "tasks_by_status": ("workspace_id status id", "tasks/filter?status"),
+    "tasks_open_by_due_date": ("workspace_id due_date", "dashboard/stats"),
+    "tokens_by_user": ("user_id id", "tokens/revoke_own"),
+}
+# tests/api/test_knowledge.py searches with it; PostgreSQL deletes tasks with the other one.
+SERVED_ELSEWHERE = {"knowledge_by_words", "suggestions_by_task"}
+
+
+@pytest.fixture(scope="module")
+def large(database_url):
+    """Yield the URL of a database of its own, because its tables stay as long as they were."""
+    yield from new_database(database_url)
+
+
+@pytest.fixture(scope="module")
+def conditions(large):
+    """Return (statement, index, words of its condition) of plans for a database with many rows."""
+    with psycopg.connect(large, row_factory=dict_row) as connection:
+        workspace = insert(connection, "workspaces", name="Acme", slug="acme")
+        user = insert(connection, "users", name="Alice", email="alice@example.com")
+        insert_member(connection, workspace, user, "owner")
+        connection.execute(ROWS)
+        connection.execute("ANALYZE")
+        configure(connection)
+        explained = dict(plans(connection, workspace, user))
+    return [
+        (name, node["Index Name"], {*re.findall(r"\w+", node.get("Index Cond", ""))})
+        for name, plan in explained.items()
+        for node in flattened(plan["QUERY PLAN"][0])
+        if "Index Name" in node
+    ]
+
+
+def plans(connection, workspace, user):
+    """Yield the plan of each statement, and of the filters of tasks, as requests run them."""
+    for name in {*NAMES} - DEFINITIONS:
+        if name.startswith("double/"):
+            continue
+        text, nulls = preparable(name)
+        connection.execute(f"PREPARE it AS {text}")
+        yield name, connection.execute(f"EXPLAIN (FORMAT json) EXECUTE it{nulls}").fetchone()
+        connection.execute("DEALLOCATE it")
+    names = ["after_id", "status", "priority", "project_id", "parent_id", "assignee_id"]
+    caller = {"workspace_id": workspace, "user_id": user, "limit": 20}
+    cursor = psycopg.ClientCursor(connection, row_factory=dict_row)
+    filters = {"status": "done", "priority": "low", "project_id": "1", "assignee": "me"}
+    for name, value in {**filters, "parent_id": user}.items():
+        values = {**dict.fromkeys([*names, "assignee"]), **caller, name: value}
+        explain = b"EXPLAIN (FORMAT json) " + STATEMENTS["tasks/filter"].source
+        yield f"tasks/filter?{name}", cursor.execute(explain, values).fetchone()
+
+
+@pytest.mark.parametrize(("index", "columns", "name"), [(key, *SERVED[key]) for key in SERVED])
+def test_a_statement_finds_its_rows_by_all_columns_of_the_index(conditions, index, columns, name):
+    found = [words for *scan, words in conditions if scan == [name, index]]
+    assert any({*columns.split()} <= words for words in found), found
+
+
+def test_each_index_is_named_with_the_statement_that_it_serves(connection):
+    rows = connection.execute(
+        "SELECT indexrelid::regclass::text AS name FROM pg_index"
+        " JOIN pg_class ON pg_class.oid = indexrelid"
+        " WHERE NOT indisunique AND relnamespace = 'public'::regnamespace"
+    )
+    found = {row["name"] for row in rows}
+    assert found == {*SERVED} | SERVED_ELSEWHERE, f"{HERE}: SERVED has other indexes"
+
+
+# A deletion of a plan reads all workspaces, of which there are few; no command deletes a plan.
+UNINDEXED = {("workspaces", "plans")}
+
+
+def test_each_foreign_key_leads_an_index_so_that_a_deletion_reads_no_other_rows(connection):
+    """A partial index serves too if it leaves out only NULL, and so does a unique one of fewer."""
+    rows = connection.execute(
+        """
+        SELECT conrelid::regclass::text AS child, confrelid::regclass::text AS parent
+          FROM pg_constraint
+         WHERE contype = 'f'
+           AND NOT EXISTS (
+                   SELECT
+                     FROM pg_index,
+                          trim_array(indkey::int2[], greatest(0, indnatts - cardinality(conkey)))
+                              AS first_columns
+                    WHERE indrelid = conrelid
+                      AND (indpred IS NULL
+                           OR pg_get_expr(indpred, indrelid) ~ '^\\(\\w+ IS NOT NULL\\)$')
+                      AND first_columns <@ conkey
+                      AND (conkey <@ first_columns OR indisunique)
+               )
+        """
+    )
+    assert {(row["child"], row["parent"]) for row in rows} == UNINDEXED
