@@ -72,7 +72,7 @@ IGNORED = "sql/unlimited/"
 # The most tests of one mutation that are chosen in one way, and of its module's own in any case.
 MAX_TESTS, MAX_OTHERS = 60, 20
 # Seconds for the tests of one mutation; one that takes longer hangs, which counts as caught.
-TIMEOUT = 300
+TIMEOUT = 200
 
 
 def files_of(room: str) -> list[str]:
