@@ -220,9 +220,11 @@ def test_while_a_long_reader_blocks_a_migration_requests_go_on_and_the_reader_is
             other.execute("SET statement_timeout = '60s'")
             assert other.execute("SELECT count(*) FROM webhooks").fetchone() == (0,)
             assert not running.done()
-            # The reader still holds its lock.
+            # The reader still holds its lock, and is not named again.
+            time.sleep(0.5)
             reader.execute("SELECT FROM webhooks")
         assert running.result() == FILES[applied:]
+    assert f"process {line.split()[3]} " not in capsys.readouterr().err
 
 
 def test_a_statement_timeout_of_the_database_cancels_no_migration(empty, database_url):
