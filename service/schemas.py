@@ -83,7 +83,7 @@ class Resource(StrictSchema):
         This loop runs no hook or validator of a schema. Marshmallow's own way would add 16 % to the
         instructions of creating a task, a call of each absent field for its default 5 %.
         """
-        if options or not isinstance(data, dict):
+        if options:
             return super().load(data, **options)
         defaults = {} if self.partial else self.defaults
         values = {name: item() if callable(item) else item for name, item in defaults.items()}

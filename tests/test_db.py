@@ -398,8 +398,10 @@ def test_without_a_database_a_request_that_has_waited_for_a_thread_does_not_wait
 ):
     app = build(database_url=f"postgresql://127.0.0.1:{closed_port}/nothing", pool_timeout=4)
     start = time.monotonic()
-    assert unavailable(app.test_client().get("/api/tasks", environ_overrides={QUEUED: 4}))
-    assert time.monotonic() - start < 1.2
+    # 0.2 s each.
+    for _ in range(5):
+        assert unavailable(app.test_client().get("/api/tasks", environ_overrides={QUEUED: 4}))
+    assert time.monotonic() - start < 4
 
 
 def test_a_server_that_accepts_and_sends_nothing_is_503_within_3_seconds(build):
