@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
-from threading import Barrier
+from threading import Barrier, Event
 from time import monotonic, sleep
 
 import psycopg
@@ -313,6 +313,53 @@ def test_no_error_ends_a_thread_of_the_worker(worker, monkeypatch, caplog):
 
     running.repeat(work, 0)
     assert [record.message for record in caplog.records] == ["unhandled: RuntimeError"]
+
+
+class Rests(Event):
+    """An event that notes how long it should be waited for, and waits no longer."""
+
+    def __init__(self):
+        super().__init__()
+        self.seconds = []
+
+    def wait(self, timeout=None):
+        self.seconds.append(timeout)
+        return super().wait(0)
+
+
+@pytest.mark.nodatabase
+def test_a_thread_rests_after_an_idle_call_and_after_each_error(worker):
+    running = worker()
+    running.stopping = Rests()
+    outcomes = [True, False, RuntimeError("unforeseen"), psycopg.OperationalError("lost"), True]
+
+    def work():
+        outcome = outcomes.pop(0)
+        if not outcomes:
+            running.stopping.set()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    running.repeat(work, 7)
+    assert running.stopping.seconds == [7, 1, 1]
+
+
+def test_pruning_and_the_look_at_the_keys_are_idle_calls(worker):
+    running = worker()
+    assert (running.prune_round(), running.check_keys()) == (False, False)
+
+
+def test_when_nothing_is_due_the_other_threads_do_not_ask_the_database_too(
+    worker, monkeypatch, cast, connection, receiver
+):
+    monkeypatch.setattr("service.webhooks.worker.POLL_INTERVAL", 60)
+    subscribe(connection, cast["acme"], receiver.url)
+    running = worker()
+    assert not running.deliver_next()
+    announce(connection, cast["acme"])
+    assert not running.deliver_next()
+    assert states(connection) == [("due", 0)]
 
 
 # The database in trouble
