@@ -73,7 +73,7 @@ SERVED = {
     "tasks_open_by_due_date": ("workspace_id due_date", "dashboard/stats"),
     "tokens_by_user": ("user_id id", "tokens/revoke_own"),
 }
-# tests/api/test_knowledge.py searches with it; PostgreSQL deletes tasks with the other one.
+# A search reads the first one only among many entries; the foreign key of a task uses the other.
 SERVED_ELSEWHERE = {"knowledge_by_words", "suggestions_by_task"}
 
 
