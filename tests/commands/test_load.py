@@ -79,6 +79,12 @@ def test_load_prints_each_file_with_its_count(load, tmp_path):
     assert result.stdout == f"{tmp_path}/in.jsonl\t2\n"
 
 
+def test_tasks_are_counted_in_a_slot_that_no_request_waits_for(load, connection):
+    assert load(TASK, TASK).exit_code == 0
+    slots = connection.execute("SELECT slot, total FROM task_counts")
+    assert slots.fetchall() == [{"slot": -1, "total": 2}]
+
+
 def test_a_task_reads_back_as_loaded(load, alice, cast):
     given = {
         "id": ID,
