@@ -640,7 +640,7 @@ def test_every_field_of_a_line_is_stored_in_its_column(load, connection, cast, i
     nulls = {
         key(field): None
         for name, field in TYPES[kind].load_fields.items()
-        if field.allow_none and name in (nullable or ())
+        if name in (nullable or ())
     }
     for given in [line, *([{**line, "id": ID, **nulls}] if nulls else [])]:
         result = load({"type": kind, **given})
