@@ -12,6 +12,7 @@ import pytest
 from client import TOKENS, Client, configure, count, flattened, numbered
 from proxy import Proxy
 from psycopg import sql
+from psycopg_pool import PoolTimeout
 from server import wait_until
 
 from service.http.access_log import QUEUED
@@ -240,6 +241,20 @@ def test_the_connection_that_was_used_last_is_used_next(build):
     assert [pool.getconn() for _ in range(3)] == [second, third, first]
     for connection in (first, second, third):
         pool.putconn(connection)
+
+
+def test_after_a_wait_in_vain_the_next_one_gets_the_connection_that_becomes_free(build):
+    pool = open_pool(build(web_threads=1))
+    only = pool.getconn()
+    with pytest.raises(PoolTimeout, match=r"within 0\.0 s"):
+        pool.getconn(0)
+    with ThreadPoolExecutor(1) as threads:
+        following = threads.submit(pool.getconn, 5)
+        with pytest.raises(TimeoutError):
+            following.result(0.2)
+        pool.putconn(only)
+        assert following.result() is only
+    pool.putconn(only)
 
 
 def test_a_connection_goes_back_to_psycopg_pool_when_it_was_kept_for_long_or_was_drained(build):

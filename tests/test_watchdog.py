@@ -9,6 +9,7 @@ from proxy import Proxy
 
 from service.db import Pool, connect
 from service.settings import Settings
+from service.watchdog import INTERVAL
 
 REQUESTS = 8
 
@@ -35,6 +36,16 @@ def test_a_connection_that_cannot_be_set_up_is_not_watched_any_more(database_url
         pool.prepare(connection)
     # The pool closes the connection, whose file descriptor may then belong to another socket.
     assert not pool.watchdog._deadlines
+
+
+def test_a_connection_has_the_time_of_a_statement_to_be_set_up(database_url):
+    """The watchdog looks several times while this one is set up."""
+    settings = Settings.read({"DATABASE_URL": database_url})
+    wait = f"SELECT pg_sleep({5 * INTERVAL})"
+    pool = Pool(settings, "web", at_first=lambda connection: connection.execute(wait))
+    with connect(settings, "test") as connection:
+        pool.prepare(connection)
+    pool.watchdog.close()
 
 
 def test_a_frozen_postgres_is_503_on_every_path_and_comes_back(behind_proxy, proxy):

@@ -433,7 +433,9 @@ def test_tables_of_another_role_are_the_problem_and_not_the_figures(other, stran
         problem,
     )
     assert sorted(match[1].split(", ")) == sorted(tables())
-    assert set(json.loads(outcome.stdout)["deliveries"].values()) == {0}
+    figures = json.loads(outcome.stdout)
+    assert set(figures["deliveries"].values()) == {0}
+    assert figures["migrations"] == {"applied": 0, "pending": [], "newer": []}
 
 
 def test_a_lock_of_a_hidden_session_is_named_with_the_grant_that_shows_more(other, stranger, start):

@@ -17,6 +17,7 @@ from time import monotonic, sleep
 import psycopg
 import pytest
 from client import TOKENS, Client, waiting
+from psycopg_pool import PoolTimeout
 from receivers import (
     PATIENCE,
     PROJECT,
@@ -221,6 +222,16 @@ def test_after_a_signal_an_outcome_still_waits_for_a_connection(worker, cast, co
         assert attempted.result()
     running.pool.close()
     assert states(connection) == [("delivered", 1)]
+
+
+def test_after_a_signal_nothing_else_waits_for_a_connection(worker):
+    running = worker(WEB_THREADS="1", POOL_TIMEOUT="9")
+    only = running.pool.take(monotonic() + 9)
+    running.stopping.set()
+    with ThreadPoolExecutor(1) as pool, pytest.raises(PoolTimeout):
+        pool.submit(running.check_keys).result(5)
+    running.pool.give_back(only)
+    running.pool.close()
 
 
 def test_a_worker_survives_the_loss_of_the_database(process, cast, connection, receiver):
