@@ -100,6 +100,11 @@ def mutations_of(room: str) -> list[tuple[Mutation, str]]:
     return found
 
 
+def matching(room: str, text: str) -> list[tuple[Mutation, str]]:
+    """Return the mutations of a room whose key contains this text."""
+    return [item for item in mutations_of(room) if text in item[1]]
+
+
 @cache
 def later_migrations(file: str) -> str:
     """Return the migrations after this one."""
@@ -320,7 +325,7 @@ def main() -> None:
         os.chmod(folder, 0o711)
         if options.list:
             for room in options.rooms:
-                for mutation, key in mutations_of(room):
+                for mutation, key in matching(room, options.match):
                     print(f"{room}: {key} -> {mutation.new.strip()}")
             return
         folders: Queue[Path] = Queue()
@@ -355,7 +360,7 @@ def run(
         # Each room has its share of the time that is left.
         now = time.monotonic()
         stop = now + (end - now) / (len(options.rooms) - number) if end else math.inf
-        candidates = [item for item in mutations_of(room) if options.match in item[1]]
+        candidates = matching(room, options.match)
         if options.sample and options.sample < len(candidates):
             candidates = random.Random(options.seed).sample(candidates, options.sample)
         counts: Counter[str] = Counter()
