@@ -127,6 +127,11 @@ def test_a_done_task_is_completed_at_its_last_change_by_default(load, alice):
     assert alice.get("/tasks").get_json()["data"][0]["completedAt"] == "2025-01-01T00:00:00.000Z"
 
 
+def test_a_task_that_is_not_done_may_have_null_as_its_completion(load, alice):
+    assert load(TASK | {"completedAt": None}).exit_code == 0
+    assert alice.get("/tasks").get_json()["data"][0]["completedAt"] is None
+
+
 def test_a_line_may_name_users_by_id(load, alice, cast):
     load(TASK | {"assigneeId": cast["bob"].upper(), "createdBy": cast["bob"]})
     (task,) = alice.get("/tasks").get_json()["data"]

@@ -74,3 +74,9 @@ def test_a_limit_is_an_integer_of_32_bits(cli):
             assert number in lines(changed)[0]
         for number in ("0", "2147483648", "9" * 20):
             assert cli("plan", "set", "Pro", option, number).exit_code == 2
+
+
+@pytest.mark.parametrize("number", ["+5", "1_000", "\u0665", " 5", ""])
+def test_the_requests_of_a_day_are_written_in_digits(cli, number):
+    assert cli("plan", "set", "Pro", "--per-day", number).exit_code == 2
+    assert lines(cli("plan", "list")) == BUILT_IN
