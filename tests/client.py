@@ -196,6 +196,15 @@ def flattened(tree):
     return nodes
 
 
+def generic_plan(connection, name):
+    """Return the nodes of the plan that ``sql/<name>.sql`` has for any values."""
+    text, nulls = preparable(name)
+    connection.execute(f"PREPARE it AS {text}")
+    explained = connection.execute(f"EXPLAIN (FORMAT json) EXECUTE it{nulls}").fetchone()
+    connection.execute("DEALLOCATE it")
+    return flattened(explained["QUERY PLAN"][0])
+
+
 def waiting(connection):
     """Return how many statements wait for a lock."""
     return connection.execute(

@@ -88,11 +88,27 @@ def settings(database_url):
     return Settings.read({"DATABASE_URL": database_url})
 
 
+def starter():
+    """Yield a function that makes a service; close all pools afterwards."""
+    apps = []
+
+    def start(settings):
+        apps.append(create_app(settings))
+        return apps[-1]
+
+    yield start
+    for app in apps:
+        app.extensions["pool"].close()
+
+
+start = pytest.fixture(starter, name="start")
+# For services that tests share.
+start_shared = pytest.fixture(starter, scope="session", name="start_shared")
+
+
 @pytest.fixture(scope="session")
-def app(settings):
-    app = create_app(settings)
-    yield app
-    app.extensions["pool"].close()
+def app(settings, start_shared):
+    return start_shared(settings)
 
 
 @pytest.fixture
@@ -106,40 +122,23 @@ def empty(database_url):
 
 
 @pytest.fixture
-def start():
-    """Yield a function that makes a service; close all pools afterwards."""
-    apps = []
-
-    def start(settings):
-        apps.append(create_app(settings))
-        return apps[-1]
-
-    yield start
-    for app in apps:
-        app.extensions["pool"].close()
-
-
-@pytest.fixture
 def build(settings, start):
     """Return a function that makes a service with changed settings."""
     return lambda **changes: start(replace(settings, **changes))
 
 
 @pytest.fixture(scope="session")
-def webhooks_app(database_url):
-    """Yield a service that posts webhooks."""
-    app = create_app(Settings.read(environment(database_url)))
-    yield app
-    app.extensions["pool"].close()
+def webhooks_app(database_url, start_shared):
+    """Return a service that posts webhooks."""
+    return start_shared(Settings.read(environment(database_url)))
 
 
 @pytest.fixture(scope="session")
-def silent_app(settings):
-    """Yield a service that makes webhooks and leaves all events to a worker."""
-    app = create_app(replace(settings, webhook_key=KEY))
+def silent_app(settings, start_shared):
+    """Return a service that makes webhooks and leaves all events to a worker."""
+    app = start_shared(replace(settings, webhook_key=KEY))
     app.extensions["webhook_slots"] = BoundedSemaphore(0)
-    yield app
-    app.extensions["pool"].close()
+    return app
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ import re
 
 import psycopg
 import pytest
-from client import configure, flattened, insert, insert_member, new_database, preparable
+from client import configure, flattened, generic_plan, insert, insert_member, new_database
 from psycopg.rows import dict_row
 from test_sql import DEFINITIONS, NAMES
 
@@ -93,24 +93,19 @@ def conditions(large):
         connection.execute(ROWS)
         connection.execute("ANALYZE")
         configure(connection)
-        explained = dict(plans(connection, workspace, user))
-    return [
-        (name, node["Index Name"], {*re.findall(r"\w+", node.get("Index Cond", ""))})
-        for name, plan in explained.items()
-        for node in flattened(plan["QUERY PLAN"][0])
-        if "Index Name" in node
-    ]
+        return [
+            (name, node["Index Name"], {*re.findall(r"\w+", node.get("Index Cond", ""))})
+            for name, nodes in plans(connection, workspace, user)
+            for node in nodes
+            if "Index Name" in node
+        ]
 
 
 def plans(connection, workspace, user):
-    """Yield the plan of each statement, and of the filters of tasks, as requests run them."""
+    """Yield the nodes of each statement's plan, and of each filter of tasks, as requests run it."""
     for name in {*NAMES} - DEFINITIONS:
-        if name.startswith("double/"):
-            continue
-        text, nulls = preparable(name)
-        connection.execute(f"PREPARE it AS {text}")
-        yield name, connection.execute(f"EXPLAIN (FORMAT json) EXECUTE it{nulls}").fetchone()
-        connection.execute("DEALLOCATE it")
+        if not name.startswith("double/"):
+            yield name, generic_plan(connection, name)
     names = ["after_id", "status", "priority", "project_id", "parent_id", "assignee_id"]
     caller = {"workspace_id": workspace, "user_id": user, "limit": 20}
     cursor = psycopg.ClientCursor(connection, row_factory=dict_row)
@@ -118,7 +113,8 @@ def plans(connection, workspace, user):
     for name, value in {**filters, "parent_id": user}.items():
         values = {**dict.fromkeys([*names, "assignee"]), **caller, name: value}
         explain = b"EXPLAIN (FORMAT json) " + STATEMENTS["tasks/filter"].source
-        yield f"tasks/filter?{name}", cursor.execute(explain, values).fetchone()
+        (tree,) = cursor.execute(explain, values).fetchone()["QUERY PLAN"]
+        yield f"tasks/filter?{name}", flattened(tree)
 
 
 @pytest.mark.parametrize(("index", "columns", "name"), [(key, *SERVED[key]) for key in SERVED])

@@ -17,17 +17,16 @@ from service.statements import migrations
 
 
 @pytest.fixture
-def check(empty):
+def check(empty, start):
     """Return a function that gets /healthz of a service on that database."""
-    app = create_app(Settings.read({"DATABASE_URL": empty}))
+    app = start(Settings.read({"DATABASE_URL": empty}))
 
     def check():
         response = app.test_client().get("/healthz")
         check_against_document(response)
         return response
 
-    yield check
-    app.extensions["pool"].close()
+    return check
 
 
 def assert_pending(response):

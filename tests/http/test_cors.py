@@ -27,11 +27,9 @@ ALLOWED = {
 
 
 @pytest.fixture(scope="module")
-def app_of_pages(settings):
-    """Yield the service with two listed origins."""
-    app = create_app(replace(settings, cors_origins=(APP, OTHER)))
-    yield app
-    app.extensions["pool"].close()
+def app_of_pages(settings, start_shared):
+    """Return the service with two listed origins."""
+    return start_shared(replace(settings, cors_origins=(APP, OTHER)))
 
 
 @pytest.fixture

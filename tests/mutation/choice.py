@@ -29,6 +29,8 @@ AT_IMPORT = (
     "tests/commands/test_load.py",
     "tests/test_constraints.py",
 )
+# Where the definitions of a migration begin.
+DEFINITION = re.compile("^(?=CREATE|ALTER)", re.MULTILINE)
 # The words of a claim and of a definition; "a" and "of" are none.
 WORD = r"[a-z]{4,}"
 # The most tests of one mutation that are chosen in one way, and of its module's own in any case.
@@ -79,13 +81,13 @@ class Map:
     def of_files(self, folder: str, first: str = "") -> list[str]:
         """The tests below a folder: those without a database, which are quick, then of one file."""
         found = sorted(test for test in self.present if test.startswith(folder))
-        files = {name: (PROJECT / name).read_text("utf-8") for name, *_ in map(split, found)}
+        files = {name: (PROJECT / name).read_text("utf-8") for name in map(file_of, found)}
         quick = {name for name, text in files.items() if "pytestmark = pytest.mark.nodat" in text}
-        return sorted(found, key=lambda test: (split(test)[0] not in quick, first not in test))
+        return sorted(found, key=lambda test: (file_of(test) not in quick, first not in test))
 
     def alike(self, tests: set[str], text: str) -> list[str]:
         """The tests whose claims share words with a text, the rarest words first."""
-        claims = {test: set(re.findall(WORD, test.partition("[")[0])) for test in sorted(tests)}
+        claims = {test: set(re.findall(WORD, function_of(test))) for test in sorted(tests)}
         number = Counter(word for claim in claims.values() for word in claim)
         words = set(re.findall(WORD, text))
         score = {
@@ -102,7 +104,7 @@ class Map:
         }
         path = Path(file)
         names = tuple(f"/test_{name}.py" for name in (path.stem, path.parent.name))
-        own = {test for test in self.present if test.partition("::")[0].endswith(names)}
+        own = {test for test in self.present if file_of(test).endswith(names)}
         if runs_at_import(file, line):
             found = set().union(*known.values())
             held = self.choose({test for test in self.present if test.startswith(AT_IMPORT)})
@@ -122,7 +124,7 @@ class Map:
         files: Counter[str] = Counter()
         rounds = {}
         for test in sorted(tests, key=lambda test: (self.size[test], test)):
-            file, function = test.partition("::")[0], test.partition("[")[0]
+            file, function = file_of(test), function_of(test)
             rounds[test] = max(functions[function] // 2, files[file] // 4)
             functions[function] += 1
             files[file] += 1
@@ -151,22 +153,26 @@ def runs_at_import(file: str, line: int) -> bool:
     return line not in bodies(file)
 
 
-def split(test: str) -> list[str]:
-    """The file and the function of a test."""
-    return test.split("::")
+def file_of(test: str) -> str:
+    return test.partition("::")[0]
+
+
+def function_of(test: str) -> str:
+    """The file and the function of a test, without the parameters."""
+    return test.partition("[")[0]
 
 
 def definition(mutation: Mutation) -> str:
     """The statement, or the definition of a migration, that a mutation changes."""
     source = PROJECT.joinpath(mutation.file).read_text(encoding="utf-8")
-    parts = re.split(r"(?m)^(?=CREATE|ALTER)", source[: mutation.start])
-    return parts[-1] + re.split(r"(?m)^(?=CREATE|ALTER)", source[mutation.start :])[0]
+    before, after = source[: mutation.start], source[mutation.start :]
+    return DEFINITION.split(before)[-1] + DEFINITION.split(after)[0]
 
 
 def users(name: str) -> list[str]:
     """The statements that use a table or a function, directly or by other functions."""
     schema = "".join(path.read_text("utf-8") for path in sorted(PROJECT.glob("sql/schema/*.sql")))
-    definitions = re.split(r"(?m)^(?=CREATE|ALTER)", schema)
+    definitions = DEFINITION.split(schema)
     names = {name}
     if f"CREATE DOMAIN {name} " in schema:
         names |= set(re.findall(rf"(?:CREATE|ALTER) TABLE (\w+)[^;]*\b{name}\b", schema))
