@@ -145,32 +145,39 @@ def silent_app(settings, start_shared):
 def connection(database_url):
     """Yield a connection past the service, to read and write rows."""
     with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
+        connection.execute(CAST)
         yield connection
 
 
-# One message to the server and one transaction, because it runs before each test. Rollback would be
-# no substitute: what happens after commit must happen. All other rows go with those deleted here.
+# A function of the session, because it runs before each test: PostgreSQL plans its statements once.
+# Rollback would be no substitute: what happens after commit must happen. All other rows go with
+# those deleted here.
 CAST = """
-DELETE FROM workspaces;
-DELETE FROM users;
-DELETE FROM deleted_users;
-DELETE FROM usage;
-INSERT INTO workspaces (name, slug, plan)
-VALUES ('Acme', 'acme', 'Team'), ('Globex', 'globex', 'Team');
-INSERT INTO users (name, email)
-SELECT name, lower(name) || '@example.com'
-  FROM unnest(ARRAY['Alice', 'Bob', 'Charlie']) AS name;
-INSERT INTO members (workspace_id, user_id, role)
-SELECT workspace.id, person.id, CASE person.name WHEN 'Bob' THEN 'member' ELSE 'owner' END
-  FROM users AS person
-  JOIN workspaces AS workspace
-    ON workspace.slug = CASE person.name WHEN 'Charlie' THEN 'globex' ELSE 'acme' END;
-UPDATE users SET active_workspace_id = workspace_id FROM members WHERE user_id = users.id;
-INSERT INTO tokens (user_id, kind, scope, hash)
-SELECT id, 'api', 'write', sha256(convert_to('tmw_api_' || lower(name), 'UTF8')) FROM users;
--- Each member who joined has made a new version of the workspace.
-UPDATE workspaces SET version = 1;
-SELECT slug AS name, id::text FROM workspaces UNION ALL SELECT lower(name), id::text FROM users;
+CREATE FUNCTION pg_temp.restore_cast() RETURNS TABLE (name text, id text) LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+BEGIN
+    DELETE FROM workspaces;
+    DELETE FROM users;
+    DELETE FROM deleted_users;
+    DELETE FROM usage;
+    INSERT INTO workspaces (name, slug, plan)
+    VALUES ('Acme', 'acme', 'Team'), ('Globex', 'globex', 'Team');
+    INSERT INTO users (name, email)
+    SELECT name, lower(name) || '@example.com'
+      FROM unnest(ARRAY['Alice', 'Bob', 'Charlie']) AS name;
+    INSERT INTO members (workspace_id, user_id, role)
+    SELECT workspace.id, person.id, CASE person.name WHEN 'Bob' THEN 'member' ELSE 'owner' END
+      FROM users AS person
+      JOIN workspaces AS workspace
+        ON workspace.slug = CASE person.name WHEN 'Charlie' THEN 'globex' ELSE 'acme' END;
+    UPDATE users SET active_workspace_id = workspace_id FROM members WHERE user_id = users.id;
+    INSERT INTO tokens (user_id, kind, scope, hash)
+    SELECT id, 'api', 'write', sha256(convert_to('tmw_api_' || lower(name), 'UTF8')) FROM users;
+    -- Each member who joined has made a new version of the workspace.
+    UPDATE workspaces SET version = 1;
+    RETURN QUERY
+    SELECT slug, id::text FROM workspaces UNION ALL SELECT lower(name), id::text FROM users;
+END $$
 """
 
 
@@ -179,10 +186,8 @@ def cast(request):
     """Insert three users in two workspaces, and no other rows; return names to ids."""
     if "nodatabase" in request.keywords:
         return None
-    cursor = request.getfixturevalue("connection").execute(CAST)
-    while cursor.nextset():
-        pass
-    return {row["name"]: row["id"] for row in cursor.fetchall()}
+    rows = request.getfixturevalue("connection").execute("SELECT * FROM pg_temp.restore_cast()")
+    return {row["name"]: row["id"] for row in rows}
 
 
 @pytest.fixture

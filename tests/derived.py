@@ -47,6 +47,8 @@ class View(NamedTuple):
     documented: Documented
     # The names in the source of the view, like tasks/create.
     statements: tuple[str, ...]
+    # A token gets 403.
+    session_only: bool
 
     @property
     def name(self):
@@ -96,6 +98,7 @@ def views():
                 getattr(view, "arguments", None),
                 documented,
                 tuple(STATEMENT.findall(source)),
+                getattr(view, "session_only", False),
             )
             for method in sorted(rule.methods - {"HEAD", "OPTIONS"})
         ]

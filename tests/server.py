@@ -158,24 +158,28 @@ class Answer:
         self.headers = dict(re.split(": *", line.lower(), maxsplit=1) for line in lines[1:] if line)
 
 
+def receive(client):
+    """Read one response, or what comes of it before the connection ends."""
+    raw, end = bytearray(), None
+    with suppress(ConnectionResetError):
+        while (end is None or len(raw) < end) and (more := client.recv(65536)):
+            raw += more
+            if end is None and b"\r\n\r\n" in raw:
+                answer = Answer(bytes(raw))
+                announced = int(answer.headers.get("content-length", 1 << 60))
+                end = len(raw) - len(answer.body) + announced
+    return Answer(bytes(raw))
+
+
 def send(port, request, *, finish=False, timeout=10):
     """Send these bytes and read until the server closes or the announced body is there."""
-    raw = b""
     with socket.create_connection(("127.0.0.1", port), timeout=timeout) as client:
-        try:
+        with suppress(BrokenPipeError, ConnectionResetError):
             client.sendall(request)
             if finish:
                 client.shutdown(socket.SHUT_WR)
-            while more := client.recv(65536):
-                raw += more
-                answer = Answer(raw) if b"\r\n\r\n" in raw else None
-                if answer and len(answer.body) >= int(
-                    answer.headers.get("content-length", 1 << 60)
-                ):
-                    break
-        except (BrokenPipeError, ConnectionResetError):
-            pass
-    return Answer(raw)
+            return receive(client)
+    return Answer(b"")
 
 
 def get(port, path="/api/tasks", timeout=10):

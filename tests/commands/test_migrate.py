@@ -333,6 +333,7 @@ def test_while_the_columns_of_tasks_get_new_types_every_write_succeeds_and_is_co
         run_migrate(settings)
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute(CAST)
+        connection.execute("SELECT pg_temp.restore_cast()")
         connection.execute("UPDATE plans SET per_minute = 1000000")
         app, ended = start(settings), Event()
         with ThreadPoolExecutor(3) as threads:

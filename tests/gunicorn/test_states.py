@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 from gunicorn.config import Config
-from server import Answer, wait_until
+from server import Answer, receive, wait_until
 
 from service.gunicorn import worker as module
 from service.gunicorn.connections import ClientConnections
@@ -134,15 +134,10 @@ def serve(monkeypatch):
 
 
 def read(client):
-    """Read one response."""
-    raw = b""
-    while b"\r\n\r\n" not in raw or len(Answer(raw).body) < int(
-        Answer(raw).headers["content-length"]
-    ):
-        more = client.recv(2**16)
-        assert more, raw
-        raw += more
-    return Answer(raw)
+    """Read one whole response."""
+    answer = receive(client)
+    assert len(answer.body) >= int(answer.headers["content-length"]), answer.body[-1000:]
+    return answer
 
 
 def closed(client):
