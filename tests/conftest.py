@@ -32,6 +32,9 @@ from server import PROJECT
 from service.app import create_app
 from service.settings import Settings
 
+# The folders of tests with these marks, and the expression that deselects them.
+LONG = {"proof", "faults"}
+SHORT = "not proof and not faults"
 # When meetings start and mail arrives unless a test says otherwise: in the future.
 NOON = datetime(2099, 1, 1, 12, tzinfo=UTC)
 
@@ -47,6 +50,12 @@ def pytest_configure(config):
     """Let the test double make its database on the server that all tests use."""
     server = os.environ.get("TEST_DATABASE_URL")
     config.option.task_service_database = config.option.task_service_database or server
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Import no file of proofs and faults for a run that would deselect all their tests."""
+    is_long = collection_path.parent == PROJECT / "tests" and collection_path.name in LONG
+    return True if is_long and config.option.markexpr == SHORT else None
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)

@@ -17,7 +17,6 @@ from derived import by_name, views_of
 from marshmallow import ValidationError
 from marshmallow.fields import Nested
 from openapi_check import check_against_document, document, resolve, violations
-from openapi_spec_validator import OpenAPIV31SpecValidator
 from world import WORD, World
 
 from service.api.meetings import Meeting, MeetingDetails
@@ -46,6 +45,9 @@ def operations():
 
 @pytest.mark.nodatabase
 def test_the_document_is_valid_openapi_3_1():
+    # Slow to import.
+    from openapi_spec_validator import OpenAPIV31SpecValidator
+
     assert document()["openapi"] == "3.1.0"
     assert list(OpenAPIV31SpecValidator(document()).iter_errors()) == []
 
