@@ -1,29 +1,20 @@
-"""The database: one pool per process, one connection at a time per request.
+"""The database in a request: one connection at a time, and the statements that run on it.
 
 A request gives its connection back before it waits for anything but the database.
 """
 
-import json
-from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from datetime import datetime
-from functools import partial
-from queue import Empty, SimpleQueue
+from contextlib import contextmanager
 from time import monotonic
-from typing import Any, cast
+from typing import cast
 
 import psycopg
 from flask import Flask
-from psycopg.pq import TransactionStatus
 from psycopg.rows import args_row
-from psycopg_pool import ConnectionPool, PoolTimeout
 
-from service.process import application_name
-from service.settings import Settings
+from service.pool import Pool
 from service.state import RequestState, current_application, current_state
 from service.statements import STATEMENTS, Connection, Row
-from service.watchdog import Watchdog
 
 
 class NotFound(LookupError):
@@ -32,201 +23,6 @@ class NotFound(LookupError):
     def __init__(self, resource: str) -> None:
         super().__init__(resource)
         self.resource = resource
-
-
-class WrongEncoding(psycopg.NotSupportedError):
-    """The database stores text in another encoding than UTF-8; SQL_ASCII stores any bytes."""
-
-    def __init__(self, encoding: str) -> None:
-        super().__init__(
-            f"the database has the encoding {encoding}: create another one with"
-            " CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0"
-        )
-
-
-def encoding_of(connection: Connection) -> str:
-    """Return the encoding of the database; UTF8 if a connection pooler does not report one."""
-    return connection.info.parameter_status("server_encoding") or "UTF8"
-
-
-def to_json(value: object) -> str:
-    """Return a value as JSON text, for statements that take whole objects."""
-    return json.dumps(value, default=datetime.isoformat)
-
-
-def connection_options(settings: Settings, program: str) -> dict[str, Any]:
-    """Return the options of libpq and psycopg that every connection of a program has."""
-    return {
-        # PostgreSQL shows this name in pg_stat_activity.
-        "application_name": application_name(program),
-        "autocommit": True,
-        # Responses are UTF-8; PGCLIENTENCODING must not change that.
-        "client_encoding": "UTF8",
-        "connect_timeout": 2,
-        # Connection (statements.py) prepares each statement when it first runs, or none if None.
-        "prepare_threshold": 1 if settings.database_prepare else None,
-        # A dead peer is detected within 5 s with data in flight, else after 15 s on Linux, where
-        # tcp_user_timeout takes the place of keepalives_count, and after 25 s elsewhere.
-        "tcp_user_timeout": 5000,
-        "keepalives_idle": 10,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-    }
-
-
-def connect(settings: Settings, command: str) -> Connection:
-    """Connect for a command, in autocommit mode and without prepared statements.
-
-    Raises InvalidSetting without DATABASE_URL, WrongEncoding, and psycopg.Error.
-    """
-    options = {**connection_options(settings, command), "prepare_threshold": None}
-    connection = Connection.connect(settings.require_database(), **options)
-    if (encoding := encoding_of(connection)) != "UTF8":
-        connection.close()
-        raise WrongEncoding(encoding)
-    return connection
-
-
-class Pool(ConnectionPool[Connection]):
-    """A pool that is made closed, so that each forked worker opens connections of its own.
-
-    ``program`` is web or worker. Unless it sets another deadline, a request may use the database
-    for ``seconds``; the watchdog shuts down a connection that a request holds for longer.
-    ``at_first`` is called once, with the first connection of the process.
-    """
-
-    # Seconds in which the pool finds a free connection, or makes one if the database responds.
-    SHORTEST_WAIT = 0.2
-    # Seconds after which a connection goes back to psycopg_pool, which ends old and idle ones, at
-    # the end of the next request.
-    KEPT = 60
-
-    def __init__(
-        self,
-        settings: Settings,
-        program: str,
-        at_first: Callable[[Connection], None] | None = None,
-    ) -> None:
-        self.settings = settings
-        # With the watchdog's interval, less than a second beyond the statement's own timeout.
-        self.seconds = settings.statement_timeout + 0.8
-        self.watchdog = Watchdog()
-        self.encoding = "UTF8"
-        # The free connections; the one used last is taken first, because its backend is warm.
-        # psycopg_pool gives the one that was free for longest, for 44 thousand instructions
-        # instead of 27. Each holder of a turn finds a connection here or in psycopg_pool.
-        self._warm: deque[Connection] = deque()
-        self._turns: SimpleQueue[None] = SimpleQueue()
-        for _ in range(settings.web_threads):
-            self._turns.put(None)
-        self._drained = 0.0
-        self._at_first = at_first
-        super().__init__(
-            settings.require_database,
-            connection_class=Connection,
-            # The pool calls this for each connection, because a fork changes the process id.
-            kwargs=partial(connection_options, settings, program),
-            configure=self.prepare,
-            min_size=1,
-            max_size=settings.web_threads,
-            timeout=settings.pool_timeout,
-            # Seconds. With the default (300) the pauses between attempts would become long.
-            reconnect_timeout=5,
-            open=False,
-        )
-
-    def prepare(self, connection: Connection) -> None:
-        """Set up a new connection."""
-        timeout = f"{self.settings.statement_timeout}s"
-        self.watchdog.watch(connection, monotonic() + self.seconds)
-        try:
-            connection.run(
-                "connection/configure", {"statement_timeout": timeout, "idle_timeout": "10s"}
-            )
-            self.encoding = encoding_of(connection)
-            at_first, self._at_first = self._at_first, None
-            if at_first:
-                at_first(connection)
-        finally:
-            self.watchdog.release(connection)
-
-    def getconn(self, timeout: float | None = None) -> Connection:
-        """Take a free connection, the one used last first; raises PoolTimeout."""
-        seconds = self.timeout if timeout is None else timeout
-        end = monotonic() + seconds
-        try:
-            self._turns.get(timeout=seconds)
-        except Empty:
-            raise PoolTimeout(f"no connection became free within {seconds:.1f} s") from None
-        try:
-            return self._warm.pop()
-        except IndexError:
-            pass
-        try:
-            connection = super().getconn(max(0, end - monotonic()))
-        except BaseException:
-            self._turns.put(None)
-            raise
-        connection.taken_at = monotonic()
-        return connection
-
-    def putconn(self, connection: Connection) -> None:
-        """Keep a connection for the next request, unless it is broken or was kept for long."""
-        oldest = max(self._drained, monotonic() - self.KEPT)
-        # If it is not idle, psycopg_pool ends it, or rolls its transaction back.
-        is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
-        is_fresh = connection.taken_at > oldest
-        if is_idle and is_fresh and not self.closed:
-            self._warm.append(connection)
-        else:
-            super().putconn(connection)
-        self._turns.put(None)
-        self._put_back(oldest)
-
-    def _put_back(self, oldest: float) -> None:
-        """Put the kept connections that were taken before ``oldest`` into psycopg_pool."""
-        with suppress(IndexError):
-            while self._warm[0].taken_at <= oldest:
-                super().putconn(self._warm.popleft())
-
-    def drain(self) -> None:
-        """Replace all connections, also those in use once they are put back."""
-        self._drained = monotonic()
-        super().drain()
-        self._put_back(self._drained)
-
-    def take(self, deadline: float, queued: float = 0) -> Connection:
-        """Take a connection, which is shut down at ``deadline`` unless it is given back before.
-
-        Raises WrongEncoding, and PoolTimeout if no connection becomes free within POOL_TIMEOUT
-        or before the deadline. The seconds that the request was ``queued`` count as waited.
-        """
-        if self.closed:
-            self.open()
-        left = deadline - monotonic()
-        if left <= 0:
-            raise PoolTimeout("no time is left for the database")
-        # While the database is away, the requests in the queue must not wait one after the other.
-        shortest = min(self.timeout, self.SHORTEST_WAIT)
-        connection = self.getconn(min(left, max(self.timeout - queued, shortest)))
-        if self.encoding != "UTF8":
-            # The next connection may lead to another database.
-            connection.close()
-            self.putconn(connection)
-            raise WrongEncoding(self.encoding)
-        self.watchdog.watch(connection, deadline)
-        return connection
-
-    def give_back(self, connection: Connection) -> None:
-        """Put a connection back into the pool."""
-        self.watchdog.release(connection)
-        self.putconn(connection)
-
-    def close(self, timeout: float = 5.0) -> None:
-        """Close all connections."""
-        self.watchdog.close()
-        self._put_back(monotonic())
-        super().close(timeout)
 
 
 def init_app(app: Flask, at_first: Callable[[Connection], None] | None = None) -> None:

@@ -7,7 +7,9 @@ makes its own cursors of: ``Transformer``, a documented class with the methods o
 and ``error_from_result``, which is not documented.
 """
 
+import json
 import re
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -37,6 +39,11 @@ class IdRow(NamedTuple):
     """The row of a statement that returns only the id of what it has created or changed."""
 
     id: str
+
+
+def to_json(value: object) -> str:
+    """Return a value as JSON text, for statements that take whole objects."""
+    return json.dumps(value, default=datetime.isoformat)
 
 
 class Statement:

@@ -173,12 +173,14 @@ def receive(client):
 
 def send(port, request, *, finish=False, timeout=10):
     """Send these bytes and read until the server closes or the announced body is there."""
-    with socket.create_connection(("127.0.0.1", port), timeout=timeout) as client:
-        with suppress(BrokenPipeError, ConnectionResetError):
-            client.sendall(request)
-            if finish:
-                client.shutdown(socket.SHUT_WR)
-            return receive(client)
+    with (
+        socket.create_connection(("127.0.0.1", port), timeout=timeout) as client,
+        suppress(BrokenPipeError, ConnectionResetError),
+    ):
+        client.sendall(request)
+        if finish:
+            client.shutdown(socket.SHUT_WR)
+        return receive(client)
     return Answer(b"")
 
 

@@ -7,7 +7,7 @@ import pytest
 from client import TOKENS, Client, waiting
 from proxy import Proxy
 
-from service.db import Pool, connect
+from service.pool import Pool, connect
 from service.settings import Settings
 from service.watchdog import INTERVAL
 

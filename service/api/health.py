@@ -9,6 +9,7 @@ from flask import Blueprint, Response, current_app
 from service import db, fields, schemas
 from service.http.errors import http_error
 from service.http.responses import reply, response
+from service.pool import WrongEncoding
 from service.state import current_state
 from service.statements import migrations
 
@@ -75,7 +76,7 @@ def check_health() -> Response:
     current_state().deadline = current_state().arrived + TIME_LIMIT
     try:
         health = db.row_with_retry(Readiness, "health/check", migrations=migrations())
-    except db.WrongEncoding:
+    except WrongEncoding:
         raise http_error("wrong_encoding", RETRY_AFTER) from None
     except psycopg.errors.UndefinedTable as error:
         # Without its own table, the command migrate has never run on this database.

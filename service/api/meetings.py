@@ -16,6 +16,7 @@ from service.http.responses import (
     response,
 )
 from service.http.safe_writes import expected_versions, idempotent
+from service.statements import to_json
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
@@ -146,7 +147,7 @@ def update_meeting(changes: Values, id: str) -> Response:
         Changed,
         "meetings/update",
         id=id,
-        changes=db.to_json(changes),
+        changes=to_json(changes),
         versions=expected_versions(),
     )
     require_match(meeting.matched, meeting.version)

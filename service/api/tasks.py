@@ -21,6 +21,7 @@ from service.http.responses import (
     response,
 )
 from service.http.safe_writes import expected_versions, idempotent
+from service.statements import to_json
 
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"
@@ -163,7 +164,7 @@ def update_task(changes: Values, id: str) -> Response:
         Changed,
         "tasks/update",
         id=id,
-        changes=db.to_json(changes),
+        changes=to_json(changes),
         versions=expected_versions(),
     )
     require_match(task.matched, task.version)

@@ -25,7 +25,7 @@ from service.http.responses import (
 from service.http.safe_writes import expected_versions, idempotent
 from service.settings import InvalidSetting, Settings
 from service.state import current_application
-from service.statements import Row
+from service.statements import Row, to_json
 from service.webhooks import EVENT_TYPES, log
 from service.webhooks.delivery import attempt
 from service.webhooks.outbound import BlockedURL, resolve
@@ -276,7 +276,7 @@ def update_webhook(changes: Values, id: str, fault: Exception | None) -> Respons
         MatchedWebhook,
         "webhooks/update",
         id=id,
-        changes=db.to_json(changes),
+        changes=to_json(changes),
         enabled=enabled,
         reason=BY_MANAGER,
         versions=expected_versions(),

@@ -9,6 +9,7 @@ from service.http.errors import http_error
 from service.http.requests import Values, arguments
 from service.http.responses import Body, One, reply, reply_one, require_match, response
 from service.http.safe_writes import expected_versions, idempotent
+from service.statements import to_json
 
 SLUG = {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$", "description": "The short name in URLs"}
 PLAN = {
@@ -98,7 +99,7 @@ def update_workspace(changes: Values, id: str) -> Response:
         ChangedWorkspace,
         "workspaces/update",
         id=id,
-        changes=db.to_json(changes),
+        changes=to_json(changes),
         versions=expected_versions(),
     )
     if not workspace.permitted:

@@ -12,7 +12,7 @@ import psycopg
 from marshmallow import ValidationError, fields
 from psycopg import errors
 
-from service import db
+from service import pool
 from service.fields import camel_case
 from service.remedies import remedy
 from service.schemas import flatten
@@ -76,7 +76,7 @@ def connect() -> Connection:
     """Connect under the name of this command, which pg_stat_activity shows."""
     context = click.get_current_context()
     name = context.command_path.removeprefix(context.find_root().command_path)
-    return db.connect(current_settings(), name.strip())
+    return pool.connect(current_settings(), name.strip())
 
 
 def query(kind: type[Row], name: str, /, **values: object) -> list[Row]:

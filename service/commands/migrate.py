@@ -11,7 +11,7 @@ import click
 import psycopg
 
 from service.commands.base import current_settings
-from service.db import connect
+from service.pool import connect
 from service.settings import Settings
 from service.statements import STATEMENTS, Connection, migrations
 

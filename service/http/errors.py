@@ -22,6 +22,7 @@ from werkzeug.exceptions import (
 )
 
 from service import db
+from service.pool import WrongEncoding
 from service.remedies import remedy
 from service.schemas import FieldError, flatten
 from service.state import current_request, current_state
@@ -154,7 +155,7 @@ def from_database(error: psycopg.Error) -> HTTPException:
     if sqlstate in CANCELLED:
         log.warning("statement cancelled: %s", type(error).__name__)
         return http_error("timeout", retry_after=1)
-    if isinstance(error, db.WrongEncoding):
+    if isinstance(error, WrongEncoding):
         log.error("%s", error)
         return http_error("unavailable", retry_after=1)
     if sqlstate in FOR_OPERATORS:

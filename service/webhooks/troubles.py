@@ -6,7 +6,7 @@ from time import monotonic
 
 import psycopg
 
-from service.db import WrongEncoding
+from service.pool import WrongEncoding
 from service.remedies import remedy
 
 log = logging.getLogger("service.worker")

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import psycopg
 from psycopg_pool import PoolTimeout
 
-from service import db
 from service.fields import NIL_UUID
+from service.pool import Pool
 from service.settings import Settings
 from service.statements import Connection, Row
 from service.webhooks import delivery
@@ -62,7 +62,7 @@ class Worker:
         self, settings: Settings, *, max_attempt_seconds: float = MAX_ATTEMPT_SECONDS
     ) -> None:
         self.settings, self.max_attempt_seconds = settings, max_attempt_seconds
-        self.pool = db.Pool(settings, "worker")
+        self.pool = Pool(settings, "worker")
         self.stopping = Event()
         self.troubles = Troubles()
         self._claiming = Lock()

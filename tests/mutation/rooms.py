@@ -16,7 +16,8 @@ ROOMS = {
     # The modules below all rooms, without those that only configure a process.
     "fields": (
         "service/fields.py service/schemas.py service/strict_json.py service/limits.py"
-        " service/credentials.py service/state.py service/statements.py service/db.py",
+        " service/credentials.py service/state.py service/statements.py service/pool.py"
+        " service/db.py",
         "tests/test_fields.py tests/api tests/test_strict_json.py",
     ),
     "gunicorn": ("service/gunicorn/*.py", "tests/gunicorn tests/http"),

@@ -13,10 +13,10 @@ from typing import IO, Any
 import click
 from marshmallow import ValidationError
 
-from service import db
 from service.commands.base import current_settings, describe_invalid
 from service.commands.load.insert import Batch, InvalidLine, store
 from service.commands.load.lines import TYPES
+from service.pool import connect
 from service.settings import Settings
 from service.strict_json import parse_object
 
@@ -54,7 +54,7 @@ def load_lines(settings: Settings, lines: IO[bytes], name: str) -> int:
     Raises ClickException with ``name`` and the number of the first invalid line.
     """
     try:
-        with db.connect(settings, "load") as connection, connection.transaction():
+        with connect(settings, "load") as connection, connection.transaction():
             connection.run("load/begin", {})
             return store(connection, batches(read(lines)))
     except InvalidLine as error:

@@ -5,10 +5,9 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from service import db
 from service.commands.base import describe, printable
 from service.commands.workspaces import FoundWorkspace
-from service.statements import Connection
+from service.statements import Connection, to_json
 
 Row = dict[str, Any]
 
@@ -125,7 +124,7 @@ def insert(connection: Connection, kind: str, rows: list[Row]) -> None:
     """Insert rows by one statement; if it is rejected, halve them down to the first invalid one."""
     try:
         with connection.transaction():
-            connection.run(f"load/{kind}", {"rows": db.to_json(rows)})
+            connection.run(f"load/{kind}", {"rows": to_json(rows)})
     except REJECTIONS as error:
         if len(rows) == 1:
             raise InvalidLine(rows[0]["line"], rejection(error)) from None

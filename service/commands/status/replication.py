@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from service import db
 from service.commands.base import describe
 from service.commands.status.section import GRANT, Reader, Section
+from service.pool import connect
 from service.settings import Settings
 
 # The states of a standby that a commit waits for.
@@ -161,7 +161,7 @@ def each(settings: Settings) -> Iterator[tuple[str, Settings]]:
 def ask(name: str, settings: Settings) -> Host:
     """Ask a server for its role; one that does not answer is silent."""
     try:
-        with db.connect(settings, "status") as connection:
+        with connect(settings, "status") as connection:
             (role,) = connection.rows(Role, "status/role", {})
     except psycopg.Error as error:
         return Host(name, "silent", describe(error))

@@ -10,9 +10,8 @@ from uuid import UUID
 
 from psycopg.errors import DeadlockDetected
 
-from service import db
 from service.credentials import hash_of
-from service.statements import Connection
+from service.statements import Connection, to_json
 from service.webhooks.secrets import derive_secret
 
 # Attempts of a reset.
@@ -106,8 +105,8 @@ class Cast:
     def _rows(self) -> dict[str, object]:
         workspaces = self.user.workspace, self.stranger.workspace
         return {
-            "users": db.to_json([user.row() for user in self.users.values()]),
-            "workspaces": db.to_json([workspace._asdict() for workspace in workspaces]),
+            "users": to_json([user.row() for user in self.users.values()]),
+            "workspaces": to_json([workspace._asdict() for workspace in workspaces]),
             "webhook_workspace_id": self.user.workspace.id,
             "webhook_id": self.webhook_id,
             "webhook_url": self.webhook_url,

@@ -16,11 +16,11 @@ import click
 import psycopg
 from psycopg import conninfo
 
-from service import db
 from service.commands.migrate import migrate
 from service.devkit.dev import LOOPBACK, forget_libpq, listen, port_option
 from service.devkit.postgres import Postgres, temporary_base
 from service.devkit.processes import Children, Interrupt
+from service.pool import connect
 from service.settings import Settings
 from service.statements import STATEMENTS
 from task_service_double.cast import Cast
@@ -200,13 +200,13 @@ def end_of_log(log: Path | None) -> Iterator[None]:
 
 def prepare(settings: Settings, cast: Cast) -> None:
     """Create the clock, the functions of snapshots, the tables and the cast."""
-    with db.connect(settings, "dev") as connection:
+    with connect(settings, "dev") as connection:
         connection.run("double/create_clock", {})
         connection.run("double/create_now", {})
         for name in ("create_snapshots", "create_save", "create_restore"):
             connection.run(f"double/{name}", {})
     migrate(settings)
-    with db.connect(settings, "dev") as connection:
+    with connect(settings, "dev") as connection:
         cast.reset(connection)
 
 

@@ -26,8 +26,10 @@ from service.credentials import generate_token, hash_of
 from service.http import access_log, errors
 from service.http.requests import Values, arguments, read_bytes
 from service.http.responses import reply
+from service.pool import connect
 from service.settings import Settings
 from service.state import current_request, current_state
+from service.statements import to_json
 from service.strict_json import StrictJSONError, parse_object
 from service.webhooks.delivery import attempt
 from service.webhooks.outbound import BlockedURL, resolve
@@ -81,7 +83,7 @@ class Double:
         """Block the statements of requests until ``thaw``."""
         if self.frozen is None:
             with ExitStack() as stack:
-                connection = stack.enter_context(db.connect(self.settings, "dev"))
+                connection = stack.enter_context(connect(self.settings, "dev"))
                 stack.enter_context(connection.transaction())
                 connection.run("double/freeze", {})
                 self.frozen = stack.pop_all()
@@ -182,7 +184,7 @@ def load() -> Response:
     items = [complete(line) for line in lines]
     choose_ids([item for item in items if item is not None])
     completed = [
-        line if item is None else db.to_json(item).encode()
+        line if item is None else to_json(item).encode()
         for line, item in zip(lines, items, strict=True)
     ]
     total = load_lines(double().settings, io.BytesIO(b"\n".join(completed)), "objects")
