@@ -1,12 +1,13 @@
 """gunicorn as the Procfile starts it, for the service and for the floor."""
 
 import os
+import secrets
 import shlex
 import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 
@@ -40,9 +41,11 @@ def gunicorn(url, *, app="app:app", under=(), **environment):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Return a loopback port below those that the kernel gives to connections, from 32768 on."""
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def wait_until_up(server, port):
