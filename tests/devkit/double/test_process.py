@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import shlex
 import shutil
 import signal
@@ -14,6 +15,7 @@ import time
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 import pytest
@@ -80,6 +82,56 @@ def postgres(line):
     return folder, int((folder / "postmaster.pid").read_text().split()[0])
 
 
+# What a project under test may have set for itself.
+FOREIGN = {
+    "PGSERVICE": "theirs",
+    "PGHOSTADDR": "192.0.2.1",
+    "PGOPTIONS": "-c statement_timeout=1",
+    "PGSSLMODE": "verify-full",
+    "PGCLIENTENCODING": "LATIN1",
+    "PGDATABASE": "theirs",
+    "LC_ALL": "tlh_QO.UTF-8",
+    "LANG": "tlh_QO.UTF-8",
+    "DATABASE_URL": "mysql://theirs",
+    "PORT": "theirs",
+    "WEBHOOK_KEY": "short",
+}
+
+
+class Life(NamedTuple):
+    """What a double with options and settings has answered and logged, from its start to its end."""
+
+    line: dict
+    control_port: int
+    reset: urllib3.BaseHTTPResponse
+    created: urllib3.BaseHTTPResponse
+    too_long: urllib3.BaseHTTPResponse
+    webhooks: list
+    errors: str
+    log: str
+
+
+@pytest.fixture(scope="module")
+def life(tmp_path_factory):
+    """Return the life of one double, which has ended: each test reads its part."""
+    port, file = free_port(), tmp_path_factory.mktemp("life") / "log"
+    options = "--control-port", str(port), "--control-path", "control", "--log-file", file
+    settings = {"MAX_BODY": "100", "WEBHOOK_ALLOW": "10.0.0.0/8", "LOG_FORMAT": "text"}
+    with started(*options, **FOREIGN, **settings) as (process, line):
+        answers = (
+            control(line, "reset"),
+            add_task(line, title="\N{SNOWMAN}"),
+            add_task(line, title="A" * 100),
+            [
+                control(line, "webhooks", url=url)
+                for url in ("http://10.0.0.1/hook", "http://127.0.0.1:1/hook")
+            ],
+        )
+        process.terminate()
+        errors = process.stderr.read()
+    return Life(line, port, *answers, errors, file.read_text())
+
+
 def test_the_line_has_all_that_a_harness_needs_and_sigterm_leaves_nothing_behind():
     with started("--token", "tmw_api_of-my-own") as (process, line):
         assert line["token"] == line["user"]["token"] == "tmw_api_of-my-own"
@@ -96,6 +148,8 @@ def test_the_line_has_all_that_a_harness_needs_and_sigterm_leaves_nothing_behind
         process.terminate()
         assert process.wait(20) == 0
         assert process.stdout.read() == ""
+        # Without a format, the log is quiet to the end.
+        assert process.stderr.read() == ""
     assert not is_running(postmaster)
     assert not folder.exists()
 
@@ -223,11 +277,9 @@ def test_with_keep_a_failed_start_is_reported_before_the_command_returns():
     assert ended.stderr == "Error: MAX_BODY='much': must be an integer from 1 to 1073741824\n"
 
 
-def test_the_control_url_is_where_it_is_told_to_be():
-    port = str(free_port())
-    with started("--control-port", port, "--control-path", "control") as (_, line):
-        assert line["controlUrl"] == f"http://127.0.0.1:{port}/control"
-        assert control(line, "reset").status == 200
+def test_the_control_url_is_where_it_is_told_to_be(life):
+    assert life.line["controlUrl"] == f"http://127.0.0.1:{life.control_port}/control"
+    assert life.reset.status == 200
 
 
 @pytest.mark.proof
@@ -245,22 +297,8 @@ def test_a_start_removes_what_dead_ones_have_left(folder):
         assert not is_running(postmaster)
 
 
-def test_nothing_of_the_project_under_test_reaches_postgres(folder):
-    foreign = {
-        "PGSERVICE": "theirs",
-        "PGHOSTADDR": "192.0.2.1",
-        "PGOPTIONS": "-c statement_timeout=1",
-        "PGSSLMODE": "verify-full",
-        "PGCLIENTENCODING": "LATIN1",
-        "PGDATABASE": "theirs",
-        "LC_ALL": "tlh_QO.UTF-8",
-        "LANG": "tlh_QO.UTF-8",
-        "DATABASE_URL": "mysql://theirs",
-        "PORT": "theirs",
-        "WEBHOOK_KEY": "short",
-    }
-    with started(**foreign) as (_, line):
-        assert add_task(line, title="\N{SNOWMAN}").json()["title"] == "\N{SNOWMAN}"
+def test_nothing_of_the_project_under_test_reaches_postgres(life):
+    assert life.created.json()["title"] == "\N{SNOWMAN}"
 
 
 @pytest.mark.proof
@@ -293,24 +331,17 @@ def test_an_error_of_postgres_shows_its_log(folder):
     assert "Error: initdb failed\nno space for -D" in ended.stderr
 
 
-def test_the_log_is_quiet_unless_it_has_a_format_or_a_file(folder):
-    file = Path(folder, "log")
-    for options, environment, shown in (
-        ((), {}, ""),
-        (("--log-file", file), {"LOG_FORMAT": "text"}, ""),
-        ((), {"LOG_FORMAT": "text"}, " 200 GET /api/tasks "),
-    ):
-        with started(*options, **environment) as (process, line):
-            assert get(line, "/tasks").status == 200
-            process.terminate()
-            errors = process.stderr.read()
-        assert (shown in errors) if shown else errors == ""
-    assert " 200 GET /api/tasks " in file.read_text()
+def test_a_log_that_has_a_file_is_written_there_and_not_to_stderr(life):
+    assert life.errors == ""
+    assert " 201 POST /api/tasks " in life.log
 
 
-def test_the_end_of_a_quiet_log_is_shown_when_gunicorn_dies():
-    with started() as (process, line):
+def test_the_log_is_quiet_until_gunicorn_dies_and_then_its_end_is_shown(folder, database_url):
+    with started("--database", database_url, TMPDIR=folder) as (process, line):
         assert get(line, "/last-request").status == 404
+        (log,) = Path(folder).glob("task-service-*/log")
+        wait_until(lambda: "/api/last-request" in log.read_text(), process)
+        assert select.select([process.stderr], [], [], 0)[0] == []
         (gunicorn,) = children(line["pid"])
         os.kill(gunicorn, signal.SIGKILL)
         errors = process.stderr.read()
@@ -367,12 +398,10 @@ def test_it_uses_the_server_of_a_url_and_drops_its_database_there(database_url):
     assert made not in databases()
 
 
-def test_settings_of_the_environment_hold():
-    with started(MAX_BODY="100", WEBHOOK_ALLOW="10.0.0.0/8") as (_, line):
-        assert add_task(line, title="A").status == 201
-        assert add_task(line, title="A" * 100).status == 413
-        for url in ("http://10.0.0.1/hook", "http://127.0.0.1:1/hook"):
-            assert control(line, "webhooks", url=url).status == 200
+def test_settings_of_the_environment_hold(life):
+    assert life.created.status == 201
+    assert life.too_long.status == 413
+    assert [response.status for response in life.webhooks] == [200, 200]
 
 
 @pytest.mark.proof
