@@ -106,6 +106,9 @@ class ControlURL:
                 self._process.require()
             raise
         content: JSON = json.loads(response.data)
+        if response.status >= 500 and self._process:
+            # For a moment, what is left of a service that was killed lacks its database.
+            self._process.require()
         if response.status != 200:
             raise ValueError(content["message"])
         return content

@@ -10,6 +10,7 @@ import sys
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing
 from datetime import UTC, datetime
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import psycopg
@@ -28,6 +29,8 @@ pytestmark = pytest.mark.nodatabase
 
 http = urllib3.PoolManager(retries=False, timeout=20)
 TASK = {"title": "Write"}
+# Without the plugins of others, which take a second to import.
+PYTEST = [sys.executable, "-m", "pytest", "-p", "pytest_task_service"]
 
 
 @pytest.fixture
@@ -715,25 +718,48 @@ def test_reordered_events_arrive_newest_first(service, call):
     assert len(service.webhooks.events) == 1
 
 
-def test_a_silent_receiver_costs_a_delivery_the_timeout_that_is_set():
+class Death(NamedTuple):
+    """What was true of a service with a setting before its process was killed, and after that."""
+
+    deliveries: int
+    attempts: list
+    error: pytest.ExceptionInfo
+
+
+@pytest.fixture(scope="module")
+def death():
+    """Return the death of one service: two tests read their part."""
     with Service.start(environment={"WEBHOOK_TIMEOUT": "0.2"}) as service:
         service.webhooks.hang()
         service.load({"type": "suggestion", "kind": "task", "title": "Ask"})
-        assert service.webhooks.deliver() == 1
+        deliveries = service.webhooks.deliver()
         with psycopg.connect(service.database_url) as connection:
-            (attempt,) = connection.execute("SELECT error, milliseconds FROM attempts").fetchall()
-        assert attempt[0] == "timeout"
-        # A worker waits 15 s.
-        assert attempt[1] < 10_000
-
-
-def test_a_call_to_a_service_that_has_died_says_so_with_the_end_of_its_log():
-    with Service.start() as service:
+            attempts = connection.execute("SELECT error, milliseconds FROM attempts").fetchall()
         http.request("GET", f"{service.base_url}/last-request")
         os.kill(json.loads(service.process.line)["pid"], signal.SIGKILL)
         wait_until(lambda: not is_running(service.process.pid))
-        with pytest.raises(RuntimeError, match=r"(?s)has ended with status 1:.*/api/last-request"):
+        with pytest.raises(RuntimeError) as error:
             service.reset()
+    return Death(deliveries, attempts, error)
+
+
+def test_a_silent_receiver_costs_a_delivery_the_timeout_that_is_set(death):
+    assert death.deliveries == 1
+    ((error, milliseconds),) = death.attempts
+    assert error == "timeout"
+    # A worker waits 15 s.
+    assert milliseconds < 10_000
+
+
+def test_a_call_to_a_service_that_has_died_says_so_with_the_end_of_its_log(death):
+    assert death.error.match(r"(?s)has ended with status 1:.*/api/last-request")
+
+
+def test_the_log_of_a_service_is_text_on_its_stderr(service, call, task_service_running):
+    """The plugin asks for a log by LOG_FORMAT alone, and reads stderr."""
+    before = task_service_running.process.log_size()
+    assert call("GET", "/tasks").status == 200
+    wait_until(lambda: " 200 GET /api/tasks " in task_service_running.process.log(before))
 
 
 def test_a_command_is_a_path_with_spaces_in_the_folder_of_the_project_or_words(tmp_path):
@@ -758,10 +784,11 @@ def test_a_relative_command_is_found_from_the_root_of_the_project(tmp_path, conf
     if configuration:
         (tmp_path / configuration).write_text("[pytest]\n")
     shown = subprocess.run(
-        [sys.executable, "-m", "pytest", "--task-service-command", "double/bin/task-service"],
+        [*PYTEST, "--task-service-command", "double/bin/task-service"],
         cwd=tmp_path / where,
         capture_output=True,
         text=True,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     ).stdout
     assert f"\ntask-service: {command} (as told)\n" in shown
 

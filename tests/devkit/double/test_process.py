@@ -99,7 +99,7 @@ FOREIGN = {
 
 
 class Life(NamedTuple):
-    """What a double with options and settings has answered and logged, from its start to its end."""
+    """What a double with options and settings has answered, and logged until its end."""
 
     line: dict
     control_port: int
