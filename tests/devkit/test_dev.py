@@ -15,6 +15,7 @@ import tempfile
 import time
 from importlib import metadata, util
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 import pytest
@@ -30,12 +31,17 @@ nodatabase = pytest.mark.nodatabase
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
 
 
-@pytest.fixture
-def folder():
-    """A folder for data that all users can enter."""
+def open_folder():
+    """Yield a folder for data that all users can enter."""
     with tempfile.TemporaryDirectory(prefix="service-tests-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o711)
         yield Path(folder)
+
+
+folder = pytest.fixture(open_folder, name="folder")
+# For starts one after the other: the first one makes the data.
+shared_folder = pytest.fixture(open_folder, scope="module", name="shared_folder")
+long_folder = pytest.fixture(open_folder, scope="module", name="long_folder")
 
 
 @pytest.fixture
@@ -130,12 +136,15 @@ class Dev:
             shown += self.logged()
         return shown
 
+    def exports(self):
+        """Return the line that prepares another shell."""
+        return re.search("(?m)^export .*$", self.printed)[0]
+
     def command(self, *words):
         """Run another command in a shell with the exports, and return its stdout."""
-        exports = re.search("(?m)^export .*$", self.printed)[0]
         command = shlex.join([sys.executable, "-m", "service", *words])
         return subprocess.run(
-            ["sh", "-e", "-c", f"{exports}\n{command}"],
+            ["sh", "-e", "-c", f"{self.exports()}\n{command}"],
             cwd=self.package,
             env=environment(),
             capture_output=True,
@@ -193,46 +202,100 @@ def gone(pids):
     wait_until(lambda: not any(map(is_running, pids)))
 
 
+@pytest.fixture(scope="module")
+def running(long_folder):
+    """Yield a running ``dev``, which tests only read from; its folder has a long name."""
+    dev = Dev(long_folder / ("long name " * 12))
+    yield dev
+    assert dev.end() == 0
+
+
 @nodatabase
-def test_it_runs_everything_and_prints_where(dev, folder):
-    first = dev()
-    address = first.base.removesuffix("/api")
-    assert f"{address}/docs\n" in first.printed
+def test_it_runs_everything_and_prints_where(running):
+    address = running.base.removesuffix("/api")
+    assert f"{address}/docs\n" in running.printed
     assert urllib3.request("GET", f"{address}/docs/").status == 200
-    for command in re.findall("(?m)^curl .*", first.printed):
+    for command in re.findall("(?m)^curl .*", running.printed):
         fetched = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
         assert "id" in fetched.stdout
-    assert first.get("/tasks").headers["X-RateLimit-Limit"] == "1000"
+    assert running.get("/tasks").headers["X-RateLimit-Limit"] == "1000"
+
+
+@nodatabase
+def test_data_that_are_in_use_are_not_touched_and_their_user_is_named(running):
     second = subprocess.run(
-        [sys.executable, "-m", "service", "dev", "--data", folder, "--reset"],
+        [sys.executable, "-m", "service", "dev", "--data", running.folder, "--reset"],
         cwd=PROJECT,
         capture_output=True,
         text=True,
     )
     assert (second.returncode, second.stdout) == (1, "")
     assert second.stderr == (
-        f"Error: the data in {folder} are in use by process {first.process.pid}, which serves"
-        f" {address}; end it first, or choose another folder with --data\n"
+        f"Error: the data in {running.folder} are in use by process {running.process.pid}, which"
+        f" serves {running.base.removesuffix('/api')}; end it first, or choose another folder with"
+        " --data\n"
     )
+    assert running.get("/tasks").status == 200
 
 
 @nodatabase
-def test_the_banner_comes_before_the_first_line_of_a_request(folder):
+def test_a_folder_with_a_long_name_is_usable(running):
+    (url,) = re.findall("DATABASE_URL=(.*)", "\n".join(shlex.split(running.exports())))
+    with psycopg.connect(url) as connection:
+        (data,) = connection.execute("SHOW data_directory").fetchone()
+    assert data == str(running.folder / "postgres")
+    assert len(data) > embedded.MAX_SOCKET_PATH
+
+
+class Bare(NamedTuple):
+    """What ``dev`` has printed without the package of the reference page, and two statuses."""
+
+    lines: list
+    tasks: int
+    docs: int
+
+
+@pytest.fixture(scope="module")
+def bare(shared_folder, tmp_path_factory):
+    """Return what a ``dev`` has done that has ended; its log is in the lines too."""
+    site = tmp_path_factory.mktemp("site")
+    (site / "sitecustomize.py").write_text("import sys\nsys.modules['flask_swagger_ui'] = None\n")
     with subprocess.Popen(
-        [sys.executable, "-m", "service", "dev", "--port", "0", "--data", folder],
+        [sys.executable, "-m", "service", "dev", "--port", "0", "--data", shared_folder],
         cwd=PROJECT,
-        env=environment(),
+        env={**environment(), "PYTHONPATH": str(site)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        lines = []
-        while "/healthz" not in "".join(lines):
-            lines.append(process.stdout.readline())
-            assert lines[-1], lines
-        process.terminate()
-        process.communicate(timeout=30)
-    assert any(line.startswith("export ") for line in lines)
+        try:
+            lines = []
+            while "/healthz" not in "".join(lines):
+                lines.append(process.stdout.readline())
+                assert lines[-1], lines
+            base, token = (
+                re.search(f"(?m)^{name} +(.*)$", "".join(lines))[1]
+                for name in ("Base URL", "API token")
+            )
+            headers = {"Authorization": f"Bearer {token}"}
+            tasks = urllib3.request("GET", f"{base}/tasks", headers=headers).status
+            docs = urllib3.request("GET", base.replace("/api", "/docs/")).status
+        finally:
+            process.terminate()
+            process.communicate(timeout=30)
+    return Bare(lines, tasks, docs)
+
+
+@nodatabase
+def test_the_banner_comes_before_the_first_line_of_a_request(bare):
+    assert any(line.startswith("export ") for line in bare.lines)
+
+
+@nodatabase
+def test_without_the_reference_page_s_package_it_starts_and_says_so(bare):
+    assert re.search("(?m)^Reference page +not here: .* extra dev has$", "".join(bare.lines))
+    assert bare.tasks == 200
+    assert bare.docs != 200
 
 
 @pytest.mark.proof
@@ -420,17 +483,6 @@ def test_commands_work_beside_it_with_the_exports_and_the_workspace_that_it_prin
 
 
 @nodatabase
-def test_without_the_reference_page_s_package_it_starts_and_says_so(dev, tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys\nsys.modules['flask_swagger_ui'] = None\n"
-    )
-    running = dev(PYTHONPATH=str(tmp_path))
-    assert re.search("(?m)^Reference page +not here: .* extra dev has$", running.printed)
-    assert running.get("/tasks").status == 200
-    assert urllib3.request("GET", running.base.replace("/api", "/docs/")).status != 200
-
-
-@nodatabase
 def test_without_the_test_double_it_says_how_to_install_it(tmp_path):
     """In an environment that has every other distribution of this one."""
     for path in Path(sysconfig.get_path("purelib")).iterdir():
@@ -519,26 +571,18 @@ def test_reset_removes_the_data_and_nothing_else(folder):
 
 
 @nodatabase
-def test_a_server_whose_starter_was_killed_is_taken_over(folder):
+def test_a_server_whose_starter_was_killed_is_taken_over(shared_folder):
     program = (
         "import os, sys; from service.devkit import postgres as embedded;"
         " print(embedded.start(sys.argv[1]).get_pid(), flush=True); os._exit(1)"
     )
     killed = subprocess.run(
-        [sys.executable, "-c", program, folder], cwd=PROJECT, capture_output=True, text=True
+        [sys.executable, "-c", program, shared_folder], cwd=PROJECT, capture_output=True, text=True
     )
-    server = embedded.start(folder)
+    server = embedded.start(shared_folder)
     assert server.get_pid() == int(killed.stdout)
     server.cleanup()
     assert not server.running()
-
-
-@nodatabase
-def test_a_folder_with_a_long_name_is_usable(folder):
-    server = embedded.start(folder / ("long name " * 12))
-    with psycopg.connect(server.get_uri()) as connection:
-        assert connection.execute("SELECT 1").fetchone() == (1,)
-    server.cleanup()
 
 
 @nodatabase
