@@ -79,11 +79,16 @@ class Commands(click.Group):
 
     def invoke(self, context: click.Context) -> object:
         """Run a command; each error is one line on stderr, with exit status 1."""
-        # Like each command, this needs libraries that --help does not.
-        from service.commands.base import errors_in_one_line
-
-        with errors_in_one_line():
+        try:
             return super().invoke(context)
+        except (click.ClickException, click.Abort, click.exceptions.Exit):
+            raise
+        except Exception:
+            # This needs libraries that --help and the rejection of an option do not.
+            from service.commands.base import errors_in_one_line
+
+            with errors_in_one_line():
+                raise
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the name of each command and the first sentence of its help."""

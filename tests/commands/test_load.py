@@ -16,7 +16,7 @@ from service import fields
 from service.commands.load import MAX_LINE
 from service.commands.load.insert import MAX_ROWS, Batch
 from service.commands.load.lines import TYPES, UserRef
-from service.devkit.dev import DEMO
+from service.devkit.local import DEMO
 from service.statements import SQL
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"

@@ -7,7 +7,7 @@ from client import Client, CommandRunner
 from openapi_check import document
 from receivers import KEY
 
-from service.devkit.dev import DEMO, OWNER
+from service.devkit.local import DEMO, OWNER
 from service.webhooks.secrets import fingerprint
 
 # Fields whose values differ in each run.

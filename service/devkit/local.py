@@ -1,0 +1,152 @@
+"""The whole service on this machine, with PostgreSQL and demo data, as ``dev`` runs it."""
+
+import os
+import shlex
+import sys
+from contextlib import ExitStack
+from importlib import util
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+from psycopg.conninfo import make_conninfo
+
+from service.commands.base import connect, current_settings, query
+from service.commands.load import load_file
+from service.commands.migrate import migrate
+from service.commands.tokens import new_token
+from service.commands.webhooks import new_webhook
+from service.devkit.dev import LOOPBACK, forget_libpq, listen
+from service.devkit.postgres import Postgres
+from service.devkit.printer import URL_PATTERN, Printer, printing
+from service.devkit.processes import Children, Interrupt
+from service.settings import Settings
+
+OWNER, WORKSPACE = "ada@example.com", "demo"
+DEMO = Path(__file__).with_name("demo.jsonl")
+
+# A constant, so that secrets of webhooks outlive a restart; they protect demo data only. Its text
+# stays that of the first release: with another one, webhooks of existing data would lack their key.
+WEBHOOK_KEY = "flask-dev-is-for-this-machine-only"
+
+WITHOUT_DOCS = "not here: it needs the package flask-swagger-ui, which the extra dev has"
+
+JSON = "-H 'Content-Type: application/json'"
+
+WELCOME = """
+Base URL        {base}
+Reference page  {docs}
+Workspace       {workspace}
+API token       {token}
+Session cookie  session={cookie}
+Data folder     {folder}
+{notes}
+curl -H 'Authorization: Bearer {token}' '{base}/tasks?limit=2'
+curl -H 'Authorization: Bearer {token}' {json} -d '{{"title": "Try"}}' {base}/tasks
+curl -H 'Cookie: session={cookie}' {base}/workspaces
+
+Ctrl-C stops it; the data stay. For other commands (--help lists them), in another shell:
+
+export {exports}
+"""
+
+
+class Existence(NamedTuple):
+    """The row that tells whether a workspace exists."""
+
+    exists: bool
+
+
+def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> None:
+    """Run the service until a signal ends it, as the options of ``dev`` say."""
+    forget_libpq()
+    interrupt = Interrupt()
+    with ExitStack() as stack:
+        postgres = stack.enter_context(Postgres(folder))
+        listener = stack.enter_context(listen(port))
+        port = listener.getsockname()[1]
+        address = f"http://127.0.0.1:{port}"
+        postgres.describe_owner(f"{os.getpid()}, which serves {address}")
+        if reset:
+            postgres.erase()
+        interrupt.check()
+        postgres.start()
+        interrupt.check()
+        variables = environment(postgres.get_uri(), port)
+        # From here on, all statements of this command run on this database.
+        click.get_current_context().find_root().obj = Settings.read(variables)
+        execute("unlimited/drop")
+        migrate(current_settings())
+        if not query(Existence, "workspaces/any")[0].exists:
+            load_file(current_settings(), DEMO)
+        execute("webhooks/remove", slug=WORKSPACE, pattern=URL_PATTERN)
+        notes = ""
+        if receive:
+            printer = stack.enter_context(printing())
+            if variables["WEBHOOK_ALLOW"] != LOOPBACK:
+                variables["WEBHOOK_ALLOW"] += ",127.0.0.1"
+            subscribe(printer)
+            notes += f"Webhooks        printed here; the demo workspace sends to {printer.url}\n"
+        served = dict(variables)
+        if limits == "off":
+            served["DATABASE_URL"] = without_limits(variables["DATABASE_URL"])
+            notes += "Rate limits     off\n"
+        interrupt.check()
+        children = stack.enter_context(Children(served, interrupt, listener.fileno()))
+        children.start_web()
+        children.start_worker()
+        token = new_token("api", OWNER, expires_in=30, name="dev")
+        cookie = new_token("session", OWNER, expires_in=30, name="dev")
+        exports = ("DATABASE_URL", "WEBHOOK_KEY", "WEBHOOK_ALLOW")
+        click.echo(
+            WELCOME.format(
+                base=f"{address}/api",
+                docs=f"{address}/docs" if current_settings().docs else WITHOUT_DOCS,
+                workspace=WORKSPACE,
+                json=JSON,
+                token=token,
+                cookie=cookie,
+                folder=folder,
+                notes=notes,
+                exports=" ".join(f"{name}={shlex.quote(variables[name])}" for name in exports),
+            )
+        )
+        # Not before the banner: the log has a line for each request to /healthz. Until the service
+        # is up, requests wait at its port.
+        children.wait_until_up(address)
+        children.run()
+
+
+def execute(name: str, /, **values: object) -> None:
+    """Run ``sql/<name>.sql``, which returns no rows."""
+    with connect() as connection:
+        connection.run(name, values)
+
+
+def environment(database_url: str, port: int) -> dict[str, str]:
+    """Return the environment variables of the service and of its commands."""
+    own = {
+        "DATABASE_URL": database_url,
+        "HOST": "127.0.0.1",
+        "PORT": str(port),
+        "WEB_CONCURRENCY": "1",
+        "DOCS": "on" if util.find_spec("flask_swagger_ui") else "off",
+    }
+    defaults = {
+        "WEBHOOK_KEY": WEBHOOK_KEY,
+        "WEBHOOK_ALLOW": LOOPBACK,
+        "LOG_FORMAT": "text" if sys.stderr.isatty() else "json",
+    }
+    return {**defaults, **os.environ, **own}
+
+
+def subscribe(printer: Printer) -> None:
+    """Send the events of the demo workspace to the printer."""
+    absent = f"there is no workspace {WORKSPACE} to receive from: start with --reset"
+    _, printer.secret = new_webhook(WORKSPACE, printer.url, [], absent=absent)
+
+
+def without_limits(database_url: str) -> str:
+    """Return a URL of the same database whose connections find plans without limits."""
+    execute("unlimited/create")
+    return make_conninfo(database_url, options="-c search_path=unlimited,public")
