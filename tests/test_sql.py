@@ -10,14 +10,14 @@ import pytest
 from client import configure, generic_plan, label, preparable
 from server import PROJECT
 
-import task_service_double
 from service.statements import SQL, STATEMENTS
+from task_service_double import statements as double
 
 # The service, and its test double.
-FOLDERS = SQL, task_service_double.SQL
+FOLDERS = SQL, double.SQL
 FILES = [path for folder in FOLDERS for path in sorted(folder.rglob("*.sql"))]
 NAMES = [name for name in STATEMENTS if not name.startswith("schema/")]
-PACKAGES = PROJECT / "service", task_service_double.SQL.parent
+PACKAGES = PROJECT / "service", double.SQL.parent
 MODULES = [path for package in PACKAGES for path in sorted(package.rglob("*.py"))]
 
 # Statement names in Python: a string of two words with a slash; the media type is none.

@@ -9,7 +9,7 @@ from client import insert
 from receivers import announce, deliveries, subscribe
 from statement import CREDENTIAL, URL, claim_due, managed, record, run
 
-import task_service_double  # noqa: F401  The clock: statements of the double.
+import task_service_double.statements  # noqa: F401  The clock: statements of the double.
 from service.statements import STATEMENTS
 
 

@@ -12,6 +12,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 
 from service.app import create_app
 from service.settings import Settings
+from task_service_double import statements  # noqa: F401  Requests to the control URL run them.
 from task_service_double.cast import Cast
 from task_service_double.control import Double, create_control
 from task_service_double.handover import Handover

@@ -1,0 +1,169 @@
+"""The service as a test double, for any language, as ``task-service dev --json`` runs it."""
+
+import json
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from secrets import token_hex
+
+import click
+import psycopg
+from psycopg import conninfo
+
+from service.commands.migrate import migrate
+from service.devkit.dev import LOOPBACK
+from service.devkit.postgres import Postgres, temporary_base
+from service.devkit.processes import Children, Interrupt
+from service.pool import connect
+from service.settings import Settings
+from task_service_double.cast import Cast
+from task_service_double.command import DoubleOptions
+from task_service_double.folders import PREFIX, older, remove_abandoned
+from task_service_double.handover import Handover
+from task_service_double.starter import Starter, fork, silence
+from task_service_double.statements import STATEMENTS
+
+# How many lines of the log an error shows.
+LAST_LINES = 20
+
+# clock.now() comes before pg_catalog.now(); new tables are made in public.
+SEARCH_PATH = "-c search_path=public,clock,pg_catalog"
+
+
+def serve(listener: socket.socket, control: socket.socket, options: DoubleOptions) -> None:
+    """Serve until this process is stopped, or without ``keep`` its parent ends; remove everything.
+
+    The database is a new one, on the server of the URL ``database`` or on an embedded server.
+    """
+    base = temporary_base()
+    folder = base / f"{PREFIX}{token_hex(6)}"
+    channel = fork(folder, keep=options["keep"])
+    interrupt = Interrupt()
+    starter = Starter(channel, interrupt, keep=options["keep"])
+    remove_abandoned(*older(base))
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.mkdir()
+        folder.chmod(0o711)
+        if options["database"]:
+            postgres = None
+            url = stack.enter_context(new_database(options["database"]))
+        else:
+            postgres = stack.enter_context(Postgres(folder, durable=False))
+            url = postgres.future_uri()
+        host, port = listener.getsockname()
+        key = token_hex(32)
+        os.environ.update(
+            DATABASE_URL=conninfo.make_conninfo(url, options=SEARCH_PATH),
+            HOST=host,
+            PORT=str(port),
+            WEB_CONCURRENCY="1",
+            WEBHOOK_KEY=key,
+            WEBHOOK_ALLOW=",".join(filter(None, (LOOPBACK, os.environ.get("WEBHOOK_ALLOW")))),
+        )
+        # Tests may block some threads on purpose.
+        os.environ.setdefault("WEB_THREADS", "16")
+        settings = Settings.read()
+        path = options["control_path"] or token_hex(8)
+        control_url = f"http://127.0.0.1:{control.getsockname()[1]}/{path}"
+        ready, preparing = os.pipe()
+        handover = Handover(control_url, control.fileno(), ready, options["token"], os.getpid())
+        # The output of a test runner stays readable: the log is on stderr only if it has a format.
+        quiet = options["keep"] or "LOG_FORMAT" not in os.environ
+        log_path = options["log_file"] or (folder / "log" if quiet else None)
+        log = stack.enter_context(log_path.open("ab")) if log_path else None
+        children = stack.enter_context(
+            Children(
+                {**os.environ, **handover.variables()},
+                interrupt,
+                listener.fileno(),
+                control.fileno(),
+                ready,
+                at_once=True,
+                log=log,
+            )
+        )
+        # gunicorn imports the service while PostgreSQL starts: both take about as long.
+        children.start_web(app="task_service_double.wsgi:app")
+        if postgres:
+            postgres.start()
+        interrupt.check()
+        cast = Cast(key, control_url, options["token"])
+        prepare(settings, cast)
+        os.close(preparing)
+        with end_of_log(log_path):
+            children.wait_until_up(f"http://{host}:{port}")
+        line = json.dumps(
+            {
+                "baseUrl": f"http://{host}:{port}/api",
+                **cast.describe(),
+                "databaseUrl": url,
+                "pid": os.getpid(),
+                "version": version("task-meeting-workspace-service"),
+            }
+        )
+        if options["json_file"]:
+            stack.callback(options["json_file"].unlink, missing_ok=True)
+            write(options["json_file"], line)
+        if options["keep"]:
+            silence(log_path or folder / "log")
+        starter.print(line)
+        with end_of_log(None if options["keep"] else log_path):
+            children.wait()
+
+
+@contextmanager
+def end_of_log(log: Path | None) -> Iterator[None]:
+    """Print the last lines of a log if the block fails; its error says that they are above."""
+    try:
+        yield
+    except click.ClickException:
+        if log:
+            lines = log.read_text(errors="replace").splitlines()
+            click.echo("\n".join(lines[-LAST_LINES:]), err=True)
+        raise
+
+
+def prepare(settings: Settings, cast: Cast) -> None:
+    """Create the clock, the functions of snapshots, the tables and the cast."""
+    with connect(settings, "dev") as connection:
+        connection.run("double/create_clock", {})
+        connection.run("double/create_now", {})
+        for name in ("create_snapshots", "create_save", "create_restore"):
+            connection.run(f"double/{name}", {})
+    migrate(settings)
+    with connect(settings, "dev") as connection:
+        cast.reset(connection)
+
+
+def write(path: Path, line: str) -> None:
+    """Write the line to a file, atomically; other users cannot read the file."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished.touch(mode=0o600)
+    unfinished.write_text(f"{line}\n", encoding="utf-8")
+    unfinished.replace(path)
+
+
+@contextmanager
+def new_database(server: str) -> Iterator[str]:
+    """Yield the URL of a new database on this server; drop the database in the end."""
+    name = f"task_service_{token_hex(6)}"
+    execute("double/create_database", server, name)
+    try:
+        yield conninfo.make_conninfo(server, dbname=name)
+    finally:
+        execute("double/drop_database", server, name)
+
+
+def execute(statement: str, server: str, name: str) -> None:
+    """Run what ``sql/<statement>.sql`` returns, on a new connection.
+
+    An idle connection may be lost while tests run.
+    """
+    with psycopg.connect(server, autocommit=True) as connection:
+        for (text,) in connection.execute(STATEMENTS[statement].source, {"name": name}).fetchall():
+            connection.execute(text)
