@@ -93,6 +93,14 @@ def obey_signals():
         signal.signal(number, signal.SIG_DFL)
 
 
+def fetch(url, **headers):
+    """Send a request on a connection of its own: a new one reaches the new process after a reload.
+
+    For an open connection, the service waits two seconds before it ends.
+    """
+    return urllib3.request("GET", url, headers={"Connection": "close", **headers}, retries=False)
+
+
 class Dev:
     """The command dev, as a process whose stderr is a terminal."""
 
@@ -114,7 +122,7 @@ class Dev:
             re.search(f"(?m)^{name} +(.*)$", self.printed)[1] for name in ("Base URL", "API token")
         )
         # It waits at the port until the service is up.
-        assert urllib3.request("GET", self.base.removesuffix("/api") + "/").status == 200
+        assert fetch(self.base.removesuffix("/api") + "/").status == 200
 
     def read_until(self, end):
         """Read stdout up to a line that contains ``end``, and return the text."""
@@ -162,9 +170,7 @@ class Dev:
         ).stdout
 
     def get(self, path, **headers):
-        # A new connection reaches the new process after a reload.
-        headers = {"Authorization": f"Bearer {self.token}", "Connection": "close", **headers}
-        return urllib3.request("GET", self.base + path, headers=headers, retries=False)
+        return fetch(self.base + path, **{"Authorization": f"Bearer {self.token}", **headers})
 
     def descendants(self):
         """Return all descendants of the process, and PostgreSQL."""
@@ -223,7 +229,7 @@ def running(long_folder):
 def test_it_runs_everything_and_prints_where(running):
     address = running.base.removesuffix("/api")
     assert f"{address}/docs\n" in running.printed
-    assert urllib3.request("GET", f"{address}/docs/").status == 200
+    assert fetch(f"{address}/docs/").status == 200
     for command in re.findall("(?m)^curl .*", running.printed):
         fetched = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
         assert "id" in fetched.stdout
@@ -286,9 +292,8 @@ def bare(shared_folder, tmp_path_factory):
                 re.search(f"(?m)^{name} +(.*)$", "".join(lines))[1]
                 for name in ("Base URL", "API token")
             )
-            headers = {"Authorization": f"Bearer {token}"}
-            tasks = urllib3.request("GET", f"{base}/tasks", headers=headers).status
-            docs = urllib3.request("GET", base.replace("/api", "/docs/")).status
+            tasks = fetch(f"{base}/tasks", Authorization=f"Bearer {token}").status
+            docs = fetch(base.replace("/api", "/docs/")).status
         finally:
             process.terminate()
             process.communicate(timeout=30)

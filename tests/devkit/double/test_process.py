@@ -430,6 +430,16 @@ def test_options_that_cannot_be_are_named_before_anything_starts(options, messag
     assert re.search(message, ended.stderr, re.DOTALL)
 
 
+def test_an_option_that_cannot_be_is_rejected_before_a_large_library_is_imported():
+    program = "import sys; from service.__main__ import main\ntry: main(sys.argv[1:])"
+    program += "\nfinally: print(*sys.modules)"
+    words = [sys.executable, "-c", program, "dev", "--json", "--token", "short"]
+    ended = subprocess.run(words, capture_output=True, text=True)
+    imported = set(ended.stdout.split())
+    assert {"service.devkit.dev", "task_service_double.command"} <= imported
+    assert not {"flask", "marshmallow", "psycopg", "urllib3", "service.settings"} & imported
+
+
 def test_a_taken_port_is_named_before_anything_starts():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
