@@ -243,6 +243,7 @@ def test_data_that_are_in_use_are_not_touched_and_their_user_is_named(running):
         cwd=PROJECT,
         capture_output=True,
         text=True,
+        timeout=30,
     )
     assert (second.returncode, second.stdout) == (1, "")
     assert second.stderr == (
@@ -284,10 +285,11 @@ def bare(shared_folder, tmp_path_factory):
         text=True,
     ) as process:
         try:
-            lines = []
-            while "/healthz" not in "".join(lines):
+            lines, unseen = [], {"/healthz", "export "}
+            while unseen:
                 lines.append(process.stdout.readline())
                 assert lines[-1], lines
+                unseen -= set(re.findall("^export |/healthz", lines[-1]))
             base, token = (
                 re.search(f"(?m)^{name} +(.*)$", "".join(lines))[1]
                 for name in ("Base URL", "API token")
@@ -302,7 +304,11 @@ def bare(shared_folder, tmp_path_factory):
 
 @nodatabase
 def test_the_banner_comes_before_the_first_line_of_a_request(bare):
-    assert any(line.startswith("export ") for line in bare.lines)
+    banner, request = (
+        next(number for number, line in enumerate(bare.lines) if re.search(pattern, line))
+        for pattern in ("^export ", "/healthz")
+    )
+    assert banner < request
 
 
 @nodatabase

@@ -129,7 +129,7 @@ def life(tmp_path_factory):
         )
         process.terminate()
         errors = process.stderr.read()
-    return Life(line, port, *answers, errors, file.read_text())
+    return Life(line, port, *answers, errors, file.read_text() if file.exists() else "")
 
 
 def test_the_line_has_all_that_a_harness_needs_and_sigterm_leaves_nothing_behind():
@@ -423,7 +423,10 @@ def test_a_slow_request_outlives_the_timeout_of_statements():
 )
 def test_options_that_cannot_be_are_named_before_anything_starts(options, message):
     ended = subprocess.run(
-        [sys.executable, "-m", "service", "dev", *options], capture_output=True, text=True
+        [sys.executable, "-m", "service", "dev", *options],
+        capture_output=True,
+        text=True,
+        timeout=30,
     )
     assert ended.returncode != 0
     assert ended.stdout == ""
