@@ -1,19 +1,20 @@
 """task-service load: the API shows loaded rows; an invalid line is named and loads no row."""
 
 import json
-import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID
 
 import psycopg
 import pytest
+from click import ClickException
 from client import CommandRunner, waiting
 from derived import Values, key, references, settable
 from server import wait_until
 
 from service import fields
-from service.commands.load import MAX_LINE
+from service.commands.load import MAX_LINE, load_file
 from service.commands.load.insert import MAX_ROWS, Batch
 from service.commands.load.lines import TYPES, UserRef
 from service.devkit.dev import DEMO
@@ -447,12 +448,14 @@ def test_a_meeting_has_an_id_that_no_other_workspace_has(load, connection):
     assert counts(connection)["meetings"] == 1
 
 
-def test_two_files_at_once_cannot_give_two_meetings_one_id(database_url, connection, tmp_path):
+def test_two_files_at_once_cannot_give_two_meetings_one_id(
+    database_url, settings, connection, tmp_path
+):
     """The second file waits for the first one, which a row holds up after its meeting."""
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_bytes(written(MEETING | {"id": ID}, TASK | {"id": OTHER}))
     second.write_bytes(written(MEETING | {"id": ID, "workspace": "globex"}))
-    with psycopg.connect(database_url) as holder:
+    with ThreadPoolExecutor(2) as threads, psycopg.connect(database_url) as holder:
         holder.execute(
             "INSERT INTO tasks (workspace_id, id, title, created_by)"
             " SELECT id, %s, 'Held', id FROM workspaces WHERE slug = 'acme'",
@@ -460,20 +463,12 @@ def test_two_files_at_once_cannot_give_two_meetings_one_id(database_url, connect
         )
         runs = []
         for file in (first, second):
-            runs.append(
-                subprocess.Popen(
-                    [sys.executable, "-m", "service", "load", str(file)],
-                    cwd=SQL.parent,
-                    env={**os.environ, "DATABASE_URL": database_url},
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    text=True,
-                )
-            )
-            wait_until(lambda: waiting(connection) == len(runs), runs[-1])
+            runs.append(threads.submit(load_file, settings, file))
+            wait_until(lambda: waiting(connection) == len(runs))
         holder.rollback()
-    assert runs[0].communicate(timeout=20) == (f"{first}\t2\n", "")
-    assert runs[1].communicate(timeout=20) == ("", f"Error: {second}:1: {TAKEN}\n")
+        assert runs[0].result(20) == 2
+        with pytest.raises(ClickException, match=f"^{second}:1: {TAKEN}$"):
+            runs[1].result(20)
     assert counts(connection)["meetings"] == 1
 
 
