@@ -15,7 +15,7 @@ from server import wait_until
 
 from service import fields
 from service.commands.load import MAX_LINE, load_file
-from service.commands.load.insert import MAX_ROWS, Batch
+from service.commands.load.insert import Batch
 from service.commands.load.lines import TYPES, UserRef
 from service.devkit.dev import DEMO
 from service.statements import SQL
@@ -424,15 +424,17 @@ def test_a_statement_takes_5000_lines_of_one_type_or_four_mebibytes():
     assert not large.takes("task", {})
 
 
-def test_the_first_of_two_invalid_lines_is_named(load):
+def test_the_first_of_two_invalid_lines_is_named(load, monkeypatch):
     unknown = TASK | {"workspace": "acne"}
     rejected = TASK | {"parentId": OTHER}
     assert rejection(load(TASK, rejected, unknown)).startswith("in.jsonl:2: parentId: ")
     assert rejection(load(TASK, unknown, rejected)).startswith("in.jsonl:2: workspace: ")
     assert rejection(load(TASK, rejected, b"{")).startswith("in.jsonl:2: parentId: ")
-    many = [TASK] * (MAX_ROWS + 10)
-    many[MAX_ROWS - 3] = many[MAX_ROWS + 3] = rejected
-    assert rejection(load(*many)).startswith(f"in.jsonl:{MAX_ROWS - 2}: parentId: ")
+    # The two in two statements.
+    monkeypatch.setattr("service.commands.load.insert.MAX_ROWS", 10)
+    many = [TASK] * 20
+    many[7] = many[13] = rejected
+    assert rejection(load(*many)).startswith("in.jsonl:8: parentId: ")
 
 
 TAKEN = "id: is taken by another meeting"
