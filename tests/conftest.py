@@ -305,11 +305,14 @@ def ada(webhooks_app):
 
 @pytest.fixture
 def copied(tmp_path):
-    """Return a folder with a copy of the service's code, which a test may change."""
+    """Return a folder with a copy of the service's code, which a test may change.
+
+    Its compiled modules are copied too: Python compiles each one that the test changes.
+    """
     for name in ("service", "sql"):
-        shutil.copytree(
-            PROJECT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("*.pyc")
-        )
+        # Another process may be writing a *.pyc.NUMBER, which it renames.
+        ignored = shutil.ignore_patterns("*.pyc.*")
+        shutil.copytree(PROJECT / name, tmp_path / name, symlinks=True, ignore=ignored)
     shutil.copy(PROJECT / "app.py", tmp_path)
     shutil.copy(PROJECT / "gunicorn.conf.py", tmp_path, follow_symlinks=False)
     return tmp_path

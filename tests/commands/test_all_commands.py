@@ -5,7 +5,8 @@ import pty
 import re
 import subprocess
 import sys
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout, suppress
 
 import psycopg
 import pytest
@@ -156,45 +157,54 @@ def test_without_a_terminal_a_command_that_destroys_needs_yes(app, cli, losses):
 @pytest.mark.parametrize(
     ("answer", "code", "left"), [(b"n\n", 1, 1), (b"\n", 1, 1), (b"y\n", 0, 0)]
 )
-def test_on_a_terminal_a_command_that_destroys_asks(answer, code, left, connection, database_url):
+def test_on_a_terminal_a_command_that_destroys_asks(
+    answer, code, left, connection, settings, monkeypatch, capsys
+):
     ours, theirs = pty.openpty()
-    with os.fdopen(ours, "wb", buffering=0) as terminal, os.fdopen(theirs, "rb") as stdin:
+    with os.fdopen(ours, "wb", buffering=0) as terminal, os.fdopen(theirs) as stdin:
         terminal.write(answer)
-        ended = subprocess.run(
-            [sys.executable, "-m", "service", "workspace", "delete", "globex"],
-            stdin=stdin,
-            env=environment(DATABASE_URL=database_url),
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-    assert ended.returncode == code
-    assert "Delete globex with its 0 tasks and 0 meetings? It has 1 members. [y/N]" in ended.stderr
+        monkeypatch.setattr(sys, "stdin", stdin)
+        with pytest.raises(SystemExit) as ended:
+            main(["workspace", "delete", "globex"], obj=settings)
+    assert ended.value.code == code
+    asked = "Delete globex with its 0 tasks and 0 meetings? It has 1 members. [y/N]"
+    assert asked in capsys.readouterr().err
     (found,) = rows(connection, "SELECT count(*) FROM workspaces WHERE slug = 'globex'")
     assert found["count"] == left
 
 
-def on_a_terminal(database_url, *words):
+@pytest.fixture
+def on_a_terminal(settings):
     """Run a command whose standard output is a terminal; returns the lines."""
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "service", *words]
-    with os.fdopen(ours, "rb", buffering=0) as terminal:
-        with os.fdopen(theirs, "wb") as stdout:
-            process = subprocess.Popen(
-                command, stdout=stdout, env=environment(DATABASE_URL=database_url)
-            )
-        text = b""
-        # At the end of a terminal, Linux reports EIO.
-        with suppress(OSError):
-            while more := terminal.read(65536):
-                text += more
-        assert process.wait(30) == 0
-    return text.decode().splitlines()
+
+    def run(*words):
+        ours, theirs = pty.openpty()
+        with os.fdopen(ours, "rb", buffering=0) as terminal, ThreadPoolExecutor(1) as reader:
+            text = reader.submit(read_to_end, terminal)
+            with (
+                os.fdopen(theirs, "w") as stdout,
+                redirect_stdout(stdout),
+                pytest.raises(SystemExit) as ended,
+            ):
+                main(words, obj=settings)
+            assert ended.value.code == 0
+            return text.result(30).decode().splitlines()
+
+    return run
 
 
-def test_on_a_terminal_a_list_is_aligned_below_a_head(cli, cast, database_url):
+def read_to_end(terminal):
+    text = b""
+    # At the end of a terminal, Linux reports EIO.
+    with suppress(OSError):
+        while more := terminal.read(65536):
+            text += more
+    return text
+
+
+def test_on_a_terminal_a_list_is_aligned_below_a_head(cli, cast, on_a_terminal):
     cli("user", "create", "mei@example.com", "\u6885\u6885 Me\u0301i")
-    head, *listed = on_a_terminal(database_url, "user", "list")
+    head, *listed = on_a_terminal("user", "list")
     assert re.split(" {2,}", head) == [
         *("ID", "EMAIL", "NAME", "ACTIVE WORKSPACE", "WORKSPACES", "CREATED AT", "LAST SEEN AT"),
         *("STATE", "LEFT AT"),
@@ -203,14 +213,14 @@ def test_on_a_terminal_a_list_is_aligned_below_a_head(cli, cast, database_url):
     # Of the last name two characters take two columns of the terminal each, and another one none.
     gaps = [head.index("STATE") - line.index("active") for line in listed]
     assert gaps == [0, 0, 0, 1]
-    assert on_a_terminal(database_url, "user", "show", cast["bob"])[0].startswith("ID  ")
+    assert on_a_terminal("user", "show", cast["bob"])[0].startswith("ID  ")
 
 
-def test_on_a_terminal_ids_and_json_have_no_head(cli, database_url):
-    printed = on_a_terminal(database_url, "token", "revoke", "--all", "--yes", "alice@example.com")
+def test_on_a_terminal_ids_and_json_have_no_head(on_a_terminal):
+    printed = on_a_terminal("token", "revoke", "--all", "--yes", "alice@example.com")
     assert [re.fullmatch(UUID, line) is not None for line in printed] == [True]
-    assert on_a_terminal(database_url, "plan", "list", "--json")[0] == "["
-    assert on_a_terminal(database_url, "token", "list", "bob@example.com")[0].startswith("ID  ")
+    assert on_a_terminal("plan", "list", "--json")[0] == "["
+    assert on_a_terminal("token", "list", "bob@example.com")[0].startswith("ID  ")
 
 
 def test_a_command_names_its_connection_after_itself(database_url, connection):

@@ -1,14 +1,13 @@
 """workspace export: load reads the lines, and the API shows the same objects with the same ids."""
 
 import json
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 from client import TOKENS, Client, waiting
 from outcomes import assert_failed, value
-from server import environment, wait_until
+from server import wait_until
 
 from service.commands.load.lines import TYPES
 
@@ -168,24 +167,17 @@ def test_an_unknown_workspace_is_an_error(cli):
     assert_failed(cli("workspace", "export", "nowhere"), "there is no workspace nowhere")
 
 
-def test_an_export_is_of_one_moment(database_url, connection, insert_into):
+def test_an_export_is_of_one_moment(database_url, export, connection, insert_into):
     """A user and the user's meeting that come while tasks are read are not in it."""
     insert_into("tasks")
-    command = [sys.executable, "-m", "service", "workspace", "export", "acme"]
-    with psycopg.connect(database_url) as blocker:
+    with ThreadPoolExecutor(1) as thread, psycopg.connect(database_url) as blocker:
         blocker.execute("LOCK TABLE meetings")
-        process = subprocess.Popen(
-            command,
-            env=environment(DATABASE_URL=database_url),
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        wait_until(lambda: waiting(connection), process)
+        exported = thread.submit(export)
+        wait_until(lambda: waiting(connection))
         insert_into("suggestions", title="Too late")
         blocker.rollback()
-        exported, _ = process.communicate(timeout=30)
-    assert process.returncode == 0
-    assert [json.loads(line)["type"] for line in exported.splitlines()] == [
+        lines = exported.result(30).splitlines()
+    assert [json.loads(line)["type"] for line in lines] == [
         *("workspace", "user", "user", "member", "member", "task"),
     ]
 

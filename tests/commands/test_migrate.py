@@ -14,11 +14,13 @@ from threading import Event
 import psycopg
 import pytest
 from click import ClickException
+from click.testing import CliRunner
 from client import TOKENS, Client, CommandRunner
 from conftest import CAST
 from psycopg.conninfo import make_conninfo
 from server import wait_until
 
+from service.__main__ import main
 from service.commands.migrate import LOCK_TIMEOUT, PATIENCE, PAUSE
 from service.commands.migrate import migrate as run_migrate
 from service.settings import Settings
@@ -29,35 +31,28 @@ FILES = migrations()
 UP_TO_DATE = "nothing to do: the schema is up to date\n"
 
 
-def migrate(database_url, *options, **settings):
+def migrate(database_url):
     return subprocess.Popen(
-        [sys.executable, "-m", "service", "migrate", *options],
+        [sys.executable, "-m", "service", "migrate"],
         cwd=PROJECT,
-        env={**os.environ, "DATABASE_URL": database_url, **settings},
+        env={**os.environ, "DATABASE_URL": database_url},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
 
 
-def printed(process):
-    """Return the lines on stdout of a command that succeeds; without any, stderr says so."""
-    stdout, stderr = process.communicate(timeout=20)
-    assert (process.returncode, stderr) == (0, "" if stdout else UP_TO_DATE)
-    return stdout.splitlines()
+def run(database_url, *options, **settings):
+    """Run the command in this process, which is faster; return its outcome."""
+    variables = {**settings, "DATABASE_URL": database_url}
+    return CliRunner().invoke(main, ["migrate", *options], env=variables)
 
 
-@pytest.fixture
-def apply(start):
-    """Run the command in this process, which is faster; return the lines on stdout."""
-
-    def apply(database_url, *options):
-        runner = CommandRunner(start(Settings.read({"DATABASE_URL": database_url})))
-        outcome = runner.invoke(args=["migrate", *options])
-        assert (outcome.exit_code, outcome.stderr) == (0, "" if outcome.stdout else UP_TO_DATE)
-        return outcome.stdout.splitlines()
-
-    return apply
+def apply(database_url, *options):
+    """Run the command in this process, where it succeeds; return the lines on stdout."""
+    outcome = run(database_url, *options)
+    assert (outcome.exit_code, outcome.stderr) == (0, "" if outcome.stdout else UP_TO_DATE)
+    return outcome.stdout.splitlines()
 
 
 @pytest.fixture
@@ -87,16 +82,16 @@ def schema(database_url):
         """).fetchall()
 
 
-def test_migrate_prints_the_files_that_it_applies_and_then_has_nothing_to_do(
-    empty, database_url, apply
-):
-    assert printed(migrate(empty)) == FILES
+def test_migrate_prints_the_files_that_it_applies_and_then_has_nothing_to_do(empty, database_url):
+    process = migrate(empty)
+    stdout, stderr = process.communicate(timeout=20)
+    assert (process.returncode, stderr, stdout.splitlines()) == (0, "", FILES)
     assert schema(empty) == schema(database_url)
     assert apply(empty) == []
     assert schema(empty) == schema(database_url)
 
 
-def test_a_dry_run_prints_what_is_pending_and_applies_nothing(empty, apply):
+def test_a_dry_run_prints_what_is_pending_and_applies_nothing(empty):
     before = schema(empty)
     assert apply(empty, "--dry-run") == FILES
     assert schema(empty) == before
@@ -114,12 +109,14 @@ def test_other_commands_say_that_migrations_are_missing(empty, start):
 
 
 def test_two_migrations_at_once_apply_each_file_once(empty, database_url):
-    both = [migrate(empty), migrate(empty)]
-    assert sorted(line for process in both for line in printed(process)) == FILES
+    settings = Settings.read({"DATABASE_URL": empty})
+    with ThreadPoolExecutor(2) as threads:
+        applied = list(threads.map(run_migrate, [settings, settings]))
+    assert sorted(name for names in applied for name in names) == FILES
     assert schema(empty) == schema(database_url)
 
 
-def test_a_killed_run_keeps_what_it_finished_and_can_be_repeated(empty, database_url, apply):
+def test_a_killed_run_keeps_what_it_finished_and_can_be_repeated(empty, database_url):
     with psycopg.connect(empty) as blocker, psycopg.connect(empty, autocommit=True) as watcher:
         # An uncommitted table of the same name: the migration that makes it has to wait.
         blocker.execute("CREATE TABLE meetings ()")
@@ -141,11 +138,11 @@ def test_a_database_of_an_earlier_development_version_is_rejected_and_stays_as_i
         connection.execute("CREATE TABLE _yoyo_migration (migration_id text)")
         connection.execute("CREATE TABLE tasks (id uuid)")
     before = schema(empty)
-    process = migrate(empty)
-    stdout, stderr = process.communicate(timeout=20)
-    assert (process.returncode, stdout) == (1, "")
-    assert "made by a development version before 1.0.0" in stderr
-    assert "create a new one; if it is the one of the command dev, run dev --reset\n" in stderr
+    outcome = run(empty)
+    assert (outcome.exit_code, outcome.stdout) == (1, "")
+    assert "made by a development version before 1.0.0" in outcome.stderr
+    remedy = "create a new one; if it is the one of the command dev, run dev --reset\n"
+    assert remedy in outcome.stderr
     assert schema(empty) == before
 
 
@@ -161,23 +158,16 @@ def test_a_database_of_an_earlier_development_version_is_rejected_and_stays_as_i
     ],
 )
 def test_without_a_database_or_with_an_invalid_setting_it_stops_with_a_message(settings, message):
-    process = migrate(settings.pop("DATABASE_URL"), **settings)
-    stdout, stderr = process.communicate(timeout=20)
-    assert process.returncode != 0
-    assert stdout == ""
-    assert message in stderr
-    assert "Traceback" not in stderr
+    outcome = run(settings["DATABASE_URL"], **settings)
+    # Another exception would be a traceback.
+    assert isinstance(outcome.exception, SystemExit)
+    assert outcome.exit_code != 0
+    assert outcome.stdout == ""
+    assert message in outcome.stderr
+    assert "Traceback" not in outcome.stderr
 
 
 # Other processes in the way
-
-
-def read_until(process, text):
-    """Read lines of stderr until one contains the text; return that line."""
-    for line in process.stderr:
-        if text in line:
-            return line
-    raise AssertionError(f"the process ended without saying {text!r}")
 
 
 def said(capsys, text):
@@ -227,23 +217,25 @@ def test_while_a_long_reader_blocks_a_migration_requests_go_on_and_the_reader_is
     assert f"process {line.split()[3]} " not in capsys.readouterr().err
 
 
-def test_a_statement_timeout_of_the_database_cancels_no_migration(empty, database_url):
+def test_a_statement_timeout_of_the_database_cancels_no_migration(empty, database_url, capsys):
     with psycopg.connect(empty, autocommit=True) as server:
         server.execute(f"ALTER DATABASE {server.info.dbname} SET statement_timeout = '400ms'")
         server.execute(f"ALTER DATABASE {server.info.dbname} SET lock_timeout = '400ms'")
-    with psycopg.connect(empty, options="-c statement_timeout=0") as blocker:
+    with (
+        ThreadPoolExecutor(1) as threads,
+        psycopg.connect(empty, options="-c statement_timeout=0") as blocker,
+    ):
         blocker.execute("CREATE TABLE meetings ()")
-        process = migrate(empty)
+        running = threads.submit(run_migrate, Settings.read({"DATABASE_URL": empty}))
         # The migration has waited for longer than the timeout by then.
-        read_until(process, f"waiting for process {blocker.info.backend_pid} ")
+        said(capsys, f"waiting for process {blocker.info.backend_pid} ")
         blocker.rollback()
-        stdout, _ = process.communicate(timeout=60)
-    assert (process.returncode, stdout.splitlines()) == (0, FILES)
+        assert running.result(60) == FILES
     assert schema(empty) == schema(database_url)
 
 
 def test_a_lock_that_a_session_has_left_behind_is_named_and_not_awaited_for_ever(
-    empty, monkeypatch, capsys, apply
+    empty, monkeypatch, capsys
 ):
     for name in ("PAUSE", "PATIENCE"):
         monkeypatch.setattr(f"service.commands.migrate.{name}", 0.1)
@@ -270,7 +262,7 @@ def test_the_page_says_how_long_a_migration_waits():
     assert f"gives up after {PATIENCE} s " in page
 
 
-def test_between_two_attempts_a_migration_waits_for_no_lock(empty, monkeypatch, apply):
+def test_between_two_attempts_a_migration_waits_for_no_lock(empty, monkeypatch):
     """Requests that queued behind it go on for five seconds; here the lock is released then."""
     monkeypatch.setattr("service.commands.migrate.LOCK_TIMEOUT", "100ms")
     monkeypatch.setattr("service.commands.migrate.PATIENCE", 3)
@@ -373,11 +365,11 @@ def test_a_database_of_another_encoding_than_utf8_is_rejected_with_what_to_do(
             f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"
         )
         url = make_conninfo(database_url, dbname=name)
-        stdout, stderr = (process := migrate(url)).communicate(timeout=60)
+        outcome = run(url)
         tables = schema(url)
         server.execute(f"DROP DATABASE {name} WITH (FORCE)")
-    assert (process.returncode, stdout) == (1, "")
-    assert stderr == (
+    assert (outcome.exit_code, outcome.stdout) == (1, "")
+    assert outcome.stderr == (
         f"Error: the database has the encoding {encoding}: create another one with"
         " CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0\n"
     )

@@ -4,19 +4,21 @@ import json
 import os
 import re
 import subprocess
-import sys
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
 import pages
 import psycopg
 import pytest
+from click.testing import CliRunner
 from client import TOKENS, Client, CommandRunner, new_database
 from outcomes import assert_failed, rows
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from receivers import KEY, announce, subscribe
-from server import environment, wait_until
+from server import wait_until
 
+from service.__main__ import main
 from service.commands.migrate import tables
 from service.commands.status import database, processes, webhooks
 from service.commands.status.database import megabytes
@@ -262,19 +264,17 @@ def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
     # It is a problem at once.
     monkeypatch.setattr(processes, "WAITING", -1)
     worker.execute("LOCK TABLE plans")
-    command = [sys.executable, "-m", "service", "plan", "list"]
-    with subprocess.Popen(
-        command, env=environment(DATABASE_URL=database_url), stdout=subprocess.DEVNULL
-    ) as process:
-        blocked = "SELECT FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
-        pid = worker.info.backend_pid
+    blocked = "SELECT FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+    pid = worker.info.backend_pid
+    with connected(database_url, "plan list") as command, ThreadPoolExecutor(1) as thread:
+        listed = thread.submit(command.execute, "TABLE plans")
         try:
-            wait_until(lambda: rows(connection, blocked, pid), process)
+            wait_until(lambda: rows(connection, blocked, pid))
             _, document = report(cli)
             metrics = cli("status", "--metrics").stdout.splitlines()
         finally:
             worker.rollback()
-        assert process.wait(30) == 0
+        listed.result(30)
     (wait,) = document["waits"]
     assert [
         problem
@@ -310,14 +310,10 @@ def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
     ],
 )
 def test_without_a_database_it_says_so_in_each_form(option, code, stdout, stderr):
-    ended = subprocess.run(
-        [sys.executable, "-m", "service", "status", *option],
-        env=environment(DATABASE_URL="host=/nowhere"),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert ended.returncode == code
+    ended = CliRunner().invoke(main, ["status", *option], env={"DATABASE_URL": "host=/nowhere"})
+    # Another exception would be a traceback.
+    assert isinstance(ended.exception, SystemExit | None)
+    assert ended.exit_code == code
     assert re.fullmatch(stdout, ended.stdout)
     assert re.fullmatch(stderr, ended.stderr)
 

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from outcomes import rows
 from psycopg.conninfo import conninfo_to_dict
 from server import (
-    PROJECT,
     children,
     environment,
     free_port,
@@ -21,6 +21,9 @@ from server import (
     serving,
     wait_until,
 )
+
+from service.__main__ import main
+from service.gunicorn import APP
 
 COMMANDS = {
     "task-service": [sys.executable, "-m", "service", "web"],
@@ -57,14 +60,38 @@ def test_after_sighup_and_not_before_it_serves_the_code_on_the_disk(name, copied
         assert get(server.port).status == 500
 
 
-def test_web_runs_in_the_foreground_from_any_folder(tmp_path, database_url):
-    with running(COMMANDS["task-service"], tmp_path, database_url) as server:
-        assert get(server.port).status == 200
-    log = server.log.read_text()
+def test_web_runs_in_the_foreground_from_any_folder_and_connects_before_its_first_request(
+    tmp_path, database_url, connection
+):
+    log, port = tmp_path / "log", free_port()
+    variables = {"DATABASE_URL": database_url, "PORT": str(port), "WEB_CONCURRENCY": "1"}
+    query = "SELECT application_name FROM pg_stat_activity WHERE datname = current_database()"
+
+    def connected():
+        return {
+            int(name.rpartition(":")[2])
+            for (name,) in (row.values() for row in rows(connection, query))
+            if name.startswith("task-service web ")
+        }
+
+    with (
+        log.open("wb") as stderr,
+        subprocess.Popen(
+            COMMANDS["task-service"], cwd=tmp_path, env=environment(**variables), stderr=stderr
+        ) as server,
+    ):
+        try:
+            wait_until(lambda: connected() & {*children(server.pid)}, server)
+            assert "GET" not in log.read_text()
+            assert get(port).status == 200
+        finally:
+            server.terminate()
+    assert server.returncode == 0
     for event in ("starts", "stops"):
-        (line,) = [line for line in log.splitlines() if f" {event}: process {server.pid};" in line]
+        (line,) = [line for line in log.read_text().splitlines() if f" {event}: process " in line]
+        assert f" {event}: process {server.pid};" in line
         assert f"database {conninfo_to_dict(database_url)['dbname']} on " in line
-        assert f"settings: DATABASE_URL=set PORT={server.port} WEB_CONCURRENCY=1" in line
+        assert f"settings: DATABASE_URL=set PORT={port} WEB_CONCURRENCY=1" in line
         assert "postgres:" not in line
 
 
@@ -81,31 +108,6 @@ def test_after_sigusr2_a_second_gunicorn_serves_beside_the_first(tmp_path, datab
         wait_until(lambda: "Shutting down: Master.2" in server.log.read_text(), server)
 
 
-def test_a_web_process_is_connected_before_its_first_request(tmp_path, database_url, connection):
-    log = tmp_path / "log"
-    variables = {"DATABASE_URL": database_url, "PORT": str(free_port()), "WEB_CONCURRENCY": "2"}
-    with (
-        log.open("wb") as stderr,
-        subprocess.Popen(
-            COMMANDS["task-service"], env=environment(**variables), stderr=stderr
-        ) as server,
-    ):
-        query = "SELECT application_name FROM pg_stat_activity WHERE datname = current_database()"
-
-        def connected():
-            return {
-                int(name.rpartition(":")[2])
-                for (name,) in (row.values() for row in rows(connection, query))
-                if name.startswith("task-service web ")
-            }
-
-        try:
-            wait_until(lambda: len(connected() & {*children(server.pid)}) == 2, server)
-        finally:
-            server.terminate()
-    assert "GET" not in log.read_text()
-
-
 @pytest.mark.nodatabase
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can enter a folder and lose the right")
 def test_web_starts_in_a_folder_that_its_user_cannot_enter(tmp_path):
@@ -116,7 +118,7 @@ def test_web_starts_in_a_folder_that_its_user_cannot_enter(tmp_path):
     with subprocess.Popen(
         [*without, Path(sys.executable).with_name("task-service"), "web"],
         cwd=tmp_path,
-        env=environment(DATABASE_URL="host=/nowhere", PORT=str(free_port())),
+        env=environment(DATABASE_URL="host=/nowhere", PORT=str(free_port()), WEB_CONCURRENCY="1"),
         stderr=subprocess.PIPE,
         text=True,
     ) as server:
@@ -128,24 +130,24 @@ def test_web_starts_in_a_folder_that_its_user_cannot_enter(tmp_path):
 
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_a_signal_to_stop_ends_workers_that_are_only_starting(name, copied):
+def test_a_signal_to_stop_ends_workers_that_are_only_starting(name, tmp_path):
     """A restart of the unit soon after another one does not wait for graceful_timeout."""
-    configuration = copied / "service" / "gunicorn" / "configuration.py"
-    with configuration.open("a", encoding="utf-8") as file:
-        file.write(
-            "def post_fork(server, worker):\n"
-            "    import pathlib, time\n"
-            "    pathlib.Path('starting').touch()\n"
-            "    time.sleep(60)\n"
-        )
+    configuration = tmp_path / "configuration.py"
+    configuration.write_text(
+        "from service.gunicorn.configuration import *\n"
+        "def post_fork(server, worker):\n"
+        "    import pathlib, time\n"
+        "    pathlib.Path('starting').touch()\n"
+        "    time.sleep(60)\n"
+    )
     server = subprocess.Popen(
-        COMMANDS["task-service"],
-        cwd=copied,
+        [sys.executable, "-m", "gunicorn", "-c", str(configuration), APP],
+        cwd=tmp_path,
         env=environment(DATABASE_URL="host=/nowhere", PORT=str(free_port()), WEB_CONCURRENCY="1"),
         stderr=subprocess.DEVNULL,
     )
     try:
-        wait_until(lambda: (copied / "starting").exists(), server)
+        wait_until(lambda: (tmp_path / "starting").exists(), server)
         server.send_signal(signal.Signals[name])
         assert server.wait(15) == 0
     finally:
@@ -161,15 +163,10 @@ def test_a_signal_to_stop_ends_workers_that_are_only_starting(name, copied):
         ({"DATABASE_URL": "host=/nowhere", "PORT": "http"}, "PORT='http': must be an integer"),
     ],
 )
-def test_an_invalid_setting_is_named_in_one_line(settings, message):
-    ended = subprocess.run(
-        [sys.executable, "-m", "service", "web"],
-        cwd=PROJECT,
-        env=environment(**settings),
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
-    assert ended.returncode == 1
+def test_an_invalid_setting_is_named_in_one_line(settings, message, monkeypatch):
+    # A start would replace this process.
+    monkeypatch.delattr(os, "execve")
+    ended = CliRunner().invoke(main, ["web"], env={"DATABASE_URL": None, **settings})
+    assert ended.exit_code == 1
     assert ended.stderr.startswith(f"Error: {message}")
     assert ended.stderr.count("\n") == 1

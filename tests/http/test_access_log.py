@@ -156,7 +156,10 @@ def test_warnings_are_lines_of_json(lines):
 
 
 def test_a_log_that_cannot_be_written_changes_no_response(database_url, connection):
-    with open("/dev/full", "wb") as full, serving(database_url, stderr=full) as server:
+    with (
+        open("/dev/full", "wb") as full,
+        serving(database_url, stderr=full, WEB_CONCURRENCY="1") as server,
+    ):
         created = send(server.port, post(TASK, f"Content-Length: {len(TASK)}\r\n"))
         assert created.status == 201
         assert get(server.port, "/healthz").status == 200
