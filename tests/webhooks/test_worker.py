@@ -39,7 +39,7 @@ from service.devkit.signatures import is_genuine
 from service.fields import NIL_UUID
 from service.settings import Settings
 from service.statements import STATEMENTS
-from service.webhooks import secrets
+from service.webhooks import secrets, troubles
 from service.webhooks.delivery import Claim, attempt, retry_delay
 from service.webhooks.outbound import Answer
 from service.webhooks.worker import MAX_ATTEMPT_SECONDS, Pruned, Worker
@@ -452,6 +452,7 @@ def test_an_error_that_lasts_is_logged_again_each_minute(
     running = worker(DATABASE_URL=empty)
     troubled(running)
     assert len(caplog.messages) == 1
+    assert troubles.INTERVAL == 60
     monkeypatch.setattr("service.webhooks.troubles.INTERVAL", 0)
     troubled(running, rounds=1)
     assert len(caplog.messages) > 1
