@@ -117,7 +117,7 @@ class Map:
         near = (known.get(number, set()) & found for number in range(line - 3, line + 10))
         rare = sorted((tests for tests in near if len(tests) < len(found) / 2), key=len)
         branches = [self.choose(tests)[:10] for tests in filter(None, rare)][:3]
-        held = self.choose(own & found)[:MAX_OTHERS]
+        held = self.choose(own & found)[:MAX_TESTS]
         # Lines move after the map is made.
         moved = self.choose(named - found)[: MAX_OTHERS if found else None]
         return unique(*branches, held, self.choose(found)[:MAX_TESTS], moved, self.new)
