@@ -62,10 +62,10 @@ def process(database_url):
     """Return a function that starts ``task-service worker`` under these settings."""
     started = []
 
-    def start(**changes):
+    def start(stderr=None, **changes):
         command = [sys.executable, "-m", "service", "worker"]
         variables = {**os.environ, **environment(database_url, WEB_THREADS="2", **changes)}
-        started.append(subprocess.Popen(command, cwd=PROJECT, env=variables))
+        started.append(subprocess.Popen(command, cwd=PROJECT, env=variables, stderr=stderr))
         return started[-1]
 
     yield start
@@ -630,14 +630,19 @@ def test_a_delivery_fails_with_the_first_attempt_after_the_whole_schedule(
     assert worker().run_once() == 0
 
 
-def test_a_running_worker_follows_the_schedule(process, cast, connection, receiver):
+def test_a_running_worker_follows_the_schedule_and_names_a_key_that_it_lacks(
+    process, cast, connection, receiver
+):
     receiver.behaves(answer(500), answer(500), answer(200))
     subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
-    running = process(WEBHOOK_SCHEDULE=",".join(["0.1"] * 100))
+    subscribe(connection, cast["acme"], receiver.url, key_fingerprint="0123456789abcdef")
+    running = process(subprocess.PIPE, WEBHOOK_SCHEDULE=",".join(["0.1"] * 100))
     assert len({receiver.take().headers["webhook-id"] for _ in range(3)}) == 1
     running.terminate()
-    assert running.wait(10) == 0
+    _, log = running.communicate(timeout=10)
+    assert running.returncode == 0
+    assert log.count(b"WEBHOOK_KEY does not list the key 0123456789abcdef") == 1
     assert states(connection) == [("delivered", 3)]
 
 
