@@ -244,17 +244,25 @@ def test_the_connection_that_was_used_last_is_used_next(build):
 
 
 def test_after_a_wait_in_vain_the_next_one_gets_the_connection_that_becomes_free(build):
-    pool = open_pool(build(web_threads=1))
+    pool = open_pool(build(web_threads=1, pool_timeout=5))
     only = pool.getconn()
     with pytest.raises(PoolTimeout, match=r"within 0\.0 s"):
         pool.getconn(0)
     with ThreadPoolExecutor(1) as threads:
-        following = threads.submit(pool.getconn, 5)
+        following = threads.submit(pool.take, time.monotonic() + 5)
+        # Longer than a request waits that has waited for a thread.
         with pytest.raises(TimeoutError):
-            following.result(0.2)
+            following.result(2 * pool.SHORTEST_WAIT)
         pool.putconn(only)
         assert following.result() is only
-    pool.putconn(only)
+    pool.give_back(only)
+
+
+def test_a_request_with_half_a_second_left_gets_a_connection_and_one_with_none_does_not(build):
+    pool = open_pool(build())
+    pool.give_back(pool.take(time.monotonic() + 0.5))
+    with pytest.raises(PoolTimeout, match="no time is left"):
+        pool.take(time.monotonic())
 
 
 def test_a_connection_goes_back_to_psycopg_pool_when_it_was_kept_for_long_or_was_drained(build):
@@ -270,9 +278,11 @@ def test_a_connection_goes_back_to_psycopg_pool_when_it_was_kept_for_long_or_was
     assert pool.get_stats()["pool_available"] == 1
     with pool.connection() as used:
         pool.drain()
+        # This one is free before it.
+        with pool.connection() as new:
+            assert new not in (kept, idle)
     assert used.closed
-    with pool.connection() as new:
-        assert new not in (kept, idle)
+    assert not new.closed
 
 
 def test_more_threads_than_connections_each_find_one_in_time_even_if_some_are_broken(build):

@@ -4,7 +4,7 @@ import pytest
 from client import error_message
 
 from service.http.gate import rate_limit_error
-from service.limits import Usage, decisive
+from service.limits import STARTER_PER_MINUTE, Usage, decisive, policy
 
 NOW = 1_700_000_000.0
 USAGE = Usage(
@@ -43,6 +43,13 @@ def test_the_seconds_of_a_window_are_rounded_up_and_a_retry_is_never_at_once(
 @pytest.mark.parametrize(("used", "left"), [(0, 60), (59, 1), (60, 0), (61, 0), (1000, 0)])
 def test_what_is_left_is_never_negative(used, left):
     assert USAGE._replace(minute_count=used).windows[0].left == left
+
+
+@pytest.mark.nodatabase
+def test_the_header_of_a_policy_has_the_seconds_of_a_minute_and_of_a_day():
+    assert policy(60, 10_000) == '"minute";q=60;w=60, "day";q=10000;w=86400'
+    assert policy(1000, None) == '"minute";q=1000;w=60'
+    assert STARTER_PER_MINUTE == 60
 
 
 @pytest.mark.nodatabase

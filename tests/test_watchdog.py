@@ -1,6 +1,8 @@
 """A frozen PostgreSQL: responses are 503 in time, and the service recovers without a restart."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import Timer
 
 import psycopg
 import pytest
@@ -24,6 +26,16 @@ def proxy(database_url):
 @pytest.fixture
 def behind_proxy(build, proxy):
     return build(database_url=proxy.url, statement_timeout=0.5, pool_timeout=0.5)
+
+
+@contextmanager
+def frozen(proxy):
+    """Freeze the network for ten seconds at most, so that requests hang no longer than that."""
+    proxy.freeze()
+    thaw = Timer(10, proxy.thaw)
+    thaw.start()
+    yield
+    thaw.cancel()
 
 
 def test_a_connection_that_cannot_be_set_up_is_not_watched_any_more(database_url):
@@ -51,10 +63,11 @@ def test_a_connection_has_the_time_of_a_statement_to_be_set_up(database_url):
 def test_a_frozen_postgres_is_503_on_every_path_and_comes_back(behind_proxy, proxy):
     alice = Client(behind_proxy, TOKENS["alice"])
     assert alice.get("/tasks").status_code == 200
-    proxy.freeze()
-    with ThreadPoolExecutor(REQUESTS) as threads:
+    pool = behind_proxy.extensions["pool"]
+    unused = pool.getconn()
+    with frozen(proxy), ThreadPoolExecutor(REQUESTS) as threads:
         responses = list(threads.map(lambda _: alice.get("/tasks"), range(REQUESTS)))
-    responses.append(behind_proxy.test_client().get("/healthz"))
+        responses.append(behind_proxy.test_client().get("/healthz"))
     for response in responses:
         assert response.status_code == 503
         assert response.get_json()["status"] == 503
@@ -64,6 +77,9 @@ def test_a_frozen_postgres_is_503_on_every_path_and_comes_back(behind_proxy, pro
         if alice.get("/tasks").status_code == 200:
             break
     assert alice.get("/tasks").status_code == 200
+    # No request has replaced it: one whose time is up leaves the others of the pool alone.
+    pool.putconn(unused)
+    assert not unused.closed
 
 
 def test_a_write_that_freezes_after_the_gate_is_503(behind_proxy, proxy, connection, database_url):
@@ -74,5 +90,5 @@ def test_a_write_that_freezes_after_the_gate_is_503(behind_proxy, proxy, connect
         response = threads.submit(alice.patch, f"/tasks/{id}", {"title": "y"})
         while not waiting(connection):
             assert not response.done()
-        proxy.freeze()
-        assert response.result(timeout=30).status_code == 503
+        with frozen(proxy):
+            assert response.result(timeout=8).status_code == 503

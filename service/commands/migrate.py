@@ -149,14 +149,11 @@ class Watch:
             ended.set()
 
     def _watch(self, pid: int, ended: Event) -> None:
-        if ended.wait(WATCH_INTERVAL):
-            return
-        with suppress(psycopg.Error), connect(self.settings, "migrate") as connection:
-            while not ended.is_set():
+        while not ended.wait(WATCH_INTERVAL):
+            with suppress(psycopg.Error), connect(self.settings, "migrate") as connection:
                 blockers = connection.rows(Blocker, "migrations/blockers", {"pid": pid})
                 if blockers:
                     self._notice(blockers)
-                ended.wait(WATCH_INTERVAL)
 
     def _notice(self, blockers: list[Blocker]) -> None:
         self.seen = " and ".join(blocker.description for blocker in blockers)

@@ -88,14 +88,14 @@ def create_webhook(slug: str, url: str, events: tuple[str, ...]) -> None:
         click.echo(value)
 
 
-def new_webhook(slug: str, url: str, events: Iterable[str], *, absent: str = "") -> tuple[str, str]:
+def new_webhook(slug: str, url: str, events: Iterable[str]) -> tuple[str, str]:
     """Create a webhook; returns its id and its secret, which the database never stores."""
     key = current_settings().require_webhook_key()
     row = one_row(
         CreatedWebhook,
         "webhooks/create",
         f"the workspace {slug} has 20 webhooks, the maximum: remove one first",
-        workspace_id=find_workspace(slug, absent).id,
+        workspace_id=find_workspace(slug).id,
         user_id=OPERATOR,
         url=url,
         events=[*dict.fromkeys(events)],

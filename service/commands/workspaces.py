@@ -124,7 +124,7 @@ def delete_workspace(slug: str, yes: bool) -> None:
     click.echo(one_row(IdRow, "workspaces/delete", absent, slug=slug).id)
 
 
-def find_workspace(slug: str, absent: str = "") -> FoundWorkspace:
-    """Find a workspace; raises ClickException, with the text ``absent``, if there is none."""
-    absent = absent or f"there is no workspace {slug}"
+def find_workspace(slug: str) -> FoundWorkspace:
+    """Find a workspace; raises ClickException if there is none."""
+    absent = f"there is no workspace {slug}"
     return one_row(FoundWorkspace, "workspaces/find", absent, slugs=[slug])

@@ -11,11 +11,12 @@ from typing import NamedTuple
 import click
 from psycopg.conninfo import make_conninfo
 
-from service.commands.base import connect, current_settings, query
+from service.commands.base import connect, current_settings, one_row, query
 from service.commands.load import load_file
 from service.commands.migrate import migrate
 from service.commands.tokens import new_token
 from service.commands.webhooks import new_webhook
+from service.commands.workspaces import FoundWorkspace
 from service.devkit.dev import LOOPBACK, forget_libpq, listen
 from service.devkit.postgres import Postgres
 from service.devkit.printer import URL_PATTERN, Printer, printing
@@ -143,7 +144,8 @@ def environment(database_url: str, port: int) -> dict[str, str]:
 def subscribe(printer: Printer) -> None:
     """Send the events of the demo workspace to the printer."""
     absent = f"there is no workspace {WORKSPACE} to receive from: start with --reset"
-    _, printer.secret = new_webhook(WORKSPACE, printer.url, [], absent=absent)
+    one_row(FoundWorkspace, "workspaces/find", absent, slugs=[WORKSPACE])
+    _, printer.secret = new_webhook(WORKSPACE, printer.url, [])
 
 
 def without_limits(database_url: str) -> str:

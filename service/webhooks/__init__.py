@@ -81,4 +81,3 @@ def _post(event_ids: list[str]) -> None:
         log.warning("delivery left to the worker: %s", type(error).__name__, exc_info=error)
     finally:
         slots.release()
-        db.release()

@@ -28,6 +28,11 @@ def webhook(connection, cast, receiver):
     return subscribe(connection, cast["acme"], receiver.url)
 
 
+@pytest.mark.nodatabase
+def test_a_body_has_at_most_the_ten_million_characters_of_the_document():
+    assert DeliveryDetails().fields["body"].metadata["maxLength"] == 10_000_000
+
+
 def names(schema):
     return [field.data_key for field in schema().fields.values()]
 

@@ -102,6 +102,12 @@ def test_a_wrong_name_of_the_database_is_an_error_also_before_a_start(database_u
             False,
         ),
         (
+            "ALTER FUNCTION iso RENAME TO renamed",
+            "schema",
+            r"function iso\(.*\) does not exist although all migrations are applied: .*",
+            False,
+        ),
+        (
             "ALTER DATABASE {name} SET default_transaction_read_only = on",
             "connection",
             "every request is 503, as the database is read-only: .*",

@@ -10,6 +10,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
+from threading import enumerate as enumerate_threads
 
 import psycopg
 import pytest
@@ -239,6 +240,7 @@ def test_a_lock_that_a_session_has_left_behind_is_named_and_not_awaited_for_ever
 ):
     for name in ("PAUSE", "PATIENCE"):
         monkeypatch.setattr(f"service.commands.migrate.{name}", 0.1)
+    before = set(enumerate_threads())
     with psycopg.connect(empty, application_name="pooled") as session:
         session.execute("SELECT pg_advisory_lock(hashtextextended('flask migrate', 0))")
         session.commit()
@@ -251,6 +253,10 @@ def test_a_lock_that_a_session_has_left_behind_is_named_and_not_awaited_for_ever
         assert caught.value.message.endswith(remedy)
         # Once, although it is looked for each half second.
         assert capsys.readouterr().err.count(named) == 1
+    # Nothing looks any more.
+    for thread in set(enumerate_threads()) - before:
+        thread.join(5)
+        assert not thread.is_alive()
     assert apply(empty) == FILES
 
 
@@ -265,10 +271,15 @@ def test_the_page_says_how_long_a_migration_waits():
 def test_between_two_attempts_a_migration_waits_for_no_lock(empty, monkeypatch):
     """Requests that queued behind it go on for five seconds; here the lock is released then."""
     monkeypatch.setattr("service.commands.migrate.LOCK_TIMEOUT", "100ms")
-    monkeypatch.setattr("service.commands.migrate.PATIENCE", 3)
     pauses = []
     with psycopg.connect(empty, autocommit=True) as session:
         session.execute("SELECT pg_advisory_lock(hashtextextended('flask migrate', 0))")
+        with monkeypatch.context() as impatient:
+            impatient.setattr("service.commands.migrate.PATIENCE", 0)
+            # It has not looked yet which process holds the lock.
+            with pytest.raises(ClickException, match=r": the migration waits for a lock$"):
+                run_migrate(Settings.read({"DATABASE_URL": empty}))
+        monkeypatch.setattr("service.commands.migrate.PATIENCE", 3)
 
         def pause(seconds):
             pauses.append(seconds)

@@ -12,7 +12,7 @@ import pages
 import psycopg
 import pytest
 from click.testing import CliRunner
-from client import TOKENS, Client, CommandRunner, new_database
+from client import TOKENS, Client, CommandRunner, new_database, waiting
 from outcomes import assert_failed, rows
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from receivers import KEY, announce, subscribe
@@ -20,8 +20,10 @@ from server import wait_until
 
 from service.__main__ import main
 from service.commands.migrate import tables
-from service.commands.status import database, processes, webhooks
+from service.commands.status import database, processes, schema, webhooks
 from service.commands.status.database import megabytes
+from service.commands.status.section import Process, Reader
+from service.pool import connect
 from service.settings import Settings
 from service.statements import migrations
 from service.version import build
@@ -117,6 +119,7 @@ def test_metrics_are_one_number_a_line(cli, cast, connection):
     assert (numbers["deliveries_waiting"], numbers["deliveries_overdue"]) == (2, 0)
     assert (numbers["webhooks_enabled"], numbers["waiting_for_syncrep"]) == (1, 0)
     assert (numbers["standby_behind_bytes"], numbers["standby_behind_seconds"]) == (0, 0)
+    assert (numbers["longest_wait_for_lock_seconds"], numbers["servers_silent"]) == (0, 0)
 
 
 @pytest.mark.usefixtures("worker")
@@ -300,6 +303,74 @@ def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
     assert "task_service_waiting_for_syncrep 0" in metrics
 
 
+@pytest.fixture
+def reader(database_url):
+    """Yield a reader of figures, which a test may change."""
+    settings = {"DATABASE_URL": database_url, "WEB_CONCURRENCY": "3", "WEB_THREADS": "5"}
+    with connect(Settings.read(settings), "status") as connection:
+        yield Reader(connection, Settings.read(settings))
+
+
+def process(program, name, silent_seconds):
+    return Process(program, VERSION, name, 1, "2026-01-01T00:00:00.000Z", silent_seconds)
+
+
+def test_a_figure_is_a_problem_only_beyond_its_threshold(reader):
+    reader.processes = [process("worker", "a:1", 120), process("worker", "b:2", 30.5)]
+    for used, allowed, problems in (
+        (20, 25, ""),
+        (21, 25, "21 of 25 connections are in use: .*"),
+        (0, 24, "the processes may open 25 connections, and the server allows 24: .*"),
+    ):
+        figures = {"connections_used": used, "connections_allowed": allowed}
+        reader.server = reader.server._replace(**figures)
+        assert re.fullmatch(problems, "; ".join(database.read_connections(reader).problems))
+    for seconds, number in ((5, 0), (-5, 0), (5.1, 1), (-5.1, 1)):
+        reader.clock_ahead = seconds
+        problems = database.read_clock(reader).problems
+        assert [f"differs by {seconds} s" in problem for problem in problems] == [True] * number
+    reader.processes += [process("web", "c:3", 500)]
+    section = processes.read_processes(reader)
+    assert (section.problems, section.metrics["worker_silent_seconds"]) == ([], 30.5)
+    reader.processes += [process("worker", "d:4", 121)]
+    assert processes.read_processes(reader).problems == [
+        "the worker d:4 has not used the database for 121 s: look into its log, or restart it"
+    ]
+
+
+def test_a_lock_that_hides_no_figure_is_a_problem_after_five_seconds(
+    reader, database_url, connection, monkeypatch
+):
+    assert schema.LOCK == 5
+    with (
+        ThreadPoolExecutor(2) as threads,
+        psycopg.connect(database_url) as holder,
+        psycopg.connect(database_url) as first,
+        psycopg.connect(database_url) as second,
+    ):
+        holder.execute("LOCK TABLE plans")
+        for number, waiter in enumerate((first, second), 1):
+            running = threads.submit(waiter.execute, "LOCK TABLE plans")
+            wait_until(lambda number=number: waiting(connection) == number)
+        section = schema.read_locks(reader)
+        assert (len(section.lines), section.problems) == (1, [])
+        monkeypatch.setattr(schema, "LOCK", 0)
+        (problem,) = schema.read_locks(reader).problems
+        pid = holder.info.backend_pid
+        assert problem.endswith(f") locks plans; to end it: SELECT pg_terminate_backend({pid})")
+        section = processes.read_waits(reader)
+        seconds = [wait.seconds for wait in section.figures["waits"]]
+        assert section.metrics["waiting_for_lock"] == 2
+        assert section.metrics["longest_wait_for_lock_seconds"] == max(seconds) > min(seconds)
+        holder.rollback()
+        first.rollback()
+        running.result(10)
+    reader.locked = ["tables"]
+    assert schema.read_locks(reader).problems == [
+        "a lock of a table hid the figures of tables, and has ended since"
+    ]
+
+
 @pytest.mark.nodatabase
 @pytest.mark.parametrize(
     ("option", "code", "stdout", "stderr"),
@@ -344,9 +415,9 @@ def problems(outcome):
             r"migrations are pending: 0001-functions, .*; run the command migrate",
         ),
         (
-            "ALTER TABLE plans RENAME TO renamed",
-            r"the table plans is missing although all migrations are applied: the schema was"
-            r" changed by hand, change it back",
+            "ALTER TABLE plans RENAME TO renamed; ALTER TABLE mail RENAME TO other",
+            r"the tables mail, plans are missing although all migrations are applied: the schema"
+            r" was changed by hand, change it back",
         ),
         (
             "ALTER FUNCTION iso RENAME TO renamed",
@@ -442,6 +513,10 @@ def test_a_lock_of_a_hidden_session_is_named_with_the_grant_that_shows_more(othe
         holder.execute("LOCK TABLE webhooks")
         pid = holder.info.backend_pid
         outcome = status(start, url)
+        settings = Settings.read({"DATABASE_URL": url})
+        with connect(settings, "status") as other_reader:
+            # How long it has lasted is hidden too.
+            assert schema.read_locks(Reader(other_reader, settings)).problems == []
     assert (
         f"PROBLEM       process {pid} (maintenance; its statement is hidden: GRANT"
         " pg_read_all_stats TO the user of DATABASE_URL shows more) locks webhooks, which hides the"

@@ -96,15 +96,18 @@ class Map:
         return sorted(filter(score.get, score), key=score.__getitem__, reverse=True)
 
     def of_line(self, file: str, line: int) -> list[str]:
-        """The tests that run a line of Python, then those of the files named like its module."""
+        """The tests that run a line of Python, then those of the files about its module."""
         known = {
             int(place.rpartition(":")[2]): set(tests)
             for place, tests in self.lines.items()
             if place.startswith(f"{file}:")
         }
         path = Path(file)
-        names = tuple(f"/test_{name}.py" for name in (path.stem, path.parent.name))
-        own = {test for test in self.present if file_of(test).endswith(names)}
+        folder = path.parent.name
+        # The map does not see the lines that run in processes, as those of base.py on a terminal.
+        names = tuple(f"/test_{name}.py" for name in (path.stem, folder, f"all_{folder}"))
+        named = {test for test in self.present if file_of(test).endswith(names)}
+        own = {test for test in self.present if imports(file_of(test), path)} | named
         if runs_at_import(file, line):
             found = set().union(*known.values())
             held = self.choose({test for test in self.present if test.startswith(AT_IMPORT)})
@@ -114,9 +117,10 @@ class Map:
         near = (known.get(number, set()) & found for number in range(line - 3, line + 10))
         rare = sorted((tests for tests in near if len(tests) < len(found) / 2), key=len)
         branches = [self.choose(tests)[:10] for tests in filter(None, rare)][:3]
+        held = self.choose(own & found)[:MAX_TESTS]
         # Lines move after the map is made.
-        moved = self.choose(own - found)[: MAX_OTHERS if found else None]
-        return unique(*branches, self.choose(found)[:MAX_TESTS], moved, self.new)
+        moved = self.choose(named - found)[: MAX_OTHERS if found else None]
+        return unique(*branches, held, self.choose(found)[:MAX_TESTS], moved, self.new)
 
     def choose(self, tests: set[str]) -> list[str]:
         """Those that run the least first, in rounds with few of each function and of each file."""
@@ -146,6 +150,14 @@ def bodies(file: str) -> set[int]:
         if isinstance(node, ast.FunctionDef)
         for line in range(node.body[0].lineno, node.end_lineno + 1)
     }
+
+
+@cache
+def imports(file: str, module: Path) -> bool:
+    """Tell whether a file of tests imports a module of the service, or a name of it."""
+    package, _, name = ".".join(module.with_suffix("").parts).rpartition(".")
+    pattern = rf"^from {package}(\.{name} import|\b.* import .*\b{name}\b)"
+    return re.search(pattern, (PROJECT / file).read_text("utf-8"), re.MULTILINE) is not None
 
 
 def runs_at_import(file: str, line: int) -> bool:

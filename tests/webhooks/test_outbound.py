@@ -414,6 +414,15 @@ def test_a_receiver_that_accepts_no_connection_is_a_timeout():
     assert sent.milliseconds >= 250
 
 
+def test_a_receiver_is_late_also_if_the_thread_of_the_deadline_is(monkeypatch, receiver):
+    monkeypatch.setattr(
+        "service.webhooks.outbound.Timer", lambda left, abort: threading.Timer(left + 30, abort)
+    )
+    receiver.behaves(hang)
+    sent = send(receiver.url, timeout=0.2)
+    assert (sent.status, sent.error) == (None, "timeout")
+
+
 def test_a_connection_that_is_made_after_the_deadline_is_shut_down(monkeypatch, receiver):
     """The deadline ends while the thread that connects does not run."""
     receiver.behaves(drip_body)

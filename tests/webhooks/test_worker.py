@@ -39,7 +39,7 @@ from service.devkit.signatures import is_genuine
 from service.fields import NIL_UUID
 from service.settings import Settings
 from service.statements import STATEMENTS
-from service.webhooks import secrets
+from service.webhooks import secrets, troubles
 from service.webhooks.delivery import Claim, attempt, retry_delay
 from service.webhooks.outbound import Answer
 from service.webhooks.worker import MAX_ATTEMPT_SECONDS, Pruned, Worker
@@ -480,6 +480,7 @@ def test_an_error_that_lasts_is_logged_again_each_minute(
     running = worker(DATABASE_URL=empty)
     troubled(running)
     assert len(caplog.messages) == 1
+    assert troubles.INTERVAL == 60
     monkeypatch.setattr("service.webhooks.troubles.INTERVAL", 0)
     troubled(running, rounds=1)
     assert len(caplog.messages) > 1
@@ -657,13 +658,17 @@ def test_a_delivery_fails_with_the_first_attempt_after_the_whole_schedule(
     assert worker().run_once() == 0
 
 
-def test_a_running_worker_follows_the_schedule(run, cast, connection, receiver):
+def test_a_running_worker_follows_the_schedule_and_names_a_key_that_it_lacks(
+    run, cast, connection, receiver, caplog
+):
     receiver.behaves(answer(500), answer(500), answer(200))
     subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
+    subscribe(connection, cast["acme"], receiver.url, key_fingerprint="0123456789abcdef")
     running = run(WEBHOOK_SCHEDULE=",".join(["0.1"] * 100))
     assert len({receiver.take().headers["webhook-id"] for _ in range(3)}) == 1
     assert running.stop()
+    assert caplog.text.count("WEBHOOK_KEY does not list the key 0123456789abcdef") == 1
     assert states(connection) == [("delivered", 3)]
 
 
