@@ -219,7 +219,7 @@ def gone(pids):
 
 @pytest.fixture(scope="module")
 def running(long_folder):
-    """Yield a running ``dev``, which tests only read from; its folder has a long name."""
+    """Yield a running ``dev`` that tests share; its folder has a long name."""
     dev = Dev(long_folder / ("long name " * 12))
     yield dev
     assert dev.end() == 0
