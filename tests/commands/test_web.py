@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,24 +30,14 @@ COMMANDS = {
 }
 
 
-@contextmanager
-def running(command, folder, database_url):
-    """Run a command there; yields its process, which writes to ``log`` and ends with success."""
-    options = {"command": command, "cwd": folder, "WEB_CONCURRENCY": "1"}
-    log = folder / "log"
-    with log.open("wb") as stderr, serving(database_url, stderr=stderr, **options) as server:
-        server.log = log
-        yield server
-    assert server.returncode == 0
-
-
 def challenge(server):
     return send(server.port, b"GET /api/tasks HTTP/1.0\r\n\r\n").headers["www-authenticate"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_after_sighup_and_not_before_it_serves_the_code_on_the_disk(name, copied, database_url):
-    with running(COMMANDS[name], copied, database_url) as server:
+    options = {"command": COMMANDS[name], "cwd": copied, "WEB_CONCURRENCY": "1"}
+    with serving(database_url, **options) as server:
         gate = copied / "service" / "http" / "gate.py"
         text = gate.read_text(encoding="utf-8")
         gate.write_text(text.replace('"WWW-Authenticate", "Bearer"', '"WWW-Authenticate", "New"'))
@@ -58,11 +47,13 @@ def test_after_sighup_and_not_before_it_serves_the_code_on_the_disk(name, copied
         server.send_signal(signal.SIGHUP)
         wait_until(lambda: challenge(server) == "new", server)
         assert get(server.port).status == 500
+    assert server.returncode == 0
 
 
-def test_web_runs_in_the_foreground_from_any_folder_and_connects_before_its_first_request(
+def test_web_in_any_folder_connects_before_its_first_request_and_hands_over_at_sigusr2(
     tmp_path, database_url, connection
 ):
+    """It runs in the foreground; after SIGUSR2 a second gunicorn serves beside the first."""
     log, port = tmp_path / "log", free_port()
     variables = {"DATABASE_URL": database_url, "PORT": str(port), "WEB_CONCURRENCY": "1"}
     query = "SELECT application_name FROM pg_stat_activity WHERE datname = current_database()"
@@ -84,28 +75,24 @@ def test_web_runs_in_the_foreground_from_any_folder_and_connects_before_its_firs
             wait_until(lambda: connected() & {*children(server.pid)}, server)
             assert "GET" not in log.read_text()
             assert get(port).status == 200
+            server.send_signal(signal.SIGUSR2)
+            wait_until(lambda: log.read_text().count("Listening at") == 2, server)
+            second = int(re.findall(r"Listening at: .*\(([0-9]+)\)", log.read_text())[1])
+            wait_until(lambda: log.read_text().count("Booting worker") == 2, server)
+            try:
+                assert get(port).status == 200
+            finally:
+                os.kill(second, signal.SIGTERM)
+            wait_until(lambda: "Shutting down: Master.2" in log.read_text(), server)
         finally:
             server.terminate()
     assert server.returncode == 0
+    lines = log.read_text().splitlines()
     for event in ("starts", "stops"):
-        (line,) = [line for line in log.read_text().splitlines() if f" {event}: process " in line]
-        assert f" {event}: process {server.pid};" in line
+        (line,) = [line for line in lines if f" {event}: process {server.pid};" in line]
         assert f"database {conninfo_to_dict(database_url)['dbname']} on " in line
         assert f"settings: DATABASE_URL=set PORT={port} WEB_CONCURRENCY=1" in line
         assert "postgres:" not in line
-
-
-def test_after_sigusr2_a_second_gunicorn_serves_beside_the_first(tmp_path, database_url):
-    with running(COMMANDS["task-service"], tmp_path, database_url) as server:
-        server.send_signal(signal.SIGUSR2)
-        wait_until(lambda: server.log.read_text().count("Listening at") == 2, server)
-        second = int(re.findall(r"Listening at: .*\(([0-9]+)\)", server.log.read_text())[1])
-        wait_until(lambda: server.log.read_text().count("Booting worker") == 2, server)
-        try:
-            assert get(server.port).status == 200
-        finally:
-            os.kill(second, signal.SIGTERM)
-        wait_until(lambda: "Shutting down: Master.2" in server.log.read_text(), server)
 
 
 @pytest.mark.nodatabase
