@@ -212,6 +212,9 @@ def test_a_text_of_a_known_form_has_at_least_one_character():
     ):
         assert message(field, "") == f"must have 1 to {longest} characters, not 0"
         assert field.metadata["minLength"] == 1
+    too_long = "https://example.com/".ljust(2049, "x")
+    assert URL().deserialize(too_long[:-1])
+    assert message(URL(), too_long) == "must have 1 to 2048 characters, not 2049"
     assert Choice("a", "b").deserialize("b") == "b"
     assert message(Choice("a", "b"), "c") == "must be one of: a, b"
 

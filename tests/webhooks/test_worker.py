@@ -125,7 +125,9 @@ def seconds_until(timestamp):
 def test_due_deliveries_are_attempted_and_recorded(worker, cast, connection, receiver):
     subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 3)
-    assert worker().run_once() == 3
+    running = worker()
+    assert running.run_once() == 3
+    assert running.pool.closed
     assert states(connection) == [("delivered", 1)] * 3
     assert [attempt["status"] for attempt in attempts(connection)] == [200] * 3
     # In any order.
@@ -399,6 +401,47 @@ def test_when_nothing_is_due_the_other_threads_do_not_ask_the_database_too(
     announce(connection, cast["acme"])
     assert not running.deliver_next()
     assert states(connection) == [("due", 0)]
+
+
+def test_when_an_attempt_ends_the_next_one_of_its_workspace_begins_at_once(
+    worker, monkeypatch, cast, connection, receiver
+):
+    monkeypatch.setattr("service.webhooks.worker.POLL_INTERVAL", 60)
+    receiver.behaves(hang)
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 2)
+    running = worker(WEB_THREADS="1")
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(running.deliver_next)
+        receiver.take()
+        # A workspace has as many attempts in flight as WEB_THREADS.
+        assert not running.deliver_next()
+        receiver.released.set()
+        assert first.result()
+    # After a signal none begins.
+    running.stopping.set()
+    assert not running.deliver_next()
+    running.stopping.clear()
+    assert running.deliver_next()
+    running.pool.close()
+
+
+def test_after_an_error_the_other_threads_do_not_ask_the_database_too(worker, monkeypatch, empty):
+    monkeypatch.setattr("service.webhooks.worker.ERROR_INTERVAL", 60)
+    running = worker(DATABASE_URL=empty)
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        running.deliver_next()
+    assert not running.deliver_next()
+    running.pool.close()
+
+
+def test_a_key_that_stays_missing_is_logged_once(worker, cast, connection, caplog):
+    subscribe(connection, cast["acme"], "http://127.0.0.1/", key_fingerprint="0123456789abcdef")
+    running = worker()
+    for _ in range(2):
+        running.check_keys()
+    assert sum("does not list the key 0123456789abcdef" in line for line in caplog.messages) == 1
+    running.pool.close()
 
 
 # The database in trouble
