@@ -137,6 +137,8 @@ def test_the_thresholds_of_the_page_of_operations_are_those_of_status():
         for _, source, threshold in pages.rows("docs/operations.md", "Alerts")
         for metric in re.findall("`task_service_([a-z_]+)`", source)
     }
+    assert "above 0 for an hour" in alerts["webhooks_failing"]
+    assert webhooks.FAILING == 3600
     pruned = 86400 + webhooks.UNPRUNED
     for metric, threshold in {
         "worker_silent_seconds": f"above {processes.SILENT}",
