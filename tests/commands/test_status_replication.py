@@ -11,7 +11,7 @@ import pytest
 from client import CommandRunner
 from faults.cluster import Server
 from outcomes import rows
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from server import wait_until
 
 from service.commands.migrate import migrate
@@ -124,6 +124,24 @@ def test_a_role_that_may_not_see_the_standbys_is_told_so(pair, status):
     metrics = status("--metrics", user="plain").stdout.splitlines()
     for line in ("standbys 1", "standby_behind_bytes 0", "standby_behind_seconds 0"):
         assert f"task_service_{line}" in metrics
+
+
+def test_a_standby_whose_lag_postgresql_does_not_measure_is_shown(pair, start):
+    """PostgreSQL forgets the lag of a standby after ten seconds without a write."""
+    primary, _ = pair
+    with primary.connect() as connection:
+        connection.execute(
+            "CREATE SCHEMA silent; CREATE VIEW silent.pg_stat_replication AS"
+            " SELECT application_name, 'async' AS sync_state, 'streaming' AS state,"
+            "        '0/1'::pg_lsn AS replay_lsn, NULL::interval AS replay_lag"
+            "   FROM pg_catalog.pg_stat_replication"
+        )
+    url = make_conninfo(primary.url, options="-c search_path=silent,pg_catalog,public")
+    runner = CommandRunner(start(Settings.read({"DATABASE_URL": url})))
+    page = runner.invoke(args=["status"]).stdout
+    assert re.search(r"(?m)^standby       standby async, \d+ bytes and 0\.0 s behind$", page)
+    metrics = runner.invoke(args=["status", "--metrics"]).stdout.splitlines()
+    assert "task_service_standby_behind_seconds 0" in metrics
 
 
 def test_a_standby_that_is_away_and_waited_for_is_a_problem(pair, status):

@@ -79,17 +79,18 @@ class Running(Thread):
 
     def __init__(self, worker):
         super().__init__(target=worker.run, kwargs={"deliver": True})
+        self.pool = worker.pool
         # The thread and those of the worker block the signal from the beginning.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         self.start()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def stop(self):
-        """Send SIGTERM; return whether the worker has ended."""
+        """Send SIGTERM; return whether the worker has ended, and its connections too."""
         if self.is_alive():
             signal.pthread_kill(self.ident, signal.SIGTERM)
         self.join(10)
-        return not self.is_alive()
+        return self.pool.closed and not self.is_alive()
 
 
 @pytest.fixture
