@@ -201,10 +201,15 @@ def test_a_standby_itself_waits_for_none(pair, start):
 
 
 def test_two_servers_that_accept_writes_are_a_problem(pair, status):
-    """The last test of the pair."""
     primary, standby = pair
     standby.pg_ctl("promote")
-    found = problems(status("--json", silent=["1"]))
+    try:
+        found = problems(status("--json", silent=["1"]))
+    finally:
+        standby.pg_ctl("stop", "-m", "immediate")
+        standby.copy(primary)
+        standby.start(synchronous_standby_names="standby")
+        wait_for(primary, "standby")
     assert found[0] == (
         f"127.0.0.1:{primary.port} and 127.0.0.1:{standby.port} both accept writes:"
         " stop the one that is not the primary, at once"
