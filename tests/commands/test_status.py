@@ -346,13 +346,13 @@ def test_a_lock_that_hides_no_figure_is_a_problem_after_five_seconds(
     assert schema.LOCK == 5
     with (
         ThreadPoolExecutor(2) as threads,
+        psycopg.connect(database_url, autocommit=True) as first,
+        psycopg.connect(database_url, autocommit=True) as second,
         psycopg.connect(database_url) as holder,
-        psycopg.connect(database_url) as first,
-        psycopg.connect(database_url) as second,
     ):
         holder.execute("LOCK TABLE plans")
         for number, waiter in enumerate((first, second), 1):
-            running = threads.submit(waiter.execute, "LOCK TABLE plans")
+            running = threads.submit(waiter.execute, "SELECT FROM plans")
             wait_until(lambda number=number: waiting(connection) == number)
         section = schema.read_locks(reader)
         assert (len(section.lines), section.problems) == (1, [])
@@ -365,7 +365,6 @@ def test_a_lock_that_hides_no_figure_is_a_problem_after_five_seconds(
         assert section.metrics["waiting_for_lock"] == 2
         assert section.metrics["longest_wait_for_lock_seconds"] == max(seconds) > min(seconds)
         holder.rollback()
-        first.rollback()
         running.result(10)
     reader.locked = ["tables"]
     assert schema.read_locks(reader).problems == [
