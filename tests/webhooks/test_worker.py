@@ -32,6 +32,7 @@ from receivers import (
     subscribe,
     webhook_row,
 )
+from server import wait_until
 from werkzeug.http import http_date
 
 from service.commands.migrate import migrate
@@ -711,8 +712,10 @@ def test_a_running_worker_follows_the_schedule_and_names_a_key_that_it_lacks(
     subscribe(connection, cast["acme"], receiver.url, key_fingerprint="0123456789abcdef")
     running = run(WEBHOOK_SCHEDULE=",".join(["0.1"] * 100))
     assert len({receiver.take().headers["webhook-id"] for _ in range(3)}) == 1
+    line = "WEBHOOK_KEY does not list the key 0123456789abcdef"
+    wait_until(lambda: line in caplog.text)
     assert running.stop()
-    assert caplog.text.count("WEBHOOK_KEY does not list the key 0123456789abcdef") == 1
+    assert caplog.text.count(line) == 1
     assert states(connection) == [("delivered", 3)]
 
 
