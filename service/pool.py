@@ -174,7 +174,7 @@ class Pool(ConnectionPool[Connection]):
         super().drain()
         self._put_back(self._drained)
 
-    def take(self, deadline: float, queued: float = 0) -> Connection:
+    def take(self, deadline: float, queued: float) -> Connection:
         """Take a connection, which is shut down at ``deadline`` unless it is given back before.
 
         Raises WrongEncoding, and PoolTimeout if no connection becomes free within POOL_TIMEOUT

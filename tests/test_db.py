@@ -260,9 +260,9 @@ def test_after_a_wait_in_vain_the_next_one_gets_the_connection_that_becomes_free
 
 def test_a_request_with_half_a_second_left_gets_a_connection_and_one_with_none_does_not(build):
     pool = open_pool(build())
-    pool.give_back(pool.take(time.monotonic() + 0.5))
+    pool.give_back(pool.take(time.monotonic() + 0.5, 0))
     with pytest.raises(PoolTimeout, match="no time is left"):
-        pool.take(time.monotonic())
+        pool.take(time.monotonic(), 0)
 
 
 def test_a_connection_goes_back_to_psycopg_pool_when_it_was_kept_for_long_or_was_drained(build):

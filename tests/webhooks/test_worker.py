@@ -247,7 +247,7 @@ def test_after_a_signal_an_outcome_still_waits_for_a_connection(worker, cast, co
         attempted = pool.submit(running.deliver_next)
         receiver.take()
         running.stopping.set()
-        only = running.pool.take(monotonic() + 9)
+        only = running.pool.take(monotonic() + 9, 0)
         receiver.released.set()
         # It asks for the connection more than once.
         sleep(2 * running.pool.SHORTEST_WAIT)
@@ -260,7 +260,7 @@ def test_after_a_signal_an_outcome_still_waits_for_a_connection(worker, cast, co
 
 def test_after_a_signal_nothing_else_waits_for_a_connection(worker):
     running = worker(WEB_THREADS="1", POOL_TIMEOUT="9")
-    only = running.pool.take(monotonic() + 9)
+    only = running.pool.take(monotonic() + 9, 0)
     running.stopping.set()
     with ThreadPoolExecutor(1) as pool, pytest.raises(PoolTimeout):
         pool.submit(running.check_keys).result(5)
