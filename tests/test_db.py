@@ -249,7 +249,7 @@ def test_after_a_wait_in_vain_the_next_one_gets_the_connection_that_becomes_free
     with pytest.raises(PoolTimeout, match=r"within 0\.0 s"):
         pool.getconn(0)
     with ThreadPoolExecutor(1) as threads:
-        following = threads.submit(pool.take, time.monotonic() + 5)
+        following = threads.submit(pool.take, time.monotonic() + 5, 0)
         # Longer than a request waits that has waited for a thread.
         with pytest.raises(TimeoutError):
             following.result(2 * pool.SHORTEST_WAIT)
