@@ -263,9 +263,9 @@ def post(
     kind = PinnedHTTPS if parts.scheme == "https" else PinnedHTTP
     connection = kind(parts.hostname or "", port, timeout=left)
     connection.address = address
-    # Timeouts of a socket begin anew with each byte; this deadline does not.
+    # Timeouts of a socket begin anew with each byte; this deadline does not. Its thread is a daemon
+    # if this one is.
     deadline = Timer(left, connection.abort)
-    deadline.daemon = True
     deadline.start()
     try:
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
