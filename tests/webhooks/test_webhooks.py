@@ -369,8 +369,8 @@ def test_the_stored_bytes_are_posted(ada, cast, connection, receiver):
     ],
     ids=["500", "404", "redirect", "304", "reset", "no HTTP", "closed port"],
 )
-def test_a_failing_receiver_does_not_change_the_response(
-    behaviour, status, error, ada, cast, connection, receiver
+def test_a_failing_receiver_does_not_change_the_response_and_is_logged(
+    behaviour, status, error, ada, cast, connection, receiver, caplog
 ):
     if behaviour:
         receiver.behaves(behaviour)
@@ -385,6 +385,7 @@ def test_a_failing_receiver_does_not_change_the_response(
     assert (attempt["status"], attempt["error"]) == (status, error)
     assert webhook_row(connection, webhook)["failing_since"] is not None
     assert receiver.connections == bool(behaviour)
+    assert f" to webhook {webhook} failed at attempt 1: {status or error}" in caplog.text
 
 
 def test_requests_leave_a_failing_webhook_to_the_worker_and_post_to_others(
