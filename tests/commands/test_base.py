@@ -14,6 +14,14 @@ pytestmark = pytest.mark.nodatabase
 PLANS = [ListedPlan("Pro \u6885", 60, 10000, 0), ListedPlan("Me\u0301i", 1000, None, 2)]
 
 
+def read_until(terminal, end):
+    """Return what is shown up to these bytes."""
+    shown = b""
+    while not shown.endswith(end):
+        shown += terminal.read(1000)
+    return shown
+
+
 @pytest.fixture
 def on_a_terminal(monkeypatch):
     """Run a function on a terminal where somebody types a line; return what is shown there."""
@@ -22,6 +30,8 @@ def on_a_terminal(monkeypatch):
         ours, theirs = pty.openpty()
         with os.fdopen(ours, "r+b", buffering=0) as terminal, monkeypatch.context() as changed:
             terminal.write(f"{typed}\n".encode())
+            # The kernel echoes the line in its own time; what is read later is output.
+            read_until(terminal, b"\r\n")
             with open(theirs, "w") as stdout, open(os.dup(theirs)) as stdin:
                 changed.setattr("sys.stdin", stdin)
                 changed.setattr("sys.stdout", stdout)
@@ -30,10 +40,8 @@ def on_a_terminal(monkeypatch):
                 finally:
                     stdout.write("the end")
                     stdout.flush()
-                    shown = b""
-                    while not shown.endswith(b"the end"):
-                        shown += terminal.read(1000)
-        return shown.decode().removeprefix(f"{typed}\r\n").removesuffix("the end").splitlines()
+                    shown = read_until(terminal, b"the end")
+        return shown.decode().removesuffix("the end").splitlines()
 
     return run
 
