@@ -733,13 +733,15 @@ def test_an_event_that_fails_among_others_keeps_its_whole_schedule(
 ):
     receiver.behaves(rejects_number(1))
     subscribe(connection, cast["acme"], receiver.url)
-    for _ in range(12):
+    poisoned = []
+    # All are due at the same moment, so in any order.
+    while max((row["attempts"] for row in poisoned), default=0) <= 3:
         announce(connection, cast["acme"], 3)
         due_now(connection)
         worker(WEBHOOK_SCHEDULE="20,20").run_once()
-    poisoned = [row for row in deliveries(connection) if row["state"] != "delivered"]
-    assert {row["state"] for row in poisoned} == {"due"}
-    assert max(row["attempts"] for row in poisoned) > 3
+        poisoned = [row for row in deliveries(connection) if row["state"] != "delivered"]
+        assert {row["state"] for row in poisoned} == {"due"}
+        assert len(poisoned) < 100
     receiver.behaves(answer(200))
     due_now(connection)
     worker(WEBHOOK_SCHEDULE="20,20").run_once()
