@@ -2,6 +2,7 @@
 
 import uuid
 from hashlib import sha256
+from threading import Lock
 
 import click
 import psycopg
@@ -153,14 +154,23 @@ def commands(group, *path):
 
 
 class CommandRunner(CliRunner):
-    """Runs ``task-service`` in this process with the settings of a service."""
+    """Runs ``task-service`` in this process with the settings of a service.
+
+    A second command at the same time fails: both would change the streams of the process.
+    """
+
+    running = Lock()
 
     def __init__(self, service):
         super().__init__()
         self.settings = service.config["SETTINGS"]
 
     def invoke(self, args, **options):
-        return super().invoke(main, args, obj=self.settings, **options)
+        assert self.running.acquire(blocking=False), "another command is running"
+        try:
+            return super().invoke(main, args, obj=self.settings, **options)
+        finally:
+            self.running.release()
 
 
 def label(value):
