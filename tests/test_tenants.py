@@ -138,10 +138,6 @@ def queries(view, ids, owner):
     return found
 
 
-def test_the_world_has_a_row_in_every_table(acme):
-    acme.check()
-
-
 @by_name(READS)
 def test_a_view_shows_its_caller_rows_of_the_world(owner, acme, unlimited, view):
     """Without this the tests that compare what others see would prove nothing."""
