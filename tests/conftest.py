@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from threading import BoundedSemaphore
+from weakref import WeakSet
 
 import psycopg
 import pytest
@@ -154,7 +155,6 @@ def silent_app(settings, start_shared):
 def connection(database_url):
     """Yield a connection past the service, to read and write rows."""
     with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
-        connection.execute(CAST)
         yield connection
 
 
@@ -190,13 +190,25 @@ END $$
 """
 
 
+# The connections that have the function.
+WITH_CAST = WeakSet()
+
+
+def restore_cast(connection):
+    """Insert three users in two workspaces, and no other rows; return names to ids."""
+    if connection not in WITH_CAST:
+        connection.execute(CAST)
+        WITH_CAST.add(connection)
+    rows = connection.execute("SELECT name, id FROM pg_temp.restore_cast()")
+    return dict(row.values() if isinstance(row, dict) else row for row in rows)
+
+
 @pytest.fixture(autouse=True)
 def cast(request):
     """Insert three users in two workspaces, and no other rows; return names to ids."""
     if "nodatabase" in request.keywords:
         return None
-    rows = request.getfixturevalue("connection").execute("SELECT * FROM pg_temp.restore_cast()")
-    return {row["name"]: row["id"] for row in rows}
+    return restore_cast(request.getfixturevalue("connection"))
 
 
 @pytest.fixture

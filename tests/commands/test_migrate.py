@@ -17,7 +17,7 @@ import pytest
 from click import ClickException
 from click.testing import CliRunner
 from client import TOKENS, Client, CommandRunner
-from conftest import CAST
+from conftest import restore_cast
 from psycopg.conninfo import make_conninfo
 from server import wait_until
 
@@ -335,8 +335,7 @@ def test_while_the_columns_of_tasks_get_new_types_every_write_succeeds_and_is_co
         before.setattr("service.commands.migrate.migrations", lambda: names)
         run_migrate(settings)
     with psycopg.connect(empty, autocommit=True) as connection:
-        connection.execute(CAST)
-        connection.execute("SELECT pg_temp.restore_cast()")
+        restore_cast(connection)
         connection.execute("UPDATE plans SET per_minute = 1000000")
         app, ended = start(settings), Event()
         with ThreadPoolExecutor(3) as threads:
