@@ -158,6 +158,14 @@ class Answer:
         self.headers = dict(re.split(": *", line.lower(), maxsplit=1) for line in lines[1:] if line)
 
 
+def receive_all(client):
+    """Read until the server closes; return what came."""
+    parts = []
+    while more := client.recv(2**20):
+        parts.append(more)
+    return b"".join(parts)
+
+
 def receive(client):
     """Read one response, or what comes of it before the connection ends."""
     raw, end = bytearray(), None

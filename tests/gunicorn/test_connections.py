@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import server as web
-from server import ALICE, children, get, serving, wait_until, web_line
+from server import ALICE, children, get, receive_all, serving, wait_until, web_line
 
 # A control character is six bytes of JSON.
 LARGE = "\x01" * 65_536
@@ -29,13 +29,6 @@ def large_page(insert_into):
     """The first page of the tasks is 6 MB."""
     for _ in range(18):
         insert_into("tasks", description=LARGE)
-
-
-def read_all(client):
-    parts = []
-    while more := client.recv(2**20):
-        parts.append(more)
-    return b"".join(parts)
 
 
 def resident(server):
@@ -110,7 +103,7 @@ def read_page(port):
     """Read a page of the tasks to its end."""
     with connect(port) as client:
         client.sendall(LAST_PAGE)
-        assert read_all(client).startswith(b"HTTP/1.1 200 ")
+        assert receive_all(client).startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.usefixtures("large_page", "unlimited")

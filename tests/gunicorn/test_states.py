@@ -12,7 +12,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 from gunicorn.config import Config
-from server import Answer, receive, wait_until
+from server import Answer, receive, receive_all, wait_until
 
 from service.gunicorn import worker as module
 from service.gunicorn.connections import ClientConnections
@@ -140,14 +140,6 @@ def read(client):
     return answer
 
 
-def closed(client):
-    """Read until the worker closes; return what came."""
-    raw = b""
-    while more := client.recv(2**16):
-        raw += more
-    return raw
-
-
 def settle():
     """Wait for several looks at the clock, to see that nothing happens."""
     time.sleep(0.2)
@@ -174,7 +166,7 @@ def test_a_request_that_does_not_arrive_in_time_is_408_also_if_bytes_come(serve)
         time.sleep(0.05)
         clients["half a head"].sendall(b"T")
     for name, client in clients.items():
-        assert Answer(closed(client)).status == HALF[name][1], name
+        assert Answer(receive_all(client)).status == HALF[name][1], name
     assert 0.3 <= time.monotonic() - start < 3
     assert read(second).status == 408
 
@@ -184,25 +176,25 @@ def test_an_idle_connection_is_closed_after_keepalive_without_a_response(serve):
     client = server.ask()
     assert read(client).headers["connection"] == "keep-alive"
     start = time.monotonic()
-    assert closed(client) == b""
+    assert receive_all(client) == b""
     assert 0.8 < time.monotonic() - start < 3
 
 
 def test_without_keepalive_each_connection_has_one_request(serve):
-    answer = Answer(closed(serve(keepalive=0).ask()))
+    answer = Answer(receive_all(serve(keepalive=0).ask()))
     assert (answer.status, answer.headers["connection"]) == (200, "close")
 
 
 def test_a_client_that_does_not_close_is_left_after_linger_and_one_that_closes_at_once(serve):
     server = serve({"LINGER": 0.3})
     client = server.ask("/", "Connection: close")
-    assert Answer(closed(client)).body == b"xx"
+    assert Answer(receive_all(client)).body == b"xx"
     wait_until(lambda: server.connections(server.worker.lingering))
     client.sendall(b"x")
     wait_until(lambda: not server.connections())
     server.worker.lingering.seconds = 60
     client = server.ask("/", "Connection: close")
-    assert Answer(closed(client)).body == b"xx"
+    assert Answer(receive_all(client)).body == b"xx"
     client.close()
     wait_until(lambda: not server.connections())
 
@@ -219,7 +211,7 @@ def test_a_client_that_reads_nothing_is_reset_and_one_that_reads_slowly_gets_eve
     assert raw.startswith(ACCEPTED)
     wait_until(lambda: not server.connections(server.worker.flushing))
     with pytest.raises(ConnectionResetError):
-        closed(still)
+        receive_all(still)
 
 
 def test_a_request_without_a_turn_is_503_after_its_time_and_sooner_for_health(serve):
@@ -228,7 +220,7 @@ def test_a_request_without_a_turn_is_503_after_its_time_and_sooner_for_health(se
     running, start = server.occupy(), time.monotonic()
     other, health = server.ask("/other"), server.ask("/healthz")
     for client, seconds in ((health, 0.2), (other, 0.6)):
-        answer = Answer(closed(client))
+        answer = Answer(receive_all(client))
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
         assert json.loads(answer.body) == {
             "message": "The service is busy: the request waited too long for its turn",
@@ -299,10 +291,10 @@ def test_with_too_many_connections_the_oldest_idle_one_goes_and_the_others_are_n
         assert read(clients[-1]).headers["connection"] == "keep-alive"
         wait_until(lambda number=number: len(server.connections(server.worker.idle)) == number)
     running = server.ask("/wait")
-    assert closed(clients[0]) == b""
+    assert receive_all(clients[0]) == b""
     assert len(server.connections()) == 10
     second = server.ask("/wait")
-    assert closed(clients[1]) == b""
+    assert receive_all(clients[1]) == b""
     server.application.proceed.set()
     assert {read(client).headers["connection"] for client in (running, second)} == {"keep-alive"}
 
@@ -317,7 +309,7 @@ def test_a_connection_goes_although_more_connections_than_its_state_has_wait_for
     running = [server.occupy() for _ in range(7)]
     assert len(server.connections()) == 10
     server.ask("/wait")
-    assert closed(clients[0]) == b""
+    assert receive_all(clients[0]) == b""
     server.application.proceed.set()
     assert [read(client).status for client in running] == [200] * 7
 
@@ -404,11 +396,11 @@ def test_a_stopping_worker_answers_what_is_there_and_lets_idle_clients_send_a_la
     wait_until(lambda: len(server.connections(server.worker.complete)) == 2)
     server.application.proceed.set()
     for client in (running, idle):
-        answer = Answer(closed(client))
+        answer = Answer(receive_all(client))
         assert (answer.status, answer.headers["connection"]) == (200, "close")
         client.close()
-    assert closed(forgotten) == b""
-    assert Answer(closed(half)).status == 408
+    assert receive_all(forgotten) == b""
+    assert Answer(receive_all(half)).status == 408
     half.close()
     server.thread.join(10)
     assert not server.thread.is_alive()
@@ -451,7 +443,7 @@ def test_without_a_file_descriptor_a_waiting_connection_goes_and_otherwise_one_l
         server.ask(client=late)
         wait_until(lambda: server.connections(server.worker.complete)[1:])
         # The next round has no waiting connection from its beginning.
-    assert closed(idle) == b""
+    assert receive_all(idle) == b""
     lines = [record.message for record in caplog.records]
     assert lines == ["No file descriptor is left for a new client"] * 2
     server.application.proceed.set()
@@ -478,7 +470,7 @@ def test_an_application_that_fails_is_500_and_the_log_does_not_have_the_message(
 ):
     server = serve()
     for _ in range(2):
-        answer = Answer(closed(server.ask(f"/fail/{fault}")))
+        answer = Answer(receive_all(server.ask(f"/fail/{fault}")))
         assert (answer.status, answer.headers["connection"]) == (500, "close")
         assert SECRET not in answer.body.decode()
     for record in caplog.records:
@@ -489,8 +481,8 @@ def test_an_application_that_fails_is_500_and_the_log_does_not_have_the_message(
 
 def test_a_response_that_the_application_cannot_finish_is_truncated_or_none(serve):
     server = serve()
-    assert closed(server.ask("/fail/os")) == b""
-    answer = Answer(closed(server.ask("/break")))
+    assert receive_all(server.ask("/fail/os")) == b""
+    answer = Answer(receive_all(server.ask("/break")))
     assert (answer.body, answer.headers["content-length"]) == (b"part", "9")
     assert answer.headers["connection"] == "close"
     assert read(server.ask()).status == 200
@@ -501,7 +493,7 @@ def test_a_client_that_ends_within_its_body_is_sent_400(serve):
     client = server.connect()
     client.sendall(HALF["half a body"][0])
     client.shutdown(socket.SHUT_WR)
-    assert Answer(closed(client)).status == 400
+    assert Answer(receive_all(client)).status == 400
 
 
 def test_a_client_that_hangs_up_is_forgotten_at_once(serve):
@@ -534,7 +526,7 @@ def test_unread_responses_are_bounded_together_and_count_until_their_last_byte(s
     second = server.ask("/large/8000000", buffer=2**17)
     wait_until(lambda: unread not in server.connections())
     with pytest.raises(ConnectionResetError):
-        closed(first)
+        receive_all(first)
     assert len(read(second).body) == 8_000_000
 
 
@@ -546,7 +538,7 @@ def test_requests_that_wait_for_a_turn_are_bounded_together(serve, monkeypatch, 
     body = b"x" * 90_000
     running = [server.occupy(), *[server.ask("/", body=body) for _ in range(number)]]
     wait_until(lambda: len(server.connections(server.worker.complete)) == number + 1)
-    answer = Answer(closed(server.ask("/", body=body)))
+    answer = Answer(receive_all(server.ask("/", body=body)))
     assert (answer.status, answer.headers["retry-after"]) == (503, "1")
     small = server.ask("/", body=body[:40_000])
     wait_until(lambda: len(server.connections(server.worker.complete)) == number + 2)
@@ -565,7 +557,7 @@ def test_an_unfinished_request_makes_room_for_another_one(serve, monkeypatch):
         wait_until(
             lambda n=number: sum(c.reader.size for c in server.connections()) >= min(n + 1, 2) * 9e4
         )
-    assert closed(clients[0]) == b""
+    assert receive_all(clients[0]) == b""
     for client in clients[1:]:
         client.sendall(b"x" * 10_000)
         assert read(client).status == 200

@@ -10,7 +10,19 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from server import ALICE, CHUNKED, TASK, Answer, connect, get, post, send, serving
+from server import (
+    ALICE,
+    CHUNKED,
+    TASK,
+    Answer,
+    connect,
+    get,
+    post,
+    receive,
+    receive_all,
+    send,
+    serving,
+)
 
 from service.gunicorn.request_reader import HEAD
 from service.gunicorn.worker import DRAIN
@@ -49,25 +61,6 @@ def crowd(port, first, *, drip=b"", size=CROWD, buffer=None):
             stack.callback(dripping.join)
         stack.callback(done.set)
         yield clients
-
-
-def read_answer(client):
-    raw = b""
-    while b"\r\n\r\n" not in raw or len(Answer(raw).body) < int(
-        Answer(raw).headers["content-length"]
-    ):
-        more = client.recv(65536)
-        if not more:
-            break
-        raw += more
-    return Answer(raw)
-
-
-def read_all(client):
-    raw = b""
-    while more := client.recv(65536):
-        raw += more
-    return raw
 
 
 def resident(server):
@@ -111,11 +104,11 @@ def test_with_more_connections_than_a_worker_keeps_it_drops_the_oldest(lone):
         assert get(lone.port, timeout=2).status == 200
         assert clients[0].recv(1) == b""
         clients[-1].sendall(b"\r\n")
-        assert read_answer(clients[-1]).status == 200
+        assert receive(clients[-1]).status == 200
     with crowd(lone.port, GET, size=600) as clients:
         # The server first handles the 600 requests.
         assert get(lone.port, timeout=20).status == 200
-        assert read_answer(clients[-1]).status in (200, 429)
+        assert receive(clients[-1]).status in (200, 429)
 
 
 def test_a_flood_of_unfinished_requests_takes_little_memory(lone):
@@ -140,7 +133,7 @@ def test_a_flood_of_unfinished_requests_takes_little_memory(lone):
 def test_a_head_that_does_not_end_is_431(port):
     with connect(port) as client:
         client.sendall(b"GET /api/tasks HTTP/1.1\r\nX: " + b"x" * (HEAD + 1000))
-        answer = read_answer(client)
+        answer = receive(client)
     assert answer.status == 431
     assert set(json.loads(answer.body)) == {"message", "status", "requestId"}
 
@@ -172,7 +165,7 @@ def test_no_header_changes_where_a_request_goes(port, lines, path):
     headers = "".join(f"{line}\r\n" for line in lines)
     with connect(port) as client:
         client.sendall(f"GET {path} HTTP/1.1\r\n{ALICE}{headers}\r\n".encode())
-        answer = read_answer(client)
+        answer = receive(client)
     assert answer.status == plain.status
     if plain.status == 200:
         assert answer.body == plain.body
@@ -217,7 +210,7 @@ def stopped(database_url, tmp_path_factory):
         with connect(server.port) as client, connect(server.port) as idle:
             client.sendall(GET[:-2])
             idle.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert read_answer(idle).status == 200
+            assert receive(idle).status == 200
             server.terminate()
             with suppress(subprocess.TimeoutExpired):
                 server.wait(7)
@@ -250,7 +243,7 @@ def test_a_client_that_sends_everything_first_can_read_an_early_response(port, s
     head = f"POST /api/nothing HTTP/1.1\r\n{token}Content-Length: {size}\r\n\r\n".encode()
     with connect(port) as client:
         client.sendall(head + b" " * size)
-        answer = read_answer(client)
+        answer = receive(client)
     assert answer.status == (404 if token == ALICE else 401)
     assert json.loads(answer.body)["status"] == answer.status
 
@@ -259,7 +252,7 @@ def test_a_client_that_sends_everything_first_can_read_an_early_response(port, s
 def test_an_early_response_to_half_a_body_says_that_the_connection_closes(port, framing):
     with connect(port) as client:
         client.sendall(f"{STRANGER}{framing}\r\n".encode())
-        answer = read_answer(client)
+        answer = receive(client)
     assert answer.status == 401
     assert answer.headers["connection"] == "close"
 
@@ -279,7 +272,7 @@ def test_a_request_may_come_in_any_pieces(port):
     with connect(port) as client:
         for number in range(len(request)):
             client.sendall(request[number : number + 1])
-        assert read_answer(client).status == 201
+        assert receive(client).status == 201
 
 
 def test_pipelined_requests_are_answered_in_turn(port):
@@ -295,7 +288,7 @@ def test_pipelined_requests_are_answered_in_turn(port):
     with connect(port) as client:
         client.sendall(sent[:-50])
         client.sendall(sent[-50:])
-        raw = read_all(client)
+        raw = receive_all(client)
     assert re.findall(rb"HTTP/1.1 (\d+) ", raw) == (
         [b"200", b"200", b"404", b"200", b"201", b"201", b"200", b"200", b"404", b"200", b"200"]
     )
@@ -323,7 +316,7 @@ def test_a_connection_goes_on_after_a_body(port, size, framing, expect):
             if expect:
                 assert client.recv(25, socket.MSG_WAITALL) == b"HTTP/1.1 100 Continue\r\n\r\n"
             client.sendall(framed)
-            answer = read_answer(client)
+            answer = receive(client)
             assert answer.status == 201
             assert answer.headers["connection"] == "keep-alive"
 
@@ -331,7 +324,7 @@ def test_a_connection_goes_on_after_a_body(port, size, framing, expect):
 def test_http_1_0_and_head_are_answered(port):
     with connect(port) as client:
         client.sendall(f"HEAD /api/tasks HTTP/1.0\r\n{ALICE}\r\n".encode())
-        answer = Answer(read_all(client))
+        answer = Answer(receive_all(client))
     assert answer.status == 200
     assert int(answer.headers["content-length"]) > 0
     assert answer.body == b""
@@ -345,12 +338,12 @@ def test_a_worker_that_stops_while_a_client_arrives_keeps_its_connections(databa
         connect(server.port) as client,
     ):
         client.sendall(GET)
-        assert read_answer(client).status == 200
+        assert receive(client).status == 200
         # The worker stops at a client that arrives while this connection is idle.
         for _ in range(20):
             connect(server.port).close()
             client.sendall(GET)
-            response = read_answer(client)
+            response = receive(client)
             assert response.status == 200
             if response.headers.get("connection") == "close":
                 return
