@@ -1,5 +1,11 @@
 """Commands run in this process, on the database of the tests."""
 
+import os
+import pty
+import termios
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
 import pytest
 from click import ClickException
 from client import CommandRunner
@@ -26,3 +32,38 @@ def error_of(settings):
         return None
 
     return error_of
+
+
+@pytest.fixture
+def on_a_terminal(monkeypatch):
+    """Run a function on a terminal where somebody types a text; return the lines shown there."""
+
+    def run(function, *arguments, typed="", **options):
+        ours, theirs = pty.openpty()
+        # The terminal shows what is printed, not what is typed.
+        attributes = termios.tcgetattr(theirs)
+        attributes[3] &= ~termios.ECHO
+        termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+        with os.fdopen(ours, "r+b", buffering=0) as terminal, ThreadPoolExecutor(1) as reader:
+            shown = reader.submit(read_to_end, terminal)
+            terminal.write(typed.encode())
+            with (
+                open(theirs, "w") as stdout,
+                open(os.dup(theirs)) as stdin,
+                monkeypatch.context() as changed,
+            ):
+                changed.setattr("sys.stdin", stdin)
+                changed.setattr("sys.stdout", stdout)
+                function(*arguments, **options)
+            return shown.result(30).decode().splitlines()
+
+    return run
+
+
+def read_to_end(terminal):
+    text = b""
+    # At the end of a terminal, Linux reports EIO.
+    with suppress(OSError):
+        while more := terminal.read(65536):
+            text += more
+    return text

@@ -1,12 +1,8 @@
 """All commands: plain values on stdout, errors in one line on stderr, a question before a loss."""
 
-import os
-import pty
 import re
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stdout, suppress
 
 import psycopg
 import pytest
@@ -154,18 +150,12 @@ def test_without_a_terminal_a_command_that_destroys_needs_yes(app, cli, losses):
     assert alice.get("/tasks").status_code == bob.get("/tasks").status_code == 401
 
 
-@pytest.mark.parametrize(
-    ("answer", "code", "left"), [(b"n\n", 1, 1), (b"\n", 1, 1), (b"y\n", 0, 0)]
-)
+@pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 1, 1), ("\n", 1, 1), ("y\n", 0, 0)])
 def test_on_a_terminal_a_command_that_destroys_asks(
-    answer, code, left, connection, settings, monkeypatch, capsys
+    answer, code, left, connection, settings, on_a_terminal, capsys
 ):
-    ours, theirs = pty.openpty()
-    with os.fdopen(ours, "wb", buffering=0) as terminal, os.fdopen(theirs) as stdin:
-        terminal.write(answer)
-        monkeypatch.setattr(sys, "stdin", stdin)
-        with pytest.raises(SystemExit) as ended:
-            main(["workspace", "delete", "globex"], obj=settings)
+    with pytest.raises(SystemExit) as ended:
+        on_a_terminal(main, ["workspace", "delete", "globex"], obj=settings, typed=answer)
     assert ended.value.code == code
     asked = "Delete globex with its 0 tasks and 0 meetings? It has 1 members. [y/N]"
     assert asked in capsys.readouterr().err
@@ -174,37 +164,15 @@ def test_on_a_terminal_a_command_that_destroys_asks(
 
 
 @pytest.fixture
-def on_a_terminal(settings):
-    """Run a command whose standard output is a terminal; returns the lines."""
-
-    def run(*words):
-        ours, theirs = pty.openpty()
-        with os.fdopen(ours, "rb", buffering=0) as terminal, ThreadPoolExecutor(1) as reader:
-            text = reader.submit(read_to_end, terminal)
-            with (
-                os.fdopen(theirs, "w") as stdout,
-                redirect_stdout(stdout),
-                pytest.raises(SystemExit) as ended,
-            ):
-                main(words, obj=settings)
-            assert ended.value.code == 0
-            return text.result(30).decode().splitlines()
-
-    return run
+def printed(settings, on_a_terminal):
+    """Return a function that runs a command on a terminal; it returns the lines."""
+    # Outside of the standalone mode a command returns, or raises, and ends no process.
+    return lambda *words: on_a_terminal(main, words, obj=settings, standalone_mode=False)
 
 
-def read_to_end(terminal):
-    text = b""
-    # At the end of a terminal, Linux reports EIO.
-    with suppress(OSError):
-        while more := terminal.read(65536):
-            text += more
-    return text
-
-
-def test_on_a_terminal_a_list_is_aligned_below_a_head(cli, cast, on_a_terminal):
+def test_on_a_terminal_a_list_is_aligned_below_a_head(cli, cast, printed):
     cli("user", "create", "mei@example.com", "\u6885\u6885 Me\u0301i")
-    head, *listed = on_a_terminal("user", "list")
+    head, *listed = printed("user", "list")
     assert re.split(" {2,}", head) == [
         *("ID", "EMAIL", "NAME", "ACTIVE WORKSPACE", "WORKSPACES", "CREATED AT", "LAST SEEN AT"),
         *("STATE", "LEFT AT"),
@@ -213,14 +181,14 @@ def test_on_a_terminal_a_list_is_aligned_below_a_head(cli, cast, on_a_terminal):
     # Of the last name two characters take two columns of the terminal each, and another one none.
     gaps = [head.index("STATE") - line.index("active") for line in listed]
     assert gaps == [0, 0, 0, 1]
-    assert on_a_terminal("user", "show", cast["bob"])[0].startswith("ID  ")
+    assert printed("user", "show", cast["bob"])[0].startswith("ID  ")
 
 
-def test_on_a_terminal_ids_and_json_have_no_head(on_a_terminal):
-    printed = on_a_terminal("token", "revoke", "--all", "--yes", "alice@example.com")
-    assert [re.fullmatch(UUID, line) is not None for line in printed] == [True]
-    assert on_a_terminal("plan", "list", "--json")[0] == "["
-    assert on_a_terminal("token", "list", "bob@example.com")[0].startswith("ID  ")
+def test_on_a_terminal_ids_and_json_have_no_head(printed):
+    ids = printed("token", "revoke", "--all", "--yes", "alice@example.com")
+    assert [re.fullmatch(UUID, line) is not None for line in ids] == [True]
+    assert printed("plan", "list", "--json")[0] == "["
+    assert printed("token", "list", "bob@example.com")[0].startswith("ID  ")
 
 
 def test_a_command_names_its_connection_after_itself(database_url, connection):
