@@ -26,16 +26,15 @@ from client import (
     waiting,
 )
 from psycopg.conninfo import make_conninfo
-from psycopg.rows import dict_row
+from psycopg.rows import dict_row, tuple_row
 from receivers import KEY, Receiver, environment
 from server import PROJECT
 
 from service.app import create_app
 from service.settings import Settings
 
-# The folders of tests with these marks, and the expression that deselects them.
+# The folders of tests with these marks, which the options of setup.cfg deselect.
 LONG = {"proof", "faults"}
-SHORT = "not proof and not faults"
 # When meetings start and mail arrives unless a test says otherwise: in the future.
 NOON = datetime(2099, 1, 1, 12, tzinfo=UTC)
 
@@ -56,7 +55,12 @@ def pytest_configure(config):
 def pytest_ignore_collect(collection_path, config):
     """Import no file of proofs and faults for a run that would deselect all their tests."""
     is_long = collection_path.parent == PROJECT / "tests" and collection_path.name in LONG
-    return True if is_long and config.option.markexpr == SHORT else None
+    return True if is_long and is_short(config) else None
+
+
+def is_short(config):
+    """Return whether this run has the mark expression of setup.cfg, which deselects long tests."""
+    return config.option.markexpr in config.getini("addopts")
 
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
@@ -67,7 +71,7 @@ def pytest_xdist_auto_num_workers(config):
     """
     option = config.option
     named = config.args_source is pytest.Config.ArgsSource.ARGS
-    if named or option.keyword or option.markexpr not in config.getini("addopts"):
+    if named or option.keyword or not is_short(config):
         return 0
     # Each process starts a PostgreSQL.
     return min((os.cpu_count() or 1) * 3 // 2, 12)
@@ -199,8 +203,8 @@ def restore_cast(connection):
     if connection not in WITH_CAST:
         connection.execute(CAST)
         WITH_CAST.add(connection)
-    rows = connection.execute("SELECT name, id FROM pg_temp.restore_cast()")
-    return dict(row.values() if isinstance(row, dict) else row for row in rows)
+    cursor = connection.cursor(row_factory=tuple_row)
+    return dict(cursor.execute("SELECT name, id FROM pg_temp.restore_cast()").fetchall())
 
 
 @pytest.fixture(autouse=True)
