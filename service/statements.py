@@ -104,9 +104,9 @@ class Connection(psycopg.Connection[TupleRow]):
     _named: set[bytes] = set()
 
     def row(self, kind: type[Row], name: str, values: dict[str, object]) -> Row | None:
-        """Run a statement and return its first row, or None."""
-        rows, number = self._run(name, values)
-        return rows.load_row(0, kind._make) if number else None
+        """Run a statement and return its only row, or None."""
+        (row,) = self.rows(kind, name, values) or (None,)
+        return row
 
     def rows(self, kind: type[Row], name: str, values: dict[str, object]) -> list[Row]:
         """Run a statement and return all its rows."""
