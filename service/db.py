@@ -14,7 +14,7 @@ from psycopg.rows import args_row
 
 from service.pool import Pool
 from service.state import RequestState, current_application, current_state
-from service.statements import STATEMENTS, Connection, Row
+from service.statements import STATEMENTS, Connection, Row, only
 
 
 class NotFound(LookupError):
@@ -95,7 +95,7 @@ def row_with_retry(kind: type[Row], name: str, /, **values: object) -> Row:
 
 
 def row_or_none(kind: type[Row], name: str, /, **values: object) -> Row | None:
-    """Run ``sql/<name>.sql`` for this request; return its first row, or None.
+    """Run ``sql/<name>.sql`` for this request; return its only row, or None.
 
     The statement can always use ``user_id`` and ``workspace_id`` of the caller as parameters.
     """
@@ -119,7 +119,7 @@ def row_client_bound(kind: type[Row], name: str, /, **values: object) -> Row:
     state = current_state()
     cursor = psycopg.ClientCursor(connection(state), row_factory=args_row(kind))
     cursor.execute(STATEMENTS[name].source, {**state.caller, **values})
-    return found(cursor.fetchone(), name)
+    return found(only(cursor.fetchall()), name)
 
 
 def execute(name: str, /, **values: object) -> None:

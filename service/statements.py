@@ -89,6 +89,12 @@ class JsonAsBytes(Loader):
         return bytes(data)
 
 
+def only(rows: list[Row]) -> Row | None:
+    """Return the only row, or None; raise ValueError if there are more."""
+    (row,) = rows or (None,)
+    return row
+
+
 class Connection(psycopg.Connection[TupleRow]):
     """Runs statements by name; JSON is loaded as bytes and UUIDs as text.
 
@@ -105,8 +111,7 @@ class Connection(psycopg.Connection[TupleRow]):
 
     def row(self, kind: type[Row], name: str, values: dict[str, object]) -> Row | None:
         """Run a statement and return its only row, or None."""
-        (row,) = self.rows(kind, name, values) or (None,)
-        return row
+        return only(self.rows(kind, name, values))
 
     def rows(self, kind: type[Row], name: str, values: dict[str, object]) -> list[Row]:
         """Run a statement and return all its rows."""

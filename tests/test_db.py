@@ -15,6 +15,7 @@ from psycopg import sql
 from psycopg_pool import PoolTimeout
 from server import wait_until
 
+from service.commands.plans import ListedPlan
 from service.http.access_log import QUEUED
 from service.watchdog import INTERVAL
 
@@ -228,6 +229,13 @@ def test_prepared_statements_that_the_server_has_forgotten_fail_no_request(build
     with app.extensions["pool"].connection() as connection:
         connection.execute("DEALLOCATE ALL")
     assert [alice.get("/tasks").status_code for _ in range(2)] == [200] * 2
+
+
+def test_a_statement_for_one_row_that_returns_more_is_an_error(build):
+    with open_pool(build()).connection() as connection:
+        assert len(connection.rows(ListedPlan, "plans/list", {})) > 1
+        with pytest.raises(ValueError, match="too many values"):
+            connection.row(ListedPlan, "plans/list", {})
 
 
 def test_the_connection_that_was_used_last_is_used_next(build):

@@ -17,7 +17,7 @@ from service.fields import camel_case
 from service.remedies import remedy
 from service.schemas import flatten
 from service.settings import InvalidSetting, Settings
-from service.statements import Connection, IdRow, Row
+from service.statements import Connection, IdRow, Row, only
 
 # The errors of a statement in a database that lacks migrations.
 UNMIGRATED = errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction
@@ -86,11 +86,11 @@ def query(kind: type[Row], name: str, /, **values: object) -> list[Row]:
 
 
 def one_row(kind: type[Row], name: str, absent: str, /, **values: object) -> Row:
-    """Run ``sql/<name>.sql`` for its first row; without one raise ClickException(absent)."""
-    rows = query(kind, name, **values)
-    if not rows:
+    """Run ``sql/<name>.sql`` for its only row; without one raise ClickException(absent)."""
+    row = only(query(kind, name, **values))
+    if row is None:
         raise click.ClickException(absent)
-    return rows[0]
+    return row
 
 
 def validate(field: fields.Field[Any], name: str, value: str) -> Any:
