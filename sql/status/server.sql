@@ -1,4 +1,5 @@
 -- The server and this database: clock, connections of all databases, size, oldest transaction.
+-- The transactions of autovacuum, which may take hours, do not count.
 SELECT current_database()::text AS name,
        current_setting('server_version') AS version,
        pg_is_in_recovery() AS standby,
@@ -16,6 +17,7 @@ SELECT current_database()::text AS name,
              FROM pg_stat_activity
             WHERE datname = current_database()
               AND pid <> pg_backend_pid()
+              AND backend_type <> 'autovacuum worker'
        ) AS oldest_transaction_seconds,
        (
            SELECT count(*)

@@ -1,4 +1,4 @@
-"""What ``status`` reads of the sessions, locks, rights and sizes of a server."""
+"""The sessions, locks, rights and sizes of a server, as ``status`` reads them."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -129,6 +129,20 @@ def test_the_oldest_transaction_is_that_of_another_session(connect):
     reserved = asking.execute("SELECT current_setting('reserved_connections', true) AS n")
     allowed = settings[0] - settings[1] - int(reserved.fetchone()["n"] or 0)
     assert row["connections_allowed"] == allowed
+
+
+@pytest.mark.parametrize(("kind", "seconds"), [("client backend", 3600), ("autovacuum worker", 0)])
+def test_the_transactions_of_autovacuum_are_not_counted_as_oldest(connection, kind, seconds):
+    with connection.transaction(force_rollback=True):
+        # PostgreSQL looks for a view of the session before its own.
+        connection.execute(
+            "CREATE TEMP VIEW pg_stat_activity AS"
+            " SELECT datname, 0 AS pid, now() - interval '1 hour' AS xact_start, query,"
+            f" '{kind}'::text AS backend_type"
+            " FROM pg_catalog.pg_stat_activity WHERE pid = pg_backend_pid()"
+        )
+        (row,) = run(connection, "status/server")
+    assert row["oldest_transaction_seconds"] == pytest.approx(seconds, abs=60)
 
 
 def test_the_five_largest_tables_are_listed_largest_first(connection):
