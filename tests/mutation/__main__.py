@@ -3,7 +3,8 @@
     cd tests && ../.venv/bin/python -m mutation sql http --sample 50
 
 A mutation is tried in a copy of the project, against the tests that run its line or its statement,
-the most specific first. ``equivalent.txt`` has those that change nothing that a client could see.
+the most specific first; if none of them notices it, against the whole suite. ``equivalent.txt`` has
+those that change nothing that a client could see.
 """
 
 import argparse
@@ -30,11 +31,14 @@ from mutation.sql import Mutation
 from service.devkit import postgres as embedded
 
 HERE = Path(__file__).parent
-# Seconds for the tests of one mutation; one that takes longer hangs, which counts as caught.
-TIMEOUT = 200
+# Seconds for the chosen tests of one mutation, and for the whole suite; a mutation with which they
+# take longer hangs, which counts as caught.
+TIMEOUT, TIMEOUT_OF_ALL = 200, 1200
 
 
-def run_pytest(folder: Path, server: str, *arguments: str, **variables: str) -> int | None:
+def run_pytest(
+    folder: Path, server: str, *arguments: str, timeout: float | None = None, **variables: str
+) -> int | None:
     """Run pytest in the copy; return its status, or None if it took too long."""
     environment = {
         **os.environ,
@@ -49,7 +53,7 @@ def run_pytest(folder: Path, server: str, *arguments: str, **variables: str) -> 
         command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        return process.wait(TIMEOUT if "-x" in arguments else None)
+        return process.wait(timeout)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -64,11 +68,12 @@ def attempt(mutation: Mutation, folders: "Queue[Path]", server: str, tests: list
     (folder / "selected").write_text("\n".join(tests), encoding="utf-8")
     file.write_text(mutation.applied(source), encoding="utf-8")
     try:
-        status = run_pytest(folder, server, "-x", "@selected")
-        if status is None:
-            return "hung"
-        # Without its modules pytest cannot find the tests, whose names Map has checked.
-        return "survived" if status == pytest.ExitCode.OK else "caught"
+        for selected, timeout in (["@selected"], TIMEOUT), ([], TIMEOUT_OF_ALL):
+            status = run_pytest(folder, server, "-x", *selected, timeout=timeout)
+            if status != pytest.ExitCode.OK:
+                # Without its modules pytest cannot find the tests, whose names Map has checked.
+                return "hung" if status is None else "caught"
+        return "survived"
     finally:
         file.write_text(source, encoding="utf-8")
         folders.put(folder)
@@ -104,6 +109,9 @@ def main() -> None:
         folders: Queue[Path] = Queue()
         for number in range(options.jobs):
             copy_project(folder / f"copy{number}")
+            # Some tests read from git which files the project has.
+            for words in ("init", "-q"), ("add", "."):
+                subprocess.run(["git", *words], cwd=folder / f"copy{number}", check=True)
             folders.put(folder / f"copy{number}")
         postgres = embedded.start(str(folder / "data"))
         try:
@@ -148,9 +156,7 @@ def run(
             found = attempt(mutation, folders, server, tests)
             if found != "caught":
                 new = " ".join(mutation.new.split()) or "nothing"
-                print(
-                    f"line {mutation.line} {found}, {len(tests)} tests: {key} -> {new}", flush=True
-                )
+                print(f"line {mutation.line} {found}: {key} -> {new}", flush=True)
             return found
 
         with ThreadPoolExecutor(options.jobs) as threads:
