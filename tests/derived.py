@@ -1,4 +1,4 @@
-"""What the service has, read from its code: its views, their fields, and values for each field.
+"""The views of the service, their fields and values for each field, read from its code.
 
 Tests that use this module hold for a view or a field that is added tomorrow.
 """

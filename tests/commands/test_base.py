@@ -1,4 +1,4 @@
-"""What commands print on a terminal, and what they ask there; here it is that of this process."""
+"""Commands on a terminal, which is that of this process: their output and their questions."""
 
 import click
 import pytest

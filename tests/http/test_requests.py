@@ -1,4 +1,4 @@
-"""What comes in: bodies, queries and ids that no view should ever see."""
+"""Bodies, queries and ids that no view should ever see."""
 
 import json
 from io import BytesIO
