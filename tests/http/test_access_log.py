@@ -21,6 +21,8 @@ COOKIE = "tmw_session_alice"
 @pytest.fixture
 def lines(app):
     """Return a function that returns the lines that the service logs during the test."""
+    # The pool tells of a connection that another test has ended when it comes upon it.
+    app.extensions["pool"].drain()
     handler = logs.configure("json")
     stream = StringIO()
     previous = handler.setStream(stream)
