@@ -446,6 +446,20 @@ def test_a_key_that_stays_missing_is_logged_once(worker, cast, connection, caplo
     running.pool.close()
 
 
+def test_a_disabled_webhook_needs_no_key(worker, cast, connection, caplog):
+    webhook = subscribe(
+        connection, cast["acme"], "http://127.0.0.1/",
+        key_fingerprint="0123456789abcdef", disabled_at="now",
+    )  # fmt: skip
+    running = worker()
+    running.check_keys()
+    assert caplog.messages == []
+    connection.execute("UPDATE webhooks SET disabled_at = NULL WHERE id = %s", (webhook,))
+    running.check_keys()
+    assert len(caplog.messages) == 1
+    running.pool.close()
+
+
 # The database in trouble
 
 
