@@ -6,7 +6,6 @@ writes.
 """
 
 from flask import Flask, Response, request
-from werkzeug.exceptions import MethodNotAllowed, NotFound
 
 from service.http.responses import reply
 
@@ -37,7 +36,6 @@ def init_app(app: Flask) -> None:
         error = request.routing_exception
         if (
             request.method != "OPTIONS"
-            or not isinstance(error, MethodNotAllowed | NotFound)
             or request.headers.get("Origin") not in origins
             or "Access-Control-Request-Method" not in request.headers
         ):
