@@ -5,6 +5,7 @@ from select import EPOLLIN, epoll
 from threading import Lock
 
 import pytest
+from server import receive_all
 
 from service.gunicorn.connections import (
     AHEAD,
@@ -177,8 +178,7 @@ def test_all_parts_of_a_response_arrive_however_slowly_they_are_read(connections
         received += conn.client.recv(2**18)
     assert conn.unsent == []
     conn.sock.shutdown(socket.SHUT_WR)
-    while more := conn.client.recv(2**20):
-        received += more
+    received += receive_all(conn.client)
     assert received == b"".join(parts)
     assert conn.flush()
 

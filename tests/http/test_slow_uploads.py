@@ -7,7 +7,7 @@ from itertools import product
 
 import psycopg
 from client import count
-from server import ALICE, Answer, serving
+from server import ALICE, Answer, receive_all, serving
 
 TITLE = b'{"title": "Uploaded", "description": "%b"}'
 LARGE, SMALL = TITLE % (b"x" * 65_536), TITLE % (b"x" * 3_000)
@@ -63,9 +63,6 @@ def test_slow_uploads_succeed_and_hold_no_database_connection(database_url, conn
         assert set(held.values()) <= {"idle"}
         for (name, key), client in uploads.items():
             client.sendall(UPLOADS[name][-1])
-            raw = b""
-            while received := client.recv(65536):
-                raw += received
-            assert Answer(raw).status == 201, (name, key)
+            assert Answer(receive_all(client)).status == 201, (name, key)
         assert held.keys() <= backends(database_url).keys()
     assert count(connection, "tasks") == len(uploads)

@@ -15,7 +15,7 @@ import front
 import pytest
 from client import TOKENS
 from pages import blocks
-from server import PROJECT, free_port, serving, wait_until
+from server import PROJECT, free_port, receive_all, serving, wait_until
 
 pytestmark = [
     pytest.mark.proof,
@@ -152,19 +152,13 @@ def lines_of(log):
 def test_the_errors_of_nginx_itself_are_json(nginx, lines, status):
     with TLS.wrap_socket(socket.create_connection(("127.0.0.1", nginx.port), timeout=20)) as client:
         client.sendall(lines.encode())
-        raw = b""
-        while more := client.recv(65536):
-            raw += more
-    hold_error(raw, status)
+        hold_error(receive_all(client), status)
 
 
 def test_http_on_the_tls_port_is_400_as_json(nginx):
     with socket.create_connection(("127.0.0.1", nginx.port), timeout=20) as client:
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        raw = b""
-        while more := client.recv(65536):
-            raw += more
-    hold_error(raw, 400)
+        hold_error(receive_all(client), 400)
 
 
 def hold_error(raw, status):
