@@ -148,6 +148,12 @@ def answers(port):
         return False
 
 
+def resident(server):
+    """Return the memory of the only worker in megabytes."""
+    (worker,) = children(server.pid)
+    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{worker}/status").read_text())[1]) / 1024
+
+
 class Answer:
     """A response as received; ``status`` is None if the server closed without one."""
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import server as web
-from server import ALICE, children, get, receive_all, serving, wait_until, web_line
+from server import ALICE, children, get, receive_all, resident, serving, wait_until, web_line
 
 # A control character is six bytes of JSON.
 LARGE = "\x01" * 65_536
@@ -29,12 +28,6 @@ def large_page(insert_into):
     """The first page of the tasks is 6 MB."""
     for _ in range(18):
         insert_into("tasks", description=LARGE)
-
-
-def resident(server):
-    """Return the memory of the only worker in megabytes."""
-    (worker,) = children(server.pid)
-    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{worker}/status").read_text())[1]) / 1024
 
 
 def unread(port):

@@ -20,6 +20,7 @@ from server import (
     post,
     receive,
     receive_all,
+    resident,
     send,
     serving,
 )
@@ -61,12 +62,6 @@ def crowd(port, first, *, drip=b"", size=CROWD, buffer=None):
             stack.callback(dripping.join)
         stack.callback(done.set)
         yield clients
-
-
-def resident(server):
-    """Return the memory of the only worker in megabytes."""
-    (worker,) = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
-    return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{worker}/status").read_text())[1]) / 1024
 
 
 SLOW = {
