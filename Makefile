@@ -1,6 +1,6 @@
 # The commands of a contributor. All tools are installed in .venv.
 .DEFAULT_GOAL := help
-.PHONY: help setup run test proof faults mutate lint lock bench
+.PHONY: help setup run test proof faults lint lock bench
 
 BIN := .venv/bin
 
@@ -22,9 +22,6 @@ proof: ## run the long tests: fuzzing, generated clients, hostile bytes, a model
 
 faults: ## kill, freeze and cut off processes under load; prints what was measured
 	$(BIN)/pytest -m faults
-
-mutate: ## make small mistakes, one at a time, and print those that no test notices; takes hours
-	cd tests && ../$(BIN)/python -m mutation
 
 lint: ## check style, formatting and types
 	$(BIN)/ruff check .

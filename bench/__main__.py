@@ -9,23 +9,12 @@ import click
 
 from bench.cases import CASES
 from bench.compare import compare
-from bench.connections import connections, connections_table
-from bench.hosts import hosts, hosts_table
 from bench.instructions import NotCounted, instructions, instructions_table, missing
-from bench.loading import loading
 from bench.report import draw, table
-from bench.scale import scale, scale_table
-from bench.soak import soak, soak_table
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "benchmark.svg"
 
 AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
-
-# With --scale: the small database, and the knowledge entries of the large one.
-SMALL, ENTRIES = 10_000, 200_000
-
-# With --soak.
-REQUESTS = 100_000
 
 # With --instructions, a count.
 REQUESTS_COUNTED = 200
@@ -36,8 +25,8 @@ REQUESTS_COUNTED = 200
     "--tasks",
     type=click.IntRange(4000, 10_000_000),
     default=None,
-    show_default="100000; --scale 1000000; --instructions 20000",
-    help="Tasks seeded, or loaded with --load.",
+    show_default="100000; --instructions 20000",
+    help="Tasks seeded.",
 )
 @click.option("--seconds", type=click.IntRange(1, 60), default=3, help="Seconds of each run.")
 @click.option("--rounds", type=click.IntRange(1, 20), default=3, help="Rounds, of which medians.")
@@ -47,28 +36,6 @@ REQUESTS_COUNTED = 200
     multiple=True,
     type=click.Choice([case.name for case in CASES]),
     help="Only this case; may be given more than once.",
-)
-@click.option("--scale", "growing", is_flag=True, help="10 000 tasks against --tasks instead.")
-@click.option(
-    "--load", "filling", is_flag=True, help="task-service load against a bare COPY instead."
-)
-@click.option(
-    "--soak",
-    "staying",
-    is_flag=True,
-    help="100 000 requests in one go instead: memory of the workers, size of the tables.",
-)
-@click.option(
-    "--hosts",
-    "adding",
-    is_flag=True,
-    help="One host, then two, on one PostgreSQL instead: the CPU of both parts.",
-)
-@click.option(
-    "--connections",
-    "connecting",
-    is_flag=True,
-    help="Growth with active and idle connections instead, at full and at half load.",
 )
 @click.option(
     "--instructions",
@@ -82,20 +49,7 @@ REQUESTS_COUNTED = 200
     help="With --instructions: the folder for callgrind's files, to read by callgrind_annotate.",
 )
 @click.option("--picture", type=click.Path(path_type=Path), default=PICTURE, help="Drawn to here.")
-def main(
-    tasks,
-    seconds,
-    rounds,
-    names,
-    growing,
-    filling,
-    staying,
-    adding,
-    connecting,
-    counting,
-    keep,
-    picture,
-):
+def main(tasks, seconds, rounds, names, counting, keep, picture):
     """CPU per request of the service, beside a bare WSGI callable and pgbench with the same SQL."""
     if counting:
         count(names, tasks or 20_000, keep)
@@ -105,36 +59,13 @@ def main(
     if AUTOGROUP.exists() and AUTOGROUP.read_text().strip() != "0":
         tell("autogroup is on: some statements will wait long for a CPU (docs/benchmark.md)")
     load = os.getloadavg()[0]
-    if growing:
-        grow(tasks or 1_000_000, seconds)
-    elif filling:
-        fill(tasks or 100_000)
-    elif staying:
-        click.echo(soak_table(soak(REQUESTS, tasks or 100_000, say=tell)))
-    elif adding:
-        click.echo(hosts_table(hosts(tasks or 100_000, seconds=seconds, say=tell)))
-    elif connecting:
-        found = connections(tasks or 100_000, seconds=seconds, rounds=rounds, say=tell)
-        click.echo(connections_table(found))
-    else:
-        tasks = tasks or 100_000
-        found = compare(names, tasks=tasks, seconds=seconds, rounds=rounds, say=tell)
-        click.echo(table(found))
-        draw(found, picture)
-        click.echo(f"\n{tasks:,} tasks, {rounds} rounds of {seconds} s, 8 connections")
+    tasks = tasks or 100_000
+    found = compare(names, tasks=tasks, seconds=seconds, rounds=rounds, say=tell)
+    click.echo(table(found))
+    draw(found, picture)
+    click.echo(f"\n{tasks:,} tasks, {rounds} rounds of {seconds} s, 8 connections")
     after = os.getloadavg()[0]
     click.echo(f"\n{os.cpu_count()} cores; load average before {load:.1f}, after {after:.1f}")
-
-
-def grow(tasks, seconds):
-    found = scale(SMALL, tasks, entries=ENTRIES, seconds=seconds, say=tell)
-    click.echo(scale_table(found, SMALL, tasks))
-
-
-def fill(tasks):
-    loaded, peak, copied = loading(tasks, say=tell)
-    click.echo(f"task-service load  {tasks / loaded:,.0f} rows/s, peak {peak:.0f} MB")
-    click.echo(f"COPY        {tasks / copied:,.0f} rows/s; {loaded / copied:.1f} times as fast")
 
 
 def count(names, tasks, keep):

@@ -36,26 +36,24 @@ class Run:
     rate: float
     p50: float | None = None
     p99: float | None = None
-    requests: int | None = None
 
 
-def wrk(case, port, pids, *, seconds, connections, rate=None):
-    """Send requests without a pause, or ``rate`` a second at even intervals."""
+def wrk(case, port, pids, *, seconds, connections):
+    """Send requests without a pause."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.writelines(f"{token} {path}\n" for token, path in case.requests())
         file.flush()
         before = processes.milliseconds(*pids)
         output = command(
             *("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", LUA),
-            *(f"http://127.0.0.1:{port}", "--", case.method, case.text(), file.name, rate or ""),
+            *(f"http://127.0.0.1:{port}", "--", case.method, case.text(), file.name),
         )
         used = processes.milliseconds(*pids) - before
     found = json.loads(output.splitlines()[-1])
     if found["failed"] or not found["requests"]:
         raise NoAnswer(f"{case.name}: {found['failed']} of {found['requests']} requests failed")
     requests = found["requests"]
-    seconds = found["seconds"]
-    return Run(used / requests, requests / seconds, found["p50"], found["p99"], requests)
+    return Run(used / requests, requests / found["seconds"], found["p50"], found["p99"])
 
 
 def pgbench(case, cluster, url, *, seconds, connections):

@@ -1,21 +1,15 @@
-"""The process table: the CPU time and the memory of a tree of processes."""
+"""The process table: the CPU time of a tree of processes."""
 
 import os
 from pathlib import Path
 
 TICK = 1000 / os.sysconf("SC_CLK_TCK")
-PAGE = os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def milliseconds(*roots):
     """Return the CPU time of these processes and all below; parents count ended children."""
     # utime, stime, and those of the children that were waited for
     return sum(sum(map(int, numbers[11:15])) for _, numbers in below(*roots)) * TICK
-
-
-def megabytes(root):
-    """Return the resident memory (RSS) of each process below this one, shared pages included."""
-    return [int(numbers[21]) * PAGE for pid, numbers in below(root) if pid != root]
 
 
 def below(*roots):

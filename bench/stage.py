@@ -53,19 +53,19 @@ class Cluster:
         # pgbench lies beside the server that runs.
         self.bin = Path(f"/proc/{self.pid}/exe").resolve().parent
 
-    def database(self, name, tasks, *, entries=0):
+    def database(self, name, tasks):
         """A new database with so many tasks, migrated and settled; returns its URL."""
         with psycopg.connect(self.server, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
         url = psycopg.conninfo.make_conninfo(self.server, dbname=name)
         migrate(Settings.read({"DATABASE_URL": url}))
-        sizes = {"workspaces": WORKSPACES, "users": USERS, "tasks": tasks, "entries": entries}
+        sizes = {"workspaces": WORKSPACES, "users": USERS, "tasks": tasks}
         # As a replica, so without triggers and foreign keys: a million rows in seconds.
         options = "-c session_replication_role=replica"
         with psycopg.connect(url, autocommit=True, options=options) as connection:
             for step in (
                 *("functions", "plans", "workspaces", "users", "members", "tokens"),
-                *("tasks", "knowledge", "settle", "checkpoint"),
+                *("tasks", "settle", "checkpoint"),
             ):
                 run(connection, step, sizes)
         return url

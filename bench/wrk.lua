@@ -1,6 +1,5 @@
 -- Sends the requests of a file in turn, each with its caller's token; reports as one line of JSON.
--- Arguments: method, body ("#" in it becomes a number), file of lines "token path", and requests
--- per second, or "" for as many as the connections can send.
+-- Arguments: method, body ("#" in it becomes a number), file of lines "token path".
 
 local method, template, requests, number
 
@@ -22,24 +21,6 @@ function init(arguments)
     for i, one in ipairs(requests) do
       requests[i] = wrk.format(method, one.path, one.headers)
     end
-  end
-  if arguments[4] ~= "" then
-    pace(1e3 / tonumber(arguments[4]))
-  end
-end
-
--- Requests start at even intervals: a connection that is free waits for the next moment that no
--- other one has taken. wrk calls delay() before each request and does not count it as latency.
-function pace(interval)
-  local ffi = require("ffi")
-  ffi.cdef("typedef struct {long s, us;} timeval; int gettimeofday(timeval *, void *);")
-  local clock = ffi.new("timeval")
-  local free
-  function delay()
-    ffi.C.gettimeofday(clock, nil)
-    local now = tonumber(clock.s) * 1e3 + tonumber(clock.us) / 1e3
-    free = math.max((free or now) + interval, now)
-    return math.floor(free - now)
   end
 end
 
