@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench import processes
 from bench.stage import USERS, WORKSPACES
-from service.statements import STATEMENTS
+from service.database.statements import STATEMENTS
 
 LUA = Path(__file__).with_name("wrk.lua")
 

@@ -6,9 +6,10 @@ from flask import Flask, Request, Response
 from flask.typing import ResponseReturnValue
 from werkzeug.routing import MapAdapter, Rule
 
-from service import api, db, http, openapi, webhooks
-from service.fields import UUID
+from service import api, http, openapi, webhooks
+from service.database import db
 from service.settings import Settings
+from service.values.fields import UUID
 from service.webhooks.secrets import compare_keys
 
 

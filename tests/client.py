@@ -12,8 +12,8 @@ from psycopg.conninfo import make_conninfo
 
 from service.__main__ import main
 from service.commands.migrate import migrate
+from service.database.statements import STATEMENTS
 from service.settings import Settings
-from service.statements import STATEMENTS
 
 # An id that no row has.
 UNKNOWN = "01890000-0000-7000-8000-000000000000"

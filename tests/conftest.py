@@ -1,12 +1,10 @@
-"""The stage: a real Postgres, the app on it, and the cast.
+"""The stage: the app on a real Postgres, and the cast.
 
 Alice owns Acme and Bob is a member there; Charlie owns Globex and must see nothing of Acme.
 Every test starts with these three, one token each, and nothing else.
 """
 
-import os
 import shutil
-import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -22,7 +20,6 @@ from client import (
     Client,
     insert,
     insert_member,
-    new_database,
     waiting,
 )
 from psycopg.conninfo import make_conninfo
@@ -33,68 +30,8 @@ from server import PROJECT
 from service.app import create_app
 from service.settings import Settings
 
-# The folders of tests with these marks, which the options of setup.cfg deselect.
-LONG = {"proof", "faults"}
 # When meetings start and mail arrives unless a test says otherwise: in the future.
 NOON = datetime(2099, 1, 1, 12, tzinfo=UTC)
-
-
-def pytest_addoption(parser):
-    group = parser.getgroup("faults", "the scenarios of -m faults")
-    group.addoption("--long", action="store_true", help="more rounds and longer outages")
-    group.addoption("--soak", type=float, metavar="MINUTES", help="run the soak test too")
-    group.addoption("--write", action="store_true", help="write all measures to docs/faults.md")
-
-
-def pytest_configure(config):
-    """Let the test double make its database on the server that all tests use."""
-    server = os.environ.get("TEST_DATABASE_URL")
-    config.option.task_service_database = config.option.task_service_database or server
-
-
-def pytest_ignore_collect(collection_path, config):
-    """Import no file of proofs and faults for a run that would deselect all their tests."""
-    is_long = collection_path.parent == PROJECT / "tests" and collection_path.name in LONG
-    return True if is_long and is_short(config) else None
-
-
-def is_short(config):
-    """Return whether this run has the mark expression of setup.cfg, which deselects long tests."""
-    return config.option.markexpr in config.getini("addopts")
-
-
-@pytest.hookimpl(tryfirst=True, optionalhook=True)
-def pytest_xdist_auto_num_workers(config):
-    """Return three processes for two cores for the whole suite; a part, or -m proof, runs in this.
-
-    Tests wait for a third of their time. A breakpoint works in a part that a contributor works on.
-    """
-    option = config.option
-    named = config.args_source is pytest.Config.ArgsSource.ARGS
-    if named or option.keyword or not is_short(config):
-        return 0
-    # Each process starts a PostgreSQL.
-    return min((os.cpu_count() or 1) * 3 // 2, 12)
-
-
-@pytest.fixture(scope="session")
-def database_url():
-    """Yield a new, migrated database on the server of TEST_DATABASE_URL or an embedded one."""
-    server = os.environ.get("TEST_DATABASE_URL")
-    if server:
-        yield from new_database(server)
-        return
-    from service.devkit import postgres as embedded
-
-    with tempfile.TemporaryDirectory(prefix="service-tests-", ignore_cleanup_errors=True) as folder:
-        os.chmod(folder, 0o711)
-        postgres = embedded.start(folder)
-        with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
-            # The data need not survive a crash of the machine.
-            connection.execute("ALTER SYSTEM SET fsync = off")
-            connection.execute("SELECT pg_reload_conf()")
-        yield from new_database(postgres.get_uri())
-        postgres.cleanup()
 
 
 @pytest.fixture(scope="session")

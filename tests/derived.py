@@ -11,12 +11,12 @@ from typing import NamedTuple
 import pytest
 from client import UNKNOWN
 
-from service import fields
 from service.app import create_app
 from service.commands.load import lines
 from service.http.responses import Documented
-from service.schemas import Query, StrictSchema
 from service.settings import Settings
+from service.values import fields
+from service.values.schemas import Query, StrictSchema
 
 HERE = "tests/derived.py"
 # The name of a statement in the source of a view.

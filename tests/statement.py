@@ -5,7 +5,7 @@ from hashlib import sha256
 
 from client import TOKENS, waiting
 
-from service.statements import STATEMENTS
+from service.database.statements import STATEMENTS
 
 URL = "https://example.com/hook"
 # No id is larger.

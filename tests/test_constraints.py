@@ -7,13 +7,13 @@ import pytest
 from derived import settable
 from world import World
 
-from service import fields
 from service.api.knowledge import Knowledge
 from service.api.mail import Mail
 from service.api.meetings import MeetingDetails
 from service.api.suggestions import Suggestion
 from service.api.tasks import Task
 from service.commands.load.lines import TYPES, UserRef
+from service.values import fields
 from service.webhooks import EVENT_TYPES
 
 RESOURCES = {

@@ -20,13 +20,13 @@ def service():
 
 def project(name):
     """Return the metadata of another distribution."""
-    return tomllib.loads(PROJECT.joinpath(name, "pyproject.toml").read_text())["project"]
+    return tomllib.loads(PROJECT.joinpath("testkit", name, "pyproject.toml").read_text())["project"]
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_each_distribution_has_the_version_and_the_license_of_the_service(name):
     assert project(name)["version"] == service()["version"]
-    texts = {(PROJECT / folder / "LICENSE").read_text() for folder in (".", name)}
+    texts = {(PROJECT / folder / "LICENSE").read_text() for folder in (".", f"testkit/{name}")}
     assert len(texts) == 1
 
 
@@ -37,5 +37,5 @@ def test_the_double_requires_the_service_of_its_own_version():
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_page_of_a_distribution_names_its_wheel(name):
-    page = PROJECT.joinpath(name, "README.md").read_text()
+    page = PROJECT.joinpath("testkit", name, "README.md").read_text()
     assert f"{name}-{service()['version']}-py3-none-any.whl" in page

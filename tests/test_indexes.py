@@ -8,7 +8,7 @@ from client import configure, flattened, generic_plan, insert, insert_member, ne
 from psycopg.rows import dict_row
 from test_sql import DEFINITIONS, NAMES
 
-from service.statements import STATEMENTS
+from service.database.statements import STATEMENTS
 
 HERE = "tests/test_indexes.py"
 # Enough rows of each table that the wrong index, or none, costs more.

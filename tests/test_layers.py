@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from service import db
+from service.database import db
 
 pytestmark = pytest.mark.nodatabase
 

@@ -10,7 +10,7 @@ import pytest
 from client import configure, generic_plan, label, preparable
 from server import PROJECT
 
-from service.statements import SQL, STATEMENTS
+from service.database.statements import SQL, STATEMENTS
 from task_service_double import statements as double
 
 # The service, and its test double.

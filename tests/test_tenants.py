@@ -25,8 +25,8 @@ from derived import (
 from world import HERE as WORLD
 from world import WORD, World, tables_with
 
-from service import fields
-from service.statements import SQL, STATEMENTS
+from service.database.statements import SQL, STATEMENTS
+from service.values import fields
 
 READS, WRITES = views_of("GET"), views_of("POST", "PATCH", "DELETE")
 MALFORMED = [
@@ -311,7 +311,7 @@ WITHOUT_CALLER = {
     "tokens/touch": "it takes the id of the token that the gate has found",
     "webhooks/record": "it takes a delivery that claim_new, which takes the caller, has claimed",
 }
-# The functions of service/db.py that run a statement in a request.
+# The functions of service/database/db.py that run a statement in a request.
 RUN = {"row", "rows", "row_or_none", "row_with_retry", "row_client_bound", "execute"}
 # The rooms whose code runs in a request; worker.py and what it alone uses run in a worker.
 ROOMS = "api", "http", "openapi", "webhooks"

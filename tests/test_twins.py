@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 from test_tenants import acme, body_of, outcome  # noqa: F401
 from world import WORD, World
 
-from service.statements import STATEMENTS
+from service.database.statements import STATEMENTS
 
 # Rows that are no copies: the id of a meeting is unique, the others count or come with triggers.
 NOT_COPIED = {"members", "meetings", "usage", "task_counts"}

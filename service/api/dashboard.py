@@ -3,10 +3,11 @@
 from flask import Blueprint, Response
 from marshmallow.fields import Nested
 
-from service import db, fields, schemas
 from service.api.tasks import PRIORITIES, STATUSES
+from service.database import db
 from service.http.requests import Values, arguments
 from service.http.responses import Body, reply, response
+from service.values import fields, schemas
 
 dashboard = Blueprint("dashboard", __name__)
 

@@ -3,11 +3,12 @@
 from flask import Blueprint, Response
 from marshmallow.fields import List, Nested
 
-from service import db, fields, schemas
 from service.api.webhooks import check_role, managed
+from service.database import db
 from service.http.requests import Values, arguments
 from service.http.responses import Body, One, Page, reply, reply_page, response
 from service.http.safe_writes import idempotent
+from service.values import fields, schemas
 from service.webhooks import EVENT_TYPES
 from service.webhooks.rows import Redelivered
 

@@ -6,12 +6,13 @@ from typing import NamedTuple
 import psycopg
 from flask import Blueprint, Response, current_app
 
-from service import db, fields, schemas
+from service.database import db
+from service.database.pool import WrongEncoding
+from service.database.state import current_state
+from service.database.statements import migrations
 from service.http.errors import http_error
 from service.http.responses import reply, response
-from service.pool import WrongEncoding
-from service.state import current_state
-from service.statements import migrations
+from service.values import fields, schemas
 
 health = Blueprint("health", __name__)
 

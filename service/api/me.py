@@ -3,15 +3,16 @@
 from flask import Blueprint, Response
 from marshmallow.fields import Nested
 
-from service import db, fields, schemas
 from service.api.workspaces import PLAN, SLUG
 from service.credentials import CREDENTIALS, SCOPES
+from service.database import db
+from service.database.state import current_state
+from service.database.statements import IdRow
 from service.http.errors import http_error, invalid_field
 from service.http.requests import Values, arguments
 from service.http.responses import Body, reply, response
 from service.http.safe_writes import idempotent
-from service.state import current_state
-from service.statements import IdRow
+from service.values import fields, schemas
 
 ACTIVE = "The workspace to work in from now on, one of yours"
 

@@ -2,7 +2,9 @@
 
 from flask import Blueprint, Response
 
-from service import db, fields, schemas, webhooks
+from service import webhooks
+from service.database import db
+from service.database.statements import to_json
 from service.http.requests import Values, arguments
 from service.http.responses import (
     Changed,
@@ -16,7 +18,7 @@ from service.http.responses import (
     response,
 )
 from service.http.safe_writes import expected_versions, idempotent
-from service.statements import to_json
+from service.values import fields, schemas
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"

@@ -2,9 +2,10 @@
 
 from flask import Blueprint, Response
 
-from service import db, fields, schemas
+from service.database import db
 from service.http.requests import Values, arguments
 from service.http.responses import Page, reply_page, response
+from service.values import fields, schemas
 
 KIND = {"examples": ["task", "due_date", "assignee"], "description": "What it suggests"}
 STATUSES = "pending", "accepted", "dismissed"

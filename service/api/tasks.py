@@ -5,7 +5,9 @@ from typing import NamedTuple
 from flask import Blueprint, Response
 from marshmallow import post_load
 
-from service import db, fields, schemas, webhooks
+from service import webhooks
+from service.database import db
+from service.database.statements import to_json
 from service.http.errors import http_error
 from service.http.requests import Values, arguments
 from service.http.responses import (
@@ -21,7 +23,7 @@ from service.http.responses import (
     response,
 )
 from service.http.safe_writes import expected_versions, idempotent
-from service.statements import to_json
+from service.values import fields, schemas
 
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"

@@ -4,15 +4,16 @@ from typing import NamedTuple
 
 from flask import Blueprint, Response
 
-from service import db, fields, schemas
 from service.credentials import SCOPES, generate_token, hash_of
+from service.database import db
+from service.database.state import current_application, current_state
+from service.database.statements import IdRow
 from service.http.errors import http_error, invalid_field
 from service.http.gate import session_only
 from service.http.requests import Values, arguments
 from service.http.responses import Body, headers_of_created, reply, reply_secret, response
 from service.http.safe_writes import idempotent
-from service.state import current_application, current_state
-from service.statements import IdRow
+from service.values import fields, schemas
 
 # The attributes of the cookie that docs/api.md tells login pages to set; a browser replaces a
 # cookie of the same name and path.

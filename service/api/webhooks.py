@@ -10,7 +10,9 @@ from flask import Blueprint, Response
 from marshmallow import ValidationError
 from werkzeug.exceptions import HTTPException
 
-from service import db, fields, schemas
+from service.database import db
+from service.database.state import current_application
+from service.database.statements import Row, to_json
 from service.http.errors import http_error
 from service.http.requests import Values, View, arguments
 from service.http.responses import (
@@ -24,8 +26,7 @@ from service.http.responses import (
 )
 from service.http.safe_writes import expected_versions, idempotent
 from service.settings import InvalidSetting, Settings
-from service.state import current_application
-from service.statements import Row, to_json
+from service.values import fields, schemas
 from service.webhooks import EVENT_TYPES, log
 from service.webhooks.delivery import attempt
 from service.webhooks.outbound import BlockedURL, resolve

@@ -4,12 +4,13 @@ from typing import NamedTuple
 
 from flask import Blueprint, Response
 
-from service import db, fields, schemas
+from service.database import db
+from service.database.statements import to_json
 from service.http.errors import http_error
 from service.http.requests import Values, arguments
 from service.http.responses import Body, One, reply, reply_one, require_match, response
 from service.http.safe_writes import expected_versions, idempotent
-from service.statements import to_json
+from service.values import fields, schemas
 
 SLUG = {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$", "description": "The short name in URLs"}
 PLAN = {

@@ -12,12 +12,12 @@ import psycopg
 from marshmallow import ValidationError, fields
 from psycopg import errors
 
-from service import pool
-from service.fields import camel_case
-from service.remedies import remedy
-from service.schemas import flatten
+from service.database import pool
+from service.database.remedies import remedy
+from service.database.statements import Connection, IdRow, Row, only
 from service.settings import InvalidSetting, Settings
-from service.statements import Connection, IdRow, Row, only
+from service.values.fields import camel_case
+from service.values.schemas import flatten
 
 # The errors of a statement in a database that lacks migrations.
 UNMIGRATED = errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction

@@ -10,10 +10,10 @@ from service.commands.status.database import read_database
 from service.commands.status.schema import read_rights, read_schema
 from service.commands.status.section import Reader
 from service.commands.status.webhooks import read_keys, read_webhooks
-from service.pool import WrongEncoding, encoding_of
-from service.remedies import REMEDIES
+from service.database.pool import WrongEncoding, encoding_of
+from service.database.remedies import REMEDIES
+from service.database.statements import Connection
 from service.settings import InvalidSetting, Settings
-from service.statements import Connection
 
 
 class Finding:

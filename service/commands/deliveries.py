@@ -12,8 +12,8 @@ from service.commands.base import (
     query,
     validate,
 )
-from service.fields import Timestamp, uuid_or_nil
-from service.statements import IdRow
+from service.database.statements import IdRow
+from service.values.fields import Timestamp, uuid_or_nil
 from service.webhooks.rows import OPERATOR, Redelivered
 
 

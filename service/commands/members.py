@@ -13,7 +13,7 @@ from service.commands.base import (
     yes_option,
 )
 from service.commands.workspaces import find_workspace
-from service.fields import ROLES
+from service.values.fields import ROLES
 
 
 class ListedMember(NamedTuple):

@@ -11,9 +11,9 @@ import click
 import psycopg
 
 from service.commands.base import current_settings
-from service.pool import connect
+from service.database.pool import connect
+from service.database.statements import STATEMENTS, Connection, migrations
 from service.settings import Settings
-from service.statements import STATEMENTS, Connection, migrations
 
 # How long a migration waits for a lock; then the requests that queue behind it go on.
 LOCK_TIMEOUT = "2s"

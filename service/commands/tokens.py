@@ -17,8 +17,8 @@ from service.commands.base import (
 )
 from service.commands.users import ListedUser
 from service.credentials import SCOPES, generate_token, hash_of
-from service.fields import MAX_NAME, NIL_UUID, Text, uuid_or_nil
-from service.statements import IdRow
+from service.database.statements import IdRow
+from service.values.fields import MAX_NAME, NIL_UUID, Text, uuid_or_nil
 
 
 class ListedToken(NamedTuple):

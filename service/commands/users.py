@@ -13,8 +13,8 @@ from service.commands.base import (
     validate,
     yes_option,
 )
-from service.fields import MAX_NAME, Email, Text, uuid_or_nil
-from service.statements import IdRow
+from service.database.statements import IdRow
+from service.values.fields import MAX_NAME, Email, Text, uuid_or_nil
 
 
 class ListedUser(NamedTuple):

@@ -18,7 +18,7 @@ from service.commands.base import (
 )
 from service.commands.deliveries import list_deliveries, redeliver, require_webhook
 from service.commands.workspaces import find_workspace
-from service.statements import Row
+from service.database.statements import Row
 from service.webhooks import EVENT_TYPES
 from service.webhooks.delivery import attempt
 from service.webhooks.outbound import BlockedURL, NotPublic, resolve

@@ -16,8 +16,8 @@ from service.commands.base import (
     yes_option,
 )
 from service.commands.plans import check_plan
-from service.fields import MAX_NAME, Text
-from service.statements import IdRow
+from service.database.statements import IdRow
+from service.values.fields import MAX_NAME, Text
 
 
 class ListedWorkspace(NamedTuple):

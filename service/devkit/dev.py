@@ -42,7 +42,7 @@ def import_double() -> click.Command:
     raise click.ClickException(
         "the test double is not installed: in this environment,"
         f" pip install task_service_double-{version()}-py3-none-any.whl,"
-        " or -e task_service_double in a checkout"
+        " or -e testkit/task_service_double in a checkout"
     )
 
 

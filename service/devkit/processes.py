@@ -17,7 +17,7 @@ import urllib3
 
 import service
 from service import gunicorn
-from service.statements import SQL
+from service.database.statements import SQL
 
 PACKAGE = Path(service.__file__).parent
 WATCHED = {".json", ".md", ".py", ".sql", ".toml"}

@@ -7,7 +7,7 @@ from time import monotonic
 from flask import Flask, Response
 
 from service import logs
-from service.state import current_request, current_state
+from service.database.state import current_request, current_state
 
 # Keys of the WSGI environment, which our gunicorn worker sets: the time, by ``monotonic()``, when
 # the request was complete and first on its connection, and the seconds that it then waited for a

@@ -21,11 +21,11 @@ from werkzeug.exceptions import (
     default_exceptions,
 )
 
-from service import db
-from service.pool import WrongEncoding
-from service.remedies import remedy
-from service.schemas import FieldError, flatten
-from service.state import current_request, current_state
+from service.database import db
+from service.database.pool import WrongEncoding
+from service.database.remedies import remedy
+from service.database.state import current_request, current_state
+from service.values.schemas import FieldError, flatten
 
 log = logging.getLogger("service.errors")
 

@@ -16,13 +16,13 @@ from flask import Request, Response
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Rule
 
-from service import db
 from service.credentials import hash_of
+from service.database import db
+from service.database.state import RequestState, current_request, current_state
 from service.http.errors import http_error
 from service.http.requests import JSON_TYPE, View
 from service.http.responses import append
 from service.limits import STARTER_PER_MINUTE, Usage, decisive, policy
-from service.state import RequestState, current_request, current_state
 
 # Paths that need no credential and are not counted. Those of the reference page exist only if the
 # setting DOCS is on (openapi/page.py).

@@ -13,11 +13,11 @@ from flask import Flask, Request
 from marshmallow import Schema
 from werkzeug.routing import BaseConverter
 
-from service.fields import uuid_or_nil
+from service.database.state import current_application, current_request, current_state
 from service.http.errors import http_error, invalid_field
-from service.schemas import MAX_ECHO, Query
-from service.state import current_application, current_request, current_state
-from service.strict_json import StrictJSONError, parse_object
+from service.values.fields import uuid_or_nil
+from service.values.schemas import MAX_ECHO, Query
+from service.values.strict_json import StrictJSONError, parse_object
 
 View = Callable[..., Any]
 Values = dict[str, Any]

@@ -12,10 +12,10 @@ from urllib.parse import urlencode
 from flask import Response
 from werkzeug.datastructures import Headers
 
+from service.database.state import current_request, current_state
 from service.http.errors import MESSAGES, VersionMismatch
 from service.http.requests import View, query_values
-from service.schemas import StrictSchema
-from service.state import current_request, current_state
+from service.values.schemas import StrictSchema
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 
 from flask import Request, Response
 
-from service import db
+from service.database import db
+from service.database.state import current_request
 from service.http.errors import http_error, invalid_field
 from service.http.requests import View, read_bytes
 from service.http.responses import reply
-from service.state import current_request
 
 KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
 # The form that etag() writes. Tags are compared character by character, so "01" is not "1".

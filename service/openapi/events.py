@@ -5,7 +5,7 @@ from service.api.suggestions import Suggestion
 from service.api.tasks import Task
 from service.openapi.json_schema import JSON, Schemas, object_of
 from service.openapi.operations import refer
-from service.schemas import Resource
+from service.values.schemas import Resource
 
 # Each event with its summary and the schema of its data, or None if the data is empty.
 EVENTS: dict[str, tuple[type[Resource] | None, str]] = {

@@ -8,8 +8,8 @@ from typing import Any
 
 from marshmallow import Schema, fields, missing
 
-from service.fields import Enum
-from service.schemas import StrictSchema
+from service.values.fields import Enum
+from service.values.schemas import StrictSchema
 
 JSON = dict[str, object]
 AnyField = fields.Field[Any]

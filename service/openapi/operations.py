@@ -9,12 +9,12 @@ from typing import NamedTuple, NotRequired, TypedDict
 from marshmallow import Schema
 from werkzeug.routing import Rule
 
-from service.fields import camel_case
 from service.http.gate import is_public
 from service.http.requests import View
 from service.http.responses import Documented
 from service.openapi.json_schema import JSON, Schemas
-from service.schemas import Query
+from service.values.fields import camel_case
+from service.values.schemas import Query
 
 RATE_LIMIT = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
 WINDOWS = "RateLimit-Policy", "RateLimit"

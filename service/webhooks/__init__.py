@@ -6,9 +6,9 @@ from time import monotonic
 
 from flask import Flask, Response, current_app
 
-from service import db
+from service.database import db
+from service.database.state import current_state
 from service.settings import Settings
-from service.state import current_state
 from service.webhooks.delivery import Recorded, attempt, log_outcome
 from service.webhooks.rows import Claim
 from service.webhooks.secrets import fingerprints

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import psycopg
 
+from service.database.statements import Connection
 from service.settings import InvalidSetting, Settings
-from service.statements import Connection
 from service.webhooks.rows import Claim
 
 log = logging.getLogger("service.webhooks")

@@ -6,8 +6,8 @@ from time import monotonic
 
 import psycopg
 
-from service.pool import WrongEncoding
-from service.remedies import remedy
+from service.database.pool import WrongEncoding
+from service.database.remedies import remedy
 
 log = logging.getLogger("service.worker")
 

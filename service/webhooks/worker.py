@@ -13,10 +13,10 @@ from typing import NamedTuple
 import psycopg
 from psycopg_pool import PoolTimeout
 
-from service.fields import NIL_UUID
-from service.pool import Pool
+from service.database.pool import Pool
+from service.database.statements import Connection, Row
 from service.settings import Settings
-from service.statements import Connection, Row
+from service.values.fields import NIL_UUID
 from service.webhooks import delivery
 from service.webhooks.delivery import Recorded
 from service.webhooks.rows import Claim

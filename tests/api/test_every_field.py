@@ -19,7 +19,7 @@ from derived import (
 )
 from receivers import subscribe
 
-from service import fields, schemas
+from service.values import fields, schemas
 from service.webhooks import EVENT_TYPES
 
 VERBS = {"POST": "created", "PATCH": "updated"}

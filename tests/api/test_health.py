@@ -11,9 +11,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from service.app import create_app
 from service.commands.migrate import migrate
+from service.database.statements import migrations
 from service.http.access_log import ARRIVED
 from service.settings import Settings
-from service.statements import migrations
 
 
 @pytest.fixture

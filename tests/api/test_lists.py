@@ -13,7 +13,7 @@ from derived import views_of
 from lists import EDGES, LISTS, MS, PagedList
 from psycopg import Connection
 
-from service.statements import STATEMENTS, Statement
+from service.database.statements import STATEMENTS, Statement
 
 
 @pytest.fixture(params=LISTS)

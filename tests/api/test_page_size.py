@@ -6,7 +6,7 @@ import pytest
 from client import ids, insert
 from lists import LISTS, view_of
 
-from service import fields
+from service.values import fields
 
 MAX_TEXT_BYTES = 1_048_576
 # A control character is six bytes of JSON; short texts and timestamps need some bytes too.

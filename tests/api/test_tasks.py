@@ -16,7 +16,7 @@ from client import (
 )
 from client import row_of as any_row_of
 
-from service.statements import STATEMENTS
+from service.database.statements import STATEMENTS
 
 EMPTY = dict.fromkeys(["description", "dueDate", "assigneeId", "projectId", "parentId"])
 

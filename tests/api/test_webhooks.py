@@ -34,8 +34,9 @@ from receivers import (
     webhook_row,
 )
 
-from service import fields, logs
+from service import logs
 from service.api.webhooks import LOOK_UP, NewWebhook, Webhook
+from service.values import fields
 from service.webhooks import EVENT_TYPES
 from service.webhooks.secrets import fingerprint
 from service.webhooks.worker import Worker

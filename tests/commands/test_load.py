@@ -13,12 +13,12 @@ from client import CommandRunner, waiting
 from derived import Values, key, references, settable
 from server import wait_until
 
-from service import fields
 from service.commands.load import MAX_LINE, load_file
 from service.commands.load.insert import Batch
 from service.commands.load.lines import TYPES, UserRef
+from service.database.statements import SQL
 from service.devkit.local import DEMO
-from service.statements import SQL
+from service.values import fields
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 OTHER = "0190163d-8694-739b-aea5-966c26f8ad92"

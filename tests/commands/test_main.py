@@ -138,7 +138,7 @@ def test_help_imports_no_command_and_no_large_library_and_shows_the_first_senten
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ended.stderr == ""
     shown, _, imported = ended.stdout.partition("imported: ")
-    heavy = {"flask", "marshmallow", "psycopg", "service.pool", "service.settings"}
+    heavy = {"flask", "marshmallow", "psycopg", "service.database.pool", "service.settings"}
     assert not heavy & set(imported.split())
     assert "service.commands" not in imported
     text = " ".join(shown.split())
@@ -162,8 +162,8 @@ for name in "tokens", "users", "members", "workspaces", "plans", "migrate", "sta
     assert len(imported) == 7
     # A line has the modules of the commands before too: the first one that fails is to blame.
     for name, *modules in imported:
-        assert "service.pool" in modules
+        assert "service.database.pool" in modules
         interface = {"service.app", "service.api", "service.http", "gunicorn"}
         assert not interface & set(modules), name
         # Status reads the keys of webhooks, and their package posts the events of requests.
-        assert name == "status" or not {"flask", "service.db"} & set(modules), name
+        assert name == "status" or not {"flask", "service.database.db"} & set(modules), name

@@ -17,15 +17,15 @@ import pytest
 from click import ClickException
 from click.testing import CliRunner
 from client import TOKENS, Client, CommandRunner
-from conftest import restore_cast
 from psycopg.conninfo import make_conninfo
 from server import wait_until
 
+from conftest import restore_cast
 from service.__main__ import main
 from service.commands.migrate import LOCK_TIMEOUT, PATIENCE, PAUSE
 from service.commands.migrate import migrate as run_migrate
+from service.database.statements import STATEMENTS, migrations
 from service.settings import Settings
-from service.statements import STATEMENTS, migrations
 
 PROJECT = Path(__file__).resolve().parents[2]
 FILES = migrations()

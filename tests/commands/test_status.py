@@ -23,9 +23,9 @@ from service.commands.migrate import tables
 from service.commands.status import database, processes, schema, webhooks
 from service.commands.status.database import megabytes
 from service.commands.status.section import Process, Reader
-from service.pool import connect
+from service.database.pool import connect
+from service.database.statements import migrations
 from service.settings import Settings
-from service.statements import migrations
 from service.version import build
 from service.webhooks.secrets import fingerprint
 

@@ -519,7 +519,7 @@ def test_without_the_test_double_it_says_how_to_install_it(tmp_path):
     wheel = f"task_service_double-{metadata.version('task-service-double')}-py3-none-any.whl"
     assert ended.stderr == (
         f"Error: the test double is not installed: in this environment, pip install {wheel},"
-        " or -e task_service_double in a checkout\n"
+        " or -e testkit/task_service_double in a checkout\n"
     )
 
 

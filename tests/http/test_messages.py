@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from openapi_check import document
 
-from service import fields, schemas, strict_json
 from service.api.meetings import MeetingDetails
 from service.api.tasks import Task
 from service.api.workspaces import WorkspaceDetails
 from service.app import create_app
 from service.http import errors
 from service.settings import Settings
+from service.values import fields, schemas, strict_json
 
 PAGE = Path(__file__).parents[2].joinpath("service/openapi/errors.md").read_text(encoding="utf-8")
 

@@ -6,7 +6,7 @@ from io import BytesIO
 import pytest
 from client import TOKENS, UNKNOWN, error_message, invalid_field
 from openapi_check import check_against_document, document
-from test_strict_json import INVALID, titled
+from values.test_strict_json import INVALID, titled
 
 TASK = {"title": "Write the report"}
 LISTS = "/tasks", "/meetings", "/mail", "/knowledge", "/ai/suggestions"

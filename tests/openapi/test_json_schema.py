@@ -5,9 +5,9 @@ import builtins
 import pytest
 from openapi_check import document, resolve, violations
 
-from service.fields import Enum
 from service.openapi.json_schema import Schemas
-from service.schemas import StrictSchema
+from service.values.fields import Enum
+from service.values.schemas import StrictSchema
 
 pytestmark = pytest.mark.nodatabase
 

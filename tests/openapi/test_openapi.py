@@ -25,10 +25,10 @@ from service.api.tokens import NewToken
 from service.api.webhooks import NewWebhook, WebhookDetails
 from service.api.workspaces import WorkspaceDetails
 from service.app import create_app
-from service.fields import timezones
 from service.openapi.events import EVENTS
 from service.openapi.json_schema import Schemas
 from service.settings import Settings
+from service.values.fields import timezones
 from service.webhooks import EVENT_TYPES
 
 PROJECT = Path(__file__).parents[2]

@@ -52,9 +52,9 @@ def test_a_project_with_old_libraries_runs_the_examples(tmp_path):
     shutil.copytree(PROJECT / "docs" / "examples", project)
     (project / "service").mkdir()
     (project / "service" / "__init__.py").write_text("raise ImportError('of the project')")
-    for folder in (checkout, checkout / "pytest_task_service", checkout / "task_service_double"):
+    for name in (".", "testkit/pytest_task_service", "testkit/task_service_double"):
         wheel = (sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", project / "dist")
-        run(*wheel, folder, cwd=tmp_path)
+        run(*wheel, checkout / name, cwd=tmp_path)
     run(older_python(), "-m", "venv", project / "venv", cwd=project)
     path = f"{project / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
     run("pip", "install", "-q", *PINS, cwd=project, PATH=path)

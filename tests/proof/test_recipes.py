@@ -199,7 +199,8 @@ SELECT coalesce(json_agg(tag_json(ROW(tag.*)::tags) ORDER BY tag.id DESC), '[]')
 
 from flask import Blueprint, Response
 
-from service import db, fields, schemas
+from service.database import db
+from service.values import fields, schemas
 from service.http.requests import Values, arguments
 from service.http.responses import Page, reply_page, response
 

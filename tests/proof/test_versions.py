@@ -18,7 +18,7 @@ QUICK = (
     *("tests/api/test_every_field.py", "tests/api/test_meetings.py", "tests/api/test_tasks.py"),
     *("tests/test_app.py", "tests/test_db.py", "tests/test_fields.py", "tests/test_settings.py"),
 )
-DISTRIBUTIONS = "-e", "pytest_task_service", "-e", "task_service_double"
+DISTRIBUTIONS = "-e", "testkit/pytest_task_service", "-e", "testkit/task_service_double"
 PLATFORMS = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 
 

@@ -10,7 +10,7 @@ from receivers import announce, deliveries, subscribe
 from statement import CREDENTIAL, URL, claim_due, managed, record, run
 
 import task_service_double.statements  # noqa: F401  The clock: statements of the double.
-from service.statements import STATEMENTS
+from service.database.statements import STATEMENTS
 
 
 @pytest.fixture

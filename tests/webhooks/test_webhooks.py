@@ -38,9 +38,9 @@ from server import call, children, serving, wait_until
 from standardwebhooks import WebhookVerificationError
 from statement import until_waiting
 
+from service.database.statements import Connection
 from service.http.access_log import ARRIVED
 from service.settings import Settings
-from service.statements import Connection
 from service.webhooks import secrets
 from service.webhooks.worker import Worker
 

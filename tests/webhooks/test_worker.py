@@ -36,10 +36,10 @@ from server import wait_until
 from werkzeug.http import http_date
 
 from service.commands.migrate import migrate
+from service.database.statements import STATEMENTS
 from service.devkit.signatures import is_genuine
-from service.fields import NIL_UUID
 from service.settings import Settings
-from service.statements import STATEMENTS
+from service.values.fields import NIL_UUID
 from service.webhooks import secrets, troubles
 from service.webhooks.delivery import Claim, attempt, retry_delay
 from service.webhooks.outbound import Answer

@@ -16,9 +16,9 @@ from marshmallow import ValidationError
 from service.commands.base import current_settings, describe_invalid
 from service.commands.load.insert import Batch, InvalidLine, store
 from service.commands.load.lines import TYPES
-from service.pool import connect
+from service.database.pool import connect
 from service.settings import Settings
-from service.strict_json import parse_object
+from service.values.strict_json import parse_object
 
 # The longest line in bytes. The largest object, a completed meeting, has about a million characters
 # of at most six bytes each.

@@ -10,7 +10,7 @@ from psycopg.rows import args_row
 
 from service.commands.load.lines import TYPES
 from service.commands.workspaces import FoundWorkspace
-from service.statements import STATEMENTS, Connection
+from service.database.statements import STATEMENTS, Connection
 
 
 class Exported(NamedTuple):

@@ -7,7 +7,7 @@ import psycopg
 
 from service.commands.base import describe, printable
 from service.commands.workspaces import FoundWorkspace
-from service.statements import Connection, to_json
+from service.database.statements import Connection, to_json
 
 Row = dict[str, Any]
 

@@ -12,7 +12,7 @@ from service.api.meetings import STATUSES, MeetingDetails
 from service.api.suggestions import Suggestion
 from service.api.tasks import Task
 from service.api.workspaces import Member, WorkspaceDetails
-from service.fields import (
+from service.values.fields import (
     MAX_EMAIL,
     MAX_NAME,
     MAX_REFERENCE,
@@ -25,7 +25,7 @@ from service.fields import (
     Timestamp,
     Timezone,
 )
-from service.schemas import Resource
+from service.values.schemas import Resource
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

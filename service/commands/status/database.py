@@ -5,8 +5,8 @@ from typing import NamedTuple
 from psycopg import errors
 
 from service.commands.status.section import GRANT, Reader, Section
-from service.remedies import REMEDIES
-from service.statements import Connection
+from service.database.remedies import REMEDIES
+from service.database.statements import Connection
 from service.version import build
 
 # Seconds from which a figure is a problem.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from service.commands.base import json_of, printable
 from service.commands.status.section import Section
-from service.fields import camel_case
+from service.values.fields import camel_case
 
 
 def page(sections: Sequence[Section], problems: Sequence[str]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from service.commands.base import describe
 from service.commands.status.section import GRANT, Reader, Section
-from service.pool import connect
+from service.database.pool import connect
 from service.settings import Settings
 
 # The states of a standby that a commit waits for.

@@ -12,8 +12,8 @@ from psycopg import errors
 
 from service.commands.base import UNMIGRATED
 from service.commands.migrate import Comparison, compare, tables
+from service.database.statements import Connection, Row
 from service.settings import Settings
-from service.statements import Connection, Row
 
 GRANT = "GRANT pg_read_all_stats TO the user of DATABASE_URL shows more"
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from marshmallow import RAISE, Schema, ValidationError, fields, missing, post_load, pre_load
 
-from service.fields import Cursor, Field, Limit, camel_case
+from service.values.fields import Cursor, Field, Limit, camel_case
 
 # A response lists at most MAX_ERRORS errors, and at most MAX_ECHO characters of a client's name.
 MAX_ERRORS, MAX_ECHO = 20, 100

@@ -5,8 +5,8 @@ from time import monotonic
 
 from flask import Flask, Request, current_app, g, request
 
+from service.database.statements import Connection
 from service.limits import Usage
-from service.statements import Connection
 
 
 class RequestState:

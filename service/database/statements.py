@@ -23,7 +23,7 @@ from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
 # The wheel contains this folder; in a checkout it is a symbolic link to ../sql.
-SQL = Path(__file__).with_name("sql").resolve()
+SQL = (Path(__file__).parents[1] / "sql").resolve()
 
 PARAMETER = re.compile(rb"%\((\w+)\)s")
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from flask import Flask, Response
 
-from service import db
+from service.database import db
+from service.database.state import current_request, current_state
 from service.http.errors import http_error
 from service.http.gate import rate_limit_error
 from service.http.responses import reply
-from service.state import current_request, current_state
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment

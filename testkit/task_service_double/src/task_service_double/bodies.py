@@ -3,8 +3,8 @@
 from marshmallow import fields, validate
 
 from service.credentials import CREDENTIALS, SCOPES
-from service.fields import MAX_EMAIL, MAX_TEXT, Enum, Text, Timestamp
-from service.schemas import StrictSchema
+from service.values.fields import MAX_EMAIL, MAX_TEXT, Enum, Text, Timestamp
+from service.values.schemas import StrictSchema
 from service.webhooks import EVENT_TYPES
 from task_service_double.cast import CAST
 from task_service_double.faults import KINDS

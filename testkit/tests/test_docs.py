@@ -20,7 +20,7 @@ from pytest_task_service.process import PASSED
 from service.commands.load.lines import TYPES
 from task_service_double import control, faults
 
-PROJECT = Path(__file__).resolve().parents[3]
+PROJECT = Path(__file__).resolve().parents[2]
 PAGES = [PROJECT / "docs" / name for name in ("testing.md", "double.md")]
 TEXT = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 EXAMPLES = PROJECT / "docs" / "examples"

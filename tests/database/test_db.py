@@ -16,8 +16,8 @@ from psycopg_pool import PoolTimeout
 from server import wait_until
 
 from service.commands.plans import ListedPlan
+from service.database.watchdog import INTERVAL
 from service.http.access_log import QUEUED
-from service.watchdog import INTERVAL
 
 TASK = {"title": "Write the report"}
 RATE = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"

@@ -12,9 +12,9 @@ import psycopg
 from flask import Flask
 from psycopg.rows import args_row
 
-from service.pool import Pool
-from service.state import RequestState, current_application, current_state
-from service.statements import STATEMENTS, Connection, Row, only
+from service.database.pool import Pool
+from service.database.state import RequestState, current_application, current_state
+from service.database.statements import STATEMENTS, Connection, Row, only
 
 
 class NotFound(LookupError):

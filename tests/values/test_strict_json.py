@@ -2,7 +2,13 @@
 
 import pytest
 
-from service.strict_json import MAX_DIGITS, MAX_MEMBERS, MESSAGES, StrictJSONError, parse_object
+from service.values.strict_json import (
+    MAX_DIGITS,
+    MAX_MEMBERS,
+    MESSAGES,
+    StrictJSONError,
+    parse_object,
+)
 
 pytestmark = pytest.mark.nodatabase
 

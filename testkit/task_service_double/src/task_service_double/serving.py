@@ -15,10 +15,10 @@ import psycopg
 from psycopg import conninfo
 
 from service.commands.migrate import migrate
+from service.database.pool import connect
 from service.devkit.dev import LOOPBACK
 from service.devkit.postgres import Postgres, temporary_base
 from service.devkit.processes import Children, Interrupt
-from service.pool import connect
 from service.settings import Settings
 from task_service_double.cast import Cast
 from task_service_double.command import DoubleOptions

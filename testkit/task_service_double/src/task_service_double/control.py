@@ -18,19 +18,19 @@ from flask import Blueprint, Flask, Response, current_app, request
 from marshmallow import ValidationError
 from werkzeug.exceptions import default_exceptions
 
-from service import db
 from service.commands.load import load_lines
 from service.commands.load.insert import FoundUser
 from service.commands.load.lines import TYPES, PastTimestamp
 from service.credentials import generate_token, hash_of
+from service.database import db
+from service.database.pool import connect
+from service.database.state import current_request, current_state
+from service.database.statements import to_json
 from service.http import access_log, errors
 from service.http.requests import Values, arguments, read_bytes
 from service.http.responses import reply
-from service.pool import connect
 from service.settings import Settings
-from service.state import current_request, current_state
-from service.statements import to_json
-from service.strict_json import StrictJSONError, parse_object
+from service.values.strict_json import StrictJSONError, parse_object
 from service.webhooks.delivery import attempt
 from service.webhooks.outbound import BlockedURL, resolve
 from service.webhooks.rows import OPERATOR, Claim, CreatedWebhook, Numbered

@@ -9,9 +9,9 @@ import pytest
 from client import TOKENS, Client, waiting
 from proxy import Proxy
 
-from service.pool import Pool, connect
+from service.database.pool import Pool, connect
+from service.database.watchdog import INTERVAL
 from service.settings import Settings
-from service.watchdog import INTERVAL
 
 REQUESTS = 8
 

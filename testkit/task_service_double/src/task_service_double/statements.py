@@ -5,7 +5,7 @@
 
 from pathlib import Path
 
-from service.statements import STATEMENTS, read_statements
+from service.database.statements import STATEMENTS, read_statements
 
 __all__ = ["SQL", "STATEMENTS"]
 

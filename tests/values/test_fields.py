@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from marshmallow import ValidationError
 
-from service.fields import (
+from service.values.fields import (
     EMAIL,
     MAX_REFERENCE,
     MAX_URL,
@@ -26,7 +26,7 @@ from service.fields import (
     Timezone,
     uuid_or_nil,
 )
-from service.schemas import MAX_ECHO, MAX_ERRORS, PageQuery, Resource, flatten
+from service.values.schemas import MAX_ECHO, MAX_ERRORS, PageQuery, Resource, flatten
 
 pytestmark = pytest.mark.nodatabase
 

@@ -12,10 +12,10 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
+from service.database.statements import Connection
+from service.database.watchdog import Watchdog
 from service.process import application_name
 from service.settings import Settings
-from service.statements import Connection
-from service.watchdog import Watchdog
 
 
 class WrongEncoding(psycopg.NotSupportedError):

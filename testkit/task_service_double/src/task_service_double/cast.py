@@ -11,7 +11,7 @@ from uuid import UUID
 from psycopg.errors import DeadlockDetected
 
 from service.credentials import hash_of
-from service.statements import Connection, to_json
+from service.database.statements import Connection, to_json
 from service.webhooks.secrets import derive_secret
 
 # Attempts of a reset.

@@ -1,0 +1,1 @@
+"""PostgreSQL: statements from files, connections, and the one connection of a request."""

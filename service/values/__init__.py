@@ -1,0 +1,1 @@
+"""Values that come in: strict JSON, the fields and schemas that check them."""
