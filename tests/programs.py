@@ -1,18 +1,15 @@
-"""Programs that the long tests run: generators of clients, compilers, linters."""
+"""Programs that the long tests run: generators of clients and compilers."""
 
 import os
 import subprocess
 
 from server import environment
 
-# These variables disable telemetry and checks for updates.
-QUIET = {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"}
-
 
 def start(*command, cwd, **variables):
     """Run a command, with the programs from npm in its path."""
     path = os.pathsep.join([str(cwd / "node_modules/.bin"), environment()["PATH"]])
-    variables = environment(**QUIET, **{"PATH": path, **variables})
+    variables = environment(**{"PATH": path, **variables})
     return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True)
 
 
