@@ -14,7 +14,7 @@ MAX_APPLICATION_NAME = 63
 def application_name(program: str) -> str:
     """Name this process for pg_stat_activity: program, version, host and process id.
 
-    An example is ``task-service web 1.1.0 host7:4711``. A long host name is cut, so that the
+    An example is ``task-service web 1.0.0 host7:4711``. A long host name is cut, so that the
     process id remains.
     """
     name, process = f"task-service {program} {build()} ", f":{os.getpid()}"

@@ -18,7 +18,7 @@ def version() -> str:
 
 @cache
 def build() -> str:
-    """Join the version and the commit, if one is known: ``1.1.0+0123abc`` (PEP 440)."""
+    """Join the version and the commit, if one is known: ``1.0.0+0123abc`` (PEP 440)."""
     known = commit()
     return f"{version()}+{known}" if known else version()
 

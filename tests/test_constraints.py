@@ -105,8 +105,7 @@ NULLABLE = {
     "users": "active_workspace_id deactivated_at",
     "deleted_users": "deleted_at",
     "tokens": "last_used_at expires_at revoked_at",
-    "webhooks": "rotated_until failing_since backoff_until disabled_at disabled_reason"
-    " key_fingerprint",
+    "webhooks": "failing_since backoff_until disabled_at disabled_reason key_fingerprint",
     "previous_secrets": "key_fingerprint",
     "deliveries": "finished_at",
     "attempts": "status error answer",

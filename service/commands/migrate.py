@@ -21,17 +21,10 @@ LOCK_TIMEOUT = "2s"
 # queries for the processes that hold the lock.
 PAUSE, PATIENCE, WATCH_INTERVAL = 5, 300, 0.5
 
-OUTDATED = (
-    "this database was made by a development version before 1.0.0 and cannot be migrated:"
-    " create a new one; if it is the one of the command dev, run dev --reset"
-)
-
 
 class History(NamedTuple):
     """The row that tells what has happened to the database."""
 
-    # A development version made the database: its table of migrations has another name.
-    outdated: bool
     # The table of migrations exists.
     prepared: bool
 
@@ -54,10 +47,8 @@ class Comparison(NamedTuple):
 
 
 def compare(connection: Connection) -> Comparison:
-    """Compare; raises ClickException if a development version made the database."""
+    """Compare the migrations of this release with those of the database."""
     (history,) = connection.rows(History, "migrations/inspect", {})
-    if history.outdated:
-        raise click.ClickException(OUTDATED)
     rows = connection.rows(Migration, "migrations/list", {}) if history.prepared else []
     applied = {row.name for row in rows}
     known = migrations()

@@ -100,3 +100,14 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
     SELECT key::text || '.' || replace(id::text, '-', '')
 $$;
+
+-- Increase the version also for changes that the service's statements do not make: by a foreign key
+-- when a member leaves, or by an operator's UPDATE.
+CREATE FUNCTION next_version() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    NEW.version := OLD.version + 1;
+    RETURN NEW;
+END
+$$;

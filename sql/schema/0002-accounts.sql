@@ -1,4 +1,4 @@
--- Plans, workspaces, users, memberships, tokens, and the counts of requests.
+-- Plans, workspaces, users and members.
 
 CREATE TABLE plans (
     name text PRIMARY KEY
@@ -37,6 +37,12 @@ CREATE TABLE workspaces (
     version integer NOT NULL DEFAULT 1
 );
 
+CREATE TRIGGER next_version
+    BEFORE UPDATE ON workspaces
+    FOR EACH ROW
+    WHEN (NEW.version = OLD.version AND NEW IS DISTINCT FROM OLD)
+    EXECUTE FUNCTION next_version();
+
 CREATE TABLE users (
     id uuid PRIMARY KEY DEFAULT new_id(),
     email text NOT NULL
@@ -46,10 +52,19 @@ CREATE TABLE users (
         CONSTRAINT "name must have 1 to 120 characters"
         CHECK (length(name) BETWEEN 1 AND 120),
     active_workspace_id uuid,
-    created_at timestamp_ms NOT NULL DEFAULT now_ms()
+    created_at timestamp_ms NOT NULL DEFAULT now_ms(),
+    -- The time since which no credential of the user works and nothing new is assigned to the user.
+    deactivated_at timestamp_ms
 );
 
 CREATE UNIQUE INDEX "email is taken by another user" ON users (lower(email));
+
+-- The ids of users who were deleted, so that an id in createdBy can be explained. It has no name.
+CREATE TABLE deleted_users (
+    id uuid PRIMARY KEY,
+    -- NULL: not known, because the user was deleted in another database.
+    deleted_at timestamp_ms
+);
 
 CREATE TABLE members (
     workspace_id uuid NOT NULL
@@ -73,42 +88,63 @@ ALTER TABLE users
     FOREIGN KEY (active_workspace_id, id) REFERENCES members (workspace_id, user_id)
     ON DELETE SET NULL (active_workspace_id);
 
--- API tokens and session cookies, stored as SHA-256.
-CREATE TABLE tokens (
-    id uuid PRIMARY KEY DEFAULT new_id(),
-    user_id uuid NOT NULL
-        REFERENCES users (id) ON DELETE CASCADE,
-    kind text NOT NULL
-        CHECK (kind IN ('api', 'session')),
-    name text NOT NULL DEFAULT ''
-        CONSTRAINT "name must have at most 120 characters"
-        CHECK (length(name) <= 120),
-    scope text NOT NULL DEFAULT 'write'
-        CHECK (scope IN ('read', 'write')),
-    hash bytea NOT NULL UNIQUE
-        CHECK (length(hash) = 32),
-    created_at timestamp_ms NOT NULL DEFAULT now_ms(),
-    last_used_at timestamptz,
-    expires_at timestamp_ms,
-    revoked_at timestamptz
-);
+-- The number of members is part of a workspace, so each new or removed member is a new version.
+CREATE FUNCTION count_members_anew() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    UPDATE workspaces AS workspace
+       SET version = workspace.version + 1
+     WHERE workspace.id IN (SELECT workspace_id FROM changed);
+    RETURN NULL;
+END
+$$;
 
-CREATE INDEX tokens_by_user ON tokens (user_id, id);
+CREATE TRIGGER count_members_anew_after_joining
+    AFTER INSERT ON members
+    REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT
+    EXECUTE FUNCTION count_members_anew();
 
--- The number of requests of each subject in the current minute and day. A subject is a user in a
--- workspace, or a client address under the nil workspace. The table is logged, so that a crash does
--- not reset the counts.
-CREATE TABLE usage (
-    workspace_id uuid NOT NULL,
-    subject text NOT NULL,
-    minute_started_at timestamptz NOT NULL,
-    minute_count integer NOT NULL,
-    day_started_at timestamptz NOT NULL,
-    day_count integer NOT NULL,
-    -- True if the last request was within the limits.
-    admitted boolean NOT NULL,
-    PRIMARY KEY (workspace_id, subject)
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+CREATE TRIGGER count_members_anew_after_leaving
+    AFTER DELETE ON members
+    REFERENCING OLD TABLE AS changed
+    FOR EACH STATEMENT
+    EXECUTE FUNCTION count_members_anew();
+
+-- When a membership ends, delete its usage and its keys, and those keys of the user in other
+-- workspaces whose stored response contains the id of this workspace.
+CREATE FUNCTION delete_keys_of_member() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    DELETE FROM usage AS counted
+     WHERE counted.workspace_id = OLD.workspace_id
+       AND counted.subject = OLD.user_id::text;
+    DELETE FROM idempotency_keys AS stored
+     USING (
+           SELECT OLD.workspace_id AS workspace_id
+            UNION ALL
+           SELECT '00000000-0000-0000-0000-000000000000'
+            UNION ALL
+           SELECT member.workspace_id
+             FROM members AS member
+            WHERE member.user_id = OLD.user_id
+           ) AS used
+     WHERE stored.workspace_id = used.workspace_id
+       AND stored.user_id = OLD.user_id
+       AND (
+               stored.workspace_id = OLD.workspace_id
+               OR stored.body LIKE '%' || OLD.workspace_id || '%'
+           );
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER delete_keys_of_member
+    AFTER DELETE ON members
+    FOR EACH ROW
+    EXECUTE FUNCTION delete_keys_of_member();
 
 -- A workspace in lists.
 CREATE TYPE workspace_document AS (
@@ -140,4 +176,19 @@ CREATE FUNCTION workspace_details(workspace workspaces) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT json_join(workspace_json(workspace), json_build_object('timezone', workspace.timezone))
+$$;
+
+-- Return whether a user is an owner or an admin of a workspace. NULL stands for an operator, who
+-- may do everything; no request has a NULL here, because the gate rejects requests without a user.
+CREATE FUNCTION manages(user_id uuid, workspace_id uuid) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT manages.user_id IS NULL
+           OR EXISTS (
+                  SELECT
+                    FROM members AS member
+                   WHERE member.workspace_id = manages.workspace_id
+                     AND member.user_id = manages.user_id
+                     AND member.role IN ('owner', 'admin')
+              )
 $$;

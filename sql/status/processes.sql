@@ -1,5 +1,5 @@
 -- The web processes and workers that have a connection to this database, by their names:
--- task-service web 1.1.0 host:4711. It uses no table and no function of the service.
+-- task-service web 1.0.0 host:4711. It uses no table and no function of the service.
 SELECT split_part(application_name, ' ', 2) AS program,
        split_part(application_name, ' ', 3) AS version,
        split_part(application_name, ' ', 4) AS process,

