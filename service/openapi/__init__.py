@@ -1,8 +1,8 @@
 """The published document (OpenAPI 3.1), generated from the routes and the schemas.
 
 ``document.json`` and ``description.md`` have the parts that all operations share, ``errors.md``
-lists all errors, ``examples.json`` has requests to the demo data with their responses. The rest
-comes from the views: their ``arguments``, ``response`` and docstring.
+lists all errors, ``examples/`` has a file for each resource, with requests to the demo data and
+their responses. The rest comes from the views: their ``arguments``, ``response`` and docstring.
 """
 
 import json
@@ -53,7 +53,7 @@ def read(name: str) -> str:
 def build(app: Flask) -> JSON:
     """Generate the document; raises ValueError if two schemas have one name."""
     common = json.loads(read("document.json"))
-    examples = Examples(**json.loads(read("examples.json")))
+    examples = Examples.read(HERE / "examples")
     components = common["components"]
     schemas, errors = Schemas(components["schemas"]), components["responses"]
     tags: dict[str, JSON] = {}

@@ -1,10 +1,12 @@
 """The operations of the published document: the parameters and all responses of each one."""
 
+import json
 import re
 import sys
 from http import HTTPStatus
 from inspect import getdoc
-from typing import NamedTuple, NotRequired, TypedDict
+from pathlib import Path
+from typing import NamedTuple, NotRequired, Self, TypedDict
 
 from marshmallow import Schema
 from werkzeug.routing import Rule
@@ -60,6 +62,15 @@ class Examples(NamedTuple):
     responses: dict[str, object]
     errors: dict[str, JSON]
     events: dict[str, JSON]
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Read the files of a folder: one for each resource, and one for errors."""
+        examples = cls({}, {}, {}, {}, {})
+        for path in sorted(folder.glob("*.json")):
+            for part, named in json.loads(path.read_text(encoding="utf-8")).items():
+                getattr(examples, part).update(named)
+        return examples
 
 
 def refer(kind: str, *names: str) -> dict[str, JSON]:

@@ -155,7 +155,7 @@ def test_the_document_has_each_event_with_its_signatures_and_a_real_example(name
     content = sent["requestBody"]["content"]["application/json"]
     assert list(content["example"]) == ["id", "type", "timestamp", "workspaceId", "data"]
     wrong = violations(content["schema"], content["example"])
-    assert not wrong, f"edit service/openapi/examples.json, {name}: {wrong}"
+    assert not wrong, f"edit service/openapi/examples, {name}: {wrong}"
 
 
 def examples(part):
@@ -177,11 +177,11 @@ def test_every_example_fits_its_schema():
     found = list(examples(document()))
     assert len(found) > 40
     wrong = [wrong for schema, example in found for wrong in violations(schema, example)]
-    assert not wrong, f"edit service/openapi/examples.json: {wrong[:3]}"
+    assert not wrong, f"edit service/openapi/examples: {wrong[:3]}"
 
 
 def missing_examples():
-    """Where examples.json has no example, by its own names."""
+    """Where the folder of examples has none, by its own names."""
     for _, path, operation in operations():
         name = operation["operationId"]
         for parameter in operation.get("parameters", ()):
@@ -197,7 +197,7 @@ def missing_examples():
 @pytest.mark.nodatabase
 def test_every_path_every_body_and_every_error_has_an_example():
     missing = sorted(missing_examples())
-    assert not missing, f"service/openapi/examples.json lacks {', '.join(missing)}"
+    assert not missing, f"service/openapi/examples lacks {', '.join(missing)}"
     for response in document()["components"]["responses"].values():
         assert response["content"]["application/json"]["examples"]
 

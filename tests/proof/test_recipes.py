@@ -55,10 +55,10 @@ class Step:
 
 
 class JsonStep(Step):
-    """A change of examples.json by a function."""
+    """A change of a file of examples by a function."""
 
-    def __init__(self, change, *, missing):
-        super().__init__("service/openapi/examples.json", missing=missing)
+    def __init__(self, file, change, *, missing):
+        super().__init__(file, missing=missing)
         self.change = change
 
     def follow(self, folder):
@@ -142,7 +142,11 @@ ADD_A_FIELD = {
         ("           notes text,", "           notes text,\n           location text,"),
         missing="sql/load/meeting.sql",
     ),
-    "the examples": JsonStep(add_location, missing="service/openapi/examples.json"),
+    "the examples": JsonStep(
+        "service/openapi/examples/meetings.json",
+        add_location,
+        missing="service/openapi/examples",
+    ),
 }
 
 
@@ -235,9 +239,10 @@ def list_tags(query: Values) -> Response:
         (" = tasks, meetings,", " = tags, tasks, meetings,"),
         missing="service/api/__init__.py",
     ),
-    "the examples": JsonStep(
-        lambda examples: examples["responses"].update(listTags={"data": [TAG], "nextCursor": None}),
-        missing="service/openapi/examples.json lacks responses.listTags",
+    "the examples": Step(
+        "service/openapi/examples/tags.json",
+        content=json.dumps({"responses": {"listTags": {"data": [TAG], "nextCursor": None}}}),
+        missing="service/openapi/examples lacks responses.listTags",
     ),
     "the row of the README": Step(
         "README.md",
