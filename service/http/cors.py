@@ -26,22 +26,22 @@ MAX_AGE = 7200
 
 
 def init_app(app: Flask) -> None:
-    """Register the hooks, if the setting lists an origin."""
+    """Register the hooks; the one after a request only if the setting lists an origin."""
     origins = frozenset(app.config["SETTINGS"].cors_origins)
-    if not origins:
-        return
 
     def answer_preflight() -> Response | None:
-        """Answer a preflight request of a listed origin with 204; leave others to the view."""
-        error = request.routing_exception
+        """Answer a preflight request with 204, which allows nothing to an origin not listed."""
         if (
             request.method != "OPTIONS"
-            or request.headers.get("Origin") not in origins
+            or "Origin" not in request.headers
             or "Access-Control-Request-Method" not in request.headers
         ):
             return None
+        if request.headers["Origin"] not in origins:
+            # The browser tells the page's developer that this service does not allow the origin.
+            return reply(None, 204)
         # For an unknown path every method is allowed, so that the page gets to read the 404.
-        methods = getattr(error, "valid_methods", None) or METHODS
+        methods = getattr(request.routing_exception, "valid_methods", None) or METHODS
         headers = {
             "Access-Control-Allow-Methods": ", ".join(sorted(methods)),
             "Access-Control-Allow-Headers": ", ".join(REQUEST_HEADERS),
@@ -61,4 +61,5 @@ def init_app(app: Flask) -> None:
         return response
 
     app.before_request(answer_preflight)
-    app.after_request(add_headers)
+    if origins:
+        app.after_request(add_headers)

@@ -63,7 +63,7 @@ def authenticate_and_count() -> None:
     state.caller = {"user_id": usage.user_id, "workspace_id": usage.workspace_id}
     if request.method not in SAFE_METHODS:
         if kind == "session":
-            reject_cross_site(request)
+            reject_cross_origin(request)
         # 404 and 405 take precedence over this 403.
         if usage.scope != "write" and request.routing_exception is None:
             raise http_error("read_only_token")
@@ -115,22 +115,22 @@ def client_address(text: str | None) -> str:
     return str(address)
 
 
-def reject_cross_site(request: Request) -> None:
-    """Raise 403 if a write with a cookie comes from another site, 415 if it is not JSON (CSRF).
+def reject_cross_origin(request: Request) -> None:
+    """Raise 403 for a write with a cookie from another origin, 415 for a POST that is not JSON.
 
     Current browsers send ``Sec-Fetch-Site``; older browsers send ``Origin`` alone. A client that
-    sends neither is no browser, and passes.
+    sends neither is no browser, and passes. No form can send another method than POST.
     """
     site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin")
     if site is not None:
-        cross_site = site not in ("same-origin", "none")
+        cross_origin = site not in ("same-origin", "none")
     else:
         host = (origin or "").partition("://")[2]
-        cross_site = origin is not None and (not host or host != request.host)
-    if cross_site:
-        raise http_error("cross_site")
-    if not JSON_TYPE.fullmatch(request.mimetype):
+        cross_origin = origin is not None and (not host or host != request.host)
+    if cross_origin:
+        raise http_error("cross_origin")
+    if request.method == "POST" and not JSON_TYPE.fullmatch(request.mimetype):
         raise http_error("session_media_type")
 
 

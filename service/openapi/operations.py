@@ -213,7 +213,9 @@ class Operation:
         if "{" in self.path:
             statuses.add(404)
         if self.method != "GET":
-            statuses |= {403, 409, 413, 415}
+            statuses |= {403, 409, 413}
+        if self.method in ("PATCH", "POST"):
+            statuses.add(415)
         if self.idempotent:
             statuses.add(422)
         if "If-Match" in self.request_headers():

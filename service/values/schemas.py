@@ -13,6 +13,8 @@ from service.values.fields import Cursor, Field, Limit, camel_case
 
 # A response lists at most MAX_ERRORS errors, and at most MAX_ECHO characters of a client's name.
 MAX_ERRORS, MAX_ECHO = 20, 100
+# How alike two names are of which one is a hint for the other, from 0 to 1: "sort" is not "cursor".
+NEAR = 0.65
 
 
 class FieldError(NamedTuple):
@@ -46,7 +48,7 @@ class StrictSchema(Schema):
             if name in read_only:
                 error.messages[name] = [Field.default_error_messages["read_only"]]
             elif messages == [self.error_messages["unknown"]]:
-                near = get_close_matches(str(name)[:MAX_ECHO], names)
+                near = get_close_matches(str(name)[:MAX_ECHO], names, cutoff=NEAR)
                 hint = f"did you mean {near[0]}?" if near else f"allowed: {', '.join(names)}"
                 error.messages[name] = [f"{self.unknown_message}; {hint}"]
 

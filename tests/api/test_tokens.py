@@ -219,7 +219,7 @@ def test_with_an_api_token_it_is_403_with_the_reason(app, cast, connection, meth
     ]
 
 
-def test_a_page_of_another_site_makes_no_token(alice, cast, connection):
+def test_a_page_of_another_origin_makes_no_token(alice, cast, connection):
     before = len(rows(connection, cast["alice"]))
     for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}):
         error_message(alice.post("/tokens", {"name": "x"}, headers=headers), 403)

@@ -238,6 +238,7 @@ def test_a_query_string_on_a_write_is_400(alice, paths, query):
     ("path", "name", "reason"),
     [
         ("/tasks?Status=todo", "Status", "unknown query parameter; did you mean status?"),
+        ("/mail?sort=receivedAt", "sort", "unknown query parameter; allowed: limit, cursor"),
         ("/tasks?asignee=x", "asignee", "unknown query parameter; did you mean assignee?"),
         ("/workspaces?limit=1", "limit", "unknown query parameter; none is allowed here"),
         ("/tasks?limit=1&limit=1", "limit", "must not be repeated"),
