@@ -250,19 +250,24 @@ def start(folder: Path | str) -> Postgres:
 
 def system_user() -> pwd.struct_passwd:
     """Return the account of ``USER``, which this function creates if there is none."""
-    try:
+    with suppress(KeyError):
         return pwd.getpwnam(USER)
-    except KeyError:
-        pass
-    with suppress(OSError):
-        subprocess.run(["useradd", "--system", USER], check=False)  # noqa: S603, S607
-    # Another process may have made it meanwhile.
+    # useradd fails while another one runs, so that one process at a time creates the user.
+    # Programs replace /etc/passwd; the folder stays the same.
+    folder = os.open("/etc", os.O_RDONLY)
     try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        with suppress(KeyError):
+            return pwd.getpwnam(USER)
+        with suppress(OSError):
+            subprocess.run(["useradd", "--system", USER], check=False)  # noqa: S603, S607
         return pwd.getpwnam(USER)
     except KeyError:
         raise CannotStart(
             f"PostgreSQL does not run as root: create the system user {USER}, or use another user"
         ) from None
+    finally:
+        os.close(folder)
 
 
 def require_name() -> None:

@@ -1,6 +1,7 @@
 """dev and its PostgreSQL: one command, one process for each data folder, no foreign modes."""
 
 import os
+import pwd
 import re
 import select
 import shlex
@@ -12,7 +13,9 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata, util
 from pathlib import Path
 from typing import NamedTuple
@@ -628,3 +631,33 @@ def test_as_root_a_data_folder_that_others_cannot_enter_is_rejected(tmp_path):
     with pytest.raises(embedded.CannotStart, match=f"cannot enter {closed}: choose"):
         embedded.start(closed / "data")
     assert modes(closed) == before
+
+
+@nodatabase
+def test_processes_that_start_at_once_create_the_system_user_once(tmp_path, monkeypatch):
+    account = pwd.getpwuid(os.getuid())
+    accounts, added = tmp_path / "accounts", tmp_path / "added"
+    accounts.touch()
+    useradd = tmp_path / "useradd"
+    # As the real one: fails while another one runs.
+    useradd.write_text(
+        f"#!/bin/sh\necho >> {added}\nmkdir {tmp_path}/lock || exit 1\necho $2 > {accounts}\n"
+    )
+    useradd.chmod(0o755)
+    at_first = threading.Barrier(3)
+    waited = threading.local()
+
+    def getpwnam(name):
+        if not hasattr(waited, "once"):
+            waited.once = True
+            at_first.wait(10)
+        if accounts.read_text().strip() != name:
+            raise KeyError(name)
+        return account
+
+    monkeypatch.setattr(pwd, "getpwnam", getpwnam)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with ThreadPoolExecutor(3) as pool:
+        found = [pool.submit(embedded.system_user) for _ in range(3)]
+        assert [one.result() for one in found] == [account] * 3
+    assert len(added.read_text().splitlines()) == 1
