@@ -193,7 +193,11 @@ class Pool(ConnectionPool[Connection]):
             connection.close()
             self.putconn(connection)
             raise WrongEncoding(self.encoding)
-        self.watchdog.watch(connection, deadline)
+        try:
+            self.watchdog.watch(connection, deadline)
+        except BaseException:
+            self.putconn(connection)
+            raise
         return connection
 
     def give_back(self, connection: Connection) -> None:

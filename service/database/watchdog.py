@@ -30,11 +30,12 @@ class Watchdog:
     def watch(self, connection: psycopg.Connection[Any], deadline: float) -> None:
         """Shut the connection down at ``deadline`` (``monotonic()``) unless released before."""
         with self._lock:
-            self._deadlines[connection] = deadline
             # The thread starts with the first connection: a fork of gunicorn copies no threads.
             if self._thread is None:
-                self._thread = Thread(target=self._run, name="watchdog", daemon=True)
-                self._thread.start()
+                thread = Thread(target=self._run, name="watchdog", daemon=True)
+                thread.start()
+                self._thread = thread
+            self._deadlines[connection] = deadline
 
     def release(self, connection: psycopg.Connection[Any]) -> None:
         """Stop watching the connection."""

@@ -3,7 +3,7 @@
 import logging
 import random
 from itertools import accumulate
-from time import time
+from time import monotonic, time
 from typing import NamedTuple
 
 from werkzeug.http import parse_date
@@ -56,18 +56,25 @@ def attempt(claim: Claim, settings: Settings, timeout: float) -> Outcome:
     Raises InvalidSetting if WEBHOOK_KEY does not list the key of the webhook.
     """
     body = claim.body.encode()
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "task-service-webhooks/1",
+        **signatures(body, claim.message_id, int(time()), signing_secrets(settings, claim)),
+    }
+    began = monotonic()
+    try:
+        answer = post(claim.url, body, headers, timeout=timeout, allowed=settings.webhook_allow)
+        return outcome_of(claim, answer, settings)
+    except Exception as error:
+        # An attempt without an outcome would be repeated for ever, and never be listed.
+        log.exception("delivery %s to webhook %s", claim.id, claim.webhook_id)
+        took = round((monotonic() - began) * 1000)
+        return outcome_of(claim, Answer(took, error=type(error).__name__), settings)
+
+
+def outcome_of(claim: Claim, answer: Answer, settings: Settings) -> Outcome:
+    """Return the outcome of an attempt that got this answer."""
     schedule = settings.webhook_schedule
-    answer = post(
-        claim.url,
-        body,
-        {
-            "Content-Type": "application/json",
-            "User-Agent": "task-service-webhooks/1",
-            **signatures(body, claim.message_id, int(time()), signing_secrets(settings, claim)),
-        },
-        timeout=timeout,
-        allowed=settings.webhook_allow,
-    )
     age = claim.age + answer.milliseconds / 1000
     return Outcome(
         in_workspace_id=claim.workspace_id,
@@ -121,5 +128,9 @@ def retry_after(answer: Answer) -> float:
     text = answer.retry_after or ""
     if text.isascii() and text.isdigit():
         return min(int(text[:6]), DAY)
-    date = parse_date(text)
+    try:
+        date = parse_date(text)
+    except OverflowError:
+        # An offset from UTC of many digits.
+        return 0
     return min(date.timestamp() - time(), DAY) if date else 0

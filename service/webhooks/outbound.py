@@ -19,8 +19,9 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
 MAX_RESPONSE_BYTES = 64 * 1024
-# How many look-ups run at once in one process.
-MAX_LOOK_UPS = 256
+# How many look-ups run at once in one process, each in a thread. The units in docs/deploy limit the
+# threads of all processes (TasksMax).
+MAX_LOOK_UPS = 64
 
 # Networks that are not public, also where a version of the standard library says otherwise.
 NON_PUBLIC = [
@@ -83,8 +84,14 @@ class Resolver:
             if future is None:
                 if len(self._running) >= MAX_LOOK_UPS:
                     raise TimeoutError
-                future = self._running[host, port] = Future()
-                Thread(target=self._run, args=(host, port, future), daemon=True).start()
+                future = Future()
+                try:
+                    Thread(target=self._run, args=(host, port, future), daemon=True).start()
+                except RuntimeError:
+                    # The process may have no more threads.
+                    raise TimeoutError from None
+                # The look-up needs the lock to end, so it is still running.
+                self._running[host, port] = future
         return future.result(timeout)
 
     def _run(self, host: str, port: int, future: "Future[Sequence[AddressInfo]]") -> None:

@@ -2,7 +2,8 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Timer
+from threading import Thread, Timer
+from time import monotonic
 
 import psycopg
 import pytest
@@ -10,7 +11,7 @@ from client import TOKENS, Client, waiting
 from proxy import Proxy
 
 from service.database.pool import Pool, connect
-from service.database.watchdog import INTERVAL
+from service.database.watchdog import INTERVAL, Watchdog
 from service.settings import Settings
 
 REQUESTS = 8
@@ -26,6 +27,27 @@ def proxy(database_url):
 @pytest.fixture
 def behind_proxy(build, proxy):
     return build(database_url=proxy.url, statement_timeout=0.5, pool_timeout=0.5)
+
+
+def test_a_watchdog_that_cannot_start_its_thread_costs_no_connection_and_starts_it_later(
+    build, monkeypatch
+):
+    def fail(_thread):
+        raise RuntimeError("can't start new thread")
+
+    pool = build(web_threads=1).extensions["pool"]
+    pool.open(wait=True)
+    # Its thread watched while the first connection was set up.
+    pool.watchdog = Watchdog()
+    with monkeypatch.context() as context:
+        context.setattr(Thread, "start", fail)
+        with pytest.raises(RuntimeError):
+            pool.take(monotonic() + 5, 0)
+    connection = pool.take(monotonic() + INTERVAL, 0)
+    with pytest.raises(psycopg.OperationalError):
+        connection.execute("SELECT pg_sleep(5)")
+    pool.give_back(connection)
+    pool.watchdog.close()
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import gc
 import gzip
 import ipaddress
+import re
 import socket
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from receivers import (
     reset,
 )
 
-from service.webhooks.outbound import Answer, BlockedURL, post, public, resolve
+from service.webhooks.outbound import MAX_LOOK_UPS, Answer, BlockedURL, post, public, resolve
 
 pytestmark = pytest.mark.nodatabase
 
@@ -500,6 +501,28 @@ def test_a_process_looks_up_a_bounded_number_of_names_at_once(monkeypatch, names
         assert send(f"http://{number}.dead.example.com/", timeout=0.05).error == "timeout"
     assert asked == ["0.dead.example.com", "1.dead.example.com"]
     released.set()
+
+
+def test_a_look_up_that_cannot_start_leaves_its_host_to_the_next_one(monkeypatch, names, receiver):
+    """A process may have as many threads as its unit allows."""
+    names["receiver.test"] = [["127.0.0.1"]]
+    url = f"http://receiver.test:{receiver.port}/"
+
+    def fail(_thread):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as context:
+        context.setattr(threading.Thread, "start", fail)
+        assert send(url).error == "timeout"
+    assert send(url, allowed=("receiver.test",)).success
+
+
+@pytest.mark.parametrize("program", ["web", "worker"])
+def test_a_unit_allows_the_threads_that_look_names_up(program):
+    """Of four processes, each with as many other threads."""
+    unit = (PROJECT / f"docs/deploy/task-service-{program}.service").read_text(encoding="utf-8")
+    (tasks,) = re.findall(r"^TasksMax=(\d+)$", unit, flags=re.MULTILINE)
+    assert int(tasks) >= 4 * 2 * MAX_LOOK_UPS
 
 
 @pytest.mark.parametrize(

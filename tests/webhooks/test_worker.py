@@ -663,6 +663,7 @@ def test_the_time_that_an_attempt_takes_counts_for_the_next_one(receiver):
         ("1.5", 4, 6),
         ("٣", 4, 6),
         ("soon", 4, 6),
+        (f"Mon, 01 Jan 2026 00:00:00 +{'9' * 30}", 4, 6),
         ("", 4, 6),
         (None, 4, 6),
     ],
@@ -682,6 +683,37 @@ def test_retry_after_may_be_a_date():
     date = datetime.now(UTC) + timedelta(hours=2)
     for text in (http_date(date), date.strftime("%a %b %d %H:%M:%S %Y")):
         assert 7100 < retry_delay(0, Answer(1, 429, retry_after=text), (5,)) <= 7200
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_no_retry_after_keeps_an_attempt_from_being_recorded(
+    worker, cast, connection, receiver, status
+):
+    receiver.behaves(answer(status, Retry_After=f"Mon, 01 Jan 2026 00:00:00 +{'9' * 30}"))
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    assert worker(WEBHOOK_SCHEDULE="60").run_once() == 1
+    assert [attempt["status"] for attempt in attempts(connection)] == [status]
+
+
+@pytest.mark.parametrize("fault", [RuntimeError, OverflowError, MemoryError, RecursionError])
+def test_an_attempt_that_raises_is_recorded_and_retried_like_any_failure(
+    worker, cast, connection, receiver, monkeypatch, fault
+):
+    """A thread cannot start, for example."""
+
+    def fail(*_):
+        raise fault
+
+    monkeypatch.setattr("service.webhooks.outbound.Timer", fail)
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    assert worker(WEBHOOK_SCHEDULE="60").run_once() == 1
+    (attempt,) = attempts(connection)
+    assert (attempt["status"], attempt["error"]) == (None, fault.__name__)
+    assert webhook_row(connection, webhook)["failing_since"] is not None
+    assert 40 < seconds_until(deliveries(connection)[0]["due_at"]) <= 72
+    assert worker().run_once() == 0
 
 
 def test_a_delivery_is_retried_with_the_same_bytes_until_a_success(
