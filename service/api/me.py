@@ -11,7 +11,7 @@ from service.database.statements import IdRow
 from service.http.errors import http_error, invalid_field
 from service.http.requests import Values, arguments
 from service.http.responses import Body, reply, response
-from service.http.safe_writes import idempotent
+from service.http.safe_writes import idempotent_of_user
 from service.values import fields, schemas
 
 ACTIVE = "The workspace to work in from now on, one of yours"
@@ -97,7 +97,7 @@ def get_me() -> Response:
 
 @me.patch("/me")
 @arguments(Me(partial=True))
-@idempotent
+@idempotent_of_user
 @response(Me, kind="object")
 def update_me(changes: Values) -> Response:
     """Choose your active workspace

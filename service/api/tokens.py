@@ -12,7 +12,7 @@ from service.http.errors import http_error, invalid_field
 from service.http.gate import session_only
 from service.http.requests import Values, arguments
 from service.http.responses import Body, headers_of_created, reply, reply_secret, response
-from service.http.safe_writes import idempotent
+from service.http.safe_writes import idempotent_of_user
 from service.values import fields, schemas
 
 # The attributes of the cookie that docs/api.md tells login pages to set; a browser replaces a
@@ -60,7 +60,8 @@ class CreatedToken(NamedTuple):
     """The row of a new token; without both permissions there is none."""
 
     in_future: bool
-    has_room: bool
+    # None if the session has just ended.
+    has_room: bool | None
     id: str | None
     body: bytes | None
 
@@ -80,7 +81,7 @@ def list_tokens() -> Response:
 @tokens.post("/tokens")
 @session_only("token_for_tokens")
 @arguments(NewToken())
-@idempotent
+@idempotent_of_user
 @response(NewToken, 201, kind="object")
 def create_token(token: Values) -> Response:
     """Make an API token for yourself; the response shows it once
@@ -90,13 +91,20 @@ def create_token(token: Values) -> Response:
     because the service stores no secret: revoke that token and make another one.
     """
     secret = generate_token("api", current_application().config["SETTINGS"].cell)
-    created = db.row(CreatedToken, "tokens/create_own", hash=hash_of(secret), **token)
+    usage = current_state().usage
+    created = db.row(
+        CreatedToken,
+        "tokens/create_own",
+        session_id=usage and usage.token_id,
+        hash=hash_of(secret),
+        **token,
+    )
     if not created.in_future:
         raise invalid_field("expiresAt", "past")
-    if not created.has_room:
+    if created.has_room is False:
         raise http_error("too_many_tokens")
     if created.id is None or created.body is None:
-        # The user was deleted just now.
+        # The session has ended, or the user was deactivated or deleted, since the gate.
         raise http_error("unauthorized")
     headers = headers_of_created("/api/tokens", created.id)
     return reply_secret(created.body, "token", secret, 201, headers)
@@ -104,7 +112,7 @@ def create_token(token: Values) -> Response:
 
 @tokens.delete("/tokens/<id:id>")
 @session_only("token_for_tokens")
-@idempotent
+@idempotent_of_user
 @response(status=204, kind="object")
 def revoke_token(id: str) -> Response:
     """Revoke one of your API tokens at once

@@ -36,11 +36,12 @@ class StoredResponse(NamedTuple):
     same: bool
 
 
-def idempotent(view: View) -> View:
+def idempotent(view: View, **whose: object) -> View:
     """Let a view run once per ``Idempotency-Key``; repeats get its stored response.
 
-    One transaction stores key, change, event and response; a failed request stores no key. The
-    stored response has null in place of a secret.
+    A key belongs to the user in the active workspace, unless ``whose`` names another one. One
+    transaction stores key, change, event and response; a failed request stores no key. The stored
+    response has null in place of a secret.
     The view raises 400 for a malformed key, and 422 for a key of another request.
     """
 
@@ -54,7 +55,11 @@ def idempotent(view: View) -> View:
             raise invalid_field("Idempotency-Key", "invalid_idempotency_key")
         with db.transaction():
             stored = db.row(
-                StoredResponse, "idempotency/begin", key=key, fingerprint=fingerprint(request)
+                StoredResponse,
+                "idempotency/begin",
+                key=key,
+                fingerprint=fingerprint(request),
+                **whose,
             )
             if stored.status is not None:
                 return replay(stored, stored.status)
@@ -72,11 +77,17 @@ def idempotent(view: View) -> View:
                 status=response.status_code,
                 headers=json.dumps(headers),
                 body=body,
+                **whose,
             )
         return response
 
     wrapper.__dict__["idempotent"] = True
     return wrapper
+
+
+def idempotent_of_user(view: View) -> View:
+    """Do as ``idempotent`` does for a resource of the user, whose key holds in all workspaces."""
+    return idempotent(view, workspace_id=None)
 
 
 def fingerprint(request: Request) -> bytes:

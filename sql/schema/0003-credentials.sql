@@ -29,14 +29,29 @@ AS $$
     SELECT token.revoked_at IS NULL AND (token.expires_at IS NULL OR token.expires_at > now())
 $$;
 
--- Return the number of live API tokens of a user; like lock_and_count_webhooks.
-CREATE FUNCTION lock_and_count_tokens(user_id uuid) RETURNS bigint
+-- Return the number of live API tokens of a user, like lock_and_count_webhooks; NULL if the session
+-- has ended. Until the transaction ends, nothing else ends it, so that no token outlives its end
+-- that was made by the session afterwards.
+CREATE FUNCTION lock_and_count_tokens(user_id uuid, session_id uuid) RETURNS bigint
 LANGUAGE plpgsql
 AS $$
 BEGIN
     PERFORM FROM users AS person
       WHERE person.id = lock_and_count_tokens.user_id
+        AND person.deactivated_at IS NULL
         FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    PERFORM FROM tokens AS session
+      WHERE session.id = lock_and_count_tokens.session_id
+        AND session.user_id = lock_and_count_tokens.user_id
+        AND session.kind = 'session'
+        AND is_live(session)
+        FOR SHARE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
     RETURN (
         SELECT count(*)
           FROM tokens AS token
@@ -44,6 +59,23 @@ BEGIN
            AND token.kind = 'api'
            AND is_live(token)
     );
+END
+$$;
+
+-- Revoke all tokens and sessions of a user that are not revoked yet, those too that are being made.
+CREATE FUNCTION revoke_tokens(user_id uuid) RETURNS SETOF uuid
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM FROM users AS person
+      WHERE person.id = revoke_tokens.user_id
+        FOR NO KEY UPDATE;
+    RETURN QUERY
+    UPDATE tokens AS token
+       SET revoked_at = now()
+     WHERE token.user_id = revoke_tokens.user_id
+       AND token.revoked_at IS NULL
+ RETURNING token.id;
 END
 $$;
 

@@ -3,7 +3,8 @@
 -- A key is stored while its first request runs and for a day after it. A second request with the
 -- key waits at the primary key until the first one has committed, and then reads its response.
 CREATE TABLE idempotency_keys (
-    -- The nil workspace if the caller has no active one; hence no foreign key.
+    -- The nil workspace for resources of the user, and if the caller has no active one; hence no
+    -- foreign key.
     workspace_id uuid NOT NULL,
     user_id uuid NOT NULL,
     key text NOT NULL

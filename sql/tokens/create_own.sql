@@ -1,8 +1,11 @@
--- Create an API token for the caller, who has fewer than 100 live ones; it expires in the future.
+-- Create an API token for the caller, who has fewer than 100 live ones and a session that has not
+-- ended meanwhile; the token expires in the future.
 -- The table has only the hash of the token.
 WITH asked AS MATERIALIZED (
     SELECT coalesce(%(expires_at)s::timestamptz > now(), true) AS in_future,
-           lock_and_count_tokens(%(user_id)s::uuid) < 100 AS has_room
+           lock_and_count_tokens(
+               %(user_id)s::uuid, %(session_id)s::uuid
+           ) < 100 AS has_room
 ), created AS (
     INSERT INTO tokens AS token (user_id, kind, name, scope, hash, expires_at)
     SELECT person.id,

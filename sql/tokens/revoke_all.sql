@@ -1,8 +1,5 @@
 -- Revoke all tokens and sessions of a user that are not revoked yet.
-UPDATE tokens AS token
-   SET revoked_at = now()
+SELECT revoked.id
   FROM users AS person
- WHERE person.id = token.user_id
-   AND lower(person.email) = lower(%(email)s)
-   AND token.revoked_at IS NULL
-RETURNING token.id;
+ CROSS JOIN revoke_tokens(person.id) AS revoked (id)
+ WHERE lower(person.email) = lower(%(email)s);

@@ -26,6 +26,12 @@ WITH owner AS MATERIALIZED (
      WHERE lower(person.email) = lower(%(email)s)
        AND NOT EXISTS (SELECT FROM last_owner)
  RETURNING person.id
+), forgotten AS (
+    -- The trigger of members deletes the keys in workspaces.
+    DELETE FROM idempotency_keys AS stored
+     USING deleted
+     WHERE stored.workspace_id = '00000000-0000-0000-0000-000000000000'
+       AND stored.user_id = deleted.id
 ), remembered AS (
     INSERT INTO deleted_users (id, deleted_at)
     SELECT deleted.id, now_ms()

@@ -5,12 +5,23 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
+import psycopg
 import pytest
-from client import TOKENS, UNKNOWN, Client, error_message, insert_token, invalid_field
+from client import (
+    TOKENS,
+    UNKNOWN,
+    Client,
+    error_message,
+    insert_member,
+    insert_token,
+    invalid_field,
+)
+from statement import run, until_waiting
 
 from service.api.tokens import NewToken, Token
 
 JSON = {"Content-Type": "application/json"}
+KEY = {"Idempotency-Key": "once"}
 
 
 @pytest.fixture
@@ -138,9 +149,8 @@ def test_of_simultaneous_new_tokens_no_more_are_made_than_allowed(alice, cast, c
 
 
 def test_a_repeated_request_makes_one_token_and_no_table_has_its_text(alice, cast, connection):
-    key = {"Idempotency-Key": "once"}
-    first = alice.post("/tokens", {"name": "Once"}, headers=key)
-    repeat = alice.post("/tokens", {"name": "Once"}, headers=key)
+    first = alice.post("/tokens", {"name": "Once"}, headers=KEY)
+    repeat = alice.post("/tokens", {"name": "Once"}, headers=KEY)
     assert (first.status_code, repeat.status_code) == (201, 201)
     assert repeat.headers["Idempotent-Replayed"] == "true"
     assert repeat.get_json() == {**first.get_json(), "token": None}
@@ -150,6 +160,66 @@ def test_a_repeated_request_makes_one_token_and_no_table_has_its_text(alice, cas
         sql = f"SELECT count(*) FROM {table} AS t WHERE t::text LIKE %s"
         assert connection.execute(sql, (f"%{secret}%",)).fetchone()["count"] == 0
     assert [row["name"] for row in rows(connection, cast["alice"])].count("Once") == 1
+
+
+# The statements that end a session of Alice.
+ENDS = "tokens/revoke_all", "tokens/revoke", "tokens/revoke_own", "users/deactivate", "users/delete"
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_session_that_ends_meanwhile_makes_no_token(alice, cast, connection, database_url, end):
+    insert_member(connection, cast["acme"], cast["charlie"], "owner")
+    assert alice.get("/tokens").status_code == 200
+    (session,) = (row["id"] for row in rows(connection, cast["alice"]) if row["kind"] == "session")
+    of_alice = {"email": "alice@example.com", "user_id": cast["alice"]}
+    with psycopg.connect(database_url) as other, ThreadPoolExecutor(1) as threads:
+        run(other, end, id=session, kind="session", **of_alice)
+        posted = threads.submit(alice.post, "/tokens", {"name": "Late"}, headers=KEY)
+        try:
+            until_waiting(connection, posted)
+        finally:
+            other.commit()
+        error_message(posted.result(20), 401)
+    assert [row["name"] for row in rows(connection, cast["alice"]) if row["name"] == "Late"] == []
+
+
+def test_revoking_all_tokens_revokes_one_that_is_being_made(alice, cast, connection, database_url):
+    (session,) = (row["id"] for row in rows(connection, cast["alice"]) if row["kind"] == "session")
+    token = {"name": "Early", "scope": "write", "expires_at": None, "hash": b"x" * 32}
+    with (
+        psycopg.connect(database_url) as other,
+        psycopg.connect(database_url) as late,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        run(other, "tokens/create_own", user_id=cast["alice"], session_id=session, **token)
+        revoked = threads.submit(run, late, "tokens/revoke_all", email="alice@example.com")
+        try:
+            until_waiting(connection, revoked)
+        finally:
+            other.commit()
+        assert len(revoked.result(20)) == 3
+    assert all(row["revoked_at"] for row in rows(connection, cast["alice"]))
+
+
+def test_a_request_is_repeated_in_another_workspace_and_makes_one_token(alice, cast, initech):
+    requests = [
+        ("POST", "/tokens", {"name": "Once"}),
+        ("PATCH", "/me", {"workspaceId": initech}),
+        ("POST", "/tokens", {"name": "Once"}),
+        ("PATCH", "/me", {"workspaceId": initech}),
+    ]
+    first, change, *repeats = (
+        alice.send(method, path, json=body, headers={"Idempotency-Key": method})
+        for method, path, body in requests
+    )
+    assert alice.get("/me").get_json()["workspace"]["id"] == initech
+    assert all(repeat.headers["Idempotent-Replayed"] == "true" for repeat in repeats)
+    assert repeats[0].get_json() == {**first.get_json(), "token": None}
+    assert repeats[1].data == change.data
+    revoke = f"/tokens/{first.get_json()['id']}"
+    assert alice.delete(revoke, headers=KEY).status_code == 204
+    alice.patch("/me", {"workspaceId": cast["acme"]})
+    assert alice.delete(revoke, headers=KEY).status_code == 204
 
 
 # List

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from client import TOKENS, Client, count, error_message
+from client import TOKENS, Client, activate, count, error_message
 from outcomes import TIMESTAMP, assert_failed, lines, rows, value
 
 
@@ -68,12 +68,15 @@ def value_of_json(outcome):
 def test_a_deleted_user_leaves_tasks_without_an_assignee(app, cli, connection, cast):
     alice, bob = Client(app, TOKENS["alice"]), Client(app, TOKENS["bob"])
     task = bob.post("/tasks", {"title": "Bob's", "assigneeId": cast["bob"]}).get_json()
+    assert bob.patch("/me", {}, headers={"Idempotency-Key": "k"}).status_code == 200
+    activate(connection, None, cast["bob"])
+    assert bob.patch("/me", {}, headers={"Idempotency-Key": "l"}).status_code == 200
     assert value(cli("user", "delete", "BOB@example.com", "--yes")) == cast["bob"]
     assert bob.get("/tasks").status_code == 401
     left = alice.get(f"/tasks/{task['id']}").get_json()
     assert (left["assigneeId"], left["createdBy"]) == (None, cast["bob"])
-    tables = [count(connection, table) for table in ("users", "members", "tokens")]
-    assert tables == [2, 2, 2]
+    tables = "users", "members", "tokens", "idempotency_keys"
+    assert [count(connection, table) for table in tables] == [2, 2, 2, 0]
 
 
 def test_an_owner_can_be_deleted_once_there_is_another_one(cli, connection, cast, initech):
