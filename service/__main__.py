@@ -7,6 +7,8 @@ ON_INTERRUPT = signal.getsignal(signal.SIGINT)
 if ON_INTERRUPT is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+from importlib import import_module  # noqa: E402
+
 import click  # noqa: E402
 
 # The commands in the order of --help, each with the first sentence of its own help.
@@ -31,6 +33,25 @@ COMMANDS = {
     "openapi": "Print the interface as OpenAPI 3.1, like GET /openapi.json; needs no database.",
 }
 
+# Where each command is, below ``service``.
+PLACES = {
+    "dev": "devkit.dev.dev",
+    "migrate": "commands.migrate.migrate_database",
+    "check": "commands.check.check",
+    "web": "commands.web.web",
+    "worker": "commands.worker.worker",
+    "status": "commands.status.show_status",
+    "workspace": "commands.workspaces.workspace",
+    "user": "commands.users.user",
+    "member": "commands.members.member",
+    "token": "commands.tokens.token",
+    "session": "commands.tokens.session",
+    "plan": "commands.plans.plan",
+    "webhook": "commands.webhooks.webhook",
+    "load": "commands.load.load",
+    "openapi": "commands.document.print_document",
+}
+
 
 class Commands(click.Group):
     """A group that imports a command when it is called; ``--help`` imports none."""
@@ -41,40 +62,10 @@ class Commands(click.Group):
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         """Import and return the command of this name; return None if there is none."""
-        command: click.Command
-        match name:
-            case "dev":
-                from service.devkit.dev import dev as command
-            case "migrate":
-                from service.commands.migrate import migrate_database as command
-            case "check":
-                from service.commands.check import check as command
-            case "web":
-                from service.commands.web import web as command
-            case "worker":
-                from service.commands.worker import worker as command
-            case "status":
-                from service.commands.status import show_status as command
-            case "workspace":
-                from service.commands.workspaces import workspace as command
-            case "user":
-                from service.commands.users import user as command
-            case "member":
-                from service.commands.members import member as command
-            case "token":
-                from service.commands.tokens import token as command
-            case "session":
-                from service.commands.tokens import session as command
-            case "plan":
-                from service.commands.plans import plan as command
-            case "webhook":
-                from service.commands.webhooks import webhook as command
-            case "load":
-                from service.commands.load import load as command
-            case "openapi":
-                from service.commands.document import print_document as command
-            case _:
-                return None
+        if name not in PLACES:
+            return None
+        module, _, attribute = PLACES[name].rpartition(".")
+        command: click.Command = getattr(import_module(f"service.{module}"), attribute)
         return command
 
     def invoke(self, context: click.Context) -> object:
