@@ -1,5 +1,5 @@
 """What ``gunicorn app:app`` loads in this folder."""
 
-from service.wsgi import app
+from service.app import create_app
 
-__all__ = ["app"]
+app = create_app()

@@ -158,7 +158,9 @@ class Children:
     def replace(self, changed: str) -> bool:
         """Restart the children with the code on the disk; return False if its import fails."""
         imported = subprocess.run(
-            [sys.executable, "-c", "import service.wsgi"], cwd=PACKAGE.parent, env=self.environment
+            [sys.executable, "-c", "from service.app import create_app; create_app()"],
+            cwd=PACKAGE.parent,
+            env=self.environment,
         )
         if imported.returncode:
             click.echo(f"{changed} changed; the service stays as it was, see above", err=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 # This is a path, because gunicorn reads a file again at SIGHUP but imports a module only once.
 CONFIGURATION = Path(__file__).with_name("configuration.py")
 
-APP = "service.wsgi:app"
+APP = "service.app:create_app()"
 
 
 def command(*options: str, app: str = APP) -> list[str]:

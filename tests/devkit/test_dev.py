@@ -358,7 +358,7 @@ def test_a_signal_while_it_starts_ends_what_was_started(folder):
 def test_when_one_process_ends_all_end_and_it_is_named(dev, name):
     running = dev()
     descendants = running.descendants()
-    arguments = {"gunicorn": "service.wsgi:app", "worker": "service worker"}[name]
+    arguments = {"gunicorn": "service.app:create_app()", "worker": "service worker"}[name]
     table = subprocess.run(
         ["ps", "-A", "-ww", "-o", "pid=", "-o", "ppid=", "-o", "args="],
         capture_output=True,
