@@ -12,17 +12,10 @@ from service.commands.base import (
     query,
     validate,
 )
+from service.commands.lookup import find_webhook
 from service.database.statements import IdRow
 from service.values.fields import Timestamp, uuid_or_nil
 from service.webhooks.rows import OPERATOR, Redelivered
-
-
-class FoundWebhook(NamedTuple):
-    """The row of a webhook that a command names by its id alone."""
-
-    workspace_id: str
-    id: str
-    url: str
 
 
 class FoundDelivery(NamedTuple):
@@ -51,11 +44,6 @@ class ListedAttempt(NamedTuple):
     about: str | None
 
 
-def require_webhook(id: str) -> FoundWebhook:
-    """Find a webhook by its id; raises ClickException if there is none."""
-    return one_row(FoundWebhook, "webhooks/find", f"there is no webhook {id}", id=uuid_or_nil(id))
-
-
 @click.command("deliveries")
 @click.argument("id", required=False)
 @click.option("--about", metavar="ID", help="Only events about this task, meeting or suggestion.")
@@ -77,7 +65,7 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
     """
     if id is None and about is None:
         raise click.UsageError("give the ID of a webhook, or --about the id of a task")
-    webhook_id = None if id is None else require_webhook(id).id
+    webhook_id = None if id is None else find_webhook(id).id
     about = None if about is None else about.lower()
     rows = query(ListedAttempt, "deliveries/attempts", id=webhook_id, about=about, limit=limit)
     echo_rows(rows, as_json=as_json)
@@ -100,7 +88,7 @@ def redeliver(id: str, failed: bool, since: str | None) -> None:
     again. A disabled webhook gets its deliveries once the webhook is enabled.
     """
     if failed:
-        webhook_id = require_webhook(id).id
+        webhook_id = find_webhook(id).id
         moment = None if since is None else validate(Timestamp(), "--since", since)
         ids = query(IdRow, "deliveries/redeliver_failed", id=webhook_id, since=moment)
     elif since is not None:

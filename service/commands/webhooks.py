@@ -16,8 +16,8 @@ from service.commands.base import (
     query,
     yes_option,
 )
-from service.commands.deliveries import list_deliveries, redeliver, require_webhook
-from service.commands.workspaces import find_workspace
+from service.commands.deliveries import list_deliveries, redeliver
+from service.commands.lookup import find_webhook, find_workspace
 from service.database.statements import Row
 from service.webhooks import EVENT_TYPES
 from service.webhooks.delivery import attempt
@@ -141,7 +141,7 @@ def webhook_row(kind: type[Row], name: str, id: str, /, **values: object) -> Row
 
     Raises ClickException if there is no webhook with this id.
     """
-    found = require_webhook(id)
+    found = find_webhook(id)
     return one_row(
         kind,
         name,
@@ -210,6 +210,6 @@ def set_enabled(id: str, enabled: bool) -> str:
 @yes_option
 def remove(id: str, yes: bool) -> None:
     """Remove the webhook ID with all its deliveries, waiting ones too; prints the id."""
-    target = require_webhook(id)
+    target = find_webhook(id)
     confirm(f"Remove the webhook to {target.url} with all its deliveries?", yes=yes)
     click.echo(webhook_row(MatchedWebhook, "webhooks/delete", id, versions=None).id)

@@ -31,15 +31,6 @@ class ListedWorkspace(NamedTuple):
     created_at: str
 
 
-class FoundWorkspace(NamedTuple):
-    """The row of a workspace that a command or a line names."""
-
-    slug: str
-    id: str
-    # Null in a workspace without an owner.
-    owner_id: str | None
-
-
 class Contents(NamedTuple):
     """The row of a workspace: how much would be deleted with it."""
 
@@ -122,9 +113,3 @@ def delete_workspace(slug: str, yes: bool) -> None:
         yes=yes,
     )
     click.echo(one_row(IdRow, "workspaces/delete", absent, slug=slug).id)
-
-
-def find_workspace(slug: str) -> FoundWorkspace:
-    """Find a workspace; raises ClickException if there is none."""
-    absent = f"there is no workspace {slug}"
-    return one_row(FoundWorkspace, "workspaces/find", absent, slugs=[slug])

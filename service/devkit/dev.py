@@ -1,7 +1,5 @@
 """``dev``: the options of the command; ``local`` runs it, or the test double if it is asked for."""
 
-import os
-import socket
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -12,9 +10,6 @@ from service.devkit.postgres import default_folder
 from service.version import version
 
 JSON_OPTION = "--json"
-
-# The hosts that webhooks may reach.
-LOOPBACK = "localhost,127.0.0.0/8,::1"
 
 
 class Dev(click.Command):
@@ -95,19 +90,3 @@ def dev(port: int, folder: Path, reset: bool, limits: str, receive: bool) -> Non
     from service.devkit.local import run
 
     run(port, folder, reset=reset, limits=limits, receive=receive)
-
-
-def forget_libpq() -> None:
-    """Remove the variables that would change where and how libpq connects."""
-    for name in [name for name in os.environ if name.startswith("PG")]:
-        del os.environ[name]
-
-
-def listen(port: int, option: str = "--port") -> socket.socket:
-    """Return a socket that listens on the port; raises ClickException if the port is taken."""
-    try:
-        return socket.create_server(("127.0.0.1", port), backlog=2048)
-    except OSError as error:
-        raise click.ClickException(
-            f"port {port}: {os.strerror(error.errno or 0)}; choose another with {option}"
-        ) from None

@@ -13,11 +13,11 @@ from psycopg.conninfo import make_conninfo
 
 from service.commands.base import connect, current_settings, one_row, query
 from service.commands.load import load_file
+from service.commands.lookup import FoundWorkspace
 from service.commands.migrate import migrate
 from service.commands.tokens import new_token
 from service.commands.webhooks import new_webhook
-from service.commands.workspaces import FoundWorkspace
-from service.devkit.dev import LOOPBACK, forget_libpq, listen
+from service.devkit.loopback import LOOPBACK, forget_libpq, listen
 from service.devkit.postgres import Postgres
 from service.devkit.printer import URL_PATTERN, Printer, printing
 from service.devkit.processes import Children, Interrupt

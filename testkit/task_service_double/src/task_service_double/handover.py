@@ -1,10 +1,23 @@
-"""The values that the command of a test double passes to its gunicorn."""
+"""What one part of a test double passes to the next: its options, and the values for gunicorn."""
 
 import json
 import os
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, TypedDict
 
 VARIABLE = "TASK_SERVICE_DOUBLE"
+
+
+class DoubleOptions(TypedDict):
+    """The options of the command, beside the port."""
+
+    token: str | None
+    database: str | None
+    control_port: int
+    control_path: str | None
+    json_file: Path | None
+    log_file: Path | None
+    keep: bool
 
 
 class Handover(NamedTuple):

@@ -16,14 +16,13 @@ from psycopg import conninfo
 
 from service.commands.migrate import migrate
 from service.database.pool import connect
-from service.devkit.dev import LOOPBACK
+from service.devkit.loopback import LOOPBACK
 from service.devkit.postgres import Postgres, temporary_base
 from service.devkit.processes import Children, Interrupt
 from service.settings import Settings
 from task_service_double.cast import Cast
-from task_service_double.command import DoubleOptions
 from task_service_double.folders import PREFIX, older, remove_abandoned
-from task_service_double.handover import Handover
+from task_service_double.handover import DoubleOptions, Handover
 from task_service_double.starter import Starter, fork, silence
 from task_service_double.statements import STATEMENTS
 
