@@ -111,3 +111,16 @@ BEGIN
     RETURN NEW;
 END
 $$;
+
+-- The same for a resource that shows when it was changed, unless the change sets that time itself.
+CREATE FUNCTION next_dated_version() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    NEW.version := OLD.version + 1;
+    IF NEW.updated_at = OLD.updated_at THEN
+        NEW.updated_at := now_ms();
+    END IF;
+    RETURN NEW;
+END
+$$;

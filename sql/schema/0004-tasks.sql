@@ -64,7 +64,7 @@ CREATE TRIGGER next_version
     BEFORE UPDATE ON tasks
     FOR EACH ROW
     WHEN (NEW.version = OLD.version AND NEW IS DISTINCT FROM OLD)
-    EXECUTE FUNCTION next_version();
+    EXECUTE FUNCTION next_dated_version();
 
 -- Allow two levels only. The trigger runs when a task gets a new parent, and locks that parent,
 -- so that the parent cannot become a subtask at the same time.
@@ -106,18 +106,22 @@ CREATE TRIGGER check_parent_of_moved
     EXECUTE FUNCTION check_parent();
 
 -- Assign nothing new to a deactivated user. A task that was created before may be loaded with this
--- assignee. A user outside of the workspace is rejected by the foreign key, in any state.
+-- assignee. A user outside of the workspace is rejected by the foreign key, in any state. The lock
+-- waits for a deactivation that has not ended, and a deactivation for the end of this transaction.
 CREATE FUNCTION check_assignee() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
+DECLARE
+    since timestamptz;
 BEGIN
-    PERFORM FROM members AS member
-       JOIN users AS person ON person.id = member.user_id
-      WHERE member.workspace_id = NEW.workspace_id
-        AND member.user_id = NEW.assignee_id
-        AND person.deactivated_at IS NOT NULL
-        AND (TG_OP = 'UPDATE' OR NEW.created_at > person.deactivated_at);
-    IF FOUND THEN
+    SELECT person.deactivated_at
+      INTO since
+      FROM members AS member
+      JOIN users AS person ON person.id = member.user_id
+     WHERE member.workspace_id = NEW.workspace_id
+       AND member.user_id = NEW.assignee_id
+       FOR SHARE OF person;
+    IF since IS NOT NULL AND (TG_OP = 'UPDATE' OR NEW.created_at > since) THEN
         RAISE check_violation
               USING CONSTRAINT = 'assigneeId must not be the id of a deactivated user';
     END IF;

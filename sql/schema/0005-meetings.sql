@@ -61,7 +61,7 @@ CREATE TRIGGER next_version
     BEFORE UPDATE ON meetings
     FOR EACH ROW
     WHEN (NEW.version = OLD.version AND NEW IS DISTINCT FROM OLD)
-    EXECUTE FUNCTION next_version();
+    EXECUTE FUNCTION next_dated_version();
 
 -- A completed meeting stays completed.
 CREATE FUNCTION keep_completed() RETURNS trigger

@@ -430,6 +430,23 @@ def test_changes_outside_the_service_make_a_new_etag(alice, ids, connection):
     assert etags() == ['"3"', '"2"', '"3"']
 
 
+def test_changes_outside_the_service_move_the_time_of_the_last_change(alice, ids, connection):
+    assert alice.patch(f"/tasks/{ids['task']}", {"assigneeId": ids["bob"]}).status_code == 200
+    for table, object, change in (
+        ("tasks", "task", "DELETE FROM members WHERE user_id = %s"),
+        ("meetings", "meeting", "UPDATE meetings SET created_by = %s"),
+    ):
+        path = f"/{table}/{ids[object]}"
+        before = alice.get(path).get_json()
+        connection.execute(change, (ids["bob"],))
+        after = alice.get(path).get_json()
+        assert after["version"] == before["version"] + 1
+        assert after["updatedAt"] > before["updatedAt"]
+    # Unless the change sets it.
+    connection.execute("UPDATE meetings SET updated_at = created_at")
+    assert alice.get(path).get_json()["updatedAt"] == after["createdAt"]
+
+
 READ = {
     '"1"': 304,
     'W/"1"': 304,
