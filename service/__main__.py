@@ -27,7 +27,7 @@ COMMANDS = {
     "token": "Make, list and revoke API tokens.",
     "session": "Make session cookies.",
     "plan": "List plans and change their limits.",
-    "webhook": "Create webhooks, list their deliveries, and deliver again.",
+    "webhook": "List webhooks and deliveries, deliver again, stop and resume, rotate secrets.",
     "load": "Load JSON Lines: an object a line, with its type and the API's fields; - is standard"
     " input.",
     "openapi": "Print the interface as OpenAPI 3.1, like GET /openapi.json; needs no database.",

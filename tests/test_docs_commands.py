@@ -52,7 +52,7 @@ def test_every_command_and_option_that_a_page_shows_exists(page):
 
 
 def test_a_command_that_does_not_exist_is_found():
-    assert missing("webhook create umbrella --event task.created") is None
+    assert missing("webhook deliveries umbrella --about task") is None
     assert missing("webhook deliver") == "webhook deliver"
     assert missing("token create --forever") == "token create --forever"
 

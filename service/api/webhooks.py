@@ -27,18 +27,15 @@ from service.http.responses import (
 from service.http.safe_writes import expected_versions, idempotent
 from service.settings import InvalidSetting, Settings
 from service.values import fields, schemas
-from service.webhooks import EVENT_TYPES, log
+from service.webhooks import EVENT_TYPES, log, secrets
 from service.webhooks.delivery import attempt
 from service.webhooks.outbound import BlockedURL, resolve
 from service.webhooks.rows import (
     BY_MANAGER,
     Claim,
-    CreatedWebhook,
     ListedWebhook,
     MatchedWebhook,
-    Numbered,
 )
-from service.webhooks.secrets import derive_secret, fingerprint
 
 STATES = "enabled", "failing", "disabled"
 # Seconds in which the host of a new URL must be resolved.
@@ -238,12 +235,11 @@ def create_webhook(webhook: Values, fault: Exception | None) -> Response:
         raise fault
     with signing() as settings:
         key = settings.require_webhook_key()
-    name = fingerprint(key)
-    created = db.row_or_none(CreatedWebhook, "webhooks/create", key_fingerprint=name, **webhook)
-    if created is None:
+    made = secrets.create(db.row_or_none, key, **webhook)
+    if made is None:
         raise http_error("too_many_webhooks" if check_role() else "no_workspace")
+    created, secret = made
     headers = {**headers_of_created("/api/webhooks", created.id), "ETag": etag(created.version)}
-    secret = derive_secret(key, created.id, created.secret_number)
     return reply_secret(created.body, "secret", secret, 201, headers)
 
 
@@ -316,9 +312,8 @@ def rotate_secret(id: str) -> Response:
     managed(db.row_or_none(Claim, "webhooks/target", id=id))
     with signing() as settings:
         key = settings.require_webhook_key()
-    name = fingerprint(key)
-    row = managed(db.row_or_none(Numbered, "webhooks/rotate", id=id, key_fingerprint=name))
-    return reply_secret(b"{}", "secret", derive_secret(key, row.id, row.secret_number))
+    rotated = managed(secrets.rotate(db.row_or_none, key, id=id))
+    return reply_secret(b"{}", "secret", rotated.secret)
 
 
 @webhooks.post("/webhooks/<id:id>/ping")

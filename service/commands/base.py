@@ -85,9 +85,14 @@ def query(kind: type[Row], name: str, /, **values: object) -> list[Row]:
         return connection.rows(kind, name, values)
 
 
+def row_or_none(kind: type[Row], name: str, /, **values: object) -> Row | None:
+    """Run ``sql/<name>.sql`` on a connection of its own, and return its only row, or None."""
+    return only(query(kind, name, **values))
+
+
 def one_row(kind: type[Row], name: str, absent: str, /, **values: object) -> Row:
     """Run ``sql/<name>.sql`` for its only row; without one raise ClickException(absent)."""
-    row = only(query(kind, name, **values))
+    row = row_or_none(kind, name, **values)
     if row is None:
         raise click.ClickException(absent)
     return row

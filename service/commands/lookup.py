@@ -20,7 +20,6 @@ class FoundWebhook(NamedTuple):
 
     workspace_id: str
     id: str
-    url: str
 
 
 def find_workspace(slug: str) -> FoundWorkspace:

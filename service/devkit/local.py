@@ -11,17 +11,18 @@ from typing import NamedTuple
 import click
 from psycopg.conninfo import make_conninfo
 
-from service.commands.base import connect, current_settings, one_row, query
+from service.commands.base import connect, current_settings, one_row, query, row_or_none
 from service.commands.load import load_file
 from service.commands.lookup import FoundWorkspace
 from service.commands.migrate import migrate
 from service.commands.tokens import new_token
-from service.commands.webhooks import new_webhook
 from service.devkit.loopback import LOOPBACK, forget_libpq, listen
 from service.devkit.postgres import Postgres
 from service.devkit.printer import URL_PATTERN, Printer, printing
 from service.devkit.processes import Children, Interrupt
 from service.settings import Settings
+from service.webhooks import secrets
+from service.webhooks.rows import OPERATOR
 
 OWNER, WORKSPACE = "ada@example.com", "demo"
 DEMO = Path(__file__).with_name("demo.jsonl")
@@ -144,8 +145,18 @@ def environment(database_url: str, port: int) -> dict[str, str]:
 def subscribe(printer: Printer) -> None:
     """Send the events of the demo workspace to the printer."""
     absent = f"there is no workspace {WORKSPACE} to receive from: start with --reset"
-    one_row(FoundWorkspace, "workspaces/find", absent, slugs=[WORKSPACE])
-    _, printer.secret = new_webhook(WORKSPACE, printer.url, [])
+    workspace = one_row(FoundWorkspace, "workspaces/find", absent, slugs=[WORKSPACE])
+    made = secrets.create(
+        row_or_none,
+        current_settings().require_webhook_key(),
+        workspace_id=workspace.id,
+        user_id=OPERATOR,
+        url=printer.url,
+        events=[],
+    )
+    if made is None:
+        raise click.ClickException(f"the workspace {WORKSPACE} has 20 webhooks: remove one first")
+    _, printer.secret = made
 
 
 def without_limits(database_url: str) -> str:

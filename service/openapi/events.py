@@ -15,7 +15,7 @@ EVENTS: dict[str, tuple[type[Resource] | None, str]] = {
     "meeting.created": (MeetingDetails, "A meeting was created"),
     "meeting.completed": (MeetingDetails, "A meeting was completed"),
     "ai.suggestion.created": (Suggestion, "An AI suggestion was created"),
-    "ping": (None, "Somebody tests the webhook: the command webhook ping, or POST …/ping"),
+    "ping": (None, "Somebody tests the webhook: POST …/ping"),
 }
 
 HEADERS = "X-Service-Signature", "webhook-id", "webhook-timestamp", "webhook-signature"

@@ -55,10 +55,6 @@ class BlockedURL(ValueError):
         self.reason = reason
 
 
-class NotPublic(BlockedURL):
-    """A URL that leads to an address which is neither public nor in WEBHOOK_ALLOW."""
-
-
 class Resolver:
     """Looks names up within a timeout, which getaddrinfo does not have.
 
@@ -164,7 +160,7 @@ def resolve(
             or any(number in network for network in networks)
             or public(number)
         ):
-            raise NotPublic(f"leads to {address[0]}, which is not a public address", "private")
+            raise BlockedURL(f"leads to {address[0]}, which is not a public address", "private")
     return parts, port, addresses[0]
 
 

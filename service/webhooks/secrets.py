@@ -10,13 +10,13 @@ import hmac
 import logging
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import psycopg
 
-from service.database.statements import Connection
+from service.database.statements import Connection, Row
 from service.settings import InvalidSetting, Settings
-from service.webhooks.rows import Claim
+from service.webhooks.rows import Claim, CreatedWebhook, Numbered
 
 log = logging.getLogger("service.webhooks")
 
@@ -49,9 +49,29 @@ def fingerprints(settings: Settings) -> list[str]:
     return [fingerprint(key) for key in settings.webhook_keys]
 
 
-def current_secret(settings: Settings, webhook: Claim) -> str:
-    """Derive the newest secret of a webhook; raises InvalidSetting without its key."""
-    return signing_secrets(settings, webhook)[0]
+class ReadRow(Protocol):
+    """Runs ``sql/<name>.sql`` for its only row, or None: as a request, or as a command."""
+
+    def __call__(self, kind: type[Row], name: str, /, **values: object) -> Row | None:
+        """Return the row."""
+
+
+class NewSecret(NamedTuple):
+    """A new secret of a webhook, which nothing shows again."""
+
+    secret: str
+
+
+def create(read: ReadRow, key: str, **webhook: object) -> tuple[CreatedWebhook, str] | None:
+    """Create a webhook; return its row and its secret, or None if there may be no more."""
+    row = read(CreatedWebhook, "webhooks/create", key_fingerprint=fingerprint(key), **webhook)
+    return row and (row, derive_secret(key, row.id, row.secret_number))
+
+
+def rotate(read: ReadRow, key: str, **webhook: object) -> NewSecret | None:
+    """Give a webhook a new secret and return it, or None if there is no such webhook."""
+    row = read(Numbered, "webhooks/rotate", key_fingerprint=fingerprint(key), **webhook)
+    return row and NewSecret(derive_secret(key, row.id, row.secret_number))
 
 
 def signing_secrets(settings: Settings, webhook: Claim) -> list[str]:

@@ -22,6 +22,7 @@ from client import (
     invalid_field,
     row_of,
 )
+from openapi_check import document, resolve, violations
 from receivers import (
     KEY,
     announce,
@@ -676,8 +677,16 @@ def test_a_ping_is_a_signed_event_and_leaves_no_trace(alice, cast, connection, r
     assert list(outcome) == ["status", "milliseconds", "error"]
     assert (outcome["status"], outcome["error"]) == (200, None)
     received = receiver.take()
-    assert json.loads(received.body)["type"] == "ping"
+    event = json.loads(received.body)
+    assert (event["type"], event["workspaceId"]) == ("ping", cast["acme"])
+    assert event["id"] == received.headers["webhook-id"]
     assert verifies(secret_of(webhook), received)
+    verify_standard(secret_of(webhook), received)
+    documented = document()["webhooks"]["ping"]["post"]
+    (content,) = documented["requestBody"]["content"].values()
+    assert violations(content["schema"], event) == []
+    for header in map(resolve, documented["parameters"]):
+        assert violations(header["schema"], received.headers[header["name"]]) == []
     assert everything(connection) == before
 
 

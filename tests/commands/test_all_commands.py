@@ -8,7 +8,6 @@ import psycopg
 import pytest
 from client import TOKENS, Client, commands
 from outcomes import UUID, assert_failed, lines, rows, value
-from receivers import subscribe
 from server import environment, wait_until
 
 from service.__main__ import main
@@ -128,15 +127,13 @@ def test_help_says_what_each_command_does_and_needs(cli):
 
 
 @pytest.fixture
-def losses(cast, connection):
+def losses(cast):
     """Return the commands that destroy something, without --yes."""
-    webhook = subscribe(connection, cast["acme"], "http://127.0.0.1/")
     return [
         ["workspace", "delete", "acme"],
         ["user", "delete", "bob@example.com"],
         ["member", "remove", "acme", "bob@example.com"],
         ["token", "revoke", "--all", "alice@example.com"],
-        ["webhook", "remove", webhook],
     ]
 
 

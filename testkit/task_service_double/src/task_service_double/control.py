@@ -31,10 +31,10 @@ from service.http.requests import Values, arguments, read_bytes
 from service.http.responses import reply
 from service.settings import Settings
 from service.values.strict_json import StrictJSONError, parse_object
+from service.webhooks import secrets
 from service.webhooks.delivery import attempt
 from service.webhooks.outbound import BlockedURL, resolve
-from service.webhooks.rows import OPERATOR, Claim, CreatedWebhook, Numbered
-from service.webhooks.secrets import derive_secret, fingerprint
+from service.webhooks.rows import OPERATOR, Claim
 from service.webhooks.worker import Worker
 from task_service_double import faults, journal
 from task_service_double.bodies import (
@@ -369,17 +369,13 @@ def create_webhook(webhook: Values) -> Response:
     except BlockedURL as error:
         raise click.ClickException(f"url: {error}") from None
     key = double().settings.require_webhook_key()
-    made = db.row_or_none(
-        CreatedWebhook,
-        "webhooks/create",
-        workspace_id=double().cast.user.workspace.id,
-        user_id=OPERATOR,
-        key_fingerprint=fingerprint(key),
-        **webhook,
-    )
+    workspace_id = double().cast.user.workspace.id
+    values = {"workspace_id": workspace_id, "user_id": OPERATOR, **webhook}
+    made = secrets.create(db.row_or_none, key, **values)
     if made is None:
         raise click.ClickException("the workspace of the cast has 20 webhooks, the maximum")
-    return reply_json(id=made.id, secret=derive_secret(key, made.id, made.secret_number))
+    created, secret = made
+    return reply_json(id=created.id, secret=secret)
 
 
 def webhook_of_cast() -> dict[str, object]:
@@ -393,13 +389,8 @@ def webhook_of_cast() -> dict[str, object]:
 def rotate() -> Response:
     """Give the webhook of the cast a new secret; the receiver knows it"""
     key = double().settings.require_webhook_key()
-    rotated = db.row(
-        Numbered,
-        "webhooks/rotate",
-        **webhook_of_cast(),
-        key_fingerprint=fingerprint(key),
-    )
-    secret = derive_secret(key, rotated.id, rotated.secret_number)
+    rotated = secrets.rotate(db.row_or_none, key, **webhook_of_cast())
+    secret = db.found(rotated, "webhook").secret
     double().receiver.secret = secret
     return reply_json(secret=secret)
 
