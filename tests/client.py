@@ -104,6 +104,7 @@ def error_message(response, status):
     ]
     assert error["status"] == status
     assert error["requestId"] == response.headers["X-Request-Id"]
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
     assert error["message"]
     return error["message"]
 

@@ -23,6 +23,7 @@ def error_page(fault: BaseException) -> bytes:
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n"
         "Connection: close\r\n"
         "Content-Type: application/json\r\n"
+        "X-Content-Type-Options: nosniff\r\n"
         "Cache-Control: private, no-cache\r\n"
         f"Content-Length: {len(body)}\r\n"
         f"X-Request-Id: {request_id}\r\n"

@@ -31,8 +31,10 @@ PUBLIC = {"/", "/healthz", "/openapi.json", "/docs/", "/docs/<path:path>", "/doc
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 # Some proxies write 192.0.2.7:4711 or [2001:db8::7]:4711.
 ADDRESS_AND_PORT = re.compile(r"(?:\[([^\]]+)\]|([0-9.]+))(?::[0-9]+)?", re.ASCII)
+# No browser guesses that a response is a page or a script.
+NOSNIFF = "X-Content-Type-Options", "nosniff"
 # A browser may store the response for its user, but must revalidate it.
-NOT_SHARED = ("Cache-Control", "private, no-cache"), ("Vary", "Authorization, Cookie")
+NOT_SHARED = NOSNIFF, ("Cache-Control", "private, no-cache"), ("Vary", "Authorization, Cookie")
 BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII | re.IGNORECASE)
 
 
@@ -153,7 +155,7 @@ def gate_headers(request: Request, state: RequestState, status: int) -> list[tup
     """Return the headers that the gate adds to the response with this status."""
     usage, request_id = state.usage, ("X-Request-Id", state.request_id)
     if is_public(request.url_rule):
-        return [request_id]
+        return [request_id, NOSNIFF]
     if usage is None:
         # The gate has not counted this request: the database is not available, or the request is a
         # preflight request (cors.py).

@@ -3,7 +3,11 @@
 A package of the extra ``dev`` contains all files of the page, so a browser loads them from here.
 """
 
-from flask import Flask
+import re
+from base64 import b64encode
+from hashlib import sha256
+
+from flask import Flask, Response, request
 
 from service.settings import InvalidSetting
 
@@ -18,6 +22,14 @@ PAGE = {
     "validatorUrl": None,
 }
 
+# The page may run its own scripts, show its own pictures and call this service; nothing else.
+POLICY = (
+    "default-src 'none'; script-src 'self'{hashes}; style-src 'self' 'unsafe-inline';"
+    " img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none';"
+    " frame-ancestors 'none'"
+)
+INLINE_SCRIPT = re.compile(b"<script>(.*?)</script>", re.DOTALL)
+
 
 def init_app(app: Flask) -> None:
     """Add the page if the setting DOCS is on, as it is with ``task-service dev``."""
@@ -27,4 +39,20 @@ def init_app(app: Flask) -> None:
         from flask_swagger_ui import get_swaggerui_blueprint
     except ImportError:
         raise InvalidSetting("DOCS='on': needs the extra dev of this package") from None
-    app.register_blueprint(get_swaggerui_blueprint("/docs", "/openapi.json", PAGE))
+    page = get_swaggerui_blueprint("/docs", "/openapi.json", PAGE)
+    app.register_blueprint(page)
+
+    def add_policy_to_page(response: Response) -> Response:
+        return add_policy(response) if request.blueprint == page.name else response
+
+    app.after_request(add_policy_to_page)
+
+
+def add_policy(response: Response) -> Response:
+    """Add the Content-Security-Policy, with the hash of each script within the page."""
+    # Files of the package pass through unread.
+    scripts = [] if response.direct_passthrough else INLINE_SCRIPT.findall(response.get_data())
+    digests = (b64encode(sha256(script).digest()).decode() for script in scripts)
+    hashes = "".join(f" 'sha256-{digest}'" for digest in digests)
+    response.headers["Content-Security-Policy"] = POLICY.format(hashes=hashes)
+    return response

@@ -143,7 +143,7 @@ def test_the_environment_has_the_addresses_and_what_pep_3333_requires(client, se
 def test_an_error_page_is_one_line_of_ascii():
     raw = error_page(BadRequest("Invalid\r\nX: \xe9" + "\U0001f4a9"))
     answer = Answer(raw)
-    assert len(answer.headers) == 8
+    assert len(answer.headers) == 9
     assert int(answer.headers["content-length"]) == len(answer.body)
     assert json.loads(answer.body)["message"] == "Invalid X: \xe9\U0001f4a9"
 
@@ -154,6 +154,7 @@ def test_an_error_page_has_the_documented_headers_and_the_limits():
     assert answer.status == 408
     assert answer.headers["connection"] == "close"
     assert answer.headers["cache-control"] == "private, no-cache"
+    assert answer.headers["x-content-type-options"] == "nosniff"
     documented = document()["components"]["responses"]["RequestTimeout"]["headers"]
     assert {header.lower() for header in documented} <= set(answer.headers)
     limit, remaining, reset = (int(answer.headers[header]) for header in RATE)

@@ -80,6 +80,7 @@ def test_head_is_get_without_a_body(alice, path):
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/openapi.json"])
 def test_the_public_documents_have_get_only(app, path):
+    assert app.test_client().get(path).headers["X-Content-Type-Options"] == "nosniff"
     for method in ("POST", "OPTIONS", "DELETE", "PUT"):
         response = check_error(app.test_client().open(path, method=method, headers=ALICE), 405)
         assert "GET" in response.headers["Allow"]

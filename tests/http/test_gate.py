@@ -264,6 +264,7 @@ def test_every_response_has_the_limits_and_is_counted(
     before = left(client.get("/tasks"))
     response = client.send(method, path.format(task=task["id"], acme=cast["acme"]), **options)
     assert response.status_code == status
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
     limit, remaining, reset = (int(response.headers[name]) for name in RATE)
     assert limit == (60 if who == "stranger" else 1000)
     assert remaining == before - 1

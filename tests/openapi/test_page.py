@@ -1,6 +1,8 @@
 """The reference page: served by this service alone, and only where the setting DOCS asks for it."""
 
 import re
+from base64 import b64encode
+from hashlib import sha256
 
 import pytest
 from client import TOKENS
@@ -16,6 +18,7 @@ def test_the_page_and_its_files_come_from_this_service_without_credentials(with_
     page = with_page.get("/docs")
     assert page.status_code == 200
     assert page.mimetype == "text/html"
+    assert page.headers["X-Content-Type-Options"] == "nosniff"
     loaded = re.findall(r'(?:href|src)="([^"]+)"', page.text)
     assert len(loaded) >= 4
     for path in loaded:
@@ -23,6 +26,17 @@ def test_the_page_and_its_files_come_from_this_service_without_credentials(with_
         assert with_page.get(path, buffered=True).status_code == 200
     assert '"url": "/openapi.json"' in page.text
     assert connection.execute("SELECT count(*) FROM usage").fetchone()["count"] == 0
+
+
+def test_the_policy_of_the_page_allows_its_own_scripts_alone(with_page):
+    page = with_page.get("/docs/")
+    policy = page.headers["Content-Security-Policy"]
+    (script,) = re.findall("<script>(.*?)</script>", page.text, re.DOTALL)
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    assert f"script-src 'self' 'sha256-{digest}';" in policy
+    assert policy.startswith("default-src 'none'; ")
+    file = with_page.get("/docs/swagger-ui-bundle.js", buffered=True)
+    assert "script-src 'self';" in file.headers["Content-Security-Policy"]
 
 
 def test_an_unknown_file_of_the_page_is_a_json_error(with_page):

@@ -11,6 +11,7 @@ from threading import Thread
 
 import pytest
 from client import TOKENS, count
+from openapi_check import document
 from server import serving
 
 pytestmark = [
@@ -106,20 +107,31 @@ def service(database_url, listed):
 
 
 @pytest.fixture
-def visit(service, tmp_path):
+def browse(tmp_path):
+    """Open a page in the browser; returns what it then shows, as HTML, and the browser's log."""
+
+    def browse(url, *options):
+        run = subprocess.run(
+            [*CHROMIUM, f"--user-data-dir={tmp_path}", *options, url],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        return run.stdout, run.stderr
+
+    return browse
+
+
+@pytest.fixture
+def visit(service, browse):
     """Open the page of a site in the browser; returns what it has seen."""
 
     def visit(site):
         page = PAGE.replace("TOKEN", json.dumps(TOKENS["alice"]))
         site.page = page.replace("SERVICE", json.dumps(service))
-        run = subprocess.run(
-            [*CHROMIUM, f"--user-data-dir={tmp_path}", f"{site.origin}/"],
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        shown = re.search("<pre>(.+?)</pre>", run.stdout, re.DOTALL)
-        assert shown, run.stdout + run.stderr
+        dom, log = browse(f"{site.origin}/")
+        shown = re.search("<pre>(.+?)</pre>", dom, re.DOTALL)
+        assert shown, dom + log
         return json.loads(html.unescape(shown[1]))
 
     return visit
@@ -169,3 +181,13 @@ def test_a_page_of_a_listed_origin_uses_the_api_and_reads_its_headers(visit, lis
 def test_a_page_of_another_origin_sees_and_writes_nothing(visit, foreign, connection):
     assert set(visit(foreign).values()) == {"TypeError"}
     assert count(connection, "tasks") == 0
+
+
+def test_the_reference_page_shows_every_operation_under_its_policy(browse, database_url):
+    pytest.importorskip("flask_swagger_ui")
+    with serving(database_url, DOCS="on") as server:
+        dom, log = browse(f"http://127.0.0.1:{server.port}/docs/", "--enable-logging=stderr")
+    described = document()
+    operations = sum(map(len, [*described["paths"].values(), described["webhooks"]]))
+    assert dom.count('class="opblock-summary-method"') == operations
+    assert "Content Security Policy" not in log

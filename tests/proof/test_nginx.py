@@ -164,7 +164,8 @@ def test_http_on_the_tls_port_is_400_as_json(nginx):
 def hold_error(raw, status):
     head, _, body = raw.partition(b"\r\n\r\n")
     assert head.split()[1] == str(status).encode()
-    for name in (b"X-RateLimit-Limit: 60", b"X-RateLimit-Remaining: 0", b"X-RateLimit-Reset: 1"):
+    limits = b"X-RateLimit-Limit: 60", b"X-RateLimit-Remaining: 0", b"X-RateLimit-Reset: 1"
+    for name in (*limits, b"X-Content-Type-Options: nosniff"):
         assert name in head
     error = json.loads(body)
     assert list(error) == ["message", "status", "requestId"]
