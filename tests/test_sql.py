@@ -34,7 +34,6 @@ DEFINITIONS = {
 }
 DEFINITIONS |= {"double/create_snapshots", "double/create_save", "double/create_restore"}
 # These take a lock, which PostgreSQL neither prepares nor explains.
-DEFINITIONS |= {"double/freeze"}
 # Only a test double has these.
 NEED_CLOCK = {"double/create_now", "double/set_clock"}
 NEED_SNAPSHOTS = {"double/create_save", "double/create_restore", "double/save", "double/restore"}

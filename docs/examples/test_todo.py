@@ -1,3 +1,5 @@
+from datetime import timedelta
+
 import pytest
 from todo import Tasks
 
@@ -31,6 +33,6 @@ def test_a_stranger_sees_nothing(service, tasks):
 
 def test_an_expired_token_is_named(service):
     expired = service.create_token(expires_in=7)
-    service.advance(days=7)
+    service.set_clock(service.now + timedelta(days=7))
     with pytest.raises(RuntimeError, match="Unauthorized"):
         Tasks(service.base_url, expired).add("Write the report")

@@ -22,7 +22,7 @@ def at(connect):
     connection.execute("SET search_path = clock, pg_catalog, public")
 
     def set_clock(time):
-        run(connection, "double/set_clock", at=time, by=None)
+        run(connection, "double/set_clock", at=time)
         return connection
 
     yield set_clock

@@ -294,24 +294,6 @@ class Service:
         """Put the workspace on a plan, and change the limits of the plan, until the reset."""
         self._control("POST", "plan", name=name, perMinute=per_minute, perDay=per_day)
 
-    def use_up(self, window: Literal["minute", "day"] = "minute", user: str = "user") -> None:
-        """Count as many requests of a user as the plan allows: the next one is 429.
-
-        ``user`` is "user", "member", "stranger", or the e-mail address of a user that was loaded.
-
-        The window begins now; ``advance`` ends it. A plan without a daily limit has no ``day``.
-        """
-        self._control("POST", "use-up", window=window, user=user)
-
-    def advance(
-        self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0
-    ) -> None:
-        """Move the clock forward, until the reset: credentials expire, deliveries become due.
-
-        Objects that are created afterwards have later timestamps.
-        """
-        self._control("POST", "advance", days=days, hours=hours, minutes=minutes, seconds=seconds)
-
     @property
     def now(self) -> datetime:
         """The time by the clock of the service, in UTC."""
@@ -319,7 +301,11 @@ class Service:
         return datetime.strptime(now, "%Y-%m-%dT%H:%M:%S.%f%z")
 
     def set_clock(self, now: str | datetime) -> None:
-        """Set the clock of the service, until the reset; the clock goes on from that time."""
+        """Set the clock of the service, until the reset; the clock goes on from that time.
+
+        ``set_clock(service.now + timedelta(days=7))`` lets a week pass: credentials expire,
+        deliveries become due. Objects that are created afterwards have later timestamps.
+        """
         self._control("POST", "clock", now=now if isinstance(now, str) else iso(now))
 
     def fault(
@@ -363,14 +349,6 @@ class Service:
         """The faults that wait for a request; the report of a failed test shows them."""
         unmet: list[JSON] = self._control("GET", "faults")["data"]
         return unmet
-
-    def freeze_database(self) -> None:
-        """Block the database: each request waits for seconds, and gets 503."""
-        self._control("POST", "freeze")
-
-    def thaw_database(self) -> None:
-        """Let the database answer again, as the reset does."""
-        self._control("POST", "thaw")
 
     def create_token(
         self,

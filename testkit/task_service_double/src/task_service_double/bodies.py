@@ -59,26 +59,10 @@ class UserName(Text):
         return name
 
 
-class LimitToUseUp(StrictSchema):
-    """The limit to use up, and the user who has used up the limit."""
-
-    window = Enum("minute", "day", schema_name="Window", load_default="minute")
-    user = UserName()
-
-
 class TimeToSet(StrictSchema):
     """The time that the service shall have; the clock goes on from there."""
 
     now = Timestamp(required=True)
-
-
-class TimePassed(StrictSchema):
-    """The time to let pass."""
-
-    days = Duration(0, 3650)
-    hours = Duration(0, 100_000)
-    minutes = Duration(0, 1_000_000)
-    seconds = Duration(0, 1_000_000)
 
 
 class NextFault(StrictSchema):

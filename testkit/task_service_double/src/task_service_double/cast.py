@@ -90,7 +90,7 @@ class Cast:
         for attempt in range(1, RESETS + 1):
             try:
                 with connection.transaction():
-                    connection.run("double/set_clock", {"at": None, "by": None})
+                    connection.run("double/set_clock", {"at": None})
                     connection.run("double/erase", {})
                     if to_snapshot:
                         connection.run("double/restore", {})

@@ -7,8 +7,7 @@ import io
 import json
 import os
 import signal
-from contextlib import ExitStack
-from datetime import datetime, timedelta
+from datetime import datetime
 from threading import BoundedSemaphore
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -23,7 +22,6 @@ from service.commands.load.insert import FoundUser
 from service.commands.load.lines import TYPES, PastTimestamp
 from service.credentials import generate_token, hash_of
 from service.database import db
-from service.database.pool import connect
 from service.database.state import current_request, current_state
 from service.database.statements import to_json
 from service.http import access_log, errors
@@ -39,12 +37,10 @@ from service.webhooks.worker import Worker
 from task_service_double import faults, journal
 from task_service_double.bodies import (
     Behavior,
-    LimitToUseUp,
     NewCredential,
     NewReceiver,
     NextFault,
     PlanChange,
-    TimePassed,
     TimeToSet,
 )
 from task_service_double.cast import Cast
@@ -70,7 +66,6 @@ class Double:
         self.receiver = Receiver(cast.webhook_secret)
         # The secret of the webhook at the snapshot; None without a snapshot.
         self.snapshot_secret: str | None = None
-        self.frozen: ExitStack | None = None
         self.hold_events(False)
 
     def hold_events(self, held: bool) -> None:
@@ -78,21 +73,6 @@ class Double:
         self.newest_first = held
         slots = 0 if held else self.settings.web_threads
         self.app.extensions["webhook_slots"] = BoundedSemaphore(slots)
-
-    def freeze(self) -> None:
-        """Block the statements of requests until ``thaw``."""
-        if self.frozen is None:
-            with ExitStack() as stack:
-                connection = stack.enter_context(connect(self.settings, "dev"))
-                stack.enter_context(connection.transaction())
-                connection.run("double/freeze", {})
-                self.frozen = stack.pop_all()
-
-    def thaw(self) -> None:
-        """Release the statements that ``freeze`` blocks."""
-        if self.frozen is not None:
-            self.frozen.close()
-            self.frozen = None
 
     def deliver(self) -> int:
         """Attempt the due deliveries; return the number of attempts.
@@ -142,7 +122,6 @@ def reply_json(**members: object) -> Response:
 @control.post("/reset")
 def reset() -> Response:
     """Remove everything and begin anew with the snapshot, or with the cast if there is none"""
-    double().thaw()
     double().faults.clear()
     secret = double().snapshot_secret
     double().cast.reset(db.connection(current_state()), to_snapshot=secret is not None)
@@ -249,12 +228,6 @@ class NewIds(NamedTuple):
     ids: list[str]
 
 
-class Subject(NamedTuple):
-    """The row of a user whose limit is used up."""
-
-    subject: str
-
-
 class Now(NamedTuple):
     """The row with the time of the clock."""
 
@@ -275,25 +248,6 @@ def find_user(user: str) -> FoundUser:
     return found
 
 
-@control.post("/use-up")
-@arguments(LimitToUseUp())
-def use_up(limit: Values) -> Response:
-    """Count as many requests of a user as the plan allows: the next one is 429"""
-    user = find_user(limit["user"])
-    if db.row_or_none(Subject, "double/use_up", user_id=user.id, window=limit["window"]) is None:
-        raise click.ClickException(
-            f"window: {user.name} has no active workspace, or its plan no limit by the day"
-        )
-    return reply_json()
-
-
-@control.post("/advance")
-@arguments(TimePassed())
-def advance(by: Values) -> Response:
-    """Let time pass"""
-    return reply_json(now=db.row(Now, "double/set_clock", at=None, by=timedelta(**by)).now)
-
-
 @control.get("/clock")
 def get_clock() -> Response:
     """Read the clock of the service"""
@@ -304,7 +258,7 @@ def get_clock() -> Response:
 @arguments(TimeToSet())
 def set_clock(clock: Values) -> Response:
     """Set the clock of the service"""
-    return reply_json(now=db.row(Now, "double/set_clock", at=clock["now"], by=None).now)
+    return reply_json(now=db.row(Now, "double/set_clock", at=clock["now"]).now)
 
 
 @control.get("/faults")
@@ -325,20 +279,6 @@ def clear_faults() -> Response:
 def add_fault(fault: Values) -> Response:
     """Let the next matching requests meet a fault"""
     double().faults.add(Fault(**fault))
-    return reply_json()
-
-
-@control.post("/freeze")
-def freeze() -> Response:
-    """Let the database answer no request until it is thawed or reset"""
-    double().freeze()
-    return reply_json()
-
-
-@control.post("/thaw")
-def thaw() -> Response:
-    """Let the database answer again"""
-    double().thaw()
     return reply_json()
 
 
