@@ -144,18 +144,6 @@ class Cluster:
         """The DATABASE_URL of docs/scaling.md, with all three hosts."""
         return self.addressed(database_url("patroni.env"))
 
-    @property
-    def etcd_leader(self):
-        """The node whose etcd leads the others; None during an election."""
-        for node in self.nodes.values():
-            try:
-                with urlopen(f"http://{node.address}:2379/v2/stats/self", timeout=1) as response:
-                    if json.load(response)["state"] == "StateLeader":
-                        return node
-            except OSError:
-                continue
-        return None
-
     def members(self):
         """The members as Patroni shows them, by name; empty if no node answers."""
         for node in self.nodes.values():
@@ -165,11 +153,6 @@ class Cluster:
             except OSError:
                 continue
         return {}
-
-    @property
-    def holder(self):
-        """The node that has the lock; None if there is none."""
-        return next(iter(self.of_role("leader")), None)
 
     @property
     def primary(self):

@@ -2,18 +2,15 @@
 
 import re
 import resource
-import socket
 import subprocess
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from threading import Event
 from time import monotonic
 
 import pytest
 from faults.load import Load, read
-from server import ALICE, children, connect, get, post, send, serving
+from server import ALICE, children, connect, get, post, serving
 
 pytestmark = pytest.mark.faults
 
@@ -52,17 +49,6 @@ def megabytes(server):
     """Resident memory of the web processes."""
     found = [Path(f"/proc/{pid}/status").read_text() for pid in children(server.pid)]
     return sum(int(re.search(r"VmRSS:\s+(\d+)", text)[1]) for text in found) / 1024
-
-
-def test_half_open_clients_hold_no_thread(lone, measure):
-    half_head, half_body = b"GET /api/tasks HTTP/1.1\r\nX: ", CREATE + b'{"title"'
-    with (
-        holding(lone.port, *[half_head] * 4, *[half_body] * 4, *[b""] * 4),
-        Load(lone.port, **OTHER, limit=200) as load,
-    ):
-        load.wait_for(lambda load: len(load.replies) >= 200)
-    measure("half heads, half bodies and idle connections, for 4 threads", 12)
-    measure_other(measure, load)
 
 
 @pytest.mark.needs("slowhttptest")
@@ -133,54 +119,3 @@ def test_more_connections_than_file_descriptors_leave_the_service_usable(
         measure("web processes that ended", [worker] != children(server.pid), exactly=0)
         measure("responses to another client that are not 200", load.other_than(200), exactly=0)
         measure("its slowest", load.slowest, at_most=5, unit="s")
-
-
-def test_a_mebibyte_of_faults_costs_little(lone, measure):
-    pairs = b'{"title": "x", ' + b", ".join(b'"a": 1' for _ in range(130_000)) + b"}"
-    names = b"{" + b", ".join(b'"f%06d": 1' % number for number in range(70_000)) + b"}"
-    bodies = [body[: 2**20] for body in (pairs, names)] * 4
-    get(lone.port)
-    before = megabytes(lone)
-    replies = []
-
-    def post_body(body):
-        started = monotonic()
-        response = send(lone.port, post(body, f"Content-Length: {len(body)}\r\n"), timeout=60)
-        replies.append((response.status, monotonic() - started, len(response.body)))
-
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(post_body, bodies))
-    statuses = Counter(status for status, _, _ in replies)
-    measure("bodies of 1 MiB with repeated or unknown names, 8 at once", 8)
-    measure("responses other than 400", 8 - statuses[400], exactly=0)
-    measure("slowest", max(seconds for _, seconds, _ in replies), at_most=1, unit="s")
-    measure("longest response", max(size for _, _, size in replies), at_most=20_000, unit="bytes")
-    # The first time each thread takes its share; it does not grow after that.
-    measure(
-        "memory of the web process, grown by",
-        round(megabytes(lone) - before),
-        at_most=40,
-        unit="MB",
-    )
-
-
-def test_more_slow_uploads_than_threads_hold_no_thread(lone, measure):
-    # No thread runs a request before its whole body has arrived.
-    head = post(b"", "Content-Length: 100000\r\n")
-    with ExitStack() as stack:
-        done = Event()
-
-        def drip(clients):
-            while not done.wait(0.1):
-                for client in clients:
-                    with suppress(OSError):
-                        client.send(b"x", socket.MSG_DONTWAIT)
-
-        clients = stack.enter_context(holding(lone.port, *[head + b'{"title": "'] * 8))
-        thread = stack.enter_context(ThreadPoolExecutor(1))
-        stack.callback(done.set)
-        thread.submit(drip, clients)
-        with Load(lone.port, **OTHER, limit=200) as load:
-            load.wait_for(lambda load: len(load.replies) >= 200)
-    measure("uploads of 100 KB by the byte, for 4 threads", 8)
-    measure_other(measure, load)

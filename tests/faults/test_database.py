@@ -2,11 +2,9 @@
 
 import os
 import signal
-import socket
 import subprocess
 import tempfile
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -14,8 +12,8 @@ from threading import Event
 from time import monotonic
 
 import pytest
-from client import TOKENS, insert
-from faults.load import Load, compare_events, compare_tasks, read
+from client import TOKENS
+from faults.load import Load, compare_events, compare_tasks
 from receivers import WEBHOOK_SETTINGS
 from server import call, get, serving, wait_until
 
@@ -106,17 +104,6 @@ def test_requests_get_503_while_postgresql_is_down_and_recover_by_themselves(
     measure("first 201 after the start", recovery, at_most=5, unit="s")
 
 
-def test_an_idle_service_survives_a_restart_of_postgresql_without_an_error(
-    postgres, database_url, measure
-):
-    with serving(database_url, **WEB) as server:
-        with Load(server.port, clients=CLIENTS, request=read, limit=60) as load:
-            load.wait_for_replies(40)
-        postgres.pg_ctl("restart", "-m", "fast", "-l", str(postgres.log))
-        statuses = Counter(get(server.port).status for _ in range(100))
-    measure("errors in the next 100 requests", 100 - statuses[200], exactly=0)
-
-
 @pytest.mark.parametrize("way", ["refuses connections", "resets connections"])
 def test_a_network_that_breaks_is_503_until_it_works_again(
     proxy, connection, database_url, measure, way
@@ -184,53 +171,6 @@ def test_one_frozen_backend_costs_one_request(connection, database_url, backends
     compare_tasks(measure, connection, load)
 
 
-def test_terminated_backends_fail_no_more_than_the_statements_in_flight(
-    connection, database_url, backends, measure, rounds
-):
-    times = rounds(5, 20)
-    with serving(database_url, **WEB) as server, Load(server.port, clients=CLIENTS) as load:
-        load.wait_for_replies(100)
-        for _ in range(times):
-            load.wait_for_replies(30)
-            connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                " AND backend_type = 'client backend'"
-            )
-        ended = monotonic()
-        wait_until(lambda: len(backends()) == 8, server)
-        full = monotonic() - ended
-    measure("terminations of all 8 backends", times)
-    measure_replies(measure, load, 201, 503)
-    measure("responses with status 503", load.number(503), at_most=8 * times)
-    compare_tasks(measure, connection, load)
-    measure("pool full again after", full, at_most=2, unit="s")
-
-
-def test_a_read_only_database_is_503_until_it_is_writable(
-    connection, database_url, backends, measure
-):
-    def make_read_only(value):
-        connection.execute(f"ALTER DATABASE postgres SET default_transaction_read_only = {value}")
-        # The setting counts for new connections.
-        for pid in backends():
-            connection.execute("SELECT pg_terminate_backend(%s)", (pid,))
-
-    try:
-        with serving(database_url, **WEB) as server, Load(server.port, clients=CLIENTS) as load:
-            load.wait_for_replies(40)
-            make_read_only("on")
-            load.wait_for(lambda load: load.number(503) >= 20)
-            make_read_only("off")
-            recovery = load.recovery(monotonic())
-    finally:
-        connection.execute("ALTER DATABASE postgres RESET default_transaction_read_only")
-    # Reads are 503 too: each request is counted, which is a write.
-    measure_replies(measure, load, 201, 503)
-    compare_tasks(measure, connection, load)
-    measure("first 201 after it is writable", recovery, at_most=2, unit="s")
-
-
 @pytest.fixture
 def small_disk(postgres, connection):
     """A file system of 16 MB that has the tasks, as a tablespace."""
@@ -292,45 +232,6 @@ def test_four_times_more_clients_than_threads_all_get_their_turn(
     measure("p99", load.percentile(0.99), at_most=2, unit="s")
 
 
-def test_concurrent_changes_of_one_task_lose_no_field(
-    connection, database_url, cast, subscribed, measure, rounds
-):
-    changes = rounds(100, 1000)
-    id = insert(connection, "tasks", title="x", workspace_id=cast["acme"], created_by=cast["alice"])
-    connection.execute("UPDATE webhooks SET events = '{}'")
-    alice = TOKENS["alice"]
-    with serving(database_url, **WEB) as server, ThreadPoolExecutor(2) as threads:
-
-        def change(name):
-            return Counter(
-                call(server.port, "PATCH", f"/api/tasks/{id}", alice, {name: f"{name} {number}"})[0]
-                for number in range(changes)
-            )
-
-        statuses = sum(threads.map(change, ("title", "description")), Counter())
-        row = connection.execute("SELECT * FROM tasks WHERE id = %s", (id,)).fetchone()
-        last = [row[name] == f"{name} {changes - 1}" for name in ("title", "description")]
-        events = connection.execute("SELECT count(*) FROM events").fetchone()["count"]
-
-        def race(_):
-            task = call(server.port, "POST", "/api/tasks", alice, {"title": "y"})[1]["id"]
-            with ThreadPoolExecutor(2) as pair:
-                changed = pair.submit(
-                    call, server.port, "PATCH", f"/api/tasks/{task}", alice, {"title": "z"}
-                )
-                deleted = pair.submit(call, server.port, "DELETE", f"/api/tasks/{task}", alice)
-                return changed.result()[0], deleted.result()[0]
-
-        races = Counter(map(race, range(changes // 4)))
-    measure("PATCHes by two clients, each of one field", 2 * changes)
-    measure("PATCHes other than 200", statuses.total() - statuses[200], exactly=0)
-    measure("lost fields", last.count(False), exactly=0)
-    measure("versions of the task", row["version"], exactly=2 * changes + 1)
-    measure("events", events, exactly=2 * changes)
-    odd = races.total() - races[200, 204] - races[404, 204]
-    measure("PATCH against DELETE: other than 200 or 404 beside 204", odd, exactly=0)
-
-
 def test_a_crash_of_postgresql_resets_no_limit(
     postgres, connection, database_url, reconnect, measure
 ):
@@ -352,46 +253,3 @@ def test_a_crash_of_postgresql_resets_no_limit(
         after = int(response.headers["x-ratelimit-remaining"])
     measure("requests counted before the crash", 60 - before, at_least=20)
     measure("counts lost that had reached the log", after + 1 - before, exactly=0)
-
-
-def test_exactly_the_limit_is_admitted(connection, database_url, measure, rounds):
-    connection.execute("UPDATE workspaces SET plan = 'Starter'")
-    with (
-        serving(database_url, **WEB) as server,
-        Load(server.port, clients=8, request=read, limit=320) as load,
-    ):
-        load.wait_for(lambda load: len(load.replies) >= 320)
-    left = [int(reply.headers["x-ratelimit-remaining"]) for reply in load.good()]
-    measure("requests of 8 clients within a minute, 2 web processes", len(load.replies))
-    measure("requests admitted beyond 60 or below", abs(len(left) - 60), exactly=0)
-    measure("responses other than 200 and 429", load.other_than(200, 429), exactly=0)
-
-
-def test_uploads_slower_than_a_statement_may_be_are_stored(connection, database_url, measure):
-    body = b'{"title": "x", "description": "' + b"x" * 60_000 + b'"}'
-    pieces = [body[start : start + 12_000] for start in range(0, len(body), 12_000)]
-    head = (
-        f"POST /api/tasks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKENS['alice']}\r\n"
-        f"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-    ).encode()
-
-    def upload(_):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as client:
-            client.sendall(head)
-            for piece in pieces:
-                client.sendall(b"%x\r\n%b\r\n" % (len(piece), piece))
-                Event().wait(1)
-            client.sendall(b"0\r\n\r\n")
-            return int(client.recv(65536)[9:12])
-
-    settings = {"WEB_CONCURRENCY": "1", "WEB_THREADS": "8", "STATEMENT_TIMEOUT": "2"}
-    with (
-        serving(database_url, **settings) as server,
-        ThreadPoolExecutor(6) as threads,
-        Load(server.port, clients=1, request=read, pause=0.01) as load,
-    ):
-        statuses = Counter(threads.map(upload, range(6)))
-    measure("chunked uploads of 6 s at once, for 8 threads; a statement may take 2 s", 6)
-    measure("uploads with status 201", statuses[201], exactly=6)
-    measure("responses to another client other than 200", load.other_than(200), exactly=0)
-    measure("p95 of another client", load.percentile(0.95) * 1000, at_most=100, unit="ms")
