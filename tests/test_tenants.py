@@ -207,6 +207,60 @@ def own_paths(view, client, world):
     ][:1]
 
 
+@by_name([view for view in views() if len(view.variables) == 2])
+def test_a_row_below_another_parent_of_its_own_workspace_is_404(
+    owner, acme, connection, cast, insert_into, view
+):
+    body = body_of(view, Values(references(connection, cast, insert_into)))
+    (reader,) = (other for other in READS if other.variables == view.variables)
+    related = {pair for pair in acme.pairs() if owner.get(reader.path(*pair)).status_code == 200}
+    parents, children = ({*ids} for ids in zip(*related, strict=True))
+    before = acme.everything()
+    crossed = {*product(parents, children)} - related
+    assert crossed, f"{WORLD}: add a second parent with a row below it"
+    for pair in crossed:
+        response = owner.send(view.method, view.path(*pair), json=body)
+        assert response.status_code == 404, f"{pair}: see the WHERE in {view.files}"
+    assert acme.everything() == before
+
+
+@by_name(
+    [view for view in views_of("PATCH", "DELETE") if view.documented.kind in ("versioned", "live")]
+)
+def test_a_view_that_takes_if_match_changes_the_version_that_it_names_and_no_other(
+    silent_app, acme, connection, cast, insert_into, view
+):
+    client = session(silent_app, "alice")
+    body = body_of(view, Values(references(connection, cast, insert_into)))
+    (path,) = own_paths(view, client, acme)
+    current = client.get(path).headers["ETag"]
+    before = acme.everything()
+    for tag in ('"999"', 'W/"999"', f'"0{current[1:]}', "!"):
+        response = client.send(view.method, path, json=body, headers={"If-Match": tag})
+        assert error_message(response, 412).startswith("If-Match: "), f"see {view.files}"
+        assert response.headers["ETag"] == current
+    assert acme.everything() == before
+    headers = {"If-Match": f'"999", W/{current}'}
+    assert client.send(view.method, path, json=body, headers=headers).status_code in (200, 204)
+    assert acme.everything() != before
+
+
+@pytest.mark.nodatabase
+def test_the_views_whose_statement_compares_versions_are_those_that_take_if_match():
+    compared = {
+        view.name
+        for view in views()
+        if any(b"%(versions)s" in STATEMENTS[name].source for name in view.statements)
+    }
+    taken = {
+        view.name
+        for view in views_of("PATCH", "DELETE")
+        if view.documented.kind in ("versioned", "live")
+    }
+    assert compared == taken
+    assert len(taken) > 5
+
+
 @pytest.mark.parametrize(
     ("view", "field"),
     [

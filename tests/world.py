@@ -82,7 +82,8 @@ class World:
             World.complete = True
 
     def fill_webhooks(self):
-        """Insert a webhook with deliveries in each state."""
+        """Insert two webhooks with deliveries in each state."""
+        self.insert("webhooks", url=f"https://example.com/{WORD}/other")
         webhook = self.insert("webhooks", url=f"https://example.com/{WORD}")
         self.connection.execute(
             "INSERT INTO previous_secrets (workspace_id, webhook_id, number, expires_at)"

@@ -253,13 +253,9 @@ def test_upcoming_meetings_start_in_the_future_and_come_soonest_first(alice, ini
 
 
 @pytest.mark.parametrize(
-    ("name", "values"),
-    [
-        ("upcoming", ["", "1", "0", "True", "TRUE", "yes", "null"]),
-        ("workspaceId", ["", "x" * 129]),
-    ],
+    "attendees",
+    [None, "ada@example.com", ["ada"], ["ada@example.com", "Ada@Example.com"]],
 )
-def test_an_invalid_filter_is_400(alice, name, values):
-    for value in values:
-        message = invalid_field(alice.get("/meetings", query_string={name: value}), name)
-        assert message == "must be true or false" or name == "workspaceId"
+def test_attendees_are_addresses_without_duplicates(alice, attendees):
+    response = alice.post("/meetings", {**NEW, "attendees": attendees})
+    assert invalid_field(response, "attendees")

@@ -288,6 +288,20 @@ def test_a_rotated_secret_signs_at_once_and_the_old_one_too(alice, connection, r
         verify_standard(secret, received)
 
 
+def test_two_rotations_within_24_hours_keep_both_older_secrets(alice, connection, receiver):
+    created = alice.post("/webhooks", {"url": receiver.url}).get_json()
+    rotate = f"/webhooks/{created['id']}/rotate"
+    secrets = [created["secret"], *(alice.post(rotate).get_json()["secret"] for _ in range(2))]
+    alice.post("/tasks", {"title": "Signed three times"})
+    received = receiver.take()
+    assert len(received.headers["webhook-signature"].split(" ")) == 3
+    for secret in secrets:
+        verify_standard(secret, received)
+    connection.execute("UPDATE previous_secrets SET expires_at = now() WHERE number = 1")
+    alice.post("/tasks", {"title": "Signed twice"})
+    assert len(receiver.take().headers["webhook-signature"].split(" ")) == 2
+
+
 def test_no_log_line_has_a_secret(alice, receiver, caplog):
     caplog.set_level(logging.DEBUG)
     handler, stream = logs.configure("json"), StringIO()
@@ -389,24 +403,6 @@ def test_a_role_that_ends_ends_the_permission_at_once(alice, cast, connection, r
     connection.execute("UPDATE members SET role = 'member' WHERE user_id = %s", (cast["alice"],))
     error_message(alice.get(f"/webhooks/{webhook}"), 403)
     error_message(alice.get("/webhooks"), 403)
-
-
-def test_the_owner_of_another_workspace_gets_404_and_sees_nothing(
-    charlie, cast, connection, receiver
-):
-    webhook = hook(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
-    delivery = deliveries(connection)[0]["id"]
-    own = hook(connection, cast["globex"], receiver.url)
-    before = everything(connection)
-    for method, path, body in ABOUT_ONE:
-        path = path.replace(UNKNOWN, str(delivery))
-        error_message(charlie.send(method, f"/webhooks/{webhook}{path}", json=body), 404)
-        if "deliveries/" in path:
-            error_message(charlie.send(method, f"/webhooks/{own}{path}", json=body), 404)
-    assert [listed["id"] for listed in charlie.get("/webhooks").get_json()] == [own]
-    assert everything(connection) == before
-    assert receiver.connections == 0
 
 
 def test_webhooks_are_those_of_the_active_workspace(alice, cast, connection, initech, receiver):
@@ -616,24 +612,6 @@ def test_an_invalid_change_is_400_and_changes_nothing(
         body = {"url": f"{receiver.url}/other", field: value}
         assert invalid_field(alice.patch(f"/webhooks/{webhook}", body), field)
     assert row_of(connection, "webhooks", webhook) == before
-
-
-@pytest.mark.parametrize("method", ["PATCH", "DELETE"])
-def test_another_version_than_that_of_if_match_is_412(alice, cast, connection, receiver, method):
-    webhook = hook(connection, cast["acme"], receiver.url)
-    path = f"/webhooks/{webhook}"
-    body = {"enabled": False} if method == "PATCH" else None
-    before = row_of(connection, "webhooks", webhook)
-    response = alice.send(method, path, json=body, headers={"If-Match": '"9"'})
-    error_message(response, 412)
-    assert response.headers["ETag"] == '"1"'
-    assert row_of(connection, "webhooks", webhook) == before
-    for tag in ("*", '"1"', 'W/"1"'):
-        headers = {"If-Match": tag}
-        sent = {"events": None} if method == "PATCH" else None
-        assert alice.send(method, path, json=sent, headers=headers).status_code in (200, 204)
-        if method == "DELETE":
-            break
 
 
 def test_simultaneous_changes_of_different_fields_both_remain(

@@ -109,14 +109,6 @@ def test_a_member_cannot_change_the_workspace(bob, acme, connection, changes):
     assert row_of(connection, "workspaces", acme["id"]) == before
 
 
-def test_the_owner_of_another_workspace_cannot_change_a_workspace_as_its_member(
-    bob, cast, acme, connection, initech
-):
-    insert_member(connection, initech, cast["bob"], "owner")
-    error_message(bob.patch(f"/workspaces/{acme['id']}", {"name": "Bob's"}), 403)
-    assert row_of(connection, "workspaces", acme["id"])["name"] == "Acme"
-
-
 # Members
 
 
@@ -152,3 +144,11 @@ def test_a_former_member_is_not_listed_and_sees_no_members(alice, bob, cast, con
     assert [member["name"] for member in members] == ["Alice"]
     error_message(bob.get(f"/workspaces/{cast['acme']}/members"), 404)
     error_message(bob.get(f"/workspaces/{cast['acme']}"), 404)
+
+
+def test_the_owner_of_another_workspace_cannot_change_a_workspace_as_its_member(
+    bob, cast, acme, connection, initech
+):
+    insert_member(connection, initech, cast["bob"], "owner")
+    error_message(bob.patch(f"/workspaces/{acme['id']}", {"name": "Bob's"}), 403)
+    assert row_of(connection, "workspaces", acme["id"])["name"] == "Acme"

@@ -1,13 +1,11 @@
 """Writes: the promises of POST and PATCH for every resource; tables of values drive each test."""
 
-import re
 from contextlib import contextmanager
 
 import pytest
 from client import UNKNOWN, Client, count, error_message, insert_token, invalid_field, label, row_of
 from receivers import subscribe
 
-FIRST, LAST = "1900-01-01T00:00:00.000Z", "9998-12-31T23:59:59.999Z"
 TIMES = {"startTime": "2097-03-01T09:00:00.000Z", "endTime": "2097-03-01T10:00:00.000Z"}
 # The fields that POST requires.
 REQUIRED = {"tasks": {"title": "New"}, "meetings": {"title": "New", **TIMES}}
@@ -47,11 +45,6 @@ def cases(table):
 
 def by_value(table):
     return pytest.mark.parametrize(("resource", "field", "value"), cases(table), ids=label)
-
-
-def column(field):
-    """Return the column of a field."""
-    return re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", field)
 
 
 @pytest.fixture
@@ -97,73 +90,6 @@ def changes_of(resource, field, value):
         "workspaces": {"name": "Another", "timezone": "Asia/Tokyo"},
     }
     return {**valid[resource], field: value}
-
-
-# Invalid values
-
-LONG = "x" * 65_537
-NO_STRING = [1, True, [], {}]
-TITLES = [None, *NO_STRING, "", " \t\n", "x" * 501, "a\0b", "\ud800"]
-TEXTS = [*NO_STRING, LONG, "a\0b", "\udfff"]
-CHOICES = [*NO_STRING, ""]
-REFERENCES = [*NO_STRING, "", "x" * 129]
-TIMESTAMPS = [
-    *NO_STRING, "", "tomorrow", "now", "infinity", "2027-03-01", "2027-03-01T",
-    "2027-02-30T10:00:00Z", "2027-02-29T10:00:00Z", "2027-13-01T10:00:00Z", "2027-03-01T25:00:00Z",
-    "2027-03-01T10:61:00Z", "2027-03-01T10:00:00+25:00", "2027-03-01T10:00:00 Europe/Berlin",
-    "٢٠٢٧-03-01T10:00:00Z", "0000-01-01T00:00:00Z", "0001-01-01T00:00:00+01:00",
-    "1899-12-31T23:59:59.999Z", "1900-01-01T00:00:00+00:01", "9998-12-31T23:59:59-00:01",
-    "9999-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59", "10000-01-01T00:00:00Z",
-]  # fmt: skip
-INVALID = {
-    "tasks": {
-        "title": TITLES,
-        "description": TEXTS,
-        "status": [None, *CHOICES, "Done", "doing"],
-        "priority": [None, *CHOICES, "URGENT", "normal"],
-        "dueDate": TIMESTAMPS,
-        "assigneeId": [*REFERENCES, "nobody", UNKNOWN],
-        "projectId": [*REFERENCES, "a\0b"],
-        "parentId": [*REFERENCES, "nothing", UNKNOWN],
-    },
-    "meetings": {
-        "title": TITLES,
-        "startTime": [None, *TIMESTAMPS],
-        "endTime": [None, *TIMESTAMPS],
-        "platform": [*CHOICES, "Zoom", "skype"],
-        "attendees": [
-            None, 1, True, {}, "ada@example.com", [1], [None], [[]], [""], ["ada"],
-            ["@example.com"], ["ada@"], ["ada@example.com\n"], ["ada@example.com, bob@example.com"],
-            ["a\0@example.com"], ["x" * 254 + "@example.com"],
-            ["ada@example.com", "ada@example.com"], ["ada@example.com", "Ada@Example.com"],
-            [f"user{n}@example.com" for n in range(201)],
-        ],
-        "agenda": TEXTS,
-        "notes": TEXTS,
-    },
-    "workspaces": {
-        "name": [None, *NO_STRING, "", " \t\n", "x" * 121, "a\0b", "\ud800"],
-        "timezone": [
-            None, *REFERENCES, "Europe/Atlantis", "europe/berlin", " Europe/Berlin", "CET-1",
-            "+02:00", "UTC+2", "right/UTC", "posix/UTC", "localtime", "posixrules", "../UTC",
-            "Europe", "Europe/Berlin\0",
-        ],
-    },
-}  # fmt: skip
-
-
-@by_value(INVALID)
-def test_an_invalid_value_is_400_and_writes_nothing(
-    alice, connection, create, unchanged, resource, field, value
-):
-    if resource in REQUIRED:
-        response = alice.post(f"/{resource}", {**REQUIRED[resource], field: value})
-        assert invalid_field(response, field)
-        assert count(connection, resource) == 0
-    old = create(resource)
-    with unchanged(resource, old["id"]):
-        response = alice.patch(f"/{resource}/{old['id']}", changes_of(resource, field, value))
-    assert invalid_field(response, field)
 
 
 @pytest.mark.parametrize(
@@ -309,17 +235,6 @@ def test_a_version_in_the_body_locks_nothing(alice, create):
     assert (response.status_code, response.get_json()["version"]) == (200, 3)
 
 
-def test_an_object_sent_back_under_a_key_is_replayed_although_its_version_is_past(alice, create):
-    task = create("tasks")
-    path, key = f"/tasks/{task['id']}", {"Idempotency-Key": "one"}
-    first = alice.patch(path, {**task, "title": "Another"}, headers=key)
-    assert first.get_json()["version"] == 2
-    repeated = alice.patch(path, {**task, "title": "Another"}, headers=key)
-    assert repeated.headers["Idempotent-Replayed"] == "true"
-    assert (repeated.status_code, repeated.data) == (200, first.data)
-    assert alice.get(path).get_json() == first.get_json()
-
-
 def test_two_who_send_back_the_same_version_at_once_both_change_their_field(
     alice, bob, create, together
 ):
@@ -337,112 +252,18 @@ def test_two_who_send_back_the_same_version_at_once_both_change_their_field(
     assert alice.get(path).get_json().items() >= changed.items()
 
 
-# Valid values
-
-
-@by_value(
-    {
-        "tasks": {
-            "title": [
-                "x" * 500, " " * 600 + "x" * 500 + "\n", "😀" * 500,
-                "Zoë's «первый» 日本語 \u202etask",
-            ],
-            "description": ["", "  kept as it is \n", "x" * 65_536, None],
-            "dueDate": [None],
-            "assigneeId": [None],
-            "projectId": ["x", "é" * 128, None],
-            "parentId": [None],
-        },
-        "meetings": {
-            "title": ["x" * 500, "日" * 500, "  Weekly\n"],
-            "platform": ["google_meet", "zoom", "teams", "in_person", None],
-            "agenda": ["", "x" * 65_536, None],
-            "notes": ["x" * 65_536, None],
-            "attendees": [
-                [f"user{n}@example.com" for n in range(200)], ["o'neil+tag@sub.example.co.uk"], [],
-            ],
-        },
-        "workspaces": {
-            "name": ["x" * 120, "é" * 120, "  Acme Corporation "],
-            "timezone": [
-                "UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "America/Port-au-Prince",
-                "Asia/Kathmandu", "Pacific/Kiritimati", "Etc/GMT+12", "Australia/Lord_Howe",
-            ],
-        },
-    }
-)  # fmt: skip
-def test_a_value_up_to_its_limit_is_stored(alice, connection, create, resource, field, value):
-    stored = value.strip() if field in ("title", "name") else value
-    responses = []
-    if resource in REQUIRED:
-        responses.append(alice.post(f"/{resource}", {**REQUIRED[resource], field: value}))
-        assert responses[0].status_code == 201
-    old = create(resource)
-    responses.append(alice.patch(f"/{resource}/{old['id']}", {field: value}))
-    for response in responses:
-        assert response.status_code in (200, 201)
-        assert response.get_json()[field] == stored
-        row = row_of(connection, resource, response.get_json()["id"])
-        assert row[column(field)] == stored
-    # GET reads the stored value, and the figures accept every timezone.
-    assert alice.get("/dashboard/stats").status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("sent", "stored"),
-    [
-        ("2027-03-01T09:00:00Z", "2027-03-01T09:00:00.000Z"),
-        ("2027-03-01T09:00:00.743Z", "2027-03-01T09:00:00.743Z"),
-        ("2027-03-01T09:00:00.5Z", "2027-03-01T09:00:00.500Z"),
-        ("2027-03-01T09:00:00.123999Z", "2027-03-01T09:00:00.123Z"),
-        ("2027-03-01T09:00:00.999999999Z", "2027-03-01T09:00:00.999Z"),
-        ("2027-03-01T09:00:00", "2027-03-01T09:00:00.000Z"),
-        ("2027-03-01T09:00", "2027-03-01T09:00:00.000Z"),
-        ("2027-03-01T09:00:00+05:30", "2027-03-01T03:30:00.000Z"),
-        ("2027-03-01T09:00:00-0800", "2027-03-01T17:00:00.000Z"),
-        ("2027-12-31T23:30:00-01:00", "2028-01-01T00:30:00.000Z"),
-        ("2028-02-29T12:00:00+14:00", "2028-02-28T22:00:00.000Z"),
-        ("1900-01-01T00:00:00Z", FIRST),
-        ("1899-12-31T23:30:00-01:00", "1900-01-01T00:30:00.000Z"),
-        ("1969-12-31T23:59:59.999Z", "1969-12-31T23:59:59.999Z"),
-        ("9998-12-31T23:59:59.998Z", "9998-12-31T23:59:59.998Z"),
-        ("9998-12-31T23:59:59.9999999Z", LAST),
-        ("9999-01-01T00:30:00+01:00", "9998-12-31T23:30:00.000Z"),
-    ],
-)
-def test_a_timestamp_is_stored_in_utc_to_the_millisecond(alice, connection, sent, stored):
-    task = alice.post("/tasks", {"title": "New", "dueDate": sent}).get_json()
-    path = f"/tasks/{task['id']}"
-    assert task["dueDate"] == stored
-    assert alice.patch(path, {"dueDate": None}).get_json()["dueDate"] is None
-    assert alice.patch(path, {"dueDate": sent}).get_json()["dueDate"] == stored
-    assert alice.patch(path, {"dueDate": stored}).get_json()["version"] == 3
-    assert row_of(connection, "tasks", task["id"])["due_date"].microsecond % 1000 == 0
-    times = (sent, LAST) if stored < LAST else (FIRST, sent)
-    body = {"title": "New", "startTime": times[0], "endTime": times[1]}
-    meeting = alice.post("/meetings", body).get_json()
-    expected = (stored, LAST) if stored < LAST else (FIRST, stored)
-    assert (meeting["startTime"], meeting["endTime"]) == expected
-    # Lists and figures still read.
-    assert alice.get("/tasks").get_json()["data"][0]["dueDate"] == stored
-    assert alice.get("/meetings").get_json()["data"] == [meeting]
-    assert alice.get("/dashboard/stats").get_json()["tasks"]["total"] == 1
-
-
 # Changes
 
 
 @by_value(
     {
         "tasks": {
-            "title": ["Another"], "description": ["Less of it", None], "status": ["todo"],
-            "priority": ["low"], "dueDate": ["2027-03-02T09:00:00.000Z", None],
-            "assigneeId": [None], "projectId": ["gemini", None], "parentId": [None],
+            "title": ["Another"], "description": [None], "status": ["todo"], "dueDate": [None],
+            "assigneeId": [None], "projectId": [None], "parentId": [None],
         },
         "meetings": {
-            "title": ["Another"], "startTime": ["2097-03-01T09:30:00.000Z"],
-            "endTime": ["2097-03-01T11:00:00.000Z"], "attendees": [[], ["eve@example.com"]],
-            "notes": ["Bring tea", None], "agenda": ["Less", None], "platform": ["teams", None],
+            "title": ["Another"], "attendees": [[]], "notes": [None], "agenda": [None],
+            "platform": [None],
         },
         "workspaces": {"name": ["Another"], "timezone": ["Asia/Kolkata"]},
     }

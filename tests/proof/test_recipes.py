@@ -206,11 +206,6 @@ def add_an_endpoint(folder):
             '    "tags": PagedList("/tags", "tags"),\n    "tasks": PagedList(',
         ),
         (
-            "tests/api/test_lists.py",
-            '    "/mail": {"limits"',
-            '    "/tags": {"limits": "limit"},\n    "/mail": {"limits"',
-        ),
-        (
             "docs/move-workspace.sql",
             r"\qecho 'COPY mail FROM stdin;'",
             "\\qecho 'COPY tags FROM stdin;'\n"

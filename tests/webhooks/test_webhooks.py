@@ -1,16 +1,13 @@
 """Webhooks: signatures, events, and posting within a request."""
 
 import hmac
-import http.client
 import json
 import os
-import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from random import Random
-from threading import Event, Thread, get_ident
+from threading import get_ident
 from time import monotonic
 
 import psycopg
@@ -34,7 +31,7 @@ from receivers import (
     subscribe,
     webhook_row,
 )
-from server import call, children, serving, wait_until
+from server import call, serving, wait_until
 from standardwebhooks import WebhookVerificationError
 from statement import until_waiting
 
@@ -526,21 +523,6 @@ def test_a_database_lost_while_posting_changes_no_response_and_the_event_is_retr
     assert deliveries(connection)[0]["state"] == "delivered"
 
 
-def test_a_receiver_that_was_down_gets_every_event(ada, database_url, cast, connection, receiver):
-    receiver.behaves(answer(502))
-    subscribe(connection, cast["acme"], receiver.url)
-    tasks = {a_task(ada)["id"] for _ in range(20)}
-    assert receiver.connections == 1
-    assert Worker(Settings.read(environment(database_url))).run_once() <= 2
-    receiver.behaves(answer(200))
-    receiver.take_all()
-    connection.execute("UPDATE deliveries SET due_at = now()")
-    connection.execute("UPDATE webhooks SET backoff_until = now()")
-    assert Worker(Settings.read(environment(database_url))).run_once() == 20
-    received = [json.loads(received.body)["data"]["id"] for received in receiver.take_all()]
-    assert sorted(received) == sorted(tasks)
-
-
 # Through gunicorn
 
 
@@ -583,76 +565,6 @@ def test_a_hanging_receiver_delays_no_other_request(serve, cast, connection, rec
         assert hanging.result() == 201
     assert len(deliveries(connection)) == 41
     print("while 1 write hung: 100 reads and 40 writes answered")
-
-
-@pytest.mark.proof
-def test_killed_workers_lose_no_write_and_no_event(serve, cast, connection, receiver):
-    """Kill -9 of a worker process, again and again, while four clients write."""
-    subscribe(connection, cast["acme"], receiver.url)
-    variables = {"WEBHOOK_LEASE": "2", "WEBHOOK_TIMEOUT": "0.5"}
-    served = serve(WEB_CONCURRENCY="2", WEB_THREADS="4", **variables)
-    stop, pause, random = Event(), Event(), Random(1)
-    acknowledged, unanswered = [], []
-
-    def write(client):
-        for number in range(10000):
-            if stop.wait(0.01):
-                return
-            try:
-                document = {"title": f"{client} {number}"}
-                status, task = call(served.port, "POST", "/api/tasks", TOKENS["alice"], document)
-            except (OSError, http.client.HTTPException):
-                unanswered.append(number)
-                continue
-            assert status == 201, task
-            acknowledged.append(task["id"])
-
-    clients = [Thread(target=write, args=(number,)) for number in range(4)]
-    for client in clients:
-        client.start()
-    kills = 0
-    try:
-        for _ in range(60):
-            pause.wait(0.3)
-            # Wait for the new worker before the next kill.
-            if len(workers := children(served.pid)) == 2:
-                os.kill(random.choice(workers), signal.SIGKILL)
-                kills += 1
-            if kills == 20:
-                break
-    finally:
-        stop.set()
-        for client in clients:
-            client.join()
-    inline = receiver.connections
-    left = connection.execute("SELECT count(*) FROM deliveries WHERE state = 'due'").fetchone()[
-        "count"
-    ]
-    for _ in range(10):
-        # Claims of killed workers are due again when their lease ends.
-        deliver_once(connection, variables)
-        if all(row["state"] == "delivered" for row in deliveries(connection)):
-            break
-        pause.wait(0.5)
-    tasks = {str(row["id"]) for row in connection.execute("SELECT id FROM tasks")}
-    received = [json.loads(received.body) for received in receiver.take_all()]
-    announced = {message["data"]["id"] for message in received}
-    duplicates = len(received) - len({message["id"] for message in received})
-    lost = set(acknowledged) - tasks
-    undelivered = set(acknowledged) - announced
-    print(
-        f"kills {kills}, acknowledged {len(acknowledged)}, unanswered {len(unanswered)},"
-        f" lost {len(lost)}, posted by requests {inline}, left to the worker {left},"
-        f" undelivered {len(undelivered)},"
-        f" of tasks that do not exist {len(announced - tasks)}, twice {duplicates}"
-    )
-    assert kills == 20
-    assert len(acknowledged) > 100
-    assert lost == set()
-    assert undelivered == set()
-    # A task may be written without a response, but no event is sent for a task that is not written.
-    assert announced == tasks
-    assert duplicates <= 2 * kills
 
 
 def deliver_once(connection, variables):
