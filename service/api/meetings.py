@@ -120,7 +120,7 @@ def create_meeting(meeting: Values) -> Response:
     event is ``meeting.created``.
     """
     created = db.row(Created, "meetings/create", **meeting)
-    webhooks.announce(created.event_id)
+    webhooks.post_after_commit(created.event_id)
     return reply_created(created, "/api/meetings")
 
 
@@ -153,5 +153,5 @@ def update_meeting(changes: Values, id: str) -> Response:
         versions=expected_versions(),
     )
     require_match(meeting.matched, meeting.version)
-    webhooks.announce(meeting.event_id)
+    webhooks.post_after_commit(meeting.event_id)
     return reply_one(meeting)

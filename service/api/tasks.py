@@ -137,7 +137,7 @@ def create_task(task: Values) -> Response:
     is ``task.created``.
     """
     created = db.row(Created, "tasks/create", **task)
-    webhooks.announce(created.event_id)
+    webhooks.post_after_commit(created.event_id)
     return reply_created(created, "/api/tasks")
 
 
@@ -170,7 +170,7 @@ def update_task(changes: Values, id: str) -> Response:
         versions=expected_versions(),
     )
     require_match(task.matched, task.version)
-    webhooks.announce(task.event_id)
+    webhooks.post_after_commit(task.event_id)
     return reply_one(task)
 
 
@@ -187,5 +187,5 @@ def delete_task(id: str) -> Response:
     require_match(deleted.matched, deleted.version)
     if not deleted.deletable:
         raise http_error("subtasks_too_large")
-    webhooks.announce(*deleted.event_ids)
+    webhooks.post_after_commit(*deleted.event_ids)
     return reply(None, 204)

@@ -30,7 +30,7 @@ class WebhookLine(NamedTuple):
     events: list[str]
     failing_since: str | None
     disabled_reason: str | None
-    # How many deliveries are due.
+    # How many deliveries wait.
     waiting: int
     # Null if nothing waits, or while the webhook is disabled.
     next_attempt_at: str | None

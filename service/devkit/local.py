@@ -16,10 +16,10 @@ from service.commands.load import load_file
 from service.commands.lookup import FoundWorkspace
 from service.commands.migrate import migrate
 from service.commands.tokens import new_token
+from service.devkit.children import Children, Interrupt
 from service.devkit.loopback import LOOPBACK, forget_libpq, listen
 from service.devkit.postgres import Postgres
 from service.devkit.printer import URL_PATTERN, Printer, printing
-from service.devkit.processes import Children, Interrupt
 from service.settings import Settings
 from service.webhooks import secrets
 from service.webhooks.rows import OPERATOR

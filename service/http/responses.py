@@ -206,8 +206,7 @@ def reply_one(
 
 def reply_created(created: Created, path: str) -> Response:
     """Make the 201 with the new object, its ETag and its Location; the log names its id."""
-    current_state().created = created.id
-    return reply_one(created, 201, {"Location": f"{path}/{created.id}"})
+    return reply_one(created, 201, headers_of_created(path, created.id))
 
 
 def headers_of_created(path: str, id: str) -> dict[str, str]:

@@ -36,7 +36,7 @@ def init_app(app: Flask) -> None:
     app.extensions["outbound_slots"] = BoundedSemaphore(max(1, settings.web_threads // 4))
 
 
-def announce(*event_ids: str | None) -> None:
+def post_after_commit(*event_ids: str | None) -> None:
     """Post these events after the commit of this request; ignore None."""
     current_state().event_ids += filter(None, event_ids)
 

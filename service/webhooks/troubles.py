@@ -15,47 +15,45 @@ log = logging.getLogger("service.worker")
 INTERVAL = 60
 
 
-class Repeated(logging.Filter):
-    """Drops a message that was logged less than a minute ago."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._logged: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether the record is to be logged."""
-        message, now = record.getMessage(), monotonic()
-        if now < self._logged.get(message, -INTERVAL) + INTERVAL:
-            return False
-        self._logged[message] = now
-        return True
+# When each text was logged, by ``monotonic()``, for all workers of this process.
+_logged: dict[str, float] = {}
 
 
-# One for all workers of a process: a logger takes each filter once.
-repeated = Repeated()
+def is_rare(text: str) -> bool:
+    """Return whether a text was not logged within the last minute, and note that it is now."""
+    now = monotonic()
+    if now < _logged.get(text, -INTERVAL) + INTERVAL:
+        return False
+    _logged[text] = now
+    return True
+
+
+def is_rare_record(record: logging.LogRecord) -> bool:
+    """Let a record of a logger pass if it is rare."""
+    return is_rare(record.getMessage())
 
 
 class Troubles:
     """Logs an error when it begins or changes and then once a minute, for all threads together.
 
-    The same holds for the pool, which logs why it cannot connect.
+    What the pool logs, why it cannot connect, is logged once a minute too.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        logging.getLogger("psycopg.pool").addFilter(repeated)
-        # The error of each statement that failed the last time, and when each text was logged.
+        # A logger takes each filter once.
+        logging.getLogger("psycopg.pool").addFilter(is_rare_record)
+        # The error of each statement that failed the last time.
         self._failing: dict[str, str] = {}
-        self._logged: dict[str, float] = {}
 
     def note(self, statement: str, error: psycopg.Error) -> None:
         """Note that a statement has failed."""
         text = message_of(statement, error)
         with self._lock:
-            new = text not in self._failing.values()
+            if text not in self._failing.values():
+                _logged.pop(text, None)
             self._failing[statement] = text
-            if new or monotonic() >= self._logged[text] + INTERVAL:
-                self._logged[text] = monotonic()
+            if is_rare(text):
                 log.warning("%s", text)
 
     def end(self, statement: str) -> None:

@@ -28,7 +28,7 @@ WITH latest AS MATERIALIZED (
 )
 SELECT delivery.id,
        delivery.type,
-       delivery.state,
+       CASE delivery.state WHEN 'due' THEN 'waiting' ELSE delivery.state END AS state,
        attempt.number,
        iso(attempt.at) AS at,
        attempt.status,

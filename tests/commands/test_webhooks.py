@@ -99,7 +99,7 @@ def test_list_shows_the_webhooks_of_a_workspace_and_their_state(cli, cast, conne
     ]
 
 
-def test_list_shows_due_deliveries_their_next_attempt_and_the_end_of_the_last_one(
+def test_list_shows_waiting_deliveries_their_next_attempt_and_the_end_of_the_last_one(
     work, cli, cast, connection, receiver
 ):
     receiver.behaves(answer(500))
@@ -150,7 +150,7 @@ def test_deliveries_shows_a_delivery_without_attempts(cli, cast, connection, rec
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
     ((_, *rest),) = lines(cli("deliveries", webhook))
-    assert rest[:8] == ["task.created", "due", "-", "-", "-", "-", "-", "-"]
+    assert rest[:8] == ["task.created", "waiting", "-", "-", "-", "-", "-", "-"]
     assert re.fullmatch(TIMESTAMP, rest[8])
     assert rest[9:] == [webhook, "-"]
 
@@ -169,7 +169,7 @@ def test_deliveries_are_found_by_the_id_of_the_task(cli, with_webhooks, cast, co
     assert {line[11] for line in lines(cli("deliveries", webhook))} == {task, other}
     assert lines(cli("deliveries", "--about", UNKNOWN)) == []
     (document,) = json.loads(cli("deliveries", webhook, "--about", task, "--json").stdout)
-    assert (document["about"], document["state"], document["status"]) == (task, "due", None)
+    assert (document["about"], document["state"], document["status"]) == (task, "waiting", None)
 
 
 def test_deliveries_needs_a_webhook_or_a_task(cli):

@@ -16,9 +16,9 @@ from psycopg import conninfo
 
 from service.commands.migrate import migrate
 from service.database.pool import connect
+from service.devkit.children import Children, Interrupt
 from service.devkit.loopback import LOOPBACK
 from service.devkit.postgres import Postgres, temporary_base
-from service.devkit.processes import Children, Interrupt
 from service.settings import Settings
 from task_service_double.cast import Cast
 from task_service_double.folders import PREFIX, older, remove_abandoned

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import Thread
 from types import FrameType
 
-from service.devkit.processes import SIGNALS, Interrupt
+from service.devkit.children import SIGNALS, Interrupt
 from task_service_double.folders import remove_abandoned
 
 # The process that started the first one.
