@@ -9,7 +9,6 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from threading import BoundedSemaphore
 from weakref import WeakSet
 
@@ -25,13 +24,11 @@ from client import (
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row, tuple_row
 from receivers import KEY, Receiver, environment
+from resources import TABLES
 from server import PROJECT
 
 from service.app import create_app
 from service.settings import Settings
-
-# When meetings start and mail arrives unless a test says otherwise: in the future.
-NOON = datetime(2099, 1, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture(scope="session")
@@ -166,22 +163,8 @@ def insert_into(connection, cast):
     """Insert a row past the service, required columns are filled in; returns its id."""
 
     def insert_into(table, workspace="acme", user="alice", **values):
-        start = values.get("start_time", NOON)
-        required = {
-            "tasks": {"title": "Task", "created_by": cast[user]},
-            "meetings": {
-                "title": "Meeting",
-                "start_time": start,
-                "end_time": start + timedelta(milliseconds=1),
-                "created_by": cast[user],
-            },
-            "mail": {"user_id": cast[user], "sender": "ada@example.com", "received_at": NOON},
-            "knowledge": {"title": "Tea"},
-            "suggestions": {"kind": "task", "title": "Ask again"},
-        }.get(table)
-        assert required, f"tests/conftest.py: insert_into has no required columns of {table}"
-        workspace_id = cast.get(workspace, workspace)
-        return insert(connection, table, workspace_id=workspace_id, **{**required, **values})
+        known = {"user": cast[user]}
+        return TABLES[table].insert(connection, cast.get(workspace, workspace), known, **values)
 
     return insert_into
 

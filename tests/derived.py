@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import pytest
 from client import UNKNOWN
+from resources import HERE as TABLE
+from resources import RESOURCES
 
 from service.app import create_app
 from service.commands.load import lines
@@ -22,12 +24,7 @@ HERE = "tests/derived.py"
 # The name of a statement in the source of a view.
 STATEMENT = re.compile(r'"([a-z_]+/[a-z_]+)"')
 
-# Values of the fields whose class does not tell them, by their names: two, and both are valid.
-VALUES = {
-    "slug": ["one", "two"],
-    "plan": ["Pro", "Starter"],
-    "workspace": ["acme", "acme"],
-}
+VALUES = {name: values for entry in RESOURCES for name, values in entry.values.items()}
 # A field that its response shows elsewhere or not at all, and why.
 NOT_SHOWN = {
     ("/api/me", "workspaceId"): "as the id of workspace",
@@ -116,6 +113,13 @@ def views_of(*methods, kinds=None, body=None):
     ]
 
 
+def view_of(paged):
+    """The view of a list."""
+    found = [view for view in views_of("GET") if view.rule == f"/api{paged.path}"]
+    assert found, f"no view has the path of the list {paged.path}: see service/api/__init__.py"
+    return found[0]
+
+
 def by_name(views):
     return pytest.mark.parametrize("view", views, ids=lambda view: view.name)
 
@@ -150,7 +154,7 @@ class Values:
                 return ["bob@example.com", "alice@example.com"]
             case fields.Id():
                 if name not in self.references:
-                    pytest.fail(f"{HERE}: references() has no ids for the field {name}")
+                    pytest.fail(f"{TABLE}: no entry has the field {name} in its references")
                 return self.references[name]
             case lines.PastTimestamp():
                 return ["2025-03-01T09:00:00.001Z", "2025-03-02T09:00:00.001Z"]
@@ -185,13 +189,27 @@ class Values:
         }
 
 
+def full_line(kind, values):
+    """A line with every field of its schema; the last choice is that of a finished object."""
+    schema = lines.TYPES[kind]
+    line = {key(field): values.of(field, schema)[0] for field in settable(schema)}
+    for field in settable(schema):
+        if isinstance(field, fields.Enum):
+            line[key(field)] = field.choices[-1]
+    # Alice and Bob are members already.
+    return {**line, "user": "charlie@example.com"} if kind == "member" else line
+
+
 def references(connection, cast, insert_into):
     """Ids for the fields that refer to a row of Alice's workspace, by the names of the fields."""
     return {
         "assigneeId": [cast["bob"], cast["alice"]],
-        "parentId": [insert_into("tasks"), insert_into("tasks")],
-        "taskId": [insert_into("tasks"), insert_into("tasks")],
         "workspaceId": [cast["acme"]],
+        **{
+            name: [insert_into(entry.table), insert_into(entry.table)]
+            for entry in RESOURCES
+            for name in entry.references
+        },
     }
 
 

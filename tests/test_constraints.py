@@ -5,25 +5,11 @@ import re
 import psycopg
 import pytest
 from derived import settable
+from resources import HERE, RESOURCES, TABLE_OF
 from world import World
 
-from service.api.knowledge import Knowledge
-from service.api.mail import Mail
-from service.api.meetings import MeetingDetails
-from service.api.suggestions import Suggestion
-from service.api.tasks import Task
 from service.commands.load.lines import TYPES, UserRef
 from service.values import fields
-from service.webhooks import EVENT_TYPES
-
-RESOURCES = {
-    "task": Task,
-    "meeting": MeetingDetails,
-    "mail": Mail,
-    "knowledge": Knowledge,
-    "suggestion": Suggestion,
-}
-SAME_NAME = {"mail", "knowledge"}
 
 
 def too_large_or_small(field):
@@ -64,54 +50,24 @@ def limits(field):
 DEPENDENT = {("meetings", "status"), ("meetings", "start_time"), ("meetings", "end_time")}
 # Ids and the names of rows have types and foreign keys in the database.
 BOUNDED = [
-    (kind if kind in SAME_NAME else f"{kind}s", field)
+    (TABLE_OF[kind], field)
     for kind, schema in TYPES.items()
     for field in settable(schema)
     if not isinstance(field, UserRef) and field.name not in ("workspace_id", "id", "plan")
 ]
-# Columns that no schema of a resource has.
-OTHERS = [
-    ("plans", "name", ""),
-    ("plans", "name", "x" * 129),
-    ("plans", "per_minute", 0),
-    ("plans", "per_day", 0),
-    ("tokens", "kind", "other"),
-    ("tokens", "scope", "admin"),
-    ("tokens", "name", "x" * 121),
-    ("tokens", "hash", b"x" * 31),
-    ("idempotency_keys", "key", ""),
-    ("idempotency_keys", "key", "x" * 256),
-    ("webhooks", "url", "x" * 2049),
-    ("webhooks", "events", ["task.finished"]),
-    ("deliveries", "state", "other"),
-]
 
-# The limits of such columns.
-TAKEN = [
-    *(("plans", "name", "x" * length) for length in (1, 128)),
-    ("plans", "per_minute", 1),
-    ("plans", "per_day", 1),
-    *(("tokens", "kind", kind) for kind in ("api", "session")),
-    *(("tokens", "scope", scope) for scope in ("read", "write")),
-    ("tokens", "name", "x" * 120),
-    *(("idempotency_keys", "key", "x" * length) for length in (1, 255)),
-    ("webhooks", "url", "x" * 2048),
-    ("webhooks", "events", [*EVENT_TYPES]),
-    *(("deliveries", "state", state) for state in ("due", "delivered", "failed")),
-]
-# The columns that take NULL, without those of fields that take null.
-NULLABLE = {
-    "plans": "per_day",
-    "users": "active_workspace_id deactivated_at",
-    "deleted_users": "deleted_at",
-    "tokens": "last_used_at expires_at revoked_at",
-    "webhooks": "failing_since backoff_until disabled_at disabled_reason key_fingerprint",
-    "previous_secrets": "key_fingerprint",
-    "deliveries": "finished_at",
-    "attempts": "status error answer",
-    # Until the first request with the key has ended.
-    "idempotency_keys": "status headers body",
-}
+
+def of_entries(name):
+    """The columns and values that the entries have under a name: those that no field limits."""
+    return [
+        (entry.table, column, value)
+        for entry in RESOURCES
+        for column, values in getattr(entry, name).items()
+        for value in values
+    ]
+
+
+REJECTED = of_entries("rejected")
 
 
 @pytest.fixture
@@ -144,7 +100,7 @@ def test_a_column_takes_the_limits_of_its_field_and_those_that_it_has_without_on
         if (table, field.name) not in DEPENDENT
         for value in limits(field)
     ]
-    for table, column, value in (*allowed, *TAKEN):
+    for table, column, value in (*allowed, *of_entries("accepted")):
         with connection.transaction(force_rollback=True):
             connection.execute(
                 f"UPDATE {table} SET {column} = %s"
@@ -154,7 +110,7 @@ def test_a_column_takes_the_limits_of_its_field_and_those_that_it_has_without_on
 
 
 @pytest.mark.usefixtures("full")
-@pytest.mark.parametrize(("table", "column", "value"), OTHERS)
+@pytest.mark.parametrize(("table", "column", "value"), REJECTED)
 def test_a_column_without_a_field_has_its_limits(connection, table, column, value):
     reject(connection, table, column, value)
 
@@ -168,10 +124,10 @@ def test_every_check_of_the_schema_rejects_a_row(connection):
         " WHERE contype = 'c' AND connamespace = 'public'::regnamespace"
     ).fetchall()
     tried = {(table, field.name) for table, field in BOUNDED}
-    tried |= {(table, column) for table, column, _ in OTHERS}
+    tried |= {(table, column) for table, column, _ in REJECTED}
     elsewhere = {("tasks", "id"), ("tasks", "parent_id")}
     missing = {(row["name"], row["column"]) for row in rows} - tried - elsewhere
-    assert not missing, f"add to OTHERS in {__file__}: {sorted(missing)}"
+    assert not missing, f"add to rejected in {HERE}: {sorted(missing)}"
 
 
 def test_the_name_of_a_check_tells_its_numbers(connection):
@@ -202,10 +158,13 @@ def test_only_columns_whose_field_does_and_listed_ones_take_null(connection):
         " WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND is_nullable = 'YES'"
     ).fetchall()
     expected = {
-        (table, column) for table, columns in NULLABLE.items() for column in columns.split()
+        (entry.table, column) for entry in RESOURCES for column in entry.nullable.split()
+    } | {
+        (entry.table, name)
+        for entry in RESOURCES
+        if entry.schema
+        for name, field in entry.schema().fields.items()
+        if field.allow_none
     }
-    for kind, schema in RESOURCES.items():
-        table = kind if kind in SAME_NAME else f"{kind}s"
-        expected |= {(table, name) for name, field in schema().fields.items() if field.allow_none}
     found = {(row["name"], row["column"]) for row in rows}
-    assert found == expected, f"see NULLABLE in {__file__}: {sorted(found ^ expected)}"
+    assert found == expected, f"see nullable in {HERE}: {sorted(found ^ expected)}"

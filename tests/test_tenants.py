@@ -22,8 +22,9 @@ from derived import (
     views,
     views_of,
 )
-from world import HERE as WORLD
-from world import WORD, World, tables_with
+from resources import HERE as TABLE
+from resources import WORD
+from world import World, tables_with
 
 from service.database.statements import SQL, STATEMENTS
 from service.values import fields
@@ -133,7 +134,7 @@ def queries(view, ids, owner):
                 if page["nextCursor"]:
                     found.append({**query, "cursor": page["nextCursor"]})
         assert shown or not field or view.documented.kind != "page" or view.variables, (
-            f"{WORLD}: {view.name}?{key(field)}= finds no row of the world; add one"
+            f"{TABLE}: {view.name}?{key(field)}= finds no row of the world; add one"
         )
     return found
 
@@ -149,7 +150,7 @@ def test_a_view_shows_its_caller_rows_of_the_world(owner, acme, unlimited, view)
         for query in ({}, *own_filters)
     )
     assert any(id in shown for id in mine), (
-        f"{view.name} shows Alice nothing of her own: add a row to {WORLD}, and show ids"
+        f"{view.name} shows Alice nothing of her own: add a row to {TABLE}, and show ids"
     )
 
 
@@ -217,7 +218,7 @@ def test_a_row_below_another_parent_of_its_own_workspace_is_404(
     parents, children = ({*ids} for ids in zip(*related, strict=True))
     before = acme.everything()
     crossed = {*product(parents, children)} - related
-    assert crossed, f"{WORLD}: add a second parent with a row below it"
+    assert crossed, f"{TABLE}: add a second parent with a row below it"
     for pair in crossed:
         response = owner.send(view.method, view.path(*pair), json=body)
         assert response.status_code == 404, f"{pair}: see the WHERE in {view.files}"

@@ -11,13 +11,16 @@ import pytest
 from client import Client
 from derived import Values, references, views_of
 from psycopg.rows import dict_row
+from resources import EVERYWHERE, RESOURCES, WORD
 from test_tenants import acme, body_of, outcome  # noqa: F401
-from world import WORD, World
+from world import COUNTED, World
 
 from service.database.statements import STATEMENTS
 
-# Rows that are no copies: the id of a meeting is unique, the others count or come with triggers.
-NOT_COPIED = {"members", "meetings", "usage", "task_counts"}
+# Rows that are no copies: an id that is looked for everywhere is unique.
+NOT_COPIED = {"members", *COUNTED} | {
+    resource.table for resource in RESOURCES if resource.visible_to == EVERYWHERE
+}
 NIL = "00000000-0000-0000-0000-000000000000"
 
 

@@ -5,11 +5,9 @@ from itertools import permutations
 from uuid import UUID
 
 import pytest
-from client import insert, insert_token
+from client import insert_token
+from resources import HERE, RESOURCES, WORD
 
-HERE = "tests/world.py"
-# A word that the texts of a world have, and that a search finds.
-WORD = "heirloom"
 # No test can fill these: the gate counts requests, triggers count tasks.
 COUNTED = {"usage", "task_counts"}
 
@@ -37,39 +35,14 @@ class World:
         self.connection = connection
         self.workspace_id, self.user_id = workspace_id, user_id
 
-    def insert(self, table, **values):
-        return insert(self.connection, table, workspace_id=self.workspace_id, **values)
-
     def fill(self, name):
         """Insert at least one row into every table; ``name`` makes its tokens unique."""
-        mine, text = {"user_id": self.user_id}, {"title": WORD}
-        task = self.insert(
-            "tasks",
-            **text,
-            description=WORD,
-            project_id=WORD,
-            assignee_id=self.user_id,
-            created_by=self.user_id,
-            due_date="2020-01-01T00:00:00Z",
-        )
-        for status, priority in (
-            ("todo", "urgent"),
-            ("in_progress", "high"),
-            ("done", "low"),
-            ("todo", "medium"),
-        ):
-            more = {"parent_id": task, "status": status, "priority": priority}
-            self.insert("tasks", **text, **more, created_by=self.user_id)
-        for year in (2020, 2099):
-            start, end = f"{year}-01-01T00:00:00Z", f"{year}-01-01T01:00:00Z"
-            times = {"start_time": start, "end_time": end}
-            self.insert("meetings", **text, **times, notes=WORD, created_by=self.user_id)
-        self.insert(
-            "mail", **mine, sender="ada@example.com", subject=WORD, received_at="2020-01-01"
-        )
-        self.insert("knowledge", **text, content=WORD, tags=[WORD])
-        self.insert("suggestions", **text, kind=WORD, body=WORD, task_id=task)
-        self.fill_webhooks()
+        known = {"user": self.user_id}
+        for resource in RESOURCES:
+            for row in resource.world if resource.required else ():
+                id = resource.insert(self.connection, self.workspace_id, known, **row)
+                known.setdefault(resource.table, id)
+        self.fill_webhooks(known["webhooks"])
         self.connection.execute(
             "INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, status, body)"
             " VALUES (%s, %s, %s, '', 200, %s)",
@@ -81,10 +54,8 @@ class World:
             self.check()
             World.complete = True
 
-    def fill_webhooks(self):
-        """Insert two webhooks with deliveries in each state."""
-        self.insert("webhooks", url=f"https://example.com/{WORD}/other")
-        webhook = self.insert("webhooks", url=f"https://example.com/{WORD}")
+    def fill_webhooks(self, webhook):
+        """Insert deliveries of a webhook in each state."""
         self.connection.execute(
             "INSERT INTO previous_secrets (workspace_id, webhook_id, number, expires_at)"
             " VALUES (%s, %s, 0, now() + interval '1 day')",
@@ -111,7 +82,7 @@ class World:
         for column, value in (("workspace_id", self.workspace_id), ("user_id", self.user_id)):
             for table in tables_with(self.connection, column):
                 if table not in COUNTED and not self.rows(table, column, value):
-                    pytest.fail(f"{HERE}: World.fill() inserts no row into the table {table}")
+                    pytest.fail(f"{HERE}: no entry inserts a row into the table {table}")
 
     def rows(self, table, column, value):
         return self.connection.execute(

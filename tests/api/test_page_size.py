@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from client import ids, insert
-from lists import LISTS, view_of
+from derived import view_of
+from resources import LISTS
 
 from service.values import fields
 

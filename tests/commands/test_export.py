@@ -5,56 +5,28 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from client import TOKENS, Client, waiting
+from client import TOKENS, UNKNOWN, Client, waiting
+from derived import Values, full_line
 from outcomes import assert_failed, value
+from resources import RESOURCES
 from server import wait_until
 
 from service.commands.load.lines import TYPES
 
 TIMES = {"startTime": "2026-01-01T10:00:00.125Z", "endTime": "2026-01-01T11:00:00.000Z"}
-AT = {"createdAt": "2025-02-03T04:05:06.789Z"}
-LATER = {"updatedAt": "2025-02-04T04:05:06.789Z"}
 ACME = {"workspace": "acme"}
-PARENT, CHILD, TALK, LETTER, ENTRY, HINT = (
-    f"0194{number}63d-8694-739b-aea5-966c26f8ad91" for number in range(6)
-)
-# Every field of every type that load reads has a value here, or in ``acme`` below.
+PARENT, CHILD = "0394063d-8694-739b-aea5-966c26f8ad91", UNKNOWN.replace("1890", "2222")
+# A task, and an object of each resource with a value in every field: the second task is below the
+# first one and has a smaller id.
+VALUES = Values({"parentId": [PARENT], "taskId": [CHILD]})
+KINDS = [entry.line for entry in RESOURCES if entry.line and entry.schema]
 LINES = [
-    # The ids are such that the subtask comes first.
-    {
-        **{"type": "task", **ACME, "id": PARENT, "title": "Schön ☕ \u2028 \x01", "status": "done"},
-        **{
-            "description": "Two\nlines",
-            "priority": "urgent",
-            "dueDate": "2026-03-01T08:00:00.125Z",
-        },
-        **{"projectId": "apollo", "assigneeId": "bob@example.com", **AT, **LATER},
-        **{"createdBy": "bob@example.com", "completedAt": "2025-02-03T05:05:06.789Z"},
-    },
-    {"type": "task", **ACME, "id": CHILD, "title": "Part", "parentId": PARENT, **AT},
-    {
-        **{"type": "meeting", **ACME, "id": TALK, "title": "Talk", **TIMES, "platform": "zoom"},
-        **{"attendees": ["x@example.com"], "agenda": "A", "notes": "N", "status": "completed"},
-        **{"summary": "S", "actionItems": ["one", "two"], "decisions": ["three"], **AT, **LATER},
-        "createdBy": "bob@example.com",
-    },
-    {
-        **{"type": "mail", **ACME, "user": "bob@example.com", "id": LETTER, "to": ["a@b.example"]},
-        **{"from": "x@example.com", "subject": "Hello", "snippet": "Well", "read": True},
-        "receivedAt": "2026-01-01T10:00:00.125Z",
-    },
-    {
-        **{"type": "knowledge", **ACME, "id": ENTRY, "title": "How", "content": "So"},
-        **{"tags": ["a", "b"], **AT, **LATER},
-    },
-    {
-        **{"type": "suggestion", **ACME, "id": HINT, "kind": "task", "title": "Do", "body": "Now"},
-        **{"taskId": CHILD, "status": "dismissed", **AT},
-    },
+    {"type": "task", **ACME, "id": PARENT, "title": "Schön ☕ \u2028 \x01"},
+    *({"type": kind, **full_line(kind, VALUES)} for kind in KINDS),
 ]
 DOCUMENTS = [
-    *("/tasks", f"/tasks/{PARENT}", "/meetings", f"/meetings/{TALK}", "/mail", "/knowledge"),
-    *("/ai/suggestions", "/workspaces", "/dashboard/stats"),
+    *(entry.path for entry in RESOURCES if entry.path),
+    *(f"/tasks/{CHILD}", f"/meetings/{CHILD}", "/dashboard/stats", "/workspaces"),
 ]
 
 
@@ -112,7 +84,7 @@ def shown(app, cookie):
 
 def test_a_workspace_reads_back_as_exported(app, cli, load, export, acme, connection):
     before = shown(app, value(cli("session", "create", "alice@example.com")))
-    members = Client(app, TOKENS["alice"]).get(f"/workspaces/{before[7][0]['id']}/members")
+    members = Client(app, TOKENS["alice"]).get(f"/workspaces/{before[-1][0]['id']}/members")
     exported = export()
     value(cli("workspace", "delete", "acme", "--yes"))
     connection.execute("DELETE FROM users WHERE name <> 'Charlie'")
@@ -122,7 +94,7 @@ def test_a_workspace_reads_back_as_exported(app, cli, load, export, acme, connec
     assert export() == exported
     cookie = value(cli("session", "create", "alice@example.com"))
     assert shown(app, cookie) == before
-    again = Client(app, cookie=cookie).get(f"/workspaces/{before[7][0]['id']}/members")
+    again = Client(app, cookie=cookie).get(f"/workspaces/{before[-1][0]['id']}/members")
     assert again.get_json() == members.get_json()
     states = [line.split("\t")[7] for line in cli("user", "list").stdout.splitlines()]
     assert sorted(states) == ["active", "active", "active", "deactivated"]

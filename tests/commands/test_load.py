@@ -10,7 +10,8 @@ import psycopg
 import pytest
 from click import ClickException
 from client import CommandRunner, waiting
-from derived import Values, key, references, settable
+from derived import Values, full_line, key, references
+from resources import TABLE_OF
 from server import wait_until
 
 from service.commands.load import MAX_LINE, load_file
@@ -18,7 +19,6 @@ from service.commands.load.insert import Batch
 from service.commands.load.lines import TYPES, UserRef
 from service.database.statements import SQL
 from service.devkit.local import DEMO
-from service.values import fields
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 OTHER = "0190163d-8694-739b-aea5-966c26f8ad92"
@@ -38,7 +38,6 @@ MAIL = {
     "from": "bob@example.com",
     "receivedAt": "2026-01-01T10:00:00.125Z",
 }
-TABLES = "workspaces", "users", "members", "tasks", "meetings", "mail", "knowledge", "suggestions"
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ def written(*lines):
 def counts(connection):
     return {
         table: connection.execute(f"SELECT count(*) AS n FROM {table}").fetchone()["n"]
-        for table in TABLES
+        for table in TABLE_OF.values()
     }
 
 
@@ -595,24 +594,9 @@ def test_twenty_thousand_tasks_pass_through_a_pipe_in_little_memory(database_url
 # Every field
 
 
-def full_line(kind, values):
-    """A line with every field of its schema; the last choice is that of a finished object."""
-    schema = TYPES[kind]
-    line = {key(field): values.of(field, schema)[0] for field in settable(schema)}
-    for field in settable(schema):
-        if isinstance(field, fields.Enum):
-            line[key(field)] = field.choices[-1]
-    # Alice and Bob are members already.
-    return {**line, "user": "charlie@example.com"} if kind == "member" else line
-
-
-def table_of(kind):
-    return kind if kind in TABLES else f"{kind}s"
-
-
 def stored(connection, kind, line, cast):
     """The row of a line, as the schema loads the line: ids as text."""
-    query = f"SELECT * FROM {table_of(kind)} WHERE id = %s", (line.get("id"),)
+    query = f"SELECT * FROM {TABLE_OF[kind]} WHERE id = %s", (line.get("id"),)
     if kind == "member":
         ids = cast["charlie"], cast["acme"]
         query = "SELECT * FROM members WHERE user_id = %s AND workspace_id = %s", ids
@@ -640,7 +624,7 @@ def test_every_field_of_a_line_is_stored_in_its_column(load, connection, cast, i
     nullable = connection.execute(
         "SELECT array_agg(column_name::text) AS names FROM information_schema.columns"
         " WHERE table_name = %s AND is_nullable = 'YES' AND column_name <> 'completed_at'",
-        (table_of(kind),),
+        (TABLE_OF[kind],),
     ).fetchone()["names"]
     nulls = {
         key(field): None
@@ -655,4 +639,4 @@ def test_every_field_of_a_line_is_stored_in_its_column(load, connection, cast, i
             assert row[name] == expected, f"{kind} {name}: does sql/load/{kind}.sql insert it?"
         if "id" in line:
             # Its address or its slug is free again.
-            connection.execute(f"DELETE FROM {table_of(kind)} WHERE id = %s", (line["id"],))
+            connection.execute(f"DELETE FROM {TABLE_OF[kind]} WHERE id = %s", (line["id"],))

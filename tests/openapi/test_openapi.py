@@ -17,7 +17,8 @@ from derived import by_name, views_of
 from marshmallow import ValidationError
 from marshmallow.fields import Nested
 from openapi_check import check_against_document, document, resolve, violations
-from world import WORD, World
+from resources import HERE, WORD
+from world import World
 
 from service.api.meetings import Meeting, MeetingDetails
 from service.api.tasks import Task, TaskFilter
@@ -270,7 +271,7 @@ def test_a_response_has_the_fields_of_its_schema_in_their_order(app, connection,
     for body in bodies:
         many = {"page": lambda page: page["data"], "list": list}.get(view.documented.kind)
         items = many(body) if many else [body]
-        assert items, f"tests/world.py has no row that {view.name} shows"
+        assert items, f"{HERE} has no row that {view.name} shows"
         for item in items:
             shown_names(view.documented.schema, item)
     assert bodies

@@ -177,6 +177,14 @@ def list_tags(query: Values) -> Response:
     """
     return reply_page(db.row(Page, "tags/list", **query))
 '''
+ENTRY = """    Resource(
+        "tags",
+        path="/tags",
+        required={"name": "Tea"},
+        rejected={"name": [""]},
+        lists={"tags": PagedList()},
+    ),
+"""
 
 
 def add_an_endpoint(folder):
@@ -196,14 +204,9 @@ def add_an_endpoint(folder):
             "| GET | `/api/tags` | lists tags |\n| GET | `/api/workspaces` |",
         ),
         (
-            "tests/world.py",
-            '        self.insert("knowledge",',
-            '        self.insert("tags", name=WORD)\n        self.insert("knowledge",',
-        ),
-        (
-            "tests/lists.py",
-            '    "tasks": PagedList(',
-            '    "tags": PagedList("/tags", "tags"),\n    "tasks": PagedList(',
+            "tests/resources.py",
+            '    Resource(\n        "workspaces",',
+            ENTRY + '    Resource(\n        "workspaces",',
         ),
         (
             "docs/move-workspace.sql",
@@ -212,16 +215,6 @@ def add_an_endpoint(folder):
             "COPY (SELECT * FROM tags WHERE workspace_id = :'id') TO STDOUT;\n"
             "\\qecho '\\\\.'\n"
             r"\qecho 'COPY mail FROM stdin;'",
-        ),
-        (
-            "tests/conftest.py",
-            '            "knowledge": {"title": "Tea"},',
-            '            "knowledge": {"title": "Tea"},\n            "tags": {"name": "Tea"},',
-        ),
-        (
-            "tests/test_constraints.py",
-            '    ("plans", "name", ""),\n',
-            '    ("plans", "name", ""),\n    ("tags", "name", ""),\n',
         ),
     ):
         change(folder / file, old, new)

@@ -1,0 +1,280 @@
+"""The resources: one entry for each table that requests write or read.
+
+The entry of a new table is all that the tests of rows, of lists, of limits and of tenants need.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from client import ids, insert, read_all
+
+from service.api.knowledge import Knowledge
+from service.api.mail import Mail
+from service.api.meetings import MeetingDetails
+from service.api.suggestions import Suggestion
+from service.api.tasks import Task
+from service.values.schemas import Resource as Schema
+from service.webhooks import EVENT_TYPES
+
+HERE = "tests/resources.py"
+MS = timedelta(milliseconds=1)
+# When meetings start and mail arrives unless a test says otherwise: in the future.
+NOON = datetime(2099, 1, 1, 12, tzinfo=UTC)
+# Both ends of time, both sides of 1970, and neighbours; a meeting ends one millisecond later.
+EDGES = [
+    datetime(1900, 1, 1, tzinfo=UTC),
+    datetime(1900, 1, 1, tzinfo=UTC) + MS,
+    datetime(1970, 1, 1, tzinfo=UTC) - 2 * MS,
+    datetime(1970, 1, 1, tzinfo=UTC) - MS,
+    datetime(1970, 1, 1, tzinfo=UTC),
+    datetime(2026, 2, 28, 12, 0, 0, 743000, tzinfo=UTC),
+    datetime(2999, 7, 1, tzinfo=UTC),
+    datetime(2999, 7, 1, tzinfo=UTC) + MS,
+    datetime(9998, 12, 31, 23, 59, 59, 997000, tzinfo=UTC),
+    datetime(9998, 12, 31, 23, 59, 59, 998000, tzinfo=UTC),
+]
+RANK = "(ts_rank(words, 'tea'::tsquery) * 1000000)::bigint"
+# A word that the texts of a world have, and that a search finds.
+WORD = "heirloom"
+
+# Who sees the rows: the members of the active workspace, those of any workspace, or one user.
+WORKSPACE, EVERYWHERE, PERSONAL = "the active workspace", "all workspaces", "the user"
+
+
+def edge(n):
+    return EDGES[n % len(EDGES)]
+
+
+# Values that a row takes from its user, from the first task of its world, or from its start.
+def user(_, known):
+    return known["user"]
+
+
+def first_task(_, known):
+    return known["tasks"]
+
+
+def end_time(row, _):
+    return row["start_time"] + MS
+
+
+@dataclass(frozen=True)
+class PagedList:
+    """A list of a resource: its query, its order, and the columns by which its rows differ."""
+
+    order: str = "id DESC"
+    query: dict = field(default_factory=dict)
+    where: str = "true"
+    columns: Callable = lambda _: {}
+    default: int = 50
+    maximum: int = 200
+    # The entry that has the list sets these.
+    path: str = ""
+    table: str = ""
+    visible_to: str = ""
+
+    @property
+    def everywhere(self):
+        return self.visible_to == EVERYWHERE
+
+    def get(self, client, **query):
+        return client.get(self.path, query_string={**self.query, **query})
+
+    def ids(self, client, **query):
+        """Return the ids on all pages; ``read_all`` checks that Link and nextCursor agree."""
+        return ids(read_all(client, self.path, **self.query, **query))
+
+    def ordered(self, connection):
+        """Return the ids of the rows that belong on the list, in its order."""
+        sql = f"SELECT id::text FROM {self.table} WHERE {self.where} ORDER BY {self.order}"
+        return ids(connection.execute(sql).fetchall())
+
+
+@dataclass(frozen=True)
+class Resource:
+    """A table, and what its rows are like; a table whose rows no test inserts alike has less."""
+
+    table: str
+    path: str = ""
+    # The fields of a row, where the API has an object of them, and the type of its line for load.
+    schema: type[Schema] | None = None
+    line: str | None = None
+    # The columns that an INSERT needs; a function gets the row and the ids that are known.
+    required: dict = field(default_factory=dict)
+    # What the rows of a world have beside them.
+    world: tuple[dict, ...] = ({},)
+    # The fields that refer to a row, and values of those whose class does not tell them: two.
+    references: tuple[str, ...] = ()
+    values: dict[str, list] = field(default_factory=dict)
+    # The body of the nth PATCH; None where clients only read.
+    patch: Callable | None = None
+    # Values of columns that no field limits, and the columns that take NULL without a field.
+    rejected: dict = field(default_factory=dict)
+    accepted: dict = field(default_factory=dict)
+    nullable: str = ""
+    visible_to: str = WORKSPACE
+    lists: dict[str, PagedList] = field(default_factory=dict)
+
+    def insert(self, connection, workspace_id, known, **values):
+        """Insert a row with the required columns and these; return its id."""
+        row = {**self.required, **values}
+        row = {name: value(row, known) if callable(value) else value for name, value in row.items()}
+        return insert(connection, self.table, workspace_id=workspace_id, **row)
+
+
+TITLED = {"title": WORD}
+OPEN = {**TITLED, "parent_id": first_task}
+MEETING = {"columns": lambda n: {"start_time": edge(n)}, "default": 20, "maximum": 100}
+KNOWLEDGE = {"columns": lambda n: {"content": "tea " * (n % 3)}}
+
+RESOURCES = [
+    Resource(
+        "tasks",
+        path="/tasks",
+        schema=Task,
+        line="task",
+        required={"title": "Task", "created_by": user},
+        world=(
+            {
+                **TITLED,
+                "description": WORD,
+                "project_id": WORD,
+                "assignee_id": user,
+                "due_date": "2020-01-01T00:00:00Z",
+            },
+            {**OPEN, "status": "todo", "priority": "urgent"},
+            {**OPEN, "status": "in_progress", "priority": "high"},
+            {**OPEN, "status": "done", "priority": "low"},
+            {**OPEN, "status": "todo", "priority": "medium"},
+        ),
+        references=("parentId", "taskId"),
+        patch=lambda n: {"title": f"Turn {n}", "dueDate": "2026-11-20T11:02Z"},
+        lists={
+            "tasks": PagedList(),
+            "filtered tasks": PagedList(
+                query={"status": "todo"},
+                where="status = 'todo'",
+                columns=lambda n: {"status": ("todo", "in_progress")[n % 2]},
+            ),
+            "unassigned tasks": PagedList(query={"assignee": "none"}, where="assignee_id IS NULL"),
+        },
+    ),
+    Resource(
+        "meetings",
+        path="/meetings",
+        schema=MeetingDetails,
+        line="meeting",
+        required={
+            "title": "Meeting",
+            "start_time": NOON,
+            "end_time": end_time,
+            "created_by": user,
+        },
+        world=(
+            {**TITLED, "notes": WORD, "start_time": datetime(2020, 1, 1, tzinfo=UTC)},
+            {**TITLED, "notes": WORD},
+        ),
+        patch=lambda n: {"notes": f"Turn {n}", "status": "completed"},
+        visible_to=EVERYWHERE,
+        lists={
+            "meetings": PagedList("start_time DESC, id DESC", **MEETING),
+            "upcoming meetings": PagedList(
+                "start_time, id", {"upcoming": "true"}, "start_time > now()", **MEETING
+            ),
+        },
+    ),
+    Resource(
+        "mail",
+        path="/mail",
+        schema=Mail,
+        line="mail",
+        required={"user_id": user, "sender": "ada@example.com", "received_at": NOON},
+        world=({"subject": WORD, "received_at": "2020-01-01"},),
+        visible_to=PERSONAL,
+        lists={
+            "mail": PagedList(
+                "received_at DESC, id DESC", columns=lambda n: {"received_at": edge(n) + MS}
+            )
+        },
+    ),
+    Resource(
+        "knowledge",
+        path="/knowledge",
+        schema=Knowledge,
+        line="knowledge",
+        required={"title": "Tea"},
+        world=({**TITLED, "content": WORD, "tags": [WORD]},),
+        lists={
+            "knowledge": PagedList(**KNOWLEDGE),
+            "search": PagedList(f"{RANK} DESC, id DESC", {"q": "tea"}, **KNOWLEDGE),
+        },
+    ),
+    Resource(
+        "suggestions",
+        path="/ai/suggestions",
+        schema=Suggestion,
+        line="suggestion",
+        required={"kind": "task", "title": "Ask again"},
+        world=({**TITLED, "kind": WORD, "body": WORD, "task_id": first_task},),
+        lists={
+            "suggestions": PagedList(
+                where="status = 'pending'",
+                columns=lambda n: {
+                    "status": ("pending", "accepted", "pending", "dismissed")[n % 4]
+                },
+            )
+        },
+    ),
+    Resource(
+        "workspaces",
+        line="workspace",
+        values={"slug": ["one", "two"], "plan": ["Pro", "Starter"], "workspace": ["acme", "acme"]},
+    ),
+    Resource("users", line="user", nullable="active_workspace_id deactivated_at"),
+    Resource("members", line="member"),
+    Resource("deleted_users", line="deleted_user", nullable="deleted_at"),
+    Resource(
+        "plans",
+        rejected={"name": ["", "x" * 129], "per_minute": [0], "per_day": [0]},
+        accepted={"name": ["x", "x" * 128], "per_minute": [1], "per_day": [1]},
+        nullable="per_day",
+    ),
+    Resource(
+        "tokens",
+        rejected={"kind": ["other"], "scope": ["admin"], "name": ["x" * 121], "hash": [b"x" * 31]},
+        accepted={"kind": ["api", "session"], "scope": ["read", "write"], "name": ["x" * 120]},
+        nullable="last_used_at expires_at revoked_at",
+    ),
+    Resource(
+        "idempotency_keys",
+        rejected={"key": ["", "x" * 256]},
+        accepted={"key": ["x", "x" * 255]},
+        # Until the first request with the key has ended.
+        nullable="status headers body",
+    ),
+    Resource(
+        "webhooks",
+        required={"url": f"https://example.com/{WORD}"},
+        world=({}, {"url": f"https://example.com/{WORD}/other"}),
+        rejected={"url": ["x" * 2049], "events": [["task.finished"]]},
+        accepted={"url": ["x" * 2048], "events": [[*EVENT_TYPES]]},
+        nullable="failing_since backoff_until disabled_at disabled_reason key_fingerprint",
+    ),
+    Resource("previous_secrets", nullable="key_fingerprint"),
+    Resource(
+        "deliveries",
+        rejected={"state": ["other"]},
+        accepted={"state": ["due", "delivered", "failed"]},
+        nullable="finished_at",
+    ),
+    Resource("attempts", nullable="status error answer"),
+]
+TABLES = {resource.table: resource for resource in RESOURCES}
+# The tables of the lines that load reads.
+TABLE_OF = {resource.line: resource.table for resource in RESOURCES if resource.line}
+LISTS = {
+    name: replace(paged, path=resource.path, table=resource.table, visible_to=resource.visible_to)
+    for resource in RESOURCES
+    for name, paged in resource.lists.items()
+}
