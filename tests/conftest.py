@@ -19,13 +19,13 @@ from client import (
     Client,
     insert,
     insert_member,
-    waiting,
 )
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row, tuple_row
 from receivers import KEY, Receiver, environment
 from resources import TABLES
 from server import PROJECT
+from statement import until_waiting
 
 from service.app import create_app
 from service.settings import Settings
@@ -210,8 +210,7 @@ def together(connection, database_url):
             try:
                 for call in calls:
                     started.append(threads.submit(call))
-                    while waiting(connection) < len(started):
-                        assert not started[-1].done(), "it did not wait for the row"
+                    until_waiting(connection, started[-1], len(started))
             finally:
                 holder.rollback()
             return [call.result() for call in started]

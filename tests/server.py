@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -117,13 +118,16 @@ def free_port():
             return port
 
 
-def wait_until(happened, process=None):
-    """Return once ``happened()`` is true; fail if the process ends before, or after 20 s."""
-    end = time.monotonic() + 20
+def wait_until(happened, running=None, seconds=20):
+    """Return once ``happened()`` is true; fail later, or if the process or the future has ended."""
+    end = time.monotonic() + seconds
     while not happened():
-        assert process is None or process.poll() is None
+        if isinstance(running, Future):
+            assert not running.done(), f"it did not wait: {running.result()}"
+        elif running:
+            assert running.poll() is None
         assert time.monotonic() < end
-        time.sleep(0.01)
+        time.sleep(0.005)
 
 
 def is_running(pid):

@@ -1,9 +1,9 @@
 """Runs single statements, as a request or a worker does."""
 
-import time
 from hashlib import sha256
 
 from client import TOKENS, waiting
+from server import wait_until
 
 from service.database.statements import STATEMENTS
 
@@ -23,9 +23,7 @@ def run(connection, name, /, **values):
 
 def until_waiting(connection, running, number=1):
     """Return once so many statements wait for a lock; fail if the last one has ended."""
-    while waiting(connection) < number:
-        assert not running.done(), f"it did not wait: {running.result()}"
-        time.sleep(0.005)
+    wait_until(lambda: waiting(connection) >= number, running)
 
 
 def managed(cast):

@@ -12,9 +12,9 @@ from client import (
     ids,
     invalid_field,
     read_all,
-    waiting,
 )
 from client import row_of as any_row_of
+from statement import until_waiting
 
 from service.database.statements import STATEMENTS
 
@@ -385,7 +385,6 @@ def test_a_write_while_its_workspace_is_deleted_is_409(alice, cast, connection, 
     with psycopg.connect(database_url) as operator, ThreadPoolExecutor() as threads:
         operator.execute("DELETE FROM workspaces WHERE id = %s", (cast["acme"],))
         create = threads.submit(alice.post, "/tasks", {"title": "Late"})
-        while not waiting(connection):
-            assert not create.done(), "it did not wait for the workspace"
+        until_waiting(connection, create)
         operator.commit()
         assert "at the same time" in error_message(create.result(), 409)

@@ -13,7 +13,7 @@ from client import TOKENS, Client, configure, count, flattened, numbered
 from proxy import Proxy
 from psycopg import sql
 from psycopg_pool import PoolTimeout
-from server import wait_until
+from statement import until_waiting
 
 from service.commands.plans import ListedPlan
 from service.database.watchdog import INTERVAL
@@ -358,16 +358,10 @@ def test_a_request_whose_connection_is_terminated_is_503_and_writes_nothing(
     with ThreadPoolExecutor(1) as threads, connection.transaction():
         connection.execute("SELECT FROM tasks FOR UPDATE")
         waiting = threads.submit(alice_at(app).patch, f"/tasks/{task['id']}", {"title": "Other"})
-        until_blocked(connection)
+        until_waiting(connection, waiting)
         terminate_pool(connection)
         assert unavailable(waiting.result(timeout=5))
     assert alice_at(app).get(f"/tasks/{task['id']}").get_json() == task
-
-
-def until_blocked(connection):
-    """Return when another session waits for a lock of this connection."""
-    blocked = "SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))"
-    wait_until(lambda: connection.execute(blocked).fetchall())
 
 
 def test_a_statement_over_its_timeout_is_503_and_writes_nothing(build, connection, cast):

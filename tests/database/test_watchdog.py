@@ -7,8 +7,9 @@ from time import monotonic
 
 import psycopg
 import pytest
-from client import TOKENS, Client, waiting
+from client import TOKENS, Client
 from proxy import Proxy
+from statement import until_waiting
 
 from service.database.pool import Pool, connect
 from service.database.watchdog import INTERVAL, Watchdog
@@ -110,7 +111,6 @@ def test_a_write_that_freezes_after_the_gate_is_503(behind_proxy, proxy, connect
     with psycopg.connect(database_url) as holder, ThreadPoolExecutor(1) as threads:
         holder.execute("SELECT FROM tasks WHERE id = %s FOR UPDATE", (id,))
         response = threads.submit(alice.patch, f"/tasks/{id}", {"title": "y"})
-        while not waiting(connection):
-            assert not response.done()
+        until_waiting(connection, response)
         with frozen(proxy):
             assert response.result(timeout=8).status_code == 503

@@ -9,6 +9,7 @@ from itertools import count
 from threading import Event, Lock, Thread
 
 from client import TOKENS
+from server import wait_until
 
 NUMBERS = count()
 
@@ -185,3 +186,9 @@ def compare_events(measure, connection):
     tasks = {row["id"] for row in connection.execute("SELECT id::text FROM tasks")}
     measure("tasks without an event", len(tasks - events.keys()), exactly=0)
     measure("events without a task", len(events.keys() - tasks), exactly=0)
+
+
+def wait_until_delivered(connection, seconds=120):
+    """Return once no delivery is due."""
+    due = "SELECT FROM deliveries WHERE state = 'due' LIMIT 1"
+    wait_until(lambda: not connection.execute(due).rowcount, seconds=seconds)

@@ -7,7 +7,6 @@ import re
 import signal
 from contextlib import ExitStack
 from pathlib import Path
-from time import monotonic, sleep
 from urllib.request import urlopen
 
 from faults.documents import configuration
@@ -175,10 +174,7 @@ class Cluster:
         return roles == ["leader", "replica", "sync_standby"] and len(timelines) == 1
 
     def wait_until_whole(self):
-        end = monotonic() + PATIENCE
-        while not self.is_whole():
-            assert monotonic() < end, self.members()
-            sleep(0.2)
+        wait_until(self.is_whole, seconds=PATIENCE)
 
     def run(self, name, node):
         """Run a block of commands of docs/scaling.md on a node; returns what it prints."""

@@ -6,7 +6,7 @@ import tempfile
 from contextlib import ExitStack, closing
 from itertools import pairwise
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic
 from types import SimpleNamespace
 
 import psycopg
@@ -14,7 +14,7 @@ import pytest
 from client import TOKENS, activate, insert, insert_member, insert_token
 from faults import network, patroni
 from faults.documents import configuration
-from faults.load import Load, compare_events, compare_tasks
+from faults.load import Load, compare_events, compare_tasks, wait_until_delivered
 from front import running
 from psycopg.rows import dict_row
 from receivers import WEBHOOK_SETTINGS, Receiver, subscribe
@@ -97,11 +97,8 @@ class Stage:
         return {self.worker.pid, *masters, *(pid for one in masters for pid in children(one))}
 
     def wait_until_delivered(self):
-        end = monotonic() + 60
         with self.connect() as connection:
-            while connection.execute("SELECT FROM deliveries WHERE state = 'due' LIMIT 1").rowcount:
-                assert monotonic() < end
-                sleep(0.05)
+            wait_until_delivered(connection)
         self.arrived |= {json.loads(one.body)["data"]["id"] for one in self.receiver.take_all()}
 
 

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import socket
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -17,7 +16,7 @@ from time import monotonic
 import psycopg
 import pytest
 from client import TOKENS, insert, waiting
-from faults.load import Load, compare_events, compare_tasks, read
+from faults.load import Load, compare_events, compare_tasks, read, wait_until_delivered
 from front import connects
 from receivers import (
     WEBHOOK_SETTINGS,
@@ -45,14 +44,6 @@ def kill_a_worker(server, random):
     """SIGKILL for one of the two workers, once both are there."""
     wait_until(lambda: len(children(server.pid)) == 2, server)
     os.kill(random.choice(children(server.pid)), signal.SIGKILL)
-
-
-def wait_until_delivered(connection):
-    """Return once no delivery is due; fail after ``PATIENCE``."""
-    end = monotonic() + PATIENCE
-    while connection.execute("SELECT id FROM deliveries WHERE state = 'due' LIMIT 1").fetchone():
-        assert monotonic() < end
-        time.sleep(0.05)
 
 
 def test_killed_workers_lose_no_acknowledged_task_and_no_event(

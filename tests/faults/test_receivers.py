@@ -1,14 +1,13 @@
 """Receivers of webhooks that are away or hang, and tenants that crowd each other."""
 
 import json
-import time
 from contextlib import closing
 from threading import Event
 from time import monotonic
 
 import pytest
 from client import TOKENS
-from faults.load import Load, compare_events, compare_tasks, percentile, read
+from faults.load import Load, compare_events, compare_tasks, percentile, read, wait_until_delivered
 from receivers import (
     WEBHOOK_SETTINGS,
     Receiver,
@@ -37,12 +36,7 @@ def test_an_outage_of_a_receiver_delays_events_and_nothing_else(
             Event().wait(outage)
         with closing(Receiver(address=("127.0.0.1", port))) as receiver:
             up = monotonic()
-            end = up + 120
-            while connection.execute(
-                "SELECT count(*) FROM deliveries WHERE state = 'due'"
-            ).fetchone()["count"]:
-                assert monotonic() < end
-                time.sleep(0.05)
+            wait_until_delivered(connection)
             drained = monotonic() - up
             received = {json.loads(one.body)["data"]["id"] for one in receiver.take_all()}
     measure("outage", float(outage), unit="s")

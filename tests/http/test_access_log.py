@@ -11,7 +11,7 @@ from time import monotonic
 
 import pytest
 from client import TOKENS, Client, insert_token
-from server import TASK, get, post, send, serving
+from server import TASK, get, post, send, serving, wait_until
 
 from service import logs
 
@@ -107,8 +107,7 @@ def test_the_line_tells_how_long_the_request_has_queued_and_waited_for_a_connect
     pool.open()
     with ThreadPoolExecutor(1) as threads, pool.connection():
         answer = threads.submit(Client(app, TOKENS["alice"]).get, "/tasks")
-        while not waits_for_a_connection():
-            assert not answer.done()
+        wait_until(waits_for_a_connection, answer)
         # Longer than Pool.SHORTEST_WAIT, and shorter than POOL_TIMEOUT.
         held_until = monotonic() + 0.3
         while monotonic() < held_until:

@@ -5,13 +5,12 @@ import json
 import re
 import shutil
 import subprocess
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from contextlib import closing
 
 import pytest
 from client import TOKENS, count
 from openapi_check import document
+from receivers import Receiver, answer
 from server import serving
 
 pytestmark = [
@@ -64,45 +63,24 @@ document.querySelector("pre").textContent = JSON.stringify(seen);
 </script>"""
 
 
-@contextmanager
-def site():
-    """A web site of its own origin, which has one page."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            self.send_response(200)
-            self.send_header("Content-Type", "text/html; charset=utf-8")
-            self.end_headers()
-            self.wfile.write(server.page.encode())
-
-        def log_message(self, *_):
-            """Print nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.origin = f"http://127.0.0.1:{server.server_port}"
-        thread = Thread(target=server.serve_forever)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
-
-
 @pytest.fixture(scope="module")
 def listed():
-    with site() as listed:
+    with closing(Receiver()) as listed:
         yield listed
 
 
 @pytest.fixture(scope="module")
 def foreign():
-    with site() as foreign:
+    with closing(Receiver()) as foreign:
         yield foreign
 
 
 @pytest.fixture(scope="module")
 def service(database_url, listed):
     """The base URL of a service that lists one origin."""
-    with serving(database_url, CORS_ORIGINS=f"https://app.example.com, {listed.origin}") as server:
+    with serving(
+        database_url, CORS_ORIGINS=f"https://app.example.com, http://127.0.0.1:{listed.port}"
+    ) as server:
         yield f"http://127.0.0.1:{server.port}"
 
 
@@ -128,8 +106,9 @@ def visit(service, browse):
 
     def visit(site):
         page = PAGE.replace("TOKEN", json.dumps(TOKENS["alice"]))
-        site.page = page.replace("SERVICE", json.dumps(service))
-        dom, log = browse(f"{site.origin}/")
+        page = page.replace("SERVICE", json.dumps(service)).encode()
+        site.behaves(answer(200, page, Content_Type="text/html; charset=utf-8"))
+        dom, log = browse(f"http://127.0.0.1:{site.port}/")
         shown = re.search("<pre>(.+?)</pre>", dom, re.DOTALL)
         assert shown, dom + log
         return json.loads(html.unescape(shown[1]))

@@ -16,7 +16,7 @@ from time import monotonic, sleep
 
 import psycopg
 import pytest
-from client import TOKENS, Client, waiting
+from client import TOKENS, Client
 from psycopg_pool import PoolTimeout
 from receivers import (
     PATIENCE,
@@ -33,6 +33,7 @@ from receivers import (
     webhook_row,
 )
 from server import wait_until
+from statement import until_waiting
 from werkzeug.http import http_date
 
 from service.commands.migrate import migrate
@@ -1167,10 +1168,10 @@ def test_a_webhook_that_is_deleted_while_an_attempt_is_recorded_causes_no_error(
         # The deletion stops at the delivery, the record at what the deletion holds.
         holder.execute("SELECT FROM deliveries WHERE id = %s FOR UPDATE", (announced[0]["id"],))
         deleted = pool.submit(delete_webhook, database_url, webhook)
-        wait_for_locks(connection, 1)
+        until_waiting(connection, None)
         receiver.behaves(answer(500))
         receiver.released.set()
-        wait_for_locks(connection, 2)
+        until_waiting(connection, None, 2)
         holder.rollback()
         deleted.result()
         assert attempted.result() == 1
@@ -1180,13 +1181,6 @@ def test_a_webhook_that_is_deleted_while_an_attempt_is_recorded_causes_no_error(
 def delete_webhook(database_url, webhook):
     with psycopg.connect(database_url) as other:
         other.execute("DELETE FROM webhooks WHERE id = %s", (webhook,))
-
-
-def wait_for_locks(connection, number):
-    """Wait until so many statements wait for a lock."""
-    end = monotonic() + PATIENCE
-    while waiting(connection) < number:
-        assert monotonic() < end
 
 
 # Keys
