@@ -178,10 +178,10 @@ def update_task(changes: Values, id: str) -> Response:
 @idempotent
 @response(status=204)
 def delete_task(id: str) -> Response:
-    """Remove a task and its subtasks for good
+    """Delete a task and its subtasks for good
 
     Each deleted task sends an event ``task.deleted``. While a webhook is enabled, the response is
-    409 if the subtasks have more than 16 MiB of text: remove some of them first.
+    409 if the subtasks have more than 16 MiB of text: delete some of them first.
     """
     deleted = db.row(Deleted, "tasks/delete", id=id, versions=expected_versions())
     require_match(deleted.matched, deleted.version)

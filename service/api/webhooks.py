@@ -289,7 +289,7 @@ def update_webhook(changes: Values, id: str, fault: Exception | None) -> Respons
 @idempotent
 @response(status=204)
 def delete_webhook(id: str) -> Response:
-    """Remove a webhook and all its deliveries, also those that wait
+    """Delete a webhook and all its deliveries, also those that wait
 
     The receiver gets nothing any more.
     """

@@ -1,4 +1,4 @@
-"""Commands for incidents of webhooks; owners and admins create and remove them by the API."""
+"""Commands for incidents of webhooks; owners and admins create and delete them by the API."""
 
 import json
 from typing import NamedTuple

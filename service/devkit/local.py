@@ -155,7 +155,7 @@ def subscribe(printer: Printer) -> None:
         events=[],
     )
     if made is None:
-        raise click.ClickException(f"the workspace {WORKSPACE} has 20 webhooks: remove one first")
+        raise click.ClickException(f"the workspace {WORKSPACE} has 20 webhooks: delete one first")
     _, printer.secret = made
 
 

@@ -21,7 +21,7 @@ from service.values.schemas import Query
 RATE_LIMIT = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
 WINDOWS = "RateLimit-Policy", "RateLimit"
 
-SUCCESS = {200: "OK", 201: "Created", 204: "Removed for good"}
+SUCCESS = {200: "OK", 201: "Created", 204: "Deleted for good"}
 
 PATH_ID = "The id of the object; one that is unknown, malformed or not yours is 404"
 

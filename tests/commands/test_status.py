@@ -177,7 +177,7 @@ def test_a_problem_is_a_line_and_exit_status_1(cli):
         ),
         (
             "UPDATE webhooks SET disabled_at = now(), disabled_reason = 'a reason'",
-            r"webhook {id} of acme is disabled: a reason; enable or remove it",
+            r"webhook {id} of acme is disabled: a reason; enable or delete it",
         ),
         (
             "INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, created_at)"

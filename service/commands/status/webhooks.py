@@ -75,7 +75,7 @@ def read_webhooks(reader: Reader) -> Section:
     for webhook in found:
         name = f"webhook {webhook.id} of {webhook.workspace}"
         if webhook.state == "disabled" and webhook.disabled_reason not in ON_PURPOSE:
-            problems.append(f"{name} is disabled: {webhook.disabled_reason}; enable or remove it")
+            problems.append(f"{name} is disabled: {webhook.disabled_reason}; enable or delete it")
         if webhook.state == "failing" and webhook.failing_seconds > FAILING:
             since = webhook.failing_since
             problems.append(f"{name} has failed since {since}; webhook deliveries says why")
