@@ -9,7 +9,6 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from threading import BoundedSemaphore
 from weakref import WeakSet
 
 import psycopg
@@ -85,7 +84,7 @@ def webhooks_app(database_url, start_shared):
 def silent_app(settings, start_shared):
     """Return a service that makes webhooks and leaves all events to a worker."""
     app = start_shared(replace(settings, webhook_key=KEY))
-    app.extensions["webhook_slots"] = BoundedSemaphore(0)
+    app.extensions["outbound_slots"].posts = False
     return app
 
 

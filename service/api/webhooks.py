@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import wraps
+from time import monotonic
 from typing import Any, NamedTuple
 
 from flask import Blueprint, Response
@@ -11,7 +12,7 @@ from marshmallow import ValidationError
 from werkzeug.exceptions import HTTPException
 
 from service.database import db
-from service.database.state import current_application
+from service.database.state import current_application, current_state
 from service.database.statements import Row, to_json
 from service.http.errors import http_error
 from service.http.requests import Values, View, arguments
@@ -36,11 +37,12 @@ from service.webhooks.rows import (
     ListedWebhook,
     MatchedWebhook,
 )
+from service.webhooks.slots import NoSlot, OutboundSlots, WorkspaceCalls
 
 STATES = "enabled", "failing", "disabled"
-# Seconds in which the host of a new URL must be resolved.
-LOOK_UP = 2
-# Seconds that a request waits for a thread that may wait for a receiver or a name server.
+# Seconds in which the host of a new URL must be resolved, and how many of them need no slot.
+LOOK_UP, QUICK_LOOK_UP = 2, 0.1
+# Seconds that a request waits for a slot, which lets it wait for a receiver or a name server.
 SLOT_TIMEOUT = 0.25
 # Seconds after which a client may try again what an operator has to set up first.
 RETRY_AFTER = 60
@@ -145,15 +147,23 @@ def managed(row: Row | None) -> Row:
 
 
 @contextmanager
-def outbound_slot() -> Iterator[None]:
-    """Let few threads at once wait for receivers and name servers; raises 503 for one too many."""
-    slots = current_application().extensions["outbound_slots"]
-    if not slots.acquire(timeout=SLOT_TIMEOUT):
-        raise http_error("busy", retry_after=1)
+def outbound_call() -> Iterator[None]:
+    """Let this request wait for a stranger, without a connection; its deadline waits as well.
+
+    Few threads at once may, and one for a workspace; raises 503 for one too many.
+    """
+    slots: OutboundSlots = current_application().extensions["outbound_slots"]
+    db.release()
     try:
-        yield
-    finally:
-        slots.release()
+        with slots.for_call(current_state().caller["workspace_id"], SLOT_TIMEOUT):
+            began = monotonic()
+            try:
+                yield
+            finally:
+                db.extend_deadline(monotonic() - began)
+    except NoSlot as error:
+        message = "workspace_calls" if isinstance(error, WorkspaceCalls) else "busy"
+        raise http_error(message, retry_after=1) from None
 
 
 @contextmanager
@@ -195,16 +205,18 @@ def check_url(url: str, id: str | None = None) -> None:
         check_role()
     elif managed(db.row_or_none(Claim, "webhooks/target", id=id)).url == url:
         return
-    db.release()
     settings: Settings = current_application().config["SETTINGS"]
     try:
-        with outbound_slot():
-            resolve(url, settings.webhook_allow, LOOK_UP)
+        try:
+            # Most names are looked up at once, also while all slots are taken.
+            db.release()
+            resolve(url, settings.webhook_allow, QUICK_LOOK_UP)
+        except TimeoutError:
+            with outbound_call():
+                resolve(url, settings.webhook_allow, LOOK_UP)
     except (BlockedURL, TimeoutError) as error:
         reason = error.reason if isinstance(error, BlockedURL) else "unresolved"
         raise ValidationError({"url": [fields.URL.default_error_messages[reason]]}) from None
-    finally:
-        db.set_deadline(settings.statement_timeout)
 
 
 @webhooks.get("/webhooks")
@@ -325,8 +337,7 @@ def ping_webhook(id: str) -> Response:
     changes no state; a disabled webhook can be pinged too.
     """
     target = managed(db.row_or_none(Claim, "webhooks/target", id=id))
-    db.release()
-    with outbound_slot(), signing() as settings:
+    with outbound_call(), signing() as settings:
         outcome = attempt(target, settings, settings.webhook_timeout)
     shown = {"status": outcome.status, "milliseconds": outcome.milliseconds}
     # What follows the colon is for operators: it can name an address inside their network.

@@ -37,12 +37,9 @@ def pool() -> Pool:
     return cast(Pool, current_application().extensions["pool"])
 
 
-def set_deadline(seconds: float) -> None:
-    """Let this request use the database for ``seconds`` from now on, with its connection too."""
-    state = current_state()
-    state.deadline = monotonic() + seconds
-    if state.connection is not None:
-        pool().watchdog.watch(state.connection, state.deadline)
+def extend_deadline(seconds: float) -> None:
+    """Give this request the time back that it has waited for a stranger, without a connection."""
+    current_state().deadline += seconds
 
 
 def connection(state: RequestState) -> Connection:

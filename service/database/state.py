@@ -15,7 +15,8 @@ class RequestState:
     request_id = ""
     # Seconds that the request has waited for a thread.
     queued: float = 0
-    # The time, by ``monotonic()``, when the database must have answered; 0 if none is set yet.
+    # The time, by ``monotonic()``, when everything that waits for the database must have ended. The
+    # first statement makes it, from ``arrived``; nothing begins it anew. 0 before.
     deadline: float = 0
     connection: Connection | None = None
     # The body of the request, once it has been read.

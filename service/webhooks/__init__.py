@@ -1,7 +1,6 @@
 """Webhooks: post events to their receivers, signed, after the commit."""
 
 import logging
-from threading import BoundedSemaphore
 from time import monotonic
 
 from flask import Flask, Response, current_app
@@ -12,8 +11,13 @@ from service.settings import Settings
 from service.webhooks.delivery import Recorded, attempt, log_outcome
 from service.webhooks.rows import Claim
 from service.webhooks.secrets import fingerprints
+from service.webhooks.slots import OutboundSlots
 
 log = logging.getLogger("service.webhooks")
+
+# Seconds: of the time of a request, what is kept for the record of an outcome; with less than the
+# other one left, no delivery is attempted.
+RECORD, SHORTEST = 0.5, 0.05
 
 # The types of events (docs/specification.md, section 6).
 EVENT_TYPES = (
@@ -29,11 +33,9 @@ EVENT_TYPES = (
 def init_app(app: Flask) -> None:
     """Post the events of a request after it."""
     app.after_request(post_announced)
-    # Receivers that hang block at most one thread in four, or one of fewer than four. Pings and
-    # checks of URLs can block as many again.
     settings: Settings = app.config["SETTINGS"]
-    app.extensions["webhook_slots"] = BoundedSemaphore(max(1, settings.web_threads // 4))
-    app.extensions["outbound_slots"] = BoundedSemaphore(max(1, settings.web_threads // 4))
+    # Receivers and name servers that hang block one thread in four, or one of fewer than four.
+    app.extensions["outbound_slots"] = OutboundSlots(max(1, settings.web_threads // 4))
 
 
 def post_after_commit(*event_ids: str | None) -> None:
@@ -47,20 +49,20 @@ def post_announced(response: Response) -> Response:
     A receiver cannot change the response.
     """
     if event_ids := current_state().event_ids:
-        _post(event_ids)
+        slots: OutboundSlots = current_app.extensions["outbound_slots"]
+        settings: Settings = current_app.config["SETTINGS"]
+        if settings.webhook_key:
+            with slots.for_posts() as free:
+                if free:
+                    _post(event_ids, settings)
     return response
 
 
-def _post(event_ids: list[str]) -> None:
-    slots = current_app.extensions["webhook_slots"]
-    settings: Settings = current_app.config["SETTINGS"]
-    if not settings.webhook_key or not slots.acquire(blocking=False):
-        return
+def _post(event_ids: list[str], settings: Settings) -> None:
+    # The deadline of the request also holds for the record of each outcome.
+    end = min(monotonic() + settings.webhook_timeout, current_state().deadline - RECORD)
     try:
-        deadline = monotonic() + settings.webhook_timeout
-        while (left := deadline - monotonic()) > 0.05:
-            # The request itself may have used most of its time.
-            db.set_deadline(settings.statement_timeout)
+        while end - monotonic() > SHORTEST:
             claim = db.row_or_none(
                 Claim,
                 "webhooks/claim_new",
@@ -70,14 +72,12 @@ def _post(event_ids: list[str]) -> None:
             )
             # Hold no connection while the receiver works.
             db.release()
-            if claim is None:
+            # If the claim took that long, the delivery is due when its lease ends.
+            if claim is None or (left := end - monotonic()) < SHORTEST:
                 return
             outcome = attempt(claim, settings, left)
-            db.set_deadline(settings.statement_timeout)
             recorded = db.row_or_none(Recorded, "webhooks/record", **outcome._asdict())
             log_outcome(claim, outcome, recorded)
     except Exception as error:
         # The change and its event are committed; the worker posts it.
         log.warning("delivery left to the worker: %s", type(error).__name__, exc_info=error)
-    finally:
-        slots.release()

@@ -711,13 +711,48 @@ def test_a_request_that_waits_for_a_receiver_holds_no_connection(
         pinged = threads.submit(alice.post, f"/webhooks/{webhook}/ping")
         receiver.take()
         assert alice.get("/tasks").status_code == 200
-        # Receivers that hang block few threads.
         busy = alice.post(f"/webhooks/{webhook}/ping")
-        assert "busy" in error_message(busy, 503)
+        assert "of this workspace still runs" in error_message(busy, 503)
         assert busy.headers["Retry-After"] == "1"
         assert not pinged.done()
         receiver.released.set()
         assert pinged.result().get_json()["status"] == 200
+
+
+def test_a_workspace_whose_receiver_hangs_is_refused_alone(
+    with_webhooks, cast, connection, receiver, other_receiver
+):
+    """Two of eight threads may wait for receivers."""
+    app = with_webhooks(WEB_THREADS="8", WEBHOOK_TIMEOUT="30")
+    alice, charlie = (Client(app, TOKENS[name]) for name in ("alice", "charlie"))
+    hanging = hook(connection, cast["acme"], receiver.url)
+    sound = hook(connection, cast["globex"], other_receiver.url)
+    receiver.behaves(hang)
+    with ThreadPoolExecutor(1) as threads:
+        pinged = threads.submit(alice.post, f"/webhooks/{hanging}/ping")
+        receiver.take()
+        for _ in range(3):
+            error_message(alice.post(f"/webhooks/{hanging}/ping"), 503)
+            assert charlie.post(f"/webhooks/{sound}/ping").get_json()["status"] == 200
+        receiver.released.set()
+        assert pinged.result().status_code == 200
+    assert alice.post(f"/webhooks/{hanging}/ping").status_code == 200
+
+
+def test_a_url_is_checked_while_receivers_take_all_threads_that_may_wait_for_them(
+    with_webhooks, cast, connection, receiver
+):
+    app = with_webhooks(WEB_THREADS="4", WEBHOOK_TIMEOUT="30")
+    alice, charlie = (Client(app, TOKENS[name]) for name in ("alice", "charlie"))
+    webhook = hook(connection, cast["acme"], receiver.url)
+    receiver.behaves(hang)
+    with ThreadPoolExecutor(1) as threads:
+        pinged = threads.submit(alice.post, f"/webhooks/{webhook}/ping")
+        receiver.take()
+        for client in (alice, charlie) * 5:
+            assert client.post("/webhooks", {"url": receiver.url}).status_code == 201
+        receiver.released.set()
+        assert pinged.result().status_code == 200
 
 
 @pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "once"}], ids=["", "with a key"])

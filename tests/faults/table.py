@@ -46,7 +46,9 @@ class Scenario:
     measures: list[Measure] = field(default_factory=list)
     reason: str = ""
 
-    def measure(self, text, figure, *, exactly=None, at_most=None, at_least=None, unit=""):
+    def measure(
+        self, text, figure, *, exactly=None, at_most=None, at_least=None, unit="", margin=MARGIN
+    ):
         """Record a figure and fail the test if it misses its pass line; a time has a margin."""
         for sign, limit, holds in (
             ("", exactly, operator.eq),
@@ -56,7 +58,7 @@ class Scenario:
             if limit is not None:
                 line, passed = sign + show(limit, unit), holds(figure, limit)
                 self.measures.append(Measure(text, figure, unit, limit, line, passed))
-                tolerated = unit in TIMES and figure <= limit * MARGIN
+                tolerated = unit in TIMES and figure <= limit * margin
                 assert passed or tolerated, f"{text}: {show(figure, unit)}, pass line {line}"
                 return
         self.measures.append(Measure(text, figure, unit, None, "", True))

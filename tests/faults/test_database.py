@@ -22,6 +22,8 @@ pytestmark = pytest.mark.faults
 # Eight threads, of which the scenarios use more.
 WEB = {"WEB_CONCURRENCY": "2", "WEB_THREADS": "4"}
 CLIENTS = 12
+# A promise of the pages, with half a second for a busy machine.
+PROMISED = {"at_most": 5, "margin": 1.1, "unit": "s"}
 # No attempt is repeated while a scenario runs.
 SETTINGS = {**WEBHOOK_SETTINGS, **WEB, "WEBHOOK_LEASE": "600"}
 
@@ -126,9 +128,11 @@ def test_a_network_that_breaks_is_503_until_it_works_again(
 
 
 @pytest.mark.parametrize("way", ["a black hole", "a proxy that holds all bytes back"])
-def test_a_silent_network_is_503_in_time(proxy, connection, database_url, measure, rounds, way):
+def test_a_silent_network_is_503_in_time(
+    proxy, connection, database_url, subscribed, measure, rounds, way
+):
     outage = rounds(5, 20)
-    with serving(proxy.url, **WEB) as server, Load(server.port, clients=CLIENTS) as load:
+    with serving(proxy.url, **SETTINGS) as server, Load(server.port, clients=CLIENTS) as load:
         load.wait_for_replies(40)
         (proxy.lose if way == "a black hole" else proxy.freeze)()
         Event().wait(outage)
@@ -137,15 +141,15 @@ def test_a_silent_network_is_503_in_time(proxy, connection, database_url, measur
     measure(f"seconds of {way}, {CLIENTS} clients for 8 threads", outage)
     measure_replies(measure, load, 201, 503)
     compare_tasks(measure, connection, load)
-    measure("slowest response", load.slowest, at_most=5, unit="s")
+    measure("slowest response", load.slowest, **PROMISED)
     measure("first 201 after it", recovery, at_most=2, unit="s")
 
 
 def test_a_frozen_server_is_503_in_time(
-    postgres, connection, database_url, backends, measure, rounds
+    postgres, connection, database_url, backends, subscribed, measure, rounds
 ):
     outage = rounds(5, 20)
-    with serving(database_url, **WEB) as server, Load(server.port, clients=CLIENTS) as load:
+    with serving(database_url, **SETTINGS) as server, Load(server.port, clients=CLIENTS) as load:
         load.wait_for_replies(40)
         # Without its postmaster the server accepts no other connection either.
         with stopped([postgres.get_pid(), *backends()]):
@@ -154,7 +158,7 @@ def test_a_frozen_server_is_503_in_time(
     measure(f"seconds of SIGSTOP for all its processes, {CLIENTS} clients for 8 threads", outage)
     measure_replies(measure, load, 201, 503)
     compare_tasks(measure, connection, load)
-    measure("slowest response", load.slowest, at_most=5, unit="s")
+    measure("slowest response", load.slowest, **PROMISED)
     measure("first 201 after it", recovery, at_most=2, unit="s")
 
 

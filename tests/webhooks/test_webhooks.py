@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from threading import get_ident
 from time import monotonic
 
-import psycopg
 import pytest
 from client import TOKENS, Client
 from receivers import (
@@ -33,12 +32,11 @@ from receivers import (
 )
 from server import call, serving, wait_until
 from standardwebhooks import WebhookVerificationError
-from statement import until_waiting
 
 from service.database.statements import Connection
-from service.http.access_log import ARRIVED
 from service.settings import Settings
 from service.webhooks import secrets
+from service.webhooks.slots import NoSlot
 from service.webhooks.worker import Worker
 
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
@@ -426,48 +424,15 @@ def test_webhook_timeout_covers_all_posts_of_a_request(with_webhooks, cast, conn
 
 
 @pytest.mark.parametrize(("threads", "slots"), [(1, 1), (4, 1), (8, 2), (11, 2), (12, 3)])
-def test_receivers_and_name_servers_hold_one_thread_in_four_each(with_webhooks, threads, slots):
-    app = with_webhooks(WEB_THREADS=str(threads))
-    for name in ("webhook_slots", "outbound_slots"):
-        free = app.extensions[name]
-        assert [free.acquire(blocking=False) for _ in range(threads + 1)].count(True) == slots
-
-
-def test_the_outcome_is_recorded_although_the_receiver_took_longer_than_a_request_may(
-    with_webhooks, cast, connection, receiver
-):
-    """A request has STATEMENT_TIMEOUT and 0.8 s for the database."""
-
-    def be_slow(handler):
-        handler.server.released.wait(1.1)
-        answer(200)(handler)
-
-    receiver.behaves(be_slow)
-    subscribe(connection, cast["acme"], receiver.url)
-    client = Client(with_webhooks(STATEMENT_TIMEOUT="0.2"), TOKENS["alice"])
-    assert client.post("/tasks", {"title": "Written"}).status_code == 201
-    assert [row["state"] for row in deliveries(connection)] == ["delivered"]
-
-
-def test_a_request_that_has_used_nearly_all_of_its_time_still_posts_its_events(
-    with_webhooks, database_url, cast, connection, receiver
-):
-    """Here a request has 4.8 s for the database, and 1.5 s of them are left when it begins."""
-    subscribe(connection, cast["acme"], receiver.url)
-    client = Client(with_webhooks(STATEMENT_TIMEOUT="4"), TOKENS["alice"])
-    # The pool opens a connection.
-    client.get("/me")
-    with psycopg.connect(database_url) as holder, ThreadPoolExecutor(1) as pool:
-        # The write does not read this table; the claim of its event does.
-        holder.execute("LOCK TABLE previous_secrets")
-        late = {ARRIVED: monotonic() - 3.3}
-        written = pool.submit(client.post, "/tasks", {"title": "Late"}, environ_overrides=late)
-        until_waiting(connection, written)
-        with pytest.raises(TimeoutError):
-            written.result(1.8)
-        holder.rollback()
-        assert written.result().status_code == 201
-    assert [row["state"] for row in deliveries(connection)] == ["delivered"]
+def test_receivers_and_name_servers_together_hold_one_thread_in_four(with_webhooks, threads, slots):
+    free = with_webhooks(WEB_THREADS=str(threads)).extensions["outbound_slots"]
+    with ExitStack() as stack:
+        for number in range(slots):
+            enter = free.for_posts() if number % 2 else free.for_call(number, 0)
+            assert stack.enter_context(enter) is not False
+        assert stack.enter_context(free.for_posts()) is False
+        with pytest.raises(NoSlot):
+            stack.enter_context(free.for_call("another", 0))
 
 
 def test_a_hanging_receiver_holds_no_connection_and_one_request_in_four_threads(
@@ -475,7 +440,7 @@ def test_a_hanging_receiver_holds_no_connection_and_one_request_in_four_threads(
 ):
     receiver.behaves(hang)
     subscribe(connection, cast["acme"], receiver.url)
-    app = with_webhooks(WEBHOOK_TIMEOUT="20")
+    app = with_webhooks(WEBHOOK_TIMEOUT="20", STATEMENT_TIMEOUT="20")
     client = Client(app, TOKENS["alice"])
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(client.post, "/tasks", {"title": "Hangs"})
@@ -543,7 +508,8 @@ def test_a_hanging_receiver_delays_no_other_request(serve, cast, connection, rec
     """The first write hangs until all others have their responses."""
     receiver.behaves(hang)
     subscribe(connection, cast["acme"], receiver.url)
-    served = serve(WEB_CONCURRENCY="1", WEB_THREADS="4", WEBHOOK_TIMEOUT="25", WEBHOOK_LEASE="60")
+    patient = {"WEBHOOK_TIMEOUT": "25", "WEBHOOK_LEASE": "60", "STATEMENT_TIMEOUT": "25"}
+    served = serve(WEB_CONCURRENCY="1", WEB_THREADS="4", **patient)
     with ThreadPoolExecutor(8) as pool:
 
         def write(number):

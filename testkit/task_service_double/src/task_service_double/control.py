@@ -8,7 +8,6 @@ import json
 import os
 import signal
 from datetime import datetime
-from threading import BoundedSemaphore
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -33,6 +32,7 @@ from service.webhooks import secrets
 from service.webhooks.delivery import attempt
 from service.webhooks.outbound import BlockedURL, resolve
 from service.webhooks.rows import OPERATOR, Claim
+from service.webhooks.slots import OutboundSlots
 from service.webhooks.worker import Worker
 from task_service_double import faults, journal
 from task_service_double.bodies import (
@@ -66,13 +66,14 @@ class Double:
         self.receiver = Receiver(cast.webhook_secret)
         # The secret of the webhook at the snapshot; None without a snapshot.
         self.snapshot_secret: str | None = None
+        # All requests of a test post their events at the same time.
+        app.extensions["outbound_slots"] = OutboundSlots(self.settings.web_threads)
         self.hold_events(False)
 
     def hold_events(self, held: bool) -> None:
         """Leave all events to ``deliver`` if ``held``; else let each request post its events."""
         self.newest_first = held
-        slots = 0 if held else self.settings.web_threads
-        self.app.extensions["webhook_slots"] = BoundedSemaphore(slots)
+        self.app.extensions["outbound_slots"].posts = not held
 
     def deliver(self) -> int:
         """Attempt the due deliveries; return the number of attempts.
@@ -90,17 +91,11 @@ def create_control(double: Double) -> Flask:
     app.config.update(SETTINGS=double.settings, MAX_CONTENT_LENGTH=MAX_BODY + 1)
     app.extensions["double"] = double
     app.before_request(access_log.set_id_and_times)
-    app.before_request(limit_time)
     db.init_app(app)
     errors.init_app(app)
     app.register_error_handler(click.ClickException, reject)
     app.register_blueprint(control, url_prefix=urlsplit(double.cast.control_url).path)
     return app
-
-
-def limit_time() -> None:
-    """Give each request the time that a request to the service has."""
-    db.set_deadline(db.pool().seconds)
 
 
 def reject(error: click.ClickException) -> Response:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from math import ceil
 from threading import Event, Lock
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from flask import Flask, Response
@@ -131,11 +132,11 @@ class Faults:
             seconds += fault.seconds
         if seconds:
             db.release()
+            began = monotonic()
             if cleared.wait(seconds):
                 # The test has ended: the next test must not see the change of this request.
                 kind = "drop"
-            # The time limit began at the arrival of the request: begin it anew after the wait.
-            db.set_deadline(db.pool().seconds)
+            db.extend_deadline(monotonic() - began)
         if fault and kind == "500":
             raise http_error("internal")
         if fault and kind == "503":

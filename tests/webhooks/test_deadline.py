@@ -1,0 +1,148 @@
+"""One deadline for a request: 5 s from its arrival, wherever PostgreSQL freezes or locks."""
+
+import socket
+from time import monotonic, sleep
+
+import psycopg
+import pytest
+from client import TOKENS, Client, count
+from proxy import Proxy
+from receivers import deliveries, environment, subscribe
+
+from service.http.access_log import ARRIVED
+from service.settings import Settings
+
+# Seconds, and what a busy machine may add.
+PROMISED, TOLERATED = 5, 0.5
+# Seconds since the arrival of a request that has waited for a thread.
+WAITED = 3.2
+
+
+class Freezing(Proxy):
+    """Freezes for good with the bytes that hold ``mark``, or with the answer to them."""
+
+    mark, forwards_it = b"\0no statement\0", False
+
+    def forwarded(self, content):
+        if self.mark in content:
+            self.freeze()
+            if not self.forwards_it:
+                self.flowing.wait()
+        return content
+
+
+@pytest.fixture
+def proxy(database_url):
+    proxy = Freezing(database_url)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def app(start, proxy):
+    """Return a service behind the proxy, which finds the text of each statement in its bytes."""
+    app = start(Settings.read(environment(proxy.url, DATABASE_PREPARE="off")))
+    assert Client(app, TOKENS["alice"]).get("/tasks").status_code == 200
+    return app
+
+
+def send(app, method, path, body=None, waited=WAITED, **headers):
+    """Send a request that arrived a while ago; return its status, and require it in time."""
+    arrived = monotonic() - waited
+    response = Client(app, TOKENS["alice"]).send(
+        method, path, json=body, headers=headers, environ_overrides={ARRIVED: arrived}
+    )
+    assert monotonic() - arrived <= PROMISED + TOLERATED
+    return response.status_code
+
+
+@pytest.mark.parametrize(
+    ("mark", "forwards_it", "status"),
+    [
+        (b"INSERT INTO usage", False, 503),
+        (b"INSERT INTO tasks", False, 503),
+        (b"INSERT INTO tasks", True, 503),
+        (b"COMMIT", False, 503),
+        (b"COMMIT", True, 503),
+        (b"claim_delivery", False, 201),
+        (b"INSERT INTO attempts", False, 201),
+        (b"INSERT INTO attempts", True, 201),
+    ],
+)
+def test_a_postgres_that_freezes_in_a_request_is_answered_in_time(
+    app, proxy, cast, connection, receiver, mark, forwards_it, status
+):
+    subscribe(connection, cast["acme"], receiver.url)
+    key = {"Idempotency-Key": "1"} if mark == b"COMMIT" else {}
+    proxy.mark, proxy.forwards_it = mark, forwards_it
+    assert send(app, "POST", "/tasks", {"title": "x"}, **key) == status
+    assert not proxy.flowing.is_set()
+    # A write that is acknowledged was made, and its event waits for the worker.
+    assert count(connection, "tasks") == len(deliveries(connection)) >= (status == 201)
+
+
+def test_a_postgres_that_freezes_during_a_post_is_answered_in_time(
+    app, proxy, cast, connection, receiver
+):
+    def freeze(handler):
+        proxy.freeze()
+        handler.server.released.wait(10)
+
+    receiver.behaves(freeze)
+    subscribe(connection, cast["acme"], receiver.url)
+    assert send(app, "POST", "/tasks", {"title": "x"}) == 201
+    assert receiver.connections == 1
+
+
+def test_a_receiver_and_the_record_of_its_answer_share_what_is_left(
+    app, cast, connection, receiver
+):
+    receiver.behaves(lambda handler: handler.server.released.wait(10))
+    subscribe(connection, cast["acme"], receiver.url)
+    assert send(app, "POST", "/tasks", {"title": "x"}) == 201
+    assert [row["attempts"] for row in deliveries(connection)] == [1]
+    (attempt,) = connection.execute("SELECT error, milliseconds FROM attempts").fetchall()
+    assert attempt["error"] == "timeout"
+    assert attempt["milliseconds"] < (PROMISED - WAITED) * 1000
+
+
+def test_a_request_without_time_for_a_post_leaves_it_to_the_worker(app, cast, connection, receiver):
+    subscribe(connection, cast["acme"], receiver.url)
+    assert send(app, "POST", "/tasks", {"title": "x"}, waited=4.4) == 201
+    assert receiver.connections == 0
+    assert [row["attempts"] for row in deliveries(connection)] == [0]
+
+
+@pytest.mark.parametrize(
+    ("lock", "path", "body", "status"),
+    [
+        ("LOCK TABLE tasks", "/tasks", {"title": "x"}, 503),
+        # Only the claim of the event reads this table.
+        ("LOCK TABLE previous_secrets", "/tasks", {"title": "x"}, 201),
+        ("SELECT FROM workspaces FOR UPDATE", "/webhooks", {"url": "{receiver}"}, 503),
+    ],
+)
+def test_a_lock_is_waited_for_in_what_earlier_waits_have_left(
+    app, database_url, cast, connection, receiver, lock, path, body, status
+):
+    subscribe(connection, cast["acme"], receiver.url)
+    body = {name: value.format(receiver=receiver.url) for name, value in body.items()}
+    with psycopg.connect(database_url) as holder:
+        holder.execute(lock)
+        assert send(app, "POST", path, body) == status
+
+
+def test_a_look_up_takes_nothing_of_the_time_of_the_database(
+    app, connection, receiver, monkeypatch
+):
+    look_up = socket.getaddrinfo
+
+    def be_slow(host, *arguments, **options):
+        if host == "slow.example.com" and not options.get("flags"):
+            sleep(1)
+            host = "127.0.0.1"
+        return look_up(host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", be_slow)
+    url = f"http://slow.example.com:{receiver.port}/"
+    assert send(app, "POST", "/webhooks", {"url": url}, waited=4.2) == 201
