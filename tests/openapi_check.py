@@ -51,7 +51,7 @@ def closed(part):
 def routes():
     """Pairs of a pattern for paths and the operations there, by method."""
     return [
-        (re.compile(re.sub(r"\{[a-z]+\}", "[^/]+", path) + "/?"), item)
+        (re.compile(re.sub(r"\{\w+\}", "[^/]+", path) + "/?"), item)
         for path, item in document()["paths"].items()
     ]
 

@@ -62,18 +62,16 @@ class Schemas:
         return self.refer(f"{name}Input", {**object_of(properties, keys(required)), **strict})
 
     def changes(self, schema: Schema) -> JSON:
-        """Describe the body of a PATCH: no field is required, and read-only fields are ignored.
+        """Describe the body of a PATCH: no field is required.
 
-        ``propertyNames`` rejects unknown names. With ``additionalProperties``, a validator that
-        first drops the read-only properties from the schema (Prism) would reject these names.
+        The properties are those that a client may set, since tools make inputs of them.
+        ``propertyNames`` has the read-only ones too, which the service ignores when an object is
+        sent back whole, and rejects unknown names.
         """
-        properties = {
-            str(field.data_key): {**self.of_response(field), "readOnly": True}
-            if field.dump_only
-            else self.of_request(field)
-            for field in schema.fields.values()
-        }
-        return {**object_of(properties, []), "propertyNames": {"enum": [*properties]}}
+        taken = schema.load_fields.values()
+        properties = {str(field.data_key): self.of_request(field) for field in taken}
+        names = keys(schema.fields.values())
+        return {**object_of(properties, []), "propertyNames": {"enum": names}}
 
     def parameter(self, field: AnyField) -> JSON:
         """Describe one parameter of a query."""

@@ -94,13 +94,19 @@ def tag(view: View) -> Tag:
     return Tag(name, (module.__doc__ or "").partition(".")[0])
 
 
+def name_parameter(segment: re.Match[str]) -> str:
+    """Name the id in a path after the collection before it: ``tasks/{taskId}``."""
+    resource = re.sub("ies$", "y", segment[1]).removesuffix("s")
+    return f"{segment[1]}/{{{resource}Id}}"
+
+
 class Operation:
     """The operation of one view under one path."""
 
     def __init__(self, rule: Rule, view: View, documented: Documented) -> None:
         self.view, self.documented = view, documented
         self.arguments: Schema | None = getattr(view, "arguments", None)
-        self.path = re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", rule.rule)
+        self.path = re.sub(r"(\w+)/<(?:\w+:)?\w+>", name_parameter, rule.rule)
         self.gated = not is_public(rule)
         self.idempotent = getattr(view, "idempotent", False)
         (self.method,) = (rule.methods or set()) - {"HEAD", "OPTIONS"}

@@ -167,9 +167,9 @@ def test_a_project_whose_own_package_is_called_service_can_use_the_plugin(tmp_pa
 @pytest.mark.parametrize(
     ("options", "variable", "message"),
     [
-        (["--task-service-command", "/nowhere/of"], "", "/nowhere/of (as told): No such file"),
+        (["--task-service-command=/nowhere/of"], "", "/nowhere/of (as told): No such file"),
         ([], "false dev", "false dev (TASK_SERVICE_COMMAND) did not start:"),
-        (["--task-service-command", "sh -c 'echo why >&2'"], "", "did not start:\nwhy\n"),
+        (["--task-service-command=sh -c 'echo why >&2'"], "", "did not start:\nwhy\n"),
     ],
 )
 def test_a_service_that_does_not_start_is_an_error_without_frames(

@@ -744,7 +744,7 @@ def test_a_relative_command_is_found_from_the_root_of_the_project(tmp_path, conf
     if configuration:
         (tmp_path / configuration).write_text("[pytest]\n")
     shown = subprocess.run(
-        [*PYTEST, "--task-service-command", "double/bin/task-service"],
+        [*PYTEST, "--task-service-command=double/bin/task-service"],
         cwd=tmp_path / where,
         capture_output=True,
         text=True,

@@ -36,13 +36,9 @@ func main() {
 	require(err)
 	fmt.Println(len(page.Data), page.Data[0].Status, page.NextCursor.Get() == nil)
 
-	// The task as it was read, with its read-only fields, and one change.
 	changes := service.TaskChanges{
-		Id:        &created.Id,
-		CreatedAt: &created.CreatedAt,
-		Version:   &created.Version,
-		Title:     &created.Title,
-		Status:    service.DONE.Ptr(),
+		Title:  &created.Title,
+		Status: service.DONE.Ptr(),
 	}
 	tag := response.Header.Get("ETag")
 	changed, _, err := tasks.UpdateTask(caller, created.Id).TaskChanges(changes).IfMatch(tag).Execute()

@@ -78,27 +78,27 @@ async function tasks(alice: ReturnType<typeof client>, caller: Schemas["Me"]) {
 
   const mine = parsed(await alice.GET("/api/tasks", { params: { query: { assignee: "me" } } }));
   assert.deepEqual(mine.data, [task]);
-  const params = { path: { id: task.id } };
-  const read = await alice.GET("/api/tasks/{id}", { params });
+  const params = { path: { taskId: task.id } };
+  const read = await alice.GET("/api/tasks/{taskId}", { params });
   const seen = tag(read.response);
-  const same = await alice.GET("/api/tasks/{id}", {
+  const same = await alice.GET("/api/tasks/{taskId}", {
     params: { ...params, header: { "If-None-Match": seen } },
   });
   assert.equal(same.response.status, 304);
-  failed(await alice.GET("/api/tasks/{id}", { params: { path: { id: UNKNOWN } } }), 404);
-  failed(await client("tmw_api_nobody").GET("/api/tasks/{id}", { params }), 401);
+  failed(await alice.GET("/api/tasks/{taskId}", { params: { path: { taskId: UNKNOWN } } }), 404);
+  failed(await client("tmw_api_nobody").GET("/api/tasks/{taskId}", { params }), 401);
   const match = { ...params, header: { "If-Match": seen } };
   const changes: Schemas["TaskChanges"] = { status: "in_progress", assigneeId: null };
-  const changed = parsed(await alice.PATCH("/api/tasks/{id}", { params: match, body: changes }));
+  const changed = parsed(await alice.PATCH("/api/tasks/{taskId}", { params: match, body: changes }));
   assert.deepEqual([changed.status, changed.assigneeId], ["in_progress", null]);
-  failed(await alice.PATCH("/api/tasks/{id}", { params: match, body: changes }), 412);
-  const back = await alice.PATCH("/api/tasks/{id}", { params, body: changed });
+  failed(await alice.PATCH("/api/tasks/{taskId}", { params: match, body: changes }), 412);
+  const back = await alice.PATCH("/api/tasks/{taskId}", { params, body: changed });
   assert.deepEqual(parsed(back), changed);
-  const invalid = await alice.PATCH("/api/tasks/{id}", { params, body: { title: "" } });
+  const invalid = await alice.PATCH("/api/tasks/{taskId}", { params, body: { title: "" } });
   assert.deepEqual(failed(invalid, 400).errors?.map((fault) => fault.field), ["title"]);
-  failed(await alice.DELETE("/api/tasks/{id}", { params: match }), 412);
-  assert.equal((await alice.DELETE("/api/tasks/{id}", { params })).response.status, 204);
-  failed(await alice.DELETE("/api/tasks/{id}", { params }), 404);
+  failed(await alice.DELETE("/api/tasks/{taskId}", { params: match }), 412);
+  assert.equal((await alice.DELETE("/api/tasks/{taskId}", { params })).response.status, 204);
+  failed(await alice.DELETE("/api/tasks/{taskId}", { params }), 404);
 }
 
 async function me(alice: ReturnType<typeof client>) {

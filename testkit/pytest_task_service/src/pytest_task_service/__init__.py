@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--task-service-command",
         metavar="COMMAND",
-        help="how to start the service, like /opt/double/bin/task-service"
+        help="how to start the service, like --task-service-command=/opt/double/bin/task-service"
         f" [default: {VARIABLE}, else task-service of this environment, else on PATH]",
     )
     group.addoption(

@@ -53,7 +53,7 @@ class Command(NamedTuple):
             return cls([found], "on PATH")
         raise RuntimeError(
             "there is no task-service: install task-service-double in a virtual environment,"
-            f" and name its command with --task-service-command or {VARIABLE}"
+            f" and name its command with --task-service-command=… or {VARIABLE}"
         )
 
     def __str__(self) -> str:
