@@ -1,4 +1,9 @@
-"""The hooks of each request, in this order; one that returns a response is the last before it."""
+"""Most hooks of each request, in this order.
+
+A hook before the view that returns a response skips the rest and the view. Other hooks are in
+``database/db.py``, which gives the connection back, in ``webhooks``, which posts events before the
+hooks after a request that are here, and in ``openapi/page.py``.
+"""
 
 from flask import Flask
 

@@ -1,7 +1,8 @@
 """Marshmallow fields: the values that each accepts, and the messages for all other values.
 
-Each field carries its JSON Schema as metadata, so requests, responses and the published document
-read one declaration. Names are camelCase in JSON and snake_case in Python and SQL.
+Each field carries its JSON Schema as metadata, so requests and the published document read one
+declaration. PostgreSQL writes the responses; tests compare them with the document. Names are
+camelCase in JSON and snake_case in Python and SQL.
 """
 
 import re
