@@ -1,7 +1,11 @@
 """Credentials: their kinds and scopes, the generation of tokens, and their hashes."""
 
+from collections.abc import Callable
 from hashlib import sha256
 from secrets import token_hex
+from typing import TypeVar
+
+Stored = TypeVar("Stored")
 
 CREDENTIALS = "api", "session"
 SCOPES = "read", "write"
@@ -14,6 +18,14 @@ def generate_token(kind: str, cell: str | None = None) -> str:
     """
     prefix = f"tmw_{kind}_{cell}" if cell else f"tmw_{kind}"
     return f"{prefix}_{token_hex(20)}"
+
+
+def create(
+    store: Callable[..., Stored], kind: str, /, *, cell: str | None = None, **values: object
+) -> tuple[str, Stored]:
+    """Make a token and ``store`` its hash; return the token, and the row that was stored."""
+    token = generate_token(kind, cell)
+    return token, store(kind=kind, hash=hash_of(token), **values)
 
 
 def hash_of(token: str) -> bytes:

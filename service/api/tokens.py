@@ -1,10 +1,12 @@
 """API tokens of the caller, and the session of the request."""
 
+from functools import partial
 from typing import NamedTuple
 
 from flask import Blueprint, Response
 
-from service.credentials import SCOPES, generate_token, hash_of
+from service import credentials
+from service.credentials import SCOPES
 from service.database import db
 from service.database.state import current_application, current_state
 from service.database.statements import IdRow
@@ -90,13 +92,12 @@ def create_token(token: Values) -> Response:
     100 tokens. If you send the request again with its ``Idempotency-Key``, ``token`` is null,
     because the service stores no secret: revoke that token and make another one.
     """
-    secret = generate_token("api", current_application().config["SETTINGS"].cell)
     usage = current_state().usage
-    created = db.row(
-        CreatedToken,
-        "tokens/create_own",
+    secret, created = credentials.create(
+        partial(db.row, CreatedToken, "tokens/create_own"),
+        "api",
+        cell=current_application().config["SETTINGS"].cell,
         session_id=usage and usage.token_id,
-        hash=hash_of(secret),
         **token,
     )
     if not created.in_future:

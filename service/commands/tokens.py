@@ -1,9 +1,11 @@
 """Commands for credentials: API tokens, and session cookies for browsers."""
 
+from functools import partial
 from typing import NamedTuple
 
 import click
 
+from service import credentials
 from service.commands.base import (
     confirm,
     current_settings,
@@ -16,7 +18,7 @@ from service.commands.base import (
     yes_option,
 )
 from service.commands.users import ListedUser
-from service.credentials import SCOPES, generate_token, hash_of
+from service.credentials import SCOPES
 from service.database.statements import IdRow
 from service.values.fields import MAX_NAME, NIL_UUID, Text, uuid_or_nil
 
@@ -70,17 +72,14 @@ def new_token(
     """
     if require_user(email).state == "deactivated":
         raise click.ClickException(f"{email} is deactivated: first run user reactivate")
-    secret = generate_token(kind, current_settings().cell)
-    one_row(
-        IdRow,
-        "tokens/create",
-        f"there is no user {email}",
+    secret, _ = credentials.create(
+        partial(one_row, IdRow, "tokens/create", f"there is no user {email}"),
+        kind,
+        cell=current_settings().cell,
         email=email,
-        kind=kind,
         scope=scope,
         days=expires_in,
         name=name,
-        hash=hash_of(secret),
     )
     return secret
 

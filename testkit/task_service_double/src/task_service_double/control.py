@@ -8,6 +8,7 @@ import json
 import os
 import signal
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -16,13 +17,13 @@ from flask import Blueprint, Flask, Response, current_app, request
 from marshmallow import ValidationError
 from werkzeug.exceptions import default_exceptions
 
+from service import credentials
 from service.commands.load import load_lines
 from service.commands.load.insert import FoundUser
 from service.commands.load.lines import TYPES, PastTimestamp
-from service.credentials import generate_token, hash_of
 from service.database import db
 from service.database.state import current_request, current_state
-from service.database.statements import to_json
+from service.database.statements import IdRow, to_json
 from service.http import access_log, errors
 from service.http.requests import Values, arguments, read_bytes
 from service.http.responses import reply
@@ -281,16 +282,14 @@ def add_fault(fault: Values) -> Response:
 @arguments(NewCredential())
 def create_token(token: Values) -> Response:
     """Make a credential for a user"""
-    secret = generate_token(token["kind"])
     find_user(token["user"])
-    db.execute(
-        "tokens/create",
+    secret, _ = credentials.create(
+        partial(db.row, IdRow, "tokens/create"),
+        token["kind"],
         email=email_of(token["user"]),
         name="",
-        kind=token["kind"],
         scope=token["scope"],
         days=token["expires_in"],
-        hash=hash_of(secret),
     )
     return reply_json(token=secret)
 
