@@ -4,7 +4,7 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
@@ -30,10 +30,15 @@ class State:
     seconds: float
 
 
+# The connection ends. If the thread that ends it fails, the connection is overdue after a second.
+CLOSED = State(0, 1)
+
+
 class ClientConnection:
     """The connection of a client. Only the thread that holds ``lock`` sends, reads and closes.
 
-    No thread waits for the lock. Other threads read the sizes and the state without it.
+    The thread that makes it holds the lock. No thread waits for it; other threads read the sizes
+    and the state without it.
     """
 
     def __init__(
@@ -46,6 +51,7 @@ class ClientConnection:
         self.sock, self.number, self.reader = sock, sock.fileno(), reader
         self.address = client[0] if isinstance(client, tuple) else client
         self.lock = Lock()
+        self.lock.acquire()
         self.enter(state)
         self.unsent: list[bytes | memoryview] = []
         # The bytes that the kernel did not take at once; they count until the last one is sent.
@@ -84,9 +90,9 @@ class ClientConnections(dict[int, ClientConnection]):
         self.poller = poller
 
     def add(self, conn: ClientConnection) -> None:
-        """Add a new connection, and watch it."""
+        """Add a new connection; it is watched once it is released."""
+        self.poller.register(conn.number, 0)
         self[conn.number] = conn
-        self.poller.register(conn.number, conn.state.events)
 
     def release(self, conn: ClientConnection) -> None:
         """Give the connection up until an event of its state."""
@@ -94,12 +100,15 @@ class ClientConnections(dict[int, ClientConnection]):
         conn.lock.release()
         # Another thread may end the connection from here on; it may even give its number to a new
         # connection, which an event more does not harm.
-        with suppress(OSError):
+        try:
             self.poller.modify(conn.number, events)
+        except OSError:
+            if self.get(conn.number) is conn:
+                raise
 
     def drop(self, conn: ClientConnection) -> None:
-        """Close the connection; its lock stays taken."""
-        del self[conn.number]
+        """Close the connection; its lock stays taken. A second time it does nothing."""
+        conn.enter(CLOSED)
         conn.reader.discard()
         if conn.unsent:
             # Send RST, so that the client sees that the response is truncated, and so that the
@@ -108,6 +117,9 @@ class ClientConnections(dict[int, ClientConnection]):
                 conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             conn.unsent.clear()
         conn.sock.close()
+        # A new connection may have the number already.
+        if self.get(conn.number) is conn:
+            self.pop(conn.number, None)
 
     def claim(self, conn: ClientConnection, state: State, since: float) -> bool:
         """Take the lock of a connection; return False if it has gone on from this state since then.
@@ -117,25 +129,27 @@ class ClientConnections(dict[int, ClientConnection]):
         if not conn.lock.acquire(blocking=False):
             return False
         if (conn.state, conn.since) != (state, since):
-            self.release(conn)
+            try:
+                self.release(conn)
+            except BaseException:
+                conn.state = CLOSED
+                raise
             return False
         return True
 
-    def claim_overdue(self) -> list[ClientConnection]:
-        """Take and return the connections that have waited for their client for too long."""
+    def claim_overdue(self) -> Iterator[ClientConnection]:
+        """Take the connections that have waited for their client for too long, one by one."""
         now = time.monotonic()
-        waiting = [(conn, conn.state, conn.since) for conn in list(self.values())]
-        return [
-            conn
-            for conn, state, since in waiting
-            if since + state.seconds <= now and self.claim(conn, state, since)
-        ]
+        for conn in list(self.values()):
+            state, since = conn.state, conn.since
+            if since + state.seconds <= now and (state is CLOSED or self.claim(conn, state, since)):
+                yield conn
 
     def evict(self, spare: int) -> bool:
-        """Drop the oldest connection of the most frequent state if more than ``spare`` have it.
+        """If more than ``spare`` connections share the commonest state, drop the oldest of them.
 
-        A flood of connections makes its own state the most frequent. Return True if a connection
-        was dropped.
+        A flood of connections makes its own state the commonest. Return True if a connection was
+        dropped.
         """
         states = Counter(conn.state for conn in list(self.values()) if conn.state.events)
         return any(
@@ -150,6 +164,7 @@ class ClientConnections(dict[int, ClientConnection]):
         found = [(conn.since, conn) for conn in list(self.values()) if conn.state is state]
         for since, conn in sorted(found, key=itemgetter(0)):
             if address in (None, conn.address) and self.claim(conn, state, since):
+                conn.state = CLOSED
                 self.drop(conn)
                 return True
         return False

@@ -12,11 +12,13 @@ from service.limits import MINUTE, STARTER_PER_MINUTE
 
 def error_page(fault: BaseException) -> bytes:
     """Return head and body of the response to an exception; it is a 500 unless it has a status."""
-    status, message, retry = 500, "Internal Server Error", ""
+    status, message, more = 500, "Internal Server Error", ""
     if isinstance(fault, HTTPException):
         status, message = fault.code or status, str(fault.description)
         if after := getattr(fault, "retry_after", None):
-            retry = f"Retry-After: {after}\r\n"
+            more = f"Retry-After: {after}\r\n"
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            more = "Allow:\r\n"  # CONNECT, whose target allows no method.
     request_id = token_hex(8)
     body = errors.error_body(status, message, request_id=request_id)
     head = (
@@ -27,7 +29,7 @@ def error_page(fault: BaseException) -> bytes:
         "Cache-Control: private, no-cache\r\n"
         f"Content-Length: {len(body)}\r\n"
         f"X-Request-Id: {request_id}\r\n"
-        f"{retry}"
+        f"{more}"
         f"X-RateLimit-Limit: {STARTER_PER_MINUTE}\r\n"
         "X-RateLimit-Remaining: 0\r\n"
         f"X-RateLimit-Reset: {int(time.time()) + MINUTE}\r\n\r\n"

@@ -1,10 +1,41 @@
-"""Reads the requests of one connection: bytes in, complete requests out; it knows no socket.
+"""A sans-I/O HTTP/1.1 request parser: bytes in, complete requests out.
 
-httptools (llhttp) parses header fields and chunks. This module parses the request line, limits all
-sizes, and rejects what llhttp would accept: HTTP/0.9 and HTTP/2, other codings than chunked, heads,
-trailers and chunk extensions without end.
+httptools (llhttp) parses header fields and chunks. This module parses the request line and Host,
+limits all sizes, and rejects what llhttp would accept: HTTP/0.9 and HTTP/2, other codings than
+chunked, heads, trailers and chunk extensions without end.
 
-Sources: RFC 9112 (HTTP/1.1), RFC 9110 section 10.1.1 (Expect), PEP 3333 (the environment).
+| RFC | what a client sends | the response |
+|---|---|---|
+| 9112, 2.2 | a line that ends without CR, a blank line before the request line | 400 |
+| 9112, 2.3 | another version than HTTP/1.0 and HTTP/1.1 | 400 |
+| 9112, 3 | white space beside the two spaces, a method in lower case | 400 |
+| 9112, 3 | a request line of more than 8190 bytes | 414 |
+| 9112, 3.2 | a malformed target | 400 |
+| 9112, 3.2 | no Host in HTTP/1.1; two Hosts, or one that is malformed | 400 |
+| 9112, 3.2.2 | the absolute form | its host replaces that of Host |
+| 9112, 3.2.3 | the authority form, with CONNECT | 405 |
+| 9112, 3.2.4 | the asterisk form | the path ``*`` |
+| 9112, 5 | a field without a colon, without a name, with white space before the colon | 400 |
+| 9112, 5.2 | a folded line | 400 |
+| 9110, 5.5 | NUL, CR or LF in a value | 400 |
+| 9110, 5.3 | several fields of one name | one value, separated by commas |
+| 9110, 5.4 | a head of more than 32 KiB, 100 fields, or 8190 bytes in a line | 431 |
+| 9112, 6.1 | Transfer-Encoding with Content-Length, in HTTP/1.0, or not chunked | 400 |
+| 9112, 6.2 | Content-Length | a body of so many bytes |
+| 9112, 6.3 | two values of Content-Length, or one that is not a number below 2**64 | 400 |
+| 9112, 7.1 | malformed chunks, or more than 8 bytes of framing for each byte | 400 |
+| 9112, 7.1.1 | chunk extensions | ignored |
+| 9112, 7.1.2 | trailers | ignored |
+| 9112, 8 | the end within a body | 400 |
+| 9112, 9.3 | Connection: close, or HTTP/1.0 without keep-alive | the connection closes |
+| 9112, 9.3 | requests without that, also together | one is read after the other |
+| 9110, 9.3.2 | HEAD | no body, also of an error |
+| 9110, 10.1.1 | Expect: 100-continue, in HTTP/1.1 | 100 |
+| 9110, 10.1.1 | another expectation | 417 |
+| 9110, 7.8 | Upgrade | ignored |
+| 9110, 15.5.14 | a body of more than ``max_body`` | the application's; the connection closes |
+
+``tests/gunicorn/test_request_reader.py`` has a test for each row. PEP 3333 has the environment.
 """
 
 import re
@@ -30,16 +61,26 @@ if TYPE_CHECKING:
 HEAD, LINE, FIELDS = 2**15, 8190, 100
 BLANK_LINE = b"\r\n\r\n"
 
+# A host, which may be empty in the field Host, and a port (RFC 3986, section 3.2).
+NAME = rb"[\w.~%!$&'()*+,;=-]"
+ADDRESS = rb"\[[\w.:~%-]+\]"
+PORT = rb"(?::\d*)?"
+HOST = re.compile(rf"(?:{NAME.decode()}*|{ADDRESS.decode()}){PORT.decode()}", re.ASCII)
 # A method, an origin-form or absolute-form or "*", a query, and the version (RFC 9112 section 3).
 REQUEST_LINE = re.compile(
     rb"([A-Z-]{1,20}) (?=[/*hH])"
-    rb"(?:(?i:https?)://(?:[\w.~%-]+|\[[\w.:]+\])(?::\d*)?)?"
-    rb'(/[!"$->@-~]*|\*|)(?:\?([!"$-~]*))? HTTP/(1\.[01])\r\n'
+    rb"(?:(?i:https?)://((?:%b+|%b)%b))?"
+    rb'(/[!"$->@-~]*|\*|)(?:\?([!"$-~]*))? HTTP/(1\.[01])\r\n' % (NAME, ADDRESS, PORT)
 )
+# CONNECT, whose authority-form names no resource of this server.
+CONNECT_LINE = re.compile(rb"CONNECT (?:%b+|%b):\d+ HTTP/1\.[01]\r\n" % (NAME, ADDRESS))
 # The parsers get these lines in place of the client's: they need not know its method, and the
-# parser of chunks gets no head of a client.
+# parser of chunks gets no head of a client. It is to reject what follows the body.
 ANY_REQUEST = b"POST / HTTP/1.1\r\n"
-CHUNKED_HEAD = ANY_REQUEST + b"Transfer-Encoding: chunked" + BLANK_LINE
+CHUNKED_HEAD = ANY_REQUEST + b"Connection: close\r\nTransfer-Encoding: chunked" + BLANK_LINE
+# The number of blank lines in a body that may be its end, before the search for the next request
+# costs more than a new connection.
+BLANK_LINES = 1000
 
 
 class Head:
@@ -53,7 +94,8 @@ class Head:
         key = environ_key(name)
         if key:
             text, environ = value.decode("latin-1").strip(" \t"), self.environ
-            environ[key] = f"{environ[key]},{text}" if key in environ else text
+            # Two Hosts are none, because a host has no space.
+            environ[key] = f"{environ[key]}, {text}" if key in environ else text
 
 
 class Chunks:
@@ -82,6 +124,8 @@ class RequestReader:
         self.received = b""
         # True if the connection can serve another request after this one.
         self.reuse = True
+        # True if the last request is HEAD, also if the rest of its head is malformed.
+        self.for_head = False
         self._forget()
 
     def _forget(self) -> None:
@@ -94,11 +138,11 @@ class RequestReader:
         self.body = bytearray()
         # The bytes of a body with Content-Length that are missing.
         self.missing = 0
-        # For a chunked body: what was collected, the parser, the number of parsed bytes, and the
-        # last three of them.
+        # For a chunked body: what was collected, the parser, the number of parsed bytes, the last
+        # three of them, and the number of blank lines.
         self.chunks: Chunks | None = None
         self.parser: HttpRequestParser | None = None
-        self.parsed, self.tail = 0, b""
+        self.parsed, self.tail, self.blank_lines = 0, b"", 0
 
     @property
     def size(self) -> int:
@@ -111,13 +155,14 @@ class RequestReader:
     def feed(self, data: bytes) -> bool:
         """Add bytes; return True if a request is complete.
 
-        Raises BadRequest, ExpectationFailed, RequestHeaderFieldsTooLarge or RequestURITooLarge,
-        after which the connection can serve no request.
+        Raises BadRequest, MethodNotAllowed, ExpectationFailed, RequestHeaderFieldsTooLarge or
+        RequestURITooLarge, after which the connection can serve no request; and nothing else.
         """
         self.received = received = self.received + data if self.received else data
         if self.environ is None:
             if not received:
                 return False
+            self.for_head = received.startswith(b"HEAD ")
             end = received.find(BLANK_LINE) + 4
             if end < 4:
                 if received.count(b"\n") != received.count(b"\r\n"):
@@ -154,8 +199,10 @@ class RequestReader:
         check_size(head)
         line = REQUEST_LINE.match(head)
         if line is None:
+            if CONNECT_LINE.match(head):
+                raise http_error("method")
             raise BadRequest("The request line is malformed")
-        method, path, query, version = line.groups(b"")
+        method, host, path, query, version = line.groups(b"")
         environ = {
             **self.base,
             "REQUEST_METHOD": method.decode(),
@@ -170,6 +217,10 @@ class RequestReader:
         except HttpParserError as error:
             raise BadRequest(f"The head is malformed: {error}") from None
         modern = version == b"1.1"
+        if not HOST.fullmatch(environ.get("HTTP_HOST", " " if modern else "")):
+            raise BadRequest("The request must have one Host, of a name or an address and a port")
+        if host:
+            environ["HTTP_HOST"] = host.decode()
         options = environ.get("HTTP_CONNECTION", "").lower()
         self.reuse = "close" not in options if modern else "keep-alive" in options
         self.for_health = path == b"/healthz"
@@ -183,6 +234,8 @@ class RequestReader:
             self.parser = HttpRequestParser(self.chunks)
             self.parser.feed_data(CHUNKED_HEAD)
         elif "CONTENT_LENGTH" in environ:
+            # The parser has checked that it is below 2**64, but not how many zeros it begins with.
+            environ["CONTENT_LENGTH"] = environ["CONTENT_LENGTH"].lstrip("0") or "0"
             self.missing = int(environ["CONTENT_LENGTH"])
             if self.missing > self.max_body:
                 self.missing, self.reuse = 0, False
@@ -191,16 +244,21 @@ class RequestReader:
     def _read_chunks(self, chunks: Chunks, parser: HttpRequestParser) -> bool:
         """Parse chunks; return True at the end of the body, or when it is too large."""
         # The parser cannot say where the body ended, so it gets no byte beyond a blank line: every
-        # chunked body ends with one, which may begin in what was parsed before.
+        # chunked body ends with one, which may begin in what was parsed before. After many blank
+        # lines it gets all bytes, and the next request needs a new connection.
         received = self.tail + self.received
         start, view = len(self.tail), memoryview(received)
         while not chunks.complete and start < len(received):
             end = received.find(BLANK_LINE, max(0, start - 3)) + 4
-            end = end if end >= 4 else len(received)
+            self.blank_lines += 1
+            if end < 4 or self.blank_lines > BLANK_LINES:
+                end = len(received)
+                self.reuse = self.reuse and self.blank_lines <= BLANK_LINES
             try:
                 parser.feed_data(view[start:end])
             except HttpParserError as error:
-                raise http_error("unreadable_body", error=error) from None
+                if not chunks.complete:
+                    raise http_error("unreadable_body", error=error) from None
             self.parsed += end - start
             start = end
         self.tail, self.received = received[max(0, start - 3) : start], received[start:]

@@ -1,13 +1,14 @@
 """The gunicorn worker: threads that wait for events together, and one that watches the clock.
 
-One thread more than may run the application waits in one epoll, so one is always free to read. The
-thread that reads the end of a request runs it and sends its response: no thread wakes another one.
-A connection is in one of these states; the limits are attributes of the worker, in seconds:
+``threads + 1`` threads share one epoll; at most ``threads`` run the application, so one can always
+read. The thread that reads the end of a request runs it if a slot is free; otherwise the next
+thread that frees a slot does. A connection is in one of these states; the limits are attributes of
+the worker, in seconds:
 
 | state      | waits for                        | for        | then                              |
 |------------|----------------------------------|------------|-----------------------------------|
 | reading    | the rest of a request            | READ       | 408; nothing if no byte has come  |
-| complete   | a turn, which no event ends      | TAKE       | 503; /healthz after TAKE_HEALTH   |
+| complete   | a free slot (no socket event)    | TAKE       | 503; /healthz after TAKE_HEALTH   |
 | (running)  | the application; still complete  | no limit   |                                   |
 | flushing   | the client to read its response  | WRITE      | RST; begins anew at each progress |
 | idle       | the next request                 | keepalive  | closes                            |
@@ -25,12 +26,13 @@ import traceback
 from contextlib import suppress
 from math import inf
 from select import epoll
-from threading import Thread
+from threading import Lock, Thread
 
 from gunicorn.workers.base import Worker
 from werkzeug.exceptions import HTTPException
 
 from service.gunicorn.connections import (
+    CLOSED,
     READABLE,
     WRITABLE,
     ClientConnection,
@@ -38,22 +40,27 @@ from service.gunicorn.connections import (
     State,
 )
 from service.gunicorn.error_page import error_page
-from service.gunicorn.request_reader import RequestReader
+from service.gunicorn.request_reader import BLANK_LINE, RequestReader
 from service.gunicorn.response import base_environment, run
-from service.gunicorn.turns import Turns
+from service.gunicorn.slots import Slots
 from service.http.access_log import ARRIVED, QUEUED
 from service.http.errors import http_error
 from service.settings import Settings
 
-# The bytes that are read from a client before its connection closes; those of responses that a
-# worker keeps for slow readers; and those of requests that do not run yet. All are maximums.
-DRAIN, UNSENT, ARRIVING = 2**22, 2**25, 2**26
-# Requests up to this size need no count: 500 of them have less than ARRIVING.
+# Bytes that are read and dropped after a response, so that the client can read it.
+MAX_DRAIN = 2**22
+# Bytes of responses that clients do not read, together; a single response may have more.
+MAX_UNSENT = 2**25
+# Bytes of requests that do not run yet, together, or twice the largest body if that is more.
+MAX_PENDING = 2**26
+# Requests up to this size need no count: 500 of them have less than MAX_PENDING.
 SMALL = 2**16
 
-# Seconds between two looks at the clock; seconds that a connection without a complete request
-# survives a signal to stop, because a client may have sent a request before it can know.
-TICK, STOP = 0.1, 2.0
+# Seconds between two looks at the clock.
+TICK = 0.1
+# Seconds that idle and reading connections stay open after the signal to stop, because a client may
+# have sent a request before it can know; and that requests get that have run for too long.
+STOP_GRACE = 2.0
 
 
 class RequestWorker(Worker):
@@ -77,37 +84,48 @@ class RequestWorker(Worker):
         self.idle = State(READABLE, cfg.keepalive)
         self.lingering = State(READABLE, self.LINGER)
         self.connections = ClientConnections(epoll())
-        self.turns = Turns(cfg.threads)
+        self.slots = Slots(cfg.threads)
         self.has_descriptors = True
-        # The listeners that no thread waits for until there is room.
-        self.paused: set[int] = set()
+        # A thread that accepts a client has this lock, and the main thread when it stops.
+        self.accepting = Lock()
         self.listeners = {listener.fileno(): listener for listener in self.sockets}
         for listener in self.sockets:
             listener.setblocking(False)
             self.connections.poller.register(listener, READABLE)
-        for number in range(cfg.threads + 1):
-            # Daemon threads: a worker that must exit at once does not wait for requests in flight.
-            Thread(target=self.work, name=f"request-{number}", daemon=True).start()
+        # Daemon threads: a worker that must exit at once does not wait for requests in flight.
+        self.threads = [
+            Thread(target=self.work, name=f"request-{number}", daemon=True)
+            for number in range(cfg.threads + 1)
+        ]
+        for thread in self.threads:
+            thread.start()
+        self.ended, self.seen = 0, time.monotonic()
+        grace = cfg.graceful_timeout
         while self.alive and self.ppid == os.getppid():
             self.tick()
-            self.resume()
-        self.stop()
+            if self.is_broken():
+                grace = STOP_GRACE
+                break
+        self.stop(grace)
 
     # The main thread runs the methods of this part.
 
-    def stop(self) -> None:
-        """Accept no more clients; wait for the connections to end, at most graceful_timeout."""
+    def stop(self, grace: float) -> None:
+        """Accept no more clients; wait for the connections to end, at most so many seconds."""
         self.alive = False
-        for listener in self.sockets:
-            # The master has the listener too, so closing it would not take it from the poller.
-            self.connections.poller.unregister(listener)
-            listener.close()
+        # No thread is accepting a client that would be missed below, or begins to.
+        with self.accepting:
+            for listener in self.listeners.values():
+                # The master has the listener too, so closing it would not take it from the poller.
+                self.connections.poller.unregister(listener)
+                listener.close()
+            self.listeners = {}
         now = time.monotonic()
-        self.idle.seconds = self.reading.seconds = STOP
+        self.idle.seconds = self.reading.seconds = STOP_GRACE
         for conn in list(self.connections.values()):
             if conn.state in (self.idle, self.reading):
                 conn.since = now
-        while self.connections and time.monotonic() < now + self.cfg.graceful_timeout:
+        while self.connections and time.monotonic() < now + grace:
             self.tick()
 
     def tick(self) -> None:
@@ -117,135 +135,182 @@ class RequestWorker(Worker):
         """
         time.sleep(TICK)
         self.notify()
-        for conn in self.connections.claim_overdue():
-            if conn.state is self.reading and (conn.reader.size or conn.reader.environ):
-                self.reject(conn, http_error("request_timeout"))
-            else:
-                self.connections.drop(conn)
-        for conn in self.turns.take_overdue(self.TAKE, self.TAKE_HEALTH):
-            self.reject(conn, http_error("busy", retry_after=1))
+        try:
+            for conn in self.connections.claim_overdue():
+                begun = conn.reader.size or conn.reader.environ
+                told = begun and conn.state is self.reading
+                self.end(conn, http_error("request_timeout") if told else None)
+            while late := self.slots.pop_overdue(self.TAKE, self.TAKE_HEALTH):
+                self.end(late, http_error("busy", retry_after=1))
+            with self.accepting:
+                self.watch_listeners()
+        except Exception as fault:
+            self.log_error(fault)
 
-    def resume(self) -> None:
-        """Wait for clients again where no thread accepts them, if there is room for one."""
-        while self.paused and self.has_room():
-            self.connections.poller.modify(self.paused.pop(), READABLE)
+    def end(self, conn: ClientConnection, fault: HTTPException | None) -> None:
+        """End the connection, with an error response if there is one."""
+        try:
+            self.give_up(conn, self.reject(conn, fault) if fault else CLOSED)
+        except BaseException as error:
+            conn.state = CLOSED
+            if not isinstance(error, OSError):  # The client has gone.
+                raise
 
-    # The threads run all other methods; the main thread runs reject too. A method that gets a
-    # connection holds its lock, and gives the connection up, or returns True because a request of
-    # it is complete.
+    def is_broken(self) -> bool:
+        """Tell whether a thread has ended, or all slots are taken and none was freed in time.
+
+        The time is gunicorn's ``timeout``: for it, a thread here is what a worker is elsewhere.
+        """
+        now = time.monotonic()
+        if self.slots.free or self.slots.ended != self.ended:
+            self.ended, self.seen = self.slots.ended, now
+        stuck = 0 < self.cfg.timeout < now - self.seen
+        lost = not all(map(Thread.is_alive, self.threads))
+        if stuck or lost:
+            reason = "all requests run for too long" if stuck else "a thread has ended"
+            self.log.critical("Worker ends, so that another one starts: %s", reason)
+        return stuck or lost
+
+    # The threads run all other methods; the main thread runs reject and give_up too. A method that
+    # gets a connection holds its lock, and returns the next state of the connection.
 
     def work(self) -> None:
-        """Wait for an event and go on with its connection, again and again."""
+        """Take steps again and again; no error ends the thread."""
         while True:
-            for number, _ in self.connections.poller.poll(None, 1):
-                try:
-                    if conn := self.connections.get(number):
-                        if conn.lock.acquire(blocking=False) and self.go_on(conn):
-                            self.serve(conn)
-                    elif number in self.listeners:
-                        self.accept(number)
-                except Exception as fault:
-                    self.log_error(fault)
+            try:
+                self.step()
+            except BaseException as fault:  # SystemExit too: it would end the thread.
+                self.log_error(fault)
 
-    def accept(self, number: int) -> None:
-        """Accept a client; then wait for the next one, if there is room for it."""
-        has_room = False
-        try:
-            has_room = self.add_client(self.listeners[number])
-        finally:
-            if has_room:
-                with suppress(OSError):  # The worker stops.
-                    self.connections.poller.modify(number, READABLE)
-            else:
-                self.paused.add(number)
+    def step(self) -> None:
+        """Run the request that is next, or wait for an event and go on with its connection.
 
-    def add_client(self, listener: socket.socket) -> bool:
-        """Accept a client; with too many connections, drop one of those that wait.
-
-        Return True if there is room for another client.
+        This is the one place where a thread gives up a connection and a slot. Whatever is raised,
+        it keeps neither.
         """
+        conn, has_slot = self.slots.take(), False
         try:
-            sock, client = listener.accept()
-        except OSError as error:
-            if error.errno in (errno.EMFILE, errno.ENFILE) and not self.connections.evict(0):
-                if self.has_descriptors:
-                    self.log.warning("No file descriptor is left for a new client")
-                self.has_descriptors = False
-                return False
+            if conn:
+                has_slot = True
+                state = self.respond(conn)
+            else:
+                for number, _ in self.connections.poller.poll(None, 1):
+                    found = self.connections.get(number)
+                    if found is None:
+                        if conn := self.accept(number):
+                            state = self.reading
+                            self.make_room()
+                    elif found.lock.acquire(blocking=False):
+                        conn = found
+                        state = self.go_on(conn)
+            if conn:
+                self.give_up(conn, state)
+                conn = None
+        except OSError:
+            if conn is None:  # Otherwise the client has gone.
+                raise
+        finally:
+            if has_slot:
+                with self.slots.lock:
+                    self.slots.free += 1
+                    self.slots.ended += 1
+            if conn:
+                conn.state = CLOSED
+                self.connections.drop(conn)
+
+    def give_up(self, conn: ClientConnection, state: State) -> None:
+        """Let the connection wait in this state, or end."""
+        if conn.state is not state:
+            conn.enter(state)
+        if state is self.complete:
+            self.slots.put(conn)
+        elif state is CLOSED:
+            self.connections.drop(conn)
         else:
+            self.connections.release(conn)
+
+    def accept(self, number: int) -> ClientConnection | None:
+        """Accept a client if there is room; return its connection, or None without one."""
+        with self.accepting:
+            listener = self.listeners.get(number)
+            if listener is None or not self.has_room():
+                return None
+            try:
+                sock, client = listener.accept()
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE) or self.connections.evict(0):
+                    self.watch_listeners()
+                elif self.has_descriptors:
+                    self.has_descriptors = False
+                    self.log.warning("No file descriptor is left for a new client")
+                return None
             self.has_descriptors = True
-            reader = RequestReader(base_environment(client, sock.getsockname()), self.max_body)
-            self.connections.add(ClientConnection(sock, client, reader, self.reading))
-            if len(self.connections) > self.max_idle:
-                self.connections.evict(self.max_idle // 5)
-        return self.has_room()
+            try:
+                reader = RequestReader(base_environment(client, sock.getsockname()), self.max_body)
+                conn = ClientConnection(sock, client, reader, self.reading)
+                self.connections.add(conn)
+            except BaseException:
+                sock.close()
+                raise
+            return conn
+
+    def make_room(self) -> None:
+        """With too many connections, drop one of those that wait; wait for the next client."""
+        if len(self.connections) > self.max_idle:
+            self.connections.evict(self.max_idle // 5)
+        with self.accepting:
+            self.watch_listeners()
+
+    def watch_listeners(self) -> None:
+        """Wait for clients if there is room for one; the caller holds ``accepting``."""
+        if self.has_room():
+            for number in self.listeners:
+                self.connections.poller.modify(number, READABLE)
 
     def has_room(self) -> bool:
         """Tell whether one more connection is within the maximum."""
         return len(self.connections) < self.max_connections
 
-    def go_on(self, conn: ClientConnection) -> bool:
-        """Write to the connection, or read from it; return True if a request is complete."""
-        try:
-            return self.send(conn) if conn.unsent else self.read(conn)
-        except OSError:
-            self.connections.drop(conn)
-            return False
+    def go_on(self, conn: ClientConnection) -> State:
+        """Write to the connection, or read from it."""
+        return self.send(conn) if conn.unsent else self.read(conn)
 
-    def wait(self, conn: ClientConnection, state: State) -> bool:
-        """Give the connection up until an event of this state; return False."""
-        if conn.state is not state:
-            conn.enter(state)
-        self.connections.release(conn)
-        return False
-
-    def read(self, conn: ClientConnection) -> bool:
-        """Read what has arrived; return True if a request is complete."""
+    def read(self, conn: ClientConnection) -> State:
+        """Read what has arrived."""
         try:
             received = conn.sock.recv(2**16)
         except BlockingIOError:
-            return self.wait(conn, conn.state)
+            return conn.state
         if conn.state is self.lingering:
             conn.drained += len(received)
-            if received and conn.drained <= DRAIN:
-                return self.wait(conn, self.lingering)
-        elif received:
+            return self.lingering if received and conn.drained <= MAX_DRAIN else CLOSED
+        if received:
             return self.admit(conn, received)
-        elif conn.reader.environ:
-            return self.reject(conn, http_error("incomplete_body"))
-        self.connections.drop(conn)
-        return False
+        return self.reject(conn, http_error("incomplete_body")) if conn.reader.environ else CLOSED
 
-    def admit(self, conn: ClientConnection, received: bytes) -> bool:
-        """Add what was received; return True if a request is complete, else wait for the rest."""
+    def admit(self, conn: ClientConnection, received: bytes) -> State:
+        """Add what was received: the request is complete, or the rest of it is waited for."""
         reader = conn.reader
         try:
             complete = reader.feed(received)
         except HTTPException as fault:
             return self.reject(conn, fault)
         if reader.size > SMALL and not self.connections.limit(
-            lambda conn: conn.reader.size, max(ARRIVING, 2 * self.max_body), self.reading
+            lambda conn: conn.reader.size, max(MAX_PENDING, 2 * self.max_body), self.reading
         ):
             return self.reject(conn, http_error("busy", retry_after=1))
         if complete:
             conn.enter(self.complete)
-            return True
+            return self.complete
         if reader.expects:
             reader.expects = False
-            # A client that reads nothing waits for nothing.
+            # If the socket buffer is full, skip 100 Continue: the client is not reading.
             with suppress(BlockingIOError):
                 conn.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
-        return self.wait(conn, self.reading if reader.environ or reader.received else self.idle)
+        return self.reading if reader.environ or reader.received else self.idle
 
-    def serve(self, conn: ClientConnection) -> None:
-        """Run the request and then those that wait for a turn; let it wait if there is none."""
-        following: ClientConnection | None = conn if self.turns.begin(conn) else None
-        while following:
-            ready = self.respond(following)
-            following = self.turns.end(following if ready else None)
-
-    def respond(self, conn: ClientConnection) -> bool:
-        """Run the application and send its response; return True if another request is complete."""
+    def respond(self, conn: ClientConnection) -> State:
+        """Run the application and send its response."""
         self.nr += 1
         if self.alive and self.nr >= self.max_requests:
             self.log.info("Autorestarting worker after current request.")
@@ -262,34 +327,31 @@ class RequestWorker(Worker):
                 and len(self.connections) <= self.max_idle
             )
             conn.unsent = response.encode(environ["REQUEST_METHOD"], reuse=conn.reuse)
-        except OSError:
-            self.connections.drop(conn)
-            return False
-        except BaseException as fault:  # SystemExit too: it would end the thread.
+        except BaseException as fault:  # SystemExit too.
             return self.reject(conn, fault)
-        return self.go_on(conn)
+        return self.send(conn)
 
-    def send(self, conn: ClientConnection) -> bool:
-        """Send the response; then go on with what the client has sent, or let it close.
-
-        Return True if the next request is complete.
-        """
+    def send(self, conn: ClientConnection) -> State:
+        """Send the response; then go on with what the client has sent, or let it close."""
         if not conn.flush():
             conn.held = conn.held or sum(map(len, conn.unsent))
-            self.connections.limit(lambda conn: conn.held, UNSENT, self.flushing)
+            if not self.connections.limit(
+                lambda conn: conn.held, max(MAX_UNSENT, conn.held), self.flushing
+            ):
+                return CLOSED
             # The client has read some of the response, so its time limit begins again.
             conn.enter(self.flushing)
-            return self.wait(conn, self.flushing)
+            return self.flushing
         conn.held = 0
         if conn.reuse:
             return self.admit(conn, b"")
         # If a socket is closed with unread bytes, the kernel sends RST, which may overtake the
         # response.
         conn.sock.shutdown(socket.SHUT_WR)
-        return self.wait(conn, self.lingering)
+        return self.lingering
 
-    def reject(self, conn: ClientConnection, fault: BaseException) -> bool:
-        """Respond with an error, and end the connection; return False.
+    def reject(self, conn: ClientConnection, fault: BaseException) -> State:
+        """Respond with an error, and end the connection.
 
         Log no text that the client sent, because it may contain a token.
         """
@@ -297,12 +359,16 @@ class RequestWorker(Worker):
             self.log.warning("Rejected request from ip=%s: %s", conn.address, type(fault).__name__)
         else:
             self.log_error(fault)
-        conn.unsent = [error_page(fault)]
+        page = error_page(fault)
+        if conn.reader.for_head:
+            page = page[: page.index(BLANK_LINE) + len(BLANK_LINE)]
+        conn.unsent = [page]
         conn.reuse = False
         conn.reader.discard()
-        return self.go_on(conn)
+        return self.send(conn)
 
     def log_error(self, fault: BaseException) -> None:
         """Log where an error happened; its message may contain what a client sent."""
-        frames = "".join(traceback.format_tb(fault.__traceback__))
-        self.log.error("Error handling request: %s\n%s", type(fault).__name__, frames)
+        with suppress(BaseException):  # Without memory, for example.
+            frames = "".join(traceback.format_tb(fault.__traceback__))
+            self.log.error("Error handling request: %s\n%s", type(fault).__name__, frames)

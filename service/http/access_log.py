@@ -9,9 +9,9 @@ from flask import Flask, Response
 from service import logs
 from service.database.state import current_request, current_state
 
-# Keys of the WSGI environment, which our gunicorn worker sets: the time, by ``monotonic()``, when
-# the request was complete and first on its connection, and the seconds that it then waited for a
-# thread.
+# Keys of the WSGI environment, which our gunicorn worker sets. ARRIVED: when the whole request had
+# been read and was first on its connection, by ``monotonic()``. QUEUED: seconds that it then waited
+# for a thread.
 ARRIVED, QUEUED = "service.arrived", "service.queued"
 
 # A line of up to 4096 bytes (PIPE_BUF of Linux) is written as a whole, also beside other processes.

@@ -7,10 +7,10 @@ from service.gunicorn.worker import RequestWorker
 
 
 class StoppingWorker(RequestWorker):
-    def accept(self, listener):
+    def accept(self, number):
         if any(conn.state is self.idle for conn in list(self.connections.values())):
             self.handle_exit(signal.SIGTERM, None)
-        super().accept(listener)
+        return super().accept(number)
 
 
 worker_class = StoppingWorker

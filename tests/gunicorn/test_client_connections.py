@@ -37,6 +37,7 @@ class Clients(ClientConnections):
         conn.since -= age
         conn.client = client
         self.add(conn)
+        self.release(conn)
         return conn
 
     def close(self):
@@ -92,8 +93,8 @@ def test_only_a_connection_past_the_time_of_its_state_is_overdue(connections):
     connections.connect(age=9)
     connections.connect(IDLE, age=74)
     connections.connect(COMPLETE, age=1e6)
-    assert connections.claim_overdue() == [reading, idle]
-    assert connections.claim_overdue() == []
+    assert list(connections.claim_overdue()) == [reading, idle]
+    assert list(connections.claim_overdue()) == []
 
 
 def test_a_connection_that_goes_on_at_the_last_moment_is_neither_overdue_nor_dropped(connections):
@@ -105,7 +106,7 @@ def test_a_connection_that_goes_on_at_the_last_moment_is_neither_overdue_nor_dro
         conn.since += 1
 
     conn.lock = RacedLock(go_on)
-    assert connections.claim_overdue() == []
+    assert list(connections.claim_overdue()) == []
     conn.since -= 12
     assert not connections.drop_oldest(READING)
     assert connections[conn.number] is conn

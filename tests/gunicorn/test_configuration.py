@@ -28,7 +28,7 @@ from server import (
     web_line,
 )
 
-from service.gunicorn.worker import ARRIVING, DRAIN, UNSENT, RequestWorker
+from service.gunicorn.worker import MAX_DRAIN, MAX_PENDING, MAX_UNSENT, RequestWorker
 
 
 @pytest.fixture(scope="module")
@@ -420,9 +420,9 @@ def test_the_limits_of_a_web_process_are_those_of_the_pages(configured):
             f"closed {RequestWorker.WRITE:g} s after its last progress",
             f"closes idle connections after {found['keepalive']} s",
             f"waits at most {found['graceful_timeout']} s for requests that run",
-            f"requests take at most {ARRIVING / 2**20:g} MiB",
-            f"clients do not read {UNSENT / 2**20:g} MiB",
-            f"at most {RequestWorker.LINGER:g} s and {DRAIN / 2**20:g} MiB",
+            f"do not run yet take at most {MAX_PENDING / 2**20:g} MiB",
+            f"clients do not read {MAX_UNSENT / 2**20:g} MiB",
+            f"at most {RequestWorker.LINGER:g} s and {MAX_DRAIN / 2**20:g} MiB",
         ],
     }
     for page, sentences in pages.items():

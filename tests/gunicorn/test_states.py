@@ -8,129 +8,17 @@ import socket
 import struct
 import threading
 import time
-from contextlib import ExitStack, suppress
 
 import pytest
-from gunicorn.config import Config
 from server import Answer, receive, receive_all, wait_until
 
 from service.gunicorn import worker as module
-from service.gunicorn.connections import ClientConnections
-from service.gunicorn.worker import RequestWorker
 from service.http.access_log import ARRIVED, QUEUED
 
 pytestmark = pytest.mark.nodatabase
 
-MAX_BODY = 100_000
 SECRET = "tmw_api_hush"
 ACCEPTED = b"HTTP/1.1 200"
-
-
-class Application:
-    """Responds as the path says; requests for /wait last until ``proceed`` is set."""
-
-    def __init__(self):
-        self.proceed, self.waiting = threading.Event(), threading.Semaphore(0)
-        self.environs, self.bodies = [], []
-
-    def __call__(self, environ, start_response):
-        self.environs.append(environ)
-        self.bodies.append(environ["wsgi.input"].read())
-        name, _, number = environ["PATH_INFO"][1:].partition("/")
-        headers = []
-        if name == "wait":
-            self.waiting.release()
-            assert self.proceed.wait(20)
-        elif name == "fail":
-            raise {"value": ValueError, "os": OSError, "exit": SystemExit}[number](SECRET)
-        elif name == "break":
-            headers = [("Content-Length", "9")]
-        start_response("200 OK", headers)
-        return broken_body() if name == "break" else [b"x" * int(number or 2)]
-
-
-def broken_body():
-    yield b"part"
-    raise OSError(SECRET)
-
-
-class Server:
-    """A worker that runs in a thread, and its clients."""
-
-    def __init__(self, stack, limits, configuration):
-        self.stack, self.application = stack, Application()
-        self.listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        self.address = self.listener.getsockname()
-        config = Config()
-        for name, value in {"threads": 1, "keepalive": 75, **configuration}.items():
-            config.set(name, value)
-        log = logging.getLogger("test_states")
-        self.worker = RequestWorker(0, os.getppid(), [self.listener], None, 30, config, log)
-        self.worker.wsgi = self.application
-        for name, value in limits.items():
-            setattr(self.worker, name, value)
-        self.thread = threading.Thread(target=self.worker.run, daemon=True)
-        self.thread.start()
-        wait_until(lambda: hasattr(self.worker, "listeners"))
-
-    def connect(self, *, buffer=None):
-        client = self.stack.enter_context(socket.socket())
-        if buffer:
-            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        client.settimeout(10)
-        client.connect(self.address)
-        return client
-
-    def ask(self, path="/", *lines, client=None, body=b"", buffer=None):
-        """Send a request; return the client."""
-        client = client or self.connect(buffer=buffer)
-        length = [f"Content-Length: {len(body)}"] if body else []
-        head = "\r\n".join([f"GET {path} HTTP/1.1", "Host: x", *lines, *length, "", ""])
-        client.sendall(head.encode() + body)
-        return client
-
-    def occupy(self):
-        """Let a request run until the application may proceed."""
-        client = self.ask("/wait")
-        assert self.application.waiting.acquire(timeout=10)
-        return client
-
-    def connections(self, state=None):
-        found = list(self.worker.connections.values())
-        return [conn for conn in found if state is None or conn.state is state]
-
-    def at_rest(self, state):
-        """Tell whether connections are in this state, and none has gone on for a while."""
-        found = self.connections(state)
-        return found and all(conn.since < time.monotonic() - 0.3 for conn in found)
-
-    def end(self):
-        self.worker.alive = False
-        self.application.proceed.set()
-        self.thread.join(20)
-        assert not self.thread.is_alive()
-
-
-@pytest.fixture
-def serve(monkeypatch):
-    """Return a function that starts a worker with these time limits and this configuration."""
-    monkeypatch.setenv("MAX_BODY", str(MAX_BODY))
-    monkeypatch.setenv("DATABASE_URL", "host=/nowhere")
-    monkeypatch.setattr(module, "TICK", 0.02)
-    monkeypatch.setattr(module, "STOP", 0.2)
-    servers = []
-    with ExitStack() as stack:
-
-        def serve(limits=None, **configuration):
-            servers.append(Server(stack, limits or {}, configuration))
-            return servers[-1]
-
-        yield serve
-        for server in servers:
-            for client in server.connections():
-                with suppress(OSError):
-                    client.sock.shutdown(socket.SHUT_RDWR)
-            server.end()
 
 
 def read(client):
@@ -148,8 +36,8 @@ def settle():
 HALF = {
     "nothing": (b"", None),
     "half a head": (b"GET / HT", 408),
-    "a head without its body": (b"GET / HTTP/1.1\r\nContent-Length: 9\r\n\r\n", 408),
-    "half a body": (b"GET / HTTP/1.1\r\nContent-Length: 9\r\n\r\n1", 408),
+    "a head without its body": (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n", 408),
+    "half a body": (b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n1", 408),
 }
 
 
@@ -292,9 +180,10 @@ def test_with_too_many_connections_the_oldest_idle_one_goes_and_the_others_are_n
         wait_until(lambda number=number: len(server.connections(server.worker.idle)) == number)
     running = server.ask("/wait")
     assert receive_all(clients[0]) == b""
-    assert len(server.connections()) == 10
+    wait_until(lambda: len(server.connections()) == 10)
     second = server.ask("/wait")
     assert receive_all(clients[1]) == b""
+    wait_until(lambda: len(server.connections()) == 10)
     server.application.proceed.set()
     assert {read(client).headers["connection"] for client in (running, second)} == {"keep-alive"}
 
@@ -342,28 +231,6 @@ def test_a_client_beyond_the_maximum_is_accepted_when_another_one_has_gone(serve
     assert [read(client).status for client in clients] == [200] * 7
 
 
-def test_the_maximum_holds_if_a_client_arrives_while_the_main_thread_looks(serve, monkeypatch):
-    server = serve(worker_connections=6, threads=1)
-    arrived = threading.Event()
-
-    def count(connections):
-        number = dict.__len__(connections)
-        if number == 5 and threading.current_thread() is server.thread:
-            arrived.wait(10)
-        return number
-
-    monkeypatch.setattr(ClientConnections, "__len__", count)
-    server.occupy()
-    clients = [server.ask("/wait") for _ in range(4)]
-    wait_until(lambda: len(server.connections(server.worker.complete)) == 5)
-    settle()
-    clients += [server.ask("/wait") for _ in range(2)]
-    wait_until(lambda: len(server.connections(server.worker.complete)) == 6)
-    arrived.set()
-    settle()
-    assert len(server.connections()) == 6
-
-
 def test_clients_that_arrive_together_do_not_wait_for_the_clock(serve, monkeypatch):
     server = serve()
     monkeypatch.setattr(module, "TICK", 0.5)
@@ -377,7 +244,7 @@ def test_clients_that_arrive_together_do_not_wait_for_the_clock(serve, monkeypat
 def test_a_stopping_worker_answers_what_is_there_and_lets_idle_clients_send_a_last_request(
     serve, monkeypatch
 ):
-    monkeypatch.setattr(module, "STOP", 1)
+    monkeypatch.setattr(module, "STOP_GRACE", 1)
     server = serve()
     idle, forgotten = server.ask(), server.ask()
     assert [read(idle).status, read(forgotten).status] == [200, 200]
@@ -464,7 +331,7 @@ def test_a_client_that_gives_up_before_it_is_accepted_costs_no_other_one(serve, 
     assert not caplog.records
 
 
-@pytest.mark.parametrize("fault", ["value", "exit"])
+@pytest.mark.parametrize("fault", ["value", "os", "exit"])
 def test_an_application_that_fails_is_500_and_the_log_does_not_have_the_message(
     serve, caplog, fault
 ):
@@ -475,13 +342,12 @@ def test_an_application_that_fails_is_500_and_the_log_does_not_have_the_message(
         assert SECRET not in answer.body.decode()
     for record in caplog.records:
         assert SECRET not in record.message
-        assert "test_states.py" in record.message
+        assert "conftest.py" in record.message
     assert len(caplog.records) == 2
 
 
-def test_a_response_that_the_application_cannot_finish_is_truncated_or_none(serve):
+def test_a_response_that_the_application_cannot_finish_is_truncated(serve):
     server = serve()
-    assert receive_all(server.ask("/fail/os")) == b""
     answer = Answer(receive_all(server.ask("/break")))
     assert (answer.body, answer.headers["content-length"]) == (b"part", "9")
     assert answer.headers["connection"] == "close"
@@ -510,7 +376,7 @@ def test_a_client_that_hangs_up_is_forgotten_at_once(serve):
 
 def test_unread_responses_are_bounded_together_and_count_until_their_last_byte(serve, monkeypatch):
     """What a client leaves unread is more than the buffers of the system take, some 4 MB."""
-    monkeypatch.setattr(module, "UNSENT", 16_000_000)
+    monkeypatch.setattr(module, "MAX_UNSENT", 16_000_000)
     server = serve()
     for _ in range(2):
         assert len(read(server.ask("/large/12000000")).body) == 12_000_000
@@ -532,8 +398,8 @@ def test_unread_responses_are_bounded_together_and_count_until_their_last_byte(s
 
 @pytest.mark.parametrize(("arriving", "number"), [(300_000, 3), (1_000, 2)])
 def test_requests_that_wait_for_a_turn_are_bounded_together(serve, monkeypatch, arriving, number):
-    """Together they may have as many bytes as ARRIVING says, or twice the largest body."""
-    monkeypatch.setattr(module, "ARRIVING", arriving)
+    """Together they may have as many bytes as MAX_PENDING says, or twice the largest body."""
+    monkeypatch.setattr(module, "MAX_PENDING", arriving)
     server = serve()
     body = b"x" * 90_000
     running = [server.occupy(), *[server.ask("/", body=body) for _ in range(number)]]
@@ -548,9 +414,9 @@ def test_requests_that_wait_for_a_turn_are_bounded_together(serve, monkeypatch, 
 
 
 def test_an_unfinished_request_makes_room_for_another_one(serve, monkeypatch):
-    monkeypatch.setattr(module, "ARRIVING", 200_000)
+    monkeypatch.setattr(module, "MAX_PENDING", 200_000)
     server = serve()
-    head = b"GET / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n"
+    head = b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
     clients = [server.connect() for _ in range(3)]
     for number, client in enumerate(clients):
         client.sendall(head + b"x" * 90_000)
@@ -566,7 +432,9 @@ def test_an_unfinished_request_makes_room_for_another_one(serve, monkeypatch):
 def test_a_client_that_waits_for_100_continue_is_told_once(serve):
     server = serve()
     client = server.connect()
-    client.sendall(b"GET / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+    client.sendall(
+        b"GET / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"
+    )
     assert client.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
     for byte in (b"a", b"b"):
         client.sendall(byte)
@@ -574,3 +442,118 @@ def test_a_client_that_waits_for_100_continue_is_told_once(serve):
     client.sendall(b"c")
     assert client.recv(12) == ACCEPTED
     assert server.application.bodies == [b"abc"]
+
+
+def test_an_error_of_a_head_request_has_no_body(serve):
+    server = serve({"READ": 0.2})
+    half = server.connect()
+    half.sendall(b"HEAD / HT")
+    clients = server.ask("/fail/value"), server.connect(), server.connect(), half
+    for client, request in (
+        (clients[1], b"HEAD / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n"),
+        (clients[2], b"HEAD /fail/value HTTP/1.1\r\nHost: x\r\n\r\n"),
+    ):
+        client.sendall(request)
+    answers = [Answer(receive_all(client)) for client in clients]
+    assert [answer.status for answer in answers] == [500, 400, 500, 408]
+    assert [bool(answer.body) for answer in answers] == [True, False, False, False]
+    assert all(int(answer.headers["content-length"]) > 0 for answer in answers)
+
+
+def test_connect_is_405_and_its_target_allows_no_method(serve):
+    client = serve().connect()
+    client.sendall(b"CONNECT x.example:443 HTTP/1.1\r\nHost: x.example:443\r\n\r\n")
+    answer = Answer(receive_all(client))
+    assert (answer.status, answer.headers["allow"]) == (405, "")
+
+
+def test_a_response_beyond_the_maximum_is_reset_if_another_client_takes_less(serve, monkeypatch):
+    """No connection of its own client can make room for it. Alone it may be larger."""
+    monkeypatch.setattr(module, "MAX_UNSENT", 16_000_000)
+    server = serve()
+    large = server.ask("/large/20000000", buffer=2**17)
+    assert len(read(large).body) == 20_000_000
+    other = server.stack.enter_context(socket.socket())
+    other.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**17)
+    other.settimeout(10)
+    other.bind(("127.0.0.2", 0))
+    other.connect(server.address)
+    server.ask("/large/8000000", client=other)
+    wait_until(lambda: server.connections(server.worker.flushing))
+    with pytest.raises(ConnectionResetError):
+        receive_all(server.ask("/large/12000000", buffer=2**17))
+    assert len(read(other).body) == 8_000_000
+
+
+def test_a_worker_whose_slots_are_all_taken_for_longer_than_timeout_says_so_and_ends(serve, caplog):
+    server = serve(timeout=1)
+    start = time.monotonic()
+    for _ in range(3):
+        assert read(server.ask()).status == 200
+        time.sleep(0.1)
+    server.occupy()
+    server.thread.join(10)
+    assert not server.thread.is_alive()
+    assert time.monotonic() - start > 1.2
+    assert [record.message for record in caplog.records] == [
+        "Worker ends, so that another one starts: all requests run for too long"
+    ]
+
+
+def test_a_worker_with_a_free_slot_or_without_a_timeout_does_not_end(serve):
+    two, endless = serve(timeout=1, threads=2), serve(timeout=0)
+    two.occupy()
+    endless.occupy()
+    time.sleep(1.5)
+    assert two.thread.is_alive()
+    assert endless.thread.is_alive()
+
+
+def test_a_worker_that_has_lost_a_thread_says_so_and_ends(serve, caplog):
+    server = serve()
+    running = server.occupy()
+    server.worker.threads.append(threading.Thread())
+    wait_until(lambda: not server.worker.listeners)
+    server.application.proceed.set()
+    assert read(running).status == 200
+    server.thread.join(10)
+    assert not server.thread.is_alive()
+    assert [record.message for record in caplog.records] == [
+        "Worker ends, so that another one starts: a thread has ended"
+    ]
+
+
+class Slow:
+    """A listener; while a client is accepted, the worker is told to stop, which waits for it."""
+
+    def __init__(self, server):
+        self.server = server
+
+    def accept(self):
+        accepted = self.server.listener.accept()
+        self.server.worker.alive = False
+        settle()
+        return accepted
+
+    def __getattr__(self, name):
+        return getattr(self.server.listener, name)
+
+
+def test_a_client_that_is_accepted_while_the_worker_stops_is_answered(serve, caplog):
+    server = serve()
+    (number,) = server.worker.listeners
+    server.worker.listeners[number] = Slow(server)
+    answer = read(server.ask())
+    assert (answer.status, answer.headers["connection"]) == (200, "close")
+    server.thread.join(10)
+    assert not server.thread.is_alive()
+    assert not caplog.records
+
+
+def test_an_event_of_a_listener_that_was_closed_is_no_error(serve, caplog):
+    server = serve()
+    (number,) = server.worker.listeners
+    server.worker.alive = False
+    wait_until(lambda: not server.worker.listeners)
+    assert server.worker.accept(number) is None
+    assert not caplog.records

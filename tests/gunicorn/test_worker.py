@@ -26,7 +26,7 @@ from server import (
 )
 
 from service.gunicorn.request_reader import HEAD
-from service.gunicorn.worker import DRAIN
+from service.gunicorn.worker import MAX_DRAIN
 
 CROWD = 48
 GET = f"GET /api/tasks HTTP/1.1\r\n{ALICE}\r\n".encode()
@@ -257,9 +257,9 @@ def test_a_client_that_goes_on_sending_after_an_early_response_is_cut_off(port):
         client.sendall(f"{STRANGER}Content-Length: 1000000000\r\n\r\n".encode())
         sent = 0
         with suppress(ConnectionResetError, BrokenPipeError):
-            while sent < 20 * DRAIN:
+            while sent < 20 * MAX_DRAIN:
                 sent += client.send(b" " * 65536)
-    assert sent < 20 * DRAIN
+    assert sent < 20 * MAX_DRAIN
 
 
 def test_a_request_may_come_in_any_pieces(port):

@@ -1,0 +1,227 @@
+"""An error at any call of a worker's threads keeps no connection, descriptor, slot or thread."""
+
+import os
+import socket
+import struct
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from server import wait_until
+
+from service.gunicorn import worker as module
+from service.gunicorn.connections import CLOSED
+from service.gunicorn.worker import RequestWorker
+
+pytestmark = pytest.mark.nodatabase
+
+ROOM = str(Path(module.__file__).parent)
+# OSError is that of a client that has gone. SystemExit is no Exception.
+ERRORS = ValueError, SystemExit, MemoryError
+# An error of these calls of the main thread ends the worker, so that the master starts another one.
+ENDS = {"run", "is_broken", "stop"}
+LIMITS = {"READ": 0.2, "WRITE": 0.3, "LINGER": 0.1, "TAKE": 0.1, "TAKE_HEALTH": 0.1}
+
+
+class Probe:
+    """Notes each call that a thread of the worker makes; raises an error at one of them, once."""
+
+    def __init__(self):
+        self.seen, self.target, self.error = {}, None, None
+
+    def __call__(self, frame, event, arg):
+        if event == "call":
+            called, caller = frame.f_code.co_name, frame.f_back
+        elif event == "c_call":
+            called, caller = arg.__qualname__, frame
+        else:
+            return
+        if not (caller and caller.f_code.co_filename.startswith(ROOM)):
+            return
+        if called in ("lock.__enter__", "lock.__exit__"):
+            return  # They need nothing that could be missing.
+        main = threading.current_thread().name == "main"
+        by = caller.f_code.co_name
+        if main and (by in ENDS or called in ("sleep", "notify")):
+            return
+        call = (by, caller.f_lineno, called, main)
+        self.seen.setdefault(call)
+        if call == self.target:
+            self.target = None
+            raise self.error
+
+
+class ProbedWorker(RequestWorker):
+    """A worker that the probe watches; an error in a probe ends the watch, until the next step."""
+
+    def step(self):
+        sys.setprofile(self.probe)
+        super().step()
+
+    def tick(self):
+        threading.current_thread().name = "main"
+        sys.setprofile(self.probe)
+        super().tick()
+
+
+def plain(server):
+    client = server.ask()
+    yield client
+    client.recv(10_000)
+    server.ask("/", "Connection: close", client=client)
+
+
+def pieces(server):
+    client = server.ask("/", "Expect: 100-continue", "Content-Length: 2")
+    yield client
+    client.recv(25)
+    client.sendall(b"a")
+    time.sleep(0.01)
+    client.sendall(b"b")
+    client.shutdown(socket.SHUT_WR)
+
+
+def chunks(server):
+    client = server.ask("/", "Transfer-Encoding: chunked", "Connection: close")
+    yield client
+    for part in (b"3\r\nab", b"c\r\n0\r\n\r", b"\n"):
+        client.sendall(part)
+        time.sleep(0.01)
+
+
+def malformed(server):
+    client = server.ask("/", "Host: y")
+    yield client
+
+
+def failing(server):
+    yield server.ask("/fail/value")
+
+
+def incomplete(server):
+    client = server.ask("/", "Content-Length: 9")
+    yield client
+    client.shutdown(socket.SHUT_WR)
+
+
+def gone(server):
+    for half in (b"", b"GET"):
+        client = server.connect()
+        client.sendall(half)
+        time.sleep(0.01)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+    yield server.ask("/", "Connection: close")
+
+
+def pipelined(server):
+    client = server.connect()
+    yield client
+    client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 3 + b"GET / HTTP/1.0\r\n\r\n")
+
+
+def unread(server):
+    client = server.ask("/large/1000000", "Connection: close", buffer=4096)
+    yield client
+    time.sleep(0.03)
+
+
+def never_read(server):
+    server.ask("/large/1000000", "Connection: close", buffer=4096)
+    time.sleep(0.4)
+    yield server.ask("/", "Connection: close")
+
+
+def late(server):
+    yield server.connect()
+    client = server.connect()
+    client.sendall(b"GET /")
+    yield client
+
+
+def waiting(server):
+    yield server.ask("/wait", "Connection: close")
+    server.application.waiting.acquire(timeout=0.3)
+    yield server.ask("/", "Connection: close")
+    time.sleep(0.03)
+    server.application.proceed.set()
+
+
+def busy(server):
+    yield server.ask("/wait", "Connection: close")
+    server.application.waiting.acquire(timeout=0.3)
+    for path in ("/", "/healthz"):
+        yield server.ask(path)
+    time.sleep(0.2)
+    server.application.proceed.set()
+
+
+def crowd(server):
+    for _ in range(8):
+        yield server.connect()
+
+
+def pending(server):
+    for _ in range(3):
+        client = server.ask("/", "Content-Length: 100000", "Connection: close")
+        client.sendall(b"x" * 90_000)
+        yield client
+        time.sleep(0.01)
+
+
+DIALOGUES = [
+    *(plain, pieces, chunks, malformed, failing, incomplete, gone, pipelined, unread),
+    *(never_read, late, waiting, busy, crowd, pending),
+]
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def hold(server, dialogue):
+    """Play the clients; then the worker has nothing left of them, and responds as before."""
+    before = descriptors()
+    clients = []
+    with suppress(OSError):
+        clients += dialogue(server)
+    for client in clients:
+        client.settimeout(3)
+        with suppress(ConnectionError):
+            while client.recv(2**20):
+                pass
+    server.application.proceed.set()
+    server.stack.pop_all().close()
+    wait_until(lambda: not server.worker.connections and server.worker.slots.free == 1)
+    wait_until(lambda: descriptors() <= before)
+    server.application.proceed.clear()
+    while server.application.waiting.acquire(blocking=False):
+        pass
+    assert all(thread.is_alive() for thread in server.worker.threads)
+    assert server.worker.alive
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("dialogue", DIALOGUES, ids=lambda dialogue: dialogue.__name__)
+def test_an_error_at_any_call_keeps_nothing(serve, monkeypatch, dialogue):
+    monkeypatch.setattr(module, "MAX_PENDING", 150_000)
+    monkeypatch.setattr(CLOSED, "seconds", 0.05)
+    probe = ProbedWorker.probe = Probe()
+    server = serve(LIMITS, kind=ProbedWorker, worker_connections=8)
+    server.worker.idle.seconds = 0.2
+    for _ in range(2):
+        hold(server, dialogue)
+    fired = 0
+    calls = list(probe.seen)
+    for number, call in enumerate(calls):
+        for error in OSError, ERRORS[number % 3]:
+            if call[-1] and error is SystemExit:
+                continue  # So a signal ends the main thread.
+            probe.error, probe.target = error("injected"), call
+            hold(server, dialogue)
+            fired += probe.target is None
+            probe.target = None
+    assert fired > len(calls)

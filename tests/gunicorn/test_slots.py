@@ -1,0 +1,71 @@
+"""The slots of requests: which runs next, and which has waited for too long."""
+
+import socket
+
+import pytest
+
+from service.gunicorn.connections import ClientConnection, State
+from service.gunicorn.request_reader import RequestReader
+from service.gunicorn.slots import Slots
+
+pytestmark = pytest.mark.nodatabase
+
+
+@pytest.fixture
+def arrive():
+    """Return a function that makes a connection with a complete request."""
+    pairs = []
+
+    def arrive(path="/api/tasks", age=0):
+        pairs.append(socket.socketpair())
+        reader = RequestReader({}, 1000)
+        assert reader.feed(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode())
+        conn = ClientConnection(pairs[-1][0], "", reader, State(0, 1))
+        conn.since -= age
+        return conn
+
+    yield arrive
+    for pair in pairs:
+        for sock in pair:
+            sock.close()
+
+
+class Line(Slots):
+    """Slots that one thread frees."""
+
+    def free_one(self):
+        self.free += 1
+        return self.take()
+
+
+def test_as_many_requests_run_as_there_are_slots_and_the_others_follow_in_order(arrive):
+    slots = Line(2)
+    assert slots.take() is None
+    conns = [arrive() for _ in range(5)]
+    for conn in conns:
+        slots.put(conn)
+    assert [slots.take() for _ in range(3)] == [conns[0], conns[1], None]
+    assert [slots.free_one() for _ in range(5)] == [*conns[2:], None, None]
+    assert slots.free == 2
+
+
+def test_health_overtakes_but_not_two_in_succession_while_others_wait(arrive):
+    slots = Line(0)
+    others = [arrive() for _ in range(3)]
+    health = [arrive("/healthz") for _ in range(4)]
+    for conn in (*others, *health):
+        slots.put(conn)
+    assert [slots.free_one() for _ in range(8)] == [
+        health[0], others[0], health[1], others[1], health[2], others[2], health[3], None
+    ]  # fmt: skip
+
+
+def test_those_that_have_waited_for_too_long_are_removed_and_the_others_stay(arrive):
+    slots = Line(0)
+    old, older, young = arrive(age=4.5), arrive(age=9), arrive(age=3.5)
+    old_health, young_health = arrive("/healthz", age=2), arrive("/healthz", age=1)
+    for conn in (older, old, young, old_health, young_health):
+        slots.put(conn)
+    assert [slots.pop_overdue(4, 1.5) for _ in range(4)] == [older, old, old_health, None]
+    assert [slots.free_one(), slots.free_one()] == [young_health, young]
+    assert slots.pop_overdue(0, 0) is None
