@@ -3,7 +3,7 @@
 from flask import Blueprint, Response
 from marshmallow.fields import List, Nested
 
-from service.api.webhooks import check_role, managed
+from service.api.webhook_checks import check_role, managed
 from service.database import db
 from service.http.requests import Values, arguments
 from service.http.responses import Body, One, Page, reply, reply_page, response

@@ -1,21 +1,14 @@
 """Webhooks of the active workspace, for its owners and admins."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import wraps
-from time import monotonic
-from typing import Any, NamedTuple
 
 from flask import Blueprint, Response
-from marshmallow import ValidationError
-from werkzeug.exceptions import HTTPException
 
+from service.api.webhook_checks import check_role, managed, outbound_call, signing, with_checked_url
 from service.database import db
-from service.database.state import current_application, current_state
-from service.database.statements import Row, to_json
+from service.database.statements import to_json
 from service.http.errors import http_error
-from service.http.requests import Values, View, arguments
+from service.http.requests import Values, arguments
 from service.http.responses import (
     One,
     etag,
@@ -26,26 +19,17 @@ from service.http.responses import (
     response,
 )
 from service.http.safe_writes import expected_versions, idempotent
-from service.settings import InvalidSetting, Settings
 from service.values import fields, schemas
-from service.webhooks import EVENT_TYPES, log, secrets
+from service.webhooks import EVENT_TYPES, secrets
 from service.webhooks.delivery import attempt
-from service.webhooks.outbound import BlockedURL, resolve
 from service.webhooks.rows import (
     BY_MANAGER,
     Claim,
     ListedWebhook,
     MatchedWebhook,
 )
-from service.webhooks.slots import NoSlot, OutboundSlots, WorkspaceCalls
 
 STATES = "enabled", "failing", "disabled"
-# Seconds in which the host of a new URL must be resolved, and how many of them need no slot.
-LOOK_UP, QUICK_LOOK_UP = 2, 0.1
-# Seconds that a request waits for a slot, which lets it wait for a receiver or a name server.
-SLOT_TIMEOUT = 0.25
-# Seconds after which a client may try again what an operator has to set up first.
-RETRY_AFTER = 60
 
 ALL_EVENTS = "The types of events; null means all, also those of later versions"
 NEXT_ATTEMPT = "When the next delivery is due; null if none waits, or while it is disabled"
@@ -124,101 +108,6 @@ class Ping(schemas.Resource):
     )
 
 
-class Permission(NamedTuple):
-    """The row of a member; true for owners and admins."""
-
-    permitted: bool
-
-
-def check_role() -> bool:
-    """Raise 403 unless the caller is an owner or an admin; return False without a workspace."""
-    member = db.row_or_none(Permission, "webhooks/permitted")
-    if member is not None and not member.permitted:
-        raise http_error("webhook_role")
-    return member is not None
-
-
-def managed(row: Row | None) -> Row:
-    """Require the row of one webhook: without it, raise 403 for the role, or NotFound."""
-    if row is None:
-        check_role()
-        raise db.NotFound("webhook")
-    return row
-
-
-@contextmanager
-def outbound_call() -> Iterator[None]:
-    """Let this request wait for a stranger, without a connection; its deadline waits as well.
-
-    Few threads at once may, and one for a workspace; raises 503 for one too many.
-    """
-    slots: OutboundSlots = current_application().extensions["outbound_slots"]
-    db.release()
-    try:
-        with slots.for_call(current_state().caller["workspace_id"], SLOT_TIMEOUT):
-            began = monotonic()
-            try:
-                yield
-            finally:
-                db.extend_deadline(monotonic() - began)
-    except NoSlot as error:
-        message = "workspace_calls" if isinstance(error, WorkspaceCalls) else "busy"
-        raise http_error(message, retry_after=1) from None
-
-
-@contextmanager
-def signing() -> Iterator[Settings]:
-    """Yield the settings; raise 503 if WEBHOOK_KEY lacks the key, which the log says."""
-    try:
-        yield current_application().config["SETTINGS"]
-    except InvalidSetting as error:
-        log.error("%s", error)
-        raise http_error("no_webhook_key", RETRY_AFTER) from None
-
-
-def with_checked_url(view: View) -> View:
-    """Check a new URL before the view, which gets the error as ``fault``, or None.
-
-    The URL is checked before ``idempotent`` takes a connection. The view raises the error, and so
-    a repeated request gets its stored response although the host is not resolved any more.
-    """
-
-    @wraps(view)
-    def wrapper(values: Values, **variables: Any) -> Any:
-        fault = None
-        if "url" in values:
-            try:
-                check_url(values["url"], **variables)
-            except (HTTPException, ValidationError, db.NotFound) as error:
-                fault = error
-        return view(values, fault=fault, **variables)
-
-    return wrapper
-
-
-def check_url(url: str, id: str | None = None) -> None:
-    """Raise an error unless the caller may send events to a URL, a new one of the webhook ``id``.
-
-    The check holds no connection of the database. A URL that stays as it was is not checked.
-    """
-    if id is None:
-        check_role()
-    elif managed(db.row_or_none(Claim, "webhooks/target", id=id)).url == url:
-        return
-    settings: Settings = current_application().config["SETTINGS"]
-    try:
-        try:
-            # Most names are looked up at once, also while all slots are taken.
-            db.release()
-            resolve(url, settings.webhook_allow, QUICK_LOOK_UP)
-        except TimeoutError:
-            with outbound_call():
-                resolve(url, settings.webhook_allow, LOOK_UP)
-    except (BlockedURL, TimeoutError) as error:
-        reason = error.reason if isinstance(error, BlockedURL) else "unresolved"
-        raise ValidationError({"url": [fields.URL.default_error_messages[reason]]}) from None
-
-
 @webhooks.get("/webhooks")
 @response(Webhook, kind="list", also=(403,))
 def list_webhooks() -> Response:
@@ -237,14 +126,14 @@ def list_webhooks() -> Response:
 @with_checked_url
 @idempotent
 @response(NewWebhook, 201, kind="live")
-def create_webhook(webhook: Values, fault: Exception | None) -> Response:
+def create_webhook(webhook: Values, url_error: Exception | None) -> Response:
     """Send the events of the active workspace to a URL; the response shows the secret
 
     ``url`` must lead to public addresses. Without ``events`` the webhook gets all types, also those
     of later versions. A workspace has at most 20 webhooks.
     """
-    if fault:
-        raise fault
+    if url_error:
+        raise url_error
     with signing() as settings:
         key = settings.require_webhook_key()
     made = secrets.create(db.row_or_none, key, **webhook)
@@ -271,15 +160,15 @@ def get_webhook(id: str) -> Response:
 @with_checked_url
 @idempotent
 @response(Webhook, kind="live")
-def update_webhook(changes: Values, id: str, fault: Exception | None) -> Response:
+def update_webhook(changes: Values, id: str, url_error: Exception | None) -> Response:
     """Change the URL or the events of a webhook, or enable or disable it
 
     Null for ``events`` means all types. A disabled webhook gets no new events, and what waits is
     kept. With ``enabled: true``, or a new URL, what waits is due at once. Read-only fields are
     ignored.
     """
-    if fault:
-        raise fault
+    if url_error:
+        raise url_error
     enabled = changes.pop("enabled", None)
     row = db.row_or_none(
         MatchedWebhook,

@@ -36,7 +36,8 @@ from receivers import (
 )
 
 from service import logs
-from service.api.webhooks import LOOK_UP, NewWebhook, Webhook
+from service.api.webhook_checks import LOOK_UP
+from service.api.webhooks import NewWebhook, Webhook
 from service.values import fields
 from service.webhooks import EVENT_TYPES
 from service.webhooks.secrets import fingerprint
@@ -760,7 +761,7 @@ def test_a_request_that_waits_for_a_name_server_holds_no_connection(
     with_webhooks, connection, monkeypatch, headers
 ):
     """A look-up never ends by itself; getaddrinfo is that of the system, not ours."""
-    monkeypatch.setattr(sys.modules["service.api.webhooks"], "LOOK_UP", 1)
+    monkeypatch.setattr(sys.modules["service.api.webhook_checks"], "LOOK_UP", 1)
     alice = Client(with_webhooks(WEB_THREADS="1"), TOKENS["alice"])
     asked, end, look_up = Event(), Event(), socket.getaddrinfo
 

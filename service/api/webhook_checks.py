@@ -1,0 +1,124 @@
+"""What a request about webhooks needs: the role, a URL that may be reached, a slot, the key."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import wraps
+from time import monotonic
+from typing import Any, NamedTuple
+
+from marshmallow import ValidationError
+from werkzeug.exceptions import HTTPException
+
+from service.database import db
+from service.database.state import current_application, current_state
+from service.database.statements import Row
+from service.http.errors import http_error
+from service.http.requests import Values, View
+from service.settings import InvalidSetting, Settings
+from service.values import fields
+from service.webhooks import log
+from service.webhooks.outbound import BlockedURL, resolve
+from service.webhooks.rows import Claim
+from service.webhooks.slots import NoSlot, OutboundSlots, WorkspaceCalls
+
+# Seconds in which the host of a new URL must be resolved, and how many of them need no slot.
+LOOK_UP, QUICK_LOOK_UP = 2, 0.1
+# Seconds that a request waits for a slot, which lets it wait for a receiver or a name server.
+SLOT_TIMEOUT = 0.25
+# Seconds after which a client may try again what an operator has to set up first.
+RETRY_AFTER = 60
+
+
+class Permission(NamedTuple):
+    """The row of a member; true for owners and admins."""
+
+    permitted: bool
+
+
+def check_role() -> bool:
+    """Raise 403 unless the caller is an owner or an admin; return False without a workspace."""
+    member = db.row_or_none(Permission, "webhooks/permitted")
+    if member is not None and not member.permitted:
+        raise http_error("webhook_role")
+    return member is not None
+
+
+def managed(row: Row | None) -> Row:
+    """Require the row of one webhook: without it, raise 403 for the role, or NotFound."""
+    if row is None:
+        check_role()
+        raise db.NotFound("webhook")
+    return row
+
+
+@contextmanager
+def outbound_call() -> Iterator[None]:
+    """Let this request wait for a stranger, without a connection; its deadline waits as well.
+
+    Few threads at once may, and one for a workspace; raises 503 for one too many.
+    """
+    slots: OutboundSlots = current_application().extensions["outbound_slots"]
+    db.release()
+    try:
+        with slots.for_call(current_state().caller["workspace_id"], SLOT_TIMEOUT):
+            began = monotonic()
+            try:
+                yield
+            finally:
+                db.extend_deadline(monotonic() - began)
+    except NoSlot as error:
+        message = "workspace_calls" if isinstance(error, WorkspaceCalls) else "busy"
+        raise http_error(message, retry_after=1) from None
+
+
+@contextmanager
+def signing() -> Iterator[Settings]:
+    """Yield the settings; raise 503 if WEBHOOK_KEY lacks the key, which the log says."""
+    try:
+        yield current_application().config["SETTINGS"]
+    except InvalidSetting as error:
+        log.error("%s", error)
+        raise http_error("no_webhook_key", RETRY_AFTER) from None
+
+
+def with_checked_url(view: View) -> View:
+    """Check a new URL before the view, which gets the error as ``url_error``, or None.
+
+    The URL is checked before ``idempotent`` takes a connection. The view raises the error, and so
+    a repeated request gets its stored response although the host is not resolved any more.
+    """
+
+    @wraps(view)
+    def wrapper(values: Values, **variables: Any) -> Any:
+        url_error = None
+        if "url" in values:
+            try:
+                check_url(values["url"], **variables)
+            except (HTTPException, ValidationError, db.NotFound) as error:
+                url_error = error
+        return view(values, url_error=url_error, **variables)
+
+    return wrapper
+
+
+def check_url(url: str, id: str | None = None) -> None:
+    """Raise an error unless the caller may send events to a URL, a new one of the webhook ``id``.
+
+    The check holds no connection of the database. A URL that stays as it was is not checked.
+    """
+    if id is None:
+        check_role()
+    elif managed(db.row_or_none(Claim, "webhooks/target", id=id)).url == url:
+        return
+    settings: Settings = current_application().config["SETTINGS"]
+    try:
+        try:
+            # Most names are looked up at once, also while all slots are taken.
+            db.release()
+            resolve(url, settings.webhook_allow, QUICK_LOOK_UP)
+        except TimeoutError:
+            with outbound_call():
+                resolve(url, settings.webhook_allow, LOOK_UP)
+    except (BlockedURL, TimeoutError) as error:
+        reason = error.reason if isinstance(error, BlockedURL) else "unresolved"
+        raise ValidationError({"url": [fields.URL.default_error_messages[reason]]}) from None
