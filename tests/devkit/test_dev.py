@@ -18,7 +18,6 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata, util
 from pathlib import Path
-from typing import NamedTuple
 
 import psycopg
 import pytest
@@ -266,59 +265,37 @@ def test_a_folder_with_a_long_name_is_usable(running):
     assert len(data) > embedded.MAX_SOCKET_PATH
 
 
-class Bare(NamedTuple):
-    """What ``dev`` has printed without the package of the reference page, and two statuses."""
-
-    lines: list
-    tasks: int
-    docs: int
-
-
-@pytest.fixture(scope="module")
-def bare(shared_folder, tmp_path_factory):
-    """Return what a ``dev`` has done that has ended; its log is in the lines too."""
-    site = tmp_path_factory.mktemp("site")
-    (site / "sitecustomize.py").write_text("import sys\nsys.modules['flask_swagger_ui'] = None\n")
+@nodatabase
+def test_without_the_reference_page_s_package_it_starts_says_so_and_logs_after_its_banner(
+    shared_folder, tmp_path
+):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.modules['flask_swagger_ui'] = None\n"
+    )
     with subprocess.Popen(
         [sys.executable, "-m", "service", "dev", "--port", "0", "--data", shared_folder],
         cwd=PROJECT,
-        env={**environment(), "PYTHONPATH": str(site)},
+        env={**environment(), "PYTHONPATH": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
         try:
-            lines, unseen = [], {"/healthz", "export "}
-            while unseen:
-                lines.append(process.stdout.readline())
-                assert lines[-1], lines
-                unseen -= set(re.findall("^export |/healthz", lines[-1]))
+            printed = ""
+            while not re.search("(?s)\nexport .*/healthz", printed):
+                line = process.stdout.readline()
+                assert line, printed
+                assert "/healthz" not in line or "\nexport " in printed
+                printed += line
             base, token = (
-                re.search(f"(?m)^{name} +(.*)$", "".join(lines))[1]
-                for name in ("Base URL", "API token")
+                re.search(f"(?m)^{name} +(.*)$", printed)[1] for name in ("Base URL", "API token")
             )
-            tasks = fetch(f"{base}/tasks", Authorization=f"Bearer {token}").status
-            docs = fetch(base.replace("/api", "/docs/")).status
+            assert fetch(f"{base}/tasks", Authorization=f"Bearer {token}").status == 200
+            assert fetch(base.replace("/api", "/docs/")).status != 200
         finally:
             process.terminate()
             process.communicate(timeout=30)
-    return Bare(lines, tasks, docs)
-
-
-@nodatabase
-def test_the_banner_comes_before_the_first_line_of_a_request(bare):
-    banner, request = (
-        next(number for number, line in enumerate(bare.lines) if re.search(pattern, line))
-        for pattern in ("^export ", "/healthz")
-    )
-    assert banner < request
-
-
-@nodatabase
-def test_without_the_reference_page_s_package_it_starts_and_says_so(bare):
-    assert re.search("(?m)^Reference page +not here: .* extra dev has$", "".join(bare.lines))
-    assert bare.tasks == 200
-    assert bare.docs != 200
+    assert re.search("(?m)^Reference page +not here: .* extra dev has$", printed)
 
 
 @pytest.mark.proof
@@ -332,24 +309,6 @@ def test_a_signal_ends_all_that_it_started(dev, number):
     assert running.end(number) == 0
     gone(descendants)
     assert not (running.folder / "postgres" / "postmaster.pid").exists()
-
-
-@nodatabase
-@pytest.mark.proof
-def test_a_signal_while_it_starts_ends_what_was_started(folder):
-    with subprocess.Popen(
-        [sys.executable, "-m", "service", "dev", "--port", "0", "--data", folder],
-        cwd=PROJECT,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        lock = folder / "lock"
-        wait_until(lambda: lock.exists() and "serves" in lock.read_text(), process)
-        process.terminate()
-        assert process.communicate(timeout=30)[0] == ""
-    assert process.returncode == 0
-    assert not (folder / "postgres" / "postmaster.pid").exists()
 
 
 @pytest.mark.proof
@@ -388,22 +347,6 @@ def test_when_it_is_killed_nothing_serves_on(dev):
     again = dev()
     assert again.get("/tasks").status == 200
     assert again.postmaster() == postgres
-
-
-@nodatabase
-@pytest.mark.proof
-def test_without_limits_no_request_is_429_until_the_next_start(dev):
-    running = dev("--limits", "off")
-    assert "Rate limits     off\n" in running.printed
-    stranger = {"Authorization": "Bearer unknown"}
-    assert {running.get("/tasks", **stranger).status for _ in range(70)} == {401}
-    assert int(running.get("/tasks").headers["X-RateLimit-Limit"]) > 10**6
-    (workspace, *_) = running.get("/workspaces").json()
-    assert workspace["plan"] == "Team"
-    running.end()
-    again = dev()
-    assert "Rate limits" not in again.printed
-    assert again.get("/tasks").headers["X-RateLimit-Limit"] == "1000"
 
 
 @nodatabase
@@ -456,6 +399,8 @@ def test_it_serves_the_code_that_is_on_the_disk(dev, copied):
     """Python, SQL or a new file starts a reload; with broken code the old code goes on."""
     # Without limits: each check is a request of a stranger.
     running = dev("--limits", "off", package=copied)
+    assert "Rate limits     off\n" in running.printed
+    assert int(running.get("/tasks").headers["X-RateLimit-Limit"]) > 10**6
 
     def challenge():
         return running.get("/tasks", Authorization="Bearer unknown").headers["WWW-Authenticate"]
@@ -482,6 +427,8 @@ def test_a_new_migration_is_announced_and_migrate_applies_it(dev, copied):
     running = dev(package=copied)
     health = running.base.replace("/api", "/healthz")
     assert urllib3.request("GET", health).status == 200
+    slug = re.search("(?m)^Workspace +(.*)$", running.printed)[1]
+    assert "ada@example.com" in running.command("member", "list", slug)
     (copied / "sql" / "schema" / "9999-new.sql").write_text(
         "-- Nothing yet.\nCREATE TABLE announced ();\n"
     )
@@ -489,20 +436,6 @@ def test_a_new_migration_is_announced_and_migrate_applies_it(dev, copied):
     wait_until(lambda: urllib3.request("GET", health).status == 503, running.process)
     assert running.command("migrate") == "9999-new\n"
     assert urllib3.request("GET", health).status == 200
-
-
-@nodatabase
-@pytest.mark.proof
-def test_commands_work_beside_it_with_the_exports_and_the_workspace_that_it_prints(dev):
-    running = dev()
-    slug = re.search("(?m)^Workspace +(.*)$", running.printed)[1]
-    running.command("user", "create", "rosa@example.com", "Rosa")
-    running.command("member", "add", slug, "rosa@example.com")
-    token = running.command("token", "create", "rosa@example.com").strip()
-    running.token = token
-    assert running.get("/tasks").status == 200
-    running.command("webhook", "create", slug, "http://127.0.0.1:9000/hook")
-    assert "http://127.0.0.1:9000/hook" in running.command("webhook", "list", slug)
 
 
 @nodatabase

@@ -31,47 +31,6 @@ def test_an_id_is_a_uuid_7_of_its_time_whose_last_62_bits_are_random(connection)
         assert (ones, zeros) == (random, random)
 
 
-@pytest.mark.parametrize(
-    ("text", "millis"),
-    [
-        ("2026-01-02T03:04:05.678Z", 1767323045678),
-        ("1970-01-01T00:00:00.999Z", 999),
-        ("1969-12-31T23:59:59.999Z", -1),
-        ("1900-01-01T00:00:00.001Z", -2208988799999),
-        ("9998-12-31T23:59:59.999Z", 253370764799999),
-    ],
-)
-def test_a_cursor_has_the_milliseconds_of_a_timestamp_without_loss(connection, text, millis):
-    assert value(connection, "to_millis(%s::timestamptz)", text) == millis
-    assert value(connection, "iso(from_millis(%s))", millis) == text
-
-
-def test_a_timestamp_lies_in_the_years_1900_to_9998(connection):
-    for text in ("1900-01-01T00:00:00Z", "9998-12-31T23:59:59.999999Z"):
-        assert value(connection, "%s::timestamp_ms IS NOT NULL", text)
-    for text in ("1899-12-31T23:59:59.999999Z", "9999-01-01T00:00:00Z"):
-        with pytest.raises(psycopg.errors.CheckViolation):
-            value(connection, "%s::timestamp_ms", text)
-
-
-@pytest.mark.parametrize(
-    ("sizes", "limit", "last"),
-    [
-        ([2**20], 5, None),
-        ([2**20, 1], 5, 1),
-        ([2**19, 2**19], 2, None),
-        ([2**19, 2**19, 0], 2, 2),
-        ([2**19, 2**19, 1, 0], 5, 2),
-        ([None, 2**20, 1], 5, 2),
-        ([2**21, 1], 5, 1),
-        ([1, 2**21, 1], 5, 1),
-    ],
-)
-def test_a_page_ends_where_its_sizes_exceed_a_mebibyte(connection, sizes, limit, last):
-    whole = sum(size or 0 for size in sizes)
-    assert value(connection, "last_row(%s::integer[], %s, %s)", sizes, whole, limit) == last
-
-
 @pytest.mark.parametrize("table", ["tasks", "meetings", "workspaces", "webhooks"])
 def test_only_a_change_makes_a_new_version(connection, cast, insert_into, table):
     if table == "webhooks":
