@@ -1,0 +1,220 @@
+"""Claims: each delivery is attempted by one worker, also if another one is killed."""
+
+import json
+import signal
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic, sleep
+
+import pytest
+from psycopg_pool import PoolTimeout
+from receivers import announce, answer, attempts, deliveries, hang, subscribe, webhook_row
+from workers import due_now, seconds_until, states
+
+from service.database.statements import STATEMENTS
+from service.values.fields import NIL_UUID
+
+
+def test_due_deliveries_are_attempted_and_recorded(worker, cast, connection, receiver):
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 3)
+    running = worker()
+    assert running.run_once() == 3
+    assert running.pool.closed
+    assert states(connection) == [("delivered", 1)] * 3
+    assert [attempt["status"] for attempt in attempts(connection)] == [200] * 3
+    # In any order.
+    sent = {received.body for received in receiver.take_all()}
+    assert sent == {row["body"].encode() for row in deliveries(connection)}
+    assert worker().run_once() == 0
+
+
+def test_a_delivery_that_another_worker_is_claiming_is_passed_over(
+    worker, cast, connection, receiver
+):
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 2)
+    with connection.transaction():
+        connection.execute("SELECT FROM deliveries ORDER BY due_at, id LIMIT 1 FOR UPDATE")
+        assert worker().run_once() == 1
+    assert worker().run_once() == 1
+
+
+def test_no_other_worker_attempts_a_delivery_during_its_lease(worker, cast, connection, receiver):
+    receiver.behaves(hang)
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(worker().run_once)
+        receiver.take()
+        (row,) = deliveries(connection)
+        assert (row["state"], row["attempts"]) == ("due", 1)
+        assert 50 < seconds_until(row["due_at"]) <= 60
+        assert worker().run_once() == 0
+        receiver.released.set()
+        assert first.result() == 1
+    assert receiver.connections == 1
+    assert states(connection) == [("delivered", 1)]
+
+
+def test_an_attempt_after_its_lease_does_not_undo_the_next_one(worker, cast, connection, receiver):
+    def fail_late(handler):
+        handler.server.released.wait(30)
+        answer(500)(handler)
+
+    receiver.behaves(fail_late, answer(200))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    with ThreadPoolExecutor(1) as pool:
+        late = pool.submit(worker().run_once)
+        receiver.take()
+        due_now(connection)
+        assert worker().run_once() == 1
+        receiver.released.set()
+        late.result()
+    assert states(connection) == [("delivered", 2)]
+    assert [(row["number"], row["status"]) for row in attempts(connection)] == [(1, 500), (2, 200)]
+    assert webhook_row(connection, webhook)["failing_since"] is None
+
+
+def test_the_claims_of_a_killed_worker_are_due_when_their_lease_ends(
+    process, run, cast, connection, receiver
+):
+    receiver.behaves(hang, answer(200))
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    killed = process(WEBHOOK_LEASE="1.5", WEBHOOK_TIMEOUT="1")
+    first = receiver.take()
+    killed.kill()
+    killed.wait()
+    assert states(connection) == [("due", 1)]
+    assert attempts(connection) == []
+    heir = run(WEBHOOK_LEASE="1.5", WEBHOOK_TIMEOUT="1")
+    second = receiver.take()
+    assert heir.stop()
+    assert second.body == first.body
+    assert second.headers["webhook-id"] == first.headers["webhook-id"]
+    assert states(connection) == [("delivered", 2)]
+    assert [row["number"] for row in attempts(connection)] == [2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_attempts_in_flight_finish(number, process, cast, connection, receiver):
+    receiver.behaves(hang)
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    running = process()
+    receiver.take()
+    running.send_signal(number)
+    with pytest.raises(subprocess.TimeoutExpired):
+        running.wait(0.3)
+    announce(connection, cast["acme"])
+    receiver.released.set()
+    assert running.wait(10) == 0
+    # It is recorded, and no new one begins.
+    assert states(connection) == [("delivered", 1), ("due", 0)]
+    assert [attempt["status"] for attempt in attempts(connection)] == [200]
+
+
+def test_after_a_signal_an_outcome_still_waits_for_a_connection(worker, cast, connection, receiver):
+    receiver.behaves(hang)
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    running = worker(WEB_THREADS="1", POOL_TIMEOUT="9")
+    with ThreadPoolExecutor(1) as pool:
+        attempted = pool.submit(running.deliver_next)
+        receiver.take()
+        running.stopping.set()
+        only = running.pool.take(monotonic() + 9, 0)
+        receiver.released.set()
+        # It asks for the connection more than once.
+        sleep(2 * running.pool.SHORTEST_WAIT)
+        assert not attempted.done()
+        running.pool.give_back(only)
+        assert attempted.result()
+    running.pool.close()
+    assert states(connection) == [("delivered", 1)]
+
+
+def test_after_a_signal_nothing_else_waits_for_a_connection(worker):
+    running = worker(WEB_THREADS="1", POOL_TIMEOUT="9")
+    only = running.pool.take(monotonic() + 9, 0)
+    running.stopping.set()
+    with ThreadPoolExecutor(1) as pool, pytest.raises(PoolTimeout):
+        pool.submit(running.check_keys).result(5)
+    running.pool.give_back(only)
+    running.pool.close()
+
+
+def test_a_worker_survives_the_loss_of_the_database(run, cast, connection, receiver):
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    running = run()
+    receiver.take()
+    connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name LIKE 'task-service %'"
+    )
+    announce(connection, cast["acme"])
+    receiver.take()
+    assert running.stop()
+
+
+def test_webhooks_take_turns_and_each_begins_with_its_oldest_delivery(
+    worker, cast, connection, receiver
+):
+    urls = [f"{receiver.url}/{name}" for name in ("a", "b", "c")]
+    for url, slug in zip(urls, ("acme", "acme", "globex"), strict=True):
+        subscribe(connection, cast[slug], url)
+    announce(connection, cast["acme"], 5)
+    announce(connection, cast["globex"], 2)
+    assert worker().run_once() == 12
+    received = receiver.take_all()
+    paths = [one.path.removeprefix("/hook/") for one in received]
+    assert sorted(paths[:6]) == sorted("abc" * 2)
+    assert sorted(paths[6:]) == sorted("ab" * 3)
+    numbers = [one.body for one in received if one.path == "/hook/a"]
+    assert numbers == sorted(numbers, key=lambda body: json.loads(body)["data"]["number"])
+
+
+def test_forty_deliveries_to_a_slow_receiver_delay_no_other_workspace(
+    run, cast, connection, receiver, other_receiver
+):
+    receiver.behaves(hang)
+    subscribe(connection, cast["acme"], receiver.url)
+    subscribe(connection, cast["acme"], f"{receiver.url}/too")
+    subscribe(connection, cast["globex"], other_receiver.url)
+    announce(connection, cast["acme"], 20)
+    running = run()
+    for _ in range(2):
+        receiver.take()
+    announce(connection, cast["globex"], 20)
+    for _ in range(20):
+        other_receiver.take()
+    # As many attempts in flight for the workspace as WEB_THREADS, no more.
+    assert receiver.connections == 2
+    receiver.released.set()
+    assert running.stop()
+
+
+def test_a_poll_reads_no_backlog_of_a_webhook_that_may_not_be_attempted(cast, connection, receiver):
+    subscribe(connection, cast["acme"], receiver.url, backoff_until="2999-01-01T00:00:00Z")
+    disabled = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 3000)
+    connection.execute("UPDATE webhooks SET disabled_at = now() WHERE id = %s", (disabled,))
+    # Index entries of rows that other tests have deleted would be read too.
+    connection.execute("VACUUM (ANALYZE) deliveries")
+    values = {
+        "after_workspace_id": NIL_UUID,
+        "after_webhook_id": NIL_UUID,
+        "busy": [],
+        "lease": 1,
+        "keys": [],
+    }
+    (line,) = connection.execute(
+        b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + STATEMENTS["webhooks/claim_due"].source,
+        values,
+    ).fetchall()
+    (plan,) = line["QUERY PLAN"]
+    assert plan["Plan"]["Actual Rows"] == 0
+    assert plan["Plan"]["Shared Hit Blocks"] < 40

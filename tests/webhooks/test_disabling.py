@@ -1,0 +1,97 @@
+"""Webhooks that are disabled, by 410 or by failures alone."""
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from threading import Barrier
+
+import psycopg
+import pytest
+from receivers import PATIENCE, announce, answer, attempts, deliveries, subscribe, webhook_row
+from workers import due_now, seconds_until, states
+
+
+def test_410_disables_at_once_and_due_deliveries_wait(worker, cast, connection, receiver):
+    receiver.behaves(answer(410))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 3)
+    assert worker().run_once() == 1
+    row = webhook_row(connection, webhook)
+    assert row["disabled_at"] is not None
+    assert row["disabled_reason"] == "the receiver answered 410 Gone"
+    assert sorted(states(connection)) == [("due", 0), ("due", 0), ("due", 1)]
+    due_now(connection)
+    assert worker().run_once() == 0
+    announce(connection, cast["acme"])
+    assert len(deliveries(connection)) == 3
+    assert receiver.connections == 1
+
+
+def test_four_responses_of_410_at_once_do_not_deadlock(worker, cast, connection, receiver):
+    together = Barrier(4)
+
+    def gone(handler):
+        together.wait(PATIENCE)
+        answer(410)(handler)
+
+    receiver.behaves(gone)
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 4)
+    with ThreadPoolExecutor(4) as pool:
+        attempted = [pool.submit(worker().run_once) for _ in range(4)]
+    assert [attempt.result() for attempt in attempted] == [1] * 4
+    assert webhook_row(connection, webhook)["disabled_reason"] == "the receiver answered 410 Gone"
+    assert states(connection) == [("due", 1)] * 4
+
+
+def fails_since(connection, webhook, **age):
+    connection.execute(
+        "UPDATE webhooks SET failing_since = %s, backoff_until = NULL WHERE id = %s",
+        (datetime.now(UTC) - timedelta(**age), webhook),
+    )
+
+
+@pytest.mark.parametrize(("hours", "changes"), [(120, {}), (1, {"WEBHOOK_DISABLE_AFTER": "1"})])
+def test_only_failures_for_webhook_disable_after_disable(
+    hours, changes, worker, cast, connection, receiver
+):
+    receiver.behaves(answer(500))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 2)
+    fails_since(connection, webhook, hours=hours, seconds=-60)
+    assert worker(WEBHOOK_SCHEDULE="60", **changes).run_once() == 1
+    assert webhook_row(connection, webhook)["disabled_at"] is None
+    fails_since(connection, webhook, hours=hours, seconds=1)
+    assert worker(WEBHOOK_SCHEDULE="60", **changes).run_once() == 1
+    row = webhook_row(connection, webhook)
+    assert row["disabled_at"] is not None
+    assert row["disabled_reason"] == f"only failures for {hours} hours"
+    assert {state for state, _ in states(connection)} == {"due"}
+
+
+def test_one_success_keeps_a_webhook_enabled(worker, cast, connection, receiver):
+    receiver.behaves(answer(200), answer(500))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 2)
+    fails_since(connection, webhook, days=30)
+    assert worker(WEBHOOK_SCHEDULE="60").run_once() == 2
+    assert sorted(row["status"] for row in attempts(connection)) == [200, 500]
+    row = webhook_row(connection, webhook)
+    assert row["disabled_at"] is None
+    assert seconds_until(row["failing_since"]) > -60
+
+
+def test_a_delivery_written_while_its_webhook_is_disabled_waits(
+    worker, database_url, cast, connection, receiver
+):
+    """Neither transaction sees the other."""
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    with psycopg.connect(database_url) as other:
+        other.execute(
+            "SELECT announce(%s::uuid, 'task.created', '{}'::json)", (cast["acme"],)
+        ).fetchone()
+        connection.execute("UPDATE webhooks SET disabled_at = now()")
+    assert len(deliveries(connection)) == 1
+    assert worker().run_once() == 0
+    assert receiver.connections == 0
+    connection.execute("UPDATE webhooks SET disabled_at = NULL WHERE id = %s", (webhook,))
+    assert worker().run_once() == 1

@@ -1,0 +1,119 @@
+"""Keys: which secrets sign, and webhooks whose key is missing."""
+
+from client import TOKENS, Client
+from receivers import announce, subscribe, webhook_row
+from workers import states
+
+from service.devkit.signatures import is_genuine
+from service.webhooks import secrets
+
+
+def test_a_key_that_stays_missing_is_logged_once(worker, cast, connection, caplog):
+    subscribe(connection, cast["acme"], "http://127.0.0.1/", key_fingerprint="0123456789abcdef")
+    running = worker()
+    for _ in range(2):
+        running.check_keys()
+    assert sum("does not list the key 0123456789abcdef" in line for line in caplog.messages) == 1
+    running.pool.close()
+
+
+def test_a_disabled_webhook_needs_no_key(worker, cast, connection, caplog):
+    webhook = subscribe(
+        connection, cast["acme"], "http://127.0.0.1/",
+        key_fingerprint="0123456789abcdef", disabled_at="now",
+    )  # fmt: skip
+    running = worker()
+    running.check_keys()
+    assert caplog.messages == []
+    connection.execute("UPDATE webhooks SET disabled_at = NULL WHERE id = %s", (webhook,))
+    running.check_keys()
+    assert len(caplog.messages) == 1
+    running.pool.close()
+
+
+OLD, NEW = "the first key that an operator made", "the second key that an operator made"
+
+
+BOTH = f"{NEW},{OLD}"
+
+
+def new_webhook(connection, workspace_id, url, key):
+    return subscribe(connection, workspace_id, url, key_fingerprint=secrets.fingerprint(key))
+
+
+def signs(received, key, webhook, number=1):
+    """Return whether this secret made the first signature, and Standard Webhooks accepts it."""
+    secret = secrets.derive_secret(key, webhook, number)
+    return is_genuine(received.headers, received.body, secret)
+
+
+def warnings(caplog):
+    return [record.message for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_after_a_new_key_old_webhooks_sign_as_before_and_new_ones_with_the_new_key(
+    worker, cast, connection, receiver
+):
+    # Written before fingerprints were stored.
+    ancient = subscribe(connection, cast["acme"], f"{receiver.url}/ancient")
+    old = new_webhook(connection, cast["acme"], f"{receiver.url}/old", OLD)
+    new = new_webhook(connection, cast["acme"], f"{receiver.url}/new", NEW)
+    announce(connection, cast["acme"])
+    assert worker(WEBHOOK_KEY=BOTH).run_once() == 3
+    received = {one.path.rpartition("/")[2]: one for one in receiver.take_all()}
+    assert signs(received["ancient"], OLD, ancient)
+    assert signs(received["old"], OLD, old)
+    assert signs(received["new"], NEW, new)
+    assert webhook_row(connection, ancient)["key_fingerprint"] == secrets.fingerprint(OLD)
+
+
+def test_a_webhook_whose_key_is_not_listed_waits_and_is_named(
+    worker, cast, connection, receiver, caplog
+):
+    old = new_webhook(connection, cast["acme"], receiver.url, OLD)
+    announce(connection, cast["acme"])
+    assert worker(WEBHOOK_KEY=NEW).run_once() == 0
+    assert states(connection) == [("due", 0)]
+    assert caplog.messages == [
+        f"WEBHOOK_KEY does not list the key {secrets.fingerprint(OLD)}:"
+        f" events for 1 webhook(s) wait, {old} among them"
+    ]
+    assert OLD not in caplog.text
+    assert worker(WEBHOOK_KEY=BOTH).run_once() == 1
+    assert signs(receiver.take(), OLD, old)
+
+
+def test_a_request_leaves_a_webhook_whose_key_it_does_not_have_to_the_worker(
+    with_webhooks, cast, connection, receiver, caplog
+):
+    old = new_webhook(connection, cast["acme"], receiver.url, OLD)
+    client = Client(with_webhooks(WEBHOOK_KEY=NEW), TOKENS["alice"])
+    assert client.post("/tasks", {"title": "New"}).status_code == 201
+    assert states(connection) == [("due", 0)]
+    assert receiver.connections == 0
+    (message,) = warnings(caplog)
+    assert old in message
+
+
+def test_a_web_process_without_a_key_says_so_once_if_there_are_webhooks(
+    with_webhooks, cast, connection, receiver, caplog
+):
+    Client(with_webhooks(WEBHOOK_KEY=""), TOKENS["alice"]).get("/tasks")
+    assert warnings(caplog) == []
+    subscribe(connection, cast["acme"], receiver.url)
+    client = Client(with_webhooks(WEBHOOK_KEY=""), TOKENS["alice"])
+    for _ in range(2):
+        assert client.post("/tasks", {"title": "New"}).status_code == 201
+    assert client.client.get("/healthz").status_code == 200
+    assert warnings(caplog) == ["WEBHOOK_KEY is not set: this process sends no event to a webhook"]
+
+
+def test_the_key_of_the_first_process_is_kept_as_a_fingerprint_that_a_later_key_does_not_replace(
+    worker, cast, connection, receiver, caplog
+):
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    worker(WEBHOOK_KEY=OLD).run_once()
+    assert caplog.messages == []
+    worker(WEBHOOK_KEY=NEW).run_once()
+    assert len(caplog.messages) == 1
+    assert webhook_row(connection, webhook)["key_fingerprint"] == secrets.fingerprint(OLD)

@@ -1,0 +1,315 @@
+"""Attempts: their outcomes, their schedule and the back-off."""
+
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+
+import pytest
+from receivers import (
+    PROJECT,
+    announce,
+    answer,
+    attempts,
+    deliveries,
+    environment,
+    grow_older,
+    hang,
+    reset,
+    subscribe,
+    webhook_row,
+)
+from server import wait_until
+from werkzeug.http import http_date
+from workers import UUID, due_now, seconds_until, states
+
+from service.settings import Settings
+from service.webhooks import secrets
+from service.webhooks.delivery import Claim, attempt, retry_delay
+from service.webhooks.outbound import Answer
+from service.webhooks.worker import MAX_ATTEMPT_SECONDS
+
+
+def test_failures_and_disabling_are_logged_without_the_url(
+    worker, cast, connection, receiver, caplog
+):
+    receiver.behaves(answer(200), answer(503), reset, answer(410))
+    webhook = subscribe(connection, cast["acme"], f"{receiver.url}?token=secret")
+    announce(connection, cast["acme"], 4)
+    for _ in range(4):
+        connection.execute("UPDATE webhooks SET backoff_until = NULL")
+        worker(WEBHOOK_SCHEDULE="60").run_once()
+    ids = [row["id"] for row in deliveries(connection)]
+    assert [record.message for record in caplog.records if record.name == "service.webhooks"] == [
+        f"delivery {ids[1]} to webhook {webhook} failed at attempt 1: 503",
+        f"delivery {ids[2]} to webhook {webhook} failed at attempt 1: ConnectionResetError",
+        f"delivery {ids[3]} to webhook {webhook} failed at attempt 1: 410",
+        f"webhook {webhook} is disabled: the receiver answered 410 Gone",
+    ]
+    assert "secret" not in caplog.text
+
+
+def test_an_attempt_takes_half_of_the_lease_at_most(worker, cast, connection, receiver):
+    receiver.behaves(hang)
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    assert worker(WEBHOOK_LEASE="1", WEBHOOK_TIMEOUT="0.5").run_once() == 1
+    (attempt,) = attempts(connection)
+    assert attempt["error"] == "timeout"
+    assert 450 <= attempt["milliseconds"] <= 900
+
+
+@pytest.mark.nodatabase
+def test_the_page_says_how_long_an_attempt_may_take():
+    page = (PROJECT / "docs/webhooks.md").read_text(encoding="utf-8")
+    assert f"waits {MAX_ATTEMPT_SECONDS} seconds, but at most half of `WEBHOOK_LEASE`" in page
+
+
+SCHEDULE = (5, 300, 1800, 7200, 18000, 36000, 50400, 72000)
+
+
+FAILED = Answer(1, 500)
+
+
+@pytest.mark.nodatabase
+def test_retries_follow_the_documented_schedule_within_a_fifth():
+    assert Settings.read({}).webhook_schedule == SCHEDULE
+    for _ in range(50):
+        age, delays = 0, []
+        # An attempt takes a second.
+        while (delay := retry_delay(age, FAILED, SCHEDULE)) is not None:
+            delays.append(delay)
+            age += delay + 1
+        assert len(delays) == len(SCHEDULE)
+        for due, step, at in zip(accumulate(SCHEDULE), SCHEDULE, accumulate(delays), strict=True):
+            assert abs(at - due) <= 0.25 * step + len(SCHEDULE)
+    assert len({retry_delay(0, FAILED, SCHEDULE) for _ in range(50)}) > 1
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize(
+    ("age", "least", "most"),
+    [
+        (3.7, 1.04, 1.56),
+        # This attempt comes so close to the retry after 5 s that it counts as that retry.
+        (3.8, 240, 362),
+        (100, 164, 246),
+        (305 - 76, 60, 92),
+        (305 - 74, 1499, 2249),
+        (185_705 - 17_000, None, None),
+        (185_706, None, None),
+        (10**9, None, None),
+    ],
+)
+def test_the_schedule_runs_from_the_event(age, least, most):
+    delay = retry_delay(age, FAILED, SCHEDULE)
+    assert delay is None if least is None else least <= delay <= most
+
+
+@pytest.mark.nodatabase
+def test_the_time_that_an_attempt_takes_counts_for_the_next_one(receiver):
+    receiver.behaves(hang)
+    settings = Settings.read(environment("", WEBHOOK_SCHEDULE="1,60"))
+    keys = secrets.fingerprints(settings)
+    claim = Claim(UUID, UUID, 1, UUID, receiver.url, [1], keys, "evt_1", "{}", age=0)
+    outcome = attempt(claim, settings, 0.5)
+    assert (outcome.error, outcome.backoff) == ("timeout", 1)
+    # The retry is due a second after the event, half a second from now, ± 20 %.
+    assert 0.3 <= outcome.retry_delay <= 0.6
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("120", 120, 120),
+        ("1", 4, 6),
+        ("0", 4, 6),
+        ("99999", 86400, 86400),
+        ("9" * 100, 86400, 86400),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 86400, 86400),
+        ("Sun, 06 Nov 1994 08:49:37 GMT", 4, 6),
+        ("Sun, 99 Nov 1994 08:49:37 GMT", 4, 6),
+        ("-5", 4, 6),
+        ("1.5", 4, 6),
+        ("٣", 4, 6),
+        ("soon", 4, 6),
+        (f"Mon, 01 Jan 2026 00:00:00 +{'9' * 30}", 4, 6),
+        ("", 4, 6),
+        (None, 4, 6),
+    ],
+)
+def test_retry_after_lengthens_the_delay_up_to_a_day(text, least, most):
+    assert least <= retry_delay(0, Answer(1, 429, retry_after=text), (5,)) <= most
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("text", ["0", "Sun, 06 Nov 1994 08:49:37 GMT", "soon", None])
+def test_a_retry_after_that_asks_for_no_time_lengthens_no_delay(text):
+    assert 0.08 <= retry_delay(0, Answer(1, 429, retry_after=text), (0.1,)) <= 0.12
+
+
+@pytest.mark.nodatabase
+def test_retry_after_may_be_a_date():
+    date = datetime.now(UTC) + timedelta(hours=2)
+    for text in (http_date(date), date.strftime("%a %b %d %H:%M:%S %Y")):
+        assert 7100 < retry_delay(0, Answer(1, 429, retry_after=text), (5,)) <= 7200
+
+
+@pytest.mark.parametrize("status", [200, 500])
+def test_no_retry_after_keeps_an_attempt_from_being_recorded(
+    worker, cast, connection, receiver, status
+):
+    receiver.behaves(answer(status, Retry_After=f"Mon, 01 Jan 2026 00:00:00 +{'9' * 30}"))
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    assert worker(WEBHOOK_SCHEDULE="60").run_once() == 1
+    assert [attempt["status"] for attempt in attempts(connection)] == [status]
+
+
+@pytest.mark.parametrize("fault", [RuntimeError, OverflowError, MemoryError, RecursionError])
+def test_an_attempt_that_raises_is_recorded_and_retried_like_any_failure(
+    worker, cast, connection, receiver, monkeypatch, fault
+):
+    """A thread cannot start, for example."""
+
+    def fail(*_):
+        raise fault
+
+    monkeypatch.setattr("service.webhooks.outbound.Timer", fail)
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    assert worker(WEBHOOK_SCHEDULE="60").run_once() == 1
+    (attempt,) = attempts(connection)
+    assert (attempt["status"], attempt["error"]) == (None, fault.__name__)
+    assert webhook_row(connection, webhook)["failing_since"] is not None
+    assert 40 < seconds_until(deliveries(connection)[0]["due_at"]) <= 72
+    assert worker().run_once() == 0
+
+
+def test_a_delivery_is_retried_with_the_same_bytes_until_a_success(
+    worker, cast, connection, receiver
+):
+    receiver.behaves(answer(500), answer(503), answer(200))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    for number in (1, 2, 3):
+        due_now(connection)
+        assert worker(WEBHOOK_SCHEDULE="60,60").run_once() == 1
+        failing = webhook_row(connection, webhook)["failing_since"] is not None
+        assert failing is (number < 3)
+    assert states(connection) == [("delivered", 3)]
+    assert [row["status"] for row in attempts(connection)] == [500, 503, 200]
+    received = receiver.take_all()
+    assert len({one.body for one in received}) == 1
+    assert len({one.headers["webhook-id"] for one in received}) == 1
+
+
+def test_a_delivery_fails_with_the_first_attempt_after_the_whole_schedule(
+    worker, cast, connection, receiver
+):
+    receiver.behaves(answer(500))
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    for age, state in ((0, "due"), (59, "due"), (100, "due"), (120, "failed")):
+        grow_older(connection, seconds=age)
+        assert worker(WEBHOOK_SCHEDULE="60,60").run_once() == 1
+        assert deliveries(connection)[0]["state"] == state, age
+    assert deliveries(connection)[0]["finished_at"] is not None
+    due_now(connection)
+    assert worker().run_once() == 0
+
+
+def test_a_running_worker_follows_the_schedule_and_names_a_key_that_it_lacks(
+    run, cast, connection, receiver, caplog
+):
+    receiver.behaves(answer(500), answer(500), answer(200))
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    subscribe(connection, cast["acme"], receiver.url, key_fingerprint="0123456789abcdef")
+    running = run(WEBHOOK_SCHEDULE=",".join(["0.1"] * 100))
+    assert len({receiver.take().headers["webhook-id"] for _ in range(3)}) == 1
+    line = "WEBHOOK_KEY does not list the key 0123456789abcdef"
+    wait_until(lambda: line in caplog.text)
+    assert running.stop()
+    assert caplog.text.count(line) == 1
+    assert states(connection) == [("delivered", 3)]
+
+
+def rejects_number(number):
+    """Return a behaviour: 503 for one event of announce(), 200 for all others."""
+
+    def behave(handler):
+        answer(503 if f'"number" : {number}}}'.encode() in handler.body else 200)(handler)
+
+    return behave
+
+
+def test_an_event_that_fails_among_others_keeps_its_whole_schedule(
+    worker, cast, connection, receiver
+):
+    receiver.behaves(rejects_number(1))
+    subscribe(connection, cast["acme"], receiver.url)
+    poisoned = []
+    # All are due at the same moment, so in any order.
+    while max((row["attempts"] for row in poisoned), default=0) <= 3:
+        announce(connection, cast["acme"], 3)
+        due_now(connection)
+        worker(WEBHOOK_SCHEDULE="20,20").run_once()
+        poisoned = [row for row in deliveries(connection) if row["state"] != "delivered"]
+        assert {row["state"] for row in poisoned} == {"due"}
+        assert len(poisoned) < 100
+    receiver.behaves(answer(200))
+    due_now(connection)
+    worker(WEBHOOK_SCHEDULE="20,20").run_once()
+    assert {state for state, _ in states(connection)} == {"delivered"}
+
+
+def test_a_success_makes_the_waiting_deliveries_of_its_webhook_due(
+    worker, cast, connection, receiver
+):
+    receiver.behaves(answer(500))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 3)
+    for _ in range(2):
+        connection.execute("UPDATE webhooks SET backoff_until = NULL")
+        assert worker(WEBHOOK_SCHEDULE="60,600").run_once() == 1
+    connection.execute("UPDATE attempts SET at = at - interval '59 seconds'")
+    connection.execute("UPDATE attempts SET at = at - interval '9 seconds' WHERE delivery_id = "
+                       "(SELECT min(delivery_id::text)::uuid FROM attempts)")  # fmt: skip
+    connection.execute("UPDATE webhooks SET backoff_until = NULL")
+    receiver.behaves(answer(200))
+    # The third is due, and the first follows; the second's last attempt is not a step ago.
+    assert worker(WEBHOOK_SCHEDULE="60,600").run_once() == 2
+    assert [state for state, _ in states(connection)] == ["delivered", "due", "delivered"]
+    assert 0 < seconds_until(deliveries(connection)[1]["due_at"]) <= 1
+    assert webhook_row(connection, webhook)["failing_since"] is None
+
+
+def test_retry_after_makes_the_whole_webhook_back_off(worker, cast, connection, receiver):
+    receiver.behaves(answer(429, Retry_After="120"), answer(200))
+    webhook = subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 2)
+    assert worker().run_once() == 1
+    row = max(deliveries(connection), key=lambda row: row["attempts"])
+    assert 110 < seconds_until(row["due_at"]) <= 120
+    assert 110 < seconds_until(webhook_row(connection, webhook)["backoff_until"]) <= 120
+    assert receiver.connections == 1
+
+
+def test_a_failing_receiver_delays_no_other(worker, cast, connection, receiver, other_receiver):
+    receiver.behaves(answer(500))
+    subscribe(connection, cast["acme"], receiver.url)
+    subscribe(connection, cast["globex"], other_receiver.url)
+    announce(connection, cast["acme"], 50)
+    announce(connection, cast["globex"], 5)
+    assert worker(WEBHOOK_SCHEDULE="60").run_once() == 6
+    assert (receiver.connections, other_receiver.connections) == (1, 5)
+
+
+def test_an_attempt_connects_to_public_addresses_only(worker, cast, connection, receiver):
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"])
+    assert worker(WEBHOOK_ALLOW="", WEBHOOK_SCHEDULE="60").run_once() == 1
+    assert receiver.connections == 0
+    (attempt,) = attempts(connection)
+    assert attempt["error"] == "blocked: leads to 127.0.0.1, which is not a public address"
+    assert states(connection) == [("due", 1)]

@@ -1,0 +1,104 @@
+"""The threads of a worker: none ends, each rests when nothing is due."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import psycopg
+import pytest
+from receivers import announce, hang, subscribe
+from workers import states
+
+
+@pytest.mark.nodatabase
+def test_no_error_ends_a_thread_of_the_worker(worker, monkeypatch, caplog):
+    monkeypatch.setattr("service.webhooks.worker.ERROR_INTERVAL", 0)
+    errors = [RuntimeError("unforeseen"), psycopg.OperationalError("password=secret")]
+    running = worker()
+
+    def work():
+        if errors:
+            raise errors.pop(0)
+        running.stopping.set()
+        return False
+
+    running.repeat(work, 0)
+    assert [record.message for record in caplog.records] == ["unhandled: RuntimeError"]
+
+
+class Rests(Event):
+    """An event that notes how long it should be waited for, and waits no longer."""
+
+    def __init__(self):
+        super().__init__()
+        self.seconds = []
+
+    def wait(self, timeout=None):
+        self.seconds.append(timeout)
+        return super().wait(0)
+
+
+@pytest.mark.nodatabase
+def test_a_thread_rests_after_an_idle_call_and_after_each_error(worker):
+    running = worker()
+    running.stopping = Rests()
+    outcomes = [True, False, RuntimeError("unforeseen"), psycopg.OperationalError("lost"), True]
+
+    def work():
+        outcome = outcomes.pop(0)
+        if not outcomes:
+            running.stopping.set()
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
+
+    running.repeat(work, 7)
+    assert running.stopping.seconds == [7, 1, 1]
+
+
+def test_pruning_and_the_look_at_the_keys_are_idle_calls(worker):
+    running = worker()
+    assert (running.prune_round(), running.check_keys()) == (False, False)
+
+
+def test_when_nothing_is_due_the_other_threads_do_not_ask_the_database_too(
+    worker, monkeypatch, cast, connection, receiver
+):
+    monkeypatch.setattr("service.webhooks.worker.POLL_INTERVAL", 60)
+    subscribe(connection, cast["acme"], receiver.url)
+    running = worker()
+    assert not running.deliver_next()
+    announce(connection, cast["acme"])
+    assert not running.deliver_next()
+    assert states(connection) == [("due", 0)]
+
+
+def test_when_an_attempt_ends_the_next_one_of_its_workspace_begins_at_once(
+    worker, monkeypatch, cast, connection, receiver
+):
+    monkeypatch.setattr("service.webhooks.worker.POLL_INTERVAL", 60)
+    receiver.behaves(hang)
+    subscribe(connection, cast["acme"], receiver.url)
+    announce(connection, cast["acme"], 2)
+    running = worker(WEB_THREADS="1")
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(running.deliver_next)
+        receiver.take()
+        # A workspace has as many attempts in flight as WEB_THREADS.
+        assert not running.deliver_next()
+        receiver.released.set()
+        assert first.result()
+    # After a signal none begins.
+    running.stopping.set()
+    assert not running.deliver_next()
+    running.stopping.clear()
+    assert running.deliver_next()
+    running.pool.close()
+
+
+def test_after_an_error_the_other_threads_do_not_ask_the_database_too(worker, monkeypatch, empty):
+    monkeypatch.setattr("service.webhooks.worker.ERROR_INTERVAL", 60)
+    running = worker(DATABASE_URL=empty)
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        running.deliver_next()
+    assert not running.deliver_next()
+    running.pool.close()

@@ -1,0 +1,110 @@
+"""The database in trouble: what a worker logs, and how it ends."""
+
+import logging
+import os
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+
+import psycopg
+import pytest
+from receivers import PROJECT, environment
+
+from service.commands.migrate import migrate
+from service.webhooks import troubles
+
+
+@pytest.fixture(params=["refuses", "is silent"])
+def away(request):
+    """Yield the URL of a server that refuses connections, or that accepts and never answers."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        if request.param == "is silent":
+            bound.listen()
+        port = bound.getsockname()[1]
+        yield f"postgresql://127.0.0.1:{port}/nothing?sslmode=disable"
+
+
+@pytest.mark.nodatabase
+def test_sigterm_ends_a_worker_at_once_while_the_database_is_away(away):
+    """Its 128 threads do not wait for the database one after the other."""
+    variables = {**os.environ, **environment(away, WEB_THREADS="32")}
+    command = [sys.executable, "-m", "service", "worker"]
+    with subprocess.Popen(
+        command, cwd=PROJECT, env=variables, stderr=subprocess.PIPE, text=True
+    ) as running:
+        for line in running.stderr:
+            if "the worker waits for the database: PoolTimeout: start PostgreSQL" in line:
+                break
+        if sys.platform == "linux":
+            # Four for each of WEB_THREADS, and a few of its own.
+            assert 128 < len(os.listdir(f"/proc/{running.pid}/task")) < 140
+        running.terminate()
+        running.communicate(timeout=10)
+        assert running.returncode == 0
+
+
+@pytest.fixture
+def troubled(worker, monkeypatch):
+    """Return a function that lets a worker work three rounds, as its threads do; all fail."""
+    monkeypatch.setattr("service.webhooks.worker.ERROR_INTERVAL", 0)
+
+    def work(running, rounds=3):
+        for _ in range(rounds):
+            for step in (running.check_keys, running.deliver_next, running.prune_round):
+                with suppress(psycopg.Error):
+                    step()
+
+    return work
+
+
+def test_an_error_of_the_database_is_logged_with_its_remedy_when_it_begins_changes_and_ends(
+    worker, troubled, empty, caplog
+):
+    caplog.set_level("INFO", "service.worker")
+    running = worker(DATABASE_URL=empty)
+    troubled(running)
+    lacks = "the worker waits for the database: UndefinedTable: run the command migrate; if"
+    (line,) = caplog.messages
+    assert line.startswith(lacks)
+    migrate(running.settings)
+    with psycopg.connect(empty, autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    running.pool.drain()
+    troubled(running)
+    read_only = "the worker waits for the database: ReadOnlySqlTransaction: let DATABASE_URL name"
+    assert caplog.messages[1].startswith(read_only)
+    with psycopg.connect(empty, autocommit=True) as connection:
+        connection.execute("SET default_transaction_read_only = off")
+        connection.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+    running.pool.drain()
+    troubled(running)
+    assert caplog.messages[2:] == ["the worker goes on: its statements succeed again"]
+    running.pool.close()
+
+
+def test_an_error_that_lasts_is_logged_again_each_minute(
+    worker, troubled, empty, caplog, monkeypatch
+):
+    running = worker(DATABASE_URL=empty)
+    troubled(running)
+    assert len(caplog.messages) == 1
+    assert troubles.INTERVAL == 60
+    monkeypatch.setattr("service.webhooks.troubles.INTERVAL", 0)
+    troubled(running, rounds=1)
+    assert len(caplog.messages) > 1
+    running.pool.close()
+
+
+@pytest.mark.nodatabase
+def test_what_the_pool_says_is_logged_once_a_minute(worker, caplog, monkeypatch):
+    worker()
+    log = logging.getLogger("psycopg.pool")
+    for message in ("the host is gone", "the host is gone", "the port is closed"):
+        log.warning(message)
+    assert caplog.messages == ["the host is gone", "the port is closed"]
+    monkeypatch.setattr("service.webhooks.troubles.INTERVAL", 0)
+    log.warning("the host is gone")
+    assert caplog.messages[2:] == ["the host is gone"]
