@@ -3,7 +3,10 @@
 import logging
 
 import pytest
-from client import count, error_message
+from client import TOKENS, Client, count, error_message
+
+from service.database import db
+from service.http.responses import One
 
 UNAVAILABLE = "The database is not available at the moment"
 CONCURRENT = "Somebody else changed this at the same time; try again"
@@ -144,3 +147,10 @@ def test_a_deletion_that_a_new_reference_prevents_is_409(alice, connection, requ
     connection.execute("ALTER TABLE tasks ENABLE TRIGGER USER")
     assert error_message(alice.delete(f"/tasks/{task}"), 409) == CONCURRENT
     assert count(connection, "tasks") == 1
+
+
+def test_a_nul_that_no_field_has_rejected_is_400(build):
+    app = build()
+    app.add_url_rule("/api/nul", view_func=lambda: db.row(One, "tasks/get", id="\0"))
+    response = Client(app, TOKENS["alice"]).get("/nul")
+    assert "the character NUL" in error_message(response, 400)

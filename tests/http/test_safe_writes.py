@@ -463,6 +463,15 @@ READ = {
 }
 
 
+@pytest.mark.parametrize("name", [name for name in WRITES if name != "DELETE task"])
+def test_a_write_ignores_if_none_match_and_shows_what_it_has_made(alice, ids, name):
+    path, body, _ = WRITES[name]
+    tags = {"If-None-Match": '"1", "2"'}
+    written = alice.send(name.split()[0], path.format(**ids), json=body, headers=tags)
+    assert written.status_code == (201 if name.startswith("POST") else 200)
+    assert written.get_json()["id"]
+
+
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 @pytest.mark.parametrize("table", OBJECTS)
 def test_if_none_match_is_304_for_the_current_version(alice, ids, table, method):
