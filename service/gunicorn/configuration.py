@@ -16,8 +16,9 @@ from typing import Any
 # Workers inherit the modules that the master has imported. At SIGHUP the master drops its modules,
 # so that new workers run the code on disk.
 if "service.gunicorn.logger" in sys.modules:
-    for module in [name for name in sys.modules if name.partition(".")[0] == "service"]:
-        del sys.modules[module]
+    for module in list(sys.modules):
+        if module.partition(".")[0] in ("service", "request_worker"):
+            del sys.modules[module]
 
 from service.process import lifecycle_line
 from service.settings import InvalidSetting, Settings
@@ -33,7 +34,9 @@ bind = f"{host}:{settings.port}"
 workers = settings.web_concurrency
 # Without epoll (macOS, BSD) gunicorn's own threads serve: enough for development, but slow clients
 # can then occupy them, and gunicorn's error pages are HTML.
-worker_class = "service.gunicorn.worker.RequestWorker" if hasattr(select, "epoll") else "gthread"
+worker_class = (
+    "service.gunicorn.service_worker.ServiceWorker" if hasattr(select, "epoll") else "gthread"
+)
 logger_class = "service.gunicorn.logger.ServiceLogger"
 threads = settings.web_threads
 # At most half of the file descriptors of a process (usually 1024), because the database and the

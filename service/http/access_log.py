@@ -9,10 +9,10 @@ from flask import Flask, Response
 from service import logs
 from service.database.state import current_request, current_state
 
-# Keys of the WSGI environment, which our gunicorn worker sets. ARRIVED: when the whole request had
+# Keys of the WSGI environment, which ``request_worker`` sets. ARRIVED: when the whole request had
 # been read and was first on its connection, by ``monotonic()``. QUEUED: seconds that it then waited
 # for a thread.
-ARRIVED, QUEUED = "service.arrived", "service.queued"
+ARRIVED, QUEUED = "request_worker.arrived", "request_worker.queued"
 
 # A line of up to 4096 bytes (PIPE_BUF of Linux) is written as a whole, also beside other processes.
 # JSON takes at most six times the bytes of a text in UTF-8.

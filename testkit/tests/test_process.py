@@ -463,5 +463,5 @@ def test_the_web_process_of_a_deployment_has_none_of_it(database_url, tmp_path):
         for path in ("/api/tasks", "/api/meetings", "/docs/", "/openapi.json"):
             assert get_path(server.port, path).status in (200, 401)
     imported = set(re.findall(r"^import '([a-z_.]*)'", log.read_text(), re.MULTILINE))
-    assert {"service.api.tasks", "service.gunicorn.worker"} <= imported
+    assert {"service.api.tasks", "request_worker.gunicorn_worker"} <= imported
     assert not [name for name in imported if "double" in name or "devkit" in name]

@@ -3,10 +3,10 @@
 import signal
 
 from service.gunicorn.configuration import *  # noqa: F403
-from service.gunicorn.worker import RequestWorker
+from service.gunicorn.service_worker import ServiceWorker
 
 
-class StoppingWorker(RequestWorker):
+class StoppingWorker(ServiceWorker):
     def accept(self, number):
         if any(conn.state is self.idle for conn in list(self.connections.values())):
             self.handle_exit(signal.SIGTERM, None)

@@ -28,7 +28,7 @@ from server import (
     web_line,
 )
 
-from service.gunicorn.worker import MAX_DRAIN, MAX_PENDING, MAX_UNSENT, RequestWorker
+from request_worker.gunicorn_worker import MAX_DRAIN, MAX_PENDING, MAX_UNSENT, Worker
 
 
 @pytest.fixture(scope="module")
@@ -397,7 +397,7 @@ def test_clients_get_half_of_the_file_descriptors_at_most_500_and_more_than_the_
     found = configured["IPv6"]
     assert found["worker_connections"] == 500
     assert found["bind"] == "[::1]:8001"
-    assert found["worker_class"] == "service.gunicorn.worker.RequestWorker"
+    assert found["worker_class"] == "service.gunicorn.service_worker.ServiceWorker"
     # Two services of one user would share one socket for control.
     assert found["control_socket_disable"] is True
     found = configured["few descriptors"]
@@ -410,19 +410,19 @@ def test_clients_get_half_of_the_file_descriptors_at_most_500_and_more_than_the_
 def test_the_limits_of_a_web_process_are_those_of_the_pages(configured):
     found = configured["plain"]
     # The limit of a turn, the next look at the clock, and half a second for the response.
-    healthz = RequestWorker.TAKE_HEALTH + 0.5
+    healthz = Worker.TAKE_URGENT + 0.5
     pages = {
-        "service/openapi/errors.md": [f"took more than {RequestWorker.READ:g} s"],
+        "service/openapi/errors.md": [f"took more than {Worker.READ:g} s"],
         "docs/deployment.md": [
-            f"closed after {RequestWorker.READ:g} s",
-            f"takes it within {RequestWorker.TAKE:g} s",
+            f"closed after {Worker.READ:g} s",
+            f"takes it within {Worker.TAKE:g} s",
             f"`/healthz` overtakes the others, and is answered within {healthz:g} s",
-            f"closed {RequestWorker.WRITE:g} s after its last progress",
+            f"closed {Worker.WRITE:g} s after its last progress",
             f"closes idle connections after {found['keepalive']} s",
             f"waits at most {found['graceful_timeout']} s for requests that run",
             f"do not run yet take at most {MAX_PENDING / 2**20:g} MiB",
             f"clients do not read {MAX_UNSENT / 2**20:g} MiB",
-            f"at most {RequestWorker.LINGER:g} s and {MAX_DRAIN / 2**20:g} MiB",
+            f"at most {Worker.LINGER:g} s and {MAX_DRAIN / 2**20:g} MiB",
         ],
     }
     for page, sentences in pages.items():

@@ -25,8 +25,8 @@ from server import (
     serving,
 )
 
-from service.gunicorn.request_reader import HEAD
-from service.gunicorn.worker import MAX_DRAIN
+from request_worker.gunicorn_worker import MAX_DRAIN
+from request_worker.request_reader import HEAD
 
 CROWD = 48
 GET = f"GET /api/tasks HTTP/1.1\r\n{ALICE}\r\n".encode()
@@ -224,7 +224,7 @@ def test_the_server_s_log_names_the_fault_and_nothing_that_was_sent(stopped):
     assert "hush" not in log
     # gunicorn's own lines have the format of the service's.
     messages = [json.loads(line).get("message") for line in log.splitlines()]
-    assert "Rejected request from ip=127.0.0.1: BadRequest" in messages
+    assert "Rejected request from ip=127.0.0.1: 400" in messages
     assert any(message and message.startswith("Listening at") for message in messages)
     for event in ("starts", "stops"):
         lines = [message for message in messages if message and f" {event}: process " in message]

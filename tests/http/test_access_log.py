@@ -82,7 +82,7 @@ def test_the_line_names_what_the_request_has_created(alice, lines):
 )
 def test_the_line_has_milliseconds_since_the_arrival_and_in_the_queue(app, lines, queued, shown):
     arrived = monotonic() - 100
-    times = {"service.arrived": arrived, "service.queued": queued}
+    times = {"request_worker.arrived": arrived, "request_worker.queued": queued}
     assert app.test_client().get("/", environ_overrides=times).status_code == 200
     entry = json.loads(lines()[-1])
     assert entry.get("queued") == shown
@@ -99,7 +99,7 @@ def test_the_line_tells_how_long_the_request_has_queued_and_waited_for_a_connect
     pool = app.extensions["pool"]
     pool.open()
     with pool.connection():
-        late = {"service.arrived": monotonic() - 1, "service.queued": 0.5}
+        late = {"request_worker.arrived": monotonic() - 1, "request_worker.queued": 0.5}
         response = Client(app, TOKENS["alice"]).get("/tasks", environ_overrides=late)
     assert response.status_code == 503
     entry = json.loads(lines()[-1])

@@ -7,16 +7,14 @@ from threading import Lock
 import pytest
 from server import receive_all
 
-from service.gunicorn.connections import (
+from request_worker.client_connections import (
     AHEAD,
     READABLE,
     ClientConnection,
     ClientConnections,
     State,
 )
-from service.gunicorn.request_reader import RequestReader
-
-pytestmark = pytest.mark.nodatabase
+from request_worker.request_reader import RequestReader
 
 READING, IDLE, COMPLETE = State(READABLE, 10), State(READABLE, 75), State(0, float("inf"))
 

@@ -35,7 +35,7 @@ chunked, heads, trailers and chunk extensions without end.
 | 9110, 7.8 | Upgrade | ignored |
 | 9110, 15.5.14 | a body of more than ``max_body`` | the application's; the connection closes |
 
-``tests/gunicorn/test_request_reader.py`` has a test for each row. PEP 3333 has the environment.
+``tests/test_request_reader.py`` has a test for each row. PEP 3333 has the environment.
 """
 
 import re
@@ -45,14 +45,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
-from werkzeug.exceptions import (
-    BadRequest,
-    ExpectationFailed,
-    RequestHeaderFieldsTooLarge,
-    RequestURITooLarge,
-)
 
-from service.http.errors import http_error
+from request_worker.errors import RequestError
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -113,13 +107,16 @@ class Chunks:
 class RequestReader:
     """The requests of a connection, one after the other.
 
-    ``base`` has the members of the environment that all its requests share. A body of more than
+    ``base`` has the members of the environment that all its requests share. The requests for the
+    path ``urgent_path`` are ``urgent``. A body of more than
     ``max_body`` bytes is not kept: the request then counts as complete, with no body if its length
     was declared, and with one byte more than ``max_body`` if it is chunked.
     """
 
-    def __init__(self, base: "WSGIEnvironment", max_body: int) -> None:
-        self.base, self.max_body = base, max_body
+    def __init__(
+        self, base: "WSGIEnvironment", max_body: int, urgent_path: bytes | None = None
+    ) -> None:
+        self.base, self.max_body, self.urgent_path = base, max_body, urgent_path
         # The bytes that belong to the next head, to the rest of a body, or to the next request.
         self.received = b""
         # True if the connection can serve another request after this one.
@@ -132,7 +129,7 @@ class RequestReader:
         """Free the memory of the request."""
         # Its environment, once the head is complete.
         self.environ: WSGIEnvironment | None = None
-        self.for_health = False
+        self.urgent = False
         # True if the client waits for 100 Continue before it sends the body.
         self.expects = False
         self.body = bytearray()
@@ -155,8 +152,7 @@ class RequestReader:
     def feed(self, data: bytes) -> bool:
         """Add bytes; return True if a request is complete.
 
-        Raises BadRequest, MethodNotAllowed, ExpectationFailed, RequestHeaderFieldsTooLarge or
-        RequestURITooLarge, after which the connection can serve no request; and nothing else.
+        Raises RequestError, after which the connection can serve no request; and nothing else.
         """
         self.received = received = self.received + data if self.received else data
         if self.environ is None:
@@ -166,7 +162,7 @@ class RequestReader:
             end = received.find(BLANK_LINE) + 4
             if end < 4:
                 if received.count(b"\n") != received.count(b"\r\n"):
-                    raise BadRequest("A line of the head does not end with CRLF")
+                    raise RequestError(400, "A line of the head does not end with CRLF")
                 if len(received) > HEAD:
                     check_size(received)
                 return False
@@ -200,8 +196,8 @@ class RequestReader:
         line = REQUEST_LINE.match(head)
         if line is None:
             if CONNECT_LINE.match(head):
-                raise http_error("method")
-            raise BadRequest("The request line is malformed")
+                raise RequestError(405, "Method not allowed; see the Allow header", Allow="")
+            raise RequestError(400, "The request line is malformed")
         method, host, path, query, version = line.groups(b"")
         environ = {
             **self.base,
@@ -213,23 +209,25 @@ class RequestReader:
         try:
             HttpRequestParser(Head(environ)).feed_data(ANY_REQUEST + head[line.end() :])
         except HttpParserUpgrade:
-            pass  # The service has no other protocol: the request is one as any other.
+            pass  # The worker has no other protocol: the request is one as any other.
         except HttpParserError as error:
-            raise BadRequest(f"The head is malformed: {error}") from None
+            raise RequestError(400, f"The head is malformed: {error}") from None
         modern = version == b"1.1"
         if not HOST.fullmatch(environ.get("HTTP_HOST", " " if modern else "")):
-            raise BadRequest("The request must have one Host, of a name or an address and a port")
+            raise RequestError(
+                400, "The request must have one Host, of a name or an address and a port"
+            )
         if host:
             environ["HTTP_HOST"] = host.decode()
         options = environ.get("HTTP_CONNECTION", "").lower()
         self.reuse = "close" not in options if modern else "keep-alive" in options
-        self.for_health = path == b"/healthz"
+        self.urgent = path == self.urgent_path
         self.expects = modern and "HTTP_EXPECT" in environ
         if environ.get("HTTP_EXPECT", "100-continue").lower() != "100-continue":
-            raise ExpectationFailed("Expect must be 100-continue")
+            raise RequestError(417, "Expect must be 100-continue")
         if "HTTP_TRANSFER_ENCODING" in environ:
             if environ["HTTP_TRANSFER_ENCODING"].lower() != "chunked" or not modern:
-                raise BadRequest("Transfer-Encoding must be chunked, in HTTP/1.1")
+                raise RequestError(400, "Transfer-Encoding must be chunked, in HTTP/1.1")
             self.chunks = Chunks(self.body)
             self.parser = HttpRequestParser(self.chunks)
             self.parser.feed_data(CHUNKED_HEAD)
@@ -258,7 +256,7 @@ class RequestReader:
                 parser.feed_data(view[start:end])
             except HttpParserError as error:
                 if not chunks.complete:
-                    raise http_error("unreadable_body", error=error) from None
+                    raise unreadable(error) from None
             self.parsed += end - start
             start = end
         self.tail, self.received = received[max(0, start - 3) : start], received[start:]
@@ -268,8 +266,13 @@ class RequestReader:
             return True
         # The framing of a chunk of one byte takes five; more is an endless extension or trailer.
         if self.parsed > 8 * len(self.body) + HEAD:
-            raise http_error("unreadable_body", error="its chunks are too small")
+            raise unreadable("its chunks are too small")
         return chunks.complete
+
+
+def unreadable(error: object) -> RequestError:
+    """Return the error of a chunked body."""
+    return RequestError(400, f"The body could not be read: {error}")
 
 
 @lru_cache(maxsize=256)
@@ -277,7 +280,7 @@ def environ_key(name: bytes) -> str | None:
     """Return the key of a header field in the environment; None if the application ignores it.
 
     With underscores, X_A would have the key of X-A. werkzeug would look for a WebSocket route
-    because of Upgrade; the service has none.
+    because of Upgrade; the worker serves none.
     """
     key = name.decode().upper().replace("-", "_")
     if b"_" in name or key == "UPGRADE":
@@ -292,8 +295,9 @@ def check_size(head: bytes) -> None:
         return
     lines = head.split(b"\r\n")
     if len(lines[0]) > LINE:
-        raise RequestURITooLarge(f"The request line has more than {LINE} bytes")
+        raise RequestError(414, f"The request line has more than {LINE} bytes")
     if len(head) > HEAD or len(lines) > FIELDS + 3 or max(map(len, lines)) > LINE:
-        raise RequestHeaderFieldsTooLarge(
-            f"The head has more than {HEAD} bytes, {FIELDS} fields, or {LINE} bytes in a line"
+        raise RequestError(
+            431,
+            f"The head has more than {HEAD} bytes, {FIELDS} fields, or {LINE} bytes in a line",
         )

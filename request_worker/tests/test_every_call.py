@@ -12,18 +12,16 @@ from pathlib import Path
 import pytest
 from server import wait_until
 
-from service.gunicorn import worker as module
-from service.gunicorn.connections import CLOSED
-from service.gunicorn.worker import RequestWorker
-
-pytestmark = pytest.mark.nodatabase
+from request_worker import Worker
+from request_worker import gunicorn_worker as module
+from request_worker.client_connections import CLOSED
 
 ROOM = str(Path(module.__file__).parent)
 # OSError is that of a client that has gone. SystemExit is no Exception.
 ERRORS = ValueError, SystemExit, MemoryError
 # An error of these calls of the main thread ends the worker, so that the master starts another one.
 ENDS = {"run", "is_broken", "stop"}
-LIMITS = {"READ": 0.2, "WRITE": 0.3, "LINGER": 0.1, "TAKE": 0.1, "TAKE_HEALTH": 0.1}
+LIMITS = {"READ": 0.2, "WRITE": 0.3, "LINGER": 0.1, "TAKE": 0.1, "TAKE_URGENT": 0.1}
 
 
 class Probe:
@@ -54,7 +52,7 @@ class Probe:
             raise self.error
 
 
-class ProbedWorker(RequestWorker):
+class ProbedWorker(Worker):
     """A worker that the probe watches; an error in a probe ends the watch, until the next step."""
 
     def step(self):

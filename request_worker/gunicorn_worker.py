@@ -8,7 +8,7 @@ the worker, in seconds:
 | state      | waits for                        | for        | then                              |
 |------------|----------------------------------|------------|-----------------------------------|
 | reading    | the rest of a request            | READ       | 408; nothing if no byte has come  |
-| complete   | a free slot (no socket event)    | TAKE       | 503; /healthz after TAKE_HEALTH   |
+| complete   | a free slot (no socket event)    | TAKE       | 503; if urgent, after TAKE_URGENT |
 | (running)  | the application; still complete  | no limit   |                                   |
 | flushing   | the client to read its response  | WRITE      | RST; begins anew at each progress |
 | idle       | the next request                 | keepalive  | closes                            |
@@ -28,10 +28,9 @@ from math import inf
 from select import epoll
 from threading import Lock, Thread
 
-from gunicorn.workers.base import Worker
-from werkzeug.exceptions import HTTPException
+from gunicorn.workers import base
 
-from service.gunicorn.connections import (
+from request_worker.client_connections import (
     CLOSED,
     READABLE,
     WRITABLE,
@@ -39,13 +38,14 @@ from service.gunicorn.connections import (
     ClientConnections,
     State,
 )
-from service.gunicorn.error_page import error_page
-from service.gunicorn.request_reader import BLANK_LINE, RequestReader
-from service.gunicorn.response import base_environment, run
-from service.gunicorn.slots import Slots
-from service.http.access_log import ARRIVED, QUEUED
-from service.http.errors import http_error
-from service.settings import Settings
+from request_worker.errors import RequestError, error_page
+from request_worker.request_reader import BLANK_LINE, RequestReader
+from request_worker.response import base_environment, run
+from request_worker.slots import Slots
+
+# Keys of the environment. ARRIVED: when the whole request had been read and was first on its
+# connection, by ``time.monotonic()``. QUEUED: seconds that it then waited for a slot.
+ARRIVED, QUEUED = "request_worker.arrived", "request_worker.queued"
 
 # Bytes that are read and dropped after a response, so that the client can read it.
 MAX_DRAIN = 2**22
@@ -56,6 +56,12 @@ MAX_PENDING = 2**26
 # Requests up to this size need no count: 500 of them have less than MAX_PENDING.
 SMALL = 2**16
 
+TIMEOUT = RequestError(408, "The request did not arrive in time")
+INCOMPLETE = RequestError(400, "The body is incomplete")
+BUSY = RequestError(
+    503, "The service is busy: the request waited too long for its turn", Retry_After="1"
+)
+
 # Seconds between two looks at the clock.
 TICK = 0.1
 # Seconds that idle and reading connections stay open after the signal to stop, because a client may
@@ -63,10 +69,20 @@ TICK = 0.1
 STOP_GRACE = 2.0
 
 
-class RequestWorker(Worker):
-    """A worker whose threads get complete requests only; none of them waits for a client."""
+class Worker(base.Worker):
+    """A worker whose threads get complete requests only; none of them waits for a client.
 
-    READ, WRITE, LINGER, TAKE, TAKE_HEALTH = 10.0, 30.0, 1.0, 4.0, 1.5
+    A subclass sets the attributes, and ``on_error`` for error responses of its own.
+    """
+
+    # Seconds; the table of the module has what they limit.
+    READ, WRITE, LINGER, TAKE, TAKE_URGENT = 10.0, 30.0, 1.0, 4.0, 1.5
+    # A body of more bytes is not kept; the application sees that it is too large.
+    max_body = 2**20
+    # The path whose requests overtake the others, like b"/healthz".
+    urgent_path: bytes | None = None
+    # Takes the status, a message and header fields; returns head and body of an error response.
+    on_error = staticmethod(error_page)
 
     def run(self) -> None:
         """Serve until the worker is told to stop or the master has ended; then finish.
@@ -77,7 +93,6 @@ class RequestWorker(Worker):
         self.keepalive = cfg.keepalive
         self.max_connections: int = cfg.worker_connections
         self.max_idle = cfg.worker_connections - cfg.threads
-        self.max_body = Settings.read().max_body
         self.reading = State(READABLE, self.READ)
         self.complete = State(0, inf)
         self.flushing = State(WRITABLE, self.WRITE)
@@ -139,15 +154,15 @@ class RequestWorker(Worker):
             for conn in self.connections.claim_overdue():
                 begun = conn.reader.size or conn.reader.environ
                 told = begun and conn.state is self.reading
-                self.end(conn, http_error("request_timeout") if told else None)
-            while late := self.slots.pop_overdue(self.TAKE, self.TAKE_HEALTH):
-                self.end(late, http_error("busy", retry_after=1))
+                self.end(conn, TIMEOUT if told else None)
+            while late := self.slots.pop_overdue(self.TAKE, self.TAKE_URGENT):
+                self.end(late, BUSY)
             with self.accepting:
                 self.watch_listeners()
         except Exception as fault:
             self.log_error(fault)
 
-    def end(self, conn: ClientConnection, fault: HTTPException | None) -> None:
+    def end(self, conn: ClientConnection, fault: RequestError | None) -> None:
         """End the connection, with an error response if there is one."""
         try:
             self.give_up(conn, self.reject(conn, fault) if fault else CLOSED)
@@ -246,7 +261,8 @@ class RequestWorker(Worker):
                 return None
             self.has_descriptors = True
             try:
-                reader = RequestReader(base_environment(client, sock.getsockname()), self.max_body)
+                shared = base_environment(client, sock.getsockname())
+                reader = RequestReader(shared, self.max_body, self.urgent_path)
                 conn = ClientConnection(sock, client, reader, self.reading)
                 self.connections.add(conn)
             except BaseException:
@@ -286,19 +302,19 @@ class RequestWorker(Worker):
             return self.lingering if received and conn.drained <= MAX_DRAIN else CLOSED
         if received:
             return self.admit(conn, received)
-        return self.reject(conn, http_error("incomplete_body")) if conn.reader.environ else CLOSED
+        return self.reject(conn, INCOMPLETE) if conn.reader.environ else CLOSED
 
     def admit(self, conn: ClientConnection, received: bytes) -> State:
         """Add what was received: the request is complete, or the rest of it is waited for."""
         reader = conn.reader
         try:
             complete = reader.feed(received)
-        except HTTPException as fault:
+        except RequestError as fault:
             return self.reject(conn, fault)
         if reader.size > SMALL and not self.connections.limit(
             lambda conn: conn.reader.size, max(MAX_PENDING, 2 * self.max_body), self.reading
         ):
-            return self.reject(conn, http_error("busy", retry_after=1))
+            return self.reject(conn, BUSY)
         if complete:
             conn.enter(self.complete)
             return self.complete
@@ -355,11 +371,12 @@ class RequestWorker(Worker):
 
         Log no text that the client sent, because it may contain a token.
         """
-        if isinstance(fault, HTTPException):
-            self.log.warning("Rejected request from ip=%s: %s", conn.address, type(fault).__name__)
+        if isinstance(fault, RequestError):
+            self.log.warning("Rejected request from ip=%s: %s", conn.address, fault.status)
+            page = self.on_error(fault.status, fault.message, fault.fields)
         else:
             self.log_error(fault)
-        page = error_page(fault)
+            page = self.on_error(500, "Internal Server Error", [])
         if conn.reader.for_head:
             page = page[: page.index(BLANK_LINE) + len(BLANK_LINE)]
         conn.unsent = [page]

@@ -4,11 +4,9 @@ import socket
 
 import pytest
 
-from service.gunicorn.connections import ClientConnection, State
-from service.gunicorn.request_reader import RequestReader
-from service.gunicorn.slots import Slots
-
-pytestmark = pytest.mark.nodatabase
+from request_worker.client_connections import ClientConnection, State
+from request_worker.request_reader import RequestReader
+from request_worker.slots import Slots
 
 
 @pytest.fixture
@@ -18,7 +16,7 @@ def arrive():
 
     def arrive(path="/api/tasks", age=0):
         pairs.append(socket.socketpair())
-        reader = RequestReader({}, 1000)
+        reader = RequestReader({}, 1000, b"/healthz")
         assert reader.feed(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % path.encode())
         conn = ClientConnection(pairs[-1][0], "", reader, State(0, 1))
         conn.since -= age

@@ -9,10 +9,10 @@ from contextlib import suppress
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from werkzeug.exceptions import BadRequest, HTTPException, RequestHeaderFieldsTooLarge
 
-from service.gunicorn import request_reader
-from service.gunicorn.request_reader import (
+from request_worker import request_reader
+from request_worker.errors import RequestError
+from request_worker.request_reader import (
     BLANK_LINES,
     FIELDS,
     HEAD,
@@ -20,8 +20,6 @@ from service.gunicorn.request_reader import (
     Chunks,
     RequestReader,
 )
-
-pytestmark = pytest.mark.nodatabase
 
 START = b"POST /a%20b?c=d HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
@@ -267,8 +265,8 @@ def test_a_malformed_request_is_rejected_in_one_piece_and_in_many(row):
             try:
                 for start in range(0, len(request), size):
                     assert not reader.feed(request[start : start + size]), request[:100]
-            except HTTPException as error:
-                raised = error.code
+            except RequestError as error:
+                raised = error.status
             assert raised == status, request[:100]
 
 
@@ -295,9 +293,9 @@ def mutations():
 @settings(max_examples=300, deadline=None, database=None, derandomize=True)
 @given(mutations(), st.integers(1, 20))
 @example(START + b"Content-Length: " + b"0" * 5000 + b"5\r\n\r\n", 1)
-def test_bytes_are_a_request_or_an_http_exception_and_nothing_else(data, parts):
+def test_bytes_are_a_request_or_a_request_error_and_nothing_else(data, parts):
     reader, size = RequestReader({}, MAX_BODY), 1 + len(data) // parts
-    with suppress(HTTPException):
+    with suppress(RequestError):
         for start in range(0, len(data), size):
             if reader.feed(data[start : start + size]):
                 reader.take()
@@ -355,7 +353,7 @@ def test_a_head_has_at_most_its_size():
         if complete:
             assert reader.feed(head)
         else:
-            with pytest.raises(RequestHeaderFieldsTooLarge):
+            with pytest.raises(RequestError):
                 reader.feed(head)
 
 
@@ -367,7 +365,7 @@ def test_chunks_may_have_framing_of_eight_times_their_size_and_a_head_beyond_tha
         extension = b"1;" + b"x" * (HEAD + 8 * (number + 1) - len(chunk) * (number + 1) - 1)
         assert not reader.feed(extension + b"\r\na\r\n")
         assert reader.parsed == HEAD + 8 * len(reader.body)
-        with pytest.raises(BadRequest):
+        with pytest.raises(RequestError):
             reader.feed(b"0;" + b"x" * 2000)
 
 

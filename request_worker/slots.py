@@ -1,18 +1,17 @@
-"""The slots of requests: a limited number runs, and the others wait, /healthz apart."""
+"""The slots of requests: a limited number runs, and the others wait, urgent ones apart."""
 
 import time
 from collections import deque
 from threading import Lock
 
-from service.gunicorn.connections import ClientConnection
+from request_worker.client_connections import ClientConnection
 
 
 class Slots:
     """Lets at most ``number`` requests run. A thread that puts one or frees a slot then takes one.
 
-    A request for /healthz overtakes the others, but not two in succession: load does not delay
-    /healthz, and a flood of requests for /healthz, which are not counted, does not starve the
-    others.
+    An urgent request overtakes the others, but not two in succession: load does not delay it for
+    long, and a flood of urgent requests does not starve the others.
     """
 
     def __init__(self, number: int) -> None:
@@ -20,32 +19,32 @@ class Slots:
         # fail.
         self.free, self.ended = number, 0
         self.lock = Lock()
-        self.health, self.others = deque[ClientConnection](), deque[ClientConnection]()
-        self.health_was_last = False
+        self.urgent, self.others = deque[ClientConnection](), deque[ClientConnection]()
+        self.urgent_was_last = False
 
     def put(self, conn: ClientConnection) -> None:
         """Let the complete request of the connection wait for a slot."""
-        (self.health if conn.reader.for_health else self.others).append(conn)
+        (self.urgent if conn.reader.urgent else self.others).append(conn)
 
     def take(self) -> ClientConnection | None:
         """Take a slot for the request that is next; return None if none waits or none is free."""
-        if not (self.health or self.others):
+        if not (self.urgent or self.others):
             return None
         with self.lock:
-            queue = self.others if self.others and self.health_was_last else self.health
+            queue = self.others if self.others and self.urgent_was_last else self.urgent
             queue = queue or self.others
             if not (self.free and queue):
                 return None
             conn = queue.popleft()
-            self.health_was_last = queue is self.health
+            self.urgent_was_last = queue is self.urgent
             self.free -= 1
             return conn
 
-    def pop_overdue(self, seconds: float, seconds_of_health: float) -> ClientConnection | None:
+    def pop_overdue(self, seconds: float, seconds_if_urgent: float) -> ClientConnection | None:
         """Remove and return a connection that has waited longer than this; None without one."""
         now = time.monotonic()
         with self.lock:
-            for queue, limit in (self.others, seconds), (self.health, seconds_of_health):
+            for queue, limit in (self.others, seconds), (self.urgent, seconds_if_urgent):
                 if queue and queue[0].since <= now - limit:
                     return queue.popleft()
         return None

@@ -1,19 +1,12 @@
-"""Responses as bytes, those of the application and those of the worker."""
+"""Responses of the application as bytes."""
 
-import json
 import sys
 import time
 
 import pytest
-from openapi_check import document
-from server import RATE, Answer
-from werkzeug.exceptions import BadRequest, HTTPException
+from server import Answer
 
-from service.gunicorn.error_page import error_page
-from service.gunicorn.response import Response, base_environment, run
-from service.http.errors import http_error
-
-pytestmark = pytest.mark.nodatabase
+from request_worker.response import Response, base_environment, run
 
 
 def written(status, headers, *parts, method="GET", reuse=True):
@@ -138,41 +131,3 @@ def test_the_environment_has_the_addresses_and_what_pep_3333_requires(client, se
     names = "REMOTE_ADDR", "SERVER_NAME", "SERVER_PORT"
     expected = {**SHARED, "wsgi.errors": sys.stderr, **dict(zip(names, told, strict=True))}
     assert environ == expected
-
-
-def test_an_error_page_is_one_line_of_ascii():
-    raw = error_page(BadRequest("Invalid\r\nX: \xe9" + "\U0001f4a9"))
-    answer = Answer(raw)
-    assert len(answer.headers) == 9
-    assert int(answer.headers["content-length"]) == len(answer.body)
-    assert json.loads(answer.body)["message"] == "Invalid X: \xe9\U0001f4a9"
-
-
-def test_an_error_page_has_the_documented_headers_and_the_limits():
-    before = int(time.time())
-    answer = Answer(error_page(http_error("request_timeout")))
-    assert answer.status == 408
-    assert answer.headers["connection"] == "close"
-    assert answer.headers["cache-control"] == "private, no-cache"
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    documented = document()["components"]["responses"]["RequestTimeout"]["headers"]
-    assert {header.lower() for header in documented} <= set(answer.headers)
-    limit, remaining, reset = (int(answer.headers[header]) for header in RATE)
-    assert (limit, remaining) == (60, 0)
-    assert before + 60 <= reset <= time.time() + 60
-    assert json.loads(answer.body) == {
-        "message": "The request did not arrive in time",
-        "status": 408,
-        "requestId": answer.headers["x-request-id"],
-    }
-
-
-@pytest.mark.parametrize("fault", [ValueError("secret"), SystemExit(3), HTTPException("secret")])
-def test_an_error_without_a_status_is_500(fault):
-    answer = Answer(error_page(fault))
-    assert (answer.status, json.loads(answer.body)["status"]) == (500, 500)
-    assert "retry-after" not in answer.headers
-
-
-def test_a_request_may_be_sent_again_when_the_page_says():
-    assert Answer(error_page(http_error("busy", retry_after=7))).headers["retry-after"] == "7"

@@ -1,0 +1,127 @@
+"""A worker in this process, with an application of this module."""
+
+import logging
+import os
+import socket
+import threading
+import time
+from contextlib import ExitStack, suppress
+
+import pytest
+from gunicorn.config import Config
+from server import wait_until
+
+from request_worker import Worker
+from request_worker import gunicorn_worker as module
+
+MAX_BODY = 100_000
+SECRET = "tmw_api_hush"
+
+
+class Application:
+    """Responds as the path says; requests for /wait last until ``proceed`` is set."""
+
+    def __init__(self):
+        self.proceed, self.waiting = threading.Event(), threading.Semaphore(0)
+        self.environs, self.bodies = [], []
+
+    def __call__(self, environ, start_response):
+        self.environs.append(environ)
+        self.bodies.append(environ["wsgi.input"].read())
+        name, _, number = environ["PATH_INFO"][1:].partition("/")
+        headers = []
+        if name == "wait":
+            self.waiting.release()
+            assert self.proceed.wait(20)
+        elif name == "fail":
+            raise {"value": ValueError, "os": OSError, "exit": SystemExit}[number](SECRET)
+        elif name == "break":
+            headers = [("Content-Length", "9")]
+        start_response("200 OK", headers)
+        return broken_body() if name == "break" else [b"x" * int(number or 2)]
+
+
+def broken_body():
+    yield b"part"
+    raise OSError(SECRET)
+
+
+class Server:
+    """A worker that runs in a thread, and its clients."""
+
+    def __init__(self, stack, limits, kind, configuration):
+        self.application = Application()
+        self.listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        # The clients.
+        self.stack = stack.enter_context(ExitStack())
+        self.address = self.listener.getsockname()
+        config = Config()
+        for name, value in {"threads": 1, "keepalive": 75, **configuration}.items():
+            config.set(name, value)
+        log = logging.getLogger("test_states")
+        self.worker = kind(0, os.getppid(), [self.listener], None, 30, config, log)
+        self.worker.wsgi = self.application
+        for name, value in limits.items():
+            setattr(self.worker, name, value)
+        self.thread = threading.Thread(target=self.worker.run, daemon=True)
+        self.thread.start()
+        wait_until(lambda: hasattr(self.worker, "listeners"))
+
+    def connect(self, *, buffer=None):
+        client = self.stack.enter_context(socket.socket())
+        if buffer:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        client.settimeout(10)
+        client.connect(self.address)
+        return client
+
+    def ask(self, path="/", *lines, client=None, body=b"", buffer=None):
+        """Send a request; return the client."""
+        client = client or self.connect(buffer=buffer)
+        length = [f"Content-Length: {len(body)}"] if body else []
+        head = "\r\n".join([f"GET {path} HTTP/1.1", "Host: x", *lines, *length, "", ""])
+        client.sendall(head.encode() + body)
+        return client
+
+    def occupy(self):
+        """Let a request run until the application may proceed."""
+        client = self.ask("/wait")
+        assert self.application.waiting.acquire(timeout=10)
+        return client
+
+    def connections(self, state=None):
+        found = list(self.worker.connections.values())
+        return [conn for conn in found if state is None or conn.state is state]
+
+    def at_rest(self, state):
+        """Tell whether connections are in this state, and none has gone on for a while."""
+        found = self.connections(state)
+        return found and all(conn.since < time.monotonic() - 0.3 for conn in found)
+
+    def end(self):
+        self.worker.alive = False
+        self.application.proceed.set()
+        self.thread.join(20)
+        assert not self.thread.is_alive()
+
+
+@pytest.fixture
+def serve(monkeypatch):
+    """Return a function that starts a worker with these time limits and this configuration."""
+    monkeypatch.setattr(Worker, "max_body", MAX_BODY)
+    monkeypatch.setattr(Worker, "urgent_path", b"/healthz")
+    monkeypatch.setattr(module, "TICK", 0.02)
+    monkeypatch.setattr(module, "STOP_GRACE", 0.2)
+    servers = []
+    with ExitStack() as stack:
+
+        def serve(limits=None, kind=Worker, **configuration):
+            servers.append(Server(stack, limits or {}, kind, configuration))
+            return servers[-1]
+
+        yield serve
+        for server in servers:
+            for client in server.connections():
+                with suppress(OSError):
+                    client.sock.shutdown(socket.SHUT_RDWR)
+            server.end()

@@ -1,0 +1,38 @@
+"""The worker of the service: limits, the urgent path and the error page that it hands over."""
+
+import time
+from secrets import token_hex
+
+import request_worker
+from request_worker.errors import error_head
+from service.http import errors
+from service.limits import MINUTE, STARTER_PER_MINUTE
+from service.settings import Settings
+
+
+def error_page(status: int, message: str, fields: list[tuple[str, str]]) -> bytes:
+    """Return head and body of an error response that has the form of all errors of the service."""
+    request_id = token_hex(8)
+    body = errors.error_body(status, message, request_id=request_id)
+    head = [
+        ("Content-Type", "application/json"),
+        ("Cache-Control", "private, no-cache"),
+        ("X-Request-Id", request_id),
+        ("X-RateLimit-Limit", str(STARTER_PER_MINUTE)),
+        ("X-RateLimit-Remaining", "0"),
+        ("X-RateLimit-Reset", str(int(time.time()) + MINUTE)),
+        *fields,
+    ]
+    return error_head(status, head, body) + body
+
+
+class ServiceWorker(request_worker.Worker):
+    """Lets /healthz overtake the other requests, and responds to errors in JSON."""
+
+    urgent_path = b"/healthz"
+    on_error = staticmethod(error_page)
+
+    def run(self) -> None:
+        """Serve, with the largest body that the settings allow."""
+        self.max_body = Settings.read().max_body
+        super().run()

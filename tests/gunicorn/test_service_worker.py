@@ -1,0 +1,51 @@
+"""What the service hands over to its worker: the error page, the path for health, the times."""
+
+import json
+import time
+
+import pytest
+from openapi_check import document
+from server import RATE, Answer
+
+from request_worker import gunicorn_worker
+from service.gunicorn.service_worker import error_page
+from service.http import access_log
+
+pytestmark = pytest.mark.nodatabase
+
+
+def test_an_error_page_is_one_line_of_ascii():
+    answer = Answer(error_page(400, "Invalid\r\nX: \xe9" + "\U0001f4a9", []))
+    assert len(answer.headers) == 8
+    assert int(answer.headers["content-length"]) == len(answer.body)
+    assert json.loads(answer.body)["message"] == "Invalid X: \xe9\U0001f4a9"
+
+
+def test_an_error_page_has_the_documented_headers_and_the_limits():
+    before = int(time.time())
+    fault = gunicorn_worker.TIMEOUT
+    answer = Answer(error_page(fault.status, fault.message, fault.fields))
+    assert answer.status == 408
+    assert answer.headers["connection"] == "close"
+    assert answer.headers["cache-control"] == "private, no-cache"
+    documented = document()["components"]["responses"]["RequestTimeout"]["headers"]
+    assert {header.lower() for header in documented} <= set(answer.headers)
+    limit, remaining, reset = (int(answer.headers[header]) for header in RATE)
+    assert (limit, remaining) == (60, 0)
+    assert before + 60 <= reset <= time.time() + 60
+    assert json.loads(answer.body) == {
+        "message": "The request did not arrive in time",
+        "status": 408,
+        "requestId": answer.headers["x-request-id"],
+    }
+
+
+def test_a_request_may_be_sent_again_when_the_page_says():
+    fault = gunicorn_worker.BUSY
+    page = error_page(fault.status, fault.message, fault.fields)
+    assert Answer(page).headers["retry-after"] == "1"
+
+
+def test_the_times_of_a_request_are_where_the_worker_has_them():
+    assert access_log.ARRIVED == gunicorn_worker.ARRIVED
+    assert access_log.QUEUED == gunicorn_worker.QUEUED
