@@ -150,6 +150,10 @@ class Values:
                 return [*field.choices]
             case lines.ExplicitId():
                 return [UNKNOWN.replace("1890", str(number)) for number in (2222, 3333)]
+            case lines.CountingNumber():
+                return [7, 8]
+            case lines.Fingerprint():
+                return ["0123456789abcdef", "f" * 16]
             case lines.UserRef():
                 return ["bob@example.com", "alice@example.com"]
             case fields.Id():

@@ -255,13 +255,15 @@ RESOURCES = [
     ),
     Resource(
         "webhooks",
+        line="webhook",
+        references=("webhookId",),
         required={"url": f"https://example.com/{WORD}"},
         world=({}, {"url": f"https://example.com/{WORD}/other"}),
         rejected={"url": ["x" * 2049], "events": [["task.finished"]]},
         accepted={"url": ["x" * 2048], "events": [[*EVENT_TYPES]]},
         nullable="failing_since backoff_until disabled_at disabled_reason key_fingerprint",
     ),
-    Resource("previous_secrets", nullable="key_fingerprint"),
+    Resource("previous_secrets", line="previous_secret", nullable="key_fingerprint"),
     Resource(
         "deliveries",
         rejected={"state": ["other"]},

@@ -1,4 +1,6 @@
 -- A workspace, as its line for the command load.
-SELECT workspace_details(workspace)::text AS body
+SELECT json_join(
+           workspace_details(workspace), json_build_object('version', workspace.version)
+       )::text AS body
   FROM workspaces AS workspace
  WHERE workspace.id = %(id)s::uuid;

@@ -1,7 +1,8 @@
 -- Insert meetings, scheduled or completed, in the order of their lines.
 INSERT INTO meetings (
            workspace_id, id, title, start_time, end_time, platform, attendees, agenda, notes,
-           status, summary, action_items, decisions, created_by, created_at, updated_at
+           status, summary, action_items, decisions, created_by, created_at, updated_at,
+           version
        )
 SELECT item.workspace_id,
        coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
@@ -18,7 +19,8 @@ SELECT item.workspace_id,
        coalesce(item.decisions, '{}'),
        item.created_by,
        coalesce(item.created_at, now_ms()),
-       coalesce(item.updated_at, item.created_at, now_ms())
+       coalesce(item.updated_at, item.created_at, now_ms()),
+       item.version
   FROM json_to_recordset(%(rows)s::json) AS item (
            line integer,
            workspace_id uuid,
@@ -36,6 +38,7 @@ SELECT item.workspace_id,
            decisions text[],
            created_by uuid,
            created_at timestamptz,
-           updated_at timestamptz
+           updated_at timestamptz,
+           version integer
        )
  ORDER BY item.line;

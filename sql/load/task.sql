@@ -1,7 +1,8 @@
 -- Insert tasks, in the order of their lines; a subtask comes after its parent.
 INSERT INTO tasks (
            workspace_id, id, title, description, status, priority, due_date, assignee_id,
-           project_id, parent_id, created_by, created_at, updated_at, completed_at
+           project_id, parent_id, created_by, created_at, updated_at, completed_at,
+           version
        )
 SELECT item.workspace_id,
        coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
@@ -19,7 +20,8 @@ SELECT item.workspace_id,
        CASE
            WHEN item.status = 'done'
            THEN coalesce(item.completed_at, item.updated_at, item.created_at, now_ms())
-       END
+       END,
+       item.version
   FROM json_to_recordset(%(rows)s::json) AS item (
            line integer,
            workspace_id uuid,
@@ -35,6 +37,7 @@ SELECT item.workspace_id,
            created_by uuid,
            created_at timestamptz,
            updated_at timestamptz,
-           completed_at timestamptz
+           completed_at timestamptz,
+           version integer
        )
  ORDER BY item.line;

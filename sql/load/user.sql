@@ -1,4 +1,5 @@
--- Insert users, without a workspace yet, in the order of their lines.
+-- Insert users, without a workspace yet, in the order of their lines. A user who is there already,
+-- with this id and e-mail address, stays unchanged: the user has other workspaces too.
 INSERT INTO users (id, email, name, created_at, deactivated_at)
 SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
        item.email,
@@ -12,5 +13,11 @@ SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
            name text,
            created_at timestamptz,
            deactivated_at timestamptz
+       )
+ WHERE NOT EXISTS (
+           SELECT
+             FROM users AS person
+            WHERE person.id = item.id
+              AND lower(person.email) = lower(item.email)
        )
  ORDER BY item.line;

@@ -1,11 +1,12 @@
 -- Insert workspaces, in the order of their lines.
-INSERT INTO workspaces (id, name, slug, plan, timezone, created_at)
+INSERT INTO workspaces (id, name, slug, plan, timezone, created_at, version)
 SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
        item.name,
        item.slug,
        item.plan,
        item.timezone,
-       coalesce(item.created_at, now_ms())
+       coalesce(item.created_at, now_ms()),
+       coalesce(item.version, 1)
   FROM json_to_recordset(%(rows)s::json) AS item (
            line integer,
            id uuid,
@@ -13,6 +14,7 @@ SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
            slug text,
            plan text,
            timezone text,
-           created_at timestamptz
+           created_at timestamptz,
+           version integer
        )
  ORDER BY item.line;

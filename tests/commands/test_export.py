@@ -1,15 +1,17 @@
 """workspace export: load reads the lines, and the API shows the same objects with the same ids."""
 
+import hmac
 import json
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from client import TOKENS, UNKNOWN, Client, waiting
+from client import TOKENS, UNKNOWN, Client, count, waiting
 from derived import Values, full_line
 from outcomes import assert_failed, value
 from resources import RESOURCES
 from server import wait_until
+from standardwebhooks import Webhook as StandardWebhook
 
 from service.commands.load.lines import TYPES
 
@@ -18,11 +20,11 @@ ACME = {"workspace": "acme"}
 PARENT, CHILD = "0394063d-8694-739b-aea5-966c26f8ad91", UNKNOWN.replace("1890", "2222")
 # A task, and an object of each resource with a value in every field: the second task is below the
 # first one and has a smaller id.
-VALUES = Values({"parentId": [PARENT], "taskId": [CHILD]})
+VALUES = Values({"parentId": [PARENT], "taskId": [CHILD], "webhookId": [CHILD]})
 KINDS = [entry.line for entry in RESOURCES if entry.line and entry.schema]
 LINES = [
     {"type": "task", **ACME, "id": PARENT, "title": "Schön ☕ \u2028 \x01"},
-    *({"type": kind, **full_line(kind, VALUES)} for kind in KINDS),
+    *({"type": kind, **full_line(kind, VALUES)} for kind in (*KINDS, "webhook", "previous_secret")),
 ]
 DOCUMENTS = [
     *(entry.path for entry in RESOURCES if entry.path),
@@ -71,13 +73,13 @@ def acme(cli, load, connection):
 
 
 def shown(app, cookie):
-    """The documents that Alice reads; versions begin anew, and figures have a time."""
+    """The documents that Alice reads; the time of the figures is left out."""
     alice = Client(app, cookie=cookie)
     documents = [alice.get(path).get_json() for path in DOCUMENTS]
     return json.loads(
         json.dumps(documents),
         object_hook=lambda found: {
-            name: item for name, item in found.items() if name not in ("version", "generatedAt")
+            name: item for name, item in found.items() if name != "generatedAt"
         },
     )
 
@@ -100,17 +102,50 @@ def test_a_workspace_reads_back_as_exported(app, cli, load, export, acme, connec
     assert sorted(states) == ["active", "active", "active", "deactivated"]
 
 
-def test_a_deleted_workspace_comes_back_to_its_users_without_their_lines(
+def test_a_deleted_workspace_comes_back_to_its_users_who_stay_as_they_are(
     app, cli, load, export, acme
 ):
     cookie = value(cli("session", "create", "alice@example.com"))
     before, exported = shown(app, cookie), export()
     value(cli("workspace", "delete", "acme", "--yes"))
     assert shown(app, cookie)[0]["data"] == []
-    kept = [line for line in exported.splitlines() if not line.startswith(b'{"type": "user"')]
-    loaded = load(b"\n".join(kept))
+    loaded = load(exported)
     assert loaded.exit_code == 0, loaded.output
     assert (shown(app, cookie), export()) == (before, exported)
+
+
+def test_a_webhook_signs_after_the_load_as_before(ada, cli, load, export, receiver):
+    """By the new secret, and until it expires by the one that a rotation has replaced."""
+    webhook = ada.post("/webhooks", {"url": receiver.url}).get_json()
+    new = ada.post(f"/webhooks/{webhook['id']}/rotate").get_json()["secret"]
+    exported = export()
+    value(cli("workspace", "delete", "acme", "--yes"))
+    assert load(exported).exit_code == 0
+    assert receiver.take_all() == []
+    ada.post("/tasks", {"title": "Signed"})
+    received = receiver.take()
+    signature = hmac.digest(new.encode(), received.body, "sha256").hex()
+    assert received.headers["X-Service-Signature"] == signature
+    for secret in (new, webhook["secret"]):
+        assert StandardWebhook(secret).verify(received.body, dict(received.headers))
+
+
+def test_load_announces_nothing_to_the_webhooks_of_its_workspace(cli, load, export, connection):
+    """A pending suggestion, which load announces elsewhere, comes before them."""
+    hint = {"type": "suggestion", **ACME, "kind": "task", "title": "Do"}
+    hook = {"type": "webhook", **ACME, "url": "https://example.com/hook"}
+    assert load(b"\n".join(json.dumps(line).encode() for line in (hint, hook))).exit_code == 0
+    exported = export()
+    value(cli("workspace", "delete", "acme", "--yes"))
+    assert load(exported).exit_code == 0
+    assert count(connection, "events") == 0
+
+
+def test_a_user_of_another_address_is_not_taken_for_the_one_with_the_same_id(load, cast):
+    line = {"type": "user", "id": cast["bob"], "email": "BOB@example.com", "name": "Other"}
+    assert load(json.dumps(line).encode()).exit_code == 0
+    changed = {**line, "email": "robert@example.com"}
+    assert "id: is taken" in load(json.dumps(changed).encode()).stderr
 
 
 def test_the_export_has_every_field_that_load_reads(acme, export):

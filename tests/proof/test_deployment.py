@@ -48,7 +48,7 @@ sleep 2
 task-service workspace delete --yes umbrella
 rows 5432 >/tmp/deleted || true
 """
-TAKE_BACK = "runuser -u postgres -- psql -X -v slug=umbrella "
+TAKE_BACK = "TASK_SERVICE_ENV=/etc/task-service/copy task-service workspace export "
 # Sends requests one after the other, each on a new connection, until the file `enough` exists.
 REQUESTS = """
 import collections, pathlib, urllib.request
@@ -318,13 +318,14 @@ def test_code_of_the_service_takes_effect_by_a_reload(deployed):
 def operated(deployed):
     """The machine after the blocks of docs/operations.md, with a release 1.0.1 to upgrade to.
 
-    Before them it gets a webhook, for the blocks that rotate the secrets of all.
+    Before them it gets a webhook, for the blocks that rotate the secrets of all. Only root may
+    enter the folder in which they run.
     """
     deployed.key = deployed.run(KEY)
     deployed.password = deployed.run(PASSWORD)
     deployed.webhook = deployed.run(SUBSCRIBE).strip()
     deployed.run(
-        f"task-service webhook disable {deployed.webhook}\n"
+        f"chmod 700 .\ntask-service webhook disable {deployed.webhook}\n"
         "sed -i 's/^version = 1.0.0$/version = 1.0.1/' setup.cfg\n"
         "build-venv/bin/python -m build --wheel --outdir dist"
     )
@@ -389,7 +390,7 @@ def test_a_workspace_deleted_by_mistake_is_back_as_it_was_a_second_before(operat
         "runuser -u postgres -- psql -XAtqc \"SELECT id FROM workspaces WHERE slug = 'umbrella'\""
         " service"
     ).strip()
-    tables = r"INSERT INTO public\.(members|tasks) .*"
+    tables = r"INSERT INTO public\.(workspaces|members|tasks) .*"
     returned = operated.run(
         f"runuser -u postgres -- pg_dump --data-only --inserts service | grep {id} | sort"
     )
@@ -416,8 +417,8 @@ def test_status_sees_an_archive_that_fails_until_it_works_again(operated):
 
 
 def test_the_page_of_status_has_no_problem_and_its_metrics_are_a_file(operated):
-    assert re.search(r"(?m)^version       1\.1\.0$", operated.output)
-    assert re.search(r"(?m)^worker        \S+:[0-9]+ version 1\.1\.0, ", operated.output)
+    assert re.search(r"(?m)^version       1\.0\.0$", operated.output)
+    assert re.search(r"(?m)^worker        \S+:[0-9]+ version 1\.0\.0, ", operated.output)
     assert "PROBLEM" not in operated.output
     metrics = operated.run("cat /var/lib/prometheus/node-exporter/task-service.prom")
     assert {"task_service_up 1", "task_service_problems 0"} <= set(metrics.splitlines())

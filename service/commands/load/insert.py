@@ -71,7 +71,7 @@ class Batch:
 
 def store(connection: Connection, batches: Iterable[Batch]) -> int:
     """Insert all batches in order, and return the number of objects."""
-    total = 0
+    total, versions = 0, []
     for batch in batches:
         names = Names(connection, batch.rows)
         for position, row in enumerate(batch.rows):
@@ -83,6 +83,9 @@ def store(connection: Connection, batches: Iterable[Batch]) -> int:
                 raise
         insert(connection, batch.kind, batch.rows)
         total += len(batch.rows)
+        if batch.kind == "workspace":
+            versions += [row for row in batch.rows if row["version"]]
+    connection.run("load/versions", {"rows": to_json(versions)})
     return total
 
 

@@ -3,6 +3,7 @@
 # A line's field may have another class than the resource's field: lines hold names for ids.
 # mypy: disable-error-code="misc, assignment"
 
+import re
 from datetime import UTC, datetime
 from typing import Unpack
 
@@ -11,15 +12,19 @@ from service.api.mail import Mail
 from service.api.meetings import STATUSES, MeetingDetails
 from service.api.suggestions import Suggestion
 from service.api.tasks import Task
+from service.api.webhooks import Webhook
 from service.api.workspaces import Member, WorkspaceDetails
 from service.values.fields import (
     MAX_EMAIL,
     MAX_NAME,
     MAX_REFERENCE,
+    MAX_TITLE,
     NIL_UUID,
     UUID,
     Email,
     Enum,
+    Field,
+    Id,
     Options,
     Text,
     Timestamp,
@@ -77,6 +82,34 @@ class PastTimestamp(Timestamp):
         return timestamp
 
 
+class CountingNumber(Field):
+    """A number that counts up from 1."""
+
+    default_error_messages = {"number": "must be an integer from 1 to 999999999"}
+
+    def __init__(self, **options: Unpack[Options]) -> None:
+        super().__init__({"type": "integer"}, **options)
+
+    def _convert(self, value: object) -> int:
+        if type(value) is not int or not 1 <= value <= 999_999_999:
+            raise self.make_error("number")
+        return value
+
+
+class Fingerprint(Field):
+    """The fingerprint of a key of WEBHOOK_KEY."""
+
+    default_error_messages = {"fingerprint": "must have 16 of: 0-9 a-f"}
+
+    def __init__(self) -> None:
+        super().__init__({"type": "string"}, load_default=None)
+
+    def _convert(self, value: object) -> str:
+        if not isinstance(value, str) or not re.fullmatch("[0-9a-f]{16}", value):
+            raise self.make_error("fingerprint")
+        return value
+
+
 class Line(Resource):
     """One object of a file."""
 
@@ -100,6 +133,7 @@ class WorkspaceLine(CreatedLine, WorkspaceDetails):
     slug = Text(MAX_REFERENCE, min=1, required=True)
     plan = Text(MAX_REFERENCE, min=1, load_default="Starter")
     timezone = Timezone(load_default="UTC")
+    version = CountingNumber(load_default=None)
 
 
 class UserLine(CreatedLine):
@@ -131,6 +165,7 @@ class TaskLine(OwnedLine, CreatedLine, Task):
     created_by = UserRef(load_default=None)
     updated_at = Timestamp(load_default=None)
     completed_at = Timestamp(allow_none=True, load_default=None)
+    version = CountingNumber(load_default=1)
 
 
 class MeetingLine(OwnedLine, CreatedLine, MeetingDetails):
@@ -139,6 +174,7 @@ class MeetingLine(OwnedLine, CreatedLine, MeetingDetails):
     status = Enum(*STATUSES, schema_name="MeetingStatus", load_default="scheduled")
     created_by = UserRef(load_default=None)
     updated_at = Timestamp(load_default=None)
+    version = CountingNumber(load_default=1)
 
 
 class MailLine(OwnedLine, Mail):
@@ -158,6 +194,25 @@ class SuggestionLine(OwnedLine, CreatedLine, Suggestion):
     """An AI suggestion."""
 
 
+class LoadedWebhook(OwnedLine, CreatedLine, Webhook):
+    """A webhook, and what its secret derives from."""
+
+    secret_number = CountingNumber(load_default=1)
+    key_fingerprint = Fingerprint()
+    disabled_at = PastTimestamp(load_default=None)
+    disabled_reason = Text(MAX_TITLE, load_default=None)
+    version = CountingNumber(load_default=1)
+
+
+class PreviousSecretLine(OwnedLine):
+    """A secret of a webhook that a rotation has replaced, and that signs until it expires."""
+
+    webhook_id = Id(required=True)
+    number = CountingNumber(required=True)
+    key_fingerprint = Fingerprint()
+    expires_at = Timestamp(required=True)
+
+
 TYPES: dict[str, Line] = {
     "workspace": WorkspaceLine(),
     "user": UserLine(),
@@ -168,4 +223,7 @@ TYPES: dict[str, Line] = {
     "mail": MailLine(),
     "knowledge": KnowledgeLine(),
     "suggestion": SuggestionLine(),
+    # After the suggestions, which would be announced to them.
+    "webhook": LoadedWebhook(),
+    "previous_secret": PreviousSecretLine(),
 }

@@ -1,0 +1,11 @@
+-- The secrets that rotations have replaced and that sign still, of all webhooks of a workspace.
+SELECT json_build_object(
+           'webhookId', secret.webhook_id,
+           'number', secret.number,
+           'keyFingerprint', secret.key_fingerprint,
+           'expiresAt', iso(secret.expires_at)
+       )::text AS body
+  FROM previous_secrets AS secret
+ WHERE secret.workspace_id = %(id)s::uuid
+   AND secret.expires_at > now()
+ ORDER BY secret.webhook_id, secret.number;

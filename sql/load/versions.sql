@@ -1,0 +1,6 @@
+-- Give workspaces the versions of their lines; each batch of members has made a new one.
+UPDATE workspaces AS workspace
+   SET version = item.version
+  FROM json_to_recordset(%(rows)s::json) AS item (slug text, version integer)
+ WHERE workspace.slug = item.slug
+   AND workspace.version <> item.version;

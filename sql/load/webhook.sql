@@ -1,0 +1,29 @@
+-- Insert webhooks, in the order of their lines; with the same WEBHOOK_KEY they sign as before.
+INSERT INTO webhooks (
+           workspace_id, id, url, events, secret_number, key_fingerprint, created_at,
+           disabled_at, disabled_reason, version
+       )
+SELECT item.workspace_id,
+       coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
+       item.url,
+       coalesce(item.events, '{}'),
+       item.secret_number,
+       item.key_fingerprint,
+       coalesce(item.created_at, now_ms()),
+       item.disabled_at,
+       item.disabled_reason,
+       item.version
+  FROM json_to_recordset(%(rows)s::json) AS item (
+           line integer,
+           workspace_id uuid,
+           id uuid,
+           url text,
+           events text[],
+           secret_number integer,
+           key_fingerprint text,
+           created_at timestamptz,
+           disabled_at timestamptz,
+           disabled_reason text,
+           version integer
+       )
+ ORDER BY item.line;
