@@ -11,20 +11,17 @@ CREDENTIALS = "api", "session"
 SCOPES = "read", "write"
 
 
-def generate_token(kind: str, cell: str | None = None) -> str:
+def generate_token(kind: str) -> str:
     """Make a token of the kind ``api`` or ``session``: a prefix and 160 random bits.
 
-    The prefix lets scanners find a leaked token, and a proxy find the cell of the token.
+    The prefix lets scanners find a leaked token.
     """
-    prefix = f"tmw_{kind}_{cell}" if cell else f"tmw_{kind}"
-    return f"{prefix}_{token_hex(20)}"
+    return f"tmw_{kind}_{token_hex(20)}"
 
 
-def create(
-    store: Callable[..., Stored], kind: str, /, *, cell: str | None = None, **values: object
-) -> tuple[str, Stored]:
+def create(store: Callable[..., Stored], kind: str, /, **values: object) -> tuple[str, Stored]:
     """Make a token and ``store`` its hash; return the token, and the row that was stored."""
-    token = generate_token(kind, cell)
+    token = generate_token(kind)
     return token, store(kind=kind, hash=hash_of(token), **values)
 
 

@@ -160,15 +160,6 @@ class Settings:
     trusted_proxies: int = setting(
         "0", integer(0, 16), "proxies in front whose X-Forwarded-For entries are trusted"
     )
-    cell: str | None = setting(
-        None,
-        fields.String(
-            validate=validate.Regexp(
-                r"[a-z][a-z0-9]{0,15}\Z", error="must be 1 to 16 of a-z 0-9, a letter first"
-            )
-        ),
-        "the cell that new tokens and sessions name in their prefix, like eu1",
-    )
     database_prepare: bool = setting(
         "on", switch(), "prepare statements; off behind a PgBouncer older than 1.22"
     )

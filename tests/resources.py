@@ -100,6 +100,8 @@ class Resource:
     # The fields of a row, where the API has an object of them, and the type of its line for load.
     schema: type[Schema] | None = None
     line: str | None = None
+    # An export leaves the rows out.
+    left_out: bool = False
     # The columns that an INSERT needs; a function gets the row and the ids that are known.
     required: dict = field(default_factory=dict)
     # What the rows of a world have beside them.
@@ -248,6 +250,7 @@ RESOURCES = [
     ),
     Resource(
         "idempotency_keys",
+        left_out=True,
         rejected={"key": ["", "x" * 256]},
         accepted={"key": ["x", "x" * 255]},
         # Until the first request with the key has ended.
@@ -266,11 +269,12 @@ RESOURCES = [
     Resource("previous_secrets", line="previous_secret", nullable="key_fingerprint"),
     Resource(
         "deliveries",
+        left_out=True,
         rejected={"state": ["other"]},
         accepted={"state": ["due", "delivered", "failed"]},
         nullable="finished_at",
     ),
-    Resource("attempts", nullable="status error answer"),
+    Resource("attempts", left_out=True, nullable="status error answer"),
 ]
 TABLES = {resource.table: resource for resource in RESOURCES}
 # The tables of the lines that load reads.

@@ -8,7 +8,7 @@ from flask import Blueprint, Response
 from service import credentials
 from service.credentials import SCOPES
 from service.database import db
-from service.database.state import current_application, current_state
+from service.database.state import current_state
 from service.database.statements import IdRow
 from service.http.errors import http_error, invalid_field
 from service.http.gate import session_only
@@ -96,7 +96,6 @@ def create_token(token: Values) -> Response:
     secret, created = credentials.create(
         partial(db.row, CreatedToken, "tokens/create_own"),
         "api",
-        cell=current_application().config["SETTINGS"].cell,
         session_id=usage and usage.token_id,
         **token,
     )

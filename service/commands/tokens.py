@@ -8,7 +8,6 @@ import click
 from service import credentials
 from service.commands.base import (
     confirm,
-    current_settings,
     echo_ids,
     echo_rows,
     json_option,
@@ -75,7 +74,6 @@ def new_token(
     secret, _ = credentials.create(
         partial(one_row, IdRow, "tokens/create", f"there is no user {email}"),
         kind,
-        cell=current_settings().cell,
         email=email,
         scope=scope,
         days=expires_in,

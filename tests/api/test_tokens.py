@@ -89,12 +89,6 @@ def test_a_token_has_the_scope_and_the_expiry_of_the_request(app, alice, connect
     error_message(client.get("/tasks"), 401)
 
 
-def test_a_token_names_its_cell(build, sessions):
-    alice = Client(build(cell="eu1"), cookie="tmw_session_alice")
-    token = alice.post("/tokens", {"name": "x"}).get_json()["token"]
-    assert re.fullmatch("tmw_api_eu1_[0-9a-f]{40}", token)
-
-
 @pytest.mark.parametrize(
     ("field", "values"),
     [

@@ -12,6 +12,7 @@ from outcomes import assert_failed, value
 from resources import RESOURCES
 from server import wait_until
 from standardwebhooks import Webhook as StandardWebhook
+from world import tables_with
 
 from service.commands.load.lines import TYPES
 
@@ -156,6 +157,15 @@ def test_the_export_has_every_field_that_load_reads(acme, export):
         kind: {field.data_key for field in schema.load_fields.values()}
         for kind, schema in TYPES.items()
     }
+
+
+def test_an_export_carries_each_table_of_a_workspace(connection):
+    """Deliveries and the events that wait, and counts, are of the installation."""
+    known = {"events", "task_counts", "usage"} | {
+        entry.table for entry in RESOURCES if entry.left_out or entry.line in TYPES
+    }
+    missing = sorted(set(tables_with(connection, "workspace_id")) - known)
+    assert not missing, f"tests/resources.py: sql/export and sql/load leave out {missing}"
 
 
 def test_the_export_has_nothing_of_another_workspace_or_of_a_credential(

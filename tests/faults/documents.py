@@ -22,12 +22,11 @@ def addressed(text, ports):
     return ADDRESS.sub(lambda _: f"127.0.0.1:{next(following)}", text)
 
 
-def nginx_site(port, upstreams, target="http://service"):
+def nginx_site(port, upstreams):
     """docs/nginx.conf with these upstreams, on this port, without TLS."""
     site = (PROJECT / "docs/nginx.conf").read_text(encoding="utf-8")
     for pattern, replacement in (
         (r"^upstream service \{.*?\}$", upstreams),
-        (r"http://service", target),
         (r"listen 443 ssl;", f"listen 127.0.0.1:{port};"),
         (r"^ *listen \[::\]:443 ssl;\n", ""),
         (r"^ *ssl_.*;\n", ""),

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
 TESTS = [
     "tests/test_sql.py",
     "tests/test_readme.py::test_the_endpoint_table_of_the_readme_has_every_route_and_no_other",
-    "tests/test_docs_scaling.py",
+    "tests/commands/test_export.py",
     "tests/openapi/test_openapi.py",
     "tests/api/test_lists.py::test_every_paged_list_is_in_the_table_of_lists",
     "tests/test_tenants.py",
@@ -182,6 +182,7 @@ ENTRY = """    Resource(
         path="/tags",
         required={"name": "Tea"},
         rejected={"name": [""]},
+        left_out=True,
         lists={"tags": PagedList()},
     ),
 """
@@ -207,14 +208,6 @@ def add_an_endpoint(folder):
             "tests/resources.py",
             '    Resource(\n        "workspaces",',
             ENTRY + '    Resource(\n        "workspaces",',
-        ),
-        (
-            "docs/move-workspace.sql",
-            r"\qecho 'COPY mail FROM stdin;'",
-            "\\qecho 'COPY tags FROM stdin;'\n"
-            "COPY (SELECT * FROM tags WHERE workspace_id = :'id') TO STDOUT;\n"
-            "\\qecho '\\\\.'\n"
-            r"\qecho 'COPY mail FROM stdin;'",
         ),
     ):
         change(folder / file, old, new)
