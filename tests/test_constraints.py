@@ -48,7 +48,8 @@ def limits(field):
 
 # Their limits depend on other columns.
 DEPENDENT = {("meetings", "status"), ("meetings", "start_time"), ("meetings", "end_time")}
-# Ids and the names of rows have types and foreign keys in the database. The entries have the limits of webhooks.
+# Ids and the names of rows have types and foreign keys in the database; webhooks have their limits
+# in their entries.
 BOUNDED = [
     (TABLE_OF[kind], field)
     for kind, schema in TYPES.items()
