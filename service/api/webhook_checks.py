@@ -18,7 +18,7 @@ from service.settings import InvalidSetting, Settings
 from service.values import fields
 from service.webhooks import log
 from service.webhooks.outbound import BlockedURL, resolve
-from service.webhooks.rows import Claim
+from service.webhooks.rows import Message
 from service.webhooks.slots import NoSlot, OutboundSlots, WorkspaceCalls
 
 # Seconds in which the host of a new URL must be resolved, and how many of them need no slot.
@@ -108,7 +108,7 @@ def check_url(url: str, id: str | None = None) -> None:
     """
     if id is None:
         check_role()
-    elif managed(db.row_or_none(Claim, "webhooks/target", id=id)).url == url:
+    elif managed(db.row_or_none(Message, "webhooks/target", id=id)).url == url:
         return
     settings: Settings = current_application().config["SETTINGS"]
     try:

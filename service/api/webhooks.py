@@ -24,9 +24,9 @@ from service.webhooks import EVENT_TYPES, secrets
 from service.webhooks.delivery import attempt
 from service.webhooks.rows import (
     BY_MANAGER,
-    Claim,
     ListedWebhook,
     MatchedWebhook,
+    Message,
 )
 
 STATES = "enabled", "failing", "disabled"
@@ -210,7 +210,7 @@ def rotate_secret(id: str) -> Response:
     signature with the old secret too.
     """
     # 403 and 404 take precedence over 503.
-    managed(db.row_or_none(Claim, "webhooks/target", id=id))
+    managed(db.row_or_none(Message, "webhooks/target", id=id))
     with signing() as settings:
         key = settings.require_webhook_key()
     rotated = managed(secrets.rotate(db.row_or_none, key, id=id))
@@ -225,7 +225,7 @@ def ping_webhook(id: str) -> Response:
     ``status`` is that of the receiver; without one, ``error`` says why. A ping is not recorded and
     changes no state; a disabled webhook can be pinged too.
     """
-    target = managed(db.row_or_none(Claim, "webhooks/target", id=id))
+    target = managed(db.row_or_none(Message, "webhooks/target", id=id))
     with outbound_call(), signing() as settings:
         outcome = attempt(target, settings, settings.webhook_timeout)
     shown = {"status": outcome.status, "milliseconds": outcome.milliseconds}

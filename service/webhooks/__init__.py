@@ -9,7 +9,7 @@ from service.database import db
 from service.database.state import current_state
 from service.settings import Settings
 from service.webhooks.delivery import Recorded, attempt, log_outcome
-from service.webhooks.rows import Claim
+from service.webhooks.rows import Message
 from service.webhooks.secrets import fingerprints
 from service.webhooks.slots import OutboundSlots
 
@@ -64,7 +64,7 @@ def _post(event_ids: list[str], settings: Settings) -> None:
     try:
         while end - monotonic() > SHORTEST:
             claim = db.row_or_none(
-                Claim,
+                Message,
                 "webhooks/claim_new",
                 event_ids=event_ids,
                 keys=fingerprints(settings),

@@ -10,7 +10,7 @@ from werkzeug.http import parse_date
 
 from service.settings import Settings
 from service.webhooks.outbound import Answer, post
-from service.webhooks.rows import Claim
+from service.webhooks.rows import Message
 from service.webhooks.secrets import signatures, signing_secrets
 
 log = logging.getLogger("service.webhooks")
@@ -50,37 +50,37 @@ class Recorded(NamedTuple):
     caught_up: int | None
 
 
-def attempt(claim: Claim, settings: Settings, timeout: float) -> Outcome:
+def attempt(message: Message, settings: Settings, timeout: float) -> Outcome:
     """Post one claimed delivery within ``timeout`` seconds, and return the outcome unrecorded.
 
     Raises InvalidSetting if WEBHOOK_KEY does not list the key of the webhook.
     """
-    body = claim.body.encode()
+    body = message.body.encode()
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "task-service-webhooks/1",
-        **signatures(body, claim.message_id, int(time()), signing_secrets(settings, claim)),
+        **signatures(body, message.message_id, int(time()), signing_secrets(settings, message)),
     }
     began = monotonic()
     try:
-        answer = post(claim.url, body, headers, timeout=timeout, allowed=settings.webhook_allow)
-        return outcome_of(claim, answer, settings)
+        answer = post(message.url, body, headers, timeout=timeout, allowed=settings.webhook_allow)
+        return outcome_of(message, answer, settings)
     except Exception as error:
         # An attempt without an outcome would be repeated for ever, and never be listed.
-        log.exception("delivery %s to webhook %s", claim.id, claim.webhook_id)
+        log.exception("delivery %s to webhook %s", message.id, message.webhook_id)
         took = round((monotonic() - began) * 1000)
-        return outcome_of(claim, Answer(took, error=type(error).__name__), settings)
+        return outcome_of(message, Answer(took, error=type(error).__name__), settings)
 
 
-def outcome_of(claim: Claim, answer: Answer, settings: Settings) -> Outcome:
+def outcome_of(message: Message, answer: Answer, settings: Settings) -> Outcome:
     """Return the outcome of an attempt that got this answer."""
     schedule = settings.webhook_schedule
-    age = claim.age + answer.milliseconds / 1000
+    age = message.age + answer.milliseconds / 1000
     return Outcome(
-        in_workspace_id=claim.workspace_id,
-        webhook_id=claim.webhook_id,
-        delivery_id=claim.id,
-        number=claim.number,
+        in_workspace_id=message.workspace_id,
+        webhook_id=message.webhook_id,
+        delivery_id=message.id,
+        number=message.number,
         success=answer.success,
         status=answer.status,
         milliseconds=answer.milliseconds,
@@ -94,17 +94,17 @@ def outcome_of(claim: Claim, answer: Answer, settings: Settings) -> Outcome:
     )
 
 
-def log_outcome(claim: Claim, outcome: Outcome, recorded: Recorded | None) -> None:
+def log_outcome(message: Message, outcome: Outcome, recorded: Recorded | None) -> None:
     """Log a failure and a webhook that it disabled; never a URL, which may hold a secret."""
     if outcome.success:
         return
     reason = outcome.status or (outcome.error or "").partition(":")[0]
     log.warning(
         "delivery %s to webhook %s failed at attempt %s: %s",
-        *(claim.id, claim.webhook_id, claim.number, reason),
+        *(message.id, message.webhook_id, message.number, reason),
     )
     if recorded and recorded.disabled_reason:
-        log.warning("webhook %s is disabled: %s", claim.webhook_id, recorded.disabled_reason)
+        log.warning("webhook %s is disabled: %s", message.webhook_id, recorded.disabled_reason)
 
 
 def retry_delay(age: float, answer: Answer, schedule: tuple[float, ...]) -> float | None:

@@ -9,10 +9,11 @@ OPERATOR = None
 BY_OPERATOR, BY_MANAGER = "by an operator", "by an owner or an admin"
 
 
-class Claim(NamedTuple):
-    """The row of a delivery that this process alone may attempt until its lease ends.
+class Message(NamedTuple):
+    """The row of what is posted, and where: a delivery that this process has claimed, or a ping.
 
-    Or of a test message: then ``id`` is not that of a delivery.
+    No other process attempts a claimed delivery until its lease ends. The ``id`` of a ping is not
+    that of a delivery.
     """
 
     workspace_id: str
@@ -52,7 +53,7 @@ class CreatedWebhook(NamedTuple):
     version: int
 
 
-class Numbered(NamedTuple):
+class RotatedWebhook(NamedTuple):
     """The row of a webhook with the number that its secret is derived from."""
 
     id: str

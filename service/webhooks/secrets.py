@@ -16,7 +16,7 @@ import psycopg
 
 from service.database.statements import Connection, Row
 from service.settings import InvalidSetting, Settings
-from service.webhooks.rows import Claim, CreatedWebhook, Numbered
+from service.webhooks.rows import CreatedWebhook, Message, RotatedWebhook
 
 log = logging.getLogger("service.webhooks")
 
@@ -70,11 +70,11 @@ def create(read: ReadRow, key: str, **webhook: object) -> tuple[CreatedWebhook, 
 
 def rotate(read: ReadRow, key: str, **webhook: object) -> NewSecret | None:
     """Give a webhook a new secret and return it, or None if there is no such webhook."""
-    row = read(Numbered, "webhooks/rotate", key_fingerprint=fingerprint(key), **webhook)
+    row = read(RotatedWebhook, "webhooks/rotate", key_fingerprint=fingerprint(key), **webhook)
     return row and NewSecret(derive_secret(key, row.id, row.secret_number))
 
 
-def signing_secrets(settings: Settings, webhook: Claim) -> list[str]:
+def signing_secrets(settings: Settings, webhook: Message) -> list[str]:
     """Derive the secrets that sign now, newest first.
 
     Raises InvalidSetting if WEBHOOK_KEY does not list the key of the current secret. A previous

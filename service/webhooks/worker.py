@@ -19,7 +19,7 @@ from service.settings import Settings
 from service.values.fields import NIL_UUID
 from service.webhooks import delivery
 from service.webhooks.delivery import Recorded
-from service.webhooks.rows import Claim
+from service.webhooks.rows import Message
 from service.webhooks.secrets import (
     MissingKey,
     fingerprints,
@@ -181,7 +181,7 @@ class Worker:
                 log.error("unhandled: %s", type(error).__name__, exc_info=error)
                 self.stopping.wait(ERROR_INTERVAL)
 
-    def _claim(self) -> Claim | None:
+    def _claim(self) -> Message | None:
         """Claim the oldest due delivery of the next webhook; None when none is due."""
         # One thread at a time: all threads would run the same query.
         with self._claiming:
@@ -203,11 +203,11 @@ class Worker:
                 self._in_flight.append(claim.workspace_id)
             return claim
 
-    def _claim_after(self, position: Position) -> Claim | None:
+    def _claim_after(self, position: Position) -> Message | None:
         in_flight = Counter(self._in_flight)
         limit = self.settings.web_threads
         return self.row(
-            Claim,
+            Message,
             "webhooks/claim_due",
             after_workspace_id=position[0],
             after_webhook_id=position[1],

@@ -23,7 +23,7 @@ from workers import UUID, due_now, seconds_until, states
 
 from service.settings import Settings
 from service.webhooks import secrets
-from service.webhooks.delivery import Claim, attempt, retry_delay
+from service.webhooks.delivery import Message, attempt, retry_delay
 from service.webhooks.outbound import Answer
 from service.webhooks.worker import MAX_ATTEMPT_SECONDS
 
@@ -109,7 +109,7 @@ def test_the_time_that_an_attempt_takes_counts_for_the_next_one(receiver):
     receiver.behaves(hang)
     settings = Settings.read(environment("", WEBHOOK_SCHEDULE="1,60"))
     keys = secrets.fingerprints(settings)
-    claim = Claim(UUID, UUID, 1, UUID, receiver.url, [1], keys, "evt_1", "{}", age=0)
+    claim = Message(UUID, UUID, 1, UUID, receiver.url, [1], keys, "evt_1", "{}", age=0)
     outcome = attempt(claim, settings, 0.5)
     assert (outcome.error, outcome.backoff) == ("timeout", 1)
     # The retry is due a second after the event, half a second from now, ± 20 %.

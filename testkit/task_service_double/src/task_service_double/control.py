@@ -32,7 +32,7 @@ from service.values.strict_json import StrictJSONError, parse_object
 from service.webhooks import secrets
 from service.webhooks.delivery import attempt
 from service.webhooks.outbound import BlockedURL, resolve
-from service.webhooks.rows import OPERATOR, Claim
+from service.webhooks.rows import OPERATOR, Message
 from service.webhooks.slots import OutboundSlots
 from service.webhooks.worker import Worker
 from task_service_double import faults, journal
@@ -332,7 +332,7 @@ def rotate() -> Response:
 @control.post("/ping")
 def ping() -> Response:
     """Post a test event to the webhook of the cast"""
-    target = db.row(Claim, "webhooks/target", **webhook_of_cast())
+    target = db.row(Message, "webhooks/target", **webhook_of_cast())
     db.release()
     settings = double().settings
     return reply_json(status=attempt(target, settings, settings.webhook_timeout).status)
