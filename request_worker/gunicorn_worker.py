@@ -343,6 +343,8 @@ class Worker(base.Worker):
                 and len(self.connections) <= self.max_idle
             )
             conn.unsent = response.encode(environ["REQUEST_METHOD"], reuse=conn.reuse)
+        except ConnectionError:  # By it an application ends the connection without a response.
+            return CLOSED
         except BaseException as fault:  # SystemExit too.
             return self.reject(conn, fault)
         return self.send(conn)
