@@ -56,7 +56,7 @@ SELECT workspace_id, user_id, 'key', '', now() - random() * interval '24 h' FROM
 # The columns of each index that is not unique, and a statement whose condition has all of them.
 SERVED = {
     "deliveries_by_event": ("workspace_id event_id", "worker/prune_events"),
-    "deliveries_by_webhook": ("workspace_id webhook_id id", "deliveries/list"),
+    "deliveries_by_state": ("workspace_id webhook_id state id", "deliveries/list"),
     "deliveries_due": ("workspace_id webhook_id due_at", "webhooks/claim_due"),
     "events_by_age": ("created_at", "worker/prune_events"),
     "idempotency_keys_by_age": ("created_at", "worker/prune_keys"),

@@ -33,6 +33,10 @@ STATES = "enabled", "failing", "disabled"
 
 ALL_EVENTS = "The types of events; null means all, also those of later versions"
 NEXT_ATTEMPT = "When the next delivery is due; null if none waits, or while it is disabled"
+GAP_SINCE = (
+    "When it was last disabled: the events between then and its being enabled were not kept for it;"
+    " null if it never was"
+)
 WEBHOOK_VERSION = {
     "description": "Increases with each change of url and events, and when the webhook is enabled"
     " or disabled. To change this version only, send If-Match"
@@ -68,6 +72,7 @@ class Webhook(schemas.Resource):
     failing_since = fields.Timestamp(
         dump_only=True, allow_none=True, description="The first failure since a success, or null"
     )
+    gap_since = fields.Timestamp(dump_only=True, allow_none=True, description=GAP_SINCE)
     waiting = fields.Integer(description="How many deliveries wait")
     next_attempt_at = fields.Timestamp(dump_only=True, allow_none=True, description=NEXT_ATTEMPT)
     created_at = fields.Timestamp(dump_only=True, description="When the webhook was created")
@@ -192,7 +197,7 @@ def update_webhook(changes: Values, id: str, url_error: Exception | None) -> Res
 def delete_webhook(id: str) -> Response:
     """Delete a webhook and all its deliveries, also those that wait
 
-    The receiver gets nothing any more.
+    It is gone at once, and the receiver gets nothing any more.
     """
     versions = expected_versions()
     webhook = managed(db.row_or_none(MatchedWebhook, "webhooks/delete", id=id, versions=versions))
@@ -222,12 +227,15 @@ def rotate_secret(id: str) -> Response:
 def ping_webhook(id: str) -> Response:
     """Post a signed event of the type ping to a webhook now, and tell the outcome
 
-    ``status`` is that of the receiver; without one, ``error`` says why. A ping is not recorded and
-    changes no state; a disabled webhook can be pinged too.
+    ``status`` is that of the receiver; without one, ``error`` says why. A ping is not recorded, and
+    a failure changes nothing; after a success what waits is due at once, unless the webhook is
+    disabled.
     """
     target = managed(db.row_or_none(Message, "webhooks/target", id=id))
     with outbound_call(), signing() as settings:
         outcome = attempt(target, settings, settings.webhook_timeout)
+    if outcome.success:
+        db.execute("webhooks/resume", id=id)
     shown = {"status": outcome.status, "milliseconds": outcome.milliseconds}
     # What follows the colon is for operators: it can name an address inside their network.
     error = outcome.error and outcome.error.partition(":")[0]

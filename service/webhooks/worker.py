@@ -33,7 +33,13 @@ log = logging.getLogger("service.worker")
 # Seconds between two queries for due deliveries, between two prunings, and after an error.
 POLL_INTERVAL, PRUNE_INTERVAL, ERROR_INTERVAL = 0.5, 60, 1
 # The statements that prune. Each examines a bounded batch, and returns where the next one begins.
-PRUNE = ("worker/prune_events", "worker/prune_keys", "worker/prune_usage", "worker/prune_counts")
+PRUNE = (
+    "worker/prune_webhooks",
+    "worker/prune_events",
+    "worker/prune_keys",
+    "worker/prune_usage",
+    "worker/prune_counts",
+)
 # In a running worker, a statement ends its round after so many batches with nothing to delete.
 MAX_EMPTY_BATCHES = 10
 # Attempts in flight for each of WEB_THREADS; a workspace may have as many as WEB_THREADS.

@@ -6,4 +6,4 @@ SELECT json_join(delivery_json(delivery), json_build_object('body', event.body))
  WHERE delivery.workspace_id = %(workspace_id)s::uuid
    AND delivery.webhook_id = %(webhook_id)s::uuid
    AND delivery.id = %(id)s::uuid
-   AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid);
+   AND manages_webhook(%(user_id)s::uuid, %(workspace_id)s::uuid, %(webhook_id)s::uuid);

@@ -1,15 +1,29 @@
 -- One page of the deliveries of a webhook, newest first.
 WITH page AS MATERIALIZED (
     SELECT delivery.*
-      FROM deliveries AS delivery
-     WHERE delivery.workspace_id = %(workspace_id)s::uuid
-       AND delivery.webhook_id = %(webhook_id)s::uuid
-       AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
-       AND delivery.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-       AND (
-               %(state)s::text IS NULL
-               OR delivery.state = replace(%(state)s::text, 'waiting', 'due')
-           )
+      FROM unnest(
+               CASE
+                   WHEN %(state)s::text IS NULL THEN ARRAY['due', 'delivered', 'failed']
+                   ELSE ARRAY[replace(%(state)s::text, 'waiting', 'due')]
+               END
+           ) AS wanted (state)
+     -- The newest of each state, so that no other state is read. Compared as pairs, they have their
+     -- order from deliveries_by_state alone: the planner cannot walk through all by their ids.
+     CROSS JOIN LATERAL (
+           SELECT delivery.*
+             FROM deliveries AS delivery
+            WHERE delivery.workspace_id = %(workspace_id)s::uuid
+              AND delivery.webhook_id = %(webhook_id)s::uuid
+              AND (delivery.state, delivery.id)
+                  >= (wanted.state, '00000000-0000-0000-0000-000000000000'::uuid)
+              AND (delivery.state, delivery.id) < (
+                      wanted.state,
+                      coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+                  )
+            ORDER BY delivery.state DESC, delivery.id DESC
+            LIMIT %(limit)s::integer + 1
+           ) AS delivery
+     WHERE manages_webhook(%(user_id)s::uuid, %(workspace_id)s::uuid, %(webhook_id)s::uuid)
      ORDER BY delivery.id DESC
      LIMIT %(limit)s::integer + 1
 ), page_end AS (

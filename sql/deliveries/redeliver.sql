@@ -6,5 +6,5 @@ UPDATE deliveries AS delivery
  WHERE delivery.workspace_id = %(workspace_id)s::uuid
    AND delivery.webhook_id = %(webhook_id)s::uuid
    AND delivery.id = %(id)s::uuid
-   AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
+   AND manages_webhook(%(user_id)s::uuid, %(workspace_id)s::uuid, %(webhook_id)s::uuid)
 RETURNING delivery.id, delivery_json(delivery) AS body;

@@ -5,6 +5,7 @@ UPDATE deliveries AS delivery
        finished_at = NULL
   FROM webhooks AS webhook
  WHERE webhook.id = %(id)s::uuid
+   AND webhook.deleted_at IS NULL
    AND delivery.workspace_id = webhook.workspace_id
    AND delivery.webhook_id = webhook.id
    AND delivery.state = 'failed'

@@ -24,6 +24,12 @@ CREATE TABLE webhooks (
     backoff_until timestamptz,
     disabled_at timestamptz,
     disabled_reason text,
+    -- When it was last disabled: events between then and its being enabled were not kept for it.
+    gap_since timestamptz,
+    -- Only the worker sees the webhook now: it deletes the deliveries in batches, then the webhook.
+    deleted_at timestamptz
+        CONSTRAINT "a deleted webhook is disabled"
+        CHECK (deleted_at IS NULL OR disabled_at IS NOT NULL),
     version integer NOT NULL DEFAULT 1,
     PRIMARY KEY (workspace_id, id)
 );
@@ -75,6 +81,20 @@ AS $$
            ) AS secret
 $$;
 
+-- Return whether a user may see and change this webhook, which a client has not deleted.
+CREATE FUNCTION manages_webhook(user_id uuid, workspace_id uuid, webhook_id uuid) RETURNS boolean
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT manages(manages_webhook.user_id, manages_webhook.workspace_id)
+           AND EXISTS (
+                  SELECT
+                    FROM webhooks AS webhook
+                   WHERE webhook.workspace_id = manages_webhook.workspace_id
+                     AND webhook.id = manages_webhook.webhook_id
+                     AND webhook.deleted_at IS NULL
+              )
+$$;
+
 -- Return whether a process that has these keys can sign for the webhook.
 CREATE FUNCTION has_key(webhook webhooks, keys text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -96,6 +116,7 @@ BEGIN
         SELECT count(*)
           FROM webhooks AS webhook
          WHERE webhook.workspace_id = lock_and_count_webhooks.workspace_id
+           AND webhook.deleted_at IS NULL
     );
 END
 $$;

@@ -35,7 +35,7 @@ CREATE TABLE deliveries (
 CREATE INDEX deliveries_due ON deliveries (workspace_id, webhook_id, due_at)
  WHERE state = 'due';
 CREATE INDEX deliveries_by_event ON deliveries (workspace_id, event_id);
-CREATE INDEX deliveries_by_webhook ON deliveries (workspace_id, webhook_id, id);
+CREATE INDEX deliveries_by_state ON deliveries (workspace_id, webhook_id, state, id);
 
 -- One attempt: the status and the first bytes of the receiver's response, or the error.
 CREATE TABLE attempts (
@@ -188,6 +188,7 @@ CREATE TYPE webhook_document AS (
     "state" text,
     "disabledReason" text,
     "failingSince" text,
+    "gapSince" text,
     "waiting" bigint,
     "nextAttemptAt" text,
     "createdAt" text,
@@ -208,6 +209,7 @@ AS $$
            END,
            webhook.disabled_reason,
            iso(webhook.failing_since),
+           iso(webhook.gap_since),
            due.waiting,
            CASE
                WHEN webhook.disabled_at IS NULL AND due.waiting > 0

@@ -14,4 +14,5 @@ SELECT count(*) FILTER (WHERE delivery.state = 'due') AS waiting,
                   THEN extract(epoch FROM now() - greatest(delivery.due_at, webhook.backoff_until))
               END AS seconds
        ) AS late
- WHERE delivery.state <> 'delivered';
+ WHERE delivery.state <> 'delivered'
+   AND webhook.deleted_at IS NULL;

@@ -11,4 +11,5 @@ SELECT webhook.id,
        webhook.disabled_reason
   FROM webhooks AS webhook
   JOIN workspaces AS workspace ON workspace.id = webhook.workspace_id
+ WHERE webhook.deleted_at IS NULL
  ORDER BY webhook.disabled_at NULLS LAST, webhook.failing_since NULLS LAST, webhook.id;

@@ -1,4 +1,4 @@
--- Delete a webhook with its deliveries.
+-- Delete a webhook for its workspace: the worker deletes the rows (worker/prune_webhooks).
 WITH locked AS MATERIALIZED (
     SELECT webhook.id,
            webhook.version,
@@ -7,11 +7,15 @@ WITH locked AS MATERIALIZED (
       FROM webhooks AS webhook
      WHERE webhook.workspace_id = %(workspace_id)s::uuid
        AND webhook.id = %(id)s::uuid
+       AND webhook.deleted_at IS NULL
        AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
+       -- A change that would announce an event to it waits here.
        FOR UPDATE
 ), deleted AS (
-    DELETE FROM webhooks AS webhook
-     USING locked
+    UPDATE webhooks AS webhook
+       SET deleted_at = now(),
+           disabled_at = coalesce(webhook.disabled_at, now())
+      FROM locked
      WHERE webhook.workspace_id = %(workspace_id)s::uuid
        AND webhook.id = locked.id
        AND matched

@@ -1,4 +1,5 @@
 -- The workspace of a webhook, for operators.
 SELECT webhook.workspace_id, webhook.id
   FROM webhooks AS webhook
- WHERE webhook.id = %(id)s::uuid;
+ WHERE webhook.id = %(id)s::uuid
+   AND webhook.deleted_at IS NULL;

@@ -3,4 +3,5 @@ SELECT row_to_json(show_webhook(webhook)) AS body, webhook.version
   FROM webhooks AS webhook
  WHERE webhook.workspace_id = %(workspace_id)s::uuid
    AND webhook.id = %(id)s::uuid
+   AND webhook.deleted_at IS NULL
    AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid);

@@ -49,8 +49,12 @@ WITH locked_webhook AS MATERIALIZED (
            backoff_until = CASE
                WHEN NOT %(success)s::boolean THEN now() + %(backoff)s::float8 * interval '1 second'
            END,
-           (disabled_at, disabled_reason) = (
+           (disabled_at, gap_since, disabled_reason) = (
                SELECT coalesce(webhook.disabled_at, CASE WHEN reason IS NOT NULL THEN now() END),
+                      CASE
+                          WHEN webhook.disabled_at IS NULL AND reason IS NOT NULL THEN now()
+                          ELSE webhook.gap_since
+                      END,
                       coalesce(webhook.disabled_reason, reason)
                  FROM (
                       SELECT CASE

@@ -9,6 +9,7 @@ WITH previous AS (
       FROM webhooks AS webhook
      WHERE webhook.workspace_id = %(workspace_id)s::uuid
        AND webhook.id = %(id)s::uuid
+       AND webhook.deleted_at IS NULL
        AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
        -- A second rotation at the same time waits here.
        FOR NO KEY UPDATE

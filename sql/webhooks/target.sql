@@ -27,4 +27,5 @@ SELECT webhook.workspace_id,
  CROSS JOIN LATERAL signing_secrets(webhook) AS secret
  WHERE webhook.workspace_id = %(workspace_id)s::uuid
    AND webhook.id = %(id)s::uuid
+   AND webhook.deleted_at IS NULL
    AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid);

@@ -9,6 +9,7 @@ WITH locked AS MATERIALIZED (
       FROM webhooks AS webhook
      WHERE webhook.workspace_id = %(workspace_id)s::uuid
        AND webhook.id = %(id)s::uuid
+       AND webhook.deleted_at IS NULL
        AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
        FOR NO KEY UPDATE
 ), after AS (
@@ -31,6 +32,7 @@ WITH locked AS MATERIALIZED (
                WHEN after.disabled_at IS NOT NULL
                THEN coalesce(webhook.disabled_reason, %(reason)s::text)
            END,
+           gap_since = coalesce(after.disabled_at, webhook.gap_since),
            failing_since = CASE WHEN NOT resumed THEN webhook.failing_since END,
            backoff_until = CASE WHEN NOT resumed THEN webhook.backoff_until END
       FROM after
@@ -40,7 +42,17 @@ WITH locked AS MATERIALIZED (
        AND (
                (after.url, after.events, after.disabled_at)
                IS DISTINCT FROM (webhook.url, webhook.events, webhook.disabled_at)
-               OR resumed AND webhook.failing_since IS NOT NULL
+               OR resumed AND (
+                      webhook.failing_since IS NOT NULL
+                      OR EXISTS (
+                             SELECT
+                               FROM deliveries AS delivery
+                              WHERE delivery.workspace_id = webhook.workspace_id
+                                AND delivery.webhook_id = webhook.id
+                                AND delivery.state = 'due'
+                                AND delivery.due_at > now()
+                         )
+                  )
            )
  RETURNING webhook.version,
            CASE WHEN resumed THEN catch_up(webhook.workspace_id, webhook.id, interval '0') END

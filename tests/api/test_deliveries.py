@@ -3,10 +3,12 @@
 import json
 
 import pytest
-from client import UNKNOWN, error_message, invalid_field, read_all
+from client import UNKNOWN, configure, error_message, invalid_field, read_all
 from receivers import announce, answer, deliveries, reset, subscribe
+from statement import managed
 
 from service.api.deliveries import Attempt, Delivery, DeliveryDetails
+from service.database.statements import STATEMENTS
 from service.webhooks.worker import Worker
 
 
@@ -113,6 +115,31 @@ def test_the_list_is_filtered_by_state_newest_first(alice, webhook, cast, connec
     assert [delivery["id"] for delivery in listed(alice, webhook, limit=3)] == ids
     due = alice.get(f"/webhooks/{webhook}/deliveries", query_string={"state": "due"})
     assert invalid_field(due, "state") == "must be one of: waiting, delivered, failed"
+
+
+@pytest.mark.parametrize("state", [None, "waiting", "delivered", "failed"])
+def test_a_page_of_a_state_reads_no_deliveries_in_other_states(webhook, cast, connection, state):
+    """Two deliveries in each other state are older than 20 000 delivered ones."""
+    announce(connection, cast["acme"], 4)
+    connection.execute(
+        "UPDATE deliveries SET state = 'failed'"
+        " WHERE id IN (SELECT id FROM deliveries ORDER BY id LIMIT 2)"
+    )
+    connection.execute(
+        "INSERT INTO deliveries (workspace_id, webhook_id, event_id, state, due_at)"
+        " SELECT workspace_id, webhook_id, event_id, 'delivered', now()"
+        " FROM (SELECT * FROM deliveries LIMIT 1) AS one, generate_series(1, 20000)"
+    )
+    connection.execute("ANALYZE deliveries")
+    values = {"webhook_id": webhook, "after_id": None, "state": state, "limit": 2}
+    with connection.transaction():
+        configure(connection)
+        (row,) = connection.execute(
+            b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + STATEMENTS["deliveries/list"].source,
+            {**managed(cast), **values},
+        ).fetchall()
+    ((plan,),) = row.values()
+    assert plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"] < 300
 
 
 def test_a_disabled_webhook_has_no_next_attempt(alice, webhook, cast, connection):

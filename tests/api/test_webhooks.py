@@ -123,6 +123,7 @@ def test_a_new_webhook_gets_events_that_its_secret_verifies(alice, cast, connect
         "state": "enabled",
         "disabledReason": None,
         "failingSince": None,
+        "gapSince": None,
         "waiting": 0,
         "nextAttemptAt": None,
         "createdAt": webhook["createdAt"],
@@ -643,14 +644,79 @@ def test_simultaneous_changes_of_different_fields_both_remain(
 # Remove
 
 
-def test_a_removed_webhook_takes_its_deliveries_with_it(alice, cast, connection, receiver):
+def test_a_deleted_webhook_is_gone_at_once_and_the_worker_deletes_its_deliveries(
+    webhooks_app, alice, cast, connection, receiver
+):
     gone, stays = (hook(connection, cast["acme"], receiver.url) for _ in range(2))
+    for _ in range(18):
+        hook(connection, cast["acme"], receiver.url, "task.deleted")
     announce(connection, cast["acme"])
+    (delivery,) = (row["id"] for row in deliveries(connection) if str(row["webhook_id"]) == gone)
     response = alice.delete(f"/webhooks/{gone}")
     assert (response.status_code, response.data) == (204, b"")
-    assert [webhook["id"] for webhook in alice.get("/webhooks").get_json()] == [stays]
+    webhooks = alice.get("/webhooks").get_json()
+    assert webhooks[0]["id"] == stays
+    assert len(webhooks) == 19
+    for method, path, body in ABOUT_ONE:
+        path = path.replace(UNKNOWN, str(delivery))
+        error_message(alice.send(method, f"/webhooks/{gone}{path}", json=body), 404)
+    # It is not counted; however many deliveries it has, the request deletes none.
+    assert alice.post("/webhooks", {"url": receiver.url}).status_code == 201
+    assert len(deliveries(connection)) == 2
+    assert Worker(webhooks_app.config["SETTINGS"]).run_once() == 1
+    assert receiver.connections == 1
     assert {str(row["webhook_id"]) for row in deliveries(connection)} == {stays}
-    error_message(alice.delete(f"/webhooks/{gone}"), 404)
+    assert webhook_row(connection, gone) is None
+
+
+# Disabled
+
+
+def test_a_webhook_shows_since_when_its_events_have_a_gap(
+    webhooks_app, alice, cast, connection, receiver
+):
+    webhook = alice.post("/webhooks", {"url": receiver.url}).get_json()["id"]
+    path = f"/webhooks/{webhook}"
+    gaps = [alice.get(path).get_json()["gapSince"]]
+    for change in ({"enabled": False}, {"enabled": False}, {"enabled": True}):
+        gaps.append(alice.patch(path, change).get_json()["gapSince"])
+    assert gaps[0] is None
+    assert gaps[1] is not None
+    assert gaps[1:] == [gaps[1]] * 3
+    # Its receiver ends it.
+    receiver.behaves(answer(410))
+    announce(connection, cast["acme"])
+    assert Worker(webhooks_app.config["SETTINGS"]).run_once() == 1
+    ended = alice.get(path).get_json()
+    assert (ended["state"], ended["gapSince"] > gaps[1]) == ("disabled", True)
+    assert alice.patch(path, {"enabled": True}).get_json()["gapSince"] == ended["gapSince"]
+
+
+def test_a_webhook_that_is_disabled_twice_keeps_the_first_reason(
+    webhooks_app, alice, cast, connection, receiver
+):
+    """An attempt was in flight, or a manager disables it again."""
+    webhook = hook(connection, cast["acme"], receiver.url)
+    path = f"/webhooks/{webhook}"
+    worker = Worker(webhooks_app.config["SETTINGS"])
+
+    def disable(handler):
+        alice.patch(path, {"enabled": False})
+        answer(410)(handler)
+
+    receiver.behaves(disable)
+    announce(connection, cast["acme"])
+    assert worker.run_once() == 1
+    by_manager = alice.get(path).get_json()
+    assert by_manager["disabledReason"] == "by an owner or an admin"
+    receiver.behaves(answer(410))
+    alice.patch(path, {"enabled": True})
+    assert Worker(webhooks_app.config["SETTINGS"]).run_once() == 1
+    by_receiver = alice.get(path).get_json()
+    assert "410" in by_receiver["disabledReason"]
+    again = alice.patch(path, {"enabled": False}).get_json()
+    assert again["disabledReason"] == by_receiver["disabledReason"]
+    assert again["gapSince"] == by_receiver["gapSince"] > by_manager["gapSince"]
 
 
 # Ping
@@ -676,6 +742,25 @@ def test_a_ping_is_a_signed_event_and_leaves_no_trace(alice, cast, connection, r
     for header in map(resolve, documented["parameters"]):
         assert violations(header["schema"], received.headers[header["name"]]) == []
     assert everything(connection) == before
+
+
+def test_a_ping_that_succeeds_makes_what_waits_due_at_once(
+    webhooks_app, alice, cast, connection, receiver
+):
+    """So does ``enabled: true``; a ping that fails changes nothing."""
+    worker = Worker(webhooks_app.config["SETTINGS"])
+    webhook = hook(connection, cast["acme"], receiver.url)
+    receiver.behaves(answer(503, Retry_After="3600"))
+    announce(connection, cast["acme"], 3)
+    assert worker.run_once() == 1
+    connection.execute("UPDATE deliveries SET due_at = now() + interval '1 h'")
+    before = alice.get(f"/webhooks/{webhook}").get_json()
+    assert alice.post(f"/webhooks/{webhook}/ping").get_json()["status"] == 503
+    assert alice.get(f"/webhooks/{webhook}").get_json() == before
+    receiver.behaves(answer(200))
+    assert alice.post(f"/webhooks/{webhook}/ping").get_json()["status"] == 200
+    assert alice.get(f"/webhooks/{webhook}").get_json()["state"] == "enabled"
+    assert Worker(webhooks_app.config["SETTINGS"]).run_once() >= 1
 
 
 @pytest.mark.parametrize(

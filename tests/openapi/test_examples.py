@@ -73,6 +73,8 @@ def insert_settings(connection):
         " ON CONFLICT DO NOTHING",
         (token["id"], token["name"], token["scope"], token["expiresAt"], OWNER),
     )
+    # One that the examples have deleted is still there, for the worker.
+    connection.execute("DELETE FROM webhooks WHERE deleted_at IS NOT NULL")
     connection.execute(
         "INSERT INTO webhooks (workspace_id, id, url, events, key_fingerprint)"
         " VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",

@@ -1,0 +1,9 @@
+-- Make what waits due at once, after a ping that succeeded; a disabled webhook stays disabled.
+UPDATE webhooks AS webhook
+   SET failing_since = NULL,
+       backoff_until = NULL
+ WHERE webhook.workspace_id = %(workspace_id)s::uuid
+   AND webhook.id = %(id)s::uuid
+   AND webhook.disabled_at IS NULL
+   AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
+RETURNING catch_up(webhook.workspace_id, webhook.id, interval '0');

@@ -1,0 +1,36 @@
+-- Delete the next batch of deliveries of a deleted webhook, with their attempts; after the last one
+-- the webhook. Another worker that prunes takes another webhook.
+WITH webhook AS MATERIALIZED (
+    SELECT webhook.workspace_id, webhook.id
+      FROM webhooks AS webhook
+     WHERE webhook.deleted_at IS NOT NULL
+     ORDER BY webhook.workspace_id, webhook.id
+     LIMIT 1
+       FOR UPDATE SKIP LOCKED
+), batch AS MATERIALIZED (
+    SELECT delivery.workspace_id, delivery.id
+      FROM webhook
+     CROSS JOIN LATERAL (
+           SELECT delivery.workspace_id, delivery.id
+             FROM deliveries AS delivery
+            WHERE delivery.workspace_id = webhook.workspace_id
+              AND delivery.webhook_id = webhook.id
+            LIMIT 1000
+              FOR UPDATE
+           ) AS delivery
+), deleted_deliveries AS (
+    DELETE FROM deliveries AS delivery
+     USING batch
+     WHERE delivery.workspace_id = batch.workspace_id
+       AND delivery.id = batch.id
+), deleted_webhook AS (
+    DELETE FROM webhooks AS last
+     USING webhook
+     WHERE last.workspace_id = webhook.workspace_id
+       AND last.id = webhook.id
+       AND NOT EXISTS (SELECT FROM batch)
+)
+-- Of a webhook without deliveries, the webhook itself is what is deleted.
+SELECT greatest((SELECT count(*) FROM batch), 1) AS deleted,
+       webhook.id::text AS next
+  FROM webhook;
