@@ -152,10 +152,13 @@ class Worker(base.Worker):
         self.notify()
         try:
             for conn in self.connections.claim_overdue():
+                is_reading = conn.state is self.reading
+                # If a call from here on fails, the connection is overdue again.
+                conn.state = CLOSED
                 begun = conn.reader.size or conn.reader.environ
-                told = begun and conn.state is self.reading
-                self.end(conn, TIMEOUT if told else None)
+                self.end(conn, TIMEOUT if is_reading and begun else None)
             while late := self.slots.pop_overdue(self.TAKE, self.TAKE_URGENT):
+                late.state = CLOSED
                 self.end(late, BUSY)
             with self.accepting:
                 self.watch_listeners()
