@@ -127,52 +127,8 @@ def unread(server):
     time.sleep(0.03)
 
 
-def never_read(server):
-    server.ask("/large/1000000", "Connection: close", buffer=4096)
-    time.sleep(0.4)
-    yield server.ask("/", "Connection: close")
-
-
-def late(server):
-    yield server.connect()
-    client = server.connect()
-    client.sendall(b"GET /")
-    yield client
-
-
-def waiting(server):
-    yield server.ask("/wait", "Connection: close")
-    server.application.waiting.acquire(timeout=0.3)
-    yield server.ask("/", "Connection: close")
-    time.sleep(0.03)
-    server.application.proceed.set()
-
-
-def busy(server):
-    yield server.ask("/wait", "Connection: close")
-    server.application.waiting.acquire(timeout=0.3)
-    for path in ("/", "/healthz"):
-        yield server.ask(path)
-    time.sleep(0.2)
-    server.application.proceed.set()
-
-
-def crowd(server):
-    for _ in range(8):
-        yield server.connect()
-
-
-def pending(server):
-    for _ in range(3):
-        client = server.ask("/", "Content-Length: 100000", "Connection: close")
-        client.sendall(b"x" * 90_000)
-        yield client
-        time.sleep(0.01)
-
-
 DIALOGUES = [
     *(plain, pieces, chunks, malformed, failing, incomplete, gone, pipelined, unread),
-    *(never_read, late, waiting, busy, crowd, pending),
 ]
 
 
