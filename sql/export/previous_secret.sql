@@ -6,6 +6,9 @@ SELECT json_build_object(
            'expiresAt', iso(secret.expires_at)
        )::text AS body
   FROM previous_secrets AS secret
+  JOIN webhooks AS webhook
+    ON webhook.workspace_id = secret.workspace_id AND webhook.id = secret.webhook_id
  WHERE secret.workspace_id = %(id)s::uuid
+   AND webhook.deleted_at IS NULL
    AND secret.expires_at > now()
  ORDER BY secret.webhook_id, secret.number;

@@ -12,4 +12,5 @@ SELECT json_build_object(
        )::text AS body
   FROM webhooks AS webhook
  WHERE webhook.workspace_id = %(id)s::uuid
+   AND webhook.deleted_at IS NULL
  ORDER BY webhook.id;

@@ -1,7 +1,7 @@
 -- Insert webhooks, in the order of their lines; with the same WEBHOOK_KEY they sign as before.
 INSERT INTO webhooks (
            workspace_id, id, url, events, secret_number, key_fingerprint, created_at,
-           disabled_at, disabled_reason, version
+           disabled_at, gap_since, disabled_reason, version
        )
 SELECT item.workspace_id,
        coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
@@ -10,6 +10,7 @@ SELECT item.workspace_id,
        item.secret_number,
        item.key_fingerprint,
        coalesce(item.created_at, now_ms()),
+       item.disabled_at,
        item.disabled_at,
        item.disabled_reason,
        item.version

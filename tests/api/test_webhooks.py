@@ -34,6 +34,7 @@ from receivers import (
     secret_of,
     webhook_row,
 )
+from statement import run
 
 from service import logs
 from service.api.webhook_checks import LOOK_UP
@@ -414,6 +415,14 @@ def test_a_role_that_ends_ends_the_permission_at_once(alice, cast, connection, r
     connection.execute("UPDATE members SET role = 'member' WHERE user_id = %s", (cast["alice"],))
     error_message(alice.get(f"/webhooks/{webhook}"), 403)
     error_message(alice.get("/webhooks"), 403)
+
+
+def test_a_role_that_ends_during_the_check_of_a_url_makes_no_webhook(cast, connection, receiver):
+    """The statement itself asks for the role."""
+    values = {"url": receiver.url, "events": None, "key_fingerprint": "x"}
+    for name, made in (("bob", 0), ("charlie", 0), ("alice", 1)):
+        caller = {"workspace_id": cast["acme"], "user_id": cast[name]}
+        assert len(run(connection, "webhooks/create", **caller, **values)) == made
 
 
 def test_webhooks_are_those_of_the_active_workspace(alice, cast, connection, initech, receiver):

@@ -131,6 +131,14 @@ def test_a_webhook_signs_after_the_load_as_before(ada, cli, load, export, receiv
         assert StandardWebhook(secret).verify(received.body, dict(received.headers))
 
 
+def test_a_deleted_webhook_is_not_exported_although_its_rows_are_there(ada, export, receiver):
+    webhook = ada.post("/webhooks", {"url": receiver.url}).get_json()["id"]
+    ada.post(f"/webhooks/{webhook}/rotate")
+    assert webhook in str(export())
+    ada.delete(f"/webhooks/{webhook}")
+    assert webhook not in str(export())
+
+
 def test_load_announces_nothing_to_the_webhooks_of_its_workspace(cli, load, export, connection):
     """A pending suggestion, which load announces elsewhere, comes before them."""
     hint = {"type": "suggestion", **ACME, "kind": "task", "title": "Do"}

@@ -16,6 +16,7 @@ from psycopg_pool import PoolTimeout
 from statement import until_waiting
 
 from service.commands.plans import ListedPlan
+from service.database.pool import WrongEncoding
 from service.database.watchdog import INTERVAL
 from service.http.access_log import QUEUED
 
@@ -264,6 +265,31 @@ def test_after_a_wait_in_vain_the_next_one_gets_the_connection_that_becomes_free
         pool.putconn(only)
         assert following.result() is only
     pool.give_back(only)
+
+
+def test_a_wait_for_a_database_that_refuses_connections_costs_no_later_request_its_turn(
+    build, database_url
+):
+    proxy = Proxy(database_url)
+    proxy.refuse()
+    pool = open_pool(build(database_url=proxy.url, web_threads=1))
+    for _ in range(2):
+        with pytest.raises(PoolTimeout):
+            pool.getconn(0.1)
+    proxy.listen()
+    pool.putconn(pool.getconn(10))
+    pool.close()
+    proxy.close()
+
+
+def test_a_connection_to_a_database_of_another_encoding_is_closed(build):
+    """The next one may lead to another database, so the encoding is that of the newest."""
+    pool = open_pool(build(web_threads=1))
+    pool.give_back(pool.take(time.monotonic() + 5, 0))
+    pool.encoding = "SQL_ASCII"
+    with pytest.raises(WrongEncoding):
+        pool.take(time.monotonic() + 5, 0)
+    pool.give_back(pool.take(time.monotonic() + 5, 0))
 
 
 def test_a_request_with_half_a_second_left_gets_a_connection_and_one_with_none_does_not(build):
