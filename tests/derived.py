@@ -222,13 +222,17 @@ def filters(schema):
     return [
         field
         for field in (schema.fields.values() if schema else ())
-        if not isinstance(field, fields.Limit | fields.Cursor)
+        if not isinstance(field, fields.Limit) and key(field) != "cursor"
     ]
 
 
-def filter_values(field, ids, text):
+def filter_values(field, ids, text, cursor):
     """The values to try for a filter; all ``ids`` for one that takes an id."""
     match field:
+        case fields.Cursor():
+            return [cursor]
+        case fields.Timestamp():
+            return ["2020-01-01T00:00:00Z", "2098-01-01T00:00:00Z"]
         case fields.Enum():
             return [*field.choices]
         case fields.Id():

@@ -50,6 +50,7 @@ SELECT event.workspace_id, webhook.id, event.id,
        event.created_at
   FROM events AS event
   JOIN webhooks AS webhook ON webhook.workspace_id = event.workspace_id;
+INSERT INTO feeds (workspace_id) SELECT id FROM workspaces;
 INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, created_at)
 SELECT workspace_id, user_id, 'key', '', now() - random() * interval '24 h' FROM members;
 """
@@ -59,6 +60,8 @@ SERVED = {
     "deliveries_by_state": ("workspace_id webhook_id state id", "deliveries/list"),
     "deliveries_due": ("workspace_id webhook_id due_at", "webhooks/claim_due"),
     "events_by_age": ("created_at", "worker/prune_events"),
+    "events_by_position": ("workspace_id position", "events/list"),
+    "feeds_by_reading": ("read_at", "worker/prune_feeds"),
     "idempotency_keys_by_age": ("created_at", "worker/prune_keys"),
     "mail_by_arrival": ("workspace_id user_id received_at id", "mail/list"),
     "mail_unread": ("workspace_id user_id", "dashboard/stats"),

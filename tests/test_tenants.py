@@ -118,12 +118,12 @@ def paths(view, ids, world=None):
     return [view.path(*pair) for pair in (*related, *pairwise([ids[-1], *ids]))]
 
 
-def queries(view, ids, owner):
+def queries(view, acme, owner):
     """Each filter with each value, alone and with the cursor of the owner's first page."""
     assert not view.variables or not filters(view.arguments) or view.documented.kind == "page"
     found = []
     for field in (None, *filters(view.arguments)):
-        values = filter_values(field, ids, WORD) if field else [None]
+        values = filter_values(field, acme.ids(), WORD, acme.cursor()) if field else [None]
         shown = 0
         for value in values:
             query = {key(field): value} if field else {}
@@ -143,7 +143,10 @@ def queries(view, ids, owner):
 def test_a_view_shows_its_caller_rows_of_the_world(owner, acme, unlimited, view):
     """Without this the tests that compare what others see would prove nothing."""
     mine = acme.ids()
-    own_filters = [{key(field): acme.workspace_id} for field in filters(view.arguments)]
+    own_filters = [
+        {key(field): acme.cursor() if key(field) == "after" else acme.workspace_id}
+        for field in filters(view.arguments)
+    ]
     shown = " ".join(
         owner.get(path, query_string=query).text
         for path in paths(view, mine, acme)
@@ -161,7 +164,7 @@ def test_what_a_view_shows_does_not_depend_on_rows_that_its_caller_may_not_see(
     client, _, delete = prober
     mine = acme.ids()
     requests = [
-        (path, query) for query in queries(view, mine, owner) for path in paths(view, mine, acme)
+        (path, query) for query in queries(view, acme, owner) for path in paths(view, mine, acme)
     ]
     before = [outcome(client.get(path, query_string=query)) for path, query in requests]
     for (path, query), (status, *_) in zip(requests, before, strict=True):

@@ -55,7 +55,10 @@ class World:
             World.complete = True
 
     def fill_webhooks(self, webhook):
-        """Insert deliveries of a webhook in each state."""
+        """Insert a feed, and deliveries of a webhook in each state."""
+        self.connection.execute(
+            "INSERT INTO feeds (workspace_id, ready) VALUES (%s, true)", (self.workspace_id,)
+        )
         self.connection.execute(
             "INSERT INTO previous_secrets (workspace_id, webhook_id, number, expires_at)"
             " VALUES (%s, %s, 0, now() + interval '1 day')",
@@ -130,6 +133,14 @@ class World:
             for row in self.rows(table, "user_id", self.user_id)
             if "id" in row
         )
+
+    def cursor(self):
+        """The cursor of the beginning of the feed."""
+        return self.connection.execute(
+            "SELECT keyed_cursor(complete_after, cursor_history(feeds)) AS cursor FROM feeds"
+            " WHERE workspace_id = %s",
+            (self.workspace_id,),
+        ).fetchone()["cursor"]
 
     def delete(self):
         """Delete the workspace with everything in it."""

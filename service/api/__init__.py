@@ -4,6 +4,7 @@ from flask import Flask
 
 from service.api.dashboard import dashboard
 from service.api.deliveries import deliveries
+from service.api.events import events
 from service.api.health import health
 from service.api.knowledge import knowledge
 from service.api.mail import mail
@@ -18,7 +19,7 @@ from service.api.workspaces import workspaces
 
 def init_app(app: Flask) -> None:
     """Register the resources, in the order in which they are documented."""
-    work = tasks, meetings, workspaces, me, dashboard, mail, knowledge, suggestions
+    work = tasks, meetings, workspaces, me, dashboard, mail, knowledge, suggestions, events
     for resource in (*work, tokens, webhooks, deliveries):
         app.register_blueprint(resource, url_prefix="/api")
     app.register_blueprint(health)

@@ -1,5 +1,7 @@
 """Meetings and their outcomes."""
 
+from typing import NamedTuple
+
 from flask import Blueprint, Response
 
 from service import webhooks
@@ -11,6 +13,7 @@ from service.http.responses import (
     Created,
     One,
     Page,
+    reply,
     reply_created,
     reply_one,
     reply_page,
@@ -24,6 +27,7 @@ PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
 UPCOMING = "Only those that start in the future, soonest first"
 ONLY_WORKSPACE = "Only those of this workspace, instead of all of yours"
+FROM, TO = "Only those that start at this time or later", "Only those that start before this time"
 COMPLETION = "completed once the meeting has taken place; it stays completed"
 
 meetings = Blueprint("meetings", __name__)
@@ -92,6 +96,8 @@ class MeetingFilter(schemas.PageQuery):
     only_workspace_id = fields.Id(
         data_key="workspaceId", load_default=None, description=ONLY_WORKSPACE
     )
+    starts_from = fields.Timestamp(data_key="from", load_default=None, description=FROM)
+    starts_before = fields.Timestamp(data_key="to", load_default=None, description=TO)
     limit = fields.Limit(20, 100)
     cursor = fields.Cursor(keyed=True)
 
@@ -143,7 +149,7 @@ def update_meeting(changes: Values, id: str) -> Response:
 
     Absent fields keep their values. A completed meeting stays completed. Only a completed meeting
     can have ``summary``, ``actionItems`` and ``decisions``. The completion sends the event
-    ``meeting.completed``; other changes send no event. Read-only fields are ignored.
+    ``meeting.completed``, every other change ``meeting.updated``. Read-only fields are ignored.
     """
     meeting = db.row(
         Changed,
@@ -155,3 +161,25 @@ def update_meeting(changes: Values, id: str) -> Response:
     require_match(meeting.matched, meeting.version)
     webhooks.post_after_commit(meeting.event_id)
     return reply_one(meeting)
+
+
+class DeletedMeeting(NamedTuple):
+    """The row of a meeting that is deleted if it is matched."""
+
+    version: int
+    matched: bool
+    event_id: str | None
+
+
+@meetings.delete("/meetings/<id:id>")
+@idempotent
+@response(status=204)
+def delete_meeting(id: str) -> Response:
+    """Remove a meeting for good
+
+    The event is ``meeting.deleted``.
+    """
+    deleted = db.row(DeletedMeeting, "meetings/delete", id=id, versions=expected_versions())
+    require_match(deleted.matched, deleted.version)
+    webhooks.post_after_commit(deleted.event_id)
+    return reply(None, 204)

@@ -13,7 +13,9 @@ EVENTS: dict[str, tuple[type[Resource] | None, str]] = {
     "task.updated": (Task, "A task was updated"),
     "task.deleted": (Task, "A task was deleted; data is its last state"),
     "meeting.created": (MeetingDetails, "A meeting was created"),
+    "meeting.updated": (MeetingDetails, "A meeting was changed, but not completed"),
     "meeting.completed": (MeetingDetails, "A meeting was completed"),
+    "meeting.deleted": (MeetingDetails, "A meeting was deleted; data is its last state"),
     "ai.suggestion.created": (Suggestion, "An AI suggestion was created"),
     "ping": (None, "Somebody tests the webhook: POST …/ping"),
 }

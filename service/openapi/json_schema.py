@@ -77,6 +77,8 @@ class Schemas:
         """Describe one parameter of a query."""
         # A query cannot express null, so the default None is left out.
         schema = self.of_field(field, nullable=False)
+        # The reference page would send an example.
+        schema.pop("examples", None)
         if isinstance(field.load_default, (int, str)):
             schema["default"] = field.load_default
         described = {"description": schema.pop("description")} if "description" in schema else {}

@@ -37,6 +37,7 @@ ERRORS = {
     405: "MethodNotAllowed",
     408: "RequestTimeout",
     409: "Conflict",
+    410: "Gone",
     412: "PreconditionFailed",
     413: "ContentTooLarge",
     415: "UnsupportedMediaType",

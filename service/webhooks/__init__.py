@@ -19,13 +19,16 @@ log = logging.getLogger("service.webhooks")
 # other one left, no delivery is attempted.
 RECORD, SHORTEST = 0.5, 0.05
 
-# The types of events (docs/specification.md, section 6).
+# The types of events: those of docs/specification.md, section 6, and two that let a copy of the
+# meetings follow them.
 EVENT_TYPES = (
     "task.created",
     "task.updated",
     "task.deleted",
     "meeting.created",
+    "meeting.updated",
     "meeting.completed",
+    "meeting.deleted",
     "ai.suggestion.created",
 )
 

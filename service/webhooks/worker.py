@@ -36,6 +36,7 @@ POLL_INTERVAL, PRUNE_INTERVAL, ERROR_INTERVAL = 0.5, 60, 1
 PRUNE = (
     "worker/prune_webhooks",
     "worker/prune_events",
+    "worker/prune_feeds",
     "worker/prune_keys",
     "worker/prune_usage",
     "worker/prune_counts",

@@ -7,6 +7,8 @@ WITH page AS MATERIALIZED (
            SELECT meeting.*
              FROM meetings AS meeting
             WHERE meeting.workspace_id = member.workspace_id
+              AND meeting.start_time >= coalesce(%(starts_from)s::timestamptz, '-infinity')
+              AND meeting.start_time < coalesce(%(starts_before)s::timestamptz, 'infinity')
               AND meeting.start_time > now()
               AND (meeting.start_time, meeting.id) > (
                       coalesce(from_millis(%(after)s::bigint), '-infinity'),

@@ -1,5 +1,4 @@
--- Change the fields that the parameter names; if nothing changes, write nothing.
--- Only the completion of a meeting is announced.
+-- Change the fields that the parameter names and announce the change; without one, write nothing.
 -- The statement locks the row first, so that it compares If-Match with the current version.
 WITH locked AS MATERIALIZED (
     SELECT meeting AS before,
@@ -39,7 +38,11 @@ WITH locked AS MATERIALIZED (
 SELECT body,
        version,
        true AS matched,
-       CASE WHEN completed THEN announce(workspace_id, 'meeting.completed', body) END AS event_id
+       announce(
+           workspace_id,
+           CASE WHEN completed THEN 'meeting.completed' ELSE 'meeting.updated' END,
+           body
+       ) AS event_id
   FROM changed
  UNION ALL
 SELECT meeting_details(before), (before).version, matched, NULL

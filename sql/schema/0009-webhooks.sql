@@ -11,7 +11,8 @@ CREATE TABLE webhooks (
     events text[] NOT NULL DEFAULT '{}'
         CONSTRAINT "event must be a type of event"
         CHECK (events <@ ARRAY['task.created', 'task.updated', 'task.deleted',
-                               'meeting.created', 'meeting.completed', 'ai.suggestion.created']),
+                               'meeting.created', 'meeting.updated', 'meeting.completed',
+                               'meeting.deleted', 'ai.suggestion.created']),
     -- No table has the secret: the secret derives from WEBHOOK_KEY, the id and this number.
     secret_number integer NOT NULL DEFAULT 1,
     -- The fingerprint of the key that the current secret derives from. NULL: of the oldest key that

@@ -1,5 +1,10 @@
 -- Events, their deliveries to webhooks, and the outcome of each attempt.
 
+-- The order of events. A transaction that changes a resource takes the position while it holds the
+-- row, so that the events of one resource have the order of its versions. Position 1 is no event's.
+CREATE SEQUENCE event_positions;
+SELECT nextval('event_positions');
+
 -- The outbox: the exact text of each message, written in the transaction of the change.
 CREATE TABLE events (
     workspace_id uuid NOT NULL
@@ -8,10 +13,12 @@ CREATE TABLE events (
     type text NOT NULL,
     body text NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now(),
+    position bigint NOT NULL DEFAULT nextval('event_positions'),
     PRIMARY KEY (workspace_id, id)
 );
 
 CREATE INDEX events_by_age ON events (created_at);
+CREATE INDEX events_by_position ON events (workspace_id, position);
 
 -- One event for one webhook.
 CREATE TABLE deliveries (
@@ -53,15 +60,21 @@ CREATE TABLE attempts (
 );
 
 -- Write an event, and a delivery for each webhook that subscribes to it, in the transaction of the
--- change. Return the event's id, or NULL if no webhook subscribes. The deliveries are due at once:
--- either the request or a worker claims and attempts them.
+-- change. Without a webhook that subscribes, write the event only if the workspace has a feed.
+-- Return the event's id, or NULL without a delivery. The deliveries are due at once: either the
+-- request or a worker claims and attempts them.
 CREATE FUNCTION announce(workspace_id uuid, type text, data json) RETURNS uuid
 LANGUAGE plpgsql
 AS $$
 DECLARE
     new_event_id uuid;
+    has_feed boolean := EXISTS (
+        SELECT FROM feeds AS feed WHERE feed.workspace_id = announce.workspace_id
+    );
 BEGIN
-    IF NOT EXISTS (
+    IF has_feed THEN
+        PERFORM hold_position(workspace_id);
+    ELSIF NOT EXISTS (
         SELECT FROM webhooks AS webhook
          WHERE webhook.workspace_id = announce.workspace_id
            AND webhook.disabled_at IS NULL
@@ -91,13 +104,15 @@ BEGIN
        AND (webhook.events = '{}' OR announce.type = ANY (webhook.events))
        -- If another transaction is deleting the webhook, the lock waits and then skips the webhook.
        FOR KEY SHARE;
-    IF NOT FOUND THEN
+    IF FOUND THEN
+        RETURN new_event_id;
+    END IF;
+    IF NOT has_feed THEN
         DELETE FROM events AS event
          WHERE event.workspace_id = announce.workspace_id
            AND event.id = new_event_id;
-        RETURN NULL;
     END IF;
-    RETURN new_event_id;
+    RETURN NULL;
 END
 $$;
 

@@ -1,7 +1,7 @@
 -- Delete a task of the active workspace and its subtasks, and announce the last state of each.
 -- The statement locks the task first, so that no other transaction can add a subtask. To write
 -- events with more than 16 MiB of text takes longer than statement_timeout; without an enabled
--- webhook no events are written.
+-- webhook and without a feed no events are written.
 WITH target AS MATERIALIZED (
     SELECT task.id,
            task.version,
@@ -12,6 +12,10 @@ WITH target AS MATERIALIZED (
                       FROM webhooks AS webhook
                      WHERE webhook.workspace_id = %(workspace_id)s::uuid
                        AND webhook.disabled_at IS NULL
+                     UNION ALL
+                    SELECT
+                      FROM feeds AS feed
+                     WHERE feed.workspace_id = %(workspace_id)s::uuid
                 )
                 THEN (
                     SELECT coalesce(sum(octet_length(subtask.description)), 0)

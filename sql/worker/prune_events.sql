@@ -41,7 +41,14 @@ WITH examined AS MATERIALIZED (
      USING expired
      WHERE event.workspace_id = expired.workspace_id
        AND event.id = expired.id
- RETURNING event.id
+ RETURNING event.workspace_id, event.position
+), incomplete AS (
+    UPDATE feeds AS feed
+       SET complete_after = greatest(feed.complete_after, gone.position)
+      FROM (
+           SELECT workspace_id, max(position) AS position FROM deleted GROUP BY workspace_id
+           ) AS gone
+     WHERE feed.workspace_id = gone.workspace_id
 )
 SELECT (SELECT count(*) FROM deleted) AS deleted,
        (

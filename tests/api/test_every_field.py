@@ -58,9 +58,12 @@ class Writer:
         events = self.connection.execute(
             "SELECT type, body::json -> 'data' AS data FROM events"
         ).fetchall()
-        expected = f"{view.resource.removesuffix('s')}.{VERBS[view.method]}"
-        if expected in EVENT_TYPES:
-            assert [event["type"] for event in events] == [expected], f"edit {view.files}"
+        about = view.resource.removesuffix("s")
+        if f"{about}.{VERBS[view.method]}" in EVENT_TYPES:
+            (event,) = events
+            # The change that completes a meeting sends another event, and the next one does not.
+            verb = body.get("status") if event["type"] == "meeting.completed" else None
+            assert event["type"] == f"{about}.{verb or VERBS[view.method]}", f"edit {view.files}"
         shown = response.get_json()
         for event in events:
             assert event["data"] == shown, f"the event differs from the response: {view.files}"

@@ -29,7 +29,7 @@ FULL = {
 }
 WRITES = [
     ("tasks", "POST"), ("tasks", "PATCH"), ("tasks", "DELETE"),
-    ("meetings", "POST"), ("meetings", "PATCH"), ("workspaces", "PATCH"),
+    ("meetings", "POST"), ("meetings", "PATCH"), ("meetings", "DELETE"), ("workspaces", "PATCH"),
 ]  # fmt: skip
 
 
@@ -358,6 +358,8 @@ def test_a_write_announces_one_event_or_none(alice, cast, connection, create, re
         ("tasks", "PATCH"): ["task.updated"],
         ("tasks", "DELETE"): ["task.deleted"],
         ("meetings", "POST"): ["meeting.created"],
+        ("meetings", "PATCH"): ["meeting.updated"],
+        ("meetings", "DELETE"): ["meeting.deleted"],
     }.get((resource, method), [])
     events = connection.execute("SELECT type, body::json AS body FROM events").fetchall()
     assert [event["type"] for event in events] == expected

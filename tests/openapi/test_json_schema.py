@@ -73,7 +73,7 @@ def test_every_enum_is_a_component_that_all_its_uses_refer_to():
     enums = {name for name, schema in schemas().items() if "enum" in schema}
     assert enums == {
         "TaskStatus", "TaskPriority", "Platform", "MeetingStatus", "Role", "SuggestionStatus",
-        "HealthStatus", "Scope", "CredentialKind", "WebhookState", "DeliveryState",
+        "HealthStatus", "Scope", "CredentialKind", "WebhookState", "DeliveryState", "EventType",
     }  # fmt: skip
     inside = [
         path

@@ -211,7 +211,7 @@ def test_deleting_a_task_with_subtasks_is_an_event_for_each(ada, cast, connectio
     assert len({message["id"] for message in messages}) == 4
 
 
-def test_creating_and_completing_a_meeting_are_events_and_other_changes_are_not(
+def test_each_change_of_a_meeting_is_an_event_and_its_completion_another_one(
     ada, cast, connection, receiver
 ):
     subscribe(connection, cast["acme"], receiver.url)
@@ -219,14 +219,17 @@ def test_creating_and_completing_a_meeting_are_events_and_other_changes_are_not(
     path = f"/meetings/{meeting['id']}"
     ada.patch(path, {"title": "New"})
     completed = ada.patch(path, {"status": "completed", "summary": "Done"}).get_json()
-    ada.patch(path, {"notes": "Afterwards"})
+    last = ada.patch(path, {"notes": "Afterwards"}).get_json()
+    ada.delete(path)
     messages = [json.loads(received.body) for received in receiver.take_all()]
-    assert [message["type"] for message in messages] == ["meeting.created", "meeting.completed"]
+    assert [message["type"] for message in messages] == [
+        f"meeting.{verb}" for verb in ("created", "updated", "completed", "updated", "deleted")
+    ]
     # The whole resource, which for a meeting is what reading it by itself shows.
     assert messages[0]["data"] == meeting
-    assert messages[1]["data"] == completed
-    assert messages[1]["data"]["summary"] == "Done"
-    assert len(deliveries(connection)) == 2
+    assert messages[2]["data"] == completed
+    assert messages[2]["data"]["summary"] == "Done"
+    assert messages[3]["data"] == messages[4]["data"] == last
 
 
 def test_a_request_that_changes_nothing_is_no_event(ada, cast, connection, receiver):

@@ -14,7 +14,8 @@ Row = dict[str, Any]
 # The most rows of one statement: enough that its round trip costs little.
 MAX_ROWS = 5000
 
-# The types that have an author; the default is the oldest owner of the workspace.
+# The types that have an author, by default the oldest owner of the workspace; no event announces
+# what is loaded of them.
 AUTHORED = "task", "meeting"
 
 # The columns that hold a user, and their names in a line.
@@ -72,6 +73,7 @@ class Batch:
 def store(connection: Connection, batches: Iterable[Batch]) -> int:
     """Insert all batches in order, and return the number of objects."""
     total, versions = 0, []
+    workspaces: set[str] = set()
     for batch in batches:
         names = Names(connection, batch.rows)
         for position, row in enumerate(batch.rows):
@@ -85,7 +87,11 @@ def store(connection: Connection, batches: Iterable[Batch]) -> int:
         total += len(batch.rows)
         if batch.kind == "workspace":
             versions += [row for row in batch.rows if row["version"]]
+        if batch.kind in AUTHORED:
+            workspaces |= {row["workspace_id"] for row in batch.rows}
     connection.run("load/versions", {"rows": to_json(versions)})
+    # At the end, because readers of the events wait for the lock of a feed.
+    connection.run("load/end_histories", {"workspace_ids": [*workspaces]})
     return total
 
 

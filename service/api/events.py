@@ -1,0 +1,96 @@
+"""Events of the active workspace, to stay in sync without a webhook."""
+
+from typing import NamedTuple
+
+from flask import Blueprint, Response
+from marshmallow import post_load
+from marshmallow.fields import List, Nested
+
+from service.database import db
+from service.http.errors import http_error
+from service.http.requests import Values, arguments
+from service.http.responses import Page, reply, response
+from service.values import fields, schemas
+from service.webhooks import EVENT_TYPES
+
+DATA = "The object after the event, as in the webhook of this type; a deleted one in its last state"
+NEXT = "Where to go on, also while no event is there"
+
+events = Blueprint("events", __name__)
+
+
+class WorkspaceEvent(schemas.Resource):
+    """An event, exactly as webhooks get it."""
+
+    id = fields.Field(
+        {"type": "string", "pattern": "^evt_[0-9a-f]{32}$"}, description="The id of the event"
+    )
+    type = fields.Enum(*EVENT_TYPES, schema_name="EventType", description="The type of the event")
+    timestamp = fields.Timestamp(description="When it happened")
+    workspace_id = fields.Id(description="The workspace in which it happened")
+    data = fields.Field({"type": "object", "additionalProperties": True}, description=DATA)
+
+
+class EventPage(schemas.Resource):
+    """Events in the order in which they happened, and where to go on."""
+
+    data = List(
+        Nested(WorkspaceEvent), metadata={"description": "The oldest events after the cursor"}
+    )
+    next_cursor = fields.Text(fields.MAX_REFERENCE, description=NEXT)
+
+
+class EventFilter(schemas.Query):
+    """The query of the list."""
+
+    after = fields.Cursor(keyed=True)
+    limit = fields.Limit(100, 500)
+    type = fields.Enum(
+        *EVENT_TYPES,
+        schema_name="EventType",
+        load_default=None,
+        description="Only events of this type",
+    )
+
+    @post_load
+    def split_cursor(self, values: Values, **_: object) -> Values:
+        """Give the two parts of the cursor their names in statements."""
+        after, history = values.pop("after")
+        return {**values, "after": after, "after_id": history}
+
+
+class Feed(NamedTuple):
+    """The row of the feed; ``ready`` once every change announces its event."""
+
+    ready: bool
+
+
+class Settled(NamedTuple):
+    """The position up to which no event can be added any more."""
+
+    position: int
+
+
+@events.get("/events")
+@arguments(EventFilter())
+@response(EventPage, kind="object", also=(409, 410))
+def list_events(query: Values) -> Response:
+    """List the events of the active workspace after a cursor, oldest first
+
+    Without ``after`` the page is empty, and ``nextCursor`` is now: keep it, list everything once,
+    then poll with ``after``. No event is missing, and those of one object come in the order of its
+    versions. If events after the cursor may be missing, the response is 410: begin again without
+    ``after``.
+    """
+    if query["after"] is None:
+        feed = db.row_or_none(Feed, "events/begin")
+        if feed is None:
+            raise http_error("no_workspace")
+        if not feed.ready and not db.row_or_none(Feed, "events/wait"):
+            raise http_error("unready_feed", retry_after=1)
+    # A statement of its own: the page must be read after it.
+    settled = db.row(Settled, "events/settle").position
+    page = db.row_or_none(Page, "events/list", settled=settled, **query)
+    if page is None or page.next_cursor is None:
+        raise http_error("cursor_gone")
+    return reply(b'{"data": %b, "nextCursor": "%b"}' % (page.data, page.next_cursor.encode()))

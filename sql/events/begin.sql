@@ -1,0 +1,9 @@
+-- Let the changes of the active workspace write events from now on, for at least WEBHOOK_KEEP.
+INSERT INTO feeds AS feed (workspace_id)
+SELECT member.workspace_id
+  FROM members AS member
+ WHERE member.workspace_id = %(workspace_id)s::uuid
+   AND member.user_id = %(user_id)s::uuid
+    ON CONFLICT (workspace_id) DO UPDATE
+   SET read_at = now()
+RETURNING feed.ready;

@@ -1,0 +1,14 @@
+-- Find the position up to which all events are committed, and note that the workspace is read.
+WITH noted AS (
+    UPDATE feeds AS feed
+       SET read_at = now()
+     WHERE feed.workspace_id = %(workspace_id)s::uuid
+       AND feed.read_at < now() - interval '1 hour'
+       AND EXISTS (
+               SELECT
+                 FROM members AS member
+                WHERE member.workspace_id = feed.workspace_id
+                  AND member.user_id = %(user_id)s::uuid
+           )
+)
+SELECT settled_position(%(workspace_id)s::uuid) AS position;

@@ -1,0 +1,25 @@
+-- Delete a meeting of any workspace that the caller belongs to, and announce its last state.
+WITH target AS MATERIALIZED (
+    SELECT meeting.workspace_id,
+           meeting.id,
+           meeting.version,
+           (%(versions)s::integer[] IS NULL
+            OR meeting.version = ANY (%(versions)s::integer[])) AS matched
+      FROM meetings AS meeting
+      JOIN members AS member ON member.workspace_id = meeting.workspace_id
+     WHERE member.user_id = %(user_id)s::uuid
+       AND meeting.id = %(id)s::uuid
+       FOR UPDATE OF meeting
+), deleted AS (
+    DELETE FROM meetings AS meeting
+     USING target
+     WHERE meeting.workspace_id = target.workspace_id
+       AND meeting.id = target.id
+       AND matched
+ RETURNING meeting.workspace_id, meeting_details(meeting) AS body
+)
+SELECT target.version,
+       matched,
+       announce(deleted.workspace_id, 'meeting.deleted', deleted.body) AS event_id
+  FROM target
+  LEFT JOIN deleted ON true;

@@ -1,0 +1,106 @@
+-- Feeds: the events that clients pull, complete and in the order of their positions.
+
+-- The workspaces whose events somebody pulls. Without a feed and without a webhook, a change writes
+-- no event.
+CREATE TABLE feeds (
+    workspace_id uuid PRIMARY KEY
+        REFERENCES workspaces (id) ON DELETE CASCADE,
+    -- A cursor is good for this history only. A load, which announces nothing, begins another one.
+    history uuid NOT NULL DEFAULT gen_random_uuid(),
+    -- Events up to this position may be missing.
+    complete_after bigint NOT NULL DEFAULT nextval('event_positions'),
+    -- True once every transaction has ended that did not see the feed when it announced.
+    ready boolean NOT NULL DEFAULT false,
+    -- To an hour.
+    read_at timestamptz NOT NULL DEFAULT now()
+);
+
+CREATE INDEX feeds_by_reading ON feeds (read_at);
+
+-- The advisory locks of a workspace have 16 bits of its id, and a position. Two workspaces with the
+-- same bits only wait for each other.
+CREATE FUNCTION position_key(workspace_id uuid) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT hashtext(workspace_id::text)::bigint << 48
+$$;
+
+-- Before a transaction takes its first position for a workspace: tell readers, by a shared lock,
+-- the position that its events come after. One lock serves all of them.
+CREATE FUNCTION hold_position(workspace_id uuid) RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF current_setting('service.holds_position', true)
+       IS DISTINCT FROM hold_position.workspace_id::text
+    THEN
+        PERFORM pg_advisory_xact_lock_shared(position_key(hold_position.workspace_id) | last_value)
+           FROM event_positions;
+        PERFORM set_config('service.holds_position', hold_position.workspace_id::text, true);
+    END IF;
+END
+$$;
+
+-- The position up to which all transactions with events of the workspace have ended: a statement
+-- that begins after this one sees each event up to there that will ever be. The order of the steps
+-- matters: a lock that is taken after the second one is that of positions beyond the first one.
+CREATE FUNCTION settled_position(workspace_id uuid) RETURNS bigint
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    taken bigint;
+    held bigint;
+BEGIN
+    SELECT last_value INTO taken FROM event_positions;
+    SELECT min((lock.classid::bigint & 65535) << 32 | lock.objid::bigint)
+      INTO held
+      FROM pg_locks AS lock
+     WHERE lock.locktype = 'advisory'
+       AND lock.objsubid = 1
+       AND lock.classid::bigint >> 16
+           = (position_key(settled_position.workspace_id) >> 48) & 65535
+       AND lock.database = (SELECT oid FROM pg_database WHERE datname = current_database());
+    RETURN least(taken, held);
+END
+$$;
+
+-- Wait until each transaction has ended that is changing a resource now; return false if one has
+-- not within the seconds.
+CREATE FUNCTION wait_for_writers(seconds float8) RETURNS boolean
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    writers text[] := ARRAY(
+        SELECT lock.virtualtransaction
+          FROM pg_locks AS lock
+         WHERE lock.mode = 'RowExclusiveLock'
+           AND lock.relation IN (
+                   'tasks'::regclass, 'meetings'::regclass, 'suggestions'::regclass
+               )
+    );
+BEGIN
+    WHILE EXISTS (SELECT FROM pg_locks AS lock WHERE lock.virtualtransaction = ANY (writers)) LOOP
+        IF clock_timestamp() > now() + seconds * interval '1 second' THEN
+            RETURN false;
+        END IF;
+        PERFORM pg_sleep(0.005);
+    END LOOP;
+    RETURN true;
+END
+$$;
+
+-- The history that a cursor belongs to: that of the feed, in this database of this server, on this
+-- timeline. A restored copy has another database or another timeline.
+CREATE FUNCTION cursor_history(feed feeds) RETURNS uuid
+LANGUAGE sql VOLATILE
+AS $$
+    SELECT md5(
+               concat_ws(
+                   ' ',
+                   feed.history,
+                   (SELECT system_identifier FROM pg_control_system()),
+                   (SELECT oid FROM pg_database WHERE datname = current_database()),
+                   left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
+               )
+           )::uuid
+$$;
