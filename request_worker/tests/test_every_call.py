@@ -16,7 +16,7 @@ from request_worker import Worker
 from request_worker import gunicorn_worker as module
 from request_worker.client_connections import CLOSED
 
-ROOM = str(Path(module.__file__).parent)
+FILES = {str(path) for path in Path(module.__file__).parent.glob("*.py")}
 # OSError is that of a client that has gone. SystemExit is no Exception.
 ERRORS = ValueError, SystemExit, MemoryError
 # An error of these calls of the main thread ends the worker, so that the master starts another one.
@@ -37,7 +37,7 @@ class Probe:
             called, caller = arg.__qualname__, frame
         else:
             return
-        if not (caller and caller.f_code.co_filename.startswith(ROOM)):
+        if not (caller and caller.f_code.co_filename in FILES):
             return
         if called in ("lock.__enter__", "lock.__exit__"):
             return  # They need nothing that could be missing.
@@ -127,8 +127,52 @@ def unread(server):
     time.sleep(0.03)
 
 
+def never_read(server):
+    server.ask("/large/1000000", "Connection: close", buffer=4096)
+    time.sleep(0.4)
+    yield server.ask("/", "Connection: close")
+
+
+def late(server):
+    yield server.connect()
+    client = server.connect()
+    client.sendall(b"GET /")
+    yield client
+
+
+def waiting(server):
+    yield server.ask("/wait", "Connection: close")
+    server.application.waiting.acquire(timeout=0.3)
+    yield server.ask("/", "Connection: close")
+    time.sleep(0.03)
+    server.application.proceed.set()
+
+
+def busy(server):
+    yield server.ask("/wait", "Connection: close")
+    server.application.waiting.acquire(timeout=0.3)
+    for path in ("/", "/healthz"):
+        yield server.ask(path)
+    time.sleep(0.2)
+    server.application.proceed.set()
+
+
+def crowd(server):
+    for _ in range(8):
+        yield server.connect()
+
+
+def pending(server):
+    for _ in range(3):
+        client = server.ask("/", "Content-Length: 100000", "Connection: close")
+        client.sendall(b"x" * 90_000)
+        yield client
+        time.sleep(0.01)
+
+
 DIALOGUES = [
     *(plain, pieces, chunks, malformed, failing, incomplete, gone, pipelined, unread),
+    *(never_read, late, waiting, busy, crowd, pending),
 ]
 
 
