@@ -233,7 +233,7 @@ def filter_values(field, ids, text, cursor):
             return [cursor]
         case fields.Timestamp():
             return ["2020-01-01T00:00:00Z", "2098-01-01T00:00:00Z"]
-        case fields.Enum():
+        case fields.Enum() | fields.Enums():
             return [*field.choices]
         case fields.Id():
             return [*field.words, *ids]

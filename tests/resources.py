@@ -151,7 +151,7 @@ RESOURCES = [
             {**OPEN, "status": "todo", "priority": "medium"},
         ),
         references=("parentId", "taskId"),
-        patch=lambda n: {"title": f"Turn {n}", "dueDate": "2026-11-20T11:02Z"},
+        patch=lambda n: {"title": f"Turn {n}", "priority": ("low", "high")[n % 2]},
         lists={
             "tasks": PagedList(),
             "filtered tasks": PagedList(
@@ -160,6 +160,14 @@ RESOURCES = [
                 columns=lambda n: {"status": ("todo", "in_progress")[n % 2]},
             ),
             "unassigned tasks": PagedList(query={"assignee": "none"}, where="assignee_id IS NULL"),
+            "tasks by due date": PagedList(
+                "due_date, id",
+                {"sort": "dueDate"},
+                columns=lambda n: {
+                    "due_date": None if n % 3 == 0 else edge(n),
+                    "status": ("todo", "in_progress", "done")[n % 3],
+                },
+            ),
         },
     ),
     Resource(

@@ -72,8 +72,8 @@ SERVED = {
     "tasks_by_parent": ("workspace_id parent_id id", "tasks/filter?parent_id"),
     "tasks_by_priority": ("workspace_id priority id", "tasks/filter?priority"),
     "tasks_by_project": ("workspace_id project_id id", "tasks/filter?project_id"),
+    "tasks_by_due_date": ("workspace_id status due_date", "dashboard/stats"),
     "tasks_by_status": ("workspace_id status id", "tasks/filter?status"),
-    "tasks_open_by_due_date": ("workspace_id due_date", "dashboard/stats"),
     "tokens_by_user": ("user_id id", "tokens/revoke_own"),
 }
 # A search reads the first one only among many entries; the foreign key of a task uses the other.
@@ -109,12 +109,11 @@ def plans(connection, workspace, user):
     for name in {*NAMES} - DEFINITIONS:
         if not name.startswith("double/"):
             yield name, generic_plan(connection, name)
-    names = ["after_id", "status", "priority", "project_id", "parent_id", "assignee_id"]
     caller = {"workspace_id": workspace, "user_id": user, "limit": 20}
     cursor = psycopg.ClientCursor(connection, row_factory=dict_row)
-    filters = {"status": "done", "priority": "low", "project_id": "1", "assignee": "me"}
+    filters = {"status": ["done"], "priority": ["low"], "project_id": "1", "assignee": "me"}
     for name, value in {**filters, "parent_id": user}.items():
-        values = {**dict.fromkeys([*names, "assignee"]), **caller, name: value}
+        values = {**dict.fromkeys(STATEMENTS["tasks/filter"].parameters), **caller, name: value}
         explain = b"EXPLAIN (FORMAT json) " + STATEMENTS["tasks/filter"].source
         (tree,) = cursor.execute(explain, values).fetchone()["QUERY PLAN"]
         yield f"tasks/filter?{name}", flattened(tree)

@@ -3,12 +3,12 @@
 from typing import NamedTuple
 
 from flask import Blueprint, Response
-from marshmallow import post_load
+from marshmallow import ValidationError, post_load
 
 from service import webhooks
 from service.database import db
 from service.database.statements import to_json
-from service.http.errors import http_error
+from service.http.errors import http_error, invalid_field
 from service.http.requests import Values, arguments
 from service.http.responses import (
     Changed,
@@ -30,6 +30,8 @@ PRIORITIES = "urgent", "high", "medium", "low"
 ASSIGNEE_FILTER = "The id of a member, `me` (yourself) or `none` (unassigned)"
 PROJECT = "An id of your choice: projects are kept elsewhere"
 PARENT = "The parent task of this subtask; subtasks have no subtasks"
+DAY = "; a day, like 2026-11-20, is its beginning in the workspace's timezone"
+SORT = "`dueDate`: soonest first, tasks without a due date last; default: newest first"
 COMPLETED = "The time when the status became done; null for other statuses"
 
 tasks = Blueprint("tasks", __name__)
@@ -58,7 +60,7 @@ class Task(schemas.Resource):
         load_default="medium",
         description="How urgent the task is",
     )
-    due_date = fields.Timestamp(allow_none=True, load_default=None, description="When it is due")
+    due_date = fields.DueDate(allow_none=True, load_default=None, description="When it is due")
     assignee_id = fields.Id(
         allow_none=True, load_default=None, description="A member of the workspace"
     )
@@ -86,28 +88,50 @@ class Deleted(NamedTuple):
 class TaskFilter(schemas.PageQuery):
     """The query of the list."""
 
-    status = fields.Enum(
+    status = fields.Enums(
         *STATUSES,
         schema_name="TaskStatus",
         load_default=None,
-        description="Only tasks with this status",
+        description="Only tasks with one of these statuses",
     )
-    priority = fields.Enum(
+    priority = fields.Enums(
         *PRIORITIES,
         schema_name="TaskPriority",
         load_default=None,
-        description="Only tasks with this priority",
+        description="Only tasks with one of these priorities",
     )
     assignee = fields.Id(words=("me", "none"), load_default=None, description=ASSIGNEE_FILTER)
     project_id = fields.Text(
         fields.MAX_REFERENCE, min=1, load_default=None, description="Only tasks of this project"
     )
     parent_id = fields.Id(load_default=None, description="Only the subtasks of this task")
+    due_after = fields.DueDate(load_default=None, description=f"Only tasks due then or later{DAY}")
+    due_before = fields.DueDate(load_default=None, description=f"Only tasks due earlier{DAY}")
+    sort = fields.Enum("dueDate", schema_name="TaskOrder", load_default=None, description=SORT)
+    cursor = fields.Cursor(keyed=None)
+
+    @post_load
+    def split_cursor(self, values: Values, **options: object) -> Values:
+        """Split the cursor, and reject that of the other order."""
+        values = super().split_cursor(values, **options)
+        if values["after_id"] and (values["after"] is None) == (values["sort"] == "dueDate"):
+            raise ValidationError(fields.Cursor.default_error_messages["cursor"], "cursor")
+        return values
 
     @post_load
     def split_assignee(self, values: Values, **_: object) -> Values:
-        """Add ``assignee_id``: the id, or the nil UUID for ``me`` and ``none``."""
-        return {**values, "assignee_id": fields.uuid_or_nil(values["assignee"])}
+        """Add ``assignee_id``, which is None for the words."""
+        assignee = values["assignee"]
+        return {**values, "assignee_id": None if assignee in ("me", "none") else assignee}
+
+
+class TaskPage(NamedTuple):
+    """The row of a page of tasks that pass filters."""
+
+    data: bytes
+    next_cursor: str | None
+    # False if the bounds of dueDate are in the wrong order.
+    in_order: bool
 
 
 FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys()
@@ -117,13 +141,20 @@ FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys()
 @arguments(TaskFilter())
 @response(Task, kind="page")
 def list_tasks(query: Values) -> Response:
-    """List the tasks of the active workspace, newest first
+    """List the tasks of the active workspace, newest first or soonest first
 
     The list has the tasks that match all filters of the request. Subtasks are in the list too.
+    With ``sort=dueDate``, the tasks without a due date come last.
     """
-    if any(map(query.get, FILTERS)):
-        return reply_page(db.row_client_bound(Page, "tasks/filter", **query))
-    return reply_page(db.row(Page, "tasks/list", **query))
+    if not any(map(query.get, FILTERS)):
+        return reply_page(db.row(Page, "tasks/list", **query))
+    if query["sort"]:
+        page = db.row_client_bound(TaskPage, "tasks/soonest", **query)
+    else:
+        page = db.row_client_bound(TaskPage, "tasks/filter", **query)
+    if not page.in_order:
+        raise invalid_field("dueAfter", "due_bounds")
+    return reply_page(Page(page.data, page.next_cursor))
 
 
 @tasks.post("/tasks")

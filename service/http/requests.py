@@ -1,10 +1,11 @@
 """Requests: one strict reader for bodies, queries and ids, which every view uses.
 
-A body is a JSON object in UTF-8 (RFC 8259); a query has known names only, each at most once.
+A body is a JSON object in UTF-8 (RFC 8259); a query has known names only, each at most once unless
+it takes a list.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import lru_cache, wraps
 from typing import Any
 from urllib.parse import parse_qs
@@ -15,7 +16,7 @@ from werkzeug.routing import BaseConverter
 
 from service.database.state import current_application, current_request, current_state
 from service.http.errors import http_error, invalid_field
-from service.values.fields import uuid_or_nil
+from service.values.fields import Enums, uuid_or_nil
 from service.values.schemas import MAX_ECHO, Query
 from service.values.strict_json import StrictJSONError, parse_object
 
@@ -45,10 +46,12 @@ def arguments(schema: Schema) -> Callable[[View], View]:
     for invalid requests. One instance of the schema serves all requests.
     """
 
+    lists = {field.data_key for field in schema.fields.values() if isinstance(field, Enums)}
+
     # Clients repeat their queries, so the loaded values of a query are cached.
     @lru_cache(maxsize=256)
     def load_query(query: bytes) -> Values:
-        values: Values = schema.load(parse_query(query))
+        values: Values = schema.load(parse_query(query, lists))
         return values
 
     def read_query() -> Values:
@@ -86,13 +89,16 @@ def query_values(query: bytes) -> dict[str, list[str]]:
     return parse_qs(query.decode(errors="replace"), keep_blank_values=True)
 
 
-def parse_query(query: bytes) -> dict[str, str]:
-    """Parse a query, in which each name has one value; raises 400 for a repeated name."""
+def parse_query(query: bytes, lists: Container[str | None]) -> dict[str, str]:
+    """Parse a query; raises 400 for a repeated name.
+
+    Some generated clients repeat the name of a list instead of using commas.
+    """
     values = query_values(query)
     for name, (_, *more) in values.items():
-        if more:
+        if more and name not in lists:
             raise invalid_field(name[:MAX_ECHO], "repeated_query_parameter")
-    return {name: value for name, (value,) in values.items()}
+    return {name: ",".join(several) for name, several in values.items()}
 
 
 def read_object() -> Values:

@@ -8,7 +8,7 @@ from typing import Any
 
 from marshmallow import Schema, fields, missing
 
-from service.values.fields import Enum
+from service.values.fields import Enum, Enums
 from service.values.schemas import StrictSchema
 
 JSON = dict[str, object]
@@ -82,8 +82,9 @@ class Schemas:
         if isinstance(field.load_default, (int, str)):
             schema["default"] = field.load_default
         described = {"description": schema.pop("description")} if "description" in schema else {}
+        commas = {"style": "form", "explode": False} if isinstance(field, Enums) else {}
         parameter = {"name": field.data_key, "in": "query", "required": field.required}
-        return {**parameter, **described, "schema": schema}
+        return {**parameter, **described, **commas, "schema": schema}
 
     def of_response(self, field: AnyField) -> JSON:
         """Describe a field in a response."""

@@ -8,7 +8,7 @@ camelCase in JSON and snake_case in Python and SQL.
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cache
 from typing import Any, TypedDict, Unpack
 from zoneinfo import available_timezones
@@ -155,6 +155,28 @@ class Enum(Field):
         return str(value)
 
 
+class Enums(Converter, fields.List[Any]):
+    """In a query: one or more strings of an enum, separated by commas."""
+
+    default_error_messages = {
+        **Field.default_error_messages,
+        "invalid": "must be a list",
+        "choice": "must be one or more of: {choices}; not {value}",
+    }
+
+    def __init__(self, *choices: str, schema_name: str, **options: Unpack[Options]) -> None:
+        super().__init__(Enum(*choices, schema_name=schema_name), **described({}, options))
+        self.choices = choices
+
+    def _convert(self, value: object) -> list[str]:
+        items = str(value).split(",")
+        for item in items:
+            if item not in self.choices:
+                choices = ", ".join(self.choices)
+                raise self.make_error("choice", choices=choices, value=repr(item[:40]))
+        return sorted(set(items))
+
+
 class Id(Field):
     """An id, loaded in lower case, or one of ``words``."""
 
@@ -189,6 +211,7 @@ class Timestamp(Field):
 
     default_error_messages = {
         "timestamp": "must be an ISO 8601 timestamp with a time, like 2026-11-20T11:02:43Z",
+        "day": "must be a day that exists, unlike {value}",
         "range": "must be in the years 1900 to 9998 (UTC)",
     }
     well_formed = re.compile(TIMESTAMP, re.ASCII)
@@ -210,13 +233,37 @@ class Timestamp(Field):
         try:
             timestamp = datetime.fromisoformat(value.upper())
         except ValueError:
-            raise self.make_error("timestamp") from None
+            raise self.make_error("day", value=value[:10]) from None
         # A year that UTC does not have is out of range with its offset too.
         with suppress(OverflowError):
             timestamp = timestamp.replace(tzinfo=timestamp.tzinfo or UTC).astimezone(UTC)
         if not 1900 <= timestamp.year <= 9998:
             raise self.make_error("range")
         return timestamp.replace(microsecond=timestamp.microsecond // 1000 * 1000)
+
+
+class DueDate(Timestamp):
+    """A timestamp or a day, loaded as text; PostgreSQL knows the workspace's timezone for a day."""
+
+    default_error_messages = {
+        "timestamp": "must be a day or an ISO 8601 timestamp, like 2026-11-20 or"
+        " 2026-11-20T11:02:43Z"
+    }
+    day = re.compile(TIMESTAMP.partition("[Tt]")[0], re.ASCII)
+    request_note = (
+        f"{Timestamp.request_note}. A day, like 2026-11-20, is its end in the workspace's timezone"
+    )
+
+    def _convert(self, value: object) -> str:  # type: ignore[override]
+        if not isinstance(value, str) or not self.day.fullmatch(value):
+            return super()._convert(value).isoformat()
+        try:
+            day = date.fromisoformat(value)
+        except ValueError:
+            raise self.make_error("day", value=value) from None
+        if not 1900 <= day.year <= 9998:
+            raise self.make_error("range")
+        return value
 
 
 class Timezone(Text):
@@ -400,23 +447,27 @@ class Limit(Field):
 
 
 class Cursor(Field):
-    """The end of the previous page: an id, preceded by a sort key if the list has one."""
+    """The end of the previous page: an id, preceded by a sort key if the list has one.
+
+    With ``keyed=None``, the query decides whether the list has one.
+    """
 
     default_error_messages = {"cursor": "must be the nextCursor of an earlier response"}
 
-    def __init__(self, *, keyed: bool = False) -> None:
+    def __init__(self, *, keyed: bool | None = False) -> None:
         # The sort key: a timestamp of PostgreSQL in milliseconds, or the rank of a match.
-        key, dot = ("(-[0-9]{1,13}|[0-9]{1,15})", r"\.") if keyed else ("", "")
+        key = r"(-[0-9]{1,13}|[0-9]{1,15})\."
+        prefix = {True: key, False: "", None: f"({key})?"}[keyed]
         json_schema = {
             "type": "string",
-            "pattern": f"^{key}{dot}[0-9a-f]{{32}}$",
+            "pattern": f"^{prefix}[0-9a-f]{{32}}$",
             "description": "The nextCursor of an earlier response; opaque, never expires",
         }
         super().__init__(json_schema, load_default=(None, None))
-        self.well_formed = re.compile(f"(?P<key>{key}){dot}(?P<id>[0-9a-f]{{32}})", re.ASCII)
+        self.well_formed = re.compile(f"{prefix}[0-9a-f]{{32}}", re.ASCII)
 
     def _convert(self, value: object) -> tuple[str | None, str]:
-        match = self.well_formed.fullmatch(str(value))
-        if match is None:
+        if not self.well_formed.fullmatch(str(value)):
             raise self.make_error("cursor")
-        return match["key"] or None, match["id"]
+        key, _, id = str(value).rpartition(".")
+        return key or None, id

@@ -65,7 +65,7 @@ SELECT json_build_object(
        SELECT count(*) AS overdue
          FROM tasks
         WHERE tasks.workspace_id = workspace.id
-          AND tasks.status <> 'done'
+          AND tasks.status IN ('todo', 'in_progress')
           AND tasks.due_date IS NOT NULL
           AND tasks.due_date < now()
        ) AS late
@@ -73,7 +73,7 @@ SELECT json_build_object(
        SELECT count(*) AS due_today
          FROM tasks
         WHERE tasks.workspace_id = workspace.id
-          AND tasks.status <> 'done'
+          AND tasks.status IN ('todo', 'in_progress')
           AND tasks.due_date IS NOT NULL
           AND tasks.due_date >= local_midnight AT TIME ZONE workspace.timezone
           AND tasks.due_date < (local_midnight + interval '1 day') AT TIME ZONE workspace.timezone

@@ -19,6 +19,11 @@ CREATE DOMAIN project_id AS text
     CONSTRAINT "projectId must have 1 to 128 characters"
     CHECK (length(value) BETWEEN 1 AND 128);
 
+-- A day can end outside of these years in UTC: PostgreSQL knows the timezone, and so the moment.
+CREATE DOMAIN due_date AS timestamptz
+    CONSTRAINT "dueDate must be in the years 1900 to 9998 (UTC)"
+    CHECK (value >= '1900-01-01T00:00:00Z' AND value < '9999-01-01T00:00:00Z');
+
 CREATE TABLE tasks (
     workspace_id uuid NOT NULL
         REFERENCES workspaces (id) ON DELETE CASCADE,
@@ -27,7 +32,7 @@ CREATE TABLE tasks (
     description task_description,
     status task_status NOT NULL DEFAULT 'todo',
     priority task_priority NOT NULL DEFAULT 'medium',
-    due_date timestamp_ms,
+    due_date due_date,
     assignee_id uuid,
     project_id project_id,
     parent_id uuid
@@ -49,16 +54,82 @@ CREATE TABLE tasks (
 ) WITH (fillfactor = 90);
 
 -- One index per filter, so that PostgreSQL finds rare values without reading other tasks.
-CREATE INDEX tasks_by_status ON tasks (workspace_id, status, id);
+-- That of the status also finds the tasks without a date among many that have one.
+CREATE INDEX tasks_by_status ON tasks (workspace_id, status, id, due_date);
+CREATE INDEX tasks_by_due_date ON tasks (workspace_id, status, due_date, id)
+ WHERE due_date IS NOT NULL;
 CREATE INDEX tasks_by_priority ON tasks (workspace_id, priority, id);
 CREATE INDEX tasks_by_assignee ON tasks (workspace_id, assignee_id, id);
 CREATE INDEX tasks_by_project ON tasks (workspace_id, project_id, id)
  WHERE project_id IS NOT NULL;
--- The tasks that the dashboard counts as overdue or due today.
-CREATE INDEX tasks_open_by_due_date ON tasks (workspace_id, due_date)
- WHERE status <> 'done' AND due_date IS NOT NULL;
 CREATE INDEX tasks_by_parent ON tasks (workspace_id, parent_id, id)
  WHERE parent_id IS NOT NULL;
+
+-- The last millisecond of a day in the timezone of a workspace. If the clocks are set back over it,
+-- PostgreSQL takes the second one, and so each moment belongs to one day. PL/pgSQL is not inlined:
+-- the statements that call this for a day do not read the workspace for a timestamp.
+CREATE FUNCTION end_of_day(day date, workspace_id uuid) RETURNS timestamptz
+LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+    RETURN (
+        SELECT (day + time '23:59:59.999') AT TIME ZONE workspace.timezone
+          FROM workspaces AS workspace
+         WHERE workspace.id = end_of_day.workspace_id
+    );
+END
+$$;
+
+-- The moment of a due date: a timestamp, or the end of a day like 2026-12-01.
+CREATE FUNCTION due_moment(due_date text, workspace_id uuid) RETURNS timestamptz
+LANGUAGE sql STABLE
+AS $$
+    SELECT CASE length(due_date)
+               WHEN 10 THEN end_of_day(due_date::date, workspace_id)
+               ELSE due_date::timestamptz
+           END
+$$;
+
+-- The moment of a bound of due dates: a timestamp, or the beginning of a day.
+CREATE FUNCTION due_bound(bound text, workspace_id uuid) RETURNS timestamptz
+LANGUAGE sql STABLE
+AS $$
+    SELECT CASE length(bound)
+               WHEN 10 THEN end_of_day(bound::date - 1, workspace_id) + interval '1 millisecond'
+               ELSE bound::timestamptz
+           END
+$$;
+
+-- The filters of the list that PostgreSQL inlines and plans for their values; NULL filters nothing.
+-- For one value, = lets an index on the column provide the order too.
+CREATE FUNCTION is_any(item text, list text[]) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE cardinality(list)
+               WHEN 1 THEN item = list[1]
+               ELSE list IS NULL OR item = ANY (list)
+           END
+$$;
+
+CREATE FUNCTION matches(
+    task tasks,
+    priorities text[],
+    assignee text,
+    assignee_id uuid,
+    project_id text,
+    parent_id uuid
+) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT is_any(task.priority, priorities)
+       AND (assignee IS NULL
+            OR CASE assignee
+                   WHEN 'none' THEN task.assignee_id IS NULL
+                   ELSE task.assignee_id = matches.assignee_id
+               END)
+       AND (matches.project_id IS NULL OR task.project_id = matches.project_id)
+       AND (matches.parent_id IS NULL OR task.parent_id = matches.parent_id)
+$$;
 
 CREATE TRIGGER next_version
     BEFORE UPDATE ON tasks

@@ -5,16 +5,24 @@ WITH page AS MATERIALIZED (
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-       AND (%(status)s::text IS NULL OR task.status = %(status)s::text)
-       AND (%(priority)s::text IS NULL OR task.priority = %(priority)s::text)
-       AND (%(assignee)s::text IS NULL
-            OR CASE %(assignee)s::text
-                   WHEN 'me' THEN task.assignee_id = %(user_id)s::uuid
-                   WHEN 'none' THEN task.assignee_id IS NULL
-                   ELSE task.assignee_id = %(assignee_id)s::uuid
-               END)
-       AND (%(project_id)s::text IS NULL OR task.project_id = %(project_id)s::text)
-       AND (%(parent_id)s::uuid IS NULL OR task.parent_id = %(parent_id)s::uuid)
+       AND is_any(task.status, %(status)s::text[])
+       AND matches(
+               task,
+               %(priority)s::text[],
+               %(assignee)s::text,
+               coalesce(%(assignee_id)s::uuid, %(user_id)s::uuid),
+               %(project_id)s::text,
+               %(parent_id)s::uuid
+           )
+       -- The index has the status before the date, so the condition names all of them.
+       AND (%(due_after)s::text IS NULL AND %(due_before)s::text IS NULL
+            OR task.status IN ('todo', 'in_progress', 'done')
+               AND task.due_date >= coalesce(
+                       due_bound(%(due_after)s::text, %(workspace_id)s::uuid), '-infinity'
+                   )
+               AND task.due_date < coalesce(
+                       due_bound(%(due_before)s::text, %(workspace_id)s::uuid), 'infinity'
+                   ))
      -- With "none", assignee_id is always NULL; in ORDER BY, it lets the index provide the order.
      ORDER BY CASE %(assignee)s::text WHEN 'none' THEN task.assignee_id END DESC, task.id DESC
      LIMIT %(limit)s::integer + 1
@@ -25,5 +33,10 @@ WITH page AS MATERIALIZED (
 SELECT coalesce(json_agg(task_json(ROW(task.*)::tasks) ORDER BY task.id DESC), '[]') AS data,
        id_cursor(
            (array_agg(task.id ORDER BY task.id DESC))[(SELECT number FROM page_end)]
-       ) AS next_cursor
+       ) AS next_cursor,
+       coalesce(
+           due_bound(%(due_after)s::text, %(workspace_id)s::uuid)
+           < due_bound(%(due_before)s::text, %(workspace_id)s::uuid),
+           true
+       ) AS in_order
   FROM (SELECT * FROM page ORDER BY id DESC LIMIT (SELECT number FROM page_end)) AS task;

@@ -298,8 +298,8 @@ def test_the_tasks_of_me_and_of_none_are_read_from_their_index(connection, cast,
         {**cast, "few": few, "who": cast["alice"] if assignee == "me" else None},
     )
     connection.execute("ANALYZE tasks")
-    names = ["after_id", "status", "priority", "project_id", "parent_id", "assignee_id"]
     caller = {"workspace_id": cast["acme"], "user_id": cast["alice"]}
+    names = STATEMENTS["tasks/filter"].parameters
     values = {**dict.fromkeys(names), **caller, "assignee": assignee, "limit": 50}
     cursor = psycopg.ClientCursor(connection)
     explain = b"EXPLAIN (FORMAT JSON) " + STATEMENTS["tasks/filter"].source

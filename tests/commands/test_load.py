@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from uuid import UUID
 
 import psycopg
@@ -19,6 +20,7 @@ from service.commands.load.insert import Batch
 from service.commands.load.lines import TYPES, UserRef
 from service.database.statements import SQL
 from service.devkit.local import DEMO
+from service.values.fields import DueDate
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 OTHER = "0190163d-8694-739b-aea5-966c26f8ad92"
@@ -614,6 +616,8 @@ def expected_row(kind, line, cast):
     for name, field in fields.items():
         if name == "workspace_id":
             row[name] = cast[row[name]]
+        elif isinstance(field, DueDate) and row.get(name):
+            row[name] = datetime.fromisoformat(row[name])
         elif isinstance(field, UserRef) and row.get(name):
             row[name] = cast[row[name].partition("@")[0]]
     return row

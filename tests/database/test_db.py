@@ -613,9 +613,9 @@ def test_a_page_of_a_list_costs_a_page_at_any_depth(many, name, depth, mode):
     [
         {"assignee_id": MEMBER},
         {"project_id": "p"},
-        {"status": "todo"},
-        {"priority": "medium"},
-        {"assignee_id": MEMBER, "status": "todo", "priority": "medium"},
+        {"status": ["todo"]},
+        {"priority": ["medium"]},
+        {"assignee_id": MEMBER, "status": ["todo"], "priority": ["medium"]},
     ],
     ids=" ".join,
 )

@@ -242,7 +242,7 @@ def test_a_query_string_on_a_write_is_400(alice, paths, query):
         ("/tasks?asignee=x", "asignee", "unknown query parameter; did you mean assignee?"),
         ("/workspaces?limit=1", "limit", "unknown query parameter; none is allowed here"),
         ("/tasks?limit=1&limit=1", "limit", "must not be repeated"),
-        ("/tasks?status=todo&limit=1&status=done", "status", "must not be repeated"),
+        ("/tasks?sort=dueDate&limit=1&sort=dueDate", "sort", "must not be repeated"),
         ("/meetings?upcoming=true&upcoming=true", "upcoming", "must not be repeated"),
         ("/knowledge?q=a&q=b", "q", "must not be repeated"),
         ("/mail?cursor=&cursor=", "cursor", "must not be repeated"),
@@ -281,7 +281,7 @@ def test_a_malformed_id_in_a_query_is_400_and_an_unknown_one_matches_nothing(ali
 @pytest.mark.parametrize(
     ("path", "name", "value"),
     [
-        ("/tasks", "status", ""), ("/tasks", "status", "todo,done"), ("/tasks", "priority", "HIGH"),
+        ("/tasks", "status", ""), ("/tasks", "status", "todo,"), ("/tasks", "priority", "HIGH"),
         ("/tasks", "projectId", ""), ("/tasks", "projectId", "x" * 129),
         ("/tasks", "projectId", "a\0b"), ("/meetings", "upcoming", "True"),
         ("/knowledge", "q", "x" * 501), ("/knowledge", "q", "a\0b"),

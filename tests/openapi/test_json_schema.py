@@ -74,6 +74,7 @@ def test_every_enum_is_a_component_that_all_its_uses_refer_to():
     assert enums == {
         "TaskStatus", "TaskPriority", "Platform", "MeetingStatus", "Role", "SuggestionStatus",
         "HealthStatus", "Scope", "CredentialKind", "WebhookState", "DeliveryState", "EventType",
+        "TaskOrder",
     }  # fmt: skip
     inside = [
         path

@@ -455,8 +455,10 @@ def test_query_parameters_are_published_with_what_they_take():
     assert published["limit"]["schema"]["minimum"] == 1
     assert published["limit"]["schema"]["default"] == 50
     assert "maximum" not in published["limit"]["schema"]
-    assert published["status"]["schema"] == {"$ref": "#/components/schemas/TaskStatus"}
-    assert resolve(published["status"]["schema"])["enum"] == ["todo", "in_progress", "done"]
+    items = {"$ref": "#/components/schemas/TaskStatus"}
+    assert published["status"]["schema"] == {"type": "array", "items": items}
+    assert (published["status"]["style"], published["status"]["explode"]) == ("form", False)
+    assert resolve(items)["enum"] == ["todo", "in_progress", "done"]
     assert published["parentId"]["schema"] == {"type": "string", "format": "uuid"}
     # One type for ids and for me and none: an anyOf of both breaks clients in Java.
     assert published["assignee"]["schema"].keys() <= {"type", "minLength", "maxLength", "pattern"}

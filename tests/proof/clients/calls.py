@@ -91,8 +91,8 @@ def tasks(alice: AuthenticatedClient, caller: Me) -> None:
     assert [item.id for item in parsed(TaskPage, rest).data] == [task.id]
     found = list_tasks.sync_detailed(
         client=alice,
-        status=task.status,
-        priority=task.priority,
+        status=[task.status, TaskStatus.DONE],
+        priority=[task.priority],
         assignee=str(caller.user.id),
         project_id="website",
     )

@@ -1,0 +1,93 @@
+-- One page of the tasks of the active workspace that pass the filters, soonest first.
+-- PostgreSQL reads at most one page of each status from an index, and sorts these pages only. The
+-- tasks without a date come last; in cursors, 9999 is their date.
+WITH wanted AS (
+    SELECT unnest(coalesce(%(status)s::text[], '{todo,in_progress,done}')) AS status
+), dated AS MATERIALIZED (
+    SELECT task.*
+      FROM wanted
+     CROSS JOIN LATERAL (
+           SELECT task.*
+             FROM tasks AS task
+            WHERE task.workspace_id = %(workspace_id)s::uuid
+              AND task.status = wanted.status
+              AND (task.due_date, task.id) > (
+                      greatest(
+                          from_millis(%(after)s::bigint),
+                          due_bound(%(due_after)s::text, %(workspace_id)s::uuid),
+                          '-infinity'
+                      ),
+                      coalesce(%(after_id)s::uuid, '00000000-0000-0000-0000-000000000000')
+                  )
+              AND task.due_date < coalesce(
+                      due_bound(%(due_before)s::text, %(workspace_id)s::uuid), 'infinity'
+                  )
+              AND matches(
+                      task,
+                      %(priority)s::text[],
+                      %(assignee)s::text,
+                      coalesce(%(assignee_id)s::uuid, %(user_id)s::uuid),
+                      %(project_id)s::text,
+                      %(parent_id)s::uuid
+                  )
+            ORDER BY task.due_date, task.id
+            LIMIT %(limit)s::integer + 1
+           ) AS task
+     ORDER BY task.due_date, task.id
+     LIMIT %(limit)s::integer + 1
+), undated AS MATERIALIZED (
+    SELECT task.*
+      FROM wanted
+     CROSS JOIN LATERAL (
+           SELECT task.*
+             FROM tasks AS task
+            WHERE task.workspace_id = %(workspace_id)s::uuid
+              AND task.status = wanted.status
+              AND task.due_date IS NULL
+              AND task.id > CASE from_millis(%(after)s::bigint)
+                      WHEN '9999-01-01T00:00:00Z' THEN %(after_id)s::uuid
+                      ELSE '00000000-0000-0000-0000-000000000000'
+                  END
+              AND matches(
+                      task,
+                      %(priority)s::text[],
+                      %(assignee)s::text,
+                      coalesce(%(assignee_id)s::uuid, %(user_id)s::uuid),
+                      %(project_id)s::text,
+                      %(parent_id)s::uuid
+                  )
+            ORDER BY task.id
+            LIMIT %(limit)s::integer + 1
+           ) AS task
+     WHERE %(due_after)s::text IS NULL
+       AND %(due_before)s::text IS NULL
+       AND (SELECT count(*) FROM dated) <= %(limit)s::integer
+), page AS MATERIALIZED (
+    SELECT * FROM dated
+     UNION ALL
+    SELECT * FROM undated
+     ORDER BY due_date, id
+     LIMIT %(limit)s::integer + 1
+), page_end AS (
+    SELECT last_row(
+               array_agg(bytes ORDER BY due_date, id), sum(bytes), %(limit)s::integer
+           ) AS number
+      FROM (SELECT due_date, id, octet_length(description) AS bytes FROM page) AS sizes
+)
+SELECT coalesce(
+           json_agg(task_json(ROW(task.*)::tasks) ORDER BY task.due_date, task.id), '[]'
+       ) AS data,
+       (
+           array_agg(
+               keyed_cursor(
+                   to_millis(coalesce(task.due_date, '9999-01-01T00:00:00Z')), task.id
+               )
+               ORDER BY task.due_date, task.id
+           )
+       )[(SELECT number FROM page_end)] AS next_cursor,
+       coalesce(
+           due_bound(%(due_after)s::text, %(workspace_id)s::uuid)
+           < due_bound(%(due_before)s::text, %(workspace_id)s::uuid),
+           true
+       ) AS in_order
+  FROM (SELECT * FROM page ORDER BY due_date, id LIMIT (SELECT number FROM page_end)) AS task;

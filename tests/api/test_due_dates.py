@@ -1,0 +1,199 @@
+"""Due dates: a day is a moment of the workspace's timezone, filters by it, the soonest first."""
+
+from datetime import UTC, date, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+import psycopg
+import pytest
+from client import CommandRunner, configure, flattened, ids, invalid_field, read_all
+
+from service.database.statements import STATEMENTS
+
+MS = timedelta(milliseconds=1)
+# The clocks change in the night, at midnight so that it does not exist, so that it comes twice, or
+# so that the last hour of the day before comes twice; and both ends of the earth.
+DAYS = [
+    ("Europe/Berlin", "2026-03-29"),
+    ("Europe/Berlin", "2026-10-25"),
+    ("Africa/Cairo", "2026-04-24"),
+    ("Africa/Cairo", "2026-10-29"),
+    ("America/Havana", "2026-11-01"),
+    ("America/Sao_Paulo", "2018-11-04"),
+    ("America/Sao_Paulo", "2018-02-17"),
+    ("Pacific/Kiritimati", "2026-12-01"),
+    ("Etc/GMT+12", "2026-12-01"),
+]
+
+
+@pytest.fixture
+def zone(connection, cast):
+    """Set the timezone of Acme."""
+
+    def set_zone(name):
+        connection.execute("UPDATE workspaces SET timezone = %s WHERE slug = 'acme'", (name,))
+
+    return set_zone
+
+
+def first_moment(day, zone):
+    """The first moment, to half an hour, that clocks in the zone show as this day."""
+    noon = datetime.combine(day, time(12), tzinfo=ZoneInfo(zone)).astimezone(UTC)
+    moments = [noon - n * timedelta(minutes=30) for n in range(40)]
+    return min(at for at in moments if at.astimezone(ZoneInfo(zone)).date() == day)
+
+
+def shown(at):
+    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@pytest.mark.parametrize(("name", "day"), DAYS)
+def test_a_day_is_its_last_millisecond_in_the_workspaces_timezone(
+    alice, app, zone, tmp_path, name, day
+):
+    zone(name)
+    end = shown(first_moment(date.fromisoformat(day) + timedelta(days=1), name) - MS)
+    task = alice.post("/tasks", {"title": "Plain", "dueDate": day}).get_json()
+    assert task["dueDate"] == end
+    path = f"/tasks/{task['id']}"
+    assert alice.patch(path, {"dueDate": day}).get_json() == task
+    assert alice.patch(path, {"dueDate": None}).get_json()["dueDate"] is None
+    assert alice.patch(path, {"dueDate": day}).get_json()["dueDate"] == end
+    line = f'{{"type": "task", "workspace": "acme", "title": "Loaded", "dueDate": "{day}"}}'
+    (tmp_path / "in.jsonl").write_text(line)
+    loaded = CommandRunner(app).invoke(["load", str(tmp_path / "in.jsonl")])
+    assert loaded.exit_code == 0, loaded.output
+    assert {task["dueDate"] for task in read_all(alice, "/tasks")} == {end}
+
+
+@pytest.mark.parametrize(("name", "day"), DAYS)
+def test_a_bound_is_the_beginning_of_its_day(alice, zone, insert_into, name, day):
+    zone(name)
+    next_day = date.fromisoformat(day) + timedelta(days=1)
+    begin, end = first_moment(date.fromisoformat(day), name), first_moment(next_day, name)
+    tasks = [insert_into("tasks", due_date=at) for at in (begin - MS, begin, end - MS, end)]
+    insert_into("tasks")
+    for bounds, expected in (
+        ({"dueAfter": day, "dueBefore": next_day}, tasks[1:3]),
+        ({"dueAfter": shown(begin), "dueBefore": shown(end)}, tasks[1:3]),
+        ({"dueAfter": day}, tasks[1:]),
+        ({"dueBefore": next_day}, tasks[:3]),
+    ):
+        assert ids(read_all(alice, "/tasks", **bounds)) == expected[::-1]
+        assert ids(read_all(alice, "/tasks", **bounds, sort="dueDate", limit=1)) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "day", "fits"),
+    [
+        ("UTC", "1900-01-01", True),
+        ("UTC", "9998-12-31", True),
+        ("Etc/GMT-14", "9998-12-31", True),
+        ("Etc/GMT+12", "9998-12-31", False),
+        ("UTC", "9999-01-01", False),
+        ("UTC", "1899-12-31", False),
+    ],
+)
+def test_the_end_of_a_day_lies_in_the_years_1900_to_9998(alice, zone, name, day, fits):
+    zone(name)
+    task = alice.post("/tasks", {"title": "Plain"}).get_json()
+    for response in (
+        alice.post("/tasks", {"title": "Plain", "dueDate": day}),
+        alice.patch(f"/tasks/{task['id']}", {"dueDate": day}),
+    ):
+        if fits:
+            assert response.get_json()["dueDate"]
+        else:
+            assert invalid_field(response, "dueDate") == "must be in the years 1900 to 9998 (UTC)"
+
+
+@pytest.mark.parametrize("day", ["2026-02-30", "2026-02-30T10:00:00Z"])
+def test_a_day_that_does_not_exist_is_400_and_named(alice, day):
+    message = invalid_field(alice.post("/tasks", {"title": "Plain", "dueDate": day}), "dueDate")
+    assert message == "must be a day that exists, unlike 2026-02-30"
+
+
+@pytest.mark.parametrize("sort", [{}, {"sort": "dueDate"}])
+@pytest.mark.parametrize(
+    ("after", "before"),
+    [
+        ("2026-12-01", "2026-12-01"),
+        ("2026-12-02", "2026-12-01"),
+        ("2026-12-01T00:00:00Z", "2026-12-01T00:00:00Z"),
+        ("2026-12-01", "2026-12-01T05:00:00Z"),
+        ("2026-12-01T05:00:00Z", "2026-12-01"),
+    ],
+)
+def test_a_range_that_ends_before_it_begins_is_400(alice, zone, sort, after, before):
+    zone("America/New_York")
+    response = alice.get("/tasks", query_string={"dueAfter": after, "dueBefore": before, **sort})
+    assert invalid_field(response, "dueAfter") == "must be before dueBefore"
+
+
+def test_several_statuses_and_priorities_are_filters_in_each_order(alice):
+    for status in ("todo", "in_progress", "done"):
+        for priority in ("urgent", "low", "high"):
+            task = {"title": f"{status} {priority}", "status": status, "priority": priority}
+            assert alice.post("/tasks", task).status_code == 201
+    query = {"status": "todo,in_progress,todo", "priority": "low,high"}
+    expected = ["todo low", "todo high", "in_progress low", "in_progress high"]
+    for sort in ({}, {"sort": "dueDate"}):
+        for limit in (1, 3, 50):
+            listed = read_all(alice, "/tasks", **query, **sort, limit=limit)
+            assert sorted(task["title"] for task in listed) == sorted(expected)
+
+
+def test_a_repeated_filter_is_a_list_as_generated_clients_send_it(alice, insert_into):
+    tasks = [insert_into("tasks", status=status) for status in ("todo", "done", "in_progress")]
+    response = alice.get("/tasks?status=todo&status=done&limit=1")
+    assert response.get_json()["data"][0]["id"] == tasks[1]
+    link = response.headers["Link"].removeprefix("</api").partition(">")[0]
+    assert ids(alice.get(link).get_json()["data"]) == [tasks[0]]
+
+
+def test_an_invalid_list_of_values_names_the_value_and_what_is_allowed(alice):
+    message = invalid_field(alice.get("/tasks?status=todo,nonsense"), "status")
+    assert message == "must be one or more of: todo, in_progress, done; not 'nonsense'"
+    assert invalid_field(alice.get("/tasks?sort=title"), "sort") == "must be one of: dueDate"
+
+
+def test_a_cursor_of_the_other_order_is_400(alice, insert_into):
+    for _ in range(2):
+        insert_into("tasks")
+    newest = alice.get("/tasks?limit=1").get_json()["nextCursor"]
+    soonest = alice.get("/tasks?limit=1&sort=dueDate").get_json()["nextCursor"]
+    for query in (f"cursor={soonest}", f"sort=dueDate&cursor={newest}"):
+        assert "nextCursor" in invalid_field(alice.get(f"/tasks?{query}"), "cursor")
+
+
+@pytest.mark.parametrize("dated", [4000, 40, 0])
+def test_a_page_of_the_soonest_reads_few_rows_wherever_it_is(connection, cast, dated):
+    """The pages are the first one, one in the middle, and the last ones with and without a date."""
+    connection.execute(
+        "INSERT INTO tasks (workspace_id, title, created_by, status, due_date)"
+        " SELECT %s, 'Task', %s, (ARRAY['todo', 'in_progress'])[1 + n %% 2],"
+        "        CASE WHEN n <= %s THEN now() + n * interval '1 h' END"
+        " FROM generate_series(1, 4050) AS n",
+        (cast["acme"], cast["alice"], dated),
+    )
+    connection.execute("VACUUM ANALYZE tasks")
+    rows = connection.execute(
+        "SELECT to_millis(coalesce(due_date, '9999-01-01T00:00:00Z')) AS after, id AS after_id"
+        " FROM tasks ORDER BY due_date, id"
+    ).fetchall()
+    values = dict.fromkeys(STATEMENTS["tasks/soonest"].parameters)
+    values |= {"workspace_id": cast["acme"], "user_id": cast["alice"], "limit": 20}
+    cursor = psycopg.ClientCursor(connection, row_factory=connection.row_factory)
+    explain = b"EXPLAIN (ANALYZE, FORMAT json) " + STATEMENTS["tasks/soonest"].source
+    with connection.transaction():
+        configure(connection)
+        for place in ({}, rows[2000], rows[3990], rows[4030]):
+            for status in (["in_progress", "todo"], None):
+                found = cursor.execute(explain, {**values, "status": status, **place}).fetchone()
+                scans = [node for node in flattened(found["QUERY PLAN"][0]) if "Index Name" in node]
+                read = sum(
+                    node["Actual Loops"]
+                    * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0))
+                    for node in scans
+                )
+                assert read <= 200, (place, status)
+        raise psycopg.Rollback
