@@ -43,13 +43,21 @@ def activate(connection, workspace_id, user_id):
 
 
 def insert_token(
-    connection, user_id, token, *, kind="api", scope="write", expires="infinity", revoked=None
+    connection,
+    user_id,
+    token,
+    *,
+    kind="api",
+    scope="write",
+    expires="infinity",
+    revoked=None,
+    workspace_id=None,
 ):
     """Insert a credential whose text the test chooses."""
     connection.execute(
-        "INSERT INTO tokens (user_id, kind, scope, hash, expires_at, revoked_at)"
-        " VALUES (%s, %s, %s, %s, nullif(%s::timestamptz, 'infinity'), %s)",
-        (user_id, kind, scope, sha256(token.encode()).digest(), expires, revoked),
+        "INSERT INTO tokens (user_id, kind, scope, hash, expires_at, revoked_at, workspace_id)"
+        " VALUES (%s, %s, %s, %s, nullif(%s::timestamptz, 'infinity'), %s, %s)",
+        (user_id, kind, scope, sha256(token.encode()).digest(), expires, revoked, workspace_id),
     )
 
 

@@ -252,9 +252,10 @@ RESOURCES = [
     ),
     Resource(
         "tokens",
+        left_out=True,
         rejected={"kind": ["other"], "scope": ["admin"], "name": ["x" * 121], "hash": [b"x" * 31]},
         accepted={"kind": ["api", "session"], "scope": ["read", "write"], "name": ["x" * 120]},
-        nullable="last_used_at expires_at revoked_at",
+        nullable="last_used_at expires_at revoked_at workspace_id",
     ),
     Resource(
         "idempotency_keys",

@@ -304,7 +304,7 @@ def test_a_write_without_an_id_changes_nothing_of_others(
     assert response.status_code < 500
     assert acme.everything() == before
     shown = response.get_json(silent=True) or {}
-    assert shown.get("workspaceId", cast["globex"]) == cast["globex"]
+    assert shown.get("workspaceId") in (None, cast["globex"])
 
 
 @by_name(views())

@@ -49,7 +49,13 @@ class World:
             (self.workspace_id, self.user_id, WORD, WORD),
         )
         for kind in ("api", "session"):
-            insert_token(self.connection, self.user_id, f"tmw_{kind}_{name}_{WORD}", kind=kind)
+            insert_token(
+                self.connection,
+                self.user_id,
+                f"tmw_{kind}_{name}_{WORD}",
+                kind=kind,
+                workspace_id=self.workspace_id if kind == "api" else None,
+            )
         if not World.complete:
             self.check()
             World.complete = True

@@ -1,5 +1,7 @@
 """The caller."""
 
+from typing import NamedTuple
+
 from flask import Blueprint, Response
 from marshmallow.fields import Nested
 
@@ -7,7 +9,6 @@ from service.api.workspaces import PLAN, SLUG
 from service.credentials import CREDENTIALS, SCOPES
 from service.database import db
 from service.database.state import current_state
-from service.database.statements import IdRow
 from service.http.errors import http_error, invalid_field
 from service.http.requests import Values, arguments
 from service.http.responses import Body, reply, response
@@ -84,6 +85,13 @@ class Me(schemas.Resource):
     workspace_id = fields.Id(load_only=True, description=ACTIVE)
 
 
+class Activated(NamedTuple):
+    """The row of a choice; without the permission, or a membership, nothing is chosen."""
+
+    can_choose: bool
+    workspace_id: str | None
+
+
 @me.get("/me")
 @response(Me, kind="object")
 def get_me() -> Response:
@@ -102,16 +110,24 @@ def get_me() -> Response:
 def update_me(changes: Values) -> Response:
     """Choose your active workspace
 
-    ``workspaceId`` is the id of one of your workspaces. The change holds for all your credentials,
-    from the next request on; no event is sent. ``limits`` and the headers of this response are
-    still those of the workspace that was active before. Read-only fields are ignored.
+    ``workspaceId`` is the id of one of your workspaces. The change holds for your sessions and for
+    the API tokens that are made for no workspace, from the next request on; no event is sent.
+    ``limits`` and the headers of this response are still those of the workspace that was active
+    before. Read-only fields are ignored.
     """
     if "workspace_id" not in changes:
         return reply_me()
-    workspace = db.row_or_none(IdRow, "me/activate", id=changes["workspace_id"])
-    if workspace is None:
+    usage = current_state().usage
+    activated = db.row_or_none(
+        Activated, "me/activate", id=changes["workspace_id"], token_id=usage and usage.token_id
+    )
+    if activated is None:
+        raise http_error("unauthorized")
+    if not activated.can_choose:
+        raise http_error("token_of_workspace")
+    if activated.workspace_id is None:
         raise invalid_field("workspaceId", "not_your_workspace")
-    return reply_me(workspace_id=workspace.id)
+    return reply_me(workspace_id=activated.workspace_id)
 
 
 def reply_me(**values: object) -> Response:

@@ -21,6 +21,8 @@ from service.values import fields, schemas
 # cookie of the same name and path.
 NO_COOKIE = "session=; Path=/api; Max-Age=0; HttpOnly; Secure; SameSite=Lax"
 
+WORKSPACE = "The active workspace of this token, one of yours; null: the one that you choose"
+
 tokens = Blueprint("tokens", __name__)
 
 
@@ -42,6 +44,7 @@ class Token(schemas.Resource):
     last_used_at = fields.Timestamp(
         dump_only=True, allow_none=True, description="When it was last used, to a minute; or null"
     )
+    workspace_id = fields.Id(allow_none=True, load_default=None, description=WORKSPACE)
 
 
 class NewToken(Token):
@@ -62,6 +65,7 @@ class CreatedToken(NamedTuple):
     """The row of a new token; without both permissions there is none."""
 
     in_future: bool
+    is_member: bool
     # None if the session has just ended.
     has_room: bool | None
     id: str | None
@@ -88,9 +92,11 @@ def list_tokens() -> Response:
 def create_token(token: Values) -> Response:
     """Make an API token for yourself; the response shows it once
 
-    Only with a session: a token that could make tokens would outlive its revocation. You can have
-    100 tokens. If you send the request again with its ``Idempotency-Key``, ``token`` is null,
-    because the service stores no secret: revoke that token and make another one.
+    Only with a session: a token that could make tokens would outlive its revocation. Give a program
+    a token with ``workspaceId``: it stays in this workspace when you choose another one, and is
+    revoked when you leave it. Without it, the token follows you. You can have 100 tokens. If you
+    send the request again with its ``Idempotency-Key``, ``token`` is null, because the service
+    stores no secret: revoke that token and make another one.
     """
     usage = current_state().usage
     secret, created = credentials.create(
@@ -101,6 +107,8 @@ def create_token(token: Values) -> Response:
     )
     if not created.in_future:
         raise invalid_field("expiresAt", "past")
+    if not created.is_member:
+        raise invalid_field("workspaceId", "not_your_workspace")
     if created.has_room is False:
         raise http_error("too_many_tokens")
     if created.id is None or created.body is None:

@@ -32,6 +32,7 @@ class ListedToken(NamedTuple):
     last_used_at: str | None
     expires_at: str | None
     revoked_at: str | None
+    workspace: str | None
     name: str | None
 
 
@@ -57,27 +58,46 @@ def token() -> None:
     show_default="for ever",
 )
 @click.option("--name", default="", help="Purpose of the token.")
-def create_token(email: str, scope: str, expires_in: int | None, name: str) -> None:
-    """Make an API token for the user EMAIL; prints the token, which no command prints again."""
-    click.echo(new_token("api", email, scope, expires_in, validate(Text(MAX_NAME), "--name", name)))
+@click.option(
+    "--workspace",
+    metavar="SLUG",
+    help="The only workspace of the token.",
+    show_default="the one that the user chooses",
+)
+def create_token(
+    email: str, scope: str, expires_in: int | None, name: str, workspace: str | None
+) -> None:
+    """Make an API token for the user EMAIL; prints the token, which no command prints again.
+
+    With --workspace the token stays in this workspace, and is revoked when the user leaves it: make
+    such a token for each program.
+    """
+    name = validate(Text(MAX_NAME), "--name", name)
+    click.echo(new_token("api", email, scope, expires_in, name, workspace))
 
 
 def new_token(
-    kind: str, email: str, scope: str = "write", expires_in: int | None = None, name: str = ""
+    kind: str,
+    email: str,
+    scope: str = "write",
+    expires_in: int | None = None,
+    name: str = "",
+    workspace: str | None = None,
 ) -> str:
     """Make a credential and return its text, of which the database stores only the SHA-256.
 
-    Raises ClickException if the user is absent or deactivated.
+    Raises ClickException if the user is absent or deactivated, or no member of the workspace.
     """
     if require_user(email).state == "deactivated":
         raise click.ClickException(f"{email} is deactivated: first run user reactivate")
     secret, _ = credentials.create(
-        partial(one_row, IdRow, "tokens/create", f"there is no user {email}"),
+        partial(one_row, IdRow, "tokens/create", f"{email} is no member of {workspace}"),
         kind,
         email=email,
         scope=scope,
         days=expires_in,
         name=name,
+        workspace=workspace,
     )
     return secret
 
@@ -88,7 +108,7 @@ def new_token(
 def list_tokens(email: str, as_json: bool) -> None:
     """List a user's API tokens and sessions, oldest first.
 
-    Columns: id, kind, scope, created, last used, expires, revoked, name.
+    Columns: id, kind, scope, created, last used, expires, revoked, workspace, name.
     """
     require_user(email)
     echo_rows(query(ListedToken, "tokens/list", email=email), as_json=as_json)

@@ -97,7 +97,7 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
         children = stack.enter_context(Children(served, interrupt, listener.fileno()))
         children.start_web()
         children.start_worker()
-        token = new_token("api", OWNER, expires_in=30, name="dev")
+        token = new_token("api", OWNER, expires_in=30, name="dev", workspace=WORKSPACE)
         cookie = new_token("session", OWNER, expires_in=30, name="dev")
         exports = ("DATABASE_URL", "WEBHOOK_KEY", "WEBHOOK_ALLOW")
         click.echo(

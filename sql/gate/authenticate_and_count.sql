@@ -6,7 +6,7 @@ WITH caller AS MATERIALIZED (
            token.scope,
            token.last_used_at,
            person.id AS user_id,
-           person.active_workspace_id AS workspace_id,
+           coalesce(token.workspace_id, person.active_workspace_id) AS workspace_id,
            -- If an operator has renamed Starter, its original limits apply.
            coalesce(plan.per_minute, starter.per_minute) AS per_minute,
            CASE WHEN plan.name IS NULL THEN starter.per_day ELSE plan.per_day END AS per_day
@@ -21,7 +21,8 @@ WITH caller AS MATERIALIZED (
        AND token.kind = %(kind)s::text
        AND token.revoked_at IS NULL
        AND (token.expires_at IS NULL OR token.expires_at > now())
-      LEFT JOIN workspaces AS workspace ON workspace.id = person.active_workspace_id
+      LEFT JOIN workspaces AS workspace
+        ON workspace.id = coalesce(token.workspace_id, person.active_workspace_id)
       LEFT JOIN plans AS plan ON plan.name = coalesce(workspace.plan, 'Starter')
 ), hit AS (
     INSERT INTO usage AS past (

@@ -114,10 +114,15 @@ CREATE TRIGGER count_members_anew_after_leaving
 
 -- When a membership ends, delete its usage and its keys, and those keys of the user in other
 -- workspaces whose stored response contains the id of this workspace.
-CREATE FUNCTION delete_keys_of_member() RETURNS trigger
+CREATE FUNCTION end_membership() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
+    UPDATE tokens AS token
+       SET revoked_at = now()
+     WHERE token.user_id = OLD.user_id
+       AND token.workspace_id = OLD.workspace_id
+       AND token.revoked_at IS NULL;
     DELETE FROM usage AS counted
      WHERE counted.workspace_id = OLD.workspace_id
        AND counted.subject = OLD.user_id::text;
@@ -141,10 +146,10 @@ BEGIN
 END
 $$;
 
-CREATE TRIGGER delete_keys_of_member
+CREATE TRIGGER end_membership
     AFTER DELETE ON members
     FOR EACH ROW
-    EXECUTE FUNCTION delete_keys_of_member();
+    EXECUTE FUNCTION end_membership();
 
 -- A workspace in lists.
 CREATE TYPE workspace_document AS (

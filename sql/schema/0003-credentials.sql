@@ -17,7 +17,10 @@ CREATE TABLE tokens (
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     last_used_at timestamptz,
     expires_at timestamp_ms,
-    revoked_at timestamptz
+    revoked_at timestamptz,
+    -- The workspace that an API token is made for, which is then its active one. NULL: the active
+    -- workspace of the user. The end of the membership revokes the token, which keeps the id.
+    workspace_id uuid
 );
 
 CREATE INDEX tokens_by_user ON tokens (user_id, id);
@@ -86,7 +89,8 @@ CREATE TYPE token_document AS (
     "scope" text,
     "createdAt" text,
     "expiresAt" text,
-    "lastUsedAt" text
+    "lastUsedAt" text,
+    "workspaceId" uuid
 );
 
 CREATE FUNCTION token_json(token tokens) RETURNS json
@@ -99,7 +103,8 @@ AS $$
                    token.scope,
                    iso(token.created_at),
                    iso(token.expires_at),
-                   iso(token.last_used_at)
+                   iso(token.last_used_at),
+                   token.workspace_id
                )::token_document
            )
 $$;

@@ -1,26 +1,36 @@
 -- Create an API token for the caller, who has fewer than 100 live ones and a session that has not
--- ended meanwhile; the token expires in the future.
+-- ended meanwhile; the token expires in the future, and its workspace is one of the caller's.
 -- The table has only the hash of the token.
-WITH asked AS MATERIALIZED (
+WITH place AS MATERIALIZED (
+    -- The lock keeps the membership from ending without an end of the token.
+    SELECT member.workspace_id
+      FROM members AS member
+     WHERE member.workspace_id = %(workspace_id)s::uuid
+       AND member.user_id = %(user_id)s::uuid
+       FOR KEY SHARE
+), asked AS MATERIALIZED (
     SELECT coalesce(%(expires_at)s::timestamptz > now(), true) AS in_future,
+           %(workspace_id)s::uuid IS NULL OR EXISTS (SELECT FROM place) AS is_member,
            lock_and_count_tokens(
                %(user_id)s::uuid, %(session_id)s::uuid
            ) < 100 AS has_room
 ), created AS (
-    INSERT INTO tokens AS token (user_id, kind, name, scope, hash, expires_at)
+    INSERT INTO tokens AS token (user_id, kind, name, scope, hash, expires_at, workspace_id)
     SELECT person.id,
            'api',
            %(name)s::text,
            %(scope)s::text,
            %(hash)s::bytea,
-           %(expires_at)s::timestamptz
+           %(expires_at)s::timestamptz,
+           %(workspace_id)s::uuid
       FROM asked
      CROSS JOIN users AS person
      WHERE person.id = %(user_id)s::uuid
        AND in_future
+       AND is_member
        AND has_room
  RETURNING token.id, token_json(token) AS body
 )
-SELECT asked.in_future, asked.has_room, created.id, created.body
+SELECT asked.in_future, asked.is_member, asked.has_room, created.id, created.body
   FROM asked
   LEFT JOIN created ON true;

@@ -6,8 +6,10 @@ SELECT token.id,
        iso(token.last_used_at) AS last_used_at,
        iso(token.expires_at) AS expires_at,
        iso(token.revoked_at) AS revoked_at,
+       workspace.slug AS workspace,
        nullif(token.name, '') AS name
   FROM tokens AS token
   JOIN users AS person ON person.id = token.user_id
+  LEFT JOIN workspaces AS workspace ON workspace.id = token.workspace_id
  WHERE lower(person.email) = lower(%(email)s)
  ORDER BY token.id;

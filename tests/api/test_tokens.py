@@ -11,6 +11,7 @@ from client import (
     TOKENS,
     UNKNOWN,
     Client,
+    activate,
     error_message,
     insert_member,
     insert_token,
@@ -179,7 +180,13 @@ def test_a_session_that_ends_meanwhile_makes_no_token(alice, cast, connection, d
 
 def test_revoking_all_tokens_revokes_one_that_is_being_made(alice, cast, connection, database_url):
     (session,) = (row["id"] for row in rows(connection, cast["alice"]) if row["kind"] == "session")
-    token = {"name": "Early", "scope": "write", "expires_at": None, "hash": b"x" * 32}
+    token = {
+        "name": "Early",
+        "scope": "write",
+        "expires_at": None,
+        "workspace_id": None,
+        "hash": b"x" * 32,
+    }
     with (
         psycopg.connect(database_url) as other,
         psycopg.connect(database_url) as late,
@@ -214,6 +221,91 @@ def test_a_request_is_repeated_in_another_workspace_and_makes_one_token(alice, c
     assert alice.delete(revoke, headers=KEY).status_code == 204
     alice.patch("/me", {"workspaceId": cast["acme"]})
     assert alice.delete(revoke, headers=KEY).status_code == 204
+
+
+# One workspace
+
+
+@pytest.fixture
+def worker(app, alice, cast):
+    """Return a client with a token of Alice's that is made for Acme."""
+    token = alice.post("/tokens", {"name": "Worker", "workspaceId": cast["acme"]}).get_json()
+    assert token["workspaceId"] == cast["acme"]
+    return Client(app, token["token"])
+
+
+def test_a_token_of_one_workspace_stays_there_when_its_user_chooses_another_one(
+    app, worker, alice, cast, connection, initech
+):
+    insert_token(connection, cast["alice"], "tmw_api_follows")
+    first = worker.post("/tasks", {"title": "Once"}, headers=KEY)
+    before = worker.get("/tasks")
+    assert alice.patch("/me", {"workspaceId": initech}).status_code == 200
+    assert Client(app, "tmw_api_follows").get("/me").get_json()["workspace"]["slug"] == "initech"
+    assert worker.get("/me").get_json()["workspace"]["slug"] == "acme"
+    repeat = worker.post("/tasks", {"title": "Once"}, headers=KEY)
+    assert (repeat.get_json(), repeat.headers["Idempotent-Replayed"]) == (first.get_json(), "true")
+    after = worker.get("/tasks")
+    assert after.get_json() == before.get_json()
+    # The limits are those of its workspace too, which the choice itself was counted in.
+    remaining = [int(page.headers["X-RateLimit-Remaining"]) for page in (before, after)]
+    assert remaining[0] - remaining[1] == 4
+    (listed,) = [token for token in alice.get("/tokens").get_json() if token["name"] == "Worker"]
+    assert listed["workspaceId"] == cast["acme"]
+
+
+def test_a_token_of_one_workspace_needs_no_choice_and_makes_none(worker, cast, connection, initech):
+    for chosen in (None, initech):
+        activate(connection, chosen, cast["alice"])
+        assert worker.get("/dashboard/stats").get_json()["workspaceId"] == cast["acme"]
+    for id in (initech, cast["acme"], cast["globex"]):
+        message = error_message(worker.patch("/me", {"workspaceId": id}), 409)
+        assert message.startswith("This token is made for one workspace")
+    assert worker.patch("/me", {}).status_code == 200
+    (row,) = connection.execute(
+        "SELECT active_workspace_id FROM users WHERE id = %s", (cast["alice"],)
+    ).fetchall()
+    assert str(row["active_workspace_id"]) == initech
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "DELETE FROM members WHERE user_id = %(alice)s",
+        "DELETE FROM workspaces WHERE id = %(acme)s",
+    ],
+    ids=["membership", "workspace"],
+)
+def test_the_end_of_the_membership_revokes_the_token_for_ever(
+    worker, alice, cast, connection, initech, end
+):
+    connection.execute(end, cast)
+    error_message(worker.get("/me"), 401)
+    if end.startswith("DELETE FROM members"):
+        insert_member(connection, cast["acme"], cast["alice"])
+        error_message(worker.get("/me"), 401)
+        insert_member(connection, initech, cast["alice"])
+    assert [token for token in alice.get("/tokens").get_json() if token["workspaceId"]] == []
+    # The session, and tokens for no workspace, live on.
+    assert alice.get("/me").status_code == 200
+
+
+def test_a_token_is_made_only_for_a_workspace_of_the_caller(alice, cast, connection):
+    before = len(rows(connection, cast["alice"]))
+    for id in (cast["globex"], UNKNOWN):
+        response = alice.post("/tokens", {"name": "x", "workspaceId": id})
+        assert invalid_field(response, "workspaceId") == "must be the id of one of your workspaces"
+    assert len(rows(connection, cast["alice"])) == before
+
+
+def test_a_membership_that_ends_meanwhile_leaves_no_token(alice, cast, connection, database_url):
+    with psycopg.connect(database_url) as leaving, ThreadPoolExecutor(1) as threads:
+        leaving.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))
+        making = threads.submit(alice.post, "/tokens", {"name": "x", "workspaceId": cast["acme"]})
+        until_waiting(connection, making)
+        leaving.commit()
+        assert making.result().status_code in (400, 409)
+    assert [row for row in rows(connection, cast["alice"]) if row["workspace_id"]] == []
 
 
 # List

@@ -39,9 +39,10 @@ def test_a_list_of_tokens_is_tab_separated(cli, app):
     Client(app, secret).get("/tasks")
     first, second = cli("token", "list", "bob@example.com").stdout.splitlines()
     assert first.split("\t")[1:3] == ["api", "write"]
-    id, kind, scope, created, used, expires, revoked, name = second.split("\t")
+    id, kind, scope, created, used, expires, revoked, workspace, name = second.split("\t")
     assert re.fullmatch(UUID, id)
     assert (kind, scope, expires, revoked, name) == ("api", "write", "-", "-", "x")
+    assert workspace == "-"
     for timestamp in (created, used):
         assert re.fullmatch(TIMESTAMP, timestamp)
 
@@ -62,7 +63,8 @@ def test_a_revoked_credential_is_rejected_at_once_and_stays_revoked(app, cli, co
 def test_a_list_of_tokens_is_json_if_asked(cli):
     (token,) = json.loads(cli("token", "list", "bob@example.com", "--json").stdout)
     assert list(token) == [
-        *("id", "kind", "scope", "createdAt", "lastUsedAt", "expiresAt", "revokedAt", "name")
+        *("id", "kind", "scope", "createdAt", "lastUsedAt", "expiresAt", "revokedAt"),
+        *("workspace", "name"),
     ]
     assert (token["kind"], token["expiresAt"], token["name"]) == ("api", None, None)
 
@@ -77,3 +79,13 @@ def test_all_credentials_of_a_user_are_revoked_at_once(app, cli):
     assert Client(app, cookie=cookie).get("/tasks").status_code == 401
     assert Client(app, TOKENS["bob"]).get("/tasks").status_code == 200
     assert lines(cli(*revoke)) == []
+
+
+def test_a_token_for_one_workspace_is_made_for_its_members_only(app, cli, error_of, connection):
+    token = value(cli("token", "create", "alice@example.com", "--workspace", "acme"))
+    connection.execute("UPDATE users SET active_workspace_id = NULL")
+    assert Client(app, token).get("/me").get_json()["workspace"]["slug"] == "acme"
+    assert "\tacme\t" in cli("token", "list", "alice@example.com").stdout
+    for slug in ("globex", "absent"):
+        words = ("token", "create", "alice@example.com", "--workspace", slug)
+        assert error_of(*words) == f"alice@example.com is no member of {slug}"

@@ -115,7 +115,7 @@ def test_what_expires_now_has_expired(still, cast):
         token = {"name": "x", "scope": "read", "session_id": session}
         for expiry, in_future in ((moment, live), (None, True)):
             token |= {"hash": uuid.uuid4().bytes * 2, "expires_at": expiry}
-            (asked,) = run(still, "tokens/create_own", **alice, **token)
+            (asked,) = run(still, "tokens/create_own", workspace_id=None, **alice, **token)
             assert (asked["in_future"], asked["id"] is not None) == (in_future, live)
             assert asked["has_room"] is (True if live else None)
 

@@ -290,6 +290,7 @@ def create_token(token: Values) -> Response:
         name="",
         scope=token["scope"],
         days=token["expires_in"],
+        workspace=None,
     )
     return reply_json(token=secret)
 
