@@ -271,9 +271,10 @@ RESOURCES = [
         references=("webhookId",),
         required={"url": f"https://example.com/{WORD}"},
         world=({}, {"url": f"https://example.com/{WORD}/other"}),
-        rejected={"url": ["x" * 2049], "events": [["task.finished"]]},
+        rejected={"url": ["x" * 2049], "events": [["task.finished"]], "deleted_at": [NOON]},
         accepted={"url": ["x" * 2048], "events": [[*EVENT_TYPES]]},
-        nullable="failing_since backoff_until disabled_at disabled_reason key_fingerprint",
+        nullable="failing_since backoff_until disabled_at disabled_reason key_fingerprint gap_since"
+        " deleted_at",
     ),
     Resource("previous_secrets", line="previous_secret", nullable="key_fingerprint"),
     Resource(

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from openapi_check import document
 
+from request_worker.gunicorn_worker import BUSY, INCOMPLETE, TIMEOUT
+from request_worker.request_reader import unreadable
 from service.api.meetings import MeetingDetails
 from service.api.tasks import Task
 from service.api.workspaces import WorkspaceDetails
@@ -15,6 +17,13 @@ from service.settings import Settings
 from service.values import fields, schemas, strict_json
 
 PAGE = Path(__file__).parents[2].joinpath("service/openapi/errors.md").read_text(encoding="utf-8")
+
+# What the worker says by itself about a body, or about time; its other errors are for no client of
+# the API.
+BY_THE_WORKER = {
+    (error.status, error.message)
+    for error in (TIMEOUT, INCOMPLETE, BUSY, unreadable(Exception("…")))
+}
 
 # The tables that requests write, with what they may set there.
 WRITTEN = {"tasks": Task, "meetings": MeetingDetails, "workspaces": WorkspaceDetails}
@@ -65,7 +74,7 @@ def messages(connection):
     sentences = {*bodies, *field_messages(), *constraint_messages(connection)}
     return {
         (status, re.sub(r"\{\w+\}", "…", message))
-        for status, message in whole | {(400, sentence) for sentence in sentences}
+        for status, message in whole | BY_THE_WORKER | {(400, text) for text in sentences}
     }
 
 
@@ -121,4 +130,4 @@ def test_every_status_of_the_tables_is_published():
         for response in document()["components"]["responses"].values()
         for example in response["content"]["application/json"]["examples"].values()
     }
-    assert published == {status for status, _ in errors.MESSAGES.values()}
+    assert published == {status for status, _ in {*errors.MESSAGES.values(), *BY_THE_WORKER}}
