@@ -9,7 +9,7 @@ help: ## list the targets
 
 setup: ## create .venv with everything that the other targets need
 	python3 -m venv .venv
-	$(BIN)/pip install -q -e '.[dev,contribute,bench]' -e testkit/pytest_task_service -e testkit/task_service_double
+	$(BIN)/pip install -q -e '.[dev,contribute]' -e testkit/pytest_task_service -e testkit/task_service_double
 
 run: ## run the service with PostgreSQL and demo data, reloading what changes
 	$(BIN)/task-service dev

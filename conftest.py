@@ -15,7 +15,6 @@ LONG = {"proof", "faults"}
 def pytest_addoption(parser):
     group = parser.getgroup("faults", "the scenarios of -m faults")
     group.addoption("--long", action="store_true", help="more rounds and longer outages")
-    group.addoption("--soak", type=float, metavar="MINUTES", help="run the soak test too")
     group.addoption("--write", action="store_true", help="write all measures to docs/faults.md")
 
 

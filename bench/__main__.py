@@ -1,4 +1,4 @@
-"""``python -m bench``: measure, print the table, draw it."""
+"""``python -m bench``: measure, and print the table."""
 
 import os
 import shutil
@@ -10,9 +10,7 @@ import click
 from bench.cases import CASES
 from bench.compare import compare
 from bench.instructions import NotCounted, instructions, instructions_table, missing
-from bench.report import draw, table
-
-PICTURE = Path(__file__).resolve().parent.parent / "docs" / "benchmark.svg"
+from bench.report import table
 
 AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 
@@ -48,8 +46,7 @@ REQUESTS_COUNTED = 200
     type=click.Path(path_type=Path, file_okay=False),
     help="With --instructions: the folder for callgrind's files, to read by callgrind_annotate.",
 )
-@click.option("--picture", type=click.Path(path_type=Path), default=PICTURE, help="Drawn to here.")
-def main(tasks, seconds, rounds, names, counting, keep, picture):
+def main(tasks, seconds, rounds, names, counting, keep):
     """CPU per request of the service, beside a bare WSGI callable and pgbench with the same SQL."""
     if counting:
         count(names, tasks or 20_000, keep)
@@ -62,7 +59,6 @@ def main(tasks, seconds, rounds, names, counting, keep, picture):
     tasks = tasks or 100_000
     found = compare(names, tasks=tasks, seconds=seconds, rounds=rounds, say=tell)
     click.echo(table(found))
-    draw(found, picture)
     click.echo(f"\n{tasks:,} tasks, {rounds} rounds of {seconds} s, 8 connections")
     after = os.getloadavg()[0]
     click.echo(f"\n{os.cpu_count()} cores; load average before {load:.1f}, after {after:.1f}")

@@ -1,4 +1,4 @@
-"""The figures as a table and as a picture."""
+"""The figures as a table."""
 
 from bench.cases import CASES
 
@@ -23,33 +23,3 @@ def table(found):
             f" | {service.p50:.1f} | {service.p99:.1f} | {floor.p99:.1f} |"
         )
     return "\n".join(lines)
-
-
-def draw(found, path):
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    # Text stays text, and two runs differ by their figures only.
-    mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "bench", "font.size": 9})
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(8, 0.7 + 0.55 * len(found)), layout="constrained")
-    colours = {"service": "#1f6feb", "floor": "#9a6700", "pgbench": "#8c959f"}
-    labels = {"service": "service", "floor": "bare WSGI callable", "pgbench": "pgbench"}
-    for index, (runner, colour) in enumerate(colours.items()):
-        places = [place + (index - 1) * 0.27 for place in range(len(found))]
-        bars = axes.barh(
-            places,
-            [runs[runner].cpu for runs in found.values()],
-            0.25,
-            color=colour,
-            label=labels[runner],
-        )
-        axes.bar_label(bars, fmt="%.2f", padding=2, fontsize=7)
-    axes.set_yticks(range(len(found)), list(found))
-    axes.invert_yaxis()
-    axes.set_xlabel("CPU milliseconds a request, server and PostgreSQL")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, loc="lower right")
-    path.parent.mkdir(exist_ok=True)
-    figure.savefig(path, metadata={"Date": None})
