@@ -17,13 +17,13 @@ from service.settings import Settings
 
 # An id that no row has.
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
+SESSION = "tmw_session_alice"
 TOKENS = {name: f"tmw_api_{name}" for name in ("alice", "bob", "charlie")}
 
 
 def insert(connection, table, **values):
     """Insert a row past the service, and return its id as the API shows it."""
-    columns = ", ".join(values)
-    marks = ", ".join(["%s"] * len(values))
+    columns, marks = ", ".join(values), ", ".join(["%s"] * len(values))
     sql = f"INSERT INTO {table} ({columns}) VALUES ({marks}) RETURNING id"
     return str(connection.execute(sql, list(values.values())).fetchone()["id"])
 
@@ -68,8 +68,8 @@ def row_of(connection, table, id):
     ).fetchone()
 
 
-def count(connection, table):
-    return connection.execute(f"SELECT count(*) FROM {table}").fetchone()["count"]
+def count(connection, table, where="true"):
+    return connection.execute(f"SELECT count(*) FROM {table} WHERE {where}").fetchone()["count"]
 
 
 class Client:
@@ -146,6 +146,11 @@ def read_all(client, path, **query):
         assert link.endswith('>; rel="next"')
         response = client.get(path, query_string=query)
         assert client.get(link[5 : link.index(">")]).get_json() == response.get_json()
+
+
+def names(schema):
+    """The names of the members of a response, in their order."""
+    return [field.data_key for field in schema().dump_fields.values()]
 
 
 def ids(items):

@@ -13,12 +13,7 @@ from weakref import WeakSet
 
 import psycopg
 import pytest
-from client import (
-    TOKENS,
-    Client,
-    insert,
-    insert_member,
-)
+from client import SESSION, TOKENS, Client, insert, insert_member, insert_token
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row, tuple_row
 from receivers import KEY, Receiver, environment
@@ -191,6 +186,13 @@ def bob(app):
 @pytest.fixture
 def charlie(app):
     return Client(app, TOKENS["charlie"])
+
+
+@pytest.fixture
+def browser(app, cast, connection):
+    """Return Alice's browser: a client with a session cookie and no header."""
+    insert_token(connection, cast["alice"], SESSION, kind="session")
+    return Client(app, cookie=SESSION)
 
 
 @pytest.fixture
