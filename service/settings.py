@@ -118,8 +118,16 @@ def check_keys(text: str) -> None:
         )
 
 
+def check_login_keys(text: str) -> None:
+    """Raise ValidationError unless each key is long enough and fits into a header."""
+    if not all(re.fullmatch(r"[A-Za-z0-9._~+/=-]{32,200}", key) for key in split_keys(text)):
+        raise ValidationError(
+            f"must be keys of {MIN_KEY} to 200 of A-Z a-z 0-9 . _ ~ + / = -, separated by commas"
+        )
+
+
 def split_keys(text: str) -> list[str]:
-    """Split WEBHOOK_KEY at its commas."""
+    """Split a setting of keys at its commas."""
     return [key.strip() for key in text.split(",")]
 
 
@@ -177,6 +185,13 @@ class Settings:
         "origins whose pages may call the service from a browser, separated by commas, like"
         " https://app.example.com",
     )
+    login_key: str | None = setting(
+        None,
+        fields.String(validate=check_login_keys),
+        "the key with which a login page makes sessions of any user, at least 32 characters;"
+        " without it none can; to change it, let two keys hold for a time, separated by a comma",
+        secret=True,
+    )
     log_format: str = setting(
         "json",
         fields.String(validate=validate.OneOf(["json", "text"], error="must be json or text")),
@@ -232,6 +247,11 @@ class Settings:
                 " make one with: openssl rand -hex 32"
             )
         return self.webhook_keys[0]
+
+    @property
+    def login_keys(self) -> list[str]:
+        """The keys of LOGIN_KEY; empty if it is not set."""
+        return split_keys(self.login_key) if self.login_key else []
 
     @property
     def webhook_keys(self) -> list[str]:

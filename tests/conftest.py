@@ -14,6 +14,7 @@ from weakref import WeakSet
 import psycopg
 import pytest
 from client import SESSION, TOKENS, Client, insert, insert_member, insert_token
+from openapi_check import LOGIN_KEY
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row, tuple_row
 from receivers import KEY, Receiver, environment
@@ -27,7 +28,7 @@ from service.settings import Settings
 
 @pytest.fixture(scope="session")
 def settings(database_url):
-    return Settings.read({"DATABASE_URL": database_url})
+    return Settings.read({"DATABASE_URL": database_url, "LOGIN_KEY": LOGIN_KEY})
 
 
 def starter():

@@ -17,6 +17,7 @@ from socket import SO_LINGER, SOL_SOCKET
 from threading import Event, Lock, Thread
 
 from client import insert
+from openapi_check import LOGIN_KEY
 
 from service.webhooks import secrets
 
@@ -194,7 +195,7 @@ WEBHOOK_SETTINGS = {
 
 def environment(database_url, **changes):
     """The variables that enable webhooks to these receivers."""
-    return {"DATABASE_URL": database_url, **WEBHOOK_SETTINGS, **changes}
+    return {"DATABASE_URL": database_url, "LOGIN_KEY": LOGIN_KEY, **WEBHOOK_SETTINGS, **changes}
 
 
 def subscribe(connection, workspace_id, url, *events, **columns):

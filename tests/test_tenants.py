@@ -367,6 +367,7 @@ def test_every_view_and_every_table_is_tried(connection):
 WITHOUT_CALLER = {
     "gate/authenticate_and_count": "it finds the caller",
     "health/check": "it needs no credential and reads no row of a tenant",
+    "sessions/find_user": "it finds the caller, whose login page has the key of the operator",
     "webhooks/missing_keys": "a process runs it when it starts, and no request does",
     "tokens/touch": "it takes the id of the token that the gate has found",
     "webhooks/record": "it takes a delivery that claim_new, which takes the caller, has claimed",

@@ -10,6 +10,7 @@ from service.api.knowledge import knowledge
 from service.api.mail import mail
 from service.api.me import me
 from service.api.meetings import meetings
+from service.api.sessions import sessions
 from service.api.suggestions import suggestions
 from service.api.tasks import tasks
 from service.api.tokens import tokens
@@ -22,4 +23,6 @@ def init_app(app: Flask) -> None:
     work = tasks, meetings, workspaces, me, dashboard, mail, knowledge, suggestions, events
     for resource in (*work, tokens, webhooks, deliveries):
         app.register_blueprint(resource, url_prefix="/api")
+    if app.config["SETTINGS"].login_keys:
+        app.register_blueprint(sessions, url_prefix="/api")
     app.register_blueprint(health)

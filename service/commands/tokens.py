@@ -6,6 +6,7 @@ from typing import NamedTuple
 import click
 
 from service import credentials
+from service.api.sessions import DAYS, CreatedSession
 from service.commands.base import (
     confirm,
     echo_ids,
@@ -73,31 +74,44 @@ def create_token(
     such a token for each program.
     """
     name = validate(Text(MAX_NAME), "--name", name)
-    click.echo(new_token("api", email, scope, expires_in, name, workspace))
+    click.echo(new_token(email, scope, expires_in, name, workspace))
 
 
 def new_token(
-    kind: str,
     email: str,
     scope: str = "write",
     expires_in: int | None = None,
     name: str = "",
     workspace: str | None = None,
 ) -> str:
-    """Make a credential and return its text, of which the database stores only the SHA-256.
+    """Make an API token and return its text, of which the database stores only the SHA-256.
 
     Raises ClickException if the user is absent or deactivated, or no member of the workspace.
     """
-    if require_user(email).state == "deactivated":
-        raise click.ClickException(f"{email} is deactivated: first run user reactivate")
+    require_active_user(email)
     secret, _ = credentials.create(
         partial(one_row, IdRow, "tokens/create", f"{email} is no member of {workspace}"),
-        kind,
+        "api",
         email=email,
         scope=scope,
         days=expires_in,
         name=name,
         workspace=workspace,
+    )
+    return secret
+
+
+def new_session(email: str, days: int = DAYS) -> str:
+    """Make a session and return its text, as ``POST /api/session`` does.
+
+    Raises ClickException if the user is absent or deactivated.
+    """
+    secret, _ = credentials.create(
+        partial(one_row, CreatedSession, "sessions/create", f"there is no user {email}"),
+        "session",
+        user_id=require_active_user(email).id,
+        days=days,
+        expires_at=None,
     )
     return secret
 
@@ -138,6 +152,14 @@ def require_user(email: str) -> ListedUser:
     return one_row(ListedUser, "users/list", f"there is no user {email}", email=email, id=NIL_UUID)
 
 
+def require_active_user(email: str) -> ListedUser:
+    """Find the user with this address; raises ClickException if absent or deactivated."""
+    user = require_user(email)
+    if user.state == "deactivated":
+        raise click.ClickException(f"{email} is deactivated: first run user reactivate")
+    return user
+
+
 @click.group("session")
 def session() -> None:
     """Make session cookies."""
@@ -149,7 +171,7 @@ def session() -> None:
     "--expires-in",
     type=click.IntRange(1, 36500),
     metavar="DAYS",
-    default=30,
+    default=DAYS,
     show_default=True,
     help="Days until the session expires.",
 )
@@ -158,4 +180,4 @@ def create_session(email: str, expires_in: int) -> None:
 
     No command prints the value again.
     """
-    click.echo(new_token("session", email, expires_in=expires_in))
+    click.echo(new_session(email, expires_in))

@@ -15,7 +15,7 @@ from service.commands.base import connect, current_settings, one_row, query, row
 from service.commands.load import load_file
 from service.commands.lookup import FoundWorkspace
 from service.commands.migrate import migrate
-from service.commands.tokens import new_token
+from service.commands.tokens import new_session, new_token
 from service.devkit.children import Children, Interrupt
 from service.devkit.loopback import LOOPBACK, forget_libpq, listen
 from service.devkit.postgres import Postgres
@@ -97,8 +97,8 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
         children = stack.enter_context(Children(served, interrupt, listener.fileno()))
         children.start_web()
         children.start_worker()
-        token = new_token("api", OWNER, expires_in=30, name="dev", workspace=WORKSPACE)
-        cookie = new_token("session", OWNER, expires_in=30, name="dev")
+        token = new_token(OWNER, expires_in=30, name="dev", workspace=WORKSPACE)
+        cookie = new_session(OWNER)
         exports = ("DATABASE_URL", "WEBHOOK_KEY", "WEBHOOK_ALLOW")
         click.echo(
             WELCOME.format(

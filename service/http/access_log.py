@@ -44,7 +44,7 @@ def init_app(app: Flask) -> None:
             "status": response.status_code,
             "ms": round((monotonic() - state.arrived) * 1000, 2),
             "client": (request.remote_addr or "")[:MAX_ADDRESS],
-            "user": usage and usage.user_id,
+            "user": state.caller.get("user_id") or (usage and usage.user_id),
             "workspace": usage and usage.workspace_id,
             "token": usage and usage.token_id,
         }

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable
 from functools import lru_cache, wraps
+from hmac import compare_digest
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
 from typing import Any
@@ -18,7 +19,12 @@ from werkzeug.routing import Rule
 
 from service.credentials import hash_of
 from service.database import db
-from service.database.state import RequestState, current_request, current_state
+from service.database.state import (
+    RequestState,
+    current_application,
+    current_request,
+    current_state,
+)
 from service.http.errors import http_error
 from service.http.requests import JSON_TYPE, View
 from service.http.responses import append
@@ -27,6 +33,9 @@ from service.limits import STARTER_PER_MINUTE, Usage, decisive, policy
 # Paths that need no credential and are not counted. Those of the reference page exist only if the
 # setting DOCS is on (openapi/page.py).
 PUBLIC = {"/", "/healthz", "/openapi.json", "/docs/", "/docs/<path:path>", "/docs/dist/<path:path>"}
+
+# A login page makes sessions here, with a key in place of a credential.
+LOGIN = {"/api/session", "/api/session/"}
 
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 # Some proxies write 192.0.2.7:4711 or [2001:db8::7]:4711.
@@ -49,6 +58,9 @@ def authenticate_and_count() -> None:
     if is_public(request.url_rule):
         return
     kind, token = credential(request)
+    if request.method == "POST" and request.path in LOGIN:
+        authenticate_login_page(token if kind == "api" else None)
+        return
     state.usage = usage = db.row_with_retry(
         Usage,
         "gate/authenticate_and_count",
@@ -69,6 +81,32 @@ def authenticate_and_count() -> None:
         # 404 and 405 take precedence over this 403.
         if usage.scope != "write" and request.routing_exception is None:
             raise http_error("read_only_token")
+
+
+def authenticate_login_page(token: str | None) -> None:
+    """Compare a token with the keys of LOGIN_KEY, in constant time; raises 401, 404 or 429.
+
+    The request counts for its address. The view finds the user.
+    """
+    request, state = current_request(), current_state()
+    keys = current_application().config["SETTINGS"].login_keys
+    # Not as the hash of a credential: no token opens this door, nor does the key open another one.
+    state.usage = usage = db.row_with_retry(
+        Usage,
+        "gate/authenticate_and_count",
+        kind="api",
+        hash=None,
+        address=client_address(request.remote_addr),
+    )
+    if not usage.admitted:
+        raise rate_limit_error(usage)
+    if not keys:
+        raise http_error("unknown_path")
+    # With each key, so that the time tells nothing of them.
+    equal = [compare_digest((token or "").encode(), key.encode()) for key in keys]
+    if True not in equal:
+        raise http_error("login_key")
+    state.caller = {"user_id": None, "workspace_id": None}
 
 
 def credential(request: Request) -> tuple[str, str | None]:

@@ -66,6 +66,8 @@ def build(app: Flask) -> JSON:
             path = paths.setdefault(operation.path, {})
             path[operation.method.lower()] = operation.document(schemas, examples, errors)
             tags[tag(view).name] = tag(view)._asdict()
+    if not app.config["SETTINGS"].login_keys:
+        del components["securitySchemes"]["loginKey"]
     responses = {
         name: error_response(status, errors[name], examples, limited=True)
         for status, name in ERRORS.items()

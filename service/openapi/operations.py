@@ -127,6 +127,8 @@ class Operation:
             operation["security"] = []
         if getattr(self.view, "session_only", False):
             operation["security"] = [{"session": []}]
+        if getattr(self.view, "by_login_key", False):
+            operation["security"] = [{"loginKey": []}]
         parameters = self.parameters(schemas, examples.paths.get(self.name, {}))
         if parameters:
             operation["parameters"] = parameters

@@ -1,4 +1,4 @@
--- Create an API token or a session for a user, with a workspace for a member of it; the table has
+-- Create an API token for a user, with a workspace for a member of it; the table has
 -- only the hash of the token.
 WITH place AS MATERIALIZED (
     SELECT member.workspace_id, member.user_id
@@ -9,7 +9,7 @@ WITH place AS MATERIALIZED (
 )
 INSERT INTO tokens (user_id, kind, name, scope, hash, expires_at, workspace_id)
 SELECT person.id,
-       %(kind)s,
+       'api',
        %(name)s,
        %(scope)s,
        %(hash)s,

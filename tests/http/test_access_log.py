@@ -11,6 +11,7 @@ from time import monotonic
 
 import pytest
 from client import TOKENS, Client, insert_token
+from openapi_check import LOGIN_KEY
 from server import TASK, get, post, send, serving, wait_until
 
 from service import logs
@@ -75,6 +76,21 @@ def test_each_request_is_one_line_of_json_with_time_and_client(
 def test_the_line_names_what_the_request_has_created(alice, lines):
     task = alice.post("/tasks", {"title": "x"}).get_json()
     assert json.loads(lines()[0])["created"] == task["id"]
+
+
+def test_each_session_of_a_login_page_is_a_line_with_its_user_and_never_the_key(build, lines, cast):
+    app = build(trusted_proxies=1)
+    page, other = Client(app, LOGIN_KEY), Client(app, LOGIN_KEY[:-1])
+    address = {"X-Forwarded-For": "192.0.2.7"}
+    made = page.post("/session", {"email": "alice@example.com"}, headers=address)
+    page.post("/session", {"email": "nobody@example.com"}, headers=address)
+    other.post("/session", {"email": "alice@example.com"}, headers=address)
+    entries = [json.loads(line) for line in lines()]
+    users = [(201, cast["alice"]), (404, None), (401, None)]
+    assert [(entry["status"], entry["user"]) for entry in entries] == users
+    assert {entry["client"] for entry in entries} == {"192.0.2.7"}
+    for secret in (LOGIN_KEY[:-1], made.get_json()["token"]):
+        assert secret not in "".join(lines())
 
 
 @pytest.mark.parametrize(

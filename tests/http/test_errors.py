@@ -44,7 +44,8 @@ METHODS = "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "
 @pytest.mark.parametrize("rule", sorted({view.rule for view in views()}))
 def test_a_method_that_a_path_does_not_have_is_405_with_allow(alice, rule):
     here = [view for view in views() if view.rule == rule]
-    methods = {view.method for view in here}
+    # ``views`` leaves the door of login pages out, where each client is the operator.
+    methods = {view.method for view in here} | ({"POST"} if rule == "/api/session" else set())
     allowed = sorted(methods | ({"HEAD"} if "GET" in methods else set()))
     path = here[0].path(*(["x"] * len(here[0].variables)))
     for method in set(METHODS) - set(allowed):

@@ -16,7 +16,7 @@ from client import Client, CommandRunner
 from derived import by_name, views_of
 from marshmallow import ValidationError
 from marshmallow.fields import Nested
-from openapi_check import check_against_document, document, resolve, violations
+from openapi_check import WITH_LOGIN, check_against_document, document, resolve, violations
 from resources import HERE, WORD
 from world import World
 
@@ -63,7 +63,7 @@ def test_the_document_needs_no_credential_and_is_not_counted(app, connection):
 
 @pytest.mark.nodatabase
 def test_the_command_openapi_prints_the_document_without_a_database():
-    app = create_app(Settings.read({}))
+    app = create_app(WITH_LOGIN)
     printed = CommandRunner(app).invoke(args=["openapi"])
     assert printed.exit_code == 0
     assert json.loads(printed.stdout) == document()
@@ -78,7 +78,7 @@ def test_the_document_is_built_once():
 
 @pytest.mark.nodatabase
 def test_the_document_has_every_route_and_no_other():
-    app = create_app(Settings.read({}))
+    app = create_app(WITH_LOGIN)
     routes = {
         (method, re.sub("<.*?>", "{}", rule.rule))
         for rule in app.url_map.iter_rules()

@@ -1,0 +1,80 @@
+"""Sessions that a login page makes, with a key of the operator's."""
+
+from functools import partial, wraps
+from typing import Any, NamedTuple
+
+from flask import Blueprint, Response
+from marshmallow.fields import Nested
+
+from service import credentials
+from service.api.me import User
+from service.database import db
+from service.database.state import current_state
+from service.database.statements import IdRow
+from service.http.errors import http_error, invalid_field
+from service.http.requests import Values, View, arguments
+from service.http.responses import reply_secret, response
+from service.http.safe_writes import idempotent_of_user
+from service.values import fields, schemas
+
+DAYS = 30
+EXPIRES = f"When the session expires; {DAYS} days from now unless given"
+
+sessions = Blueprint("sessions", __name__)
+
+
+class Session(schemas.Resource):
+    """A new session."""
+
+    email = fields.Email(load_only=True, required=True, description="Who has logged in")
+    expires_at = fields.Timestamp(load_default=None, description=EXPIRES)
+    user = Nested(User, dump_only=True, metadata={"description": "Who has logged in"})
+    token = fields.Text(
+        fields.MAX_NAME,
+        dump_only=True,
+        allow_none=True,
+        description="The value of the cookie `session`; null in the repeat of a request",
+    )
+
+
+class CreatedSession(NamedTuple):
+    """The row of a new session; the id is null if it would have expired already."""
+
+    id: str | None
+    body: bytes
+
+
+def as_user(view: View) -> View:
+    """Let the view that is decorated run as the user of the body; raises 404 if there is none."""
+
+    @wraps(view)
+    def wrapper(session: Values) -> Any:
+        user = db.row_or_none(IdRow, "sessions/find_user", email=session["email"])
+        if user is None:
+            raise http_error("not_found", resource="User")
+        current_state().caller["user_id"] = user.id
+        return view(session)
+
+    wrapper.__dict__["by_login_key"] = True
+    return wrapper
+
+
+@sessions.post("/session")
+@arguments(Session())
+@as_user
+@idempotent_of_user
+@response(Session, 201, kind="object", also=(404,))
+def create_session(session: Values) -> Response:
+    """Make a session for a user who has logged in to your login page
+
+    Only with a key of the setting `LOGIN_KEY` as the bearer token. Who has the key can be any user.
+    The response shows the token once; set it as the cookie `session`. A deactivated user is 404
+    like an unknown one.
+    """
+    secret, created = credentials.create(
+        partial(db.row, CreatedSession, "sessions/create"), "session", days=DAYS, **session
+    )
+    if created.id is None:
+        raise invalid_field("expiresAt", "past")
+    current_state().created = created.id
+    return reply_secret(created.body, "token", secret, 201, {"Location": "/api/session"})

@@ -1,0 +1,28 @@
+-- Make a session for a user who is not deactivated; it expires in the future.
+-- The lock waits for a deactivation, which would not revoke a session that it cannot see.
+-- The table has only the hash of the token.
+WITH asked AS MATERIALIZED (
+    SELECT person.id,
+           person.name,
+           person.email,
+           coalesce(
+               %(expires_at)s::timestamptz, now_ms() + %(days)s::integer * interval '1 day'
+           ) AS expires_at
+      FROM users AS person
+     WHERE person.id = %(user_id)s::uuid
+       AND person.deactivated_at IS NULL
+       FOR SHARE
+), created AS (
+    INSERT INTO tokens (user_id, kind, hash, expires_at)
+    SELECT id, 'session', %(hash)s::bytea, expires_at
+      FROM asked
+     WHERE expires_at > now()
+ RETURNING id
+)
+SELECT created.id,
+       json_build_object(
+           'expiresAt', iso(asked.expires_at),
+           'user', json_build_object('id', asked.id, 'name', asked.name, 'email', asked.email)
+       ) AS body
+  FROM asked
+  LEFT JOIN created ON true;

@@ -1,0 +1,5 @@
+-- The user with this e-mail address, unless deactivated, for a login page.
+SELECT person.id
+  FROM users AS person
+ WHERE lower(person.email) = lower(%(email)s::text)
+   AND person.deactivated_at IS NULL;

@@ -1,0 +1,152 @@
+"""POST /api/session: a login page with the operator's key makes sessions of any user."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from client import (
+    TOKENS,
+    Client,
+    CommandRunner,
+    count,
+    error_message,
+    insert_token,
+    invalid_field,
+)
+
+from service.app import create_app, openapi
+from service.settings import InvalidSetting, Settings
+
+OLD, NEW = "old-" * 8, "new+/=._~" * 4
+EMAIL = {"email": "Alice@example.com"}
+
+
+@pytest.fixture
+def service(build):
+    return build(login_key=f"{NEW},{OLD}", trusted_proxies=1)
+
+
+@pytest.fixture
+def page(service):
+    """Return the client of a login page."""
+    return Client(service, NEW)
+
+
+def test_a_login_page_makes_a_session_that_works_as_the_cookie(service, page, cast, connection):
+    response = page.post("/session", EMAIL)
+    assert response.status_code == 201
+    session = response.get_json()
+    assert session["user"] == {
+        "id": cast["alice"],
+        "name": "Alice",
+        "email": "alice@example.com",
+    }
+    assert session["token"].startswith("tmw_session_")
+    left = datetime.fromisoformat(session["expiresAt"]) - datetime.now(UTC)
+    assert timedelta(days=29, hours=23) < left <= timedelta(days=30)
+    alice = Client(service, cookie=session["token"])
+    me = alice.get("/me").get_json()
+    assert (me["user"], me["credential"]) == (session["user"], "session")
+    assert me["expiresAt"] == session["expiresAt"]
+    assert alice.delete("/session").status_code == 204
+    assert error_message(alice.get("/me"), 401)
+    assert error_message(Client(service, session["token"]).get("/me"), 401)
+
+
+def test_each_of_two_keys_opens_the_door_while_one_is_exchanged(service):
+    for key in (OLD, NEW):
+        assert Client(service, key).post("/session", EMAIL).status_code == 201
+
+
+def test_only_a_key_opens_the_door_and_it_opens_no_other(service, connection, cast):
+    insert_token(connection, cast["alice"], "tmw_session_alice", kind="session")
+    before = count(connection, "tokens")
+    for client in (
+        Client(service),
+        Client(service, NEW[:-1]),
+        Client(service, f"{NEW},{OLD}"),
+        Client(service, TOKENS["alice"]),
+        Client(service, cookie="tmw_session_alice"),
+        Client(service, cookie=NEW),
+    ):
+        assert "LOGIN_KEY" in error_message(client.post("/session", EMAIL), 401)
+        assert "LOGIN_KEY" in error_message(client.post("/session/", {"nonsense": 1}), 401)
+    for method, path in (("GET", "/me"), ("GET", "/tasks"), ("DELETE", "/session")):
+        assert error_message(Client(service, NEW).send(method, path), 401)
+    assert count(connection, "tokens") == before
+
+
+def test_an_unknown_and_a_deactivated_user_are_404_alike(page, connection):
+    connection.execute("UPDATE users SET deactivated_at = now() WHERE name = 'Bob'")
+    messages = {
+        error_message(page.post("/session", {"email": f"{name}@example.com"}), 404)
+        for name in ("bob", "nobody")
+    }
+    assert messages == {"User not found"}
+    assert connection.execute("SELECT FROM tokens WHERE kind = 'session'").fetchall() == []
+
+
+def test_a_session_can_end_earlier_but_not_before_now(page, connection):
+    soon = "2098-01-01T00:00:00.000Z"
+    made = page.post("/session", {**EMAIL, "expiresAt": soon})
+    assert made.get_json()["expiresAt"] == soon
+    past = page.post("/session", {**EMAIL, "expiresAt": "2020-01-01T00:00:00Z"})
+    assert invalid_field(past, "expiresAt") == "must be in the future"
+    assert invalid_field(page.post("/session", {}), "email") == "is required"
+    assert count(connection, "tokens") == len(TOKENS) + 1
+
+
+def test_a_repeat_makes_no_second_session_and_shows_no_token(service, page, connection):
+    for email in ("alice@example.com", "bob@example.com"):
+        body, headers = {"email": email}, {"Idempotency-Key": "login-1"}
+        first = page.post("/session", body, headers=headers)
+        again = Client(service, OLD).post("/session", body, headers=headers)
+        assert again.headers["Idempotent-Replayed"] == "true"
+        assert again.get_json() == {**first.get_json(), "token": None}
+        assert first.get_json()["token"]
+        other = page.post("/session", {**body, "expiresAt": None, "more": 1}, headers=headers)
+        assert invalid_field(other, "more")
+    assert count(connection, "tokens") == len(TOKENS) + 2
+    stored = json.dumps(connection.execute("SELECT body FROM idempotency_keys").fetchall())
+    assert "tmw_session" not in stored
+
+
+def test_the_door_counts_per_client_address_as_one_without_a_credential(service):
+    def attempts(address, client):
+        headers = {"X-Forwarded-For": address}
+        return [client.post("/session", EMAIL, headers=headers).status_code for _ in range(31)]
+
+    statuses = attempts("192.0.2.1", Client(service, "x" * 32)) + attempts(
+        "192.0.2.1", Client(service, NEW)
+    )
+    assert statuses == [401] * 31 + [201] * 29 + [429] * 2
+    assert set(attempts("192.0.2.2", Client(service, NEW))) == {201}
+
+
+def test_without_the_setting_there_is_no_door_in_routes_and_document(build):
+    app = build(login_key=None)
+    for client in (Client(app), Client(app, TOKENS["alice"]), Client(app, NEW)):
+        response = client.client.post("/api/session", json=EMAIL, headers=client.headers)
+        assert error_message(response, 404)
+    with create_app(Settings.read({})).app_context():
+        document = json.loads(openapi.document())
+    assert "post" not in document["paths"]["/api/session"]
+    assert "loginKey" not in document["components"]["securitySchemes"]
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("keys", ["x" * 31, f"{NEW},", f"{NEW},{'x' * 31}", "with a space " * 4])
+def test_a_short_or_malformed_key_stops_the_start_and_is_not_shown(keys):
+    with pytest.raises(InvalidSetting, match="LOGIN_KEY: must be keys of 32 to 200 of") as error:
+        Settings.read({"LOGIN_KEY": keys})
+    assert keys not in str(error.value)
+
+
+def test_the_command_makes_a_session_by_the_same_statement(service, connection):
+    made = CommandRunner(service).invoke(["session", "create", "ALICE@example.com"])
+    assert made.exit_code == 0, made.output
+    me = Client(service, cookie=made.stdout.strip()).get("/me").get_json()
+    assert (me["user"]["name"], me["credential"]) == ("Alice", "session")
+    connection.execute("UPDATE users SET deactivated_at = now() WHERE name = 'Bob'")
+    refused = CommandRunner(service).invoke(["session", "create", "bob@example.com"])
+    assert "bob@example.com is deactivated" in refused.stderr
