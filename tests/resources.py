@@ -175,12 +175,7 @@ RESOURCES = [
         path="/meetings",
         schema=MeetingDetails,
         line="meeting",
-        required={
-            "title": "Meeting",
-            "start_time": NOON,
-            "end_time": end_time,
-            "created_by": user,
-        },
+        required={"title": "Meeting", "start_time": NOON, "end_time": end_time, "created_by": user},
         world=(
             {**TITLED, "notes": WORD, "start_time": datetime(2020, 1, 1, tzinfo=UTC)},
             {**TITLED, "notes": WORD},

@@ -26,10 +26,7 @@ DOCUMENTED = {
     "_convert",
 }
 # Private names of libraries that the service uses, and the one place of each.
-PRIVATE = {
-    ("service/http/responses.py", "_list"),
-    ("service/webhooks/outbound.py", "_read_status"),
-}
+PRIVATE = {("service/http/responses.py", "_list"), ("service/webhooks/outbound.py", "_read_status")}
 
 
 def test_no_blueprint_has_hooks_because_the_service_would_not_run_them(build):

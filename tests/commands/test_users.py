@@ -215,11 +215,7 @@ def test_the_list_says_who_is_deactivated_and_since_when(cli, cast):
     assert re.fullmatch(TIMESTAMP, first[1])
     assert value(cli("user", "deactivate", "bob@example.com")) == cast["bob"]
     assert state(cli, cast["bob"]) == first
-    assert [line[7] for line in lines(cli("user", "list"))] == [
-        "active",
-        "deactivated",
-        "active",
-    ]
+    assert [line[7] for line in lines(cli("user", "list"))] == ["active", "deactivated", "active"]
     value(cli("user", "reactivate", "bob@example.com"))
     assert state(cli, cast["bob"]) == ["active", "-"]
 

@@ -11,15 +11,7 @@ import pytest
 from click.testing import CliRunner
 from outcomes import rows
 from psycopg.conninfo import conninfo_to_dict
-from server import (
-    children,
-    environment,
-    free_port,
-    get,
-    send,
-    serving,
-    wait_until,
-)
+from server import children, environment, free_port, get, send, serving, wait_until
 
 from service.__main__ import main
 from service.gunicorn import APP

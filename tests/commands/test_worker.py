@@ -40,10 +40,7 @@ def old_delivery(cast, connection, receiver):
 
 @pytest.mark.parametrize(
     ("words", "key", "states"),
-    [
-        (("worker", "--once"), True, ["delivered"]),
-        (("worker", "--once"), False, ["due"]),
-    ],
+    [(("worker", "--once"), True, ["delivered"]), (("worker", "--once"), False, ["due"])],
 )
 @pytest.mark.usefixtures("old_delivery")
 def test_the_worker_delivers_with_a_key_and_prunes_always(

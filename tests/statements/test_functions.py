@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 from client import insert
-from receivers import announce, subscribe
+from receivers import subscribe
 
 
 def value(connection, expression, *values):
@@ -62,20 +62,6 @@ def test_counts_of_tasks_end_with_their_workspace_and_with_all_tasks(connection,
     assert rows == [{"id": cast["globex"], "total": 2}]
     connection.execute("TRUNCATE tasks CASCADE")
     assert connection.execute("SELECT FROM task_counts").fetchall() == []
-
-
-def test_an_assignment_that_an_operator_ends_is_announced_by_the_operator_alone(
-    connection, cast, insert_into
-):
-    subscribe(connection, cast["acme"], "https://example.com/")
-    announce(connection, cast["acme"])
-    insert_into("tasks", assignee_id=cast["bob"])
-    kept = insert_into("tasks", assignee_id=cast["alice"])
-    connection.execute("UPDATE tasks SET assignee_id = NULL WHERE id = %s", (kept,))
-    assert value(connection, "count(*) FROM events") == 1
-    connection.execute("DELETE FROM members WHERE user_id = %s", (cast["bob"],))
-    types = connection.execute("SELECT type FROM events ORDER BY id").fetchall()
-    assert [row["type"] for row in types] == ["task.created", "task.updated"]
 
 
 @pytest.mark.parametrize(("later", "taken"), [(0, True), (1, False)])

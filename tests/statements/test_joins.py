@@ -103,17 +103,3 @@ def test_a_webhook_tells_its_next_attempt_while_one_delivery_waits(connection, c
         connection.execute("UPDATE deliveries SET state = 'failed' WHERE id = %s", (row["id"],))
         (shown,) = run(connection, "webhooks/get", workspace_id=cast["acme"], user_id=None, id=hook)
         assert (shown["body"]["waiting"], shown["body"]["nextAttemptAt"]) == expected
-
-
-def test_failed_deliveries_of_one_webhook_are_sent_again(connection, crossed):
-    first, second = crossed
-    connection.execute("UPDATE deliveries SET state = 'failed', finished_at = '2026-01-02T00:00Z'")
-    done, late = crossed[first]
-    connection.execute("UPDATE deliveries SET state = 'delivered' WHERE id = %s", (done["id"],))
-    for since, expected in (
-        ("2026-01-02T00:00:00.000001Z", []), ("2026-01-02T00:00Z", [late["id"]]),
-    ):  # fmt: skip
-        rows = run(connection, "deliveries/redeliver_failed", id=first, since=since)
-        assert [row["id"] for row in rows] == expected
-    rows = run(connection, "deliveries/redeliver_failed", id=second, since=None)
-    assert {row["id"] for row in rows} == {row["id"] for row in crossed[second]}

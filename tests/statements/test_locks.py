@@ -75,11 +75,7 @@ def owners(connection, cast):
     return low, cast["alice"]
 
 
-LEAVING = {
-    "members/remove": {},
-    "members/add": {"role": "member"},
-    "users/delete": {},
-}
+LEAVING = {"members/remove": {}, "members/add": {"role": "member"}, "users/delete": {}}
 
 
 @pytest.mark.parametrize("name", LEAVING)

@@ -7,13 +7,7 @@ from datetime import timedelta
 import pytest
 from client import insert, insert_member
 from receivers import announce, deliveries, subscribe
-from statement import (
-    LAST,
-    NIL,
-    URL,
-    claim_due,
-    run,
-)
+from statement import LAST, NIL, URL, claim_due, run
 
 
 def test_the_oldest_due_delivery_of_a_webhook_is_claimed_first(connection, cast):
@@ -119,11 +113,16 @@ def test_an_export_is_in_the_order_of_ids_and_has_parents_before_subtasks(
     assert [json.loads(row["body"])["id"] for row in rows] == expected
 
 
-def test_members_are_exported_in_the_order_of_joining_and_of_ids(connection, cast, reversed_rows):
+@pytest.mark.parametrize("name", ["export/member", "members/list", "workspaces/members"])
+def test_members_are_in_the_order_of_joining_and_of_ids(connection, cast, reversed_rows, name):
     first, *others = reversed_rows["user"]
     connection.execute("UPDATE members SET joined_at = '2026-01-02' WHERE user_id = %s", (first,))
-    rows = run(connection, "export/member", id=cast["acme"])
-    assert [json.loads(row["body"])["user"] for row in rows] == [*others, first]
+    rows = run(connection, name, id=cast["acme"], slug="acme", user_id=first)
+    if name == "export/member":
+        rows = [{"id": json.loads(row["body"])["user"]} for row in rows]
+    elif name == "workspaces/members":
+        rows = [{"id": member["userId"]} for member in rows[0]["body"]]
+    assert [str(row["id"]) for row in rows] == [*others, first]
 
 
 def test_what_operators_list_has_an_order(connection, cast, reversed_rows):
@@ -157,25 +156,6 @@ def test_what_operators_list_has_an_order(connection, cast, reversed_rows):
     assert ids("status/webhooks") == [third, second, first]
     names = [row["name"] for row in run(connection, "plans/list")]
     assert names == ["Starter", "Pro", "Team"]
-
-
-@pytest.mark.parametrize("name", ["members/list", "workspaces/members"])
-def test_members_are_in_the_order_of_joining_and_of_ids(connection, cast, name):
-    connection.execute("UPDATE members SET joined_at = '2026-01-02'")
-    ids = [str(uuid.UUID(int=number)) for number in (9, 5, 7)]
-    for id in ids:
-        insert(connection, "users", id=id, name="Dora", email=f"{id}@example.com")
-        insert_member(connection, cast["acme"], id)
-        joined = "2026-01-01" if id == ids[2] else "2026-01-02"
-        connection.execute("UPDATE members SET joined_at = %s WHERE user_id = %s", (joined, id))
-    values = {"slug": "acme"}
-    if name == "workspaces/members":
-        values = {"user_id": cast["alice"], "id": cast["acme"]}
-    rows = run(connection, name, **values)
-    if name == "workspaces/members":
-        rows = [{"id": member["userId"]} for member in rows[0]["body"]]
-    expected = [ids[2], ids[1], ids[0], *sorted([cast["alice"], cast["bob"]])]
-    assert [str(row["id"]) for row in rows] == expected
 
 
 def test_the_default_author_is_the_owner_who_joined_first(connection, cast):

@@ -5,11 +5,23 @@ import subprocess
 import sys
 
 import pytest
-from receivers import PROJECT, environment
+from receivers import PROJECT, announce, environment, subscribe
 from workers import Running
 
 from service.settings import Settings
 from service.webhooks.worker import Worker
+
+
+@pytest.fixture
+def webhook(connection, cast, receiver):
+    """Acme's webhook to the receiver; its id."""
+    return subscribe(connection, cast["acme"], receiver.url)
+
+
+@pytest.fixture
+def announced(connection, cast, webhook):
+    """One event, which waits for the webhook."""
+    announce(connection, cast["acme"])
 
 
 @pytest.fixture

@@ -15,8 +15,7 @@ from service.database.statements import STATEMENTS
 from service.values.fields import NIL_UUID
 
 
-def test_due_deliveries_are_attempted_and_recorded(worker, cast, connection, receiver):
-    subscribe(connection, cast["acme"], receiver.url)
+def test_due_deliveries_are_attempted_and_recorded(worker, cast, connection, receiver, webhook):
     announce(connection, cast["acme"], 3)
     running = worker()
     assert running.run_once() == 3
@@ -30,9 +29,8 @@ def test_due_deliveries_are_attempted_and_recorded(worker, cast, connection, rec
 
 
 def test_a_delivery_that_another_worker_is_claiming_is_passed_over(
-    worker, cast, connection, receiver
+    worker, cast, connection, webhook
 ):
-    subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)
     with connection.transaction():
         connection.execute("SELECT FROM deliveries ORDER BY due_at, id LIMIT 1 FOR UPDATE")
@@ -40,10 +38,10 @@ def test_a_delivery_that_another_worker_is_claiming_is_passed_over(
     assert worker().run_once() == 1
 
 
-def test_no_other_worker_attempts_a_delivery_during_its_lease(worker, cast, connection, receiver):
+def test_no_other_worker_attempts_a_delivery_during_its_lease(
+    worker, connection, receiver, announced
+):
     receiver.behaves(hang)
-    subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(worker().run_once)
         receiver.take()
@@ -57,14 +55,14 @@ def test_no_other_worker_attempts_a_delivery_during_its_lease(worker, cast, conn
     assert states(connection) == [("delivered", 1)]
 
 
-def test_an_attempt_after_its_lease_does_not_undo_the_next_one(worker, cast, connection, receiver):
+def test_an_attempt_after_its_lease_does_not_undo_the_next_one(
+    worker, connection, receiver, webhook, announced
+):
     def fail_late(handler):
         handler.server.released.wait(30)
         answer(500)(handler)
 
     receiver.behaves(fail_late, answer(200))
-    webhook = subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
     with ThreadPoolExecutor(1) as pool:
         late = pool.submit(worker().run_once)
         receiver.take()
@@ -78,11 +76,9 @@ def test_an_attempt_after_its_lease_does_not_undo_the_next_one(worker, cast, con
 
 
 def test_the_claims_of_a_killed_worker_are_due_when_their_lease_ends(
-    process, run, cast, connection, receiver
+    process, run, connection, receiver, announced
 ):
     receiver.behaves(hang, answer(200))
-    subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
     killed = process(WEBHOOK_LEASE="1.5", WEBHOOK_TIMEOUT="1")
     first = receiver.take()
     killed.kill()
@@ -99,10 +95,10 @@ def test_the_claims_of_a_killed_worker_are_due_when_their_lease_ends(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_attempts_in_flight_finish(number, process, cast, connection, receiver):
+def test_a_signal_lets_attempts_in_flight_finish(
+    number, process, cast, connection, receiver, announced
+):
     receiver.behaves(hang)
-    subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
     running = process()
     receiver.take()
     running.send_signal(number)
@@ -116,10 +112,10 @@ def test_a_signal_lets_attempts_in_flight_finish(number, process, cast, connecti
     assert [attempt["status"] for attempt in attempts(connection)] == [200]
 
 
-def test_after_a_signal_an_outcome_still_waits_for_a_connection(worker, cast, connection, receiver):
+def test_after_a_signal_an_outcome_still_waits_for_a_connection(
+    worker, connection, receiver, announced
+):
     receiver.behaves(hang)
-    subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
     running = worker(WEB_THREADS="1", POOL_TIMEOUT="9")
     with ThreadPoolExecutor(1) as pool:
         attempted = pool.submit(running.deliver_next)
@@ -146,9 +142,7 @@ def test_after_a_signal_nothing_else_waits_for_a_connection(worker):
     running.pool.close()
 
 
-def test_a_worker_survives_the_loss_of_the_database(run, cast, connection, receiver):
-    subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
+def test_a_worker_survives_the_loss_of_the_database(run, cast, connection, receiver, announced):
     running = run()
     receiver.take()
     connection.execute(
@@ -178,10 +172,9 @@ def test_webhooks_take_turns_and_each_begins_with_its_oldest_delivery(
 
 
 def test_forty_deliveries_to_a_slow_receiver_delay_no_other_workspace(
-    run, cast, connection, receiver, other_receiver
+    run, cast, connection, receiver, other_receiver, webhook
 ):
     receiver.behaves(hang)
-    subscribe(connection, cast["acme"], receiver.url)
     subscribe(connection, cast["acme"], f"{receiver.url}/too")
     subscribe(connection, cast["globex"], other_receiver.url)
     announce(connection, cast["acme"], 20)

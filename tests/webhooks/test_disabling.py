@@ -6,13 +6,12 @@ from threading import Barrier
 
 import psycopg
 import pytest
-from receivers import PATIENCE, announce, answer, attempts, deliveries, subscribe, webhook_row
+from receivers import PATIENCE, announce, answer, attempts, deliveries, webhook_row
 from workers import due_now, seconds_until, states
 
 
-def test_410_disables_at_once_and_due_deliveries_wait(worker, cast, connection, receiver):
+def test_410_disables_at_once_and_due_deliveries_wait(worker, cast, connection, receiver, webhook):
     receiver.behaves(answer(410))
-    webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 3)
     assert worker().run_once() == 1
     row = webhook_row(connection, webhook)
@@ -26,7 +25,7 @@ def test_410_disables_at_once_and_due_deliveries_wait(worker, cast, connection, 
     assert receiver.connections == 1
 
 
-def test_four_responses_of_410_at_once_do_not_deadlock(worker, cast, connection, receiver):
+def test_four_responses_of_410_at_once_do_not_deadlock(worker, cast, connection, receiver, webhook):
     together = Barrier(4)
 
     def gone(handler):
@@ -34,7 +33,6 @@ def test_four_responses_of_410_at_once_do_not_deadlock(worker, cast, connection,
         answer(410)(handler)
 
     receiver.behaves(gone)
-    webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 4)
     with ThreadPoolExecutor(4) as pool:
         attempted = [pool.submit(worker().run_once) for _ in range(4)]
@@ -52,10 +50,9 @@ def fails_since(connection, webhook, **age):
 
 @pytest.mark.parametrize(("hours", "changes"), [(120, {}), (1, {"WEBHOOK_DISABLE_AFTER": "1"})])
 def test_only_failures_for_webhook_disable_after_disable(
-    hours, changes, worker, cast, connection, receiver
+    hours, changes, worker, cast, connection, receiver, webhook
 ):
     receiver.behaves(answer(500))
-    webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)
     fails_since(connection, webhook, hours=hours, seconds=-60)
     assert worker(WEBHOOK_SCHEDULE="60", **changes).run_once() == 1
@@ -68,9 +65,8 @@ def test_only_failures_for_webhook_disable_after_disable(
     assert {state for state, _ in states(connection)} == {"due"}
 
 
-def test_one_success_keeps_a_webhook_enabled(worker, cast, connection, receiver):
+def test_one_success_keeps_a_webhook_enabled(worker, cast, connection, receiver, webhook):
     receiver.behaves(answer(200), answer(500))
-    webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)
     fails_since(connection, webhook, days=30)
     assert worker(WEBHOOK_SCHEDULE="60").run_once() == 2
@@ -81,10 +77,9 @@ def test_one_success_keeps_a_webhook_enabled(worker, cast, connection, receiver)
 
 
 def test_a_delivery_written_while_its_webhook_is_disabled_waits(
-    worker, database_url, cast, connection, receiver
+    worker, database_url, cast, connection, receiver, webhook
 ):
     """Neither transaction sees the other."""
-    webhook = subscribe(connection, cast["acme"], receiver.url)
     with psycopg.connect(database_url) as other:
         other.execute(
             "SELECT announce(%s::uuid, 'task.created', '{}'::json)", (cast["acme"],)

@@ -109,9 +109,8 @@ def test_a_web_process_without_a_key_says_so_once_if_there_are_webhooks(
 
 
 def test_the_key_of_the_first_process_is_kept_as_a_fingerprint_that_a_later_key_does_not_replace(
-    worker, cast, connection, receiver, caplog
+    worker, connection, caplog, webhook
 ):
-    webhook = subscribe(connection, cast["acme"], receiver.url)
     worker(WEBHOOK_KEY=OLD).run_once()
     assert caplog.messages == []
     worker(WEBHOOK_KEY=NEW).run_once()

@@ -30,8 +30,7 @@ def counts(connection):
     )
 
 
-def test_finished_events_are_pruned_after_webhook_keep(worker, cast, connection, receiver):
-    subscribe(connection, cast["acme"], receiver.url)
+def test_finished_events_are_pruned_after_webhook_keep(worker, cast, connection, webhook):
     announce(connection, cast["acme"], 3)
     worker().run_once()
     finished(connection, days=6, hours=23)
@@ -46,9 +45,8 @@ def test_finished_events_are_pruned_after_webhook_keep(worker, cast, connection,
 
 @pytest.mark.parametrize(("state", "age"), [("due", None), ("delivered", timedelta())])
 def test_an_event_is_kept_until_its_last_delivery_is_finished_long_enough(
-    state, age, worker, cast, connection, receiver, other_receiver
+    state, age, worker, cast, connection, other_receiver, webhook
 ):
-    subscribe(connection, cast["acme"], receiver.url)
     other = subscribe(connection, cast["acme"], other_receiver.url)
     announce(connection, cast["acme"])
     worker().run_once()
@@ -66,8 +64,7 @@ def test_an_event_is_kept_until_its_last_delivery_is_finished_long_enough(
     assert counts(connection) == (0, 0, 0)
 
 
-def test_pruning_deletes_a_bounded_batch_at_a_time(worker, cast, connection, receiver):
-    subscribe(connection, cast["acme"], receiver.url)
+def test_pruning_deletes_a_bounded_batch_at_a_time(worker, cast, connection, webhook):
     announce(connection, cast["acme"], 1500)
     connection.execute("UPDATE deliveries SET state = 'failed'")
     finished(connection, days=8)
@@ -80,8 +77,7 @@ def test_pruning_deletes_a_bounded_batch_at_a_time(worker, cast, connection, rec
     assert counts(connection) == (0, 0, 0)
 
 
-def test_events_for_a_disabled_webhook_end_at_webhook_keep(worker, cast, connection, receiver):
-    webhook = subscribe(connection, cast["acme"], receiver.url)
+def test_events_for_a_disabled_webhook_end_at_webhook_keep(worker, cast, connection, webhook):
     announce(connection, cast["acme"], 3)
     connection.execute("UPDATE webhooks SET disabled_at = now() WHERE id = %s", (webhook,))
     finished(connection, days=6, hours=23)
@@ -119,10 +115,8 @@ def test_events_that_stay_do_not_keep_younger_ones_from_being_pruned(
 
 
 def test_pruning_that_fails_for_one_kind_of_row_goes_on_with_the_others(
-    worker, alice, cast, connection, receiver, caplog
+    worker, alice, connection, caplog, announced
 ):
-    subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
     worker().run_once()
     finished(connection, days=8)
     alice.get("/tasks")
@@ -144,8 +138,7 @@ def test_pruning_that_fails_for_one_kind_of_row_goes_on_with_the_others(
     assert "worker/prune_events failed: RaiseException" in caplog.messages
 
 
-def test_events_of_a_deleted_webhook_are_pruned(worker, cast, connection, receiver):
-    webhook = subscribe(connection, cast["acme"], receiver.url)
+def test_events_of_a_deleted_webhook_are_pruned(worker, cast, connection, webhook):
     announce(connection, cast["acme"], 2)
     worker().run_once()
     connection.execute("DELETE FROM webhooks WHERE id = %s", (webhook,))
@@ -224,9 +217,8 @@ def test_a_deleted_workspace_leaves_nothing_behind(
 
 
 def test_a_webhook_that_is_deleted_during_a_change_gets_no_event(
-    ada, cast, connection, database_url, receiver, together
+    ada, connection, database_url, together, webhook
 ):
-    webhook = subscribe(connection, cast["acme"], receiver.url)
 
     def delete():
         with psycopg.connect(database_url) as other:
@@ -238,12 +230,10 @@ def test_a_webhook_that_is_deleted_during_a_change_gets_no_event(
 
 
 def test_a_webhook_that_is_deleted_while_an_attempt_is_recorded_causes_no_error(
-    worker, database_url, cast, connection, receiver
+    worker, database_url, connection, receiver, webhook, announced
 ):
     """The deletion holds the webhook and waits for its delivery; the record needs both."""
     receiver.behaves(hang)
-    webhook = subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
     announced = deliveries(connection)
     receiver.behaves(hang, answer(500))
     with ThreadPoolExecutor(2) as pool, psycopg.connect(database_url) as holder:

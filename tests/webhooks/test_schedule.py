@@ -47,10 +47,8 @@ def test_failures_and_disabling_are_logged_without_the_url(
     assert "secret" not in caplog.text
 
 
-def test_an_attempt_takes_half_of_the_lease_at_most(worker, cast, connection, receiver):
+def test_an_attempt_takes_half_of_the_lease_at_most(worker, connection, receiver, announced):
     receiver.behaves(hang)
-    subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
     assert worker(WEBHOOK_LEASE="1", WEBHOOK_TIMEOUT="0.5").run_once() == 1
     (attempt,) = attempts(connection)
     assert attempt["error"] == "timeout"
@@ -156,18 +154,16 @@ def test_retry_after_may_be_a_date():
 
 @pytest.mark.parametrize("status", [200, 500])
 def test_no_retry_after_keeps_an_attempt_from_being_recorded(
-    worker, cast, connection, receiver, status
+    worker, connection, receiver, status, announced
 ):
     receiver.behaves(answer(status, Retry_After=f"Mon, 01 Jan 2026 00:00:00 +{'9' * 30}"))
-    subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
     assert worker(WEBHOOK_SCHEDULE="60").run_once() == 1
     assert [attempt["status"] for attempt in attempts(connection)] == [status]
 
 
 @pytest.mark.parametrize("fault", [RuntimeError, OverflowError, MemoryError, RecursionError])
 def test_an_attempt_that_raises_is_recorded_and_retried_like_any_failure(
-    worker, cast, connection, receiver, monkeypatch, fault
+    worker, connection, monkeypatch, fault, webhook, announced
 ):
     """A thread cannot start, for example."""
 
@@ -175,8 +171,6 @@ def test_an_attempt_that_raises_is_recorded_and_retried_like_any_failure(
         raise fault
 
     monkeypatch.setattr("service.webhooks.outbound.Timer", fail)
-    webhook = subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
     assert worker(WEBHOOK_SCHEDULE="60").run_once() == 1
     (attempt,) = attempts(connection)
     assert (attempt["status"], attempt["error"]) == (None, fault.__name__)
@@ -186,11 +180,9 @@ def test_an_attempt_that_raises_is_recorded_and_retried_like_any_failure(
 
 
 def test_a_delivery_is_retried_with_the_same_bytes_until_a_success(
-    worker, cast, connection, receiver
+    worker, connection, receiver, webhook, announced
 ):
     receiver.behaves(answer(500), answer(503), answer(200))
-    webhook = subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
     for number in (1, 2, 3):
         due_now(connection)
         assert worker(WEBHOOK_SCHEDULE="60,60").run_once() == 1
@@ -204,11 +196,9 @@ def test_a_delivery_is_retried_with_the_same_bytes_until_a_success(
 
 
 def test_a_delivery_fails_with_the_first_attempt_after_the_whole_schedule(
-    worker, cast, connection, receiver
+    worker, connection, receiver, announced
 ):
     receiver.behaves(answer(500))
-    subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
     for age, state in ((0, "due"), (59, "due"), (100, "due"), (120, "failed")):
         grow_older(connection, seconds=age)
         assert worker(WEBHOOK_SCHEDULE="60,60").run_once() == 1
@@ -219,11 +209,9 @@ def test_a_delivery_fails_with_the_first_attempt_after_the_whole_schedule(
 
 
 def test_a_running_worker_follows_the_schedule_and_names_a_key_that_it_lacks(
-    run, cast, connection, receiver, caplog
+    run, cast, connection, receiver, caplog, announced
 ):
     receiver.behaves(answer(500), answer(500), answer(200))
-    subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
     subscribe(connection, cast["acme"], receiver.url, key_fingerprint="0123456789abcdef")
     running = run(WEBHOOK_SCHEDULE=",".join(["0.1"] * 100))
     assert len({receiver.take().headers["webhook-id"] for _ in range(3)}) == 1
@@ -244,10 +232,9 @@ def rejects_number(number):
 
 
 def test_an_event_that_fails_among_others_keeps_its_whole_schedule(
-    worker, cast, connection, receiver
+    worker, cast, connection, receiver, webhook
 ):
     receiver.behaves(rejects_number(1))
-    subscribe(connection, cast["acme"], receiver.url)
     poisoned = []
     # All are due at the same moment, so in any order.
     while max((row["attempts"] for row in poisoned), default=0) <= 3:
@@ -264,10 +251,9 @@ def test_an_event_that_fails_among_others_keeps_its_whole_schedule(
 
 
 def test_a_success_makes_the_waiting_deliveries_of_its_webhook_due(
-    worker, cast, connection, receiver
+    worker, cast, connection, receiver, webhook
 ):
     receiver.behaves(answer(500))
-    webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 3)
     for _ in range(2):
         connection.execute("UPDATE webhooks SET backoff_until = NULL")
@@ -284,9 +270,8 @@ def test_a_success_makes_the_waiting_deliveries_of_its_webhook_due(
     assert webhook_row(connection, webhook)["failing_since"] is None
 
 
-def test_retry_after_makes_the_whole_webhook_back_off(worker, cast, connection, receiver):
+def test_retry_after_makes_the_whole_webhook_back_off(worker, cast, connection, receiver, webhook):
     receiver.behaves(answer(429, Retry_After="120"), answer(200))
-    webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)
     assert worker().run_once() == 1
     row = max(deliveries(connection), key=lambda row: row["attempts"])
@@ -295,9 +280,10 @@ def test_retry_after_makes_the_whole_webhook_back_off(worker, cast, connection, 
     assert receiver.connections == 1
 
 
-def test_a_failing_receiver_delays_no_other(worker, cast, connection, receiver, other_receiver):
+def test_a_failing_receiver_delays_no_other(
+    worker, cast, connection, receiver, other_receiver, webhook
+):
     receiver.behaves(answer(500))
-    subscribe(connection, cast["acme"], receiver.url)
     subscribe(connection, cast["globex"], other_receiver.url)
     announce(connection, cast["acme"], 50)
     announce(connection, cast["globex"], 5)
@@ -305,9 +291,7 @@ def test_a_failing_receiver_delays_no_other(worker, cast, connection, receiver, 
     assert (receiver.connections, other_receiver.connections) == (1, 5)
 
 
-def test_an_attempt_connects_to_public_addresses_only(worker, cast, connection, receiver):
-    subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
+def test_an_attempt_connects_to_public_addresses_only(worker, connection, receiver, announced):
     assert worker(WEBHOOK_ALLOW="", WEBHOOK_SCHEDULE="60").run_once() == 1
     assert receiver.connections == 0
     (attempt,) = attempts(connection)

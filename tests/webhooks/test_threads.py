@@ -5,7 +5,7 @@ from threading import Event
 
 import psycopg
 import pytest
-from receivers import announce, hang, subscribe
+from receivers import announce, hang
 from workers import states
 
 
@@ -61,10 +61,9 @@ def test_pruning_and_the_look_at_the_keys_are_idle_calls(worker):
 
 
 def test_when_nothing_is_due_the_other_threads_do_not_ask_the_database_too(
-    worker, monkeypatch, cast, connection, receiver
+    worker, monkeypatch, cast, connection, webhook
 ):
     monkeypatch.setattr("service.webhooks.worker.POLL_INTERVAL", 60)
-    subscribe(connection, cast["acme"], receiver.url)
     running = worker()
     assert not running.deliver_next()
     announce(connection, cast["acme"])
@@ -73,11 +72,10 @@ def test_when_nothing_is_due_the_other_threads_do_not_ask_the_database_too(
 
 
 def test_when_an_attempt_ends_the_next_one_of_its_workspace_begins_at_once(
-    worker, monkeypatch, cast, connection, receiver
+    worker, monkeypatch, cast, connection, receiver, webhook
 ):
     monkeypatch.setattr("service.webhooks.worker.POLL_INTERVAL", 60)
     receiver.behaves(hang)
-    subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)
     running = worker(WEB_THREADS="1")
     with ThreadPoolExecutor(1) as pool:

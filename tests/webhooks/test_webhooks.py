@@ -116,8 +116,7 @@ def test_in_a_database_without_migrations_a_line_says_that_no_keys_were_compared
     assert caplog.messages.count(line) == 1
 
 
-def test_a_received_event_verifies_in_both_ways(ada, cast, connection, receiver):
-    webhook = subscribe(connection, cast["acme"], receiver.url)
+def test_a_received_event_verifies_in_both_ways(ada, receiver, webhook):
     ada.post("/tasks", {"title": "Grüße, 世界 🌍"})
     received = receiver.take()
     secret = secret_of(webhook)
@@ -166,8 +165,7 @@ def a_meeting(client):
     return client.post("/meetings", {"title": "Old", **times}).get_json()
 
 
-def test_creating_a_task_is_an_event(ada, cast, connection, receiver):
-    subscribe(connection, cast["acme"], receiver.url)
+def test_creating_a_task_is_an_event(ada, cast, receiver, webhook):
     task = a_task(ada)
     received = receiver.take()
     message = json.loads(received.body)
@@ -212,9 +210,8 @@ def test_deleting_a_task_with_subtasks_is_an_event_for_each(ada, cast, connectio
 
 
 def test_each_change_of_a_meeting_is_an_event_and_its_completion_another_one(
-    ada, cast, connection, receiver
+    ada, receiver, webhook
 ):
-    subscribe(connection, cast["acme"], receiver.url)
     meeting = a_meeting(ada)
     path = f"/meetings/{meeting['id']}"
     ada.patch(path, {"title": "New"})
@@ -334,17 +331,15 @@ def test_one_statement_writes_the_change_and_its_event(
 # Posting
 
 
-def test_without_a_key_deliveries_wait(with_webhooks, cast, connection, receiver):
-    subscribe(connection, cast["acme"], receiver.url)
+def test_without_a_key_deliveries_wait(with_webhooks, connection, receiver, webhook):
     client = Client(with_webhooks(WEBHOOK_KEY=""), TOKENS["alice"])
     assert client.post("/tasks", {"title": "Kept"}).status_code == 201
     assert receiver.connections == 0
     assert [(row["state"], row["attempts"]) for row in deliveries(connection)] == [("due", 0)]
 
 
-def test_the_stored_bytes_are_posted(ada, cast, connection, receiver):
+def test_the_stored_bytes_are_posted(ada, connection, receiver, webhook):
     receiver.behaves(answer(202, b"gr\xc3\xbc\xc3\x9fe \0 \xff" + b"." * 500))
-    subscribe(connection, cast["acme"], receiver.url)
     a_task(ada)
     (row,) = deliveries(connection)
     assert receiver.take().body == row["body"].encode()
@@ -389,10 +384,9 @@ def test_a_failing_receiver_does_not_change_the_response_and_is_logged(
 
 
 def test_requests_leave_a_failing_webhook_to_the_worker_and_post_to_others(
-    ada, cast, connection, receiver, other_receiver
+    ada, cast, connection, receiver, other_receiver, webhook
 ):
     receiver.behaves(answer(503))
-    subscribe(connection, cast["acme"], receiver.url)
     subscribe(connection, cast["acme"], other_receiver.url)
     for _ in range(5):
         a_task(ada)
@@ -402,10 +396,9 @@ def test_requests_leave_a_failing_webhook_to_the_worker_and_post_to_others(
 
 @pytest.mark.parametrize("behaviour", [drip_headers, drip_body, drip_body_of_unknown_length, hang])
 def test_a_slow_receiver_holds_a_request_no_longer_than_webhook_timeout(
-    behaviour, with_webhooks, cast, connection, receiver
+    behaviour, with_webhooks, connection, receiver, webhook
 ):
     receiver.behaves(behaviour)
-    subscribe(connection, cast["acme"], receiver.url)
     client = Client(with_webhooks(WEBHOOK_TIMEOUT="0.5"), TOKENS["alice"])
     began = monotonic()
     assert client.post("/tasks", {"title": "Written"}).status_code == 201
@@ -439,10 +432,9 @@ def test_receivers_and_name_servers_together_hold_one_thread_in_four(with_webhoo
 
 
 def test_a_hanging_receiver_holds_no_connection_and_one_request_in_four_threads(
-    with_webhooks, cast, connection, receiver
+    with_webhooks, connection, receiver, webhook
 ):
     receiver.behaves(hang)
-    subscribe(connection, cast["acme"], receiver.url)
     app = with_webhooks(WEBHOOK_TIMEOUT="20", STATEMENT_TIMEOUT="20")
     client = Client(app, TOKENS["alice"])
     with ThreadPoolExecutor(1) as pool:
@@ -463,7 +455,7 @@ def test_a_hanging_receiver_holds_no_connection_and_one_request_in_four_threads(
 
 
 def test_a_database_lost_while_posting_changes_no_response_and_the_event_is_retried(
-    webhooks_app, database_url, cast, connection, receiver, caplog
+    webhooks_app, database_url, connection, receiver, caplog, webhook
 ):
     def lose_the_database(handler):
         connection.execute(
@@ -473,7 +465,6 @@ def test_a_database_lost_while_posting_changes_no_response_and_the_event_is_retr
         answer(200)(handler)
 
     receiver.behaves(lose_the_database, answer(200))
-    webhook = subscribe(connection, cast["acme"], receiver.url)
     client = Client(webhooks_app, TOKENS["alice"])
     assert client.post("/tasks", {"title": "Written"}).status_code == 201
     first = receiver.take()
@@ -507,10 +498,9 @@ def serve(database_url, tmp_path, connection):
     connection.execute("DELETE FROM plans WHERE name = 'Tests'")
 
 
-def test_a_hanging_receiver_delays_no_other_request(serve, cast, connection, receiver):
+def test_a_hanging_receiver_delays_no_other_request(serve, connection, receiver, webhook):
     """The first write hangs until all others have their responses."""
     receiver.behaves(hang)
-    subscribe(connection, cast["acme"], receiver.url)
     patient = {"WEBHOOK_TIMEOUT": "25", "WEBHOOK_LEASE": "60", "STATEMENT_TIMEOUT": "25"}
     served = serve(WEB_CONCURRENCY="1", WEB_THREADS="4", **patient)
     with ThreadPoolExecutor(8) as pool:
