@@ -10,8 +10,8 @@ from statement import URL, run
 
 def test_lines_are_inserted_in_their_order_whatever_the_order_of_the_rows(connection, cast):
     lines = [
-        {"line": line, "workspace_id": cast["acme"], "title": f"Line {line}", "kind": "k", "version": 1,
-         "status": "pending", "tags": [], "content": "", "priority": "low",
+        {"line": line, "workspace_id": cast["acme"], "title": f"Line {line}", "kind": "k",
+         "version": 1, "status": "pending", "tags": [], "content": "", "priority": "low",
          "start_time": "2026-01-01T00:00Z", "end_time": "2026-01-01T01:00Z", "attendees": [],
          "created_by": cast["alice"], "user_id": cast["alice"], "sender": "a@example.com",
          "recipients": [], "subject": f"Line {line}", "snippet": "", "read": False,
