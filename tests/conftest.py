@@ -4,6 +4,7 @@ Alice owns Acme and Bob is a member there; Charlie owns Globex and must see noth
 Every test starts with these three, one token each, and nothing else.
 """
 
+import logging
 import shutil
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -254,3 +255,17 @@ def copied(tmp_path):
     shutil.copy(PROJECT / "app.py", tmp_path)
     shutil.copy(PROJECT / "gunicorn.conf.py", tmp_path, follow_symlinks=False)
     return tmp_path
+
+
+@pytest.fixture
+def logged(caplog):
+    """Yield a function that returns what the service has logged.
+
+    The pool logs connections that an earlier test has ended.
+    """
+    log = logging.getLogger("service.errors")
+    log.addHandler(caplog.handler)
+    caplog.clear()
+    # The logger may have the handler twice.
+    yield lambda: [*dict.fromkeys(each for each in caplog.records if each.name == log.name)]
+    log.removeHandler(caplog.handler)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from client import UNKNOWN, configure, error_message, invalid_field, read_all
+from client import UNKNOWN, configure, error_message, invalid_field, names, read_all
 from receivers import announce, answer, deliveries, reset, subscribe
 from statement import managed
 
@@ -33,10 +33,6 @@ def webhook(connection, cast, receiver):
 @pytest.mark.nodatabase
 def test_a_body_has_at_most_the_ten_million_characters_of_the_document():
     assert DeliveryDetails().fields["body"].metadata["maxLength"] == 10_000_000
-
-
-def names(schema):
-    return [field.data_key for field in schema().fields.values()]
 
 
 def listed(client, webhook, **query):
@@ -205,18 +201,3 @@ def test_a_redelivery_sends_the_same_bytes_under_the_same_id(
     assert first.headers["webhook-id"] == second.headers["webhook-id"] == delivery["eventId"]
     (delivered,) = listed(alice, webhook)
     assert (delivered["state"], len(delivered["attempts"])) == ("delivered", 2)
-
-
-def test_the_deliveries_of_a_webhook_that_is_gone_are_404(alice, webhook, cast, connection):
-    announce(connection, cast["acme"])
-    (delivery,) = listed(alice, webhook)
-    connection.execute("DELETE FROM webhooks")
-    for path in ("", f"/{delivery['id']}"):
-        error_message(alice.get(f"/webhooks/{webhook}/deliveries{path}"), 404)
-
-
-def test_a_member_sees_no_delivery_and_redelivers_none(bob, webhook, cast, connection):
-    announce(connection, cast["acme"])
-    path = f"/webhooks/{webhook}/deliveries/{deliveries(connection)[0]['id']}"
-    error_message(bob.get(path), 403)
-    error_message(bob.post(f"{path}/redeliver"), 403)

@@ -6,13 +6,12 @@ from math import ceil
 
 import pytest
 from client import (
-    TOKENS,
     UNKNOWN,
     Client,
-    activate,
     error_message,
     insert_token,
     invalid_field,
+    names,
 )
 from receivers import subscribe
 
@@ -25,32 +24,19 @@ def me(client):
     return response.get_json()
 
 
-def names(schema):
-    return [field.data_key for field in schema().dump_fields.values()]
-
-
 def test_me_shows_user_credential_workspace_and_limits(alice, cast):
     shown = me(alice)
+    minute = {"resetsAt": shown["limits"]["minute"]["resetsAt"]}
     assert shown == {
         "user": {"id": cast["alice"], "name": "Alice", "email": "alice@example.com"},
         "scope": "write",
         "credential": "api",
         "expiresAt": None,
         "workspace": {
-            "id": cast["acme"],
-            "name": "Acme",
-            "slug": "acme",
-            "plan": "Team",
-            "role": "owner",
+            **{"id": cast["acme"], "name": "Acme", "slug": "acme"},
+            **{"plan": "Team", "role": "owner"},
         },
-        "limits": {
-            "minute": {
-                "limit": 1000,
-                "remaining": 999,
-                "resetsAt": shown["limits"]["minute"]["resetsAt"],
-            },
-            "day": None,
-        },
+        "limits": {"minute": {**minute, "limit": 1000, "remaining": 999}, "day": None},
     }
 
 
@@ -120,19 +106,6 @@ def test_me_shows_the_scope_and_the_expiry_of_the_credential_that_was_sent(
     assert shown["workspace"]["role"] == "member"
 
 
-def test_the_authorization_header_decides_if_both_credentials_are_sent(app, cast, connection):
-    insert_token(connection, cast["alice"], "cookie", kind="session")
-    shown = me(Client(app, TOKENS["bob"], cookie="cookie"))
-    assert (shown["user"]["id"], shown["credential"]) == (cast["bob"], "api")
-
-
-def test_me_shows_the_new_active_workspace_after_a_change(alice, cast, connection, initech):
-    activate(connection, initech, cast["alice"])
-    connection.execute("UPDATE members SET role = 'admin' WHERE workspace_id = %s", (initech,))
-    workspace = me(alice)["workspace"]
-    assert (workspace["id"], workspace["role"]) == (initech, "admin")
-
-
 def test_me_without_an_active_workspace_shows_none_and_the_limits_of_starter(
     alice, cast, connection
 ):
@@ -141,13 +114,6 @@ def test_me_without_an_active_workspace_shows_none_and_the_limits_of_starter(
     assert shown["workspace"] is None
     assert shown["user"]["id"] == cast["alice"]
     assert [shown["limits"][name]["limit"] for name in ("minute", "day")] == [60, 10_000]
-
-
-def test_me_shows_each_caller_their_own_user(alice, bob, charlie, cast):
-    for client, name, slug in ((alice, "alice", "acme"), (bob, "bob", "acme")):
-        shown = me(client)
-        assert (shown["user"]["id"], shown["workspace"]["slug"]) == (cast[name], slug)
-    assert "cme" not in charlie.get("/me").text
 
 
 def test_me_rejects_a_query_and_a_write(alice):
@@ -167,12 +133,14 @@ def active(connection, user_id):
 def test_a_user_chooses_the_active_workspace_and_sees_its_tasks_at_once(
     alice, cast, connection, initech, insert_into
 ):
+    connection.execute("UPDATE members SET role = 'admin' WHERE workspace_id = %s", (initech,))
     here, there = insert_into("tasks"), insert_into("tasks", initech)
     assert [task["id"] for task in alice.get("/tasks").get_json()["data"]] == [here]
     response = alice.patch("/me", {"workspaceId": initech.upper()})
     assert response.status_code == 200
     assert response.get_json()["workspace"]["id"] == initech
-    assert me(alice)["workspace"]["slug"] == "initech"
+    workspace = me(alice)["workspace"]
+    assert (workspace["slug"], workspace["role"]) == ("initech", "admin")
     assert active(connection, cast["alice"]) == initech
     assert [task["id"] for task in alice.get("/tasks").get_json()["data"]] == [there]
 
@@ -208,11 +176,6 @@ def test_only_a_workspace_of_the_user_can_become_active(alice, cast, connection,
     assert active(connection, cast["alice"]) == cast["acme"]
 
 
-def test_a_workspace_that_the_user_has_left_cannot_become_active(alice, cast, connection, initech):
-    connection.execute("DELETE FROM members WHERE workspace_id = %s", (initech,))
-    invalid_field(alice.patch("/me", {"workspaceId": initech}), "workspaceId")
-
-
 def test_a_user_without_an_active_workspace_can_choose_one(alice, cast, connection, initech):
     connection.execute("UPDATE users SET active_workspace_id = NULL")
     assert me(alice)["workspace"] is None
@@ -220,22 +183,13 @@ def test_a_user_without_an_active_workspace_can_choose_one(alice, cast, connecti
     assert me(alice)["workspace"]["id"] == initech
 
 
-def test_a_token_with_the_scope_read_chooses_nothing(app, cast, connection, initech):
-    insert_token(connection, cast["alice"], "tmw_api_reader", scope="read")
-    reader = Client(app, "tmw_api_reader")
-    error_message(reader.patch("/me", {"workspaceId": initech}), 403)
-    assert active(connection, cast["alice"]) == cast["acme"]
-
-
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
-        ("GET", "/me", None),
-        ("PATCH", "/me", {}),
-        ("POST", "/tokens", {"name": "x"}),
+        ("GET", "/me", None), ("PATCH", "/me", {}), ("POST", "/tokens", {"name": "x"}),
         ("DELETE", "/session", None),
     ],
-)
+)  # fmt: skip
 def test_a_user_who_is_deleted_during_the_request_gets_401(
     app, cast, connection, method, path, body
 ):

@@ -16,7 +16,9 @@ from client import (
     insert_member,
     insert_token,
     invalid_field,
+    names,
 )
+from derived import by_name, views
 from statement import run, until_waiting
 
 from service.api.tokens import NewToken, Token
@@ -26,34 +28,20 @@ KEY = {"Idempotency-Key": "once"}
 
 
 @pytest.fixture
-def sessions(app, cast, connection):
-    """Return clients of Alice, Bob and Charlie, each with a session."""
-    clients = {}
-    for name in ("alice", "bob", "charlie"):
-        insert_token(connection, cast[name], f"tmw_session_{name}", kind="session")
-        clients[name] = Client(app, cookie=f"tmw_session_{name}")
-        clients[name].headers.update(JSON)
-    return clients
+def alice(browser):
+    return browser
 
 
 @pytest.fixture
-def alice(sessions):
-    return sessions["alice"]
-
-
-@pytest.fixture
-def charlie(sessions):
-    return sessions["charlie"]
+def charlie(app, cast, connection):
+    insert_token(connection, cast["charlie"], "tmw_session_charlie", kind="session")
+    return Client(app, cookie="tmw_session_charlie")
 
 
 def rows(connection, user_id):
     """Return the tokens of a user, the oldest first."""
     found = connection.execute("SELECT * FROM tokens WHERE user_id = %s ORDER BY id", (user_id,))
     return [{**row, "id": str(row["id"])} for row in found]
-
-
-def names(schema):
-    return [field.data_key for field in schema().fields.values()]
 
 
 # Create
@@ -351,17 +339,10 @@ def test_only_api_tokens_of_the_caller_can_be_revoked(alice, charlie, cast, conn
 
 # Only with a session
 
-REQUESTS = [
-    ("GET", "/tokens", None),
-    ("POST", "/tokens", {"name": "x"}),
-    ("POST", "/tokens", {}),
-    ("DELETE", f"/tokens/{UNKNOWN}", None),
-    ("DELETE", "/session", None),
-]
 
-
-@pytest.mark.parametrize(("method", "path", "body"), REQUESTS, ids=str)
-def test_with_an_api_token_it_is_403_with_the_reason(app, cast, connection, method, path, body):
+@by_name([view for view in views() if view.session_only])
+def test_with_an_api_token_it_is_403_with_the_reason(app, cast, connection, view):
+    method, path, body = view.method, view.path(*[UNKNOWN] * len(view.variables)), {}
     before = rows(connection, cast["alice"])
     message = error_message(Client(app, TOKENS["alice"]).send(method, path, json=body), 403)
     assert "only a session" in message or "with a session only" in message

@@ -152,21 +152,18 @@ def test_an_options_request_that_is_no_preflight_request_passes_the_gate(
 @pytest.mark.parametrize(
     ("method", "path", "options", "status"),
     [
-        ("GET", "/tasks", {}, 200),
-        ("HEAD", "/tasks", {}, 200),
-        ("POST", "/tasks", {"json": TASK}, 201),
-        ("DELETE", "/tasks/{task}", {}, 204),
+        ("GET", "/tasks", {}, 200), ("HEAD", "/tasks", {}, 200),
+        ("POST", "/tasks", {"json": TASK}, 201), ("DELETE", "/tasks/{task}", {}, 204),
         ("GET", "/tasks/{task}", {"headers": {"If-None-Match": '"1"'}}, 304),
         ("POST", "/tasks", {"json": {}}, 400),
         ("GET", "/tasks", {"headers": {"Authorization": "Bearer x"}}, 401),
-        ("GET", "/tasks/unknown", {}, 404),
-        ("GET", "/nothing", {}, 404),
+        ("GET", "/tasks/unknown", {}, 404), ("GET", "/nothing", {}, 404),
         ("PUT", "/tasks", {}, 405),
         ("DELETE", "/tasks/{task}", {"headers": {"If-Match": '"9"'}}, 412),
         ("POST", "/tasks", {"data": b" " * 2**21}, 413),
         ("POST", "/tasks", {"data": b"x", "content_type": "text/plain"}, 415),
     ],
-)
+)  # fmt: skip
 def test_a_page_of_a_listed_origin_reads_every_response(ada, method, path, options, status):
     created = ada.post("/tasks", TASK)
     assert is_readable(created)

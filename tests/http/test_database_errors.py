@@ -1,7 +1,5 @@
 """Errors of PostgreSQL: each SQLSTATE has its response. A trigger raises each of them."""
 
-import logging
-
 import pytest
 from client import TOKENS, Client, count, error_message
 
@@ -51,19 +49,6 @@ def failing(connection):
     """)
     yield
     connection.execute("DROP FUNCTION fail CASCADE")
-
-
-@pytest.fixture
-def logged(caplog):
-    """Yield a function that returns what the service has logged.
-
-    The pool logs connections that an earlier test has ended.
-    """
-    log = logging.getLogger("service.errors")
-    log.addHandler(caplog.handler)
-    caplog.clear()
-    yield lambda: [record for record in caplog.records if record.name == log.name]
-    log.removeHandler(caplog.handler)
 
 
 def send(alice, state, name=None):
