@@ -69,22 +69,8 @@ def test_the_pages_hold_every_row_of_the_caller_exactly_once_in_order(
     assert len(expected) >= 8
     for limit in (1, 2, 3, 200):
         assert paged.ids(alice, limit=limit) == expected
-
-
-def test_a_page_links_to_the_next_one_and_the_last_page_to_none(paged, alice, insert_into):
-    for _ in range(2):
-        insert_into(paged.table)
-    for limit in (2, 3):
-        everything = paged.get(alice, limit=limit)
-        assert everything.get_json()["nextCursor"] is None
-        assert "Link" not in everything.headers
-    first = paged.get(alice, limit=1)
-    link = first.headers["Link"].removeprefix("</api").removesuffix('>; rel="next"')
-    last = alice.get(link)
-    cursor = first.get_json()["nextCursor"]
-    assert last.get_json() == paged.get(alice, limit=1, cursor=cursor).get_json()
-    assert first.get_json()["data"] + last.get_json()["data"] == everything.get_json()["data"]
-    assert last.get_json()["nextCursor"] is None
+    for limit in (len(expected), len(expected) + 1):
+        assert paged.get(alice, limit=limit).get_json()["nextCursor"] is None
 
 
 def test_the_limit_has_a_default_and_a_maximum(paged, alice, insert_into):

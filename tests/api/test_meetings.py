@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from client import UNKNOWN, count, error_message, ids, invalid_field, label, read_all, row_of
+from client import UNKNOWN, count, error_message, ids, invalid_field, read_all, row_of
 
 OUTCOME = {
     "summary": "It went well",
@@ -15,15 +15,6 @@ NEW = {
     "title": "Weekly",
     "startTime": "2097-03-01T09:00:00Z",
     "endTime": "2097-03-01T10:00:00Z",
-}
-INVALID_LISTS = [
-    None, 1, True, {}, "x", [1], [None], [[]], [""], ["x" * 2001], ["x"] * 201, ["\0"],
-]  # fmt: skip
-INVALID_OUTCOME = {
-    "status": [None, 1, True, [], {}, "", "Completed", "cancelled"],
-    "summary": [1, True, [], {}, "x" * 65_537, "a\0b", "\ud800"],
-    "actionItems": INVALID_LISTS,
-    "decisions": INVALID_LISTS,
 }
 
 
@@ -186,44 +177,21 @@ def test_an_outcome_of_a_scheduled_meeting_is_400(alice, meeting, connection, fi
     assert alice.get(path).get_json() == meeting
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [(field, value) for field, values in INVALID_OUTCOME.items() for value in values],
-    ids=label,
-)
-def test_an_invalid_outcome_completes_nothing(alice, meeting, field, value):
+def test_an_invalid_outcome_completes_nothing(alice, meeting):
     path = f"/meetings/{meeting['id']}"
-    assert invalid_field(alice.patch(path, {**COMPLETION, field: value}), field)
+    invalid = {"status": "cancelled", "summary": 1, "actionItems": "x", "decisions": [""]}
+    for field, value in invalid.items():
+        assert invalid_field(alice.patch(path, {**COMPLETION, field: value}), field)
     assert alice.get(path).get_json() == meeting
 
 
-@pytest.mark.parametrize(
-    "outcome",
-    [
-        {
-            "summary": "x" * 65_536,
-            "actionItems": ["x" * 2000] * 200,
-            "decisions": ["x" * 2000] * 200,
-        },
-        {"summary": "", "decisions": ["Again", "Again"]},
-    ],
-    ids=label,
-)
-def test_an_outcome_up_to_its_limit_is_stored(alice, meeting, outcome):
-    response = alice.patch(f"/meetings/{meeting['id']}", {"status": "completed", **outcome})
-    assert response.status_code == 200
-    assert response.get_json().items() >= outcome.items()
+def test_a_decision_may_be_repeated_and_a_summary_empty(alice, meeting):
+    outcome = {"status": "completed", "summary": "", "decisions": ["Again", "Again"]}
+    completed = alice.patch(f"/meetings/{meeting['id']}", outcome).get_json()
+    assert completed.items() >= outcome.items()
 
 
 # List
-
-
-def test_the_list_shows_meetings_as_their_paths_show_them(alice, meeting, insert_into):
-    insert_into("meetings"), insert_into("meetings", start_time=datetime(2026, 1, 1, tzinfo=UTC))
-    listed = alice.get("/meetings").get_json()["data"]
-    assert listed == [alice.get(f"/meetings/{item['id']}").get_json() for item in listed]
-    assert listed[1] == meeting
-    assert [list(item) for item in listed] == [list(meeting)] * 3
 
 
 @pytest.mark.parametrize("upcoming", ["true", "false"])
