@@ -42,4 +42,5 @@ def test_the_page_lists_the_characters_that_are_removed_at_both_ends():
 def test_the_page_of_webhooks_says_how_long_the_worker_waits():
     seconds = worker.MAX_ATTEMPT_SECONDS
     text = " ".join((DOCS / "webhooks.md").read_text(encoding="utf-8").split())
-    assert f"the worker, which retries, waits {seconds} seconds" in text
+    waits = f"waits {seconds} seconds, but at most half of `WEBHOOK_LEASE`"
+    assert f"the worker, which retries, {waits}" in text

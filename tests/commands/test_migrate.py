@@ -154,7 +154,10 @@ def test_a_killed_run_keeps_what_it_finished_and_can_be_repeated(empty, database
         ({"DATABASE_URL": ""}, "Error: DATABASE_URL is not set"),
         ({"DATABASE_URL": "rubbish"}, "Error: "),
         ({"DATABASE_URL": "host=/nowhere dbname=x"}, "Error: "),
-        ({"DATABASE_URL": "host=/nowhere", "PORT": "http"}, "PORT='http': must be"),
+        (
+            {"DATABASE_URL": "host=/nowhere", "PORT": "http"},
+            "Error: PORT='http': must be an integer from 1 to 65535\n",
+        ),
         ({"DATABASE_URL": "host=/nowhere", "WEB_THREADS": "0"}, "WEB_THREADS='0': must be"),
     ],
 )

@@ -6,7 +6,7 @@ from hashlib import sha256
 
 import pytest
 from client import TOKENS, Client
-from outcomes import TIMESTAMP, UUID, lines, rows, value
+from outcomes import TIMESTAMP, UUID, assert_failed, lines, rows, value
 
 
 @pytest.mark.parametrize("kind", ["token", "session"])
@@ -81,11 +81,11 @@ def test_all_credentials_of_a_user_are_revoked_at_once(app, cli):
     assert lines(cli(*revoke)) == []
 
 
-def test_a_token_for_one_workspace_is_made_for_its_members_only(app, cli, error_of, connection):
+def test_a_token_for_one_workspace_is_made_for_its_members_only(app, cli, connection):
     token = value(cli("token", "create", "alice@example.com", "--workspace", "acme"))
     connection.execute("UPDATE users SET active_workspace_id = NULL")
     assert Client(app, token).get("/me").get_json()["workspace"]["slug"] == "acme"
     assert "\tacme\t" in cli("token", "list", "alice@example.com").stdout
     for slug in ("globex", "absent"):
         words = ("token", "create", "alice@example.com", "--workspace", slug)
-        assert error_of(*words) == f"alice@example.com is no member of {slug}"
+        assert_failed(cli(*words), f"alice@example.com is no member of {slug}")

@@ -95,20 +95,6 @@ def test_an_owner_can_be_deleted_once_there_is_another_one(cli, connection, cast
     ]
 
 
-def test_two_owners_that_are_deleted_at_once_leave_one_owner(error_of, connection, cast, together):
-    connection.execute("UPDATE members SET role = 'owner'")
-    errors = together(
-        "members",
-        min(cast["alice"], cast["bob"]),
-        lambda: error_of("user", "delete", "alice@example.com", "--yes"),
-        lambda: error_of("user", "delete", "bob@example.com", "--yes"),
-        column="user_id",
-    )
-    assert sorted(error is None for error in errors) == [False, True]
-    owners = "SELECT role FROM members WHERE workspace_id = %s"
-    assert rows(connection, owners, cast["acme"]) == [{"role": "owner"}]
-
-
 def state(cli, name):
     """The state of a user and the time since then, as ``user show`` prints them."""
     (shown,) = lines(cli("user", "show", name))

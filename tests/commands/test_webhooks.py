@@ -6,22 +6,22 @@ from datetime import UTC
 
 import pytest
 from client import TOKENS, Client, CommandRunner
-from outcomes import TIMESTAMP
+from outcomes import TIMESTAMP, assert_failed, lines
 from receivers import (
     KEY,
     announce,
     answer,
     deliveries,
-    documented_blocks,
     reset,
     secret_of,
     subscribe,
     webhook_row,
 )
+from standardwebhooks import Webhook as StandardWebhook
 
+from service.devkit.signatures import is_genuine
 from service.webhooks.secrets import derive_secret
 
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 UNKNOWN = "00000000-0000-7000-8000-000000000000"
 
 
@@ -42,11 +42,6 @@ def work(with_webhooks):
     return lambda **changes: CommandRunner(with_webhooks(**changes)).invoke(
         args=["worker", "--once"]
     )
-
-
-def lines(ran):
-    assert ran.exit_code == 0, ran.output
-    return [line.split("\t") for line in ran.stdout.splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -99,32 +94,27 @@ def test_list_shows_the_webhooks_of_a_workspace_and_their_state(cli, cast, conne
     ]
 
 
+@pytest.mark.parametrize(
+    ("behaviour", "end"), [(answer(500), "500"), (reset, "ConnectionResetError")]
+)
 def test_list_shows_waiting_deliveries_their_next_attempt_and_the_end_of_the_last_one(
-    work, cli, cast, connection, receiver
+    behaviour, end, work, cli, cast, connection, receiver
 ):
-    receiver.behaves(answer(500))
+    receiver.behaves(behaviour)
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 3)
     work(WEBHOOK_SCHEDULE="3600")
     ((*_, waiting, next_attempt, backoff, last, status),) = lines(cli("list", "acme"))
     row = webhook_row(connection, webhook)
     ends = row["backoff_until"].astimezone(UTC).isoformat(timespec="milliseconds")
-    assert (waiting, status) == ("3", "500")
+    assert (waiting, status.partition(":")[0]) == ("3", end)
     assert next_attempt == backoff == ends.replace("+00:00", "Z")
     assert last < next_attempt
     (listed,) = json.loads(cli("list", "acme", "--json").stdout)
     assert (listed["waiting"], listed["nextAttemptAt"]) == (3, next_attempt)
-    assert (listed["events"], listed["lastStatus"]) == (["all"], "500")
+    assert (listed["events"], listed["lastStatus"]) == (["all"], status)
     cli("disable", webhook)
     assert lines(cli("list", "acme"))[0][6:8] == ["3", "-"]
-
-
-def test_list_shows_the_error_of_an_attempt_without_a_status(work, cli, cast, connection, receiver):
-    receiver.behaves(reset)
-    subscribe(connection, cast["acme"], receiver.url)
-    announce(connection, cast["acme"])
-    work()
-    assert lines(cli("list", "acme"))[0][10].startswith("ConnectionResetError")
 
 
 def test_deliveries_shows_each_attempt_in_one_line(work, cli, cast, connection, receiver):
@@ -172,12 +162,6 @@ def test_deliveries_are_found_by_the_id_of_the_task(cli, with_webhooks, cast, co
     assert (document["about"], document["state"], document["status"]) == (task, "waiting", None)
 
 
-def test_deliveries_needs_a_webhook_or_a_task(cli):
-    ran = cli("deliveries")
-    assert ran.exit_code == 2
-    assert "give the ID of a webhook, or --about the id of a task" in ran.stderr
-
-
 # redeliver
 
 
@@ -211,7 +195,8 @@ def test_redeliver_repeats_what_has_failed_since_a_time(work, cli, cast, connect
     )
     connection.execute("UPDATE deliveries SET state = 'delivered' WHERE id = %s", (delivered,))
     failed = "redeliver", "--failed", webhook
-    assert lines(cli(*failed, "--since", "2026-01-01T12:00:00Z")) == [[new]]
+    assert lines(cli(*failed, "--since", "2026-01-02T00:00:00.001Z")) == []
+    assert lines(cli(*failed, "--since", "2026-01-02T00:00:00Z")) == [[new]]
     assert lines(cli(*failed)) == [[old]]
     assert lines(cli(*failed)) == []
     assert lines(work()) == [["2"]]
@@ -222,59 +207,38 @@ def test_redeliver_repeats_what_has_failed_since_a_time(work, cli, cast, connect
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (("--failed", UNKNOWN), 1, f"there is no webhook {UNKNOWN}"),
-        (("--failed", None, "--since", "yesterday"), 1, "--since: must be an ISO 8601 timestamp"),
-        ((UNKNOWN, "--since", "2026-01-01T00:00:00Z"), 2, "--since needs --failed"),
+        (("redeliver", "--failed", UNKNOWN), 1, f"there is no webhook {UNKNOWN}"),
+        (("redeliver", "--failed", None, "--since", "yesterday"), 1, "--since: must be an ISO 860"),
+        (("redeliver", UNKNOWN, "--since", "2026-01-01T00:00:00Z"), 2, "--since needs --failed"),
+        (("deliveries",), 2, "give the ID of a webhook, or --about the id of a task"),
     ],
 )
-def test_redeliver_says_what_it_needs(words, code, message, cli, cast, connection, receiver):
+def test_a_command_says_what_it_needs(words, code, message, cli, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
-    ran = cli("redeliver", *(word or webhook for word in words))
-    assert (ran.exit_code, ran.stdout) == (code, "")
-    assert message in ran.stderr
+    assert_failed(cli(*(word or webhook for word in words)), message, code)
 
 
 # rotate
 
 
-def test_rotate_prints_a_new_secret_that_signs_at_once_and_the_old_one_for_24_hours(
-    cli, webhooks_app, cast, connection, receiver
+@pytest.mark.parametrize("key", [KEY, "the new key that an operator has made"])
+def test_rotate_prints_a_secret_of_the_newest_key_that_signs_at_once_and_the_old_one_signs_too(
+    cli, with_webhooks, cast, connection, receiver, key
 ):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     old = secret_of(webhook)
-    ((new,),) = lines(cli("rotate", webhook))
-    assert new != old
-    left = connection.execute(
-        "SELECT extract(epoch FROM expires_at - now())::integer AS seconds FROM previous_secrets"
-    ).fetchone()["seconds"]
-    assert 86390 <= left <= 86400
-    Client(webhooks_app, TOKENS["alice"]).post("/tasks", {"title": "Signed twice"})
-    received = receiver.take()
-    names = {}
-    exec(documented_blocks("Verify a webhook")[0], names)
-    signature = received.headers["X-Service-Signature"]
-    assert names["is_genuine"](new, received.body, signature)
-    for secret in (new, old):
-        both = {"secret": secret, "body": received.body, "headers": dict(received.headers)}
-        exec(documented_blocks("Verify a webhook")[1], both)
-        assert both["event"]["type"] == "task.created"
-
-
-def test_a_rotation_after_a_new_key_derives_from_it_and_the_old_secret_signs_too(
-    cli, with_webhooks, cast, connection, receiver
-):
-    new_key = "the new key that an operator has made"
-    webhook = subscribe(connection, cast["acme"], receiver.url)
-    old = secret_of(webhook)
-    both_keys = {"WEBHOOK_KEY": f"{new_key},{KEY}"}
-    ((new,),) = lines(cli("rotate", webhook, **both_keys))
-    assert new == derive_secret(new_key, webhook, 2)
-    client = Client(with_webhooks(**both_keys), TOKENS["alice"])
+    keys = {"WEBHOOK_KEY": KEY if key == KEY else f"{key},{KEY}"}
+    ((new,),) = lines(cli("rotate", webhook, **keys))
+    assert new == derive_secret(key, webhook, 2)
+    client = Client(with_webhooks(**keys), TOKENS["alice"])
     client.post("/tasks", {"title": "Signed twice"})
     received = receiver.take()
+    assert is_genuine(received.headers, received.body, new)
     for secret in (new, old):
-        both = {"secret": secret, "body": received.body, "headers": dict(received.headers)}
-        exec(documented_blocks("Verify a webhook")[1], both)
+        assert StandardWebhook(secret).verify(received.body, dict(received.headers))
+    connection.execute("UPDATE previous_secrets SET expires_at = now()")
+    client.post("/tasks", {"title": "Signed once"})
+    assert len(receiver.take().headers["webhook-signature"].split(" ")) == 1
 
 
 # disable, enable

@@ -22,11 +22,6 @@ def test_a_list_of_workspaces_has_plan_and_number_of_members(cli, cast):
     }
 
 
-def test_a_slug_that_is_taken_is_an_error_in_the_words_of_the_constraint_alone(cli):
-    taken = cli("workspace", "create", "Acme")
-    assert taken.stderr == "Error: slug is taken by another workspace\n"
-
-
 def test_a_plan_applies_from_the_next_request_on(app, cli, cast):
     alice = Client(app, TOKENS["alice"])
     assert alice.get("/tasks").headers["X-RateLimit-Limit"] == "1000"

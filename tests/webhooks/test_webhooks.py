@@ -1,10 +1,6 @@
 """Webhooks: signatures, events, and posting within a request."""
 
-import hmac
 import json
-import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from threading import get_ident
@@ -13,8 +9,6 @@ from time import monotonic
 import pytest
 from client import TOKENS, Client
 from receivers import (
-    PROJECT,
-    WEBHOOK_SETTINGS,
     answer,
     attempts,
     deliveries,
@@ -30,7 +24,7 @@ from receivers import (
     subscribe,
     webhook_row,
 )
-from server import call, serving, wait_until
+from server import wait_until
 from standardwebhooks import WebhookVerificationError
 
 from service.database.statements import Connection
@@ -128,29 +122,6 @@ def test_a_received_event_verifies_in_both_ways(ada, receiver, webhook):
         verified_by_library(secret, received.body + b" ", received.headers)
     with pytest.raises(WebhookVerificationError):
         verified_by_library(secret_of(webhook, 2), received.body, received.headers)
-
-
-def test_after_a_rotation_the_new_secret_signs_and_for_24_hours_the_old_one_too(
-    ada, cast, connection, receiver
-):
-    webhook = subscribe(connection, cast["acme"], receiver.url, secret_number=2)
-    new, old = secret_of(webhook, 2), secret_of(webhook, 1)
-    for until, old_signs in (("1 minute", True), ("-1 minute", False)):
-        connection.execute("DELETE FROM previous_secrets")
-        connection.execute(
-            "INSERT INTO previous_secrets (workspace_id, webhook_id, number, expires_at)"
-            " VALUES (%s, %s, 1, now() + %s::interval)",
-            (cast["acme"], webhook, until),
-        )
-        ada.post("/tasks", {"title": "Signed"})
-        received = receiver.take()
-        signature = received.headers["X-Service-Signature"]
-        assert signature == hmac.digest(new.encode(), received.body, "sha256").hex()
-        assert is_genuine(new, received.body, signature)
-        assert len(received.headers["webhook-signature"].split(" ")) == 1 + old_signs
-        verified_by_library(new, received.body, received.headers)
-        if old_signs:
-            verified_by_library(old, received.body, received.headers)
 
 
 # Events
@@ -480,70 +451,6 @@ def test_a_database_lost_while_posting_changes_no_response_and_the_event_is_retr
     assert second.headers["webhook-id"] == first.headers["webhook-id"]
     verified_by_library(secret_of(webhook), second.body, second.headers)
     assert deliveries(connection)[0]["state"] == "delivered"
-
-
-# Through gunicorn
-
-
-@pytest.fixture
-def serve(database_url, tmp_path, connection):
-    """Return a function that starts gunicorn under these settings, without rate limits."""
-    connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Tests', 1000000)")
-    connection.execute("UPDATE workspaces SET plan = 'Tests'")
-    with open(tmp_path / "gunicorn.log", "wb") as log, ExitStack() as stack:
-        yield lambda **changes: stack.enter_context(
-            serving(database_url, stderr=log, **WEBHOOK_SETTINGS | changes)
-        )
-    connection.execute("UPDATE workspaces SET plan = 'Team'")
-    connection.execute("DELETE FROM plans WHERE name = 'Tests'")
-
-
-def test_a_hanging_receiver_delays_no_other_request(serve, connection, receiver, webhook):
-    """The first write hangs until all others have their responses."""
-    receiver.behaves(hang)
-    patient = {"WEBHOOK_TIMEOUT": "25", "WEBHOOK_LEASE": "60", "STATEMENT_TIMEOUT": "25"}
-    served = serve(WEB_CONCURRENCY="1", WEB_THREADS="4", **patient)
-    with ThreadPoolExecutor(8) as pool:
-
-        def write(number):
-            task = {"title": str(number)}
-            return call(served.port, "POST", "/api/tasks", TOKENS["alice"], task)[0]
-
-        def read(_):
-            return call(served.port, "GET", "/api/tasks?limit=1", TOKENS["bob"])[0]
-
-        hanging = pool.submit(write, 0)
-        receiver.take()
-        reads = pool.map(read, range(100))
-        writes = pool.map(write, range(1, 41))
-        assert list(reads) == [200] * 100
-        assert list(writes) == [201] * 40
-        assert not hanging.done()
-        assert receiver.connections == 1
-        receiver.released.set()
-        assert hanging.result() == 201
-    assert len(deliveries(connection)) == 41
-    print("while 1 write hung: 100 reads and 40 writes answered")
-
-
-def deliver_once(connection, variables):
-    """Run two workers at the same time: any number may run."""
-    command = [sys.executable, "-m", "service", "worker", "--once"]
-    url = connection.info.dsn
-    workers = [
-        subprocess.Popen(
-            command,
-            cwd=PROJECT,
-            env={**os.environ, **environment(url, **variables)},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(2)
-    ]
-    for worker in workers:
-        output, _ = worker.communicate(timeout=30)
-        assert worker.returncode == 0
-        assert int(output) >= 0
 
 
 def test_a_task_whose_assignee_leaves_is_announced(ada, cast, connection):
