@@ -48,9 +48,7 @@ def run(tmp_path):
     return run
 
 
-def test_the_pages_are_short_and_every_block_is_run_by_a_test():
-    for page in PAGES:
-        assert len(page.read_text(encoding="utf-8").splitlines()) < 180
+def test_every_block_of_the_pages_is_run_by_a_test():
     assert set(FILES) == {
         "test_excerpt.py",
         "test_snapshot.py",
@@ -62,11 +60,6 @@ def test_the_pages_are_short_and_every_block_is_run_by_a_test():
     assert TEXT.count("\n```") == 2 * (len(FILES) + len(RUN) + 1)
     for name in re.findall(r"\]\((examples/[\w.]+)\)", TEXT):
         assert (PROJECT / "docs" / name).is_file()
-
-
-def test_the_clients_are_about_forty_lines():
-    for name in ("todo.py", "todo.mjs"):
-        assert len((EXAMPLES / name).read_text().splitlines()) <= 45
 
 
 def test_the_line_has_the_members_that_the_page_shows(service):
@@ -134,12 +127,29 @@ UNUSED = [
 ]
 
 
-def test_the_python_examples_pass_and_the_report_names_the_service(run):
-    printed = run(sys.executable, "-m", "pytest", "-W", "error", *UNUSED)
+@pytest.mark.parametrize(
+    "options",
+    [["-W", "error", *UNUSED], pytest.param(["-n", "2"], marks=pytest.mark.proof)],
+    ids=["in one process", "under xdist"],
+)
+def test_the_python_examples_pass_and_the_report_names_the_service(run, options):
+    printed = run(sys.executable, "-m", "pytest", *options)
     assert "8 passed" in printed
     command = Path(sys.executable).with_name("task-service")
-    assert f"\ntask-service: {command} (of this environment)\n" in printed
+    assert f"task-service: {command} (of this environment)\n" in printed
     assert re.search(COST, printed)
+
+
+def run_pytest(folder, test, *options, **variables):
+    """Return what pytest prints that runs this text as a test in a project of its own."""
+    (folder / "test_it.py").write_text(test)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **variables},
+    ).stdout
 
 
 @pytest.mark.proof
@@ -150,17 +160,14 @@ def test_a_project_whose_own_package_is_called_service_can_use_the_plugin(tmp_pa
     (tmp_path / "conftest.py").write_text(
         "import pytest\n\n@pytest.fixture\ndef service():\n    return 'of the project'\n"
     )
-    (tmp_path / "test_it.py").write_text(
+    printed = run_pytest(
+        tmp_path,
         "def test_it(service, task_service):\n"
         "    assert service == 'of the project'\n"
-        "    assert task_service.base_url\n"
+        "    assert task_service.base_url\n",
+        **{"PYTHONPATH": str(tmp_path), "PORT": "theirs", "MAX_BODY": "theirs"},
     )
-    command = [sys.executable, "-m", "pytest", "-q"]
-    foreign = {"PYTHONPATH": str(tmp_path), "PORT": "theirs", "MAX_BODY": "theirs"}
-    outcome = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, env={**os.environ, **foreign}
-    )
-    assert "1 passed" in outcome.stdout, outcome.stdout + outcome.stderr
+    assert "1 passed" in printed, printed
 
 
 @pytest.mark.proof
@@ -175,31 +182,20 @@ def test_a_project_whose_own_package_is_called_service_can_use_the_plugin(tmp_pa
 def test_a_service_that_does_not_start_is_an_error_without_frames(
     tmp_path, options, variable, message
 ):
-    (tmp_path / "test_it.py").write_text(
-        "def test_it(service):\n    pass\ndef test_more(service):\n    pass\n"
-    )
-    outcome = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-rN", *options],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TASK_SERVICE_COMMAND": variable},
-    )
-    assert "2 errors" in outcome.stdout
+    tests = "def test_it(service):\n    pass\ndef test_more(service):\n    pass\n"
+    printed = run_pytest(tmp_path, tests, "-rN", *options, TASK_SERVICE_COMMAND=variable)
+    assert "2 errors" in printed
     # The reason is printed once.
-    assert re.sub("(?m)^E +", "", outcome.stdout).count(message) == 1
-    assert outcome.stdout.count("task-service did not start; the first error says why") == 1
-    assert ".py:" not in outcome.stdout.replace("test_it.py:", "")
+    assert re.sub("(?m)^E +", "", printed).count(message) == 1
+    assert printed.count("task-service did not start; the first error says why") == 1
+    assert ".py:" not in printed.replace("test_it.py:", "")
 
 
 @pytest.mark.proof
 def test_a_call_that_is_rejected_shows_the_frame_of_the_test_alone(tmp_path):
-    (tmp_path / "test_it.py").write_text("def test_it(service):\n    service.plan('Gold')\n")
-    outcome = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q"], cwd=tmp_path, capture_output=True, text=True
-    )
-    assert "ValueError: name: must be one of: Starter, Pro, Team" in outcome.stdout
-    assert "client.py" not in outcome.stdout
+    printed = run_pytest(tmp_path, "def test_it(service):\n    service.plan('Gold')\n")
+    assert "ValueError: name: must be one of: Starter, Pro, Team" in printed
+    assert "client.py" not in printed
 
 
 FAILING = """
@@ -238,23 +234,13 @@ def test_fixture_after(broken_after):
 
 @pytest.mark.proof
 def test_the_log_is_shown_to_read_with_what_failed_and_with_nothing_else(tmp_path):
-    (tmp_path / "test_it.py").write_text(FAILING)
     # In this order, the service has ended when the last test fails.
-    command = [sys.executable, "-m", "pytest", "-q", "-rN", "-p", "no:randomly"]
-    outcome = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert "1 failed, 2 passed, 2 errors" in outcome.stdout
-    assert outcome.stdout.count("Log of the service") == 3
-    assert outcome.stdout.count("Faults that no request has met") == 1
-    assert "kind='503' times=1 skip=0 seconds=1.0 path='/api/task' met=False" in outcome.stdout
-    assert len(re.findall(r"(?m)^[\d:]{8} 200 GET /api/me [\d.]+ ms$", outcome.stdout)) == 3
-
-
-@pytest.mark.proof
-def test_the_python_example_passes_under_xdist_with_a_service_for_each_process(run):
-    printed = run(sys.executable, "-m", "pytest", "-n", "2")
-    assert "8 passed" in printed
-    assert "task-service: " in printed
-    assert re.search(COST, printed)
+    printed = run_pytest(tmp_path, FAILING, "-rN", "-p", "no:randomly")
+    assert "1 failed, 2 passed, 2 errors" in printed
+    assert printed.count("Log of the service") == 3
+    assert printed.count("Faults that no request has met") == 1
+    assert "kind='503' times=1 skip=0 seconds=1.0 path='/api/task' met=False" in printed
+    assert len(re.findall(r"(?m)^[\d:]{8} 200 GET /api/me [\d.]+ ms$", printed)) == 3
 
 
 @pytest.mark.proof
