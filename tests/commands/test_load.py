@@ -14,6 +14,7 @@ from client import CommandRunner, waiting
 from derived import Values, full_line, key, references
 from resources import TABLE_OF
 from server import wait_until
+from world import tables_with
 
 from service.commands.load import MAX_LINE, load_file
 from service.commands.load.insert import Batch
@@ -87,33 +88,6 @@ def test_tasks_are_counted_in_a_slot_that_no_request_waits_for(load, connection)
     assert slots.fetchall() == [{"slot": -1, "total": 2}]
 
 
-def test_a_task_reads_back_as_loaded(load, alice, cast):
-    given = {
-        "id": ID,
-        "title": "Schön ☕",
-        "description": "Two\nlines",
-        "status": "done",
-        "priority": "urgent",
-        "dueDate": "2026-03-01T08:00:00.125Z",
-        "projectId": "apollo",
-        "createdAt": "2025-02-03T04:05:06.789Z",
-        "updatedAt": "2025-02-04T04:05:06.789Z",
-        "completedAt": "2025-02-03T05:05:06.789Z",
-    }
-    people = {"assigneeId": "BOB@example.com", "createdBy": "bob@example.com"}
-    result = load({"type": "task", **ACME, **given, **people})
-    assert result.exit_code == 0, result.output
-    expected = {
-        **given,
-        "workspaceId": cast["acme"],
-        "assigneeId": cast["bob"],
-        "createdBy": cast["bob"],
-        "parentId": None,
-        "version": 1,
-    }
-    assert alice.get(f"/tasks/{ID}").get_json().items() >= expected.items()
-
-
 def test_a_task_needs_only_a_title(load, alice, cast):
     load(TASK)
     (task,) = alice.get("/tasks").get_json()["data"]
@@ -134,123 +108,10 @@ def test_a_task_that_is_not_done_may_have_null_as_its_completion(load, alice):
     assert alice.get("/tasks").get_json()["data"][0]["completedAt"] is None
 
 
-def test_a_line_may_name_users_by_id(load, alice, cast):
-    load(TASK | {"assigneeId": cast["bob"].upper(), "createdBy": cast["bob"]})
+def test_a_line_names_users_by_id_or_address_without_case(load, alice, cast):
+    load(TASK | {"assigneeId": cast["bob"].upper(), "createdBy": "BOB@example.com"})
     (task,) = alice.get("/tasks").get_json()["data"]
     assert (task["assigneeId"], task["createdBy"]) == (cast["bob"], cast["bob"])
-
-
-def test_a_meeting_reads_back_as_loaded(load, alice, cast):
-    given = {
-        "id": ID,
-        "title": "Talk",
-        "startTime": "2026-01-01T10:00:00.000Z",
-        "endTime": "2026-01-01T11:00:00.000Z",
-        "platform": "zoom",
-        "attendees": ["bob@example.com", "x@example.com"],
-        "agenda": "A",
-        "notes": "N",
-        "status": "completed",
-        "summary": "S",
-        "actionItems": ["one", "two"],
-        "decisions": ["three"],
-        "createdAt": "2025-02-03T04:05:06.789Z",
-        "updatedAt": "2025-02-04T04:05:06.789Z",
-    }
-    result = load({"type": "meeting", **ACME, **given, "createdBy": "bob@example.com"}, MEETING)
-    assert result.exit_code == 0, result.output
-    expected = {
-        **given,
-        "workspaceId": cast["acme"],
-        "createdBy": cast["bob"],
-        "version": 1,
-    }
-    assert alice.get(f"/meetings/{ID}").get_json().items() >= expected.items()
-    assert len(alice.get("/meetings").get_json()["data"]) == 2
-
-
-def test_mail_knowledge_and_suggestions_read_back_as_loaded(load, alice):
-    mail = {
-        "id": ID,
-        "from": "bob@example.com",
-        "to": ["alice@example.com"],
-        "subject": "Hello",
-        "snippet": "Well",
-        "read": True,
-        "receivedAt": "2026-01-01T10:00:00.125Z",
-    }
-    entry = {
-        "id": ID,
-        "title": "How",
-        "content": "So",
-        "tags": ["a", "b"],
-        "createdAt": "2025-01-01T00:00:00.001Z",
-        "updatedAt": "2025-01-02T00:00:00.001Z",
-    }
-    suggestion = {
-        "id": ID,
-        "kind": "task",
-        "title": "Do",
-        "body": "Now",
-        "taskId": OTHER,
-        "status": "pending",
-        "createdAt": "2025-01-01T00:00:00.001Z",
-    }
-    result = load(
-        {"type": "mail", **ACME, "user": "alice@example.com", **mail},
-        {"type": "knowledge", **ACME, **entry},
-        TASK | {"id": OTHER},
-        {"type": "suggestion", **ACME, **suggestion},
-        {"type": "suggestion", **ACME, "kind": "k", "title": "Old", "status": "dismissed"},
-    )
-    assert result.exit_code == 0, result.output
-    for path, given in ("/mail", mail), ("/knowledge", entry), ("/ai/suggestions", suggestion):
-        (shown,) = alice.get(path).get_json()["data"]
-        assert shown.items() >= given.items()
-
-
-def test_a_workspace_its_users_and_its_members_read_back_as_loaded(load, alice, connection):
-    result = load(
-        {
-            "type": "workspace",
-            "id": ID,
-            "name": "New",
-            "slug": "new",
-            "plan": "Pro",
-            "timezone": "Europe/Berlin",
-            "createdAt": "2025-01-01T00:00:00.001Z",
-        },
-        {"type": "workspace", "name": "Plain", "slug": "plain"},
-        {"type": "user", "id": OTHER, "email": "dora@example.com", "name": "Dora"},
-        {
-            "type": "member",
-            "workspace": "new",
-            "user": "dora@example.com",
-            "role": "owner",
-            "joinedAt": "2025-01-01T00:00:00.002Z",
-        },
-        {"type": "member", "workspace": "plain", "user": OTHER},
-        {"type": "member", "workspace": "new", "user": "alice@example.com"},
-    )
-    assert result.exit_code == 0, result.output
-    assert alice.get(f"/workspaces/{ID}").get_json() == {
-        "id": ID,
-        "name": "New",
-        "slug": "new",
-        "plan": "Pro",
-        "memberCount": 2,
-        "createdAt": "2025-01-01T00:00:00.001Z",
-        "timezone": "Europe/Berlin",
-    }
-    assert alice.get(f"/workspaces/{ID}/members").get_json()[0] == {
-        "userId": OTHER,
-        "name": "Dora",
-        "email": "dora@example.com",
-        "role": "owner",
-        "joinedAt": "2025-01-01T00:00:00.002Z",
-    }
-    dora = connection.execute("SELECT * FROM users WHERE id = %s", (OTHER,)).fetchone()
-    assert str(dora["active_workspace_id"]) == ID
 
 
 def test_a_user_keeps_the_active_workspace(load, cast, connection):
@@ -288,21 +149,9 @@ def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, 
             b"{",
             "must be a JSON object: Expecting property name enclosed in double quotes: column 2",
         ),
-        (b"[]", "must be a JSON object"),
-        (b'"task"', "must be a JSON object"),
-        (b'\xef\xbb\xbf{"type": "task"}', "must be a JSON object: Unexpected UTF-8 BOM"),
-        (b'{"type": "\xff"}', "must be JSON in UTF-8"),
-        (
-            b'{"type": "task", "type": "task"}',
-            'must not repeat the name "type"',
-        ),
-        (b'{"a": NaN}', "must not contain NaN, which is not JSON"),
         (b'{"a":' + b"[" * 20_000, "is nested too deeply"),
         (b'{"a": "' + b"x" * 2**23 + b'"}', "must have at most 8388608 bytes"),
-        (
-            b"{}",
-            "type: must be one of: workspace, user, deleted_user, member, task, meeting, mail",
-        ),
+        (b"{}", "type: must be one of: workspace, user, deleted_user, member, task, meeting"),
         ({"type": "taks"}, "type: must be one of: workspace, user, deleted_user, member, task"),
         ({"type": ["task"]}, "type: must be one of: workspace, user, deleted_user, member, task"),
         (TASK | {"priority": "hihg"}, "priority: must be one of: urgent, high, medium, low"),
@@ -311,9 +160,6 @@ def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, 
         ({"type": "task", **ACME}, "title: is required"),
         ({"type": "task", "title": "x"}, "workspace: is required"),
         (TASK | {"title": "x" * 70_000}, "title: must have 1 to 500 characters, not 70000"),
-        (TASK | {"title": "a\0"}, "title: must not contain the character NUL"),
-        (TASK | {"title": "a\ud800"}, "title: must not contain an unpaired surrogate"),
-        (TASK | {"title": None}, "title: must not be null"),
         (TASK | {"id": "7"}, "id: must be a UUID, like 0190163d-8694-739b-aea5-966c26f8ad91"),
         (TASK | {"id": "ffffffff-ffff-ffff-ffff-ffffffffffff"}, "id: must be a UUID"),
         (TASK | {"id": ID}, "id: is taken"),
@@ -336,7 +182,6 @@ def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, 
         (TASK | {"parentId": "x"}, "parentId: must be an id, like 0190163d-8694-"),
         (MEETING | {"endTime": MEETING["startTime"]}, "endTime: must be after startTime"),
         (MEETING | {"summary": "S"}, "summary: needs status completed"),
-        (MAIL | {"read": 1}, "read: must be true or false"),
         (MAIL | {"user": "charlie@example.com"}, "user: must be a member of the workspace"),
         (MAIL | {"to": ["xyz"]}, "to[0]: must be an e-mail address, like ada@example.com"),
         ({"type": "knowledge", **ACME, "title": "x", "tags": [""]}, "tags[0]: must have 1 to 120"),
@@ -352,10 +197,6 @@ def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, 
         (
             {"type": "workspace", "name": "A", "slug": "a", "plan": "Gold"},
             "plan: must be the name of a plan",
-        ),
-        (
-            {"type": "workspace", "name": "A", "slug": "a", "timezone": "Berlin"},
-            "timezone: must be an IANA timezone name, like Europe/Berlin",
         ),
         (
             {"type": "user", "email": "Alice@example.com", "name": "A"},
@@ -392,12 +233,16 @@ def test_an_invalid_line_is_named_and_nothing_of_its_file_is_loaded(
     ],
     ids=lambda value: value.get("type") if isinstance(value, dict) else "",
 )
-def test_a_line_needs_these_fields_and_no_other(load, line, names):
+def test_a_line_needs_these_fields_and_no_other(load, connection, line, names):
     assert line.keys() - {"type"} == names
     for name in names:
         rest = {key: value for key, value in line.items() if key != name}
         assert rejection(load(rest)) == f"in.jsonl:1: {name}: is required"
     assert load(line).exit_code == 0
+    columns = tables_with(connection, "version")
+    if (table := TABLE_OF[line["type"]]) in columns:
+        newest = connection.execute(f"SELECT version FROM {table} ORDER BY ctid DESC LIMIT 1")
+        assert newest.fetchone()["version"] == 1
 
 
 def test_the_first_moment_of_1970_is_a_time_of_creation(load):
