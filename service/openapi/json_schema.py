@@ -33,7 +33,10 @@ class Schemas:
         optional = getattr(schema, "optional", ())
         required = [field for name, field in members.items() if name not in optional]
         properties = {str(field.data_key): self.of_response(field) for field in members.values()}
-        return self.refer(schema.__name__, object_of(properties, keys(required)))
+        # In Go, NewToken is the constructor of a Token.
+        name = schema.__name__
+        name = f"Created{name.removeprefix('New')}" if name.startswith("New") else name
+        return self.refer(name, object_of(properties, keys(required)))
 
     def page(self, schema: type[StrictSchema]) -> JSON:
         """Add the schema of one page of a list and refer to it."""

@@ -23,8 +23,8 @@ WRITTEN_ONLY = {"enabled"}
 PAIRS = [
     ("TaskInput", "Task"),
     ("MeetingInput", "MeetingDetails"),
-    ("TokenInput", "NewToken"),
-    ("WebhookInput", "NewWebhook"),
+    ("TokenInput", "CreatedToken"),
+    ("WebhookInput", "CreatedWebhook"),
     *CHANGES,
 ]
 

@@ -9,9 +9,9 @@ from contextlib import closing
 
 import pytest
 from client import TOKENS, count
-from openapi_check import document
+from openapi_check import LOGIN_KEY, document
 from receivers import Receiver, answer
-from server import serving
+from server import PROJECT, serving
 
 pytestmark = [
     pytest.mark.proof,
@@ -164,9 +164,100 @@ def test_a_page_of_another_origin_sees_and_writes_nothing(visit, foreign, connec
 
 def test_the_reference_page_shows_every_operation_under_its_policy(browse, database_url):
     pytest.importorskip("flask_swagger_ui")
-    with serving(database_url, DOCS="on") as server:
+    with serving(database_url, DOCS="on", LOGIN_KEY=LOGIN_KEY) as server:
         dom, log = browse(f"http://127.0.0.1:{server.port}/docs/", "--enable-logging=stderr")
     described = document()
     operations = sum(map(len, [*described["paths"].values(), described["webhooks"]]))
     assert dom.count('class="opblock-summary-method"') == operations
     assert "Content Security Policy" not in log
+
+
+# What a person does on docs/examples/tasks.html, and what the page then shows.
+PERSON = """<script type="module">
+const seen = [], service = SERVICE, token = TOKEN, api = service + "/api/tasks";
+const find = (selector) => document.querySelector(selector);
+const headers = {"Content-Type": "application/json", Authorization: `Bearer ${token}`};
+const until = async (happened) => {
+  const pause = () => new Promise((go) => setTimeout(go, 50));
+  for (let turn = 0; !happened() && turn < 100; turn++) await pause();
+};
+const titles = () => [...document.querySelectorAll("li span")].map((span) => span.textContent);
+const alert = () => find("[role=alert]").textContent;
+const click = async (title, text) => {
+  const rows = [...document.querySelectorAll("li")];
+  const row = rows.find((row) => row.textContent.startsWith(title));
+  [...row.querySelectorAll("button")].find((button) => button.textContent === text).click();
+};
+const add = async (title, day) => {
+  Object.assign(find("[name=title]"), {value: title});
+  Object.assign(find("[name=dueDate]"), {value: day});
+  find("#create").dispatchEvent(new Event("input"));
+  find("#create button").click();
+};
+const enter = async () => {
+  Object.assign(find("[name=service]"), {value: service});
+  Object.assign(find("[name=token]"), {value: token});
+  find("#enter button").click();
+  await until(() => !find("main").hidden);
+};
+await enter();
+for (const [title, day] of [["Later", "2098-12-01"], ["Sooner", "2098-11-30"], ["Some day", ""]]) {
+  const before = titles().length;
+  await add(title, day);
+  await until(() => titles().length > before);
+}
+seen.push(titles(), find("#enter").checkVisibility());
+await click("Later", "Done");
+await until(() => titles().length === 2);
+await click("Some day", "Delete");
+await until(() => titles().length === 1);
+seen.push(titles(), alert());
+const [task] = (await (await fetch(`${api}?status=todo`, {headers})).json()).data;
+seen.push(task.dueDate);
+const body = JSON.stringify({title: "Changed"});
+await fetch(`${api}/${task.id}`, {method: "PATCH", headers, body});
+await click("Sooner", "Done");
+await until(() => alert() && titles()[0] === "Changed");
+seen.push(alert(), titles());
+const real = window.fetch;
+for (const status of [429, 503]) {
+  const error = JSON.stringify({message: "raw", status, requestId: "x"});
+  window.fetch = async () => new Response(error, {status, headers: {"Retry-After": "7"}});
+  await click("Changed", "Done");
+  await until(() => alert().includes("7 seconds"));
+  seen.push(alert());
+}
+window.fetch = real;
+sessionStorage.credential = JSON.stringify({service, token: "unknown"});
+await click("Changed", "Done");
+await until(() => find("main").hidden);
+seen.push(alert());
+const result = {textContent: JSON.stringify(seen)};
+document.body.append(Object.assign(document.createElement("pre"), result));
+</script>"""
+
+
+def test_the_page_of_tasks_does_what_a_person_asks_and_says_in_words_what_fails(
+    service, browse, listed, connection
+):
+    person = PERSON.replace("TOKEN", json.dumps(TOKENS["alice"]))
+    person = person.replace("SERVICE", json.dumps(service))
+    page = (PROJECT / "docs/examples/tasks.html").read_text() + person
+    listed.behaves(answer(200, page.encode(), Content_Type="text/html; charset=utf-8"))
+    dom, log = browse(f"http://127.0.0.1:{listed.port}/")
+    shown = re.search("<pre>(.+?)</pre>", dom, re.DOTALL)
+    assert shown, dom + log
+    assert json.loads(html.unescape(shown[1])) == [
+        ["Sooner", "Later", "Some day"],
+        False,
+        ["Sooner"],
+        "",
+        "2098-11-30T23:59:59.999Z",
+        "Somebody has changed this task meanwhile. The list is up to date now: look again.",
+        ["Changed"],
+        "That were too many requests. Try again in 7 seconds.",
+        "The service is not available at the moment. Try again in 7 seconds;"
+        " nothing is done twice.",
+        "This token is unknown, expired or revoked. Enter another one.",
+    ]
+    assert count(connection, "tasks") == 2
