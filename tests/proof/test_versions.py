@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 QUICK = (
     *("tests/gunicorn", "tests/http", "tests/openapi", "tests/webhooks/test_outbound.py"),
     *("tests/api/test_every_field.py", "tests/api/test_meetings.py", "tests/api/test_tasks.py"),
-    *("tests/test_app.py", "tests/test_db.py", "tests/test_fields.py", "tests/test_settings.py"),
+    *("tests/database/test_db.py", "tests/values/test_fields.py"),
+    *("tests/test_app.py", "tests/test_settings.py"),
 )
 DISTRIBUTIONS = "-e", "testkit/pytest_task_service", "-e", "testkit/task_service_double"
 PLATFORMS = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
