@@ -551,6 +551,21 @@ def test_the_clock_goes_forth_and_back_and_what_is_created_has_its_time(service,
     assert created()[:4] == first["createdAt"][:4]
 
 
+def test_the_events_of_the_fixture_are_those_that_a_client_pulls_until_they_are_too_old(
+    service, call
+):
+    begin = call("GET", "/events").json()["nextCursor"]
+    task = call("POST", "/tasks", json=TASK).json()["id"]
+    call("DELETE", f"/tasks/{task}")
+    page = call("GET", f"/events?after={begin}").json()
+    assert len(page["data"]) == 2
+    assert page["data"] == service.webhooks.events
+    service.set_clock(service.now + timedelta(days=8))
+    assert call("GET", f"/events?after={begin}").status == 410
+    assert call("GET", f"/events?after={page['nextCursor']}").status == 410
+    assert call("GET", "/events").status == 200
+
+
 def test_a_garbled_response_is_no_json(service, call):
     service.fault("garbled")
     response = call("POST", "/tasks", json=TASK)

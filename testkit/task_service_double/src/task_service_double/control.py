@@ -84,6 +84,10 @@ class Double:
         worker = Worker(self.settings, max_attempt_seconds=self.settings.webhook_timeout)
         return worker.run_once(prune=False)
 
+    def prune(self) -> None:
+        """Delete what the worker of a deployment deletes at its next round."""
+        Worker(self.settings).run_once(deliver=False)
+
 
 def create_control(double: Double) -> Flask:
     """Return the WSGI application of the control URL, with database connections of its own."""
@@ -253,8 +257,11 @@ def get_clock() -> Response:
 @control.post("/clock")
 @arguments(TimeToSet())
 def set_clock(clock: Values) -> Response:
-    """Set the clock of the service"""
-    return reply_json(now=db.row(Now, "double/set_clock", at=clock["now"]).now)
+    """Set the clock of the service, and remove what is too old by then"""
+    now = db.row(Now, "double/set_clock", at=clock["now"]).now
+    db.release()
+    double().prune()
+    return reply_json(now=now)
 
 
 @control.get("/faults")

@@ -1,0 +1,149 @@
+"""The copy of docs/api.md, Stay in sync, equals the database, come what may."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing, contextmanager, suppress
+from http.client import HTTPException
+from itertools import count
+from threading import Event, Thread
+
+import pytest
+from client import TOKENS, insert_token
+from pages import blocks
+from server import PROJECT, call, free_port, serving, wait_until
+
+pytestmark = pytest.mark.proof
+
+READER = "tmw_api_reader"
+(PROGRAM,) = [block for block in blocks("docs/api.md", "python") if "/api/events" in block]
+TASKS, MEETINGS = 20_000, 300
+
+
+@contextmanager
+def mirroring(folder, port):
+    """The program, with a token for Acme that follows no choice."""
+    variables = {"URL": f"http://127.0.0.1:{port}", "TOKEN": READER, "PAUSE": "0.05"}
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(folder / "copy.db")], env={**os.environ, **variables}
+    )
+    try:
+        yield program
+    finally:
+        program.kill()
+        program.wait()
+
+
+def copied(folder):
+    """The versions in the copy, by id."""
+    with closing(sqlite3.connect(folder / "copy.db", timeout=60)) as copy:
+        rows = copy.execute("SELECT id, body FROM objects WHERE id <> 'cursor'").fetchall()
+    return {id: json.loads(body)["version"] for id, body in rows}
+
+
+def stored(connection, cast):
+    rows = connection.execute(
+        "SELECT id::text, version FROM tasks WHERE workspace_id = %(acme)s"
+        " UNION ALL SELECT id::text, version FROM meetings WHERE workspace_id = %(acme)s",
+        cast,
+    )
+    return {row["id"]: row["version"] for row in rows.fetchall()}
+
+
+def stored_requests(connection):
+    row = connection.execute("SELECT coalesce(sum(minute_count), 0) AS sum FROM usage").fetchone()
+    return row["sum"]
+
+
+@contextmanager
+def writing(port):
+    """Alice and Bob, who create, change and delete tasks and meetings."""
+    stop = Event()
+    writers = [
+        Thread(target=write, args=(port, TOKENS[name], stop), daemon=True)
+        for name in ("alice", "bob")
+    ]
+    for writer in writers:
+        writer.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+
+
+def write(port, token, stop):
+    times = {"startTime": "2030-01-01T10:00:00Z", "endTime": "2030-01-01T11:00:00Z"}
+    for number in count():
+        if stop.is_set():
+            return
+        path, more = [("/api/tasks", {}), ("/api/meetings", times)][number % 2]
+        # The service stops and starts meanwhile.
+        with suppress(OSError, HTTPException):
+            status, created = call(port, "POST", path, token, {"title": "New", **more})
+            if status == 201 and number % 3:
+                call(port, "PATCH", f"{path}/{created['id']}", token, {"title": "Changed"})
+            if status == 201 and number % 5 == 0:
+                call(port, "DELETE", f"{path}/{created['id']}", token)
+
+
+@pytest.mark.usefixtures("unlimited")
+def test_the_copy_equals_the_database(database_url, connection, cast, initech, tmp_path):
+    insert_token(connection, cast["alice"], READER, scope="read", workspace_id=cast["acme"])
+    connection.execute(
+        "INSERT INTO tasks (workspace_id, title, created_by)"
+        " SELECT %(acme)s, 'Task ' || n, %(alice)s FROM generate_series(1, %(tasks)s) AS n",
+        {**cast, "tasks": TASKS},
+    )
+    connection.execute(
+        "INSERT INTO meetings (workspace_id, title, start_time, end_time, created_by)"
+        " SELECT %(acme)s, 'Meeting', now_ms(), now_ms() + interval '1 hour', %(alice)s"
+        "   FROM generate_series(1, %(meetings)s)",
+        {**cast, "meetings": MEETINGS},
+    )
+    port = free_port()
+
+    def equal():
+        return copied(tmp_path) == stored(connection, cast)
+
+    with serving(database_url, port=port):
+        with mirroring(tmp_path, port) as reader:
+            wait_until(lambda: stored_requests(connection) > 20, reader)
+        # The reader was killed while it listed: nothing of that is in the copy.
+        assert copied(tmp_path) == {}
+        with mirroring(tmp_path, port) as reader, writing(port):
+            wait_until(lambda: len(copied(tmp_path)) > TASKS, reader, seconds=60)
+    # The service starts again while the reader waits for it.
+    with mirroring(tmp_path, port) as reader, serving(database_url, port=port):
+        with writing(port):
+            chosen, _ = call(port, "PATCH", "/api/me", TOKENS["alice"], {"workspaceId": initech})
+            assert chosen == 200
+        wait_until(equal, reader, seconds=60)
+        # A member who leaves changes the tasks that were assigned to them.
+        connection.execute(
+            "UPDATE tasks SET assignee_id = %(bob)s WHERE id IN"
+            " (SELECT id FROM tasks WHERE workspace_id = %(acme)s LIMIT 50)",
+            cast,
+        )
+        connection.execute("DELETE FROM members WHERE user_id = %(bob)s", cast)
+        wait_until(
+            lambda: stored(connection, cast).items() - copied(tmp_path).items() == set(),
+            reader,
+            seconds=60,
+        )
+        # A load announces nothing, so the copy begins again.
+        author = {"workspace": "acme", "createdBy": "alice@example.com"}
+        line = json.dumps({"type": "task", "title": "Loaded", **author})
+        subprocess.run(
+            [sys.executable, "-m", "service", "load", "-"],
+            input=f"{line}\n",
+            env={**os.environ, "DATABASE_URL": database_url},
+            cwd=PROJECT,
+            text=True,
+            check=True,
+            capture_output=True,
+        )
+        wait_until(equal, reader, seconds=60)
