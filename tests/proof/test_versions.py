@@ -14,10 +14,10 @@ pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 
 # What depends on a library or on Python: requests, webhooks, the server, statements.
 QUICK = (
-    *("tests/gunicorn", "tests/http", "tests/openapi", "tests/webhooks/test_outbound.py"),
+    *("request_worker/tests", "tests/gunicorn", "tests/http", "tests/openapi"),
     *("tests/api/test_every_field.py", "tests/api/test_meetings.py", "tests/api/test_tasks.py"),
     *("tests/database/test_db.py", "tests/values/test_fields.py"),
-    *("tests/test_app.py", "tests/test_settings.py"),
+    *("tests/webhooks/test_outbound.py", "tests/test_app.py", "tests/test_settings.py"),
 )
 DISTRIBUTIONS = "-e", "testkit/pytest_task_service", "-e", "testkit/task_service_double"
 PLATFORMS = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
