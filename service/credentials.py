@@ -3,12 +3,21 @@
 from collections.abc import Callable
 from hashlib import sha256
 from secrets import token_hex
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 Stored = TypeVar("Stored")
 
 CREDENTIALS = "api", "session"
 SCOPES = "read", "write"
+# How long a session lasts unless another time is given.
+SESSION_DAYS = 30
+
+
+class CreatedSession(NamedTuple):
+    """The row of a new session; the id is null if it would have expired already."""
+
+    id: str | None
+    body: bytes
 
 
 def generate_token(kind: str) -> str:

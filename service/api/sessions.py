@@ -1,13 +1,14 @@
 """Sessions that a login page makes, with a key of the operator's."""
 
 from functools import partial, wraps
-from typing import Any, NamedTuple
+from typing import Any
 
 from flask import Blueprint, Response
 from marshmallow.fields import Nested
 
 from service import credentials
 from service.api.me import User
+from service.credentials import SESSION_DAYS, CreatedSession
 from service.database import db
 from service.database.state import current_state
 from service.database.statements import IdRow
@@ -17,8 +18,7 @@ from service.http.responses import reply_secret, response
 from service.http.safe_writes import idempotent_of_user
 from service.values import fields, schemas
 
-DAYS = 30
-EXPIRES = f"When the session expires; {DAYS} days from now unless given"
+EXPIRES = f"When the session expires; {SESSION_DAYS} days from now unless given"
 
 sessions = Blueprint("sessions", __name__)
 
@@ -35,13 +35,6 @@ class Session(schemas.Resource):
         allow_none=True,
         description="The value of the cookie `session`; null in the repeat of a request",
     )
-
-
-class CreatedSession(NamedTuple):
-    """The row of a new session; the id is null if it would have expired already."""
-
-    id: str | None
-    body: bytes
 
 
 def as_user(view: View) -> View:
@@ -72,7 +65,7 @@ def create_session(session: Values) -> Response:
     like an unknown one.
     """
     secret, created = credentials.create(
-        partial(db.row, CreatedSession, "sessions/create"), "session", days=DAYS, **session
+        partial(db.row, CreatedSession, "sessions/create"), "session", days=SESSION_DAYS, **session
     )
     if created.id is None:
         raise invalid_field("expiresAt", "past")

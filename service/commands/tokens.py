@@ -6,7 +6,6 @@ from typing import NamedTuple
 import click
 
 from service import credentials
-from service.api.sessions import DAYS, CreatedSession
 from service.commands.base import (
     confirm,
     echo_ids,
@@ -18,7 +17,7 @@ from service.commands.base import (
     yes_option,
 )
 from service.commands.users import ListedUser
-from service.credentials import SCOPES
+from service.credentials import SCOPES, SESSION_DAYS, CreatedSession
 from service.database.statements import IdRow
 from service.values.fields import MAX_NAME, NIL_UUID, Text, uuid_or_nil
 
@@ -101,7 +100,7 @@ def new_token(
     return secret
 
 
-def new_session(email: str, days: int = DAYS) -> str:
+def new_session(email: str, days: int = SESSION_DAYS) -> str:
     """Make a session and return its text, as ``POST /api/session`` does.
 
     Raises ClickException if the user is absent or deactivated.
@@ -171,7 +170,7 @@ def session() -> None:
     "--expires-in",
     type=click.IntRange(1, 36500),
     metavar="DAYS",
-    default=DAYS,
+    default=SESSION_DAYS,
     show_default=True,
     help="Days until the session expires.",
 )
