@@ -62,6 +62,7 @@ def test_from_nothing_to_a_first_request(app, cli):
         (["workspace", "plan", "acme", "Gold"], "plan must be the name of a plan: Starter, Pro"),
         (["workspace", "plan", "nowhere", "Pro"], "no workspace nowhere"),
         (["workspace", "delete", "nowhere", "--yes"], "no workspace nowhere"),
+        (["workspace", "export", "nowhere"], "no workspace nowhere"),
         (["user", "show", "nobody@example.com"], "no user nobody@example.com"),
         (["user", "show", "00000000-0000-0000-0000-000000000000"], "no user 00000000"),
         (["user", "show", "\udcff"], "an argument is not UTF-8"),

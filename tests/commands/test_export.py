@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from client import TOKENS, UNKNOWN, Client, count, waiting
 from derived import Values, full_line
-from outcomes import assert_failed, value
+from outcomes import value
 from resources import RESOURCES
 from server import wait_until
 from standardwebhooks import Webhook as StandardWebhook
@@ -188,10 +188,6 @@ def test_the_export_has_nothing_of_another_workspace_or_of_a_credential(
     assert b"tmw_" not in before
 
 
-def test_an_unknown_workspace_is_an_error(cli):
-    assert_failed(cli("workspace", "export", "nowhere"), "there is no workspace nowhere")
-
-
 def test_an_export_is_of_one_moment(database_url, export, connection, insert_into):
     """A user and the user's meeting that come while tasks are read are not in it."""
     insert_into("tasks")
@@ -205,26 +201,3 @@ def test_an_export_is_of_one_moment(database_url, export, connection, insert_int
     assert [json.loads(line)["type"] for line in lines] == [
         *("workspace", "user", "user", "member", "member", "task"),
     ]
-
-
-def test_the_largest_meeting_that_the_api_stores_is_loaded_from_one_line(
-    app, cli, load, export, connection
-):
-    alice = Client(app, TOKENS["alice"])
-    texts = dict.fromkeys(("agenda", "notes", "summary"), "\x01" * 65_536)
-    meeting = alice.post("/meetings", {"title": "Long", **TIMES}).get_json()
-    for change in (
-        {"agenda": texts["agenda"]},
-        {"notes": texts["notes"]},
-        {"status": "completed", "summary": texts["summary"]},
-        {"actionItems": ["\x01" * 2000] * 80, "status": "completed"},
-        {"decisions": ["\x01" * 2000] * 80, "status": "completed"},
-    ):
-        changed = alice.patch(f"/meetings/{meeting['id']}", change)
-        assert changed.status_code == 200, changed.get_json()
-    exported = export()
-    assert len(exported) > 2**21
-    value(cli("workspace", "delete", "acme", "--yes"))
-    connection.execute("DELETE FROM users WHERE name <> 'Charlie'")
-    assert load(exported).exit_code == 0
-    assert export() == exported

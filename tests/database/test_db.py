@@ -376,30 +376,20 @@ def test_no_concurrent_request_fails_after_all_connections_were_terminated(build
     assert count(connection, "tasks") == 40
 
 
-def test_a_request_whose_connection_is_terminated_is_503_and_writes_nothing(
-    build, connection, cast
-):
-    app = build(web_threads=1)
+@pytest.mark.parametrize("end", ["termination", "timeout"])
+def test_a_request_whose_connection_or_time_ends_is_503_and_writes_nothing(build, connection, end):
+    app = build(web_threads=1, statement_timeout=0.2 if end == "timeout" else 10)
     task = alice_at(app).post("/tasks", TASK).get_json()
     with ThreadPoolExecutor(1) as threads, connection.transaction():
         connection.execute("SELECT FROM tasks FOR UPDATE")
         waiting = threads.submit(alice_at(app).patch, f"/tasks/{task['id']}", {"title": "Other"})
-        until_waiting(connection, waiting)
-        terminate_pool(connection)
-        assert unavailable(waiting.result(timeout=5))
-    assert alice_at(app).get(f"/tasks/{task['id']}").get_json() == task
-
-
-def test_a_statement_over_its_timeout_is_503_and_writes_nothing(build, connection, cast):
-    app = build(statement_timeout=0.2)
-    alice = alice_at(app)
-    task = alice.post("/tasks", TASK).get_json()
-    with connection.transaction():
-        connection.execute("SELECT FROM tasks FOR UPDATE")
-        response = alice.patch(f"/tasks/{task['id']}", {"title": "Other"})
+        if end == "termination":
+            until_waiting(connection, waiting)
+            terminate_pool(connection)
+        response = waiting.result(timeout=5)
         assert unavailable(response)
         assert response.headers["X-RateLimit-Limit"] == "1000"
-    assert alice.get(f"/tasks/{task['id']}").get_json() == task
+    assert alice_at(app).get(f"/tasks/{task['id']}").get_json() == task
 
 
 def test_a_write_to_a_read_only_database_is_503(build, connection, database_url):

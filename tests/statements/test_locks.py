@@ -131,11 +131,14 @@ def test_a_request_does_not_wait_for_a_worker_that_claims_its_delivery(
         assert claim_new(request, cast, delivery) == []
 
 
-def test_a_worker_does_not_wait_for_a_request_that_claims_a_delivery(connect, delivery):
+def test_a_worker_passes_over_a_delivery_that_a_request_claims(connection, connect, cast, delivery):
+    announce(connection, cast["acme"])
     request = connect()
-    request.execute("SELECT FROM deliveries FOR UPDATE")
+    request.execute("SELECT FROM deliveries WHERE id = %s FOR UPDATE", (delivery["id"],))
     with connect() as worker:
         worker.execute("SET lock_timeout = '1ms'")
+        (other,) = claim_due(worker)
+        assert other["id"] != delivery["id"]
         assert claim_due(worker) == []
 
 

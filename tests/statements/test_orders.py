@@ -54,12 +54,16 @@ def test_a_deletion_announces_the_newest_subtask_first_and_the_parent_last(
     # An update moves a row to the end of its table.
     for id in (family[1], parent):
         connection.execute("UPDATE tasks SET title = 'Moved' WHERE id = %s", (id,))
+    shown = connection.execute("SELECT task_json(task)::text AS json FROM tasks AS task").fetchall()
     values = {"workspace_id": cast["acme"], "id": parent, "versions": None}
     (deleted,) = run(connection, "tasks/delete", **values)
     sent = connection.execute(
-        "SELECT id, body::json #>> '{data,id}' AS task FROM events ORDER BY id"
+        "SELECT id, type, body::json #>> '{data,id}' AS task, body::json ->> 'data' AS json"
+        "  FROM events ORDER BY id"
     ).fetchall()
     assert [event["task"] for event in sent] == family[::-1]
+    assert {event["type"] for event in sent} == {"task.deleted"}
+    assert {event["json"] for event in sent} == {row["json"] for row in shown}
     assert deleted["event_ids"] == [event["id"] for event in sent]
 
 

@@ -8,8 +8,8 @@ from time import monotonic, sleep
 
 import pytest
 from psycopg_pool import PoolTimeout
-from receivers import announce, answer, attempts, deliveries, hang, subscribe, webhook_row
-from workers import due_now, seconds_until, states
+from receivers import announce, answer, attempts, deliveries, hang, subscribe
+from workers import seconds_until, states
 
 from service.database.statements import STATEMENTS
 from service.values.fields import NIL_UUID
@@ -28,16 +28,6 @@ def test_due_deliveries_are_attempted_and_recorded(worker, cast, connection, rec
     assert worker().run_once() == 0
 
 
-def test_a_delivery_that_another_worker_is_claiming_is_passed_over(
-    worker, cast, connection, webhook
-):
-    announce(connection, cast["acme"], 2)
-    with connection.transaction():
-        connection.execute("SELECT FROM deliveries ORDER BY due_at, id LIMIT 1 FOR UPDATE")
-        assert worker().run_once() == 1
-    assert worker().run_once() == 1
-
-
 def test_no_other_worker_attempts_a_delivery_during_its_lease(
     worker, connection, receiver, announced
 ):
@@ -53,26 +43,6 @@ def test_no_other_worker_attempts_a_delivery_during_its_lease(
         assert first.result() == 1
     assert receiver.connections == 1
     assert states(connection) == [("delivered", 1)]
-
-
-def test_an_attempt_after_its_lease_does_not_undo_the_next_one(
-    worker, connection, receiver, webhook, announced
-):
-    def fail_late(handler):
-        handler.server.released.wait(30)
-        answer(500)(handler)
-
-    receiver.behaves(fail_late, answer(200))
-    with ThreadPoolExecutor(1) as pool:
-        late = pool.submit(worker().run_once)
-        receiver.take()
-        due_now(connection)
-        assert worker().run_once() == 1
-        receiver.released.set()
-        late.result()
-    assert states(connection) == [("delivered", 2)]
-    assert [(row["number"], row["status"]) for row in attempts(connection)] == [(1, 500), (2, 200)]
-    assert webhook_row(connection, webhook)["failing_since"] is None
 
 
 def test_the_claims_of_a_killed_worker_are_due_when_their_lease_ends(

@@ -6,8 +6,8 @@ from threading import Barrier
 
 import psycopg
 import pytest
-from receivers import PATIENCE, announce, answer, attempts, deliveries, webhook_row
-from workers import due_now, seconds_until, states
+from receivers import PATIENCE, announce, answer, deliveries, webhook_row
+from workers import due_now, states
 
 
 def test_410_disables_at_once_and_due_deliveries_wait(worker, cast, connection, receiver, webhook):
@@ -63,17 +63,6 @@ def test_only_failures_for_webhook_disable_after_disable(
     assert row["disabled_at"] is not None
     assert row["disabled_reason"] == f"only failures for {hours} hours"
     assert {state for state, _ in states(connection)} == {"due"}
-
-
-def test_one_success_keeps_a_webhook_enabled(worker, cast, connection, receiver, webhook):
-    receiver.behaves(answer(200), answer(500))
-    announce(connection, cast["acme"], 2)
-    fails_since(connection, webhook, days=30)
-    assert worker(WEBHOOK_SCHEDULE="60").run_once() == 2
-    assert sorted(row["status"] for row in attempts(connection)) == [200, 500]
-    row = webhook_row(connection, webhook)
-    assert row["disabled_at"] is None
-    assert seconds_until(row["failing_since"]) > -60
 
 
 def test_a_delivery_written_while_its_webhook_is_disabled_waits(

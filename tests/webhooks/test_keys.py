@@ -98,6 +98,7 @@ def test_a_web_process_without_a_key_says_so_once_if_there_are_webhooks(
     for _ in range(2):
         assert client.post("/tasks", {"title": "New"}).status_code == 201
     assert client.client.get("/healthz").status_code == 200
+    assert (receiver.connections, states(connection)) == (0, [("due", 0)] * 2)
     assert warnings(caplog) == ["WEBHOOK_KEY is not set: this process sends no event to a webhook"]
 
 

@@ -21,6 +21,8 @@ from receivers import (
     Receiver,
     answer,
     drip_body,
+    drip_body_of_unknown_length,
+    drip_headers,
     endless,
     hang,
     reset,
@@ -324,7 +326,7 @@ def test_compressed_responses_are_not_decompressed(receiver):
     assert send(receiver.url).content == bomb
 
 
-@pytest.mark.parametrize("behaviour", [hang, drip_body])
+@pytest.mark.parametrize("behaviour", [drip_headers, drip_body, drip_body_of_unknown_length, hang])
 def test_one_deadline_covers_the_whole_attempt(behaviour, receiver):
     receiver.behaves(behaviour)
     sent = send(receiver.url, timeout=0.7)

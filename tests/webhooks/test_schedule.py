@@ -134,15 +134,6 @@ def test_retry_after_may_be_a_date():
         assert 7100 < retry_delay(0, Answer(1, 429, retry_after=text), (5,)) <= 7200
 
 
-@pytest.mark.parametrize("status", [200, 500])
-def test_no_retry_after_keeps_an_attempt_from_being_recorded(
-    worker, connection, receiver, status, announced
-):
-    receiver.behaves(answer(status, Retry_After=f"Mon, 01 Jan 2026 00:00:00 +{'9' * 30}"))
-    assert worker(WEBHOOK_SCHEDULE="60").run_once() == 1
-    assert [attempt["status"] for attempt in attempts(connection)] == [status]
-
-
 @pytest.mark.parametrize("fault", [RuntimeError, OverflowError, MemoryError, RecursionError])
 def test_an_attempt_that_raises_is_recorded_and_retried_like_any_failure(
     worker, connection, monkeypatch, fault, webhook, announced

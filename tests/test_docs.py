@@ -1,0 +1,176 @@
+"""The pages say what the code does: their tables, commands, settings, figures and links."""
+
+import re
+import sys
+import tomllib
+from dataclasses import fields
+from importlib import metadata
+
+import click
+import pytest
+from marshmallow.fields import Nested
+from pages import PROJECT, links, read, rows
+
+from service.__main__ import COMMANDS, Commands
+from service.api.me import Me
+from service.settings import Settings
+from service.webhooks import worker
+
+pytestmark = pytest.mark.nodatabase
+
+PAGES = sorted(
+    str(path.relative_to(PROJECT))
+    for path in [*PROJECT.glob("*.md"), *PROJECT.glob("docs/*.md"), *PROJECT.glob(".github/*.md")]
+)
+
+
+def members(schema):
+    """The names of all members of a response, and of those within them."""
+    for field in schema.dump_fields.values():
+        yield field.data_key
+        if isinstance(field, Nested):
+            yield from members(field.schema)
+
+
+def test_the_table_of_me_names_every_member_and_no_other():
+    table = read("docs/api.md").split("\n`GET /api/me` returns\n", 1)[1].split("\n\n")[0]
+    values = {"read", "write", "api", "session"}
+    assert set(re.findall(r"`(\w+)`", table)) - values == set(members(Me()))
+
+
+def test_the_page_lists_the_characters_that_are_removed_at_both_ends():
+    paragraph = re.search(r"(?s)\nThe service removes white space .*?\n\n", read("docs/api.md"))[0]
+    listed = {" "}
+    for first, last in re.findall(r"U\+([0-9A-F]{4})(?: to U\+([0-9A-F]{4}))?", paragraph):
+        listed |= {chr(code) for code in range(int(first, 16), int(last or first, 16) + 1)}
+    removed = {chr(code) for code in range(sys.maxunicode + 1) if not chr(code).strip()}
+    assert listed == removed
+
+
+def test_the_page_of_webhooks_says_how_long_the_worker_waits():
+    seconds = worker.MAX_ATTEMPT_SECONDS
+    text = " ".join(read("docs/webhooks.md").split())
+    waits = f"waits {seconds} seconds, but at most half of `WEBHOOK_LEASE`"
+    assert f"the worker, which retries, {waits}" in text
+
+
+def shown(page):
+    """The command lines of a page: those of blocks, and code spans that begin with a command."""
+    text = read(page)
+    for block in re.findall(r"(?ms)^```sh\n(.*?)^```$", text):
+        yield from re.findall(r"task-service ([a-z][^|;&)\n]*)", block.replace("\\\n", ""))
+    prose = re.sub(r"(?ms)^```.*?^```$", "", text)
+    for span in re.findall(r"`([^`\n]+)`", prose):
+        line = span.removeprefix("task-service ")
+        if line != span or line.split()[0] in COMMANDS:
+            yield line
+
+
+def missing(line):
+    """Return the words of a command line that do not exist; None if all exist."""
+    command, path = Commands(), []
+    for word in line.split():
+        if word.startswith("--"):
+            path_and_option = " ".join([*path, word.partition("=")[0]])
+            options = {name for item in command.params for name in item.opts}
+            if word.partition("=")[0] not in {*options, "--help", "--version"}:
+                return path_and_option
+        elif isinstance(command, click.Group) and re.fullmatch("[a-z-]+", word):
+            path.append(word)
+            command = command.get_command(click.Context(command), word)
+            if command is None:
+                return " ".join(path)
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_command_and_option_that_a_page_shows_exists(page):
+    assert {fault for line in shown(page) if (fault := missing(line))} == set()
+
+
+def test_a_command_that_does_not_exist_is_found():
+    assert missing("webhook deliveries umbrella --about task") is None
+    assert missing("webhook deliver") == "webhook deliver"
+    assert missing("token create --forever") == "token create --forever"
+
+
+def test_the_pages_name_one_command_line():
+    assert [page for page in PAGES if re.search(r"\bflask [a-z]", read(page))] == []
+
+
+def test_the_wheel_that_the_deployment_page_installs_has_the_version_of_the_package():
+    version = metadata.version("task-meeting-workspace-service")
+    for page in ("docs/deployment.md", "docs/operations.md"):
+        assert f"/opt/task-service/{version}" in read(page) or f"ln -sfn {version}" in read(page)
+    assert f"dist/task_meeting_workspace_service-{version}-py3" in read("docs/deployment.md")
+    assert PROJECT.joinpath("docs/deploy/task-service").stat().st_mode & 0o111
+
+
+def test_the_layers_are_those_that_lint_imports_checks():
+    contract = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"][0]
+    layers = [re.split(r" \| ", layer) for layer in contract["layers"]]
+    text = read("CONTRIBUTING.md").partition("<!-- layers -->")[2].partition("\n\n")[0]
+    assert [re.findall("`(.*?)`", line) for line in text.strip().splitlines()] == layers
+
+
+def test_the_table_of_rooms_has_every_package_of_the_service():
+    listed = {room.strip("`") for room, _ in rows("CONTRIBUTING.md", "Rooms")}
+    packages = {f"service/{path.parent.name}" for path in PROJECT.glob("service/*/__init__.py")}
+    assert packages - listed == set()
+    assert [name for name in listed if not PROJECT.joinpath(name).is_dir()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_relative_link_leads_to_a_file(page):
+    folder = PROJECT.joinpath(page).parent
+    targets = {folder.joinpath(link.partition("#")[0]).resolve() for link in links(page)}
+    assert [str(path) for path in targets if not path.exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_of_the_project_that_a_page_names_exists(page):
+    named = re.findall(r"`((?:service|sql|tests|docs|bench)/[A-Za-z0-9_./-]+)`", read(page))
+    absent = {name for name in named if not PROJECT.joinpath(name).exists()}
+    assert absent - {"sql/schema/NNNN-subject.sql"} == set()
+
+
+NAMES = {item.name.upper() for item in fields(Settings)}
+
+
+def test_the_settings_table_has_every_setting_with_its_default_and_meaning():
+    assert rows("docs/settings.md", "Settings") == [
+        [f"`{item.name.upper()}`", item.metadata["default"] or "none", item.metadata["meaning"]]
+        for item in fields(Settings)
+    ]
+
+
+def test_the_files_of_a_deployment_set_only_settings_that_exist():
+    environment = re.search(r"(?s)<<ENV\n(.*?)\nENV\n", read("docs/deployment.md"))[1]
+    compose = read("compose.yaml").partition("services:")[0]
+    named = {
+        *re.findall(r"(?m)^([A-Z_]+)=", environment),
+        *re.findall(r"(?m)^    ([A-Z_]+):", compose),
+        *re.findall(r"(?m)^ENV ([A-Z_]+)=", read("Dockerfile")),
+    }
+    assert {"DATABASE_URL", "WEBHOOK_KEY", "TRUSTED_PROXIES", "HOST"} <= named <= NAMES
+
+
+def test_the_connections_of_the_deployment_page_follow_from_its_settings():
+    text = read("docs/deployment.md")
+    web, threads = (
+        int(re.search(rf"(?m)^{name}='([0-9]+)'$", text)[1])
+        for name in ("WEB_CONCURRENCY", "WEB_THREADS")
+    )
+    needed = 2 * web * threads + threads + 3 + 3
+    assert f"The settings above need {needed} on one host." in text
+
+
+def test_the_delays_of_the_schedule_add_up_to_the_hours_that_the_page_of_webhooks_names():
+    hours = int(sum(Settings.read({}).webhook_schedule) / 3600)
+    assert f"{hours} hours unless set otherwise" in read("docs/webhooks.md")
+
+
+def test_the_image_gets_every_file_that_its_build_needs():
+    kept = re.findall(r"(?m)^!(\S+)$", read(".dockerignore"))
+    assert [name for name in kept if not PROJECT.joinpath(name).exists()] == []
+    assert {"README.md", "LICENSE", "setup.cfg", "pyproject.toml", "service", "sql"} <= set(kept)
