@@ -22,6 +22,7 @@ from receivers import KEY, Receiver, environment
 from resources import TABLES
 from server import PROJECT
 from statement import until_waiting
+from world import World
 
 from service.app import create_app
 from service.settings import Settings
@@ -269,3 +270,11 @@ def logged(caplog):
     # The logger may have the handler twice.
     yield lambda: [*dict.fromkeys(each for each in caplog.records if each.name == log.name)]
     log.removeHandler(caplog.handler)
+
+
+@pytest.fixture
+def acme(connection, cast):
+    """Alice's workspace, with a row in every table."""
+    world = World(connection, cast["acme"], cast["alice"])
+    world.fill("alice")
+    return world

@@ -4,7 +4,7 @@ import pytest
 from client import error_message
 
 from service.http.gate import rate_limit_error
-from service.limits import STARTER_PER_MINUTE, Usage, decisive, policy
+from service.limits import Usage
 
 NOW = 1_700_000_000.0
 USAGE = Usage(
@@ -37,31 +37,6 @@ def test_the_seconds_of_a_window_are_rounded_up_and_a_retry_is_never_at_once(
     error = rate_limit_error(usage)
     assert dict(error.get_headers())["Retry-After"] == str(retry_after)
     assert error.description == f"Rate limit exceeded: 60 per minute; retry in {retry_after} s"
-
-
-@pytest.mark.nodatabase
-@pytest.mark.parametrize(("used", "left"), [(0, 60), (59, 1), (60, 0), (61, 0), (1000, 0)])
-def test_what_is_left_is_never_negative(used, left):
-    assert USAGE._replace(minute_count=used).windows[0].left == left
-
-
-@pytest.mark.nodatabase
-def test_the_header_of_a_policy_has_the_seconds_of_a_minute_and_of_a_day():
-    assert policy(60, 10_000) == '"minute";q=60;w=60, "day";q=10000;w=86400'
-    assert policy(1000, None) == '"minute";q=1000;w=60'
-    assert STARTER_PER_MINUTE == 60
-
-
-@pytest.mark.nodatabase
-def test_the_day_decides_only_when_it_is_used_up():
-    assert decisive(USAGE.windows).name == "minute"
-    assert decisive(USAGE._replace(day_count=9_999).windows).name == "minute"
-    assert decisive(USAGE._replace(day_count=10_000).windows).name == "day"
-    assert decisive(USAGE._replace(day_count=10_000, per_day=None).windows).name == "minute"
-    minute, day = USAGE.windows
-    assert (minute.quota, minute.left, minute.ends) == (60, 0, NOW + 10.25)
-    assert (day.quota, day.left, day.ends) == (10_000, 9_900, NOW + 5000)
-    assert [window.name for window in USAGE._replace(per_day=None).windows] == ["minute"]
 
 
 def test_after_an_operator_has_lowered_a_limit_nothing_is_left_until_the_window_ends(

@@ -12,7 +12,7 @@ from client import Client
 from derived import Values, references, views_of
 from psycopg.rows import dict_row
 from resources import EVERYWHERE, RESOURCES, WORD
-from test_tenants import acme, body_of, outcome  # noqa: F401
+from test_tenants import body_of, outcome
 from world import COUNTED, World
 
 from service.database.statements import STATEMENTS
@@ -25,7 +25,7 @@ NIL = "00000000-0000-0000-0000-000000000000"
 
 
 @pytest.fixture
-def globex(connection, cast, acme):  # noqa: F811
+def globex(connection, cast, acme):
     """Charlie's workspace with copies of the rows of Acme, under their ids."""
     tables = connection.execute(
         "SELECT class.oid, relname AS name, string_agg(quote_ident(attname), ', ') AS columns"
@@ -50,7 +50,7 @@ def globex(connection, cast, acme):  # noqa: F811
 
 
 @pytest.fixture
-def owner(silent_app, acme, unlimited):  # noqa: F811
+def owner(silent_app, acme, unlimited):
     client = Client(silent_app, cookie=f"tmw_session_alice_{WORD}")
     client.headers["Content-Type"] = "application/json"
     return client
@@ -65,7 +65,7 @@ def paths(view, world):
     return [view.path(*chosen) for chosen in product(sorted({*ids}), repeat=len(view.variables))]
 
 
-def test_a_view_shows_nothing_of_rows_with_the_same_ids(owner, acme, globex):  # noqa: F811
+def test_a_view_shows_nothing_of_rows_with_the_same_ids(owner, acme, globex):
     requests = [path for view in views_of("GET") for path in paths(view, acme)]
     before = [outcome(owner.get(path)) for path in requests]
     assert sum(status == 200 for status, *_ in before) > 15
@@ -75,12 +75,7 @@ def test_a_view_shows_nothing_of_rows_with_the_same_ids(owner, acme, globex):  #
 
 
 def test_a_write_changes_nothing_of_rows_with_the_same_ids(
-    owner,
-    acme,  # noqa: F811
-    globex,
-    connection,
-    cast,
-    insert_into,
+    owner, acme, globex, connection, cast, insert_into
 ):
     # Otherwise the first request writes it.
     connection.execute("UPDATE webhooks SET key_fingerprint = 'another'")
@@ -98,11 +93,7 @@ def test_a_write_changes_nothing_of_rows_with_the_same_ids(
 
 
 def test_operators_and_workers_read_and_change_nothing_of_rows_with_the_same_ids(
-    acme,  # noqa: F811
-    globex,
-    database_url,
-    connection,
-    cast,
+    acme, globex, database_url, connection, cast
 ):
     """The worker passes over Globex."""
     webhook, _ = acme.rows("webhooks", "workspace_id", acme.workspace_id)

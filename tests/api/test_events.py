@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from client import activate, count, error_message, invalid_field, new_database
 from psycopg.rows import dict_row
-from receivers import subscribe
+from receivers import announce, subscribe
 
 from service.webhooks import EVENT_TYPES
 from service.webhooks.worker import Worker
@@ -91,14 +91,10 @@ def test_a_filter_by_type_passes_over_the_others_and_its_cursor_moves_on(alice):
 
 def test_a_page_has_a_hundred_events_or_limit_at_most_500(alice, cast, connection):
     cursor = begin(alice)
-    connection.execute(
-        "SELECT announce(%s, 'task.created', json_build_object('n', n))"
-        " FROM generate_series(1, 501) AS n",
-        (cast["acme"],),
-    )
+    announce(connection, cast["acme"], 501)
     for query, length in ({}, 100), ({"limit": 7}, 7), ({"limit": 1000}, 500):
         page = alice.get("/events", query_string={"after": cursor, **query}).get_json()
-        assert [event["data"]["n"] for event in page["data"]] == list(range(1, length + 1))
+        assert [event["data"]["number"] for event in page["data"]] == list(range(1, length + 1))
     assert len(read(alice, cursor)[0]) == 501
 
 
@@ -121,19 +117,19 @@ def test_an_event_that_commits_after_a_later_one_is_not_passed_over(
 ):
     cursor = begin(alice)
     with psycopg.connect(database_url) as early:
-        announce = "SELECT announce(%s, 'task.created', json_build_object('title', %s::text))"
-        early.execute(announce, (cast["acme"], "early"))
+        write = "SELECT announce(%s, 'task.created', json_build_object('title', %s::text))"
+        early.execute(write, (cast["acme"], "early"))
         alice.post("/tasks", {"title": "late"})
         # The transaction before it may still commit.
         waiting, between = read(alice, cursor)
         assert waiting == []
-        early.execute(announce, (cast["acme"], "early too"))
+        early.execute(write, (cast["acme"], "early too"))
         early.commit()
     events, end = read(alice, between)
     assert [event["data"]["title"] for event in events] == ["early", "late", "early too"]
     # Another workspace waits for no transaction of this one, and one that fails holds up none.
     with psycopg.connect(database_url) as failed:
-        failed.execute(announce, (cast["acme"], "never"))
+        failed.execute(write, (cast["acme"], "never"))
         failed.rollback()
         alice.post("/tasks", {"title": "after"})
         assert [event["data"]["title"] for event in read(alice, end)[0]] == ["after"]
@@ -162,11 +158,8 @@ def test_four_writers_with_keys_and_a_reader_agree_about_every_version(alice, bo
 
     def write(client, name):
         for number in range(25):
-            client.patch(
-                f"/tasks/{task}",
-                {"title": f"{name} {number}"},
-                headers={"Idempotency-Key": f"{name}-{number}"},
-            )
+            key = {"Idempotency-Key": f"{name}-{number}"}
+            client.patch(f"/tasks/{task}", {"title": f"{name} {number}"}, headers=key)
 
     writers = [
         Thread(target=write, args=(client, f"{client is bob}-{n}"))

@@ -115,13 +115,6 @@ def test_healthz_is_503_while_a_table_of_every_request_belongs_to_another_role(m
             connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
-def test_healthz_writes_nothing(migrated, check):
-    for _ in range(3):
-        assert check().status_code == 200
-    with psycopg.connect(migrated) as connection:
-        assert connection.execute("SELECT count(*) FROM usage").fetchone() == (0,)
-
-
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
 def test_healthz_is_503_until_the_database_has_the_encoding_utf8(
     encoding, database_url, empty, check, caplog

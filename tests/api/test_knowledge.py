@@ -80,22 +80,6 @@ def test_a_search_matches_words_in_any_form(alice, put, q, matches):
     assert {made[id] for id in ids(read_all(alice, "/knowledge", q=q))} == set(matches)
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 7])
-def test_the_pages_of_a_search_hold_every_match_exactly_once_best_first(alice, put, limit):
-    """Several entries have the same rank, and pages end between them."""
-    for n in range(3):
-        put("Tea", "tea " * n, ["tea"])
-        put("Tea")
-        put("Drink", "Tea is one of them")
-        put("Drink", "x " * 50 + "tea " * 3)
-        put("Drink", tags=["tea"])
-        put("Drink", "coffee")
-        put("Tea", workspace="globex")
-    everything = alice.get("/knowledge?q=tea&limit=200").get_json()["data"]
-    assert len({entry["id"] for entry in everything}) == 15
-    assert read_all(alice, "/knowledge", q="tea", limit=limit) == everything
-
-
 def test_the_pages_of_a_search_that_only_excludes_hold_every_match(alice, put):
     """Nothing that matched raises a rank, so all ranks are the least one."""
     for title in ("Coffee", "Milk", "Tea", "Water"):

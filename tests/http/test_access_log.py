@@ -10,13 +10,11 @@ from io import StringIO
 from time import monotonic
 
 import pytest
-from client import TOKENS, Client, insert_token
+from client import SESSION, TOKENS, Client
 from openapi_check import LOGIN_KEY
 from server import TASK, get, post, send, serving, wait_until
 
 from service import logs
-
-COOKIE = "tmw_session_alice"
 
 
 @pytest.fixture
@@ -58,11 +56,8 @@ def test_each_request_is_one_line_of_json_with_time_and_client(
         time = r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z"
         assert re.fullmatch(time, entry.pop("time"))
         entry.pop("waited", None)
-    token = str(
-        connection.execute("SELECT id FROM tokens WHERE user_id = %s", (cast["alice"],)).fetchone()[
-            "id"
-        ]
-    )
+    tokens = connection.execute("SELECT id FROM tokens WHERE user_id = %s", (cast["alice"],))
+    token = str(tokens.fetchone()["id"])
     names = ["method", "path", "status", "client", "user", "workspace", "token", "requestId"]
     nothing = [None, None, None]
     assert [list(entry) for entry in entries] == [names] * 3
@@ -136,15 +131,7 @@ def test_the_line_tells_how_long_the_request_has_queued_and_waited_for_a_connect
     assert 300 <= entry["waited"] <= entry["ms"]
 
 
-def test_a_record_of_a_library_is_a_line_of_json(lines):
-    logging.getLogger("psycopg.pool").warning("error connecting\nin two lines")
-    (line,) = lines()
-    assert json.loads(line)["message"] == "error connecting\nin two lines"
-
-
-def test_no_line_contains_a_token_a_cookie_a_query_or_a_body(app, alice, cast, connection, lines):
-    insert_token(connection, cast["alice"], COOKIE, kind="session")
-    browser = Client(app, cookie=COOKIE)
+def test_no_line_contains_a_token_a_cookie_a_query_or_a_body(app, alice, browser, lines):
     secret = {"title": "s3cret"}
     alice.post("/tasks", secret)
     alice.get("/tasks?projectId=s3cret")
@@ -154,7 +141,7 @@ def test_no_line_contains_a_token_a_cookie_a_query_or_a_body(app, alice, cast, c
     Client(app, cookie="s3cret").get("/tasks")
     alice.post("/tasks", data=b"{s3cret")
     assert len(lines()) == 7
-    assert not any(word in "\n".join(lines()) for word in ("s3cret", COOKIE, *TOKENS.values()))
+    assert not any(word in "\n".join(lines()) for word in ("s3cret", SESSION, *TOKENS.values()))
 
 
 def test_a_line_of_the_log_is_one_line_for_any_path(alice, lines):
@@ -164,13 +151,14 @@ def test_a_line_of_the_log_is_one_line_for_any_path(alice, lines):
     assert json.loads(line)["status"] == 404
 
 
-def test_warnings_are_lines_of_json(lines):
+def test_warnings_and_records_of_libraries_are_lines_of_json(lines):
+    logging.getLogger("psycopg.pool").warning("error connecting\nin two lines")
     try:
         raise RuntimeError("two\nlines")
     except RuntimeError as error:
         logging.getLogger("service.test").warning("it %s", "happened", exc_info=error)
-    (line,) = lines()
-    entry = json.loads(line)
+    library, entry = map(json.loads, lines())
+    assert library["message"] == "error connecting\nin two lines"
     assert (entry["level"], entry["message"]) == ("WARNING", "it happened")
     assert "RuntimeError: two\nlines" in entry["exception"]
 

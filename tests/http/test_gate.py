@@ -319,12 +319,6 @@ def test_each_user_counts_alone_with_all_tokens_and_in_each_workspace(
     assert left(alice.get("/tasks")) == 997
 
 
-def test_a_user_without_a_workspace_counts_on_starter(alice, connection):
-    connection.execute("UPDATE users SET active_workspace_id = NULL")
-    response = alice.get("/workspaces")
-    assert (response.status_code, response.headers["X-RateLimit-Limit"]) == (200, "60")
-
-
 def strangers(app, *addresses, **headers):
     """Return X-RateLimit-Remaining of a stranger's requests from these addresses, in order."""
     client = Client(app)

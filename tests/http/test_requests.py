@@ -29,12 +29,16 @@ def test_a_body_that_is_no_json_object_is_400_and_changes_nothing(alice, connect
     assert count(connection, "tasks") == 1
 
 
+NO_TITLES = (
+    rb'"a\u0000b"', rb'"\ud800"', rb'"\udc00\ud800"', b"null", b"1", b"1.5e3", b"true", b"[]",
+    b'["x"]', b"{}", b'""',
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("content", "fields"),
     [
-        (titled(rb'"a\u0000b"'), ["title"]),
-        (titled(rb'"\ud800"'), ["title"]),
-        (titled(rb'"\udc00\ud800"'), ["title"]),
+        *[(titled(value), ["title"]) for value in NO_TITLES],
         (rb'{"title": "x", "projectId": "\u0000"}', ["projectId"]),
         (rb'{"title": "x", "assigneeId": "\ud800"}', ["assigneeId"]),
         (rb'{"title": "x", "status": "\ud800"}', ["status"]),
@@ -46,14 +50,6 @@ def test_a_body_that_is_no_json_object_is_400_and_changes_nothing(alice, connect
         (b'{"title": "x", "": 1}', [""]),
         (b'{"title": "x", "__proto__": 1, "id": 2}', ["__proto__", "id"]),
         (b"{}", ["title"]),
-        (titled(b"null"), ["title"]),
-        (titled(b"1"), ["title"]),
-        (titled(b"1.5e3"), ["title"]),
-        (titled(b"true"), ["title"]),
-        (titled(b"[]"), ["title"]),
-        (titled(b'["x"]'), ["title"]),
-        (titled(b"{}"), ["title"]),
-        (titled(b'""'), ["title"]),
         (titled(b'"x"')[:-1] + b', "description": 1, "status": [], "priority": {}}',
          ["description", "status", "priority"]),
     ],
