@@ -337,15 +337,6 @@ def test_with_an_api_token_it_is_403_with_the_reason(app, cast, connection, view
     ]
 
 
-def test_a_page_of_another_origin_makes_no_token(alice, cast, connection):
-    before = len(rows(connection, cast["alice"]))
-    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "https://evil.example"}):
-        error_message(alice.post("/tokens", {"name": "x"}, headers=headers), 403)
-        error_message(alice.delete("/session", headers=headers), 403)
-    assert len(rows(connection, cast["alice"])) == before
-    assert alice.get("/me").status_code == 200
-
-
 # The session
 
 
