@@ -87,15 +87,18 @@ def test_a_page_ends_before_the_row_with_which_it_would_exceed_the_bound(
     assert page == order[: long[MAX_TEXT_BYTES // size]]
 
 
-def test_rows_of_exactly_the_bound_are_one_page(alice, insert_into):
-    sizes = [{"description": "x" * 65_536}] * (MAX_TEXT_BYTES // 65_536)
+def test_rows_of_exactly_the_bound_are_one_page_and_one_byte_more_is_the_next(
+    alice, connection, insert_into
+):
+    sizes = [{}] + [{"description": "é" * 32_768}] * (MAX_TEXT_BYTES // 65_536)
     rows = [insert_into("tasks", **row) for row in sizes][::-1]
     page = alice.get("/tasks").get_json()
-    assert ids(page["data"]) == rows
-    assert page["nextCursor"] is None
-    shorter = alice.get("/tasks?limit=15").get_json()
-    assert ids(shorter["data"]) == rows[:15]
-    assert shorter["nextCursor"] == rows[14].replace("-", "")
+    assert (ids(page["data"]), page["nextCursor"]) == (rows, None)
+    for query, size in (("?limit=15", 15), ("", 16)):
+        connection.execute("UPDATE tasks SET description = 'x' WHERE id = %s", (rows[-1],))
+        page = alice.get(f"/tasks{query}").get_json()
+        assert ids(page["data"]) == rows[:size]
+        assert page["nextCursor"] == rows[size - 1].replace("-", "")
 
 
 def test_a_page_has_at_least_one_row(connection):
