@@ -80,6 +80,8 @@ def test_a_token_has_the_scope_and_the_expiry_of_the_request(app, alice, connect
 
 def test_a_name_is_required_and_an_expiry_must_be_in_the_future(alice):
     assert invalid_field(alice.post("/tokens", {}), "name") == "is required"
+    for name in ("", " \t", "x" * 121):
+        assert "1 to 120" in invalid_field(alice.post("/tokens", {"name": name}), "name")
     past = alice.post("/tokens", {"name": "x", "expiresAt": "2020-01-01T00:00:00Z"})
     assert invalid_field(past, "expiresAt") == "must be in the future"
 
