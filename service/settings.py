@@ -227,7 +227,8 @@ class Settings:
     webhook_keep: int = setting(
         "168",
         integer(1, 8760),
-        "hours that finished deliveries are kept, and events for a disabled webhook",
+        "hours that finished deliveries are kept, and events for a disabled webhook or for clients"
+        " that pull them",
     )
 
     def require_database(self) -> str:

@@ -7,6 +7,7 @@ from flask import Blueprint, Response
 from service import webhooks
 from service.database import db
 from service.database.statements import to_json
+from service.http.errors import invalid_field
 from service.http.requests import Values, arguments
 from service.http.responses import (
     Changed,
@@ -110,6 +111,9 @@ def list_meetings(query: Values) -> Response:
 
     If you do not belong to the workspace, the list is empty.
     """
+    start, end = query["starts_from"], query["starts_before"]
+    if start and end and start >= end:
+        raise invalid_field("from", "start_bounds")
     if query.pop("upcoming"):
         return reply_page(db.row(Page, "meetings/upcoming", **query))
     return reply_page(db.row(Page, "meetings/list", **query))

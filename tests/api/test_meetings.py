@@ -199,6 +199,21 @@ def test_the_list_can_be_limited_to_one_workspace(alice, cast, initech, insert_i
         assert ids(read_all(alice, "/meetings", **query)) == expected
 
 
+@pytest.mark.parametrize("upcoming", ["true", "false"])
+def test_a_range_begins_at_from_and_ends_before_to(alice, insert_into, upcoming):
+    start = datetime(2097, 1, 1, 12, tzinfo=UTC)
+    rows = [
+        insert_into("meetings", start_time=start + n * timedelta(milliseconds=1)) for n in range(3)
+    ]
+    bounds = {"from": "2097-01-01T12:00:00.001Z", "to": "2097-01-01T12:00:00.002Z"}
+    for names, expected in (("from", "to"), rows[1:2]), (("from",), rows[1:]), (("to",), rows[:2]):
+        query = {name: bounds[name] for name in names}
+        assert {*ids(read_all(alice, "/meetings", upcoming=upcoming, **query))} == {*expected}
+    for end in bounds["from"], "2097-01-01T12:00:00Z":
+        response = alice.get("/meetings", query_string={**bounds, "to": end, "upcoming": upcoming})
+        assert invalid_field(response, "from") == "must be before to"
+
+
 def test_upcoming_meetings_start_in_the_future_and_come_soonest_first(alice, initech, insert_into):
     now = datetime.now(UTC).replace(microsecond=0)
     steps = [timedelta(days=-30), timedelta(minutes=-5), timedelta(minutes=5), timedelta(days=30)]
