@@ -1,14 +1,10 @@
 """The application, assembled."""
 
-import ast
 import inspect
-import re
 
 import pytest
 from client import TOKENS, Client
-from flask import Flask
 from flask.globals import app_ctx
-from server import PROJECT
 
 import service.app
 
@@ -18,15 +14,6 @@ WITH_CONTEXT = {
     "full_dispatch_request", "handle_exception", "handle_http_exception", "handle_user_exception",
     "log_exception", "make_default_options_response", "preprocess_request", "process_response",
 }  # fmt: skip
-
-# Names with an underscore that are documented, by NamedTuple, LocalProxy, Field of marshmallow and
-# os, and the service's own.
-DOCUMENTED = {
-    *("_asdict", "_fields", "_make", "_replace", "_get_current_object", "_deserialize", "_exit"),
-    "_convert",
-}
-# Private names of libraries that the service uses, and the one place of each.
-PRIVATE = {("service/http/responses.py", "_list"), ("service/webhooks/outbound.py", "_read_status")}
 
 
 def test_no_blueprint_has_hooks_because_the_service_would_not_run_them(build):
@@ -38,17 +25,6 @@ def test_no_blueprint_has_hooks_because_the_service_would_not_run_them(build):
         app.url_value_preprocessors,
     ):
         assert hooks.keys() <= {None}
-
-
-def test_the_service_replaces_four_methods_of_flask_in_one_place():
-    public = {name for name in vars(Flask) if not name.startswith("_")}
-    replaced = vars(service.app.Service).keys() & public
-    assert replaced == {
-        "create_url_adapter",
-        "do_teardown_request",
-        "preprocess_request",
-        "process_response",
-    }
 
 
 @pytest.mark.parametrize("name", sorted(WITH_CONTEXT & vars(service.app.Service).keys()))
@@ -87,18 +63,3 @@ def test_a_path_with_the_text_of_a_rule_is_an_unknown_path(alice):
     for path in ("/tasks/<id:id>", "/tasks/%3Cid:id%3E", "/webhooks/<id:id>/rotate"):
         assert alice.get(path).status_code in (404, 405)
     assert alice.get(f"/tasks/<id:id>/{'0' * 8}-0000-0000-0000-{'0' * 12}").status_code == 404
-
-
-def test_private_names_of_libraries_are_in_one_place_each():
-    found = set()
-    for path in (PROJECT / "service").rglob("*.py"):
-        tree = ast.parse(path.read_bytes())
-        names = {
-            node.attr
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Attribute)
-            and re.match("_[a-z]", node.attr)
-            and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
-        }
-        found |= {(str(path.relative_to(PROJECT)), name) for name in names - DOCUMENTED}
-    assert found <= PRIVATE

@@ -41,6 +41,10 @@ MAIL = {
     "from": "bob@example.com",
     "receivedAt": "2026-01-01T10:00:00.125Z",
 }
+HINT = {"type": "suggestion", **ACME, "kind": "k", "title": "t"}
+NEW = {"type": "workspace", "name": "A", "slug": "a"}
+USER = {"type": "user", "email": "a@example.com", "name": "A"}
+MEMBER = {"type": "member", **ACME, "user": "charlie@example.com"}
 
 
 @pytest.fixture
@@ -139,10 +143,7 @@ def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (
-            b"{",
-            "must be a JSON object: Expecting property name enclosed in double quotes: column 2",
-        ),
+        (b"{", "must be a JSON object: Expecting property name enclosed in double quotes: column"),
         (b'{"a":' + b"[" * 20_000, "is nested too deeply"),
         (b'{"a": "' + b"x" * 2**23 + b'"}', "must have at most 8388608 bytes"),
         (b"{}", "type: must be one of: workspace, user, deleted_user, member, task, meeting"),
@@ -167,10 +168,7 @@ def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, 
             TASK | {"assigneeId": "bob"},
             "assigneeId: must be the e-mail address or the id of a user",
         ),
-        (
-            TASK | {"assigneeId": "charlie@example.com"},
-            "assigneeId: must be the id of a member of the workspace",
-        ),
+        (TASK | {"assigneeId": "charlie@example.com"}, "assigneeId: must be the id of a member of"),
         (TASK | {"createdBy": OTHER}, f"createdBy: there is no user '{OTHER}'"),
         (TASK | {"parentId": OTHER}, "parentId: must be the id of a task of the workspace"),
         (TASK | {"parentId": "x"}, "parentId: must be an id, like 0190163d-8694-"),
@@ -179,28 +177,13 @@ def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, 
         (MAIL | {"user": "charlie@example.com"}, "user: must be a member of the workspace"),
         (MAIL | {"to": ["xyz"]}, "to[0]: must be an e-mail address, like ada@example.com"),
         ({"type": "knowledge", **ACME, "title": "x", "tags": [""]}, "tags[0]: must have 1 to 120"),
-        (
-            {"type": "suggestion", **ACME, "kind": "k", "title": "t", "taskId": OTHER},
-            "taskId: must be the id of a task of the workspace",
-        ),
-        ({"type": "workspace", "name": "A", "slug": "acme"}, "slug: is taken by another workspace"),
-        (
-            {"type": "workspace", "name": "A", "slug": "A b"},
-            "slug: must have 1 to 128 of: a-z 0-9 -",
-        ),
-        (
-            {"type": "workspace", "name": "A", "slug": "a", "plan": "Gold"},
-            "plan: must be the name of a plan",
-        ),
-        (
-            {"type": "user", "email": "Alice@example.com", "name": "A"},
-            "email: is taken by another user",
-        ),
-        (
-            {"type": "member", **ACME, "user": "bob@example.com"},
-            "user: is a member of the workspace already",
-        ),
-        ({"type": "member", **ACME, "user": "bob@example.com", "id": ID}, "id: unknown field"),
+        (HINT | {"taskId": OTHER}, "taskId: must be the id of a task of the workspace"),
+        (NEW | {"slug": "acme"}, "slug: is taken by another workspace"),
+        (NEW | {"slug": "A b"}, "slug: must have 1 to 128 of: a-z 0-9 -"),
+        (NEW | {"plan": "Gold"}, "plan: must be the name of a plan"),
+        (USER | {"email": "Alice@example.com"}, "email: is taken by another user"),
+        (MEMBER | {"user": "bob@example.com"}, "user: is a member of the workspace already"),
+        (MEMBER | {"id": ID}, "id: unknown field"),
     ],
 )
 def test_an_invalid_line_is_named_and_nothing_of_its_file_is_loaded(
@@ -219,10 +202,10 @@ def test_an_invalid_line_is_named_and_nothing_of_its_file_is_loaded(
         (MEETING, {"workspace", "title", "startTime", "endTime"}),
         (MAIL, {"workspace", "user", "from", "receivedAt"}),
         ({"type": "knowledge", **ACME, "title": "x"}, {"workspace", "title"}),
-        ({"type": "suggestion", **ACME, "kind": "k", "title": "t"}, {"workspace", "kind", "title"}),
-        ({"type": "workspace", "name": "A", "slug": "a"}, {"name", "slug"}),
-        ({"type": "user", "email": "a@example.com", "name": "A"}, {"email", "name"}),
-        ({"type": "member", **ACME, "user": "charlie@example.com"}, {"workspace", "user"}),
+        (HINT, {"workspace", "kind", "title"}),
+        (NEW, {"name", "slug"}),
+        (USER, {"email", "name"}),
+        (MEMBER, {"workspace", "user"}),
         ({"type": "deleted_user", "id": ID}, {"id"}),
     ],
     ids=lambda value: value.get("type") if isinstance(value, dict) else "",

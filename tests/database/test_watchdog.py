@@ -9,7 +9,6 @@ import psycopg
 import pytest
 from client import TOKENS, Client
 from proxy import Proxy
-from statement import until_waiting
 
 from service.database.pool import Pool, connect
 from service.database.watchdog import INTERVAL, Watchdog
@@ -103,14 +102,3 @@ def test_a_frozen_postgres_is_503_on_every_path_and_comes_back(behind_proxy, pro
     # No request has replaced it: one whose time is up leaves the others of the pool alone.
     pool.putconn(unused)
     assert not unused.closed
-
-
-def test_a_write_that_freezes_after_the_gate_is_503(behind_proxy, proxy, connection, database_url):
-    alice = Client(behind_proxy, TOKENS["alice"])
-    id = alice.post("/tasks", {"title": "x"}).get_json()["id"]
-    with psycopg.connect(database_url) as holder, ThreadPoolExecutor(1) as threads:
-        holder.execute("SELECT FROM tasks WHERE id = %s FOR UPDATE", (id,))
-        response = threads.submit(alice.patch, f"/tasks/{id}", {"title": "y"})
-        until_waiting(connection, response)
-        with frozen(proxy):
-            assert response.result(timeout=8).status_code == 503

@@ -96,9 +96,7 @@ def test_a_webhook_is_listed_with_its_own_deliveries_and_its_last_attempt(
     assert [row["last_status"] for row in rows] == ["503", None]
     assert [row["last_attempt_at"] for row in rows] == ["2026-01-02T00:00:00.000Z", None]
 
-
-def test_a_webhook_tells_its_next_attempt_while_one_delivery_waits(connection, cast, crossed):
-    hook = next(iter(crossed))
+    hook = hooks[0]
     for row, expected in zip(crossed[hook], ((1, NEXT), (0, None)), strict=True):
         connection.execute("UPDATE deliveries SET state = 'failed' WHERE id = %s", (row["id"],))
         (shown,) = run(connection, "webhooks/get", workspace_id=cast["acme"], user_id=None, id=hook)

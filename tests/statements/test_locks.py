@@ -3,6 +3,7 @@
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
+import psycopg
 import pytest
 from client import insert, insert_member
 from receivers import announce, deliveries, subscribe
@@ -156,6 +157,32 @@ def test_an_event_is_not_made_for_a_webhook_that_is_being_deleted(
         pass
     assert rows[0]["event_id"] is None
     assert connection.execute("SELECT id FROM events").fetchall() == before
+
+
+def test_no_task_is_newer_than_the_deactivation_of_its_assignee(
+    connection, connect, meanwhile, cast
+):
+    """Otherwise load would reject the task of an export."""
+    other = connect()
+    other.execute("UPDATE users SET deactivated_at = now_ms() WHERE name = 'Bob'")
+    task = {"title": "x", "status": "todo", "priority": "low", "assignee_id": cast["bob"]}
+    fields = dict.fromkeys(["description", "due_date", "project_id", "parent_id"])
+    with (
+        pytest.raises(psycopg.errors.CheckViolation),
+        meanwhile(other, "tasks/create", **managed(cast), **task, **fields),
+    ):
+        pass
+    connection.execute("UPDATE users SET deactivated_at = NULL")
+    # The reverse: the task is there before the deactivation ends, and was created later.
+    new = {"workspace_id": cast["acme"], "title": "x", "created_by": cast["alice"]}
+    insert(other, "tasks", **new, assignee_id=cast["bob"])
+    with meanwhile(other, "users/deactivate", email="bob@example.com"):
+        created = "date_trunc('milliseconds', clock_timestamp())"
+        other.execute(f"UPDATE tasks SET created_at = {created} WHERE assignee_id IS NOT NULL")
+    newer = "SELECT FROM tasks JOIN users ON users.id = assignee_id"
+    assert connection.execute(newer).fetchall()
+    newer += " WHERE tasks.created_at > deactivated_at OR deactivated_at IS NULL"
+    assert connection.execute(newer).fetchall() == []
 
 
 def test_an_outcome_waits_for_the_webhook_before_it_locks_the_delivery(

@@ -167,13 +167,8 @@ def test_a_poll_reads_no_backlog_of_a_webhook_that_may_not_be_attempted(cast, co
     connection.execute("UPDATE webhooks SET disabled_at = now() WHERE id = %s", (disabled,))
     # Index entries of rows that other tests have deleted would be read too.
     connection.execute("VACUUM (ANALYZE) deliveries")
-    values = {
-        "after_workspace_id": NIL_UUID,
-        "after_webhook_id": NIL_UUID,
-        "busy": [],
-        "lease": 1,
-        "keys": [],
-    }
+    values = {"after_workspace_id": NIL_UUID, "after_webhook_id": NIL_UUID}
+    values |= {"busy": [], "lease": 1, "keys": []}
     (line,) = connection.execute(
         b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + STATEMENTS["webhooks/claim_due"].source,
         values,
