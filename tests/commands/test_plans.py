@@ -66,17 +66,15 @@ def test_a_new_plan_needs_both_limits(cli):
 
 
 @pytest.mark.usefixtures("plans")
-def test_a_limit_is_an_integer_of_32_bits(cli):
+def test_a_limit_is_an_integer_of_32_bits_in_digits(cli):
     for option in ("--per-minute", "--per-day"):
         for number in ("1", "2147483647"):
             changed = cli("plan", "set", "Pro", option, number)
             assert changed.exit_code == 0
             assert number in lines(changed)[0]
+        before = lines(cli("plan", "list"))
         for number in ("0", "2147483648", "9" * 20):
             assert cli("plan", "set", "Pro", option, number).exit_code == 2
-
-
-@pytest.mark.parametrize("number", ["+5", "1_000", "\u0665", " 5", ""])
-def test_the_requests_of_a_day_are_written_in_digits(cli, number):
-    assert cli("plan", "set", "Pro", "--per-day", number).exit_code == 2
-    assert lines(cli("plan", "list")) == BUILT_IN
+        for number in ("+5", "1_000", "\u0665", " 5", ""):
+            assert cli("plan", "set", "Pro", "--per-day", number).exit_code == 2
+        assert lines(cli("plan", "list")) == before

@@ -204,22 +204,18 @@ def test_public_addresses_are_allowed(host):
         ("ftp://8.8.8.8/", "must be an http or https URL"),
         ("file:///etc/passwd", "must be an http or https URL"),
         ("gopher://8.8.8.8/", "must be an http or https URL"),
-        ("//8.8.8.8/", "must be an http or https URL"),
-        ("8.8.8.8", "must be an http or https URL"),
-        ("http://", "must be an http or https URL"),
-        ("http:///x", "must be an http or https URL"),
+        ("//8.8.8.8/", "must be an http or https URL"), ("8.8.8.8", "must be an http or https URL"),
+        ("http://", "must be an http or https URL"), ("http:///x", "must be an http or https URL"),
         ("", "must be an http or https URL"),
         ("http://user:secret@8.8.8.8/", "must not carry a user name"),
         ("http://@8.8.8.8/", "must not carry a user name"),
-        ("http://8.8.8.8:99999/", "is not a URL"),
-        ("http://8.8.8.8:x/", "is not a URL"),
-        ("http://[::1/", "is not a URL"),
-        ("http://8.8.8.8/a b", "must be plain ASCII"),
+        ("http://8.8.8.8:99999/", "is not a URL"), ("http://8.8.8.8:x/", "is not a URL"),
+        ("http://[::1/", "is not a URL"), ("http://8.8.8.8/a b", "must be plain ASCII"),
         ("http://8.8.8.8/\r\nX-Evil: 1", "must be plain ASCII"),
         ("http://bücher.example/", "must be plain ASCII"),
         ("http://" + "a" * 64 + ".example/", "cannot be resolved"),
     ],
-)
+)  # fmt: skip
 def test_an_invalid_url_is_blocked_with_the_reason(url, reason, connects):
     with pytest.raises(BlockedURL, match=reason):
         resolve(url, ("0.0.0.0/0",))
