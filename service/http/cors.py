@@ -5,8 +5,9 @@ has to send a token. A page that sends a cookie can read no response, and the ga
 writes.
 """
 
-from flask import Flask, Response, request
+from flask import Flask, Response
 
+from service.database.state import current_request
 from service.http.responses import reply
 
 METHODS = "DELETE", "GET", "PATCH", "POST"
@@ -31,6 +32,7 @@ def init_app(app: Flask) -> None:
 
     def answer_preflight() -> Response | None:
         """Answer a preflight request with 204, which allows nothing to an origin not listed."""
+        request = current_request()
         if (
             request.method != "OPTIONS"
             or "Origin" not in request.headers
@@ -51,6 +53,7 @@ def init_app(app: Flask) -> None:
 
     def add_headers(response: Response) -> Response:
         """Let the pages of a listed origin read the response."""
+        request = current_request()
         # Vary is sent without an Origin too: caches must keep the responses for origins apart.
         varies = response.headers.get("Vary")
         response.headers["Vary"] = f"{varies}, Origin" if varies else "Origin"
