@@ -8,7 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 import psycopg
+from client import TOKENS, activate, insert, insert_member, insert_token
 from psycopg.rows import dict_row
+from receivers import subscribe
 from server import free_port, is_running, wait_until
 
 from service.devkit.postgres import Postgres
@@ -75,3 +77,14 @@ class Server(Postgres):
 
     def connect(self, **options):
         return psycopg.connect(self.url, autocommit=True, row_factory=dict_row, **options)
+
+
+def insert_cast(connection, url):
+    """Alice in Acme, on a plan that no scenario uses up, and a webhook of Acme to this URL."""
+    connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Faults', 10000000)")
+    acme = insert(connection, "workspaces", name="Acme", slug="acme", plan="Faults")
+    alice = insert(connection, "users", email="alice@example.com", name="Alice")
+    insert_member(connection, acme, alice, "owner")
+    activate(connection, acme, alice)
+    insert_token(connection, alice, TOKENS["alice"])
+    subscribe(connection, acme, url, "task.created")

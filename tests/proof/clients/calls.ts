@@ -8,8 +8,6 @@ type Schemas = components["schemas"];
 type TaskStatus = Schemas["TaskStatus"];
 type ErrorResponse = Schemas["ErrorResponse"];
 
-const UNKNOWN = "01890000-0000-7000-8000-000000000000";
-
 function client(token?: string) {
   const headers = token === undefined ? {} : { Authorization: `Bearer ${token}` };
   return createClient<paths>({ baseUrl: String(process.env.URL), headers });
@@ -26,10 +24,6 @@ function failed(result: { error?: ErrorResponse; response: Response }, status: n
   assert.equal(result.error.status, status);
   assert.equal(result.error.requestId, result.response.headers.get("X-Request-Id"));
   return result.error;
-}
-
-function tag(response: Response): string {
-  return String(response.headers.get("ETag"));
 }
 
 // One type of a status, wherever it is: each line is an error for tsc if it is not.
@@ -56,9 +50,8 @@ async function tasks(alice: ReturnType<typeof client>, caller: Schemas["Me"]) {
   oneType(task, { id: "", type: "task.updated", timestamp: "", workspaceId: "", data: task });
   const repeated = await alice.POST("/api/tasks", { params: { header }, body });
   assert.deepEqual(parsed(repeated), task);
-  const other = { title: "Other" };
-  failed(await alice.POST("/api/tasks", { params: { header }, body: other }), 422);
   const child: Schemas["TaskInput"] = { title: "Child", parentId: task.id, status: "done" };
+  failed(await alice.POST("/api/tasks", { params: { header }, body: child }), 422);
   const subtask = parsed(await alice.POST("/api/tasks", { body: child }));
   assert.equal(typeof subtask.completedAt, "string");
 
@@ -75,17 +68,13 @@ async function tasks(alice: ReturnType<typeof client>, caller: Schemas["Me"]) {
     projectId: "api",
   };
   assert.deepEqual(parsed(await alice.GET("/api/tasks", { params: { query } })).data, [task]);
-
-  const mine = parsed(await alice.GET("/api/tasks", { params: { query: { assignee: "me" } } }));
-  assert.deepEqual(mine.data, [task]);
   const params = { path: { taskId: task.id } };
   const read = await alice.GET("/api/tasks/{taskId}", { params });
-  const seen = tag(read.response);
+  const seen = String(read.response.headers.get("ETag"));
   const same = await alice.GET("/api/tasks/{taskId}", {
     params: { ...params, header: { "If-None-Match": seen } },
   });
   assert.equal(same.response.status, 304);
-  failed(await alice.GET("/api/tasks/{taskId}", { params: { path: { taskId: UNKNOWN } } }), 404);
   failed(await client("tmw_api_nobody").GET("/api/tasks/{taskId}", { params }), 401);
   const match = { ...params, header: { "If-Match": seen } };
   const changes: Schemas["TaskChanges"] = { status: "in_progress", assigneeId: null };
@@ -96,7 +85,6 @@ async function tasks(alice: ReturnType<typeof client>, caller: Schemas["Me"]) {
   assert.deepEqual(parsed(back), changed);
   const invalid = await alice.PATCH("/api/tasks/{taskId}", { params, body: { title: "" } });
   assert.deepEqual(failed(invalid, 400).errors?.map((fault) => fault.field), ["title"]);
-  failed(await alice.DELETE("/api/tasks/{taskId}", { params: match }), 412);
   assert.equal((await alice.DELETE("/api/tasks/{taskId}", { params })).response.status, 204);
   failed(await alice.DELETE("/api/tasks/{taskId}", { params }), 404);
 }
