@@ -2,11 +2,11 @@
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 
 import pytest
+from copies import copy_project
 from debian import booted, missing
 from pages import PROJECT, blocks
 from server import wait_until
@@ -63,23 +63,11 @@ print(dict(statuses))
 """
 
 
-def copy_source(folder):
-    """Copy what git has, and what it would have after `git add`, so that nothing else is needed."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=PROJECT, capture_output=True, text=True, check=True,
-    ).stdout.splitlines()  # fmt: skip
-    for name in listed:
-        if PROJECT.joinpath(name).exists():
-            folder.joinpath(name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(PROJECT / name, folder / name, follow_symlinks=False)
-
-
 @pytest.fixture(scope="module")
 def debian(tmp_path_factory):
     """A machine with the source, what pip would fetch, and a PostgreSQL as Debian installs it."""
     folder = tmp_path_factory.mktemp("debian")
-    copy_source(folder / "share/source")
+    copy_project(folder / "share/source")
     locked = ("--require-hashes", "-r", PROJECT / "requirements.lock")
     for required in ("build", "setuptools>=77"), locked:
         subprocess.run(

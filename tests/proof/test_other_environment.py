@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from copies import PROJECT, copy_project
 
-PROJECT = Path(__file__).resolve().parents[2]
 PINS = [
     "pytest==7.4",
     "flask==2.3",
@@ -44,10 +44,7 @@ def test_a_project_with_old_libraries_runs_the_examples(tmp_path):
     """As docs/testing.md installs them, from wheels built of a copy."""
     tmp_path.chmod(0o711)
     checkout = tmp_path / "checkout"
-    tracked = run("git", "ls-files", cwd=PROJECT).splitlines()
-    for name in tracked:
-        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(PROJECT / name, checkout / name, follow_symlinks=False)
+    copy_project(checkout)
     project = tmp_path / "project"
     shutil.copytree(PROJECT / "docs" / "examples", project)
     (project / "service").mkdir()
