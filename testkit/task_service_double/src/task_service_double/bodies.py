@@ -88,7 +88,7 @@ class Behavior(StrictSchema):
 
 
 class NewCredential(StrictSchema):
-    """A credential for a user; it expires after ``expiresIn`` days, if given."""
+    """A credential for a user, for ``expiresIn`` days; a session lasts 30 days without them."""
 
     user = UserName()
     kind = Enum(*CREDENTIALS, schema_name="CredentialKind", load_default="api")

@@ -21,6 +21,7 @@ from service import credentials
 from service.commands.load import load_lines
 from service.commands.load.insert import FoundUser
 from service.commands.load.lines import TYPES, PastTimestamp
+from service.credentials import SESSION_DAYS, CreatedSession
 from service.database import db
 from service.database.state import current_request, current_state
 from service.database.statements import IdRow, to_json
@@ -289,14 +290,23 @@ def add_fault(fault: Values) -> Response:
 @arguments(NewCredential())
 def create_token(token: Values) -> Response:
     """Make a credential for a user"""
-    find_user(token["user"])
+    user, days = find_user(token["user"]), token["expires_in"]
+    if token["kind"] == "session":
+        secret, _ = credentials.create(
+            partial(db.row, CreatedSession, "sessions/create"),
+            "session",
+            user_id=user.id,
+            days=days or SESSION_DAYS,
+            expires_at=None,
+        )
+        return reply_json(token=secret)
     secret, _ = credentials.create(
         partial(db.row, IdRow, "tokens/create"),
-        token["kind"],
+        "api",
         email=email_of(token["user"]),
         name="",
         scope=token["scope"],
-        days=token["expires_in"],
+        days=days,
         workspace=None,
     )
     return reply_json(token=secret)
