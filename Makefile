@@ -18,7 +18,7 @@ test: ## run the tests
 	$(BIN)/pytest
 
 proof: ## run the long tests: fuzzing, generated clients, hostile bytes, a model
-	$(BIN)/pytest -m proof
+	$(BIN)/pytest -m proof -n 2 --dist loadfile --no-loadscope-reorder
 
 faults: ## kill, freeze and cut off processes under load; prints what was measured
 	$(BIN)/pytest -m faults

@@ -90,9 +90,11 @@ def obey_signals():
 def fetch(url, **headers):
     """Send a request on a connection of its own: a new one reaches the new process after a reload.
 
-    For an open connection, the service waits two seconds before it ends.
+    For an open connection, the service waits two seconds before it ends. A first request waits
+    until the service is up.
     """
-    return urllib3.request("GET", url, headers={"Connection": "close", **headers}, retries=False)
+    headers = {"Connection": "close", **headers}
+    return urllib3.request("GET", url, headers=headers, retries=False, timeout=30)
 
 
 class Dev:
