@@ -39,7 +39,8 @@ def nginx(folder, site, port):
         temporary = ""
     (folder / "nginx.conf").write_text(
         f"daemon off; pid {folder}/pid; error_log {folder}/error.log;\n"
-        f"events {{}}\nhttp {{ access_log off; {temporary} include {folder}/site.conf; }}\n"
+        "events {}\nhttp { include /etc/nginx/mime.types; access_log off;\n"
+        f"{temporary} include {folder}/site.conf; }}\n"
     )
     command = ["nginx", "-c", folder / "nginx.conf", "-e", folder / "error.log"]
     subprocess.run([*command, "-t"], check=True, capture_output=True)

@@ -1,0 +1,14 @@
+// An OpenID provider for the proof of docs/sign-in.md: it knows each address, and asks for any password.
+import { Provider } from "oidc-provider";
+
+const { PORT, CALLBACK, CLIENT_ID, CLIENT_SECRET } = process.env;
+const provider = new Provider(`http://127.0.0.1:${PORT}`, {
+  clients: [{ client_id: CLIENT_ID, client_secret: CLIENT_SECRET, redirect_uris: [CALLBACK] }],
+  claims: { openid: ["sub"], email: ["email", "email_verified"] },
+  findAccount: (_, id) => ({
+    accountId: id,
+    claims: () => ({ sub: id, email: id, email_verified: !id.startsWith("unverified") }),
+  }),
+  cookies: { keys: ["of the proof"] },
+});
+provider.listen(Number(PORT), "127.0.0.1");

@@ -1,0 +1,133 @@
+"""docs/sign-in.md as it stands: a browser signs in at an OpenID provider, behind nginx."""
+
+import json
+import shutil
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+import front
+import pytest
+from client import count
+from openapi_check import LOGIN_KEY
+from pages import blocks
+from programs import run
+from server import PROJECT, environment, free_port, serving
+
+pytestmark = [
+    pytest.mark.proof,
+    *(
+        pytest.mark.skipif(not shutil.which(program), reason=f"{program} is not installed")
+        for program in ("chromium", "nginx", "node", "npm")
+    ),
+]
+
+HERE = Path(__file__).parent / "sign_in"
+# oidc-provider serves http on loopback only in development, and says so.
+CLIENT = {"CLIENT_ID": "tasks", "CLIENT_SECRET": "secret-of-the-client"}
+
+
+def replaced(text, *pairs):
+    for old, new in pairs:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+def certificate(folder):
+    key, certificate = folder / "service.key", folder / "service.crt"
+    new = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1")
+    run(*new, "-keyout", str(key), "-out", str(certificate), cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def origin(database_url, tmp_path_factory):
+    """The origin of the front-end, the login page and the API."""
+    folder = tmp_path_factory.mktemp("sign-in")
+    folder.chmod(0o755)
+    shutil.copytree(HERE, folder, dirs_exist_ok=True)
+    quiet = ("--no-package-lock", "--no-audit", "--no-fund", "--ignore-scripts")
+    run("npm", "install", *quiet, cwd=folder)
+    python = folder / "venv/bin/python"
+    run(sys.executable, "-m", "venv", "--without-pip", "venv", cwd=folder)
+    packages = ("authlib", "flask", "gunicorn", "requests")
+    run(
+        sys.executable, "-m", "pip", "--python", str(python), "install", "-q", *packages, cwd=folder
+    )
+    (program,), (page,) = blocks("docs/sign-in.md", "python"), blocks("docs/sign-in.md", "html")
+    (folder / "login.py").write_text(program)
+    (locations,) = blocks("docs/sign-in.md", "nginx")
+    (command,) = blocks("docs/sign-in.md")
+    certificate(folder)
+    port, login_port, provider = free_port(), free_port(), free_port()
+    origin = f"https://127.0.0.1:{port}"
+    with ExitStack() as stack:
+        # nginx serves it as another user, who cannot enter the other folder.
+        front_end = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="front-end-")))
+        front_end.chmod(0o755)
+        (front_end / "index.html").write_text(page)
+        service = stack.enter_context(
+            serving(database_url, TRUSTED_PROXIES="1", LOGIN_KEY=LOGIN_KEY)
+        )
+        site = (PROJECT / "docs/nginx.conf").read_text(encoding="utf-8")
+        site = replaced(
+            replaced(site, ("    location / {\n", locations)),
+            ("/etc/nginx/service.", f"{folder}/service."),
+            ("/var/log/nginx/task-service.log", f"{folder}/access.log"),
+            ("listen 443 ", f"listen 127.0.0.1:{port} "),
+            ("listen [::]:443 ", f"listen [::1]:{port} "),
+            ("127.0.0.1:8000", f"127.0.0.1:{service.port}"),
+            ("127.0.0.1:9000", f"127.0.0.1:{login_port}"),
+            ("/var/www/tasks", str(front_end)),
+        )
+        variables = {"ORIGIN": origin, "LOGIN_KEY": LOGIN_KEY, "SECRET_KEY": "x" * 32}
+        variables |= {"SERVICE": f"http://127.0.0.1:{service.port}", **CLIENT}
+        login = replaced(command, ("127.0.0.1:9000", f"127.0.0.1:{login_port}")).split()
+        login[0] = str(python.with_name(login[0]))
+        issuer = environment(PORT=str(provider), CALLBACK=f"{origin}/login/callback", **CLIENT)
+        node = ("node", "provider.mjs")
+        stack.enter_context(front.running(node, provider, cwd=folder, env=issuer))
+        variables["ISSUER"] = f"http://127.0.0.1:{provider}"
+        stack.enter_context(
+            front.running(login, login_port, cwd=folder, env=environment(**variables))
+        )
+        stack.enter_context(front.nginx(folder, site, port))
+        yield origin, folder
+
+
+def signs_in(origin, email):
+    origin, folder = origin
+    person = {"ORIGIN": origin, "EMAIL": email, "CHROMIUM": shutil.which("chromium")}
+    return json.loads(run("node", "person.mjs", cwd=folder, **person))
+
+
+def test_a_browser_signs_in_creates_a_task_and_signs_out(origin, connection, cast):
+    assert signs_in(origin, "alice@example.com") == {
+        "url": f"{origin[0]}/",
+        "cookie": {"path": "/api", "httpOnly": True, "secure": True, "sameSite": "Lax"},
+        "script": "",
+        "tasks": ["From a browser"],
+        "left": 0,
+        "after": 401,
+        "text": "You are signed out.",
+    }
+    (task,) = connection.execute("SELECT title, created_by FROM tasks").fetchall()
+    assert (task["title"], str(task["created_by"])) == ("From a browser", cast["alice"])
+    (token,) = connection.execute("SELECT revoked_at FROM tokens WHERE kind = 'session'").fetchall()
+    assert token["revoked_at"]
+
+
+@pytest.mark.parametrize(
+    ("email", "text"),
+    [
+        ("nobody@example.com", "You have no account here"),
+        ("unverified-alice@example.com", "Your provider has not verified your e-mail address."),
+    ],
+)
+def test_nobody_else_gets_a_session(origin, connection, email, text):
+    before = count(connection, "tokens")
+    seen = signs_in(origin, email)
+    assert seen["text"].strip().startswith(text)
+    assert "cookie" not in seen
+    assert count(connection, "tokens") == before
