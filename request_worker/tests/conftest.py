@@ -65,7 +65,8 @@ class Server:
             setattr(self.worker, name, value)
         self.thread = threading.Thread(target=self.worker.run, daemon=True)
         self.thread.start()
-        wait_until(lambda: hasattr(self.worker, "listeners"))
+        # The worker sets it once its threads have started.
+        wait_until(lambda: hasattr(self.worker, "seen"))
 
     def connect(self, *, buffer=None):
         client = self.stack.enter_context(socket.socket())
