@@ -51,8 +51,12 @@ from request_worker.errors import RequestError
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
-# The maximum size of a head and of one line of it in bytes, and the maximum number of its fields.
-HEAD, LINE, FIELDS = 2**15, 8190, 100
+# The maximum of a head in bytes.
+HEAD = 2**15
+# The maximum of one line of a head in bytes.
+LINE = 8190
+# The maximum number of fields of a head.
+FIELDS = 100
 BLANK_LINE = b"\r\n\r\n"
 
 # A host, which may be empty in the field Host, and a port (RFC 3986, section 3.2).
