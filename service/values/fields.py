@@ -165,7 +165,8 @@ class Enums(Converter, fields.List[Any]):
     }
 
     def __init__(self, *choices: str, schema_name: str, **options: Unpack[Options]) -> None:
-        super().__init__(Enum(*choices, schema_name=schema_name), **described({}, options))
+        items = Enum(*choices, schema_name=schema_name)
+        super().__init__(items, **described({"minItems": 1}, options))
         self.choices = choices
 
     def _convert(self, value: object) -> list[str]:

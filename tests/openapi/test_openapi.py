@@ -440,7 +440,7 @@ def test_query_parameters_are_published_with_what_they_take():
     assert published["limit"]["schema"]["default"] == 50
     assert "maximum" not in published["limit"]["schema"]
     items = {"$ref": "#/components/schemas/TaskStatus"}
-    assert published["status"]["schema"] == {"type": "array", "items": items}
+    assert published["status"]["schema"] == {"type": "array", "items": items, "minItems": 1}
     assert (published["status"]["style"], published["status"]["explode"]) == ("form", False)
     assert resolve(items)["enum"] == ["todo", "in_progress", "done"]
     assert published["parentId"]["schema"] == {"type": "string", "format": "uuid"}
