@@ -279,6 +279,7 @@ RESOURCES = [
         accepted={"state": ["due", "delivered", "failed"]},
         nullable="finished_at",
     ),
+    Resource("feeds", left_out=True, nullable="read_at"),
     Resource("attempts", left_out=True, nullable="status error answer"),
 ]
 TABLES = {resource.table: resource for resource in RESOURCES}

@@ -50,7 +50,7 @@ SELECT event.workspace_id, webhook.id, event.id,
        event.created_at
   FROM events AS event
   JOIN webhooks AS webhook ON webhook.workspace_id = event.workspace_id;
-INSERT INTO feeds (workspace_id) SELECT id FROM workspaces;
+UPDATE feeds SET read_at = now();
 INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, created_at)
 SELECT workspace_id, user_id, 'key', '', now() - random() * interval '24 h' FROM members;
 """

@@ -63,7 +63,8 @@ class World:
     def fill_webhooks(self, webhook):
         """Insert a feed, and deliveries of a webhook in each state."""
         self.connection.execute(
-            "INSERT INTO feeds (workspace_id, ready) VALUES (%s, true)", (self.workspace_id,)
+            "UPDATE feeds SET read_at = now(), ready = true WHERE workspace_id = %s",
+            (self.workspace_id,),
         )
         self.connection.execute(
             "INSERT INTO previous_secrets (workspace_id, webhook_id, number, expires_at)"

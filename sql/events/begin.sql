@@ -1,6 +1,6 @@
 -- Let the changes of the active workspace write events from now on, for at least WEBHOOK_KEEP.
-INSERT INTO feeds AS feed (workspace_id)
-SELECT member.workspace_id
+INSERT INTO feeds AS feed (workspace_id, read_at)
+SELECT member.workspace_id, now()
   FROM members AS member
  WHERE member.workspace_id = %(workspace_id)s::uuid
    AND member.user_id = %(user_id)s::uuid

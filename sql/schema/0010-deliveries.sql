@@ -68,24 +68,25 @@ LANGUAGE plpgsql
 AS $$
 DECLARE
     new_event_id uuid;
-    has_feed boolean;
+    -- NULL if the workspace has never had a webhook or a reader: then this one query is all.
+    has_feed boolean := (
+        SELECT feed.read_at IS NOT NULL
+          FROM feeds AS feed
+         WHERE feed.workspace_id = announce.workspace_id
+    );
 BEGIN
-    -- One query, because most changes end here.
-    IF NOT EXISTS (
-        SELECT FROM feeds AS feed WHERE feed.workspace_id = announce.workspace_id
-         UNION ALL
+    IF has_feed IS NULL THEN
+        RETURN NULL;
+    END IF;
+    IF has_feed THEN
+        PERFORM hold_position(workspace_id);
+    ELSIF NOT EXISTS (
         SELECT FROM webhooks AS webhook
          WHERE webhook.workspace_id = announce.workspace_id
            AND webhook.disabled_at IS NULL
            AND (webhook.events = '{}' OR announce.type = ANY (webhook.events))
     ) THEN
         RETURN NULL;
-    END IF;
-    has_feed := EXISTS (
-        SELECT FROM feeds AS feed WHERE feed.workspace_id = announce.workspace_id
-    );
-    IF has_feed THEN
-        PERFORM hold_position(workspace_id);
     END IF;
     new_event_id := new_id();
     INSERT INTO events (workspace_id, id, type, body)

@@ -1,7 +1,7 @@
 -- Feeds: the events that clients pull, complete and in the order of their positions.
 
--- The workspaces whose events somebody pulls. Without a feed and without a webhook, a change writes
--- no event.
+-- The workspaces whose events somebody has ever pulled or got by a webhook. Without a row here, and
+-- without a reader and a webhook now, a change writes no event.
 CREATE TABLE feeds (
     workspace_id uuid PRIMARY KEY
         REFERENCES workspaces (id) ON DELETE CASCADE,
@@ -11,11 +11,28 @@ CREATE TABLE feeds (
     complete_after bigint NOT NULL DEFAULT nextval('event_positions'),
     -- True once every transaction has ended that did not see the feed when it announced.
     ready boolean NOT NULL DEFAULT false,
-    -- To an hour.
-    read_at timestamptz NOT NULL DEFAULT now()
+    -- To an hour; NULL without a reader since WEBHOOK_KEEP.
+    read_at timestamptz
 );
 
 CREATE INDEX feeds_by_reading ON feeds (read_at);
+
+-- A workspace with a webhook has a row; nothing but the end of the workspace deletes it.
+CREATE FUNCTION add_feed() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    INSERT INTO feeds (workspace_id)
+    VALUES (NEW.workspace_id)
+        ON CONFLICT (workspace_id) DO NOTHING;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER add_feed
+    AFTER INSERT ON webhooks
+    FOR EACH ROW
+    EXECUTE FUNCTION add_feed();
 
 -- The advisory locks of a workspace have 16 bits of its id, and a position. Two workspaces with the
 -- same bits only wait for each other.

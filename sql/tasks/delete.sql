@@ -16,6 +16,7 @@ WITH target AS MATERIALIZED (
                     SELECT
                       FROM feeds AS feed
                      WHERE feed.workspace_id = %(workspace_id)s::uuid
+                       AND feed.read_at IS NOT NULL
                 )
                 THEN (
                     SELECT coalesce(sum(octet_length(subtask.description)), 0)
