@@ -134,6 +134,23 @@ class TaskPage(NamedTuple):
     in_order: bool
 
 
+class DueMoment(NamedTuple):
+    """The row of the moment that a day means as a due date."""
+
+    moment: str
+
+
+def with_due_moment(values: Values) -> Values:
+    """Replace a day as the due date by its end in the timezone of the workspace.
+
+    A statement of its own: within those that write, it would cost each write 2 % of its work.
+    """
+    day = values.get("due_date")
+    if not day or not fields.DueDate.day.fullmatch(day):
+        return values
+    return {**values, "due_date": db.row(DueMoment, "tasks/due_moment", day=day).moment}
+
+
 FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys()
 
 
@@ -167,7 +184,7 @@ def create_task(task: Values) -> Response:
     Only ``title`` is required. With ``parentId``, the new task is a subtask of that task. The event
     is ``task.created``.
     """
-    created = db.row(Created, "tasks/create", **task)
+    created = db.row(Created, "tasks/create", **with_due_moment(task))
     webhooks.post_after_commit(created.event_id)
     return reply_created(created, "/api/tasks")
 
@@ -197,7 +214,7 @@ def update_task(changes: Values, id: str) -> Response:
         Changed,
         "tasks/update",
         id=id,
-        changes=to_json(changes),
+        changes=to_json(with_due_moment(changes)),
         versions=expected_versions(),
     )
     require_match(task.matched, task.version)

@@ -10,7 +10,7 @@ WITH created AS (
                %(description)s::text,
                %(status)s::text,
                %(priority)s::text,
-               due_moment(%(due_date)s::text, %(workspace_id)s::uuid),
+               %(due_date)s::timestamptz,
                %(assignee_id)s::uuid,
                %(project_id)s::text,
                %(parent_id)s::uuid,

@@ -2,18 +2,7 @@
 -- The statement locks the row first, so that it compares If-Match with the current version.
 WITH locked AS MATERIALIZED (
     SELECT task AS before,
-           jsonb_populate_record(
-               task,
-               CASE length(%(changes)s::jsonb ->> 'due_date')
-                   -- A day.
-                   WHEN 10 THEN jsonb_set(
-                       %(changes)s::jsonb,
-                       '{due_date}',
-                       to_jsonb(due_moment(%(changes)s::jsonb ->> 'due_date', task.workspace_id))
-                   )
-                   ELSE %(changes)s::jsonb
-               END
-           ) AS after,
+           jsonb_populate_record(task, %(changes)s::jsonb) AS after,
            (%(versions)s::integer[] IS NULL
             OR task.version = ANY (%(versions)s::integer[])) AS matched
       FROM tasks AS task
