@@ -1,4 +1,4 @@
-"""The reader of requests: bytes in, complete requests out, whatever pieces they come in."""
+"""The reader of requests: bytes in any pieces in, complete requests out."""
 
 import gc
 import re

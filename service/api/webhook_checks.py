@@ -1,4 +1,4 @@
-"""What a request about webhooks needs: the role, a URL that may be reached, a slot, the key."""
+"""Checks of requests about webhooks: the role, a URL that may be reached, a slot, the key."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
