@@ -161,7 +161,7 @@ from service.http.responses import Page, reply_page, response
 tags = Blueprint("tags", __name__)
 
 
-class Tag(schemas.Resource):
+class Label(schemas.Resource):
     """A tag of a workspace."""
 
     id = fields.Id(dump_only=True, description="The id of the tag")
@@ -170,7 +170,7 @@ class Tag(schemas.Resource):
 
 @tags.get("/tags")
 @arguments(schemas.PageQuery())
-@response(Tag, kind="page")
+@response(Label, kind="page")
 def list_tags(query: Values) -> Response:
     """List the tags of the active workspace, newest first
 
