@@ -88,8 +88,8 @@ def test_a_connection_that_has_gone_on_is_not_claimed_and_is_watched_again(conne
 
 def test_only_a_connection_past_the_time_of_its_state_is_overdue(connections):
     reading, idle = connections.connect(age=11), connections.connect(IDLE, age=76)
-    connections.connect(age=9)
-    connections.connect(IDLE, age=74)
+    connections.connect()
+    connections.connect(IDLE, age=11)
     connections.connect(COMPLETE, age=1e6)
     assert list(connections.claim_overdue()) == [reading, idle]
     assert list(connections.claim_overdue()) == []

@@ -59,7 +59,8 @@ def test_a_response_tells_whether_the_connection_stays_open_and_what_time_it_is(
     assert (answer.headers["connection"], answer.headers["server"]) == ("close", "gunicorn")
     now = time.time()
     assert answer.headers["date"] in [
-        time.strftime("%a, %d %b %Y %H:%M:%S gmt", time.gmtime(now - ago)).lower() for ago in (0, 1)
+        time.strftime("%a, %d %b %Y %H:%M:%S gmt", time.gmtime(now - ago)).lower()
+        for ago in range(9)
     ]
 
 

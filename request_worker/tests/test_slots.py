@@ -60,10 +60,10 @@ def test_health_overtakes_but_not_two_in_succession_while_others_wait(arrive):
 
 def test_those_that_have_waited_for_too_long_are_removed_and_the_others_stay(arrive):
     slots = Line(0)
-    old, older, young = arrive(age=4.5), arrive(age=9), arrive(age=3.5)
-    old_health, young_health = arrive("/healthz", age=2), arrive("/healthz", age=1)
+    old, older, young = arrive(age=450), arrive(age=900), arrive(age=300)
+    old_health, young_health = arrive("/healthz", age=200), arrive("/healthz", age=100)
     for conn in (older, old, young, old_health, young_health):
         slots.put(conn)
-    assert [slots.pop_overdue(4, 1.5) for _ in range(4)] == [older, old, old_health, None]
+    assert [slots.pop_overdue(400, 150) for _ in range(4)] == [older, old, old_health, None]
     assert [slots.free_one(), slots.free_one()] == [young_health, young]
     assert slots.pop_overdue(0, 0) is None
