@@ -54,7 +54,7 @@ UPDATE feeds SET read_at = now();
 INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, created_at)
 SELECT workspace_id, user_id, 'key', '', now() - random() * interval '24 h' FROM members;
 """
-# The columns of each index that is not unique, and a statement whose condition has all of them.
+# The columns of each index that is not unique, and statements whose condition has all of them.
 SERVED = {
     "deliveries_by_event": ("workspace_id event_id", "worker/prune_events"),
     "deliveries_by_state": ("workspace_id webhook_id state id", "deliveries/list"),
@@ -68,7 +68,11 @@ SERVED = {
     "meetings_by_start": ("workspace_id start_time id", "meetings/list"),
     "members_by_user": ("user_id workspace_id", "workspaces/get"),
     "suggestions_pending": ("workspace_id id", "suggestions/list"),
-    "tasks_by_assignee": ("workspace_id assignee_id id", "tasks/filter?assignee"),
+    "tasks_by_assignee": (
+        "workspace_id assignee_id id",
+        "tasks/filter?assignee",
+        "tasks/filter?unassigned",
+    ),
     "tasks_by_parent": ("workspace_id parent_id id", "tasks/filter?parent_id"),
     "tasks_by_priority": ("workspace_id priority id", "tasks/filter?priority"),
     "tasks_by_project": ("workspace_id project_id id", "tasks/filter?project_id"),
@@ -112,14 +116,18 @@ def plans(connection, workspace, user):
     caller = {"workspace_id": workspace, "user_id": user, "limit": 20}
     cursor = psycopg.ClientCursor(connection, row_factory=dict_row)
     filters = {"status": ["done"], "priority": ["low"], "project_id": "1", "assignee": "me"}
-    for name, value in {**filters, "parent_id": user}.items():
-        values = {**dict.fromkeys(STATEMENTS["tasks/filter"].parameters), **caller, name: value}
+    for name, value in {**filters, "parent_id": user, "unassigned": "none"}.items():
+        values = {**dict.fromkeys(STATEMENTS["tasks/filter"].parameters), **caller}
+        values["assignee" if name == "unassigned" else name] = value
         explain = b"EXPLAIN (FORMAT json) " + STATEMENTS["tasks/filter"].source
         (tree,) = cursor.execute(explain, values).fetchone()["QUERY PLAN"]
         yield f"tasks/filter?{name}", flattened(tree)
 
 
-@pytest.mark.parametrize(("index", "columns", "name"), [(key, *SERVED[key]) for key in SERVED])
+@pytest.mark.parametrize(
+    ("index", "columns", "name"),
+    [(index, columns, name) for index, (columns, *names) in SERVED.items() for name in names],
+)
 def test_a_statement_finds_its_rows_by_all_columns_of_the_index(conditions, index, columns, name):
     found = [words for *scan, words in conditions if scan == [name, index]]
     assert any({*columns.split()} <= words for words in found), found

@@ -24,7 +24,9 @@ def test_a_body_that_is_no_json_object_is_400_and_changes_nothing(alice, connect
         alice.post("/tasks", data=content),
         alice.patch(path, data=content, content_type="application/json"),
     ):
-        assert error_message(response, 400).startswith(f"The body {reason}")
+        message = error_message(response, 400)
+        assert message.startswith(f"The body {reason}")
+        assert len(message) < 300
     assert alice.get(path).get_json() == task
     assert count(connection, "tasks") == 1
 
@@ -67,8 +69,14 @@ def test_an_invalid_value_is_400_and_names_its_field(alice, connection, content,
 def test_an_invalid_value_in_a_change_is_400_and_changes_nothing(alice):
     task = alice.post("/tasks", TASK).get_json()
     path = f"/tasks/{task['id']}"
-    for text in (rb'"\u0000"', rb'"\ud800"', b'""', b"null", b"1"):
-        invalid_field(alice.patch(path, data=titled(text)), "title")
+    for text, reason in (
+        (rb'"\u0000"', "must not contain the character NUL"),
+        (rb'"\ud800"', "must not contain an unpaired surrogate"),
+        (b'""', "must have 1 to 500 characters, not 0"),
+        (b"null", "must not be null"),
+        (b"1", "must be a string"),
+    ):
+        assert invalid_field(alice.patch(path, data=titled(text)), "title") == reason
     assert alice.get(path).get_json() == task
 
 
@@ -219,14 +227,10 @@ ID_FILTERS = [
 ]
 
 
-def test_four_parameters_of_queries_take_an_id():
-    assert len(ID_FILTERS) >= 4
-
-
 @pytest.mark.parametrize(("path", "name"), ID_FILTERS)
 def test_a_malformed_id_in_a_query_is_400_and_an_unknown_one_matches_nothing(alice, path, name):
     alice.post("/tasks", {"title": "Write the report"})
-    for malformed in ("null", "true", "nonsense", "", "NULL", UNKNOWN[1:], UNKNOWN + "0"):
+    for malformed in ("null", "true", "nonsense", "", "Me", UNKNOWN[1:], UNKNOWN + "0"):
         assert invalid_field(alice.get(f"{path}?{name}={malformed}"), name).startswith(
             "must be an id, "
         )
@@ -240,6 +244,7 @@ def test_a_malformed_id_in_a_query_is_400_and_an_unknown_one_matches_nothing(ali
         ("/tasks", "status", ""), ("/tasks", "status", "todo,"), ("/tasks", "priority", "HIGH"),
         ("/tasks", "projectId", ""), ("/tasks", "projectId", "x" * 129),
         ("/tasks", "projectId", "a\0b"), ("/meetings", "upcoming", "True"),
+        ("/meetings", "upcoming", "1"), ("/meetings", "upcoming", ""),
         ("/knowledge", "q", "x" * 501), ("/knowledge", "q", "a\0b"),
     ],
 )  # fmt: skip
@@ -248,8 +253,8 @@ def test_a_parameter_has_its_choices_and_its_length(alice, path, name, value):
 
 
 INVALID_LIMITS = (
-    "", "0", "007", "-1", "%2B1", "1.0", "1e2", "1_0", "\uff10", "\uff15", "\u0663", " 5", "5 ",
-    "x", "%00", "%ff", "0x1",
+    "", "0", "000", "007", "-1", "%2B1", "1.0", "1e2", "1_0", "\uff10", "\uff15", "\u0663", " 5",
+    "5 ", "5%0A", "x", "%00", "%ff", "0x1",
 )  # fmt: skip
 
 
@@ -266,7 +271,8 @@ ZEROS = "0" * 32
 INVALID_CURSORS = (
     "", "x", "%25%25%25", "====", "é", "%00", "0", "0.", f".{ZEROS}", "0" * 31, "0" * 33,
     f"-{ZEROS}", f"1.2.{ZEROS}", f"{'9' * 40}.{ZEROS}", f"1.{'G' * 32}", f"{ZEROS}%0A",
-    f"1.5.{ZEROS}", f"\u0663.{ZEROS}", "null", "00000000-0000-0000-0000-000000000000",
+    f"1.5.{ZEROS}", f"\u0663.{ZEROS}", "null", "00000000-0000-0000-0000-000000000000", "A" * 32,
+    f"1.{'A' * 32}", f"1,{ZEROS}", f"%2B1.{ZEROS}", f"{'9' * 16}.{ZEROS}",
 )  # fmt: skip
 
 
@@ -291,6 +297,7 @@ MALFORMED_IDS = (
     "%00", "x%00", "%ff", "%ed%a0%80", "é", "x" * 5000, "null", "..%2f..", "%2e%2e", "1", "'",
     "{}", "00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff", "%0a",
     "+", "{0}", "a%20b", "\u0663", "acme", UNKNOWN[:-1], f"urn:uuid:{UNKNOWN}", ZEROS,
+    f"{UNKNOWN}%0a", f"%7B{UNKNOWN}%7D",
 )  # fmt: skip
 
 
