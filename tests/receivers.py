@@ -1,7 +1,6 @@
 """Receivers of webhooks: real servers on loopback that fail in every known way."""
 
 import os
-import re
 import ssl
 import struct
 import uuid
@@ -11,17 +10,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from queue import Empty, Queue
 from socket import SO_LINGER, SOL_SOCKET
 from threading import Event, Lock, Thread
 
 from client import insert
 from openapi_check import LOGIN_KEY
+from pages import PROJECT, blocks
 
 from service.webhooks import secrets
 
-PROJECT = Path(__file__).resolve().parent.parent
 KEY = "only for the tests and long enough"
 # For receiver.test, signed by itself, valid for a hundred years.
 CERTIFICATE = PROJECT / "tests" / "receiver.pem"
@@ -245,8 +243,15 @@ def webhook_row(connection, webhook_id):
     ).fetchone()
 
 
-def documented_blocks(heading):
-    """Return the blocks of Python under a heading of docs/webhooks.md."""
-    text = (PROJECT / "docs/webhooks.md").read_text(encoding="utf-8")
-    section = re.split(r"^#+ ", text.partition(f"# {heading}\n")[2], flags=re.MULTILINE)[0]
-    return re.findall(r"^```python\n(.*?)^```$", section, flags=re.MULTILINE | re.DOTALL)
+def is_genuine(secret, body, signature):
+    """Return whether the secret made ``X-Service-Signature``, as docs/webhooks.md verifies it."""
+    names = {}
+    exec(blocks("docs/webhooks.md", "python")[0], names)
+    return names["is_genuine"](secret, body, signature)
+
+
+def verified(secret, received, body=None):
+    """Verify a post with Standard Webhooks as docs/webhooks.md does; return the event."""
+    names = {"secret": secret, "body": body or received.body, "headers": received.headers}
+    exec(blocks("docs/webhooks.md", "python")[1], names)
+    return names["event"]

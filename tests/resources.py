@@ -109,8 +109,6 @@ class Resource:
     # The fields that refer to a row, and values of those whose class does not tell them: two.
     references: tuple[str, ...] = ()
     values: dict[str, list] = field(default_factory=dict)
-    # The body of the nth PATCH; None where clients only read.
-    patch: Callable | None = None
     # Values of columns that no field limits, and the columns that take NULL without a field.
     rejected: dict = field(default_factory=dict)
     accepted: dict = field(default_factory=dict)
@@ -151,7 +149,6 @@ RESOURCES = [
             {**OPEN, "status": "todo", "priority": "medium"},
         ),
         references=("parentId", "taskId"),
-        patch=lambda n: {"title": f"Turn {n}", "priority": ("low", "high")[n % 2]},
         lists={
             "tasks": PagedList(),
             "filtered tasks": PagedList(
@@ -180,7 +177,6 @@ RESOURCES = [
             {**TITLED, "notes": WORD, "start_time": datetime(2020, 1, 1, tzinfo=UTC)},
             {**TITLED, "notes": WORD},
         ),
-        patch=lambda n: {"notes": f"Turn {n}", "status": "completed"},
         visible_to=EVERYWHERE,
         lists={
             "meetings": PagedList("start_time DESC, id DESC", **MEETING),

@@ -88,16 +88,6 @@ def test_every_command_and_option_that_a_page_shows_exists(page):
     assert {fault for line in shown(page) if (fault := missing(line))} == set()
 
 
-def test_a_command_that_does_not_exist_is_found():
-    assert missing("webhook deliveries umbrella --about task") is None
-    assert missing("webhook deliver") == "webhook deliver"
-    assert missing("token create --forever") == "token create --forever"
-
-
-def test_the_pages_name_one_command_line():
-    assert [page for page in PAGES if re.search(r"\bflask (?!import)[a-z]", read(page))] == []
-
-
 def test_the_wheel_that_the_deployment_page_installs_has_the_version_of_the_package():
     version = metadata.version("task-meeting-workspace-service")
     for page in ("docs/deployment.md", "docs/operations.md"):

@@ -33,7 +33,6 @@ DEFINITIONS = {
     "unlimited/drop",
 }
 DEFINITIONS |= {"double/create_snapshots", "double/create_save", "double/create_restore"}
-# These take a lock, which PostgreSQL neither prepares nor explains.
 # Only a test double has these.
 NEED_CLOCK = {"double/create_now", "double/set_clock"}
 NEED_SNAPSHOTS = {"double/create_save", "double/create_restore", "double/save", "double/restore"}
@@ -48,16 +47,6 @@ def create_needed(connection, name):
         needed.append(name.replace("/", "/create_"))
     for each in needed:
         connection.execute(STATEMENTS[each].source)
-
-
-@pytest.mark.nodatabase
-def test_no_folder_is_overlooked():
-    assert len(NAMES) >= 55
-    assert len(MODULES) >= 38
-    assert {path.parent.name for path in FILES} == {
-        path.name for folder in FOLDERS for path in folder.iterdir() if path.is_dir()
-    }
-    assert len(STATEMENTS) == len(FILES)
 
 
 @pytest.mark.nodatabase
@@ -152,12 +141,6 @@ def test_a_row_type_has_the_columns_of_its_statement(connection, name, kind):
             assert attribute["attnotnull"] or type(None) in types, names[column]
 
 
-def test_every_statement_that_returns_columns_the_service_reads_has_a_row_type():
-    typed = {name for name, _ in typed_rows()}
-    assert len(typed) >= 35
-    assert {"gate/authenticate_and_count", "tasks/update", "webhooks/claim_due"} <= typed
-
-
 @pytest.mark.nodatabase
 def test_every_name_in_python_is_a_file_and_every_file_is_named():
     sources = [path.read_text(encoding="utf-8") for path in MODULES]
@@ -197,11 +180,6 @@ def test_no_statement_of_the_pool_reads_a_whole_table_even_if_it_has_a_few_rows(
     assert not reading
 
 
-def test_the_statements_of_the_gate_of_lists_and_of_the_worker_are_among_those_of_the_pool():
-    assert len(POOLED) >= 30
-    assert {"gate/authenticate_and_count", "tasks/list", "worker/prune_counts"} <= POOLED
-
-
 SQL_TEXT = re.compile(
     r"\b(SELECT\b|INSERT INTO\b|UPDATE \w+ SET\b|DELETE FROM\b"
     r"|(CREATE|ALTER|DROP|TRUNCATE) (TABLE|INDEX|TEMP\w*|SCHEMA|FUNCTION|TYPE|VIEW)\b"
@@ -231,21 +209,8 @@ def test_each_migration_has_a_number_of_its_own():
     assert len(numbers) == len(files)
 
 
-def test_the_name_of_each_constraint_is_shorter_than_postgresql_stores(connection):
+def test_no_name_of_a_constraint_has_been_cut_off(connection):
     """PostgreSQL cuts longer identifiers off without an error, and these names are messages."""
-    limit = int(
-        connection.execute("SHOW max_identifier_length").fetchone()["max_identifier_length"]
-    )
-    named = [
-        name
-        for path in FILES
-        if path.parent.name == "schema"
-        for names in re.findall(
-            r"""CONSTRAINT\s+(?:=\s*)?"([^"]+)"|INDEX\s+"([^"]+)"|CONSTRAINT\s*=\s*'([^']+)'""",
-            path.read_text(encoding="utf-8"),
-        )
-        for name in names
-        if name
-    ]
-    assert len(named) > 50
-    assert [name for name in named if len(name.encode()) > limit] == []
+    longest = "current_setting('max_identifier_length')::integer"
+    cut = f"SELECT conname FROM pg_constraint WHERE octet_length(conname) >= {longest}"
+    assert connection.execute(cut).fetchall() == []

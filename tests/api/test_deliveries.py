@@ -30,11 +30,6 @@ def webhook(connection, cast, receiver):
     return subscribe(connection, cast["acme"], receiver.url)
 
 
-@pytest.mark.nodatabase
-def test_a_body_has_at_most_the_ten_million_characters_of_the_document():
-    assert DeliveryDetails().fields["body"].metadata["maxLength"] == 10_000_000
-
-
 def listed(client, webhook, **query):
     return read_all(client, f"/webhooks/{webhook}/deliveries", **query)
 
@@ -136,13 +131,6 @@ def test_a_page_of_a_state_reads_no_deliveries_in_other_states(webhook, cast, co
         ).fetchall()
     ((plan,),) = row.values()
     assert plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"] < 300
-
-
-def test_a_disabled_webhook_has_no_next_attempt(alice, webhook, cast, connection):
-    announce(connection, cast["acme"])
-    alice.patch(f"/webhooks/{webhook}", {"enabled": False})
-    (delivery,) = listed(alice, webhook)
-    assert (delivery["state"], delivery["nextAttemptAt"]) == ("waiting", None)
 
 
 def test_the_list_of_an_unknown_webhook_is_404_and_of_a_silent_one_empty(alice, webhook):

@@ -1,17 +1,11 @@
 """Lists: the promises of every paged list; a table of the lists drives each test."""
 
 import re
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from threading import Event
 
 import pytest
 from client import TOKENS, Client, activate, ids
 from derived import views_of
-from psycopg import Connection
-from resources import EDGES, HERE, LISTS, MS, TABLES, PagedList
+from resources import EDGES, HERE, LISTS
 
 from service.database.statements import STATEMENTS, Statement
 
@@ -109,101 +103,3 @@ def test_a_list_follows_the_active_workspace(paged, alice, cast, connection, ini
     assert paged.ids(alice) == (both if paged.everywhere else [acme])
     activate(connection, initech, cast["alice"])
     assert paged.ids(alice) == (both if paged.everywhere else [other])
-
-
-# While others write
-
-WRITERS, ROWS, WALKS = 3, 30, 20
-
-
-@dataclass
-class Writer:
-    """Changes the rows of a list as Bob: through the service where it can, else by SQL."""
-
-    paged: PagedList
-    bob: Client
-    connection: Connection
-    insert_into: Callable
-
-    def send(self, method, path, body=None):
-        response = self.bob.send(method, path, json=body)
-        assert response.status_code < 300
-        return response.get_json(silent=True)
-
-    def times(self, place):
-        start = datetime(2100, 1, 1, tzinfo=UTC) + timedelta(minutes=place)
-        return {"startTime": start.isoformat(), "endTime": (start + MS).isoformat()}
-
-    def insert(self, place):
-        table = self.paged.table
-        if TABLES[table].patch:
-            times = self.times(place) if table == "meetings" else {}
-            return self.send("POST", f"/{table}", {"title": f"At {place}", **times})["id"]
-        return self.insert_into(
-            table, **({"received_at": self.times(place)["startTime"]} if table == "mail" else {})
-        )
-
-    def update(self, id, turn):
-        resource = TABLES[self.paged.table]
-        if resource.patch:
-            self.send("PATCH", f"{self.paged.path}/{id}", resource.patch(turn))
-        else:
-            column = next(iter(resource.required))
-            sql = f"UPDATE {self.paged.table} SET {column} = {column} WHERE id = %s"
-            self.connection.execute(sql, (id,))
-
-    def move(self, id, place):
-        """Move a meeting to another time; delete any other row and insert it again."""
-        if self.paged.table == "meetings":
-            self.send("PATCH", f"/meetings/{id}", self.times(place))
-            return id
-        if self.paged.table == "tasks":
-            self.send("DELETE", f"/tasks/{id}")
-        else:
-            self.connection.execute(f"DELETE FROM {self.paged.table} WHERE id = %s", (id,))
-        return self.insert(place)
-
-    def run(self, stay, go, stop):
-        """Update the rows that stay and move the others until ``stop``; return how often."""
-        turn = 0
-        while not stop.is_set():
-            self.update(stay[turn % len(stay)], turn)
-            go[turn % len(go)] = self.move(go[turn % len(go)], turn * 7 % ROWS)
-            turn += 1
-        return turn
-
-
-@pytest.mark.proof
-@pytest.mark.usefixtures("unlimited")
-@pytest.mark.parametrize("name", [name for name in LISTS if name != "search"])
-def test_a_row_that_stays_is_listed_exactly_once_while_other_users_write(
-    alice, bob, connection, insert_into, name
-):
-    paged = LISTS[name]
-    writer = Writer(paged, bob, connection, insert_into)
-    rows = [writer.insert(place) for place in range(ROWS)]
-    stay, go = rows[::2], rows[1::2]
-    expected = stay[::-1] if paged.order.endswith("DESC") else stay
-    stop = Event()
-    with ThreadPoolExecutor(WRITERS) as threads:
-        turns = [
-            threads.submit(writer.run, stay[n::WRITERS], go[n::WRITERS], stop)
-            for n in range(WRITERS)
-        ]
-        try:
-            for _ in range(WALKS):
-                assert [id for id in walk(paged, alice) if id in stay] == expected
-        finally:
-            stop.set()
-    assert all(turn.result() > WALKS for turn in turns)
-
-
-def walk(paged, client):
-    """Return the ids on all pages, read with nextCursor."""
-    cursor, listed = None, []
-    while True:
-        page = paged.get(client, limit=2, cursor=cursor).get_json()
-        listed += ids(page["data"])
-        cursor = page["nextCursor"]
-        if cursor is None:
-            return listed

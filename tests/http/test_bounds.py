@@ -5,11 +5,10 @@ import json
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
-from pathlib import Path
 
 import pytest
 from client import TOKENS, error_message
-from server import get, post, send, serving
+from server import get, post, resident, send, serving
 from werkzeug.test import create_environ
 
 MEBIBYTE = 2**20 - 64
@@ -42,30 +41,12 @@ def test_a_response_to_a_mebibyte_of_faults_is_short(alice, name):
     assert len(response.data) < 20_000
 
 
-def test_an_object_has_at_most_256_members(alice):
-    body = {f"field{number}": 1 for number in range(257)}
-    assert error_message(alice.post("/tasks", body), 400) == (
-        "The body must not contain an object with more than 256 members"
-    )
-
-
 def test_at_most_20_errors_are_listed_and_long_names_are_cut(alice):
     response = alice.post("/tasks", {f"{'x' * 200}{number}": 1 for number in range(100)})
     error_message(response, 400)
     errors = response.get_json()["errors"]
     assert len(errors) == 20
     assert max(len(error["field"]) for error in errors) == 100
-
-
-def resident(pid):
-    """Return the memory of a process in bytes."""
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
-
-
-def test_values_in_strings_are_not_counted(alice):
-    text = '",:\\' * 16_384
-    response = alice.post("/tasks", {"title": "x", "description": text})
-    assert (response.status_code, response.get_json()["description"]) == (201, text)
 
 
 def test_memory_returns_after_eight_large_bodies_at_once(database_url, unlimited):
@@ -78,13 +59,12 @@ def test_memory_returns_after_eight_large_bodies_at_once(database_url, unlimited
         assert {response.status for response in responses} == {400}
 
     with serving(database_url, WEB_CONCURRENCY="1", WEB_THREADS="8") as server:
-        worker = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()[0]
         for _ in range(10):
             get(server.port)
-        before = resident(worker)
+        before = resident(server)
         for _ in range(4):
             flood()
-        assert resident(worker) - before < 20 * 2**20
+        assert resident(server) - before < 20
 
 
 @pytest.mark.parametrize(

@@ -172,15 +172,6 @@ def test_a_page_of_a_listed_origin_reads_every_response(ada, method, path, optio
     assert is_readable(response)
 
 
-def test_a_page_of_a_listed_origin_reads_429(ada, connection):
-    connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE slug = 'acme'")
-    ada.get("/tasks")
-    connection.execute("UPDATE usage SET minute_count = 60")
-    response = ada.get("/tasks")
-    assert error_message(response, 429)
-    assert is_readable(response)
-
-
 def test_a_page_of_a_listed_origin_reads_500(build):
     app = build(cors_origins=(APP,))
     app.add_url_rule("/api/bug", view_func=lambda: 1 / 0)

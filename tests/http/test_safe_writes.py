@@ -426,6 +426,8 @@ def test_only_a_version_that_if_match_names_is_changed_or_deleted(
     changed = alice.patch(path, {"title": "New"}, headers=headers)
     assert (changed.status_code, changed.headers["ETag"]) == (status, f'"{1 + (status == 200)}"')
     assert (row_of(connection, "tasks", ids["task"]) == before) is (status == 412)
+    late = alice.patch(path, {}, headers={"If-Match": '"7"'})
+    assert (late.status_code, late.headers["ETag"]) == (412, changed.headers["ETag"])
 
 
 @pytest.mark.parametrize("offered", ["*", '"1"', '"9"'])

@@ -16,7 +16,7 @@ from client import Client, CommandRunner
 from derived import by_name, views_of
 from marshmallow import ValidationError
 from marshmallow.fields import Nested
-from openapi_check import WITH_LOGIN, check_against_document, document, resolve, violations
+from openapi_check import WITH_LOGIN, document, resolve, violations
 from resources import HERE, WORD
 from world import World
 
@@ -252,6 +252,8 @@ def test_a_response_has_the_fields_of_its_schema_in_their_order(app, connection,
     world = World(connection, cast["acme"], cast["alice"])
     world.fill("alice")
     connection.execute("UPDATE meetings SET status = 'completed' WHERE start_time < now()")
+    # With a limit for the day.
+    connection.execute("UPDATE workspaces SET plan = 'Pro'")
     client = Client(app, cookie=f"tmw_session_alice_{WORD}")
     bodies = [
         response.get_json()
@@ -463,25 +465,3 @@ def test_a_header_that_makes_a_write_safe_has_a_length(name, allowed, forbidden)
     schema = document()["components"]["parameters"][name]["schema"]
     assert [value for value in allowed if violations(schema, value)] == []
     assert [value for value in forbidden if not violations(schema, value)] == []
-
-
-def test_a_reply_that_is_not_as_documented_does_not_pass(alice):
-    response = alice.post("/tasks", {"title": "Write the report"})
-    check_against_document(response)
-    task = response.get_json()
-    for wrong in (
-        {**task, "status": "later"},
-        {**task, "more": 1},
-        {name: value for name, value in task.items() if name != "version"},
-        {**task, "createdAt": "2026-11-20T11:02:43Z"},
-    ):
-        response.set_data(json.dumps(wrong))
-        with pytest.raises(AssertionError):
-            check_against_document(response)
-    response.set_data(json.dumps(task))
-    del response.headers["ETag"]
-    with pytest.raises(AssertionError, match="lacks ETag"):
-        check_against_document(response)
-    response.status_code = 202
-    with pytest.raises(AssertionError, match="not documented"):
-        check_against_document(response)

@@ -96,12 +96,3 @@ def test_a_failure_backs_off_and_a_success_does_not(connection, delivery):
     record(connection, delivery, **SUCCESS)
     row = webhook_row(connection, webhook)
     assert (row["backoff_until"], row["failing_since"], row["disabled_at"]) == (None, None, None)
-
-
-def test_410_changes_neither_the_reason_nor_the_time_of_disabling(connection, delivery):
-    connection.execute("UPDATE deliveries SET attempts = 1")
-    connection.execute("UPDATE webhooks SET disabled_at = now(), disabled_reason = 'by an owner'")
-    before = connection.execute("SELECT disabled_at, disabled_reason FROM webhooks").fetchall()
-    record(connection, delivery, status=410)
-    after = connection.execute("SELECT disabled_at, disabled_reason FROM webhooks").fetchall()
-    assert after == before

@@ -12,14 +12,15 @@ from receivers import (
     answer,
     attempts,
     deliveries,
-    documented_blocks,
     drip_body,
     environment,
     gibberish,
     hang,
+    is_genuine,
     reset,
     secret_of,
     subscribe,
+    verified,
     webhook_row,
 )
 from server import wait_until
@@ -33,20 +34,6 @@ from service.webhooks.worker import Worker
 
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 OLD_SECRET = "whsec_" + "b2xk" * 10 + "bw=="
-
-
-def is_genuine(secret, body, signature):
-    """Verify as docs/webhooks.md says."""
-    names = {}
-    exec(documented_blocks("Verify a webhook")[0], names)
-    return names["is_genuine"](secret, body, signature)
-
-
-def verified_by_library(secret, body, headers):
-    """Verify as docs/webhooks.md says with Standard Webhooks; returns the event."""
-    names = {"secret": secret, "body": body, "headers": headers}
-    exec(documented_blocks("Verify a webhook")[1], names)
-    return names["event"]
 
 
 # Signing
@@ -113,13 +100,13 @@ def test_a_received_event_verifies_in_both_ways(ada, receiver, webhook):
     received = receiver.take()
     secret = secret_of(webhook)
     assert is_genuine(secret, received.body, received.headers["X-Service-Signature"])
-    event = verified_by_library(secret, received.body, received.headers)
+    event = verified(secret, received)
     assert event["data"]["title"] == "Grüße, 世界 🌍"
     assert event["id"] == received.headers["webhook-id"]
     with pytest.raises(WebhookVerificationError):
-        verified_by_library(secret, received.body + b" ", received.headers)
+        verified(secret, received, received.body + b" ")
     with pytest.raises(WebhookVerificationError):
-        verified_by_library(secret_of(webhook, 2), received.body, received.headers)
+        verified(secret_of(webhook, 2), received)
 
 
 # Events
@@ -150,20 +137,6 @@ def test_creating_a_task_is_an_event(ada, cast, receiver, webhook):
     assert message["id"].startswith("evt_")
 
 
-def test_changing_and_deleting_a_task_are_events(ada, cast, connection, receiver):
-    path = f"/tasks/{a_task(ada)['id']}"
-    subscribe(connection, cast["acme"], receiver.url)
-    changed = ada.patch(path, {"status": "done"}).get_json()
-    assert ada.delete(path).status_code == 204
-    messages = [json.loads(receiver.take().body) for _ in range(2)]
-    # The last state of a deleted task.
-    assert [(message["type"], message["data"]) for message in messages] == [
-        ("task.updated", changed),
-        ("task.deleted", changed),
-    ]
-    assert changed["version"] == 2
-
-
 def test_each_change_of_a_meeting_is_an_event_and_its_completion_another_one(
     ada, receiver, webhook
 ):
@@ -182,19 +155,6 @@ def test_each_change_of_a_meeting_is_an_event_and_its_completion_another_one(
     assert messages[2]["data"] == completed
     assert messages[2]["data"]["summary"] == "Done"
     assert messages[3]["data"] == messages[4]["data"] == last
-
-
-def test_a_request_that_changes_nothing_is_no_event(ada, cast, connection, receiver):
-    task, meeting = a_task(ada), a_meeting(ada)
-    subscribe(connection, cast["acme"], receiver.url)
-    assert ada.patch(f"/tasks/{task['id']}", {}).status_code == 200
-    assert ada.patch(f"/tasks/{task['id']}", {"title": "Old"}).status_code == 200
-    assert ada.patch(f"/meetings/{meeting['id']}", {"title": "Old"}).status_code == 200
-    assert ada.post("/tasks", {"title": ""}).status_code == 400
-    assert ada.post("/tasks", {"title": "x", "assigneeId": cast["charlie"]}).status_code == 400
-    assert ada.delete(f"/tasks/{cast['acme']}").status_code == 404
-    assert receiver.connections == 0
-    assert connection.execute("SELECT count(*) FROM events").fetchone()["count"] == 0
 
 
 def test_each_enabled_webhook_that_subscribes_gets_one_delivery(ada, cast, connection, receiver):
@@ -404,7 +364,7 @@ def test_a_database_lost_while_posting_changes_no_response_and_the_event_is_retr
     second = receiver.take()
     assert second.body == first.body
     assert second.headers["webhook-id"] == first.headers["webhook-id"]
-    verified_by_library(secret_of(webhook), second.body, second.headers)
+    verified(secret_of(webhook), second)
     assert deliveries(connection)[0]["state"] == "delivered"
 
 
