@@ -96,3 +96,15 @@ def test_a_failure_backs_off_and_a_success_does_not(connection, delivery):
     record(connection, delivery, **SUCCESS)
     row = webhook_row(connection, webhook)
     assert (row["backoff_until"], row["failing_since"], row["disabled_at"]) == (None, None, None)
+
+
+def test_410_changes_neither_the_reason_nor_the_times_of_disabling(connection, delivery):
+    connection.execute("UPDATE deliveries SET attempts = 1")
+    connection.execute(
+        "UPDATE webhooks SET disabled_reason = 'by an owner', disabled_at = '2026-01-01',"
+        " gap_since = '2026-01-02'"
+    )
+    disabled = "SELECT disabled_at, gap_since, disabled_reason FROM webhooks"
+    before = connection.execute(disabled).fetchall()
+    record(connection, delivery, status=410)
+    assert connection.execute(disabled).fetchall() == before
