@@ -7,7 +7,6 @@ import select
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -392,16 +391,6 @@ def test_an_option_that_cannot_be_is_rejected_before_a_large_library_is_imported
     imported = set(ended.stdout.split())
     assert {"service.devkit.dev", "task_service_double.command"} <= imported
     assert not {"flask", "marshmallow", "psycopg", "urllib3", "service.settings"} & imported
-
-
-def test_a_taken_port_is_named_before_anything_starts():
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        ended = subprocess.run([*COMMAND[:-1], port], capture_output=True, text=True, timeout=30)
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert (
-        ended.stderr == f"Error: port {port}: Address already in use; choose another with --port\n"
-    )
 
 
 def test_the_web_process_of_a_deployment_has_none_of_it(database_url, tmp_path):

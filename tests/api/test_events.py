@@ -276,12 +276,3 @@ def test_a_reader_without_a_workspace_is_told_so_and_a_reader_who_left_has_none(
 def test_a_malformed_cursor_is_400(alice, cursor):
     response = alice.get("/events", query_string={"after": cursor})
     assert invalid_field(response, "after") == "must be the nextCursor of an earlier response"
-
-
-def test_subtasks_that_are_too_large_to_announce_are_409_while_events_are_read(alice):
-    begin(alice)
-    parent = alice.post("/tasks", {"title": "Parent"}).get_json()["id"]
-    text = "x" * 65_536
-    for _ in range(257):
-        alice.post("/tasks", {"title": "Child", "parentId": parent, "description": text})
-    error_message(alice.delete(f"/tasks/{parent}"), 409)

@@ -4,14 +4,17 @@ The views and their fields come from the code, so a new field is tested as soon 
 it. A failure names the file to edit.
 """
 
+import json
+
 import pytest
-from client import UNKNOWN, Client, error_message, insert_token
+from client import UNKNOWN, Client, CommandRunner, error_message, insert_token, read_all
 from derived import (
     COMPANIONS,
     HERE,
     NOT_SHOWN,
     Values,
     by_name,
+    full_line,
     key,
     references,
     settable,
@@ -19,9 +22,10 @@ from derived import (
     views_of,
 )
 from receivers import subscribe
-from resources import TABLES
+from resources import RESOURCES, TABLES
 from test_tenants import stable
 
+from service.commands.load.lines import TYPES, UserRef
 from service.values import fields, schemas
 from service.webhooks import EVENT_TYPES
 
@@ -264,3 +268,27 @@ def test_a_valid_body_loads_as_marshmallow_would_load_it(view):
     required = {} if schema.partial else values.required(schema)
     for body in (required, whole, {**whole, **nulls}):
         assert schema.load(body) == super(schemas.Resource, schema).load(body)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [entry for entry in RESOURCES if entry.path and entry.line],
+    ids=lambda entry: entry.table,
+)
+def test_a_list_shows_every_field_as_it_was_loaded(
+    app, bob, connection, cast, insert_into, tmp_path, entry
+):
+    line = full_line(entry.line, Values(references(connection, cast, insert_into)))
+    if entry.table == "suggestions":
+        # Those that were accepted or dismissed are not listed.
+        line["status"] = "pending"
+    bare = insert_into(entry.table, user="bob")
+    (tmp_path / "line").write_text(json.dumps({"type": entry.line, **line, "workspace": "acme"}))
+    assert CommandRunner(app).invoke(["load", str(tmp_path / "line")]).exit_code == 0
+    listed = {item["id"]: item for item in read_all(bob, entry.path)}
+    assert bare in listed
+    loaded = TYPES[entry.line].fields.values()
+    for name in {key(field) for field in loaded if not isinstance(field, UserRef)} & {
+        *listed[bare]
+    }:
+        assert listed[line["id"]][name] == line[name], name

@@ -27,9 +27,15 @@ def test_without_a_webhook_no_event_is_made_of_large_subtasks(build, connection,
     assert count(connection, "tasks") == 0
 
 
-def test_subtasks_that_are_too_large_to_announce_are_409_and_stay(build, connection, cast, parent):
+@pytest.mark.parametrize("heard_by", ["a webhook", "a reader of the feed"])
+def test_subtasks_that_are_too_large_to_announce_are_409_and_stay(
+    build, connection, cast, parent, heard_by
+):
     alice = Client(build(statement_timeout=60), TOKENS["alice"])
-    insert(connection, "webhooks", workspace_id=cast["acme"], url="https://example.com/hook")
+    if heard_by == "a webhook":
+        insert(connection, "webhooks", workspace_id=cast["acme"], url="https://example.com/hook")
+    else:
+        assert alice.get("/events").status_code == 200
     rejected = alice.delete(f"/tasks/{parent}")
     assert error_message(rejected, 409).endswith("delete some of them first")
     assert (count(connection, "tasks"), count(connection, "events")) == (MAX_SUBTASKS + 2, 0)

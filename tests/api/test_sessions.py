@@ -7,7 +7,6 @@ import pytest
 from client import (
     TOKENS,
     Client,
-    CommandRunner,
     count,
     error_message,
     insert_token,
@@ -140,13 +139,3 @@ def test_a_short_or_malformed_key_stops_the_start_and_is_not_shown(keys):
     with pytest.raises(InvalidSetting, match="LOGIN_KEY: must be keys of 32 to 200 of") as error:
         Settings.read({"LOGIN_KEY": keys})
     assert keys not in str(error.value)
-
-
-def test_the_command_makes_a_session_by_the_same_statement(service, connection):
-    made = CommandRunner(service).invoke(["session", "create", "ALICE@example.com"])
-    assert made.exit_code == 0, made.output
-    me = Client(service, cookie=made.stdout.strip()).get("/me").get_json()
-    assert (me["user"]["name"], me["credential"]) == ("Alice", "session")
-    connection.execute("UPDATE users SET deactivated_at = now() WHERE name = 'Bob'")
-    refused = CommandRunner(service).invoke(["session", "create", "bob@example.com"])
-    assert "bob@example.com is deactivated" in refused.stderr

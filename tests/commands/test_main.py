@@ -11,6 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 from client import commands
+from copies import copy_project
 from pages import PROJECT
 
 from service.__main__ import COMMANDS, main
@@ -50,7 +51,7 @@ def test_help_and_version_need_no_valid_setting(run, monkeypatch):
 def test_a_checkout_and_what_is_built_from_it_name_their_commit(tmp_path):
     """A wheel is built from the source distribution, where there is no repository."""
     pytest.importorskip("setuptools")
-    copy_source(tmp_path)
+    copy_project(tmp_path)
     git = ["git", "-C", tmp_path, "-c", "user.name=Alice", "-c", "user.email=alice@example.com"]
     for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "All"]):
         subprocess.run([*git, *words], check=True)
@@ -73,17 +74,6 @@ def test_a_checkout_and_what_is_built_from_it_name_their_commit(tmp_path):
     (source,) = tmp_path.glob("elsewhere/*")
     subprocess.run([*setup, "build_py"], cwd=source, check=True, capture_output=True)
     assert printed(source / "build" / "lib") == f"{version}+{commit}"
-
-
-def copy_source(folder):
-    """Copy the files that git has here."""
-    listed = subprocess.run(
-        ["git", "ls-files", "service", "sql", "setup.*", "pyproject.toml", "README.md", "LICENSE"],
-        cwd=PROJECT, capture_output=True, text=True, check=True,
-    ).stdout.splitlines()  # fmt: skip
-    for name in [*listed, "setup.py", "service/version.py"]:
-        folder.joinpath(name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(PROJECT / name, folder / name, follow_symlinks=False)
 
 
 WRAPPER = PROJECT / "docs" / "deploy" / "task-service"

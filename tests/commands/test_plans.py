@@ -1,9 +1,6 @@
 """Plans by commands: how many requests a user may make in a workspace."""
 
-import json
-
 import pytest
-from client import TOKENS, Client
 from outcomes import lines
 
 
@@ -32,12 +29,6 @@ BUILT_IN = [
 
 def test_a_list_of_plans_has_their_limits_and_how_many_use_them(cli):
     assert lines(cli("plan", "list")) == BUILT_IN
-    assert json.loads(cli("plan", "list", "--json").stdout)[2] == {
-        "name": "Team",
-        "perMinute": 1000,
-        "perDay": None,
-        "workspaces": 2,
-    }
 
 
 @pytest.mark.usefixtures("plans")
@@ -46,13 +37,6 @@ def test_a_limit_that_is_not_given_stays(cli):
     assert lines(cli(*change, "--per-minute", "600")) == [["Pro", "600", "100000", "0"]]
     assert lines(cli(*change, "--per-day", "unlimited")) == [["Pro", "600", "-", "0"]]
     assert lines(cli(*change, "--per-day", "5000")) == [["Pro", "600", "5000", "0"]]
-
-
-@pytest.mark.usefixtures("plans")
-def test_changed_limits_apply_from_the_next_request_on(app, cli):
-    alice = Client(app, TOKENS["alice"])
-    cli("plan", "set", "Team", "--per-minute", "2")
-    assert alice.get("/tasks").headers["X-RateLimit-Limit"] == "2"
 
 
 @pytest.mark.usefixtures("plans")

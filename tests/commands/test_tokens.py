@@ -1,6 +1,5 @@
 """API tokens and sessions by commands."""
 
-import json
 import re
 from hashlib import sha256
 
@@ -58,15 +57,6 @@ def test_a_revoked_credential_is_rejected_at_once_and_stays_revoked(app, cli, co
     (first,) = rows(connection, "SELECT revoked_at FROM tokens WHERE revoked_at IS NOT NULL")
     assert value(cli("token", "revoke", id)) == id
     assert rows(connection, "SELECT revoked_at FROM tokens WHERE revoked_at IS NOT NULL") == [first]
-
-
-def test_a_list_of_tokens_is_json_if_asked(cli):
-    (token,) = json.loads(cli("token", "list", "bob@example.com", "--json").stdout)
-    assert list(token) == [
-        *("id", "kind", "scope", "createdAt", "lastUsedAt", "expiresAt", "revokedAt"),
-        *("workspace", "name"),
-    ]
-    assert (token["kind"], token["expiresAt"], token["name"]) == ("api", None, None)
 
 
 def test_all_credentials_of_a_user_are_revoked_at_once(app, cli):

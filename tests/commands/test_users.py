@@ -1,6 +1,5 @@
 """Users by commands: activate, list, show, deactivate, delete."""
 
-import json
 import re
 
 import pytest
@@ -41,28 +40,6 @@ def test_a_user_is_shown_by_id_and_by_address_without_case(cli, cast):
     assert shown[:3] == [cast["bob"], "bob@example.com", "Bob"]
     assert lines(cli("user", "show", "BOB@example.com")) == [shown]
     assert lines(cli("user", "show", cast["bob"].upper())) == [shown]
-
-
-def test_json_has_the_columns_of_the_list(cli, cast):
-    assert json.loads(value_of_json(cli("user", "show", cast["bob"], "--json"))) == [
-        {
-            "id": cast["bob"],
-            "email": "bob@example.com",
-            "name": "Bob",
-            "activeWorkspace": "acme",
-            "workspaces": ["acme:member"],
-            "createdAt": lines(cli("user", "show", cast["bob"]))[0][5],
-            "lastSeenAt": None,
-            "state": "active",
-            "leftAt": None,
-        }
-    ]
-    assert len(json.loads(value_of_json(cli("user", "list", "--json")))) == 3
-
-
-def value_of_json(outcome):
-    assert (outcome.exit_code, outcome.stderr) == (0, "")
-    return outcome.stdout
 
 
 def test_a_deleted_user_leaves_tasks_without_an_assignee(app, cli, connection, cast):

@@ -42,8 +42,6 @@ def open_folder():
 
 
 folder = pytest.fixture(open_folder, name="folder")
-# For starts one after the other: the first one makes the data.
-shared_folder = pytest.fixture(open_folder, scope="module", name="shared_folder")
 long_folder = pytest.fixture(open_folder, scope="module", name="long_folder")
 
 
@@ -262,12 +260,12 @@ def test_a_terminal_gets_a_line_to_read_for_each_request(running):
 
 
 def test_without_the_reference_page_s_package_it_starts_says_so_and_logs_after_its_banner(
-    shared_folder, tmp_path
+    folder, tmp_path
 ):
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.modules['flask_swagger_ui'] = None\n"
     )
-    running = Dev(shared_folder, terminal=False, PYTHONPATH=str(tmp_path))
+    running = Dev(folder, terminal=False, PYTHONPATH=str(tmp_path))
     try:
         assert "/healthz" not in running.printed
         running.read_until("/healthz")
@@ -356,7 +354,6 @@ def test_the_receiver_verifies_and_prints_each_event(dev):
 @proof
 def test_it_serves_the_code_that_is_on_the_disk_and_announces_a_new_migration(dev, copied):
     """Python, SQL or a new file starts a reload; with broken code the old code goes on."""
-    shutil.copytree(PROJECT / "request_worker", copied / "request_worker")
     # Without limits: each check is a request of a stranger.
     running = dev("--limits", "off", package=copied, NO_COLOR="1")
     assert "Rate limits     off\n" in running.printed
@@ -478,20 +475,6 @@ def test_reset_removes_the_data_and_nothing_else(folder):
     assert not (folder / "postgres").exists()
     assert (folder / "thesis.txt").exists()
     server.cleanup()
-
-
-def test_a_server_whose_starter_was_killed_is_taken_over(shared_folder):
-    program = (
-        "import os, sys; from service.devkit import postgres as embedded;"
-        " print(embedded.start(sys.argv[1]).get_pid(), flush=True); os._exit(1)"
-    )
-    killed = subprocess.run(
-        [sys.executable, "-c", program, shared_folder], cwd=PROJECT, capture_output=True, text=True
-    )
-    server = embedded.start(shared_folder)
-    assert server.get_pid() == int(killed.stdout)
-    server.cleanup()
-    assert not server.running()
 
 
 @as_root

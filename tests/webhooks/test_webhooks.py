@@ -71,18 +71,6 @@ def test_a_key_has_the_fingerprint_and_the_secrets_that_it_had_in_earlier_releas
     assert secret == "whsec_alnq38qyJEqpy6OHHK17ul0fD9bbfbxtcu99ht/AMx0="
 
 
-@pytest.mark.nodatabase
-def test_secrets_differ_by_webhook_number_and_key():
-    derived = {
-        secrets.derive_secret(key, webhook, number)
-        for key in ("one key of an operator", "another key")
-        for webhook in ("first", "second")
-        for number in (1, 2)
-    }
-    assert len(derived) == 8
-    assert all(secret.startswith("whsec_") and len(secret) == 50 for secret in derived)
-
-
 def test_in_a_database_without_migrations_a_line_says_that_no_keys_were_compared(
     with_webhooks, empty, caplog
 ):
@@ -379,10 +367,3 @@ def test_a_task_whose_assignee_leaves_is_announced(ada, cast, connection):
     ada.patch(f"/tasks/{task['id']}", {"assigneeId": cast["alice"]})
     ada.patch(f"/tasks/{task['id']}", {"assigneeId": None})
     assert len(deliveries(connection)) == 3
-
-
-def test_a_workspace_with_assigned_tasks_and_a_webhook_can_be_deleted(ada, cast, connection):
-    subscribe(connection, cast["acme"], "http://127.0.0.1:9/hook")
-    ada.post("/tasks", {"title": "Write", "assigneeId": cast["bob"]})
-    connection.execute("DELETE FROM workspaces WHERE id = %s", (cast["acme"],))
-    assert deliveries(connection) == []
