@@ -160,6 +160,7 @@ REJECTED = {
         b"GET ?a HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET /#a HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET /\xe9 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /\0 HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET http:///a HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET http://a@b/ HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET x:80 HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -203,6 +204,7 @@ REJECTED = {
     "9112, 6.1: Transfer-Encoding with Content-Length, in HTTP/1.0, or not chunked": (400, [
         START + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n",
         START + b"Transfer-Encoding: gzip, chunked\r\n\r\n",
+        START + b"Transfer-Encoding: chunked, chunked\r\n\r\n",
         START + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
         START + b"Transfer-Encoding: identity\r\n\r\n",
         START.replace(b"1.1", b"1.0") + CHUNKED,

@@ -193,21 +193,6 @@ def test_with_too_many_connections_the_oldest_idle_one_goes_and_the_others_are_n
     assert {read(client).headers["connection"] for client in (running, second)} == {"keep-alive"}
 
 
-def test_a_connection_goes_although_more_connections_than_its_state_has_wait_for_no_client(serve):
-    server = serve(worker_connections=17, threads=7)
-    clients = []
-    for number in range(1, 4):
-        clients.append(server.ask())
-        assert read(clients[-1]).status == 200
-        wait_until(lambda number=number: len(server.connections(server.worker.idle)) == number)
-    running = [server.occupy() for _ in range(7)]
-    assert len(server.connections()) == 10
-    server.ask("/wait")
-    assert receive_all(clients[0]) == b""
-    server.application.proceed.set()
-    assert [read(client).status for client in running] == [200] * 7
-
-
 def test_a_state_that_a_fifth_of_the_connections_has_loses_none(serve):
     """Nine requests run. The connection beyond the maximum is not kept after its response."""
     server = serve(worker_connections=19, threads=9)
@@ -475,6 +460,34 @@ def test_an_error_of_a_head_request_has_no_body(serve):
     assert [answer.status for answer in answers] == [500, 400, 500, 408]
     assert [bool(answer.body) for answer in answers] == [True, False, False, False]
     assert all(int(answer.headers["content-length"]) > 0 for answer in answers)
+
+
+def test_requests_that_come_together_are_answered_in_turn_and_head_without_a_body(serve):
+    head = b"%b / HTTP/1.%d\r\nHost: x\r\n\r\n"
+    chunked = b"GET /large/3 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    client = serve().connect()
+    client.sendall(head % (b"GET", 1) + chunked + head % (b"HEAD", 1) + head % (b"GET", 0))
+    heads = receive_all(client).split(b"\r\n\r\n")
+    assert [part.partition(b"HTTP/1.1 200 OK")[0] for part in heads] == [
+        b"",
+        b"xx",
+        b"xxx",
+        b"",
+        b"xx",
+    ]
+    assert b"Connection: close" in heads[3]
+
+
+def test_a_client_that_sends_everything_first_can_read_an_early_response(serve):
+    client = serve({"LINGER": 60}).ask("/", body=b" " * 2_000_000)
+    answer = read(client)
+    assert (answer.status, answer.headers["connection"]) == (200, "close")
+
+
+def test_a_client_that_goes_on_sending_after_an_early_response_is_cut_off(serve):
+    client = serve({"LINGER": 60}).ask("/", "Content-Length: 1000000000")
+    with pytest.raises(ConnectionError):
+        client.sendall(b" " * 20 * module.MAX_DRAIN)
 
 
 def test_connect_is_405_and_its_target_allows_no_method(serve):
