@@ -335,7 +335,9 @@ def test_an_application_that_fails_is_500_and_the_log_does_not_have_the_message(
 ):
     server = serve()
     for _ in range(2):
-        answer = Answer(receive_all(server.ask(f"/fail/{fault}")))
+        client = server.ask()
+        assert read(client).headers["connection"] == "keep-alive"
+        answer = Answer(receive_all(server.ask(f"/fail/{fault}", client=client)))
         assert (answer.status, answer.headers["connection"]) == (500, "close")
         assert SECRET not in answer.body.decode()
     for record in caplog.records:
@@ -568,6 +570,7 @@ class Slow:
         accepted = self.server.listener.accept()
         self.server.worker.alive = False
         settle()
+        assert self.server.thread.is_alive()
         return accepted
 
     def __getattr__(self, name):

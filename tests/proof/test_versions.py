@@ -12,12 +12,13 @@ from test_lock import VERSIONS, required
 
 pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 
-# What depends on a library or on Python: requests, webhooks, the server, statements.
+# What depends on a library or on Python: the worker, the server, requests, webhooks, statements.
 QUICK = (
-    *("request_worker/tests", "tests/gunicorn", "tests/http", "tests/openapi"),
-    *("tests/api/test_every_field.py", "tests/api/test_meetings.py", "tests/api/test_tasks.py"),
-    *("tests/database/test_db.py", "tests/values/test_fields.py"),
-    *("tests/webhooks/test_outbound.py", "tests/test_app.py", "tests/test_settings.py"),
+    *("request_worker/tests/test_request_reader.py", "request_worker/tests/test_response.py"),
+    *("tests/gunicorn/test_configuration.py", "tests/http/test_requests.py"),
+    *("tests/http/test_safe_writes.py", "tests/openapi/test_openapi.py"),
+    *("tests/api/test_every_field.py", "tests/api/test_tasks.py", "tests/database/test_db.py"),
+    *("tests/values/test_fields.py", "tests/webhooks/test_outbound.py", "tests/test_settings.py"),
 )
 DISTRIBUTIONS = "-e", "testkit/pytest_task_service", "-e", "testkit/task_service_double"
 PLATFORMS = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
