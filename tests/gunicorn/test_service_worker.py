@@ -8,7 +8,7 @@ from openapi_check import document
 from server import RATE, Answer
 
 from request_worker import gunicorn_worker
-from service.gunicorn.service_worker import error_page
+from service.gunicorn.service_worker import ServiceWorker, error_page
 from service.http import access_log
 
 pytestmark = pytest.mark.nodatabase
@@ -44,6 +44,10 @@ def test_a_request_may_be_sent_again_when_the_page_says():
     fault = gunicorn_worker.BUSY
     page = error_page(fault.status, fault.message, fault.fields)
     assert Answer(page).headers["retry-after"] == "1"
+
+
+def test_requests_for_health_are_the_urgent_ones():
+    assert ServiceWorker.urgent_path == b"/healthz"
 
 
 def test_the_times_of_a_request_are_where_the_worker_has_them():
