@@ -9,10 +9,12 @@ from importlib import metadata
 import click
 import pytest
 from marshmallow.fields import Nested
+from openapi_check import WITH_LOGIN
 from pages import PROJECT, links, read, rows
 
 from service.__main__ import COMMANDS, Commands
 from service.api.me import Me
+from service.app import create_app
 from service.settings import Settings
 from service.webhooks import worker
 
@@ -32,6 +34,17 @@ def members(schema):
             yield from members(field.schema)
 
 
+def test_the_table_of_endpoints_has_every_route_and_no_other():
+    listed = {(method, path.strip("`")) for method, path, _ in rows("docs/api.md", "Endpoints")}
+    routes = {
+        (method, re.sub("<.*?>", ":id", rule.rule))
+        for rule in create_app(WITH_LOGIN).url_map.iter_rules()
+        for method in rule.methods - {"HEAD", "OPTIONS"}
+    }
+    assert not routes - listed, f"docs/api.md, Endpoints: add {sorted(routes - listed)}"
+    assert not listed - routes, f"docs/api.md, Endpoints: remove {sorted(listed - routes)}"
+
+
 def test_the_table_of_me_names_every_member_and_no_other():
     table = read("docs/api.md").split("\n`GET /api/me` returns\n", 1)[1].split("\n\n")[0]
     values = {"read", "write", "api", "session"}
@@ -41,7 +54,7 @@ def test_the_table_of_me_names_every_member_and_no_other():
 def test_the_page_lists_the_characters_that_are_removed_at_both_ends():
     paragraph = re.search(r"(?s)\nThe service removes white space .*?\n\n", read("docs/api.md"))[0]
     listed = {" "}
-    for first, last in re.findall(r"U\+([0-9A-F]{4})(?: to U\+([0-9A-F]{4}))?", paragraph):
+    for first, last in re.findall(r"U\+([0-9A-F]{4})(?:\sto U\+([0-9A-F]{4}))?", paragraph):
         listed |= {chr(code) for code in range(int(first, 16), int(last or first, 16) + 1)}
     removed = {chr(code) for code in range(sys.maxunicode + 1) if not chr(code).strip()}
     assert listed == removed

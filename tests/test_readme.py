@@ -1,27 +1,13 @@
-"""The README's table of endpoints and its names of files are those of the project."""
+"""The files that the README names exist, and CI can read its commands."""
 
 import re
 
 import pytest
-from openapi_check import WITH_LOGIN
-from pages import PROJECT, read, rows
-
-from service.app import create_app
+from pages import PROJECT, read
 
 pytestmark = pytest.mark.nodatabase
 
 README = read("README.md")
-
-
-def test_the_endpoint_table_of_the_readme_has_every_route_and_no_other():
-    listed = {(method, path.strip("`")) for method, path, _ in rows("README.md", "Endpoints")}
-    routes = {
-        (method, re.sub("<.*?>", ":id", rule.rule))
-        for rule in create_app(WITH_LOGIN).url_map.iter_rules()
-        for method in rule.methods - {"HEAD", "OPTIONS"}
-    }
-    assert not routes - listed, f"README.md, Endpoints: add {sorted(routes - listed)}"
-    assert not listed - routes, f"README.md, Endpoints: remove {sorted(listed - routes)}"
 
 
 def test_every_page_that_the_readme_names_exists():

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
 # The tests that hold the parts together, the clearest first.
 TESTS = [
     "tests/test_sql.py",
-    "tests/test_readme.py::test_the_endpoint_table_of_the_readme_has_every_route_and_no_other",
+    "tests/test_docs.py::test_the_table_of_endpoints_has_every_route_and_no_other",
     "tests/commands/test_export.py",
     "tests/openapi/test_openapi.py",
     "tests/api/test_lists.py::test_every_paged_list_is_in_the_table_of_lists",
@@ -201,7 +201,7 @@ def add_an_endpoint(folder):
         ),
         ("service/api/__init__.py", " = tasks, meetings,", " = tags, tasks, meetings,"),
         (
-            "README.md",
+            "docs/api.md",
             "| GET | `/api/workspaces` |",
             "| GET | `/api/tags` | lists tags |\n| GET | `/api/workspaces` |",
         ),
