@@ -63,8 +63,8 @@ def test_the_page_lists_the_characters_that_are_removed_at_both_ends():
 def test_the_page_of_webhooks_says_how_long_the_worker_waits():
     seconds = worker.MAX_ATTEMPT_SECONDS
     text = " ".join(read("docs/webhooks.md").split())
-    waits = f"waits {seconds} seconds, but at most half of `WEBHOOK_LEASE`"
-    assert f"the worker, which retries, {waits}" in text
+    waits = f"wait {seconds} seconds, or half of `WEBHOOK_LEASE` if that is shorter"
+    assert f"Retries by the worker {waits}" in text
 
 
 def shown(page):
