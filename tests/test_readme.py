@@ -10,12 +10,6 @@ pytestmark = pytest.mark.nodatabase
 README = read("README.md")
 
 
-def test_every_page_that_the_readme_names_exists():
-    named = re.findall(r"`((?:docs/)?[A-Za-z.]+)`", README.partition("## Where to read on")[2])
-    absent = {name for name in named if not PROJECT.joinpath(name).exists()}
-    assert absent == set()
-
-
 def test_the_readme_names_every_page_of_docs():
     pages = {f"docs/{path.name}" for path in PROJECT.joinpath("docs").glob("*.md")}
     assert pages - set(re.findall(r"`(docs/[a-z-]+\.md)`", README)) == set()

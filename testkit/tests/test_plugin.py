@@ -66,12 +66,6 @@ def test_a_test_begins_with_the_cast_its_credentials_and_nothing_else(service, c
     assert service.webhooks.posts == []
 
 
-def test_a_stranger_sees_nothing_of_what_a_member_sees(service, call):
-    task = call("POST", "/tasks", json=TASK).json()
-    assert call("GET", f"/tasks/{task['id']}", service.member.token).json() == task
-    assert call("GET", f"/tasks/{task['id']}", service.stranger.token).status == 404
-
-
 def test_a_reset_undoes_everything_and_keeps_ids_and_credentials(service, call):
     service.plan("Starter", per_minute=1)
     service.webhooks.fail()
@@ -183,17 +177,6 @@ def test_a_read_token_reads(service, call):
     token = service.create_token(scope="read")
     assert call("GET", "/tasks", token).status == 200
     assert call("POST", "/tasks", token, TASK).status == 403
-
-
-def test_idempotency_keys_are_forgotten_after_a_day(service, call):
-    first = call("POST", "/tasks", json=TASK, Idempotency_Key="once").json()
-    service.set_clock(service.now + timedelta(hours=23))
-    assert call("POST", "/tasks", json=TASK, Idempotency_Key="once").json() == first
-    service.set_clock(service.now + timedelta(hours=1, seconds=1))
-    second = call("POST", "/tasks", json=TASK, Idempotency_Key="once").json()
-    assert second["id"] != first["id"]
-    # The task that the API shows is unchanged.
-    assert call("GET", f"/tasks/{first['id']}").json() == first
 
 
 @pytest.mark.parametrize(("kind", "wait"), [("503", "7"), ("429", "7"), ("500", None)])
@@ -470,12 +453,6 @@ def test_a_receiver_that_hangs_or_is_gone_changes_no_response(service, call):
     assert call("POST", "/tasks", json=TASK).status == 201
     assert service.webhooks.deliver() == 0
     assert [post.status for post in service.webhooks.posts] == [None, 410]
-
-
-def test_loaded_suggestions_are_events_for_the_worker(service):
-    service.load({"type": "suggestion", "kind": "task", "title": "Ask"})
-    assert service.webhooks.deliver() == 1
-    assert [event["type"] for event in service.webhooks.events] == ["ai.suggestion.created"]
 
 
 @pytest.mark.parametrize("made_by", ["the fixture", "the API"])

@@ -1,7 +1,6 @@
 """The examples of the published document, sent unchanged to the demo data."""
 
 import json
-import re
 
 import pytest
 from client import Client, CommandRunner, row_of
@@ -173,17 +172,6 @@ def test_every_request_succeeds_in_the_order_of_the_document_with_the_response_s
             assert stable(response.get_json()) == stable(example), operation["operationId"]
             compared += 1
     assert compared >= 8
-
-
-def test_the_demo_data_has_every_id_of_the_paths_before_anything_is_created(newcomer):
-    shown = [
-        (path, operation["parameters"][0]["example"])
-        for path, _, operation in operations()
-        if "{" in path and operation["tags"][0] not in NOT_IN_THE_DEMO and not not_loaded(path)
-    ]
-    assert len(shown) >= 8
-    for path, id in shown:
-        assert newcomer.get(re.sub("{.*?}", id, path)).status_code == 200, (path, id)
 
 
 def test_no_query_parameter_or_header_has_an_example_that_a_page_would_send():
