@@ -1,13 +1,14 @@
 """GET /api/events: complete, in order, and honest about what may be missing."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from threading import Event, Thread
 
 import psycopg
 import pytest
 from client import activate, count, error_message, invalid_field, new_database
 from psycopg.rows import dict_row
 from receivers import announce, subscribe
+from statement import run, until_waiting
 
 from service.webhooks import EVENT_TYPES
 from service.webhooks.worker import Worker
@@ -149,35 +150,20 @@ def test_one_transaction_with_many_events_takes_one_lock(alice, cast, database_u
         writer.rollback()
 
 
-@pytest.mark.usefixtures("unlimited")
-def test_four_writers_with_keys_and_a_reader_agree_about_every_version(alice, bob):
-    """A transaction with a key has begun before it waits for the task."""
+def test_the_order_is_that_of_the_changes_also_if_a_transaction_with_a_key_began_earlier(
+    alice, bob, cast, connection, database_url
+):
     cursor = begin(alice)
-    task = alice.post("/tasks", {"title": "0"}).get_json()["id"]
-    ended = Event()
-
-    def write(client, name):
-        for number in range(25):
-            key = {"Idempotency-Key": f"{name}-{number}"}
-            client.patch(f"/tasks/{task}", {"title": f"{name} {number}"}, headers=key)
-
-    writers = [
-        Thread(target=write, args=(client, f"{client is bob}-{n}"))
-        for client in (alice, bob)
-        for n in range(2)
-    ]
-    for writer in writers:
-        writer.start()
-    Thread(target=lambda: ([writer.join() for writer in writers], ended.set())).start()
-    seen = []
-    while True:
-        last = ended.is_set()
-        events, cursor = read(alice, cursor)
-        seen += events
-        if last:
-            break
-    versions = [event["data"]["version"] for event in seen]
-    assert versions == list(range(1, 102))
+    path = f"/tasks/{alice.post('/tasks', {'title': 'New'}).get_json()['id']}"
+    key = {"workspace_id": cast["acme"], "user_id": cast["bob"], "key": "k"}
+    with psycopg.connect(database_url) as other, ThreadPoolExecutor(1) as threads:
+        run(other, "idempotency/begin", **key, fingerprint=b"")
+        slow = threads.submit(bob.patch, path, {"title": "b"}, headers={"Idempotency-Key": "k"})
+        until_waiting(connection, slow)
+        assert alice.patch(path, {"title": "a"}).status_code == 200
+        other.rollback()
+        assert slow.result().status_code == 200
+    assert [event["data"]["version"] for event in read(alice, cursor)[0]] == [1, 2, 3]
 
 
 @pytest.mark.usefixtures("unlimited")

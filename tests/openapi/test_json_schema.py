@@ -5,10 +5,6 @@ import builtins
 import pytest
 from openapi_check import document, resolve, violations
 
-from service.openapi.json_schema import Schemas
-from service.values.fields import Enum
-from service.values.schemas import StrictSchema
-
 pytestmark = pytest.mark.nodatabase
 
 # The schema of each request beside that of its response.
@@ -93,17 +89,6 @@ def test_an_enum_that_can_be_null_is_its_component_or_null():
     expected = [{"$ref": "#/components/schemas/Platform"}, {"type": "null"}]
     for name in ("Meeting", "MeetingInput", "MeetingChanges"):
         assert schemas()[name]["properties"]["platform"]["anyOf"] == expected
-
-
-@pytest.mark.parametrize(
-    "other", [Enum("b", schema_name="Letter"), Enum("a", "b", schema_name="Letter")]
-)
-def test_two_enums_of_one_name_are_an_error(other):
-    pair = StrictSchema.from_dict(
-        {"one": Enum("a", schema_name="Letter"), "other": other}, name="Pair"
-    )
-    with pytest.raises(ValueError, match="have the name Letter"):
-        Schemas({}).response(pair)
 
 
 def test_requests_are_strict_and_responses_open_for_new_members():
