@@ -354,6 +354,7 @@ def test_the_receiver_verifies_and_prints_each_event(dev):
 @proof
 def test_it_serves_the_code_that_is_on_the_disk_and_announces_a_new_migration(dev, copied):
     """Python, SQL or a new file starts a reload; with broken code the old code goes on."""
+    shutil.copytree(PROJECT / "request_worker", copied / "request_worker")
     # Without limits: each check is a request of a stranger.
     running = dev("--limits", "off", package=copied, NO_COLOR="1")
     assert "Rate limits     off\n" in running.printed
