@@ -305,7 +305,7 @@ def test_the_table_of_the_control_url_names_its_routes_and_members():
 
 
 def test_the_page_names_the_variables_that_the_service_gets():
-    named = re.search(r"(?s)Of yours the service gets (.*?) alone", TEXT)[1]
+    named = re.search(r"(?s)the service inherits only (.*?);", TEXT)[1]
     assert tuple(re.findall(r"`(\w+)`", named)) == PASSED
 
 
