@@ -111,16 +111,9 @@ def test_a_new_webhook_gets_events_that_its_secret_verifies(alice, cast, connect
     assert json.loads(received.body)["type"] == "task.created"
 
 
-def test_a_webhook_gets_the_types_that_it_subscribes_to_and_no_other(alice, receiver):
-    events = ["task.deleted", "meeting.completed"]
-    webhook = alice.post("/webhooks", {"url": receiver.url, "events": events}).get_json()
-    assert webhook["events"] == events
-    for wrong in (["task.moved"], ["task.created"] * 2):
-        assert invalid_field(alice.patch(f"/webhooks/{webhook['id']}", {"events": wrong}), "events")
-    task = alice.post("/tasks", {"title": "x"}).get_json()["id"]
-    alice.delete(f"/tasks/{task}")
-    (received,) = receiver.take_all()
-    assert json.loads(received.body)["type"] == "task.deleted"
+def test_each_type_of_event_is_known_and_listed_once(alice, webhook):
+    for events in (["task.moved"], ["task.created"] * 2):
+        assert invalid_field(alice.patch(f"/webhooks/{webhook}", {"events": events}), "events")
 
 
 UNUSABLE = {

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 
 import pytest
-from client import TOKENS, error_message
+from client import TOKENS, UNKNOWN, error_message
 from server import get, post, resident, send, serving
 from werkzeug.test import create_environ
 
@@ -72,13 +72,8 @@ def test_memory_returns_after_eight_large_bodies_at_once(database_url, unlimited
     [
         *[("POST", "/api/meetings", body, 400) for body in BODIES.values()],
         ("POST", "/api/tasks", "{}", 400),
-        (
-            "POST",
-            "/api/tasks",
-            '{"title": "x", "parentId": "00000000-0000-7000-8000-000000000000"}',
-            400,
-        ),
-        ("PATCH", "/api/tasks/00000000-0000-7000-8000-000000000000", "{}", 404),
+        ("POST", "/api/tasks", f'{{"title": "x", "parentId": "{UNKNOWN}"}}', 400),
+        ("PATCH", f"/api/tasks/{UNKNOWN}", "{}", 404),
         ("POST", "/api/tasks", '{"title": "\\u0000"}', 400),
         ("POST", "/api/nothing", "{}", 404),
         ("PUT", "/api/tasks", "{}", 405),

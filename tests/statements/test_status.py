@@ -193,10 +193,3 @@ def test_the_oldest_rows_and_the_ages_that_they_may_have(connect, cast):
 def test_the_archive_is_off_and_does_not_fail_where_none_is_set_up(connection):
     (row,) = run(connection, "status/archive")
     assert (row["enabled"], row["fails"]) == (False, False)
-
-
-def test_a_sort_on_the_disk_leaves_the_memory_of_later_statements_alone(connection):
-    before = connection.execute("SHOW work_mem").fetchone()
-    (row,) = run(connection, "status/spill")
-    assert row["rows"] == 4096
-    assert connection.execute("SHOW work_mem").fetchone() == before

@@ -262,11 +262,3 @@ def test_a_failing_receiver_delays_no_other(
     announce(connection, cast["globex"], 5)
     assert worker(WEBHOOK_SCHEDULE="60").run_once() == 6
     assert (receiver.connections, other_receiver.connections) == (1, 5)
-
-
-def test_an_attempt_connects_to_public_addresses_only(worker, connection, receiver, announced):
-    assert worker(WEBHOOK_ALLOW="", WEBHOOK_SCHEDULE="60").run_once() == 1
-    assert receiver.connections == 0
-    (attempt,) = attempts(connection)
-    assert attempt["error"] == "blocked: leads to 127.0.0.1, which is not a public address"
-    assert states(connection) == [("due", 1)]
