@@ -35,7 +35,10 @@ def read(_title):
 
 
 class Load:
-    """Clients that send one request after the other until the block ends, or up to ``limit``."""
+    """Clients that send one request after the other until the block ends, or up to ``limit``.
+
+    If they are ``keyed``, each sends a request under a key again until it has a response.
+    """
 
     def __init__(
         self,
@@ -46,9 +49,10 @@ class Load:
         keep_alive=False,
         limit=20_000,
         pause=0.0,
+        keyed=False,
     ):
         self.ports, self.request, self.token = ports, request, token
-        self.keep_alive, self.limit, self.pause = keep_alive, limit, pause
+        self.keep_alive, self.limit, self.pause, self.keyed = keep_alive, limit, pause, keyed
         self.stop = Event()
         self.replies = []
         self._new = Event()
@@ -68,12 +72,15 @@ class Load:
         assert not self.errors, self.errors
 
     def _run(self, number):
-        connection = None
+        connection = title = None
         try:
-            while not self.stop.is_set() and len(self.replies) < self.limit:
+            while (title or not self.stop.is_set()) and len(self.replies) < self.limit:
                 connection = connection or self._connect(number)
-                reply = self._send(connection)
+                title = title or f"load-{next(NUMBERS)}"
+                reply = self._send(connection, title)
                 self.replies.append(reply)
+                if not (self.keyed and reply.status in (None, 503)):
+                    title = None
                 self._new.set()
                 if reply.status is None or not self.keep_alive:
                     connection.close()
@@ -92,12 +99,13 @@ class Load:
         port = self.ports[(number + len(self.replies)) % len(self.ports)]
         return http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
-    def _send(self, connection):
-        title = f"load {next(NUMBERS)}"
+    def _send(self, connection, title):
         method, path, document = self.request(title)
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
         if not self.keep_alive:
             headers["Connection"] = "close"
+        if self.keyed:
+            headers["Idempotency-Key"] = title
         body = None if document is None else json.dumps(document)
         started = time.monotonic()
         try:

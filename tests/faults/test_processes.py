@@ -1,6 +1,5 @@
 """Killed, stopped and reloaded processes."""
 
-import http.client
 import json
 import os
 import signal
@@ -8,14 +7,12 @@ import socket
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from random import Random
-from threading import Event, Thread
 from time import monotonic
 
 import psycopg
 import pytest
-from client import TOKENS, insert, waiting
+from client import insert, waiting
 from faults.load import Load, compare_events, compare_tasks, read, wait_until_delivered
 from front import connects
 from receivers import (
@@ -32,8 +29,6 @@ from service.devkit.signatures import is_genuine
 
 pytestmark = pytest.mark.faults
 
-# Seconds until a test gives up.
-PATIENCE = 120
 WEB = {"WEB_CONCURRENCY": "2", "WEB_THREADS": "4"}
 # A killed attempt is repeated after the lease.
 SETTINGS = {**WEBHOOK_SETTINGS, **WEB, "WEBHOOK_TIMEOUT": "1", "WEBHOOK_LEASE": "1.5"}
@@ -98,105 +93,21 @@ def test_a_killed_gunicorn_is_replaced_within_three_seconds(
     measure("longest gap", max(gaps), at_most=3, unit="s")
 
 
-@dataclass
-class RetryingClient:
-    """Creates one task a key, and retries each request until the response is 201."""
-
-    name: int
-    port: int
-    stop: Event
-    # Keys to the ids in their answers.
-    answered: dict = field(default_factory=dict)
-    unanswered: Counter = field(default_factory=Counter)
-    replayed: int = 0
-    failure: Exception | None = None
-
-    def run(self):
-        try:
-            end = monotonic() + PATIENCE
-            while not self.stop.is_set():
-                self.create(f"{self.name}-{len(self.answered)}", end)
-        except Exception as error:
-            self.failure = error
-
-    def create(self, key, end):
-        while monotonic() < end:
-            try:
-                answer, body = self.post(key)
-            except (OSError, http.client.HTTPException) as error:
-                self.unanswered[type(error).__name__] += 1
-                self.stop.wait(0.02)
-                continue
-            if answer.status == 503:
-                self.unanswered[503] += 1
-                self.stop.wait(0.02)
-                continue
-            task = json.loads(body)
-            assert answer.status == 201, task
-            assert task["title"] == key
-            assert answer.headers["Location"] == f"/api/tasks/{task['id']}"
-            assert answer.headers["ETag"] == '"1"'
-            self.replayed += answer.headers["Idempotent-Replayed"] == "true"
-            self.answered[key] = task["id"]
-            return
-        raise AssertionError(f"{key} was never answered")
-
-    def post(self, key):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
-        try:
-            connection.request(
-                "POST",
-                "/api/tasks",
-                json.dumps({"title": key}),
-                {
-                    "Authorization": f"Bearer {TOKENS['alice']}",
-                    "Content-Type": "application/json",
-                    "Idempotency-Key": key,
-                },
-            )
-            answer = connection.getresponse()
-            return answer, answer.read()
-        finally:
-            connection.close()
-
-
-def strike(server, postgres, clients, kills, restarts):
-    """Kill workers and restart Postgres under load, evenly mixed."""
-    killed, restarted, random, pause = 0, 0, Random(1), Event()
-    end = monotonic() + PATIENCE
-    while killed < kills or restarted < restarts:
-        assert monotonic() < end, f"{killed} kills, {restarted} restarts"
-        pause.wait(random.uniform(0.1, 0.3))
-        # Both workers must be there, so that a killed one leaves the other.
-        if killed < kills and len(workers := children(server.pid)) == 2:
-            os.kill(random.choice(workers), signal.SIGKILL)
-            killed += 1
-        if restarted < restarts and killed >= (restarted + 1) * kills // (restarts + 1):
-            before = sum(len(client.answered) for client in clients)
-            postgres.pg_ctl("restart", "-m", "immediate", "-l", str(postgres.log))
-            restarted += 1
-            # Go on once a client has a response from after the restart.
-            while sum(len(client.answered) for client in clients) == before:
-                assert monotonic() < end, "no client was answered after a restart"
-                pause.wait(0.02)
-
-
 def test_retries_under_a_key_create_one_task_through_kills_and_restarts(
     postgres, subscribed, database_url, reconnect, measure, rounds
 ):
     kills, restarts = rounds(10, 50), rounds(2, 8)
-    stop = Event()
-    with serving(database_url, **{**SETTINGS, "WEBHOOK_LEASE": "60"}) as server:
-        clients = [RetryingClient(number, server.port, stop) for number in range(4)]
-        threads = [Thread(target=client.run) for client in clients]
-        try:
-            for thread in threads:
-                thread.start()
-            strike(server, postgres, clients, kills, restarts)
-        finally:
-            stop.set()
-            for thread in threads:
-                thread.join()
+    random = Random(1)
+    with (
+        serving(database_url, **{**SETTINGS, "WEBHOOK_LEASE": "60"}) as server,
+        Load(server.port, clients=4, keyed=True) as load,
+    ):
+        for number in range(1, kills + 1):
+            load.stop.wait(random.uniform(0.1, 0.3))
+            kill_a_worker(server, random)
+            if number % (kills // restarts) == 0:
+                postgres.pg_ctl("restart", "-m", "immediate", "-l", str(postgres.log))
+                load.wait_for_replies(1)
     connection = reconnect()
     tasks = connection.execute("SELECT id::text, title FROM tasks").fetchall()
     events = connection.execute(
@@ -205,20 +116,23 @@ def test_retries_under_a_key_create_one_task_through_kills_and_restarts(
     keys = connection.execute(
         "SELECT key, body::json ->> 'id' AS id FROM idempotency_keys"
     ).fetchall()
-    answered = {key: id for client in clients for key, id in client.answered.items()}
-    unanswered = sum((client.unanswered for client in clients), Counter())
-    replayed = sum(client.replayed for client in clients)
-    assert [client.failure for client in clients] == [None] * 4
+    created = [reply for reply in load.replies if reply.id]
+    for reply in created:
+        assert reply.headers["location"] == f"/api/tasks/{reply.id}"
+        assert reply.headers["etag"] == '"1"'
+    answered = sorted((reply.title, reply.id) for reply in created)
+    replayed = sum(reply.headers.get("idempotent-replayed") == "true" for reply in created)
     measure("workers killed, PostgreSQL restarted (immediate)", kills + restarts)
     measure("keys", len(answered), at_least=50)
-    measure("requests without a response", unanswered.total(), at_least=1)
+    measure("responses other than 201 and 503", load.other_than(201, 503, None), exactly=0)
+    measure("requests without a response", load.number(503, None), at_least=1)
     # Some were done and not answered: a replay gives their response.
     measure("responses replayed", replayed, at_least=1)
     # Compared as lists, so that a second one shows.
     differences = [
-        sorted((task["title"], task["id"]) for task in tasks) != sorted(answered.items()),
-        sorted(event["id"] for event in events) != sorted(answered.values()),
-        sorted((known["key"], known["id"]) for known in keys) != sorted(answered.items()),
+        sorted((task["title"], task["id"]) for task in tasks) != answered,
+        sorted(event["id"] for event in events) != sorted(id for _, id in answered),
+        sorted((known["key"], known["id"]) for known in keys) != answered,
     ]
     measure("differences between responses and tasks, events, keys", sum(differences), exactly=0)
 
