@@ -13,10 +13,15 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import starmap
-from time import time
+from time import monotonic, time
 from typing import TextIO
 
 Line = dict[str, object]
+
+# Seconds after which an error that lasts is logged again.
+RARE = 60
+# When each text was logged, by ``monotonic()``.
+rarely_logged: dict[str, float] = {}
 
 
 class JSONFormat(logging.Formatter):
@@ -116,3 +121,17 @@ def configure(name: str) -> LineHandler:
     root.addHandler(added)
     logging.getLogger("service").setLevel(logging.INFO)
     return added
+
+
+def is_rare(text: str) -> bool:
+    """Return whether a text was not logged within the last minute, and note that it is now."""
+    now = monotonic()
+    if now < rarely_logged.get(text, -RARE) + RARE:
+        return False
+    rarely_logged[text] = now
+    return True
+
+
+def is_rare_record(record: logging.LogRecord) -> bool:
+    """Let a record of a logger pass if it is rare."""
+    return is_rare(record.getMessage())

@@ -1,19 +1,22 @@
 """Connections to the database: one for a command, a pool for each process that serves."""
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
+from psycopg_pool.pool import MaintenanceTask
 
 from service.database.statements import Connection
 from service.database.watchdog import Watchdog
+from service.logs import is_rare_record
 from service.process import application_name
 from service.settings import Settings
 
@@ -79,6 +82,8 @@ class Pool(ConnectionPool[Connection]):
     # Seconds after which a connection goes back to psycopg_pool, which ends old and idle ones, at
     # the end of the next request.
     KEPT = 60
+    # Seconds between two looks at the connection of an idle process.
+    LOOK = 2
 
     def __init__(
         self,
@@ -99,6 +104,8 @@ class Pool(ConnectionPool[Connection]):
         for _ in range(settings.web_threads):
             self._turns.put(None)
         self._drained = 0.0
+        # Why psycopg_pool cannot connect is logged once a minute; a logger takes each filter once.
+        logging.getLogger("psycopg.pool").addFilter(is_rare_record)
         self._at_first = at_first
         super().__init__(
             settings.require_database,
@@ -155,11 +162,18 @@ class Pool(ConnectionPool[Connection]):
         # If it is not idle, psycopg_pool ends it, or rolls its transaction back.
         is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
         is_fresh = connection.taken_at > oldest
-        if is_idle and is_fresh and not self.closed:
-            self._warm.append(connection)
-        else:
+        try:
+            if is_idle and is_fresh and not self.closed:
+                self._warm.append(connection)
+            else:
+                super().putconn(connection)
+        except BaseException:
+            # psycopg_pool replaces a closed connection.
+            connection.close()
             super().putconn(connection)
-        self._turns.put(None)
+            raise
+        finally:
+            self._turns.put(None)
         self._put_back(oldest)
 
     def _put_back(self, oldest: float) -> None:
@@ -173,6 +187,26 @@ class Pool(ConnectionPool[Connection]):
         self._drained = monotonic()
         super().drain()
         self._put_back(self._drained)
+
+    def stay_connected(self) -> None:
+        """Open the pool; while no request comes, a lost connection is replaced by another one."""
+        self.open()
+        self.run_task(Look(self))
+
+    def look(self) -> None:
+        """Replace all connections if PostgreSQL has closed a free one; connect if there is none."""
+        try:
+            connection = self.getconn(0.01)
+        except PoolTimeout:
+            # All are in use; or psycopg_pool has begun to connect, with pauses of 1 and 2 s.
+            return
+        with suppress(psycopg.OperationalError):
+            # The last message of PostgreSQL, then the end.
+            connection.pgconn.consume_input()
+            connection.pgconn.consume_input()
+        self.putconn(connection)
+        if connection.broken:
+            self.drain()
 
     def take(self, deadline: float, queued: float) -> Connection:
         """Take a connection, which is shut down at ``deadline`` unless it is given back before.
@@ -210,3 +244,13 @@ class Pool(ConnectionPool[Connection]):
         self.watchdog.close()
         self._put_back(monotonic())
         super().close(timeout)
+
+
+class Look(MaintenanceTask):
+    """Looks after an idle pool again and again, in a thread of psycopg_pool."""
+
+    def _run(self, pool: ConnectionPool[Any]) -> None:
+        try:
+            cast(Pool, pool).look()
+        finally:
+            pool.schedule_task(self, Pool.LOOK)

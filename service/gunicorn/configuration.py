@@ -94,8 +94,8 @@ def post_fork(_server: Any, _worker: Any) -> None:
 
 
 def post_worker_init(worker: Any) -> None:
-    """Connect to the database, in the background, so that ``status`` counts an idle worker."""
-    worker.app.wsgi().extensions["pool"].open()
+    """Stay connected to the database, so that ``status`` counts an idle worker."""
+    worker.app.wsgi().extensions["pool"].stay_connected()
 
 
 def worker_exit(_server: Any, worker: Any) -> None:

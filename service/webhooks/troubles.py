@@ -2,47 +2,21 @@
 
 import logging
 from threading import Lock
-from time import monotonic
 
 import psycopg
 
 from service.database.pool import WrongEncoding
 from service.database.remedies import remedy
+from service.logs import is_rare, rarely_logged
 
 log = logging.getLogger("service.worker")
 
-# Seconds after which an error that lasts is logged again.
-INTERVAL = 60
-
-
-# When each text was logged, by ``monotonic()``, for all workers of this process.
-_logged: dict[str, float] = {}
-
-
-def is_rare(text: str) -> bool:
-    """Return whether a text was not logged within the last minute, and note that it is now."""
-    now = monotonic()
-    if now < _logged.get(text, -INTERVAL) + INTERVAL:
-        return False
-    _logged[text] = now
-    return True
-
-
-def is_rare_record(record: logging.LogRecord) -> bool:
-    """Let a record of a logger pass if it is rare."""
-    return is_rare(record.getMessage())
-
 
 class Troubles:
-    """Logs an error when it begins or changes and then once a minute, for all threads together.
-
-    What the pool logs, why it cannot connect, is logged once a minute too.
-    """
+    """Logs an error when it begins or changes and then once a minute, for all threads together."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        # A logger takes each filter once.
-        logging.getLogger("psycopg.pool").addFilter(is_rare_record)
         # The error of each statement that failed the last time.
         self._failing: dict[str, str] = {}
 
@@ -51,7 +25,7 @@ class Troubles:
         text = message_of(statement, error)
         with self._lock:
             if text not in self._failing.values():
-                _logged.pop(text, None)
+                rarely_logged.pop(text, None)
             self._failing[statement] = text
             if is_rare(text):
                 log.warning("%s", text)

@@ -12,7 +12,7 @@ from client import CommandRunner
 from faults.cluster import Server
 from outcomes import rows
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from server import wait_until
+from server import serving, wait_until
 
 from service.commands.migrate import migrate
 from service.commands.status.replication import each
@@ -91,6 +91,17 @@ def test_the_page_names_the_primary_and_how_far_its_synchronous_standby_is_behin
     for line in ("servers_primary 1", "servers_standby 1", "servers_silent 0", "standbys 1",
                  "standbys_synchronous 1", "standbys_needed 1", "archive_fails 0"):  # fmt: skip
         assert f"task_service_{line}" in metrics
+
+
+def test_after_a_restart_of_postgresql_an_idle_process_is_counted_without_a_request(pair, status):
+    def is_counted():
+        return "task_service_web_processes 1" in status("--metrics").stdout.splitlines()
+
+    with serving(pair[0].url, WEB_CONCURRENCY="1"):
+        wait_until(is_counted)
+        pair[0].pg_ctl("restart", "-l", str(pair[0].log))
+        wait_until(is_counted)
+    wait_for(pair[0], "standby")
 
 
 @pytest.mark.parametrize(

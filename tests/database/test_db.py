@@ -6,6 +6,7 @@ import socket
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import psycopg
 import pytest
@@ -13,10 +14,11 @@ from client import TOKENS, Client, configure, count, flattened, numbered
 from proxy import Proxy
 from psycopg import sql
 from psycopg_pool import PoolTimeout
+from server import wait_until
 from statement import until_waiting
 
 from service.commands.plans import ListedPlan
-from service.database.pool import WrongEncoding
+from service.database.pool import Pool, WrongEncoding
 from service.database.watchdog import INTERVAL
 from service.http.access_log import QUEUED
 
@@ -282,6 +284,19 @@ def test_a_wait_for_a_database_that_refuses_connections_costs_no_later_request_i
     proxy.close()
 
 
+def test_a_connection_whose_end_is_interrupted_costs_no_later_request_its_turn(build):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    pool = open_pool(build(web_threads=1))
+    connection = pool.getconn()
+    connection.execute("BEGIN")
+    connection.rollback = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        pool.putconn(connection)
+    pool.putconn(pool.getconn())
+
+
 def test_a_connection_to_a_database_of_another_encoding_is_closed(build):
     """The next one may lead to another database, so the encoding is that of the newest."""
     pool = open_pool(build(web_threads=1))
@@ -374,6 +389,26 @@ def test_no_concurrent_request_fails_after_all_connections_were_terminated(build
         responses = threads.map(lambda _: alice_at(app).post("/tasks", TASK), range(40))
     assert [response.status_code for response in responses] == [201] * 40
     assert count(connection, "tasks") == 40
+
+
+def test_an_idle_pool_connects_again_by_itself(build, database_url, monkeypatch):
+    """First psycopg_pool gives up, as it does after five seconds."""
+    monkeypatch.setattr(Pool, "LOOK", 0.05)
+    proxy = Proxy(database_url)
+    pool = build(database_url=proxy.url).extensions["pool"]
+    pool.reconnect_timeout = 0.05
+    failed = Event()
+    pool._reconnect_failed = lambda _pool: failed.set()
+    pool.stay_connected()
+    for _ in range(2):
+        wait_until(lambda: pool._warm)
+        proxy.refuse()
+        assert failed.wait(20)
+        proxy.listen()
+        failed.clear()
+    wait_until(lambda: pool._warm)
+    pool.close()
+    proxy.close()
 
 
 @pytest.mark.parametrize("end", ["termination", "timeout"])

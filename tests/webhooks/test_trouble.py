@@ -11,8 +11,8 @@ import psycopg
 import pytest
 from receivers import PROJECT, environment
 
+from service import logs
 from service.commands.migrate import migrate
-from service.webhooks import troubles
 
 
 @pytest.fixture(params=["refuses", "is silent"])
@@ -91,8 +91,8 @@ def test_an_error_that_lasts_is_logged_again_each_minute(
     running = worker(DATABASE_URL=empty)
     troubled(running)
     assert len(caplog.messages) == 1
-    assert troubles.INTERVAL == 60
-    monkeypatch.setattr("service.webhooks.troubles.INTERVAL", 0)
+    assert logs.RARE == 60
+    monkeypatch.setattr("service.logs.RARE", 0)
     troubled(running, rounds=1)
     assert len(caplog.messages) > 1
     running.pool.close()
@@ -105,6 +105,6 @@ def test_what_the_pool_says_is_logged_once_a_minute(worker, caplog, monkeypatch)
     for message in ("the host is gone", "the host is gone", "the port is closed"):
         log.warning(message)
     assert caplog.messages == ["the host is gone", "the port is closed"]
-    monkeypatch.setattr("service.webhooks.troubles.INTERVAL", 0)
+    monkeypatch.setattr("service.logs.RARE", 0)
     log.warning("the host is gone")
     assert caplog.messages[2:] == ["the host is gone"]
