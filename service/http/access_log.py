@@ -1,6 +1,7 @@
 """The log line of each request; it contains no token, no cookie, no query and no body."""
 
 import re
+from functools import cache
 from secrets import token_hex
 from time import monotonic
 
@@ -19,6 +20,8 @@ ARRIVED, QUEUED = "request_worker.arrived", "request_worker.queued"
 MAX_PATH, MAX_ADDRESS = 500, 100
 
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
+# A variable in the rule of a path, like <id:id>.
+VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
 
 
 def set_id_and_times() -> None:
@@ -37,10 +40,11 @@ def init_app(app: Flask) -> None:
     def write_line(response: Response) -> Response:
         """Log the request and its status; ``ms`` counts from the arrival of the request."""
         request, state = current_request(), current_state()
-        usage = state.usage
+        usage, rule = state.usage, request.url_rule
         line: logs.Line = {
             "method": request.method,
             "path": bounded(request.path),
+            "route": route(rule.rule) if rule else "-",
             "status": response.status_code,
             "ms": round((monotonic() - state.arrived) * 1000, 2),
             "client": (request.remote_addr or "")[:MAX_ADDRESS],
@@ -58,6 +62,12 @@ def init_app(app: Flask) -> None:
         return response
 
     app.after_request(write_line)
+
+
+@cache
+def route(rule: str) -> str:
+    """Write the rule of a path in the usual form, like ``/api/tasks/:id``; once for each rule."""
+    return VARIABLE.sub(r":\1", rule)
 
 
 def bounded(path: str) -> str:

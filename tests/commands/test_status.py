@@ -104,17 +104,20 @@ def test_json_has_the_same_figures(cli):
 
 
 @pytest.mark.usefixtures("worker")
-def test_metrics_are_one_number_a_line(cli, cast, connection):
+def test_metrics_are_a_help_a_type_and_a_number_each(cli, cast, connection):
     subscribe(connection, cast["acme"], "http://127.0.0.1/")
     announce(connection, cast["acme"], 2)
     outcome = cli("status", "--metrics")
     assert (outcome.exit_code, outcome.stderr) == (0, "")
-    numbers = {}
-    for line in outcome.stdout.splitlines():
-        assert re.fullmatch(r"task_service_[a-z_]+ -?[0-9.e+-]+", line)
-        name, number = line.split()
-        numbers[name.removeprefix("task_service_")] = float(number)
-    assert len(numbers) == len(outcome.stdout.splitlines())
+    metric = (
+        r"# HELP task_service_([a-z_]+) .+\.\n# TYPE task_service_\1 gauge\n"
+        r"task_service_\1(\{version=\".+\"\})? (-?[0-9.e+-]+)\n"
+    )
+    assert re.fullmatch(f"({metric.replace('1', '2')})+", outcome.stdout)
+    found = re.findall(metric, outcome.stdout)
+    numbers = {name: float(number) for name, _, number in found}
+    assert len(numbers) == len(found)
+    assert [labels for name, labels, _ in found if labels] == [f'{{version="{build()}"}}']
     assert (numbers["up"], numbers["problems"], numbers["workers"]) == (1, 0, 1)
     assert (numbers["deliveries_waiting"], numbers["deliveries_overdue"]) == (2, 0)
     assert (numbers["webhooks_enabled"], numbers["waiting_for_syncrep"]) == (1, 0)
@@ -373,7 +376,7 @@ def test_a_lock_that_hides_no_figure_is_a_problem_after_five_seconds(
     [
         ([], 1, r"", r"Error: .+\n"),
         (["--json"], 1, r'\{"problems": \["the database does not answer: .+"\]\}\n', r""),
-        (["--metrics"], 0, r"task_service_up 0\ntask_service_problems 1\n", r""),
+        (["--metrics"], 0, r"(?s).*\ntask_service_up 0\n.*\ntask_service_problems 1\n.*", r""),
     ],
 )
 def test_without_a_database_it_says_so_in_each_form(option, code, stdout, stderr):

@@ -47,9 +47,11 @@ def test_a_line_is_short_enough_to_be_written_at_once(build, lines, part):
 def test_each_request_is_one_line_of_json_with_time_and_client(
     app, alice, stranger, cast, connection, lines
 ):
-    alice.get("/tasks?limit=1", headers={"X-Request-Id": "one"})
+    alice.get(f"/tasks/{cast['acme']}", headers={"X-Request-Id": "one"})
     stranger.post("/tasks", {"title": "x"}, headers={"X-Request-Id": "two"})
     app.test_client().get("/healthz", headers={"X-Request-Id": "three"})
+    stranger.get("/nothing", headers={"X-Request-Id": "four"})
+    alice.get("/webhooks/x/deliveries", headers={"X-Request-Id": "five"})
     entries = [json.loads(line) for line in lines()]
     for entry in entries:
         assert 0 <= entry.pop("ms") < 10_000
@@ -58,13 +60,17 @@ def test_each_request_is_one_line_of_json_with_time_and_client(
         entry.pop("waited", None)
     tokens = connection.execute("SELECT id FROM tokens WHERE user_id = %s", (cast["alice"],))
     token = str(tokens.fetchone()["id"])
-    names = ["method", "path", "status", "client", "user", "workspace", "token", "requestId"]
-    nothing = [None, None, None]
-    assert [list(entry) for entry in entries] == [names] * 3
+    names = ["method", "path", "route", "status", "client"]
+    names += ["user", "workspace", "token", "requestId"]
+    nothing, own = [None, None, None], [cast["alice"], cast["acme"], token]
+    nested = "/api/webhooks/x/deliveries"
+    assert [list(entry) for entry in entries] == [names] * 5
     assert [list(entry.values()) for entry in entries] == [
-        ["GET", "/api/tasks", 200, "127.0.0.1", cast["alice"], cast["acme"], token, "one"],
-        ["POST", "/api/tasks", 401, "127.0.0.1", *nothing, "two"],
-        ["GET", "/healthz", 200, "127.0.0.1", *nothing, "three"],
+        ["GET", f"/api/tasks/{cast['acme']}", "/api/tasks/:id", 404, "127.0.0.1", *own, "one"],
+        ["POST", "/api/tasks", "/api/tasks", 401, "127.0.0.1", *nothing, "two"],
+        ["GET", "/healthz", "/healthz", 200, "127.0.0.1", *nothing, "three"],
+        ["GET", "/api/nothing", "-", 401, "127.0.0.1", *nothing, "four"],
+        ["GET", nested, "/api/webhooks/:id/deliveries", 404, "127.0.0.1", *own, "five"],
     ]
 
 

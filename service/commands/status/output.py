@@ -1,11 +1,14 @@
 """The three forms of ``task-service status``: a page to read, JSON, and Prometheus metrics."""
 
 import json
+import tomllib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from service.commands.base import json_of, printable
 from service.commands.status.section import Section
 from service.values.fields import camel_case
+from service.version import build
 
 
 def page(sections: Sequence[Section], problems: Sequence[str]) -> Iterator[str]:
@@ -31,12 +34,16 @@ def document(sections: Sequence[Section], problems: list[str]) -> str:
 
 
 def metrics(sections: Sequence[Section], problems: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each number, as Prometheus' textfile collector reads them.
+    """Yield HELP, TYPE and the number of each metric, as Prometheus' textfile collector reads them.
 
-    Without sections, ``task_service_up`` alone says that the database does not answer.
+    Without sections, ``task_service_up`` says that the database does not answer.
     """
-    yield f"task_service_up {int(bool(sections))}"
-    yield f"task_service_problems {len(problems)}"
+    helps = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text(encoding="utf-8"))
+    numbers = {"up": float(bool(sections)), "problems": len(problems), "build_info": 1}
     for section in sections:
-        for name, number in section.metrics.items():
-            yield f"task_service_{name} {number:.15g}"
+        numbers |= section.metrics
+    for name, number in numbers.items():
+        labels = f'{{version="{build()}"}}' if name == "build_info" else ""
+        yield f"# HELP task_service_{name} {helps[name]}"
+        yield f"# TYPE task_service_{name} gauge"
+        yield f"task_service_{name}{labels} {number:.15g}"
