@@ -19,7 +19,7 @@ READABLE, WRITABLE = EPOLLIN | EPOLLONESHOT, EPOLLOUT | EPOLLONESHOT
 
 # The number of unsent bytes that the kernel buffers (TCP_NOTSENT_LOWAT). With megabytes in that
 # buffer, a client that reads slowly would look like a client that reads nothing.
-AHEAD = 2**18
+MAX_UNSENT_IN_KERNEL = 2**18
 
 
 @dataclass(eq=False)
@@ -47,7 +47,7 @@ class ClientConnection:
         sock.setblocking(False)
         # Unix sockets and some systems do not have this option.
         with suppress(OSError, AttributeError):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, AHEAD)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_IN_KERNEL)
         self.sock, self.number, self.reader = sock, sock.fileno(), reader
         self.address = client[0] if isinstance(client, tuple) else client
         self.lock = Lock()

@@ -53,8 +53,8 @@ MAX_DRAIN = 2**22
 MAX_UNSENT = 2**25
 # Bytes of requests that do not run yet, together, or twice the largest body if that is more.
 MAX_PENDING = 2**26
-# Requests up to this size need no count: 500 of them have less than MAX_PENDING.
-SMALL = 2**16
+# Bytes of a request that needs no count: 500 of them have less than MAX_PENDING.
+UNCOUNTED = 2**16
 
 TIMEOUT = RequestError(408, "The request did not arrive in time")
 INCOMPLETE = RequestError(400, "The body is incomplete")
@@ -314,7 +314,7 @@ class Worker(base.Worker):
             complete = reader.feed(received)
         except RequestError as fault:
             return self.reject(conn, fault)
-        if reader.size > SMALL and not self.connections.limit(
+        if reader.size > UNCOUNTED and not self.connections.limit(
             lambda conn: conn.reader.size, max(MAX_PENDING, 2 * self.max_body), self.reading
         ):
             return self.reject(conn, BUSY)

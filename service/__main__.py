@@ -21,11 +21,11 @@ COMMANDS = {
     "worker": "Deliver webhooks and prune old rows, until SIGTERM; any number of workers may run.",
     "status": "Show the state of database, processes and webhooks; exits with 1 if something is"
     " wrong.",
-    "workspace": "Make, list, export and delete workspaces, and change their plan.",
-    "user": "Make, show, deactivate and delete users, and choose their active workspace.",
+    "workspace": "Create, list, export and delete workspaces, and change their plan.",
+    "user": "Create, show, deactivate and delete users, and choose their active workspace.",
     "member": "Add members to workspaces, list and remove them.",
-    "token": "Make, list and revoke API tokens.",
-    "session": "Make session cookies.",
+    "token": "Create, list and revoke API tokens.",
+    "session": "Create session cookies.",
     "plan": "List plans and change their limits.",
     "webhook": "List webhooks and deliveries, deliver again, stop and resume, rotate secrets.",
     "load": "Load JSON Lines: an object a line, with its type and the API's fields; - is standard"

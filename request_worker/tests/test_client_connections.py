@@ -8,7 +8,7 @@ import pytest
 from server import receive_all
 
 from request_worker.client_connections import (
-    AHEAD,
+    MAX_UNSENT_IN_KERNEL,
     READABLE,
     ClientConnection,
     ClientConnections,
@@ -184,8 +184,8 @@ def test_all_parts_of_a_response_arrive_however_slowly_they_are_read(connections
 
 def test_the_kernel_buffers_little_that_is_not_sent(connections):
     sock = connections.connect().sock
-    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == AHEAD
-    assert AHEAD < 2**20
+    assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == MAX_UNSENT_IN_KERNEL
+    assert MAX_UNSENT_IN_KERNEL < 2**20
     assert not sock.getblocking()
 
 

@@ -112,7 +112,7 @@ def get_delivery(id: str, delivery: str) -> Response:
 def redeliver(id: str, delivery: str) -> Response:
     """Send a delivery once more, with the same bytes
 
-    It is due at once, and the worker sends it; a disabled webhook gets it when it is enabled.
+    It is due now, and the worker sends it; a disabled webhook gets it when it is enabled.
     """
     return reply_delivery(
         db.row_or_none(Redelivered, "deliveries/redeliver", webhook_id=id, id=delivery)

@@ -110,8 +110,8 @@ def get_me() -> Response:
 def update_me(changes: Values) -> Response:
     """Choose your active workspace
 
-    ``workspaceId`` is the id of one of your workspaces. The change holds for your sessions and for
-    the API tokens that are made for no workspace, from the next request on; no event is sent.
+    ``workspaceId`` is the id of one of your workspaces. From the next request on it holds for your
+    sessions and for the API tokens without a workspace. No event is sent.
     ``limits`` and the headers of this response are still those of the workspace that was active
     before. Read-only fields are ignored.
     """

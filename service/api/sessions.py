@@ -68,6 +68,6 @@ def create_session(session: Values) -> Response:
         partial(db.row, CreatedSession, "sessions/create"), "session", days=SESSION_DAYS, **session
     )
     if created.id is None:
-        raise invalid_field("expiresAt", "past")
+        raise invalid_field("expiresAt", "not_in_future")
     current_state().created = created.id
     return reply_secret(created.body, "token", secret, 201, {"Location": "/api/session"})

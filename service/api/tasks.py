@@ -228,8 +228,8 @@ def update_task(changes: Values, id: str) -> Response:
 def delete_task(id: str) -> Response:
     """Delete a task and its subtasks for good
 
-    Each deleted task sends an event ``task.deleted``. While a webhook is enabled, the response is
-    409 if the subtasks have more than 16 MiB of text: delete some of them first.
+    Each deleted task sends an event ``task.deleted``. While a webhook is enabled or a client pulls
+    events, the response is 409 if the subtasks hold more than 16 MiB of text: delete some first.
     """
     deleted = db.row(Deleted, "tasks/delete", id=id, versions=expected_versions())
     require_match(deleted.matched, deleted.version)

@@ -106,7 +106,7 @@ def create_token(token: Values) -> Response:
         **token,
     )
     if not created.in_future:
-        raise invalid_field("expiresAt", "past")
+        raise invalid_field("expiresAt", "not_in_future")
     if not created.is_member:
         raise invalid_field("workspaceId", "not_your_workspace")
     if created.has_room is False:
@@ -123,7 +123,7 @@ def create_token(token: Values) -> Response:
 @idempotent_of_user
 @response(status=204, kind="object")
 def revoke_token(id: str) -> Response:
-    """Revoke one of your API tokens at once
+    """Revoke one of your API tokens immediately
 
     Only with a session. The next request with the token is 401.
     """

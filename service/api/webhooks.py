@@ -169,7 +169,7 @@ def update_webhook(changes: Values, id: str, url_error: Exception | None) -> Res
     """Change the URL or the events of a webhook, or enable or disable it
 
     Null for ``events`` means all types. A disabled webhook gets no new events, and what waits is
-    kept. With ``enabled: true``, or a new URL, what waits is due at once. Read-only fields are
+    kept. With ``enabled: true``, or a new URL, what waits is due now. Read-only fields are
     ignored.
     """
     if url_error:
@@ -197,7 +197,7 @@ def update_webhook(changes: Values, id: str, url_error: Exception | None) -> Res
 def delete_webhook(id: str) -> Response:
     """Delete a webhook and all its deliveries, also those that wait
 
-    It is gone at once, and the receiver gets nothing any more.
+    This takes effect immediately: the receiver gets nothing more.
     """
     versions = expected_versions()
     webhook = managed(db.row_or_none(MatchedWebhook, "webhooks/delete", id=id, versions=versions))
@@ -211,8 +211,8 @@ def delete_webhook(id: str) -> Response:
 def rotate_secret(id: str) -> Response:
     """Give a webhook a new secret
 
-    ``X-Service-Signature`` uses the new secret at once. For 24 hours ``webhook-signature`` has a
-    signature with the old secret too.
+    ``X-Service-Signature`` uses the new secret immediately. For 24 hours ``webhook-signature`` also
+    has a signature with the old secret.
     """
     # 403 and 404 take precedence over 503.
     managed(db.row_or_none(Message, "webhooks/target", id=id))
@@ -228,7 +228,7 @@ def ping_webhook(id: str) -> Response:
     """Post a signed event of the type ping to a webhook now, and tell the outcome
 
     ``status`` is that of the receiver; without one, ``error`` says why. A ping is not recorded, and
-    a failure changes nothing; after a success what waits is due at once, unless the webhook is
+    a failure changes nothing; after a success what waits is due now, unless the webhook is
     disabled.
     """
     target = managed(db.row_or_none(Message, "webhooks/target", id=id))

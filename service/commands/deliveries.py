@@ -15,7 +15,7 @@ from service.commands.base import (
 from service.commands.lookup import find_webhook
 from service.database.statements import IdRow
 from service.values.fields import Timestamp, uuid_or_nil
-from service.webhooks.rows import OPERATOR, Redelivered
+from service.webhooks.rows import NO_USER, Redelivered
 
 
 class FoundDelivery(NamedTuple):
@@ -96,6 +96,6 @@ def redeliver(id: str, failed: bool, since: str | None) -> None:
     else:
         absent = f"there is no delivery {id}"
         found = one_row(FoundDelivery, "deliveries/find", absent, id=uuid_or_nil(id))
-        values = {**found._asdict(), "user_id": OPERATOR}
+        values = {**found._asdict(), "user_id": NO_USER}
         ids = [IdRow(one_row(Redelivered, "deliveries/redeliver", absent, **values).id)]
     echo_ids(ids)

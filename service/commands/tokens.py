@@ -38,7 +38,7 @@ class ListedToken(NamedTuple):
 
 @click.group("token")
 def token() -> None:
-    """Make, list and revoke API tokens."""
+    """Create, list and revoke API tokens."""
 
 
 @token.command("create")
@@ -67,7 +67,7 @@ def token() -> None:
 def create_token(
     email: str, scope: str, expires_in: int | None, name: str, workspace: str | None
 ) -> None:
-    """Make an API token for the user EMAIL; prints the token, which no command prints again.
+    """Create an API token for the user EMAIL; prints the token, which no command prints again.
 
     With --workspace the token stays in this workspace, and is revoked when the user leaves it: make
     such a token for each program.
@@ -161,7 +161,7 @@ def require_active_user(email: str) -> ListedUser:
 
 @click.group("session")
 def session() -> None:
-    """Make session cookies."""
+    """Create session cookies."""
 
 
 @session.command("create")
@@ -175,7 +175,7 @@ def session() -> None:
     help="Days until the session expires.",
 )
 def create_session(email: str, expires_in: int) -> None:
-    """Make a session for the user EMAIL; prints the value of the cookie 'session'.
+    """Create a session for the user EMAIL; prints the value of the cookie 'session'.
 
     No command prints the value again.
     """

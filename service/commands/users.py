@@ -47,14 +47,14 @@ class Deletion(NamedTuple):
 
 @click.group("user")
 def user() -> None:
-    """Make, show, deactivate and delete users, and choose their active workspace."""
+    """Create, show, deactivate and delete users, and choose their active workspace."""
 
 
 @user.command("create")
 @click.argument("email")
 @click.argument("name")
 def create_user(email: str, name: str) -> None:
-    """Make a user; prints the id."""
+    """Create a user; prints the id."""
     email = validate(Email(), "EMAIL", email)
     name = validate(Text(MAX_NAME, min=1, trim=True), "NAME", name)
     click.echo(query(IdRow, "users/create", email=email, name=name)[0].id)

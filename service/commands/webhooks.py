@@ -16,7 +16,7 @@ from service.commands.base import (
 from service.commands.deliveries import list_deliveries, redeliver
 from service.commands.lookup import find_webhook, find_workspace
 from service.webhooks import secrets
-from service.webhooks.rows import BY_OPERATOR, OPERATOR, ListedWebhook, MatchedWebhook
+from service.webhooks.rows import BY_OPERATOR, NO_USER, ListedWebhook, MatchedWebhook
 
 
 class WebhookLine(NamedTuple):
@@ -59,7 +59,7 @@ def list_webhooks(slug: str, as_json: bool) -> None:
     next attempt, backs off until, last attempt, its status or error.
     """
     workspace_id = find_workspace(slug).id
-    rows = query(ListedWebhook, "webhooks/list", workspace_id=workspace_id, user_id=OPERATOR)
+    rows = query(ListedWebhook, "webhooks/list", workspace_id=workspace_id, user_id=NO_USER)
     echo_rows(map(line_of, rows), as_json=as_json)
 
 
@@ -87,7 +87,7 @@ def values_of(id: str) -> dict[str, object]:
     Raises ClickException if there is no webhook with this id.
     """
     found = find_webhook(id)
-    return {"workspace_id": found.workspace_id, "id": found.id, "user_id": OPERATOR}
+    return {"workspace_id": found.workspace_id, "id": found.id, "user_id": NO_USER}
 
 
 @webhook.command("rotate")

@@ -41,7 +41,7 @@ class Contents(NamedTuple):
 
 @click.group("workspace")
 def workspace() -> None:
-    """Make, list, export and delete workspaces, and change their plan."""
+    """Create, list, export and delete workspaces, and change their plan."""
 
 
 @workspace.command("create")
@@ -51,7 +51,7 @@ def workspace() -> None:
     "--plan", default="Starter", show_default=True, help="A plan; the command plan list shows all."
 )
 def create_workspace(name: str, slug: str | None, plan: str) -> None:
-    """Make a workspace; prints its id."""
+    """Create a workspace; prints its id."""
     name = validate(Text(MAX_NAME, min=1, trim=True), "NAME", name)
     if slug is None:
         slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
@@ -84,9 +84,8 @@ def change_plan(slug: str, plan: str) -> None:
 def export_workspace(slug: str) -> None:
     """Print the workspace SLUG as JSON Lines that the command load reads, with ids and times.
 
-    The lines have users, members, tasks, meetings, mail, knowledge entries and suggestions, all of
-    one moment. They have no token, no webhook and no version of an object. Only with exit status 0
-    they are complete.
+    The lines are one snapshot of the workspace: users, members, tasks, meetings, mail, knowledge
+    entries, suggestions and webhooks, but no tokens. Only with exit status 0 they are complete.
     """
     # The schemas of the lines import the whole interface, which no other command here needs.
     from service.commands.load import export

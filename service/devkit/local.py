@@ -22,7 +22,7 @@ from service.devkit.postgres import Postgres
 from service.devkit.printer import URL_PATTERN, Printer, printing
 from service.settings import Settings
 from service.webhooks import secrets
-from service.webhooks.rows import OPERATOR
+from service.webhooks.rows import NO_USER
 
 OWNER, WORKSPACE = "ada@example.com", "demo"
 DEMO = Path(__file__).with_name("demo.jsonl")
@@ -150,7 +150,7 @@ def subscribe(printer: Printer) -> None:
         row_or_none,
         current_settings().require_webhook_key(),
         workspace_id=workspace.id,
-        user_id=OPERATOR,
+        user_id=NO_USER,
         url=printer.url,
         events=[],
     )

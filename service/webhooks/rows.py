@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 # The parameter ``user_id`` of an operator, whom no statement restricts.
-OPERATOR = None
+NO_USER = None
 
 # Why somebody has disabled a webhook; all other reasons come from its receiver.
 BY_OPERATOR, BY_MANAGER = "by an operator", "by an owner or an admin"

@@ -75,10 +75,10 @@ def store(connection: Connection, batches: Iterable[Batch]) -> int:
     total, versions = 0, []
     workspaces: set[str] = set()
     for batch in batches:
-        names = Names(connection, batch.rows)
+        references = References(connection, batch.rows)
         for position, row in enumerate(batch.rows):
             try:
-                names.resolve(batch.kind, row)
+                references.resolve(batch.kind, row)
             except InvalidLine:
                 # The database may reject an earlier line, which must then be reported.
                 insert(connection, batch.kind, batch.rows[:position])
@@ -95,7 +95,7 @@ def store(connection: Connection, batches: Iterable[Batch]) -> int:
     return total
 
 
-class Names:
+class References:
     """The workspaces and users that the lines of a batch name, by slug, e-mail address or id."""
 
     def __init__(self, connection: Connection, rows: list[Row]) -> None:

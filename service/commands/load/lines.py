@@ -73,12 +73,12 @@ class UserRef(Text):
 class PastTimestamp(Timestamp):
     """A timestamp that an id can be made from, and that is not in the future."""
 
-    default_error_messages = {"past": "must be between 1970 and now"}
+    default_error_messages = {"not_before_now": "must be between 1970 and now"}
 
     def _convert(self, value: object) -> datetime:
         timestamp = super()._convert(value)
         if not EPOCH <= timestamp <= datetime.now(UTC):
-            raise self.make_error("past")
+            raise self.make_error("not_before_now")
         return timestamp
 
 

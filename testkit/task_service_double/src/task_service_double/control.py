@@ -33,7 +33,7 @@ from service.values.strict_json import StrictJSONError, parse_object
 from service.webhooks import secrets
 from service.webhooks.delivery import attempt
 from service.webhooks.outbound import BlockedURL, resolve
-from service.webhooks.rows import OPERATOR, Message
+from service.webhooks.rows import NO_USER, Message
 from service.webhooks.slots import OutboundSlots
 from service.webhooks.worker import Worker
 from task_service_double import faults, journal
@@ -322,7 +322,7 @@ def create_webhook(webhook: Values) -> Response:
         raise click.ClickException(f"url: {error}") from None
     key = double().settings.require_webhook_key()
     workspace_id = double().cast.user.workspace.id
-    values = {"workspace_id": workspace_id, "user_id": OPERATOR, **webhook}
+    values = {"workspace_id": workspace_id, "user_id": NO_USER, **webhook}
     made = secrets.create(db.row_or_none, key, **values)
     if made is None:
         raise click.ClickException("the workspace of the cast has 20 webhooks, the maximum")
@@ -334,7 +334,7 @@ def webhook_of_cast() -> dict[str, object]:
     """Return the parameters of a statement about the webhook of the cast."""
     cast = double().cast
     workspace_id = cast.user.workspace.id
-    return {"workspace_id": workspace_id, "id": cast.webhook_id, "user_id": OPERATOR}
+    return {"workspace_id": workspace_id, "id": cast.webhook_id, "user_id": NO_USER}
 
 
 @control.post("/rotate")
