@@ -229,7 +229,7 @@ class Timeless(Worker):
         super().tick()
 
 
-def test_clients_that_arrive_together_do_not_wait_for_the_clock(serve, monkeypatch):
+def test_clients_that_arrive_together_do_not_wait_for_the_clock(serve):
     Timeless.clock = threading.Event()
     server = serve(kind=Timeless)
     clients = [server.ask() for _ in range(8)]
