@@ -148,7 +148,7 @@ def test_each_change_of_a_meeting_is_an_event_and_its_completion_another_one(
 def test_each_enabled_webhook_that_subscribes_gets_one_delivery(ada, cast, connection, receiver):
     wanting = {
         subscribe(connection, cast["acme"], receiver.url),
-        subscribe(connection, cast["acme"], receiver.url, "task.created", "task.deleted"),
+        subscribe(connection, cast["acme"], receiver.url, "task.deleted", "task.created"),
     }
     subscribe(connection, cast["acme"], receiver.url, "task.updated")
     subscribe(connection, cast["acme"], receiver.url, disabled_at="2026-01-01T00:00:00Z")
