@@ -25,7 +25,8 @@ from request_worker.gunicorn_worker import MAX_DRAIN, MAX_PENDING, MAX_UNSENT, W
 @pytest.fixture(scope="module")
 def server(database_url):
     """Yield a server of two processes with four threads each."""
-    with serving(database_url, WEB_CONCURRENCY="2", WEB_THREADS="4") as server:
+    settings = {"WEB_CONCURRENCY": "2", "WEB_THREADS": "4", "MAX_BODY": "1500000"}
+    with serving(database_url, **settings) as server:
         yield server
 
 
@@ -41,6 +42,10 @@ def serves(server, connection):
 
 def test_a_request_is_answered_as_everywhere(server, connection):
     serves(server, connection)
+    # Of a body that is too large the head is enough.
+    for size, body, status in (1_400_000, TASK.ljust(1_400_000), 201), (1_600_000, b"", 413):
+        request = post(body, f"Content-Length: {size}\r\n")
+        assert send(server.port, request).status == status
 
 
 def head(line):
