@@ -39,7 +39,6 @@ PRUNE = (
     "worker/prune_feeds",
     "worker/prune_keys",
     "worker/prune_usage",
-    "worker/prune_counts",
 )
 # In a running worker, a statement ends its round after so many batches with nothing to delete.
 MAX_EMPTY_BATCHES = 10

@@ -1,11 +1,12 @@
 -- The figures of one workspace of the caller, in one snapshot; no row for other workspaces.
--- Triggers count all tasks (task_counts); this statement counts tasks overdue or due today only.
+-- Each count reads one range of an index; the commonest priority is what the others leave. No write
+-- pays for it: counters would cost each new task a sixth of its work.
 -- "Today" is the current day in the workspace's timezone.
 SELECT json_build_object(
            'workspaceId', workspace.id,
            'generatedAt', iso(now()),
            'tasks', json_build_object(
-               'total', task.total,
+               'total', task.todo + task.in_progress + task.done,
                'todo', task.todo,
                'inProgress', task.in_progress,
                'done', task.done,
@@ -14,7 +15,8 @@ SELECT json_build_object(
                'byPriority', json_build_object(
                    'urgent', task.urgent,
                    'high', task.high,
-                   'medium', task.medium,
+                   'medium', task.todo + task.in_progress + task.done
+                             - task.urgent - task.high - task.low,
                    'low', task.low
                )
            ),
@@ -50,16 +52,32 @@ SELECT json_build_object(
        SELECT date_trunc('day', now() AT TIME ZONE workspace.timezone) AS local_midnight
        ) AS today
  CROSS JOIN LATERAL (
-       SELECT coalesce(sum(total), 0) AS total,
-              coalesce(sum(total) FILTER (WHERE status = 'todo'), 0) AS todo,
-              coalesce(sum(total) FILTER (WHERE status = 'in_progress'), 0) AS in_progress,
-              coalesce(sum(total) FILTER (WHERE status = 'done'), 0) AS done,
-              coalesce(sum(total) FILTER (WHERE priority = 'urgent'), 0) AS urgent,
-              coalesce(sum(total) FILTER (WHERE priority = 'high'), 0) AS high,
-              coalesce(sum(total) FILTER (WHERE priority = 'medium'), 0) AS medium,
-              coalesce(sum(total) FILTER (WHERE priority = 'low'), 0) AS low
-         FROM task_counts
-        WHERE task_counts.workspace_id = workspace.id
+       SELECT (
+                  SELECT count(*) FROM tasks
+                   WHERE tasks.workspace_id = workspace.id AND tasks.status = 'todo'
+              ) AS todo,
+              (
+                  SELECT count(*) FROM tasks
+                   WHERE tasks.workspace_id = workspace.id AND tasks.status = 'in_progress'
+              ) AS in_progress,
+              (
+                  SELECT count(*) FROM tasks
+                   WHERE tasks.workspace_id = workspace.id AND tasks.status = 'done'
+              ) AS done,
+              (
+                  SELECT count(*) FROM tasks
+                   WHERE tasks.workspace_id = workspace.id AND tasks.priority = 'urgent'
+              ) AS urgent,
+              (
+                  SELECT count(*) FROM tasks
+                   WHERE tasks.workspace_id = workspace.id AND tasks.priority = 'high'
+              ) AS high,
+              (
+                  SELECT count(*) FROM tasks
+                   WHERE tasks.workspace_id = workspace.id AND tasks.priority = 'low'
+              ) AS low
+       -- Without OFFSET, PostgreSQL would count anew for each use of a count.
+       OFFSET 0
        ) AS task
  CROSS JOIN LATERAL (
        SELECT count(*) AS overdue

@@ -87,12 +87,6 @@ def test_load_prints_each_file_with_its_count(load, tmp_path):
     assert load().stdout.endswith("in.jsonl\t0\n")
 
 
-def test_tasks_are_counted_in_a_slot_that_no_request_waits_for(load, connection):
-    assert load(TASK, TASK).exit_code == 0
-    slots = connection.execute("SELECT slot, total FROM task_counts")
-    assert slots.fetchall() == [{"slot": -1, "total": 2}]
-
-
 def test_a_task_needs_only_a_title_and_a_done_one_is_completed_at_its_last_change(
     load, alice, cast
 ):

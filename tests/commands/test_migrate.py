@@ -291,14 +291,6 @@ def test_between_two_attempts_a_migration_waits_for_no_lock(empty, monkeypatch):
 
 # Old processes on a new schema
 
-RECOUNT = """
-SELECT status::text, priority::text, count(*) AS total FROM tasks GROUP BY 1, 2 ORDER BY 1, 2
-"""
-COUNTED = """
-SELECT status, priority, sum(total) AS total FROM task_counts
- GROUP BY 1, 2 HAVING sum(total) <> 0 ORDER BY 1, 2
-"""
-
 
 def write_until(client, ended):
     """Create, complete and delete tasks, once more after the event; return the statuses."""
@@ -314,7 +306,7 @@ def write_until(client, ended):
     return statuses
 
 
-def test_while_a_later_release_migrates_every_write_of_this_one_succeeds_and_is_counted(
+def test_while_a_later_release_migrates_every_write_of_this_one_succeeds(
     empty, later, start, monkeypatch
 ):
     settings = Settings.read({"DATABASE_URL": empty})
@@ -336,7 +328,6 @@ def test_while_a_later_release_migrates_every_write_of_this_one_succeeds_and_is_
             statuses = [status for writer in writers for status in writer.result(timeout=60)]
         assert len(statuses) > 50
         assert set(statuses) == {200, 201, 204}
-        assert connection.execute(RECOUNT).fetchall() == connection.execute(COUNTED).fetchall()
 
 
 # Encodings

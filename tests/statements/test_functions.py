@@ -53,17 +53,6 @@ def test_only_workspaces_whose_members_change_get_a_new_version(connection, cast
     assert {row["slug"]: row["version"] for row in rows} == {"acme": 2, "globex": 1}
 
 
-def test_counts_of_tasks_end_with_their_workspace_and_with_all_tasks(connection, cast, insert_into):
-    for _ in range(2):
-        insert_into("tasks")
-        insert_into("tasks", "globex", "charlie")
-    connection.execute("DELETE FROM workspaces WHERE id = %s", (cast["acme"],))
-    rows = connection.execute("SELECT workspace_id::text AS id, total FROM task_counts").fetchall()
-    assert rows == [{"id": cast["globex"], "total": 2}]
-    connection.execute("TRUNCATE tasks CASCADE")
-    assert connection.execute("SELECT FROM task_counts").fetchall() == []
-
-
 @pytest.mark.parametrize(("later", "taken"), [(0, True), (1, False)])
 def test_a_task_that_is_older_than_the_deactivation_keeps_its_assignee(
     connection, cast, later, taken

@@ -61,16 +61,3 @@ def test_a_member_of_several_lines_works_in_the_workspace_of_the_first_one(conne
     run(connection, "load/member", rows=psycopg.types.json.Jsonb(lines))
     user = connection.execute("SELECT * FROM users WHERE id = %s", (id,)).fetchone()
     assert str(user["active_workspace_id"]) == cast["globex"]
-
-
-def test_a_load_counts_its_tasks_in_a_slot_of_its_own(connect, cast):
-    connection = connect()
-    run(connection, "load/begin")
-    insert(connection, "tasks", workspace_id=cast["acme"], title="x", created_by=cast["alice"])
-    assert connection.execute("SELECT slot FROM task_counts").fetchall() == [{"slot": -1}]
-    # The setting ends with the transaction, because a pooler may reuse the connection.
-    connection.rollback()
-    insert(connection, "tasks", workspace_id=cast["acme"], title="x", created_by=cast["alice"])
-    (row,) = connection.execute("SELECT slot FROM task_counts").fetchall()
-    assert 0 <= row["slot"] < 16
-    connection.rollback()

@@ -1,7 +1,6 @@
 """Statements while the transaction of another connection is in the way."""
 
 import uuid
-from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
@@ -16,7 +15,6 @@ from statement import (
     outcome_of,
     record,
     run,
-    until_waiting,
 )
 
 
@@ -235,37 +233,3 @@ def test_a_worker_that_prunes_does_not_wait_for_another_one(connection, connect,
     assert row["deleted"] == 0
     other.rollback()
     assert run(connection, "worker/prune_events", keep=72, after="")[0]["deleted"] == 1
-
-
-@pytest.mark.parametrize("kind", ["new tasks", "a changed task"])
-def test_counts_of_tasks_are_locked_in_one_order(connection, connect, cast, kind):
-    """Two writers that lock them in different orders would wait for each other."""
-    late, other = connect(), connect()
-    pairs = [
-        (status, priority)
-        for status in ("todo", "in_progress", "done")
-        for priority in ("urgent", "medium", "low", "high")
-    ]
-    many = (
-        "INSERT INTO tasks (workspace_id, title, created_by, status, priority)"
-        " SELECT %s, 'x', %s, status, priority"
-        " FROM unnest(%s::text[], %s::text[]) AS pair (status, priority)"
-    )
-    values = cast["acme"], cast["alice"], *[list(column) for column in zip(*pairs, strict=True)]
-    late.execute(many, values)
-    late.commit()
-    other.execute("SELECT FROM task_counts WHERE status = 'done' AND priority = 'high' FOR UPDATE")
-    write = (many, values)
-    if kind == "a changed task":
-        write = (
-            "UPDATE tasks SET status = 'done', priority = 'high'"
-            " WHERE status = 'todo' AND priority = 'low'",
-        )
-    with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(late.execute, *write)
-        until_waiting(connection, running)
-        free = connection.execute("SELECT FROM task_counts FOR UPDATE SKIP LOCKED").fetchall()
-        other.rollback()
-        running.result(10)
-    late.rollback()
-    assert len(free) == len(pairs) - 1

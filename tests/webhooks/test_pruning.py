@@ -138,16 +138,6 @@ def test_pruning_that_fails_for_one_kind_of_row_goes_on_with_the_others(
     assert "worker/prune_events failed: RaiseException" in caplog.messages
 
 
-def test_counts_that_are_zero_are_pruned(worker, alice, connection):
-    tasks = [alice.post("/tasks", {"title": "New"}).get_json() for _ in range(2)]
-    alice.patch(f"/tasks/{tasks[0]['id']}", {"status": "done"})
-    alice.delete(f"/tasks/{tasks[1]['id']}")
-    worker().run_once()
-    counted = connection.execute("SELECT total FROM task_counts").fetchall()
-    assert [row["total"] for row in counted] == [1]
-    assert alice.get("/dashboard/stats").get_json()["tasks"]["total"] == 1
-
-
 def test_a_deleted_workspace_leaves_nothing_behind(alice, cast, connection):
     world = World(connection, cast["acme"], cast["alice"])
     world.fill("alice")

@@ -55,7 +55,6 @@ def load_lines(settings: Settings, lines: IO[bytes], name: str) -> int:
     """
     try:
         with connect(settings, "load") as connection, connection.transaction():
-            connection.run("load/begin", {})
             return store(connection, batches(read(lines)))
     except InvalidLine as error:
         raise click.ClickException(f"{name}:{error.line}: {error}") from None
