@@ -126,10 +126,17 @@ def test_metrics_are_a_help_a_type_and_a_number_each(cli, cast, connection):
 
 
 @pytest.mark.usefixtures("worker")
-def test_every_metric_of_the_page_of_operations_is_printed(cli):
+def test_every_metric_of_the_page_of_operations_the_rules_and_the_dashboard_is_printed(cli):
     printed = set(re.findall("(?m)^task_service_[a-z_]+", cli("status", "--metrics").stdout))
+    files = "prometheus-rules.yml", "grafana.json"
     named = set(re.findall("`(task_service_[a-z_]+)`", pages.read("docs/operations.md")))
-    assert named - printed == set()
+    ruled, shown = (
+        set(re.findall("task_service_[a-z_]+", pages.read(f"docs/deploy/{file}"))) for file in files
+    )
+    assert (named | ruled | shown) - printed == set()
+    # These two have no threshold of their own.
+    assert named - ruled == {"task_service_database_bytes", "task_service_webhooks_disabled"}
+    assert ruled <= named
     assert {"task_service_up", "task_service_problems", "task_service_workers"} <= named
 
 

@@ -12,6 +12,7 @@ from time import monotonic
 import pytest
 from client import SESSION, TOKENS, Client
 from openapi_check import LOGIN_KEY
+from pages import read
 from server import TASK, get, post, send, serving, wait_until
 
 from service import logs
@@ -135,6 +136,27 @@ def test_the_line_tells_how_long_the_request_has_queued_and_waited_for_a_connect
     assert answer.result().status_code == 200
     entry = json.loads(lines()[-1])
     assert 300 <= entry["waited"] <= entry["ms"]
+
+
+def test_the_dashboard_queries_only_fields_that_a_line_has(alice, lines):
+    times = {"request_worker.queued": 1}
+    alice.get("/tasks", environ_overrides=times)
+    # The test of waits shows this one.
+    fields = {*json.loads(lines()[0]), "waited"}
+    panels = json.loads(read("docs/deploy/grafana.json"))["panels"]
+    queries = [
+        (target["expr"].split("| json", 1)[1] + target["expr"].split("{")[0], target)
+        for panel in panels
+        for target in panel["targets"]
+        if panel["datasource"]["type"] == "loki"
+    ]
+    assert len(queries) >= 7
+    for query, target in queries:
+        named = re.findall(r"(\w+)(?:!?=|>=)|unwrap (\w+)|by \(([\w, ]+)\)", query)
+        labels = re.findall(r"{{(\w+)}}", target["legendFormat"])
+        words = {*re.findall(r"\w+", " ".join(" ".join(groups) for groups in named)), *labels}
+        assert words
+        assert words <= fields
 
 
 def test_no_line_contains_a_token_a_cookie_a_query_or_a_body(app, alice, browser, lines):
