@@ -1,6 +1,7 @@
 """task-service load: the API shows loaded rows; an invalid line is named and loads no row."""
 
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -339,6 +340,18 @@ def test_a_minus_is_standard_input(app, connection):
     assert counts(connection)["tasks"] == 2
     result = CommandRunner(app).invoke(args=["load", "-"], input=b"?")
     assert result.stderr.startswith("Error: -:1: must be a JSON object")
+
+
+def test_the_error_of_an_unreadable_file_says_whose_rights_count(settings, tmp_path):
+    path, user = tmp_path / "lines", os.geteuid()
+    path.touch(mode=0)
+    # Root may read every file.
+    os.seteuid(user or 65534)
+    try:
+        with pytest.raises(ClickException, match=r"denied: the user \w+ must .*; load - <FILE"):
+            load_file(settings, path)
+    finally:
+        os.seteuid(user)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,9 @@ its users. The API's schemas check the fields. Each file is one transaction.
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import count
+from pwd import getpwuid
 from typing import IO, Any
 
 import click
@@ -44,6 +46,15 @@ def load_file(settings: Settings, path: str | os.PathLike[str]) -> int:
     try:
         with click.open_file(path, "rb") as file:
             return load_lines(settings, file, name)
+    except PermissionError as error:
+        # The wrapper of a deployment runs this as the user of the service, also in root's shell.
+        user = f"the user {os.geteuid()}"
+        with suppress(KeyError):
+            user = f"the user {getpwuid(os.geteuid()).pw_name}"
+        raise click.ClickException(
+            f"{name}: {error.strerror}: {user} must be able to read it; load - <FILE reads it"
+            " with the rights of the shell"
+        ) from None
     except OSError as error:
         raise click.ClickException(f"{name}: {error.strerror or error}") from None
 
