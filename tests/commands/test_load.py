@@ -342,6 +342,13 @@ def test_a_minus_is_standard_input(app, connection):
     assert result.stderr.startswith("Error: -:1: must be a JSON object")
 
 
+def test_a_user_in_the_wrong_field_is_an_error_that_names_the_right_ones(settings, tmp_path):
+    path = tmp_path / "lines"
+    path.write_text('{"type": "task", "title": "x", "user": "alice@example.com"}')
+    with pytest.raises(ClickException, match=r"a user is a value of: .*createdBy"):
+        load_file(settings, path)
+
+
 def test_the_error_of_an_unreadable_file_says_whose_rights_count(settings, tmp_path):
     path, user = tmp_path / "lines", os.geteuid()
     path.touch(mode=0)

@@ -17,7 +17,7 @@ from marshmallow import ValidationError
 
 from service.commands.base import current_settings, describe_invalid
 from service.commands.load.insert import Batch, InvalidLine, store
-from service.commands.load.lines import TYPES
+from service.commands.load.lines import TYPES, UserRef
 from service.database.pool import connect
 from service.settings import Settings
 from service.values.strict_json import parse_object
@@ -90,7 +90,11 @@ def read(file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any], int]]:
             if row.get("completed_at") and row["status"] != "done":
                 raise ValueError("completedAt: needs status done")
         except ValidationError as error:
-            raise InvalidLine(line, describe_invalid(error)) from None
+            message, fields = describe_invalid(error), TYPES[kind].fields.values()
+            users = [field.data_key for field in fields if isinstance(field, UserRef)]
+            if "user" in document and users and "user" not in users:
+                message += f"; a user is a value of: {', '.join(map(str, users))}"
+            raise InvalidLine(line, message) from None
         except ValueError as error:
             # The decoder gets one line, so its messages always say line 1.
             message = re.sub(r"line 1 (column [0-9]+) \(char [0-9]+\)", r"\1", str(error))
