@@ -229,17 +229,71 @@ def test_web_and_worker_run_without_a_capability_as_a_user_that_owns_no_file(dep
     assert deployed.run("find /etc /opt /tmp /var -user task-service") == ""
 
 
-def test_a_typo_in_the_settings_is_an_error_of_systemctl(deployed):
+FILES = {"ENV": "/etc/task-service/env", "PROGRAM": "/opt/task-service/1.0.0/bin/task-service"}
+
+
+@pytest.mark.parametrize(
+    ("broken", "logged"),
+    [
+        ("sed -i \"s/WEB_THREADS='4'/WEB_THREADS='four'/\" $ENV", "WEB_THREADS='four': must be"),
+        ("openssl rand 3000 >$ENV", "DATABASE_URL is not set"),
+        ("rm $ENV", "DATABASE_URL is not set"),
+        ("chmod 0 $PROGRAM", "Permission denied"),
+    ],
+)
+def test_a_start_that_fails_is_an_error_of_systemctl_and_a_502_until_it_is_mended(
+    deployed, broken, logged
+):
+    names = "; ".join(f"{name}={path}" for name, path in FILES.items())
     output = deployed.run(
-        "cp -p /etc/task-service/env /etc/task-service/kept\n"
-        "sed -i \"s/WEB_THREADS='4'/WEB_THREADS='four'/\" /etc/task-service/env\n"
+        f"{names}; cp -p $ENV /tmp/env; cp -p $PROGRAM /tmp/program; {broken}\n"
         "systemctl restart task-service-web 2>&1 && echo restarted || echo failed\n"
-        "cp -p /etc/task-service/kept /etc/task-service/env\n"
-        "systemctl restart task-service-web\n"
-        "journalctl --sync; journalctl -q -o cat -u task-service-web --grep 'ERROR WEB_THREADS'\n"
+        "journalctl --sync; journalctl -q -o cat -u task-service-web -n 20\n"
     )
     assert "failed\n" in output
-    assert "settings    ERROR WEB_THREADS='four': must be an integer from 1 to 256" in output
+    assert logged in output
+    for _ in range(3):
+        status, _, _ = send(deployed, "/healthz", "-m", "5")
+        assert status == 502
+    deployed.run(
+        f"{names}; cp -p /tmp/env $ENV; cp -p /tmp/program $PROGRAM\n"
+        "systemctl restart task-service-web\n"
+        "systemctl is-active task-service-web.socket\n"
+    )
+    assert send(deployed, "/healthz")[0] == 200
+
+
+SETTINGS = r"""# A='comment' \
+B=comment
+C='it''s' "two \"words\" \$(id)"
+ D = plain \'x\' $(touch /tmp/executed) `id`
+E=
+export F=1
+G="a\
+b"c
+H='a
+b'
+I=a#b;c
+"""
+
+
+def test_commands_read_the_settings_as_systemd_does_and_execute_nothing_in_them(deployed):
+    deployed.share.joinpath("settings").write_text(SETTINGS)
+    deployed.run(
+        "install -d -m 755 /tmp/fake/bin; chmod 755 /tmp/fake\n"
+        "printf '#!/bin/sh\\nexec env\\n' >/tmp/fake/bin/task-service\n"
+        "chmod 755 /tmp/fake/bin/task-service"
+    )
+    for_units, for_commands = (
+        set(re.findall(r"(?m)^[A-I]=.*", deployed.run(command)))
+        for command in (
+            "systemd-run -q --pipe --wait -p EnvironmentFile=/mnt/settings env",
+            "TASK_SERVICE_ENV=/mnt/settings TASK_SERVICE_RELEASE=../../tmp/fake task-service",
+        )
+    )
+    assert for_commands == for_units
+    assert len(for_units) == 6
+    assert deployed.run("ls /tmp/executed 2>/dev/null || true") == ""
 
 
 def test_one_request_id_is_in_the_response_in_the_log_of_nginx_and_in_the_journal(deployed):
