@@ -1,5 +1,6 @@
 """Settings: read from environment variables and checked once, at startup."""
 
+import difflib
 import os
 import re
 from collections.abc import Mapping
@@ -269,6 +270,16 @@ class Settings:
             if text and text != item.metadata["default"]:
                 variables[variable] = "set" if item.metadata["secret"] else text
         return variables
+
+    @classmethod
+    def misspelled(cls, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """Find the variables that are no settings, each with the setting that it resembles."""
+        names = [item.name.upper() for item in dataclass_fields(cls)]
+        return {
+            variable: nearest[0]
+            for variable in sorted(set(environment) - set(names))
+            if (nearest := difflib.get_close_matches(variable.upper(), names, 1, cutoff=0.85))
+        }
 
     @classmethod
     def read(cls, environment: Mapping[str, str] = os.environ) -> "Settings":

@@ -1,6 +1,9 @@
 """``task-service check``: everything that a start needs, in one go."""
 
+import re
+import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import psycopg
@@ -14,6 +17,9 @@ from service.database.pool import WrongEncoding, encoding_of
 from service.database.remedies import REMEDIES
 from service.database.statements import Connection
 from service.settings import InvalidSetting, Settings
+
+# While this unit is installed, systemd makes the listening socket.
+SOCKET = Path("/etc/systemd/system/task-service-web.socket")
 
 
 class Finding:
@@ -60,7 +66,13 @@ def findings() -> Iterator[Finding]:
         yield Finding("settings", "", str(error))
         return
     changed = " ".join(f"{name}={value}" for name, value in Settings.changed().items())
-    yield Finding("settings", f"ok: {changed}")
+    ineffective = list(without_effect())
+    yield Finding("settings", f"ok: {changed}", *ineffective, waits=True)
+    if not SOCKET.exists():
+        try:
+            socket.create_server((current.host, 0), family=family_of(current.host)).close()
+        except OSError as error:
+            yield Finding("settings", "", f"HOST={current.host!r}: {error.strerror}")
     try:
         with connect() as connection:
             yield from of_database(connection, current)
@@ -70,7 +82,24 @@ def findings() -> Iterator[Finding]:
         # PostgreSQL rejects a connection with FATAL; otherwise none has answered.
         waits = "FATAL" not in str(error)
         remedy = f": {REMEDIES[None]}" if error.sqlstate is None else ""
+        # The password would end at a slash; not all of the others are harmless in each tool.
+        if re.match("postgres(ql)?://[^:/@]*:[^@]*[][/?#@].*@", current.require_database()):
+            remedy += "; write the characters :/?#[]@% of a password as %XX, like %2F for /"
         yield Finding("connection", "", f"{describe(error)}{remedy}", waits=waits)
+
+
+def without_effect() -> Iterator[str]:
+    """Name the variables that somebody has set in vain."""
+    for variable, nearest in Settings.misspelled().items():
+        yield f"{variable} is no setting: write {nearest}"
+    if SOCKET.exists():
+        for variable in sorted({"HOST", "PORT"} & set(Settings.changed())):
+            yield f"{variable} has no effect: ListenStream of {SOCKET} is the address"
+
+
+def family_of(host: str) -> socket.AddressFamily:
+    """Return the family of an address as gunicorn takes it."""
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def of_database(connection: Connection, settings: Settings) -> Iterator[Finding]:

@@ -69,6 +69,39 @@ def test_an_invalid_setting_is_an_error_also_before_a_start(settings, line, star
     assert len(lines) == 1
 
 
+@pytest.mark.nodatabase
+def test_a_setting_without_effect_is_named_with_its_remedy_and_prevents_no_start(
+    tmp_path, monkeypatch
+):
+    unit = tmp_path / "task-service-web.socket"
+    unit.touch()
+    monkeypatch.setattr("service.commands.check.SOCKET", unit)
+    settings = {"WEB_CONCURENCY": "4", "PORT": "8001"}
+    for options, code, word in (([], 1, "ERROR"), (["--start"], 0, "warning")):
+        ended, lines = check("host=/nowhere", *options, **settings)
+        assert ended == code
+        assert lines[0] == (
+            f"settings    {word} WEB_CONCURENCY is no setting: write WEB_CONCURRENCY;"
+            f" PORT has no effect: ListenStream of {unit} is the address"
+        )
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("host", ["nowhere.invalid", "192.0.2.1"])
+def test_a_host_that_is_no_address_of_this_machine_is_an_error_also_before_a_start(host):
+    code, lines = check("host=/nowhere", "--start", HOST=host)
+    assert code == 1
+    assert lines[1].startswith(f"settings    ERROR HOST={host!r}: ")
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("password", ["to/day", "to#day", "to@day"])
+def test_a_password_that_is_not_encoded_in_the_url_gets_a_hint_and_is_not_shown(password):
+    _, lines = check(f"postgresql://user:{password}@127.0.0.1:1/name")
+    assert lines[-1].endswith("as %XX, like %2F for /")
+    assert password not in lines[-1]
+
+
 def test_a_database_that_is_away_is_an_error_but_no_reason_not_to_start():
     for options, code, word in (([], 1, "ERROR"), (["--start"], 0, "warning")):
         ended, lines = check("host=/nowhere", *options)

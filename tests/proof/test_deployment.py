@@ -238,7 +238,7 @@ FILES = {"ENV": "/etc/task-service/env", "PROGRAM": "/opt/task-service/1.0.0/bin
         ("sed -i \"s/WEB_THREADS='4'/WEB_THREADS='four'/\" $ENV", "WEB_THREADS='four': must be"),
         ("openssl rand 3000 >$ENV", "DATABASE_URL is not set"),
         ("rm $ENV", "DATABASE_URL is not set"),
-        ("chmod 0 $PROGRAM", "Permission denied"),
+        ("chmod 0 $PROGRAM", "control process exited with error code"),
     ],
 )
 def test_a_start_that_fails_is_an_error_of_systemctl_and_a_502_until_it_is_mended(
