@@ -101,6 +101,7 @@ class Worker(base.Worker):
         self.connections = ClientConnections(epoll())
         self.slots = Slots(cfg.threads)
         self.has_descriptors = True
+        self.log_eviction_at = 0.0
         # A thread that accepts a client has this lock, and the main thread when it stops.
         self.accepting = Lock()
         self.listeners = {listener.fileno(): listener for listener in self.sockets}
@@ -276,7 +277,14 @@ class Worker(base.Worker):
     def make_room(self) -> None:
         """With too many connections, drop one of those that wait; wait for the next client."""
         if len(self.connections) > self.max_idle:
-            self.connections.evict(self.max_idle // 5)
+            evicted = self.connections.evict(self.max_idle // 5)
+            if evicted and time.monotonic() >= self.log_eviction_at:
+                self.log_eviction_at = time.monotonic() + 60
+                self.log.warning(
+                    "Too many connections for this process, which takes %s:"
+                    " the one that waited for longest is closed",
+                    self.max_connections,
+                )
         with self.accepting:
             self.watch_listeners()
 

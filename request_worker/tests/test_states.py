@@ -176,7 +176,7 @@ def test_one_thread_more_than_may_run_waits_and_none_holds_up_the_end_of_the_pro
     assert all(thread.daemon for thread in threads())
 
 
-def test_with_too_many_connections_the_oldest_idle_one_goes_and_the_others_are_not_kept(serve):
+def test_with_too_many_connections_the_oldest_idle_one_goes_and_one_line_says_so(serve, caplog):
     server = serve(worker_connections=12, threads=2)
     clients = []
     for number in range(1, 11):
@@ -191,6 +191,9 @@ def test_with_too_many_connections_the_oldest_idle_one_goes_and_the_others_are_n
     wait_until(lambda: len(server.connections()) == 10)
     server.application.proceed.set()
     assert {read(client).headers["connection"] for client in (running, second)} == {"keep-alive"}
+    # Two went; the line comes once a minute.
+    (line,) = [record.message for record in caplog.records]
+    assert line.startswith("Too many connections for this process, which takes 12:")
 
 
 def test_a_state_that_a_fifth_of_the_connections_has_loses_none(serve):
