@@ -50,8 +50,10 @@ def describe(error: psycopg.Error) -> str:
     constraint = error.diag.constraint_name or ""
     if " " in constraint:
         return constraint
-    text = next(iter(str(error).strip().splitlines()), type(error).__name__)
-    known = remedy(error) if error.sqlstate else None
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    # Of several servers, psycopg lists all errors after the last one.
+    each = [line.removeprefix("- ") for line in lines if line.startswith("- host: ")]
+    text, known = "; ".join(each) or lines[0], remedy(error)
     return f"{text}: {known}" if known else text
 
 

@@ -14,7 +14,7 @@ from service.commands.status.schema import read_rights, read_schema
 from service.commands.status.section import Reader
 from service.commands.status.webhooks import read_keys, read_webhooks
 from service.database.pool import WrongEncoding, encoding_of
-from service.database.remedies import REMEDIES
+from service.database.remedies import state
 from service.database.statements import Connection
 from service.settings import InvalidSetting, Settings
 
@@ -80,12 +80,12 @@ def findings() -> Iterator[Finding]:
         yield Finding("encoding", "", str(error))
     except psycopg.Error as error:
         # PostgreSQL rejects a connection with FATAL; otherwise none has answered.
-        waits = "FATAL" not in str(error)
-        remedy = f": {REMEDIES[None]}" if error.sqlstate is None else ""
+        waits = "FATAL" not in str(error) or state(error) in ("53300", "57P03")
+        text = describe(error)
         # The password would end at a slash; not all of the others are harmless in each tool.
         if re.match("postgres(ql)?://[^:/@]*:[^@]*[][/?#@].*@", current.require_database()):
-            remedy += "; write the characters :/?#[]@% of a password as %XX, like %2F for /"
-        yield Finding("connection", "", f"{describe(error)}{remedy}", waits=waits)
+            text += "; write the characters :/?#[]@% of a password as %XX, like %2F for /"
+        yield Finding("connection", "", text, waits=waits)
 
 
 def without_effect() -> Iterator[str]:

@@ -1,5 +1,7 @@
 """The remedies for errors of PostgreSQL, which logs and commands name to operators."""
 
+import re
+
 import psycopg
 
 MIGRATE = (
@@ -8,10 +10,23 @@ MIGRATE = (
 )
 CREDENTIALS = "correct the user and the password in DATABASE_URL"
 
-# By SQLSTATE. An error of libpq, without one, means that there is no connection.
+PATRONI = (
+    "Patroni promotes a standby within 25 s; after that, patronictl list on a database host says"
+    " which one is missing"
+)
+POOLER = (
+    "set DATABASE_PREPARE=off: a connection pooler, as PgBouncer before 1.21, mixes up prepared"
+    " statements"
+)
+
+# By SQLSTATE, or a name for an error without one; None means that there is no connection.
 REMEDIES = {
-    None: "start PostgreSQL, or correct DATABASE_URL",
+    None: "start PostgreSQL, or correct DATABASE_URL; on Debian pg_lsclusters shows what runs",
+    "closed": f"read the log of PostgreSQL; through HAProxy no server is the primary: {PATRONI}",
+    "host": "correct the host in DATABASE_URL, or its DNS",
+    "standby": f"no server of DATABASE_URL takes writes: {PATRONI}",
     "25006": "let DATABASE_URL name the primary, or end its default_transaction_read_only",
+    "26000": POOLER,
     "28000": CREDENTIALS,
     "28P01": CREDENTIALS,
     "3D000": "create the database, or correct its name in DATABASE_URL",
@@ -19,14 +34,35 @@ REMEDIES = {
     "42703": MIGRATE,
     "42883": MIGRATE,
     "42P01": MIGRATE,
+    "42P05": POOLER,
     "53100": "free or extend the disk of the database",
-    "53300": "raise max_connections, or lower WEB_CONCURRENCY or WEB_THREADS",
+    "53300": (
+        "raise max_connections, or lower WEB_CONCURRENCY or WEB_THREADS; a superuser still gets in,"
+        " and pg_stat_activity shows who holds the connections"
+    ),
     "57P03": "wait until PostgreSQL has started",
 }
+# Of an error while connecting, libpq has only the text; of several servers it has all texts.
+TEXTS = {
+    "standby": r"session is read-only|in hot standby mode",
+    "53300": r"too many (clients|connections)|remaining connection slots",
+    "57P03": r"the database system is",
+    "28P01": r"authentication failed|no pg_hba\.conf entry|role .* does not exist",
+    "3D000": r"database .* does not exist",
+    "host": r"could not translate host name",
+    "closed": r"closed the connection unexpectedly|reset by peer",
+}
+
+
+def state(error: psycopg.Error) -> str | None:
+    """Return the key of an error in REMEDIES."""
+    text = str(error)
+    found = (name for name, pattern in TEXTS.items() if re.search(pattern, text))
+    return error.sqlstate or next(found, None)
 
 
 def remedy(error: psycopg.Error) -> str | None:
     """Return what an operator does about this error; None if that is not known."""
     if error.sqlstate is None and not isinstance(error, psycopg.OperationalError):
         return None
-    return REMEDIES.get(error.sqlstate)
+    return REMEDIES.get(state(error))

@@ -46,7 +46,7 @@ TRANSIENT = re.compile(r"08|53|57|58|25006|25P0")
 # The SQLSTATEs of statement_timeout and lock_timeout.
 CANCELLED = {"57014", "55P03"}
 # SQLSTATEs of errors that only an operator can correct.
-FOR_OPERATORS = {"42P01", "42501"}
+FOR_OPERATORS = {"26000", "42P01", "42P05", "42501"}
 
 
 class InvalidFields(BadRequest):

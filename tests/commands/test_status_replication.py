@@ -2,9 +2,11 @@
 
 import json
 import re
+import socket
 import subprocess
 import tempfile
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -198,6 +200,55 @@ def test_a_standby_that_replays_nothing_is_behind(pair, status, tmp_path):
     assert re.search(r"(?m)^standby       standby sync, [1-9]\d* bytes and 0\.[1-9] s", page)
     assert re.search(r"(?m)^task_service_standby_behind_bytes [1-9]\d*$", metrics)
     assert re.search(r"(?m)^task_service_standby_behind_seconds 0\.\d+$", metrics)
+
+
+def test_without_a_primary_each_server_is_shown_with_what_it_says_and_what_to_do(pair, status):
+    primary, standby = pair
+    primary.pg_ctl("stop", "-m", "immediate")
+    try:
+        page = status().stdout
+        metrics = status("--metrics").stdout.splitlines()
+    finally:
+        primary.start()
+        wait_for(primary, "standby")
+    *servers, problem = page.splitlines()
+    assert servers == [
+        f"server        127.0.0.1:{primary.port} silent",
+        f"server        127.0.0.1:{standby.port} standby",
+    ]
+    for text in (
+        f"port {primary.port} failed: Connection refused; ",
+        f"port: '{standby.port}', ",
+        "session is read-only: no server of DATABASE_URL takes writes: Patroni promotes a standby"
+        " within 25 s; after that, patronictl list",
+    ):
+        assert text in problem, problem
+    assert {"task_service_up 0", "task_service_servers_standby 1"} <= {*metrics}
+
+
+def test_a_connection_that_a_proxy_ends_at_once_may_mean_that_there_is_no_primary(start):
+    with socket.create_server(("127.0.0.1", 0)) as proxy, ThreadPoolExecutor(1) as threads:
+        port = proxy.getsockname()[1]
+
+        def end_all():
+            with suppress(OSError):
+                while True:
+                    proxy.accept()[0].close()
+
+        threads.submit(end_all)
+        settings = Settings.read({"DATABASE_URL": f"postgresql://127.0.0.1:{port}/service"})
+        page = CommandRunner(start(settings)).invoke(args=["status"]).stdout
+        proxy.shutdown(socket.SHUT_RDWR)
+    assert "through HAProxy no server is the primary: Patroni promotes a standby" in page
+
+
+def test_connections_that_are_used_up_are_named_with_who_still_gets_in(pair, start):
+    primary, _ = pair
+    with primary.connect() as connection:
+        connection.execute("CREATE ROLE full LOGIN CONNECTION LIMIT 0")
+    url = make_conninfo(primary.url, user="full")
+    page = CommandRunner(start(Settings.read({"DATABASE_URL": url}))).invoke(args=["status"]).stdout
+    assert "a superuser still gets in, and pg_stat_activity shows who holds" in page
 
 
 def test_a_standby_itself_waits_for_none(pair, start):

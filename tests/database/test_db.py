@@ -19,6 +19,7 @@ from statement import until_waiting
 
 from service.commands.plans import ListedPlan
 from service.database.pool import Pool, WrongEncoding
+from service.database.statements import STATEMENTS
 from service.database.watchdog import INTERVAL
 from service.http.access_log import QUEUED
 
@@ -232,6 +233,18 @@ def test_prepared_statements_that_the_server_has_forgotten_fail_no_request(build
     with app.extensions["pool"].connection() as connection:
         connection.execute("DEALLOCATE ALL")
     assert [alice.get("/tasks").status_code for _ in range(2)] == [200] * 2
+
+
+def test_a_pooler_that_mixes_up_prepared_statements_is_logged_with_the_setting_that_ends_it(
+    build, logged
+):
+    app = build(web_threads=1)
+    with open_pool(app).connection() as connection:
+        statement = STATEMENTS["gate/authenticate_and_count"]
+        connection.pgconn.prepare(statement.name, statement.text)
+    assert unavailable(alice_at(app).get("/tasks"))
+    (record,) = logged()
+    assert "already exists: set DATABASE_PREPARE=off: a connection pooler" in record.getMessage()
 
 
 def test_a_statement_for_one_row_that_returns_more_is_an_error(build):

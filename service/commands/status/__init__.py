@@ -29,17 +29,17 @@ def show_status(as_json: bool, as_metrics: bool) -> None:
     """
     if as_json and as_metrics:
         raise click.UsageError("--json and --metrics exclude each other")
-    sections: list[Section] = []
+    up = True
     try:
         with connect() as connection:
             sections = read_sections(Reader(connection, current_settings()))
         problems = [problem for section in sections for problem in section.problems]
     except psycopg.OperationalError as error:
-        if not (as_json or as_metrics):
-            raise
+        up = False
+        sections = [read_servers(current_settings())]
         problems = [f"the database does not answer: {describe(error)}"]
     if as_metrics:
-        click.echo("\n".join(output.metrics(sections, problems)))
+        click.echo("\n".join(output.metrics(sections, problems, up=up)))
         return
     if as_json:
         click.echo(output.document(sections, problems))
@@ -53,7 +53,7 @@ def read_sections(reader: Reader) -> list[Section]:
     """Read all sections, in the order of the page; their problems begin with the most urgent."""
     first = [
         read_database(reader),
-        read_servers(reader),
+        read_servers(reader.settings),
         read_standbys(reader),
         read_archive(reader),
         read_rights(reader),

@@ -21,9 +21,7 @@ def page(sections: Sequence[Section], problems: Sequence[str]) -> Iterator[str]:
 
 
 def document(sections: Sequence[Section], problems: list[str]) -> str:
-    """Write all figures, notes and problems as a JSON object; problems alone without sections."""
-    if not sections:
-        return json.dumps({"problems": problems})
+    """Write all figures, notes and problems as a JSON object."""
     figures = {
         camel_case(name): json_of(value)
         for section in sections
@@ -33,13 +31,10 @@ def document(sections: Sequence[Section], problems: list[str]) -> str:
     return json.dumps({**figures, "notes": notes, "problems": problems}, indent=1)
 
 
-def metrics(sections: Sequence[Section], problems: Sequence[str]) -> Iterator[str]:
-    """Yield HELP, TYPE and the number of each metric, as Prometheus' textfile collector reads them.
-
-    Without sections, ``task_service_up`` says that the database does not answer.
-    """
+def metrics(sections: Sequence[Section], problems: Sequence[str], *, up: bool) -> Iterator[str]:
+    """Yield HELP, TYPE and the number of each metric, as the textfile collector reads them."""
     helps = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text(encoding="utf-8"))
-    numbers = {"up": float(bool(sections)), "problems": len(problems), "build_info": 1}
+    numbers = {"up": float(up), "problems": len(problems), "build_info": 1}
     for section in sections:
         numbers |= section.metrics
     for name, number in numbers.items():

@@ -66,9 +66,9 @@ class Archived(NamedTuple):
     failed: str | None
 
 
-def read_servers(reader: Reader) -> Section:
+def read_servers(settings: Settings) -> Section:
     """Ask each server that DATABASE_URL names for its role."""
-    found = [ask(name, settings) for name, settings in each(reader.settings)]
+    found = [ask(name, own) for name, own in each(settings)]
     names = {role: [server.name for server in found if server.role == role] for role in ROLES}
     problems = [
         f"{server.name} of DATABASE_URL does not answer: {server.error}"
