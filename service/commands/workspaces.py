@@ -85,7 +85,8 @@ def export_workspace(slug: str) -> None:
     """Print the workspace SLUG as JSON Lines that the command load reads, with ids and times.
 
     The lines are one snapshot of the workspace: users, members, tasks, meetings, mail, knowledge
-    entries, suggestions and webhooks, but no tokens. Only with exit status 0 they are complete.
+    entries, suggestions and webhooks, but no tokens. The first line has the type export, and the
+    last one the type end: load rejects an export that was cut off.
     """
     # The schemas of the lines import the whole interface, which no other command here needs.
     from service.commands.load import export

@@ -115,6 +115,31 @@ def test_a_deleted_workspace_comes_back_to_its_users_who_stay_as_they_are(
     assert (shown(app, cookie), export()) == (before, exported)
 
 
+def test_a_part_of_an_export_is_rejected_and_not_loaded(cli, load, export, acme, connection):
+    exported = export()
+    lines = exported.splitlines(keepends=True)
+    parts = {
+        "without its end": (lines[:-1], len(lines)),
+        "in the middle of the end": ([*lines[:-1], lines[-1][:-3]], len(lines)),
+        "in the middle of a task": ([*lines[:12], lines[12][:50]], 13),
+        "its first line": (lines[:1], 2),
+        "without a task": ([*lines[:12], *lines[13:]], len(lines) - 1),
+        "without its first line": (lines[1:], len(lines) - 1),
+        "twice, once without its end": ([*lines[:-1], *lines], len(lines)),
+    }
+    value(cli("workspace", "delete", "acme", "--yes"))
+    for name, (part, line) in parts.items():
+        stderr = load(b"".join(part)).stderr
+        assert f":{line}: the export is cut off or changed: " in stderr, name
+        assert count(connection, "workspaces") == 1
+    more = {"type": "task", **ACME, "title": "After the export"}
+    # An editor may have removed the last end of a line.
+    for text in (exported.rstrip(), exported + json.dumps(more).encode()):
+        loaded = load(text)
+        assert loaded.exit_code == 0, loaded.output
+        value(cli("workspace", "delete", "acme", "--yes"))
+
+
 def test_a_webhook_signs_after_the_load_as_before(ada, cli, load, export, receiver):
     """By the new secret, and until it expires by the one that a rotation has replaced."""
     webhook = ada.post("/webhooks", {"url": receiver.url}).get_json()
@@ -159,7 +184,7 @@ def test_a_user_of_another_address_is_not_taken_for_the_one_with_the_same_id(loa
 
 def test_the_export_has_every_field_that_load_reads(acme, export):
     found = {kind: set() for kind in TYPES}
-    for line in map(json.loads, export().splitlines()):
+    for line in map(json.loads, export().splitlines()[1:-1]):
         found[line.pop("type")] |= set(line)
     assert found == {
         kind: {field.data_key for field in schema.load_fields.values()}
@@ -199,5 +224,5 @@ def test_an_export_is_of_one_moment(database_url, export, connection, insert_int
         blocker.rollback()
         lines = exported.result(30).splitlines()
     assert [json.loads(line)["type"] for line in lines] == [
-        *("workspace", "user", "user", "member", "member", "task"),
+        *("export", "workspace", "user", "user", "member", "member", "task", "end"),
     ]

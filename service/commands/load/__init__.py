@@ -26,6 +26,11 @@ from service.values.strict_json import parse_object
 # of at most six bytes each.
 MAX_LINE = 2**23
 
+CUT_OFF = (
+    "the export is cut off or changed: export it again, or remove its lines of type export and end"
+    " to load the others as they are"
+)
+
 
 @click.command("load")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
@@ -72,10 +77,17 @@ def load_lines(settings: Settings, lines: IO[bytes], name: str) -> int:
 
 
 def read(file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any], int]]:
-    """Yield the type, the checked content and the size of every line; raises InvalidLine."""
+    """Yield the type, the checked content and the size of every line; raises InvalidLine.
+
+    An export begins with a line of type export; its last line, of type end, counts those between.
+    """
+    # The objects of the export so far, None outside of an export.
+    exported: int | None = None
     for line in count(1):
         text = file.readline(MAX_LINE + 1)
         if not text:
+            if exported is not None:
+                raise InvalidLine(line, CUT_OFF)
             return
         if text.isspace():
             continue
@@ -84,6 +96,9 @@ def read(file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any], int]]:
                 raise ValueError(f"must have at most {MAX_LINE} bytes")
             document = parse_object(text.rstrip())
             kind = document.pop("type", None)
+            if kind in ("export", "end"):
+                exported = pass_limit(kind, document, exported)
+                continue
             if not isinstance(kind, str) or kind not in TYPES:
                 raise ValueError(f"type: must be one of: {', '.join(TYPES)}")
             row = TYPES[kind].load(document)
@@ -98,9 +113,20 @@ def read(file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any], int]]:
         except ValueError as error:
             # The decoder gets one line, so its messages always say line 1.
             message = re.sub(r"line 1 (column [0-9]+) \(char [0-9]+\)", r"\1", str(error))
-            raise InvalidLine(line, message) from None
+            cut_off = exported is not None and not text.endswith(b"\n")
+            raise InvalidLine(line, CUT_OFF if cut_off else message) from None
         row["line"] = line
+        if exported is not None:
+            exported += 1
         yield kind, row, len(text)
+
+
+def pass_limit(kind: str, document: dict[str, Any], exported: int | None) -> int | None:
+    """Return the count after the first or the last line of an export; raises ValueError."""
+    begins = kind == "export"
+    if begins != (exported is None) or document != ({} if begins else {"lines": exported}):
+        raise ValueError(CUT_OFF)
+    return 0 if begins else None
 
 
 def batches(lines: Iterable[tuple[str, dict[str, Any], int]]) -> Iterator[Batch]:

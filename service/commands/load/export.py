@@ -23,7 +23,8 @@ class Exported(NamedTuple):
 def lines(connection: Connection, slug: str) -> Iterator[bytes]:
     """Yield the lines of a workspace in an order that can be loaded, all of one moment.
 
-    A line has the members that ``load`` reads, unless they are null.
+    A line has the members that ``load`` reads, unless they are null. The first line says that this
+    is an export, and the last one counts those between, so that ``load`` rejects a part of it.
     The connection must be outside of a transaction. The process holds one object at a time.
     Raises ClickException if there is no such workspace.
     """
@@ -32,6 +33,8 @@ def lines(connection: Connection, slug: str) -> Iterator[bytes]:
         workspace = connection.row(FoundWorkspace, "workspaces/find", {"slugs": [slug]})
         if workspace is None:
             raise click.ClickException(f"there is no workspace {slug}")
+        yield encode({"type": "export"})
+        total = 0
         for kind, schema in TYPES.items():
             known = {field.data_key for field in schema.load_fields.values()}
             statement = STATEMENTS[f"export/{kind}"].source
@@ -43,4 +46,11 @@ def lines(connection: Connection, slug: str) -> Iterator[bytes]:
                         for key, value in document.items()
                         if key in known and value is not None
                     }
-                    yield json.dumps({"type": kind, **members}, ensure_ascii=False).encode() + b"\n"
+                    yield encode({"type": kind, **members})
+                    total += 1
+        yield encode({"type": "end", "lines": total})
+
+
+def encode(line: dict[str, object]) -> bytes:
+    """Return a line of JSON."""
+    return json.dumps(line, ensure_ascii=False).encode() + b"\n"
