@@ -62,8 +62,11 @@ BUSY = RequestError(
     503, "The service is busy: the request waited too long for its turn", Retry_After="1"
 )
 
-# Seconds between two looks at the clock.
-TICK = 0.1
+# Seconds between two looks at the clock, and the number of these between two looks at the threads.
+TICK, TICKS = 0.1, 10
+# Seconds for each open connection, and their maximum, that the process leaves to the others before
+# it accepts a client.
+YIELD, MAX_YIELDS = 0.00005, 10
 # Seconds that idle and reading connections stay open after the signal to stop, because a client may
 # have sent a request before it can know; and that requests get that have run for too long.
 STOP_GRACE = 2.0
@@ -117,9 +120,11 @@ class Worker(base.Worker):
             thread.start()
         self.ended, self.seen = 0, time.monotonic()
         grace = cfg.graceful_timeout
+        ticks = 0
         while self.alive and self.ppid == os.getppid():
             self.tick()
-            if self.is_broken():
+            ticks += 1
+            if ticks % TICKS == 0 and self.is_broken():
                 grace = STOP_GRACE
                 break
         self.stop(grace)
@@ -254,6 +259,9 @@ class Worker(base.Worker):
             listener = self.listeners.get(number)
             if listener is None or not self.has_room():
                 return None
+            if self.cfg.workers > 1:
+                # Clients come to the process with the fewest connections, because it waits least.
+                time.sleep(YIELD * min(len(self.connections), MAX_YIELDS))
             try:
                 sock, client = listener.accept()
             except OSError as error:

@@ -224,6 +224,20 @@ def test_a_client_beyond_the_maximum_is_accepted_when_another_one_has_gone(serve
     assert [read(client).status for client in clients] == [200] * 7
 
 
+def test_a_process_with_connections_leaves_a_client_to_one_with_fewer(serve, monkeypatch, caplog):
+    server, taken, sleep = serve(workers=2), threading.Event(), time.sleep
+    assert read(server.ask()).status == 200
+    monkeypatch.setattr(module, "YIELD", 1000)
+    monkeypatch.setattr(time, "sleep", lambda s: taken.wait(20) if s == 1000 else sleep(s))
+    server.connect()
+    settle()
+    accepted, _ = server.listener.accept()
+    accepted.close()
+    taken.set()
+    assert len(server.connections()) == 1
+    assert not caplog.records
+
+
 class Timeless(Worker):
     """A worker that does not look at the clock until its test lets it."""
 
