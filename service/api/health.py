@@ -9,7 +9,7 @@ from flask import Blueprint, Response, current_app
 from service.database import db
 from service.database.pool import WrongEncoding
 from service.database.state import current_state
-from service.database.statements import migrations
+from service.database.statements import migrations, tables
 from service.http.errors import http_error
 from service.http.responses import reply, response
 from service.values import fields, schemas
@@ -23,10 +23,14 @@ TIME_LIMIT = 1.9
 
 
 class Readiness(NamedTuple):
-    """The row of the check; ``pending`` is true if the database lacks migrations."""
+    """The row of the check."""
 
     body: bytes
+    # The database lacks migrations.
     pending: bool
+    # It lacks a table, or has one that the service may not read and change.
+    incomplete: bool
+    forbidden: bool
 
 
 class ServiceIndex(schemas.Resource):
@@ -67,8 +71,8 @@ def get_index() -> Response:
 def check_health() -> Response:
     """Answer 200 when requests can be served, else 503
 
-    They can if the database answers and takes writes, stores UTF-8, has all migrations, and lets
-    the service use the tables that every request needs.
+    They can if the database answers and takes writes, stores UTF-8, has all migrations, and has all
+    tables of the service with the rights to use them.
 
     Load balancers can use this request. It does not count against a rate limit, and the response
     comes within two seconds.
@@ -76,7 +80,9 @@ def check_health() -> Response:
     # Load balancers time out sooner than other clients. The limit includes the wait in a queue.
     current_state().deadline = current_state().arrived + TIME_LIMIT
     try:
-        health = db.row_with_retry(Readiness, "health/check", migrations=migrations())
+        health = db.row_with_retry(
+            Readiness, "health/check", migrations=migrations(), tables=tables()
+        )
     except WrongEncoding:
         raise http_error("wrong_encoding", RETRY_AFTER) from None
     except psycopg.errors.UndefinedTable as error:
@@ -88,6 +94,11 @@ def check_health() -> Response:
         raise http_error("read_only", RETRY_AFTER) from None
     except psycopg.errors.InsufficientPrivilege:
         raise http_error("no_rights", RETRY_AFTER) from None
-    if health.pending:
-        raise http_error("migrations_pending", RETRY_AFTER)
+    for name, is_so in (
+        ("migrations_pending", health.pending),
+        ("table_missing", health.incomplete),
+        ("no_rights", health.forbidden),
+    ):
+        if is_so:
+            raise http_error(name, RETRY_AFTER)
     return reply(health.body)

@@ -1,6 +1,5 @@
 """``task-service migrate``: apply ``sql/schema/*.sql`` in order, each file in a transaction."""
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
@@ -54,14 +53,6 @@ def compare(connection: Connection) -> Comparison:
     known = migrations()
     pending = [name for name in known if name not in applied]
     return Comparison(len(applied), pending, sorted(applied.difference(known)))
-
-
-def tables() -> list[str]:
-    """List the tables that the migrations create, and the one that records migrations."""
-    created = re.compile(rb"^CREATE TABLE (\w+)", re.MULTILINE)
-    sources = [STATEMENTS[f"schema/{name}"].source for name in migrations()]
-    names = [name.decode() for source in sources for name in created.findall(source)]
-    return ["schema_migrations", *names]
 
 
 class Backend(NamedTuple):

@@ -81,6 +81,15 @@ def migrations() -> list[str]:
     return [name.removeprefix("schema/") for name in STATEMENTS if name.startswith("schema/")]
 
 
+@cache
+def tables() -> list[str]:
+    """List the tables that the migrations create, and the one that records migrations."""
+    created = re.compile(rb"^CREATE TABLE (\w+)", re.MULTILINE)
+    sources = [STATEMENTS[f"schema/{name}"].source for name in migrations()]
+    names = [name.decode() for source in sources for name in created.findall(source)]
+    return ["schema_migrations", *names]
+
+
 class JsonAsBytes(Loader):
     """Loads JSON as the bytes that PostgreSQL wrote; the service parses no JSON of a response."""
 

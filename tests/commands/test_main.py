@@ -92,21 +92,6 @@ def test_the_wrapper_of_a_deployment_names_a_missing_file_of_settings():
     )
 
 
-def test_the_wrapper_of_a_deployment_leaves_the_home_of_root(tmp_path):
-    """There, libpq would look for certificates, which the user of the service cannot read."""
-    tmp_path.joinpath("env").write_text("PORT='8002'\n")
-    setpriv = tmp_path / "setpriv"
-    setpriv.write_text('#!/bin/sh\necho "$HOME $PORT"\n')
-    setpriv.chmod(0o755)
-    ended = subprocess.run(
-        [WRAPPER, "status"],
-        env={"PATH": f"{tmp_path}:/bin", "HOME": "/root", "TASK_SERVICE_ENV": f"{tmp_path}/env"},
-        capture_output=True,
-        text=True,
-    )
-    assert ended.stdout == "/nonexistent 8002\n"
-
-
 def test_help_imports_no_command_and_no_large_library_and_shows_the_first_sentence_of_each():
     """Help then takes less than 0.2 s of CPU time."""
     program = (

@@ -19,12 +19,11 @@ from receivers import KEY, announce, subscribe
 from server import wait_until
 
 from service.__main__ import main
-from service.commands.migrate import tables
 from service.commands.status import database, processes, schema, webhooks
 from service.commands.status.database import megabytes
 from service.commands.status.section import Process, Reader
 from service.database.pool import connect
-from service.database.statements import migrations
+from service.database.statements import migrations, tables
 from service.settings import Settings
 from service.version import build
 from service.webhooks.secrets import fingerprint

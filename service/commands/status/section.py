@@ -11,8 +11,8 @@ from typing import NamedTuple
 from psycopg import errors
 
 from service.commands.base import UNMIGRATED
-from service.commands.migrate import Comparison, compare, tables
-from service.database.statements import Connection, Row
+from service.commands.migrate import Comparison, compare
+from service.database.statements import Connection, Row, tables
 from service.settings import Settings
 
 GRANT = "GRANT pg_read_all_stats TO the user of DATABASE_URL shows more"
