@@ -3,8 +3,9 @@
 import json
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, NamedTuple
 
 import click
@@ -115,6 +116,30 @@ def confirm(question: str, *, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise click.ClickException(f"{question} Without a terminal, say so with --yes.")
     click.confirm(question, abort=True, err=True)
+
+
+@contextmanager
+def progress(
+    label: str, length: int | None, *, shown: bool = True
+) -> Iterator[Callable[[int], None]]:
+    """Show on a terminal, by a line on stderr, how many steps are done; elsewhere nothing.
+
+    The context is a function that takes the number of new steps.
+    """
+    # A process whose stderr is closed has none.
+    if not (shown and sys.stderr and sys.stderr.isatty()):
+        yield lambda _: None
+        return
+    with click.progressbar(
+        count(),
+        length=length,
+        label=label,
+        file=sys.stderr,
+        show_pos=length is None,
+        # To draw the line costs more than most steps.
+        update_min_steps=max(1, (length or 10_000) // 100),
+    ) as bar:
+        yield bar.update
 
 
 def printable(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import click
 import psycopg
 
-from service.commands.base import current_settings
+from service.commands.base import current_settings, progress
 from service.database.pool import connect
 from service.database.statements import STATEMENTS, Connection, migrations
 from service.settings import Settings
@@ -76,7 +76,13 @@ def migrate(settings: Settings) -> list[str]:
     """
     with connect(settings, "migrate") as connection:
         pending = compare(connection).pending
-        return [name for name in pending if _apply(connection, name, settings)]
+        done = []
+        with progress("migrate", len(pending), shown=bool(pending)) as step:
+            for name in pending:
+                if _apply(connection, name, settings):
+                    done.append(name)
+                step(1)
+        return done
 
 
 def _apply(connection: Connection, name: str, settings: Settings) -> bool:
@@ -141,7 +147,8 @@ class Watch:
         self.seen = " and ".join(blocker.description for blocker in blockers)
         pids = {blocker.pid for blocker in blockers}
         if not pids <= self._pids:
-            click.echo(f"waiting for {self.seen}", err=True)
+            # On a terminal this replaces the line of progress; elsewhere click removes the codes.
+            click.echo(f"\033[G\033[Kwaiting for {self.seen}", err=True)
         self._pids |= pids
 
 

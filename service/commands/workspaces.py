@@ -1,6 +1,7 @@
 """Commands for workspaces, which no request can create (docs/specification.md, section 4)."""
 
 import re
+import sys
 from typing import NamedTuple
 
 import click
@@ -11,6 +12,7 @@ from service.commands.base import (
     echo_rows,
     json_option,
     one_row,
+    progress,
     query,
     validate,
     yes_option,
@@ -91,9 +93,15 @@ def export_workspace(slug: str) -> None:
     # The schemas of the lines import the whole interface, which no other command here needs.
     from service.commands.load import export
 
-    with connect() as connection, click.open_file("-", "wb") as output:
+    with (
+        connect() as connection,
+        click.open_file("-", "wb") as output,
+        # On a terminal the lines themselves move.
+        progress("lines", None, shown=not sys.stdout.isatty()) as step,
+    ):
         for line in export.lines(connection, slug):
             output.write(line)
+            step(1)
         output.flush()
 
 

@@ -1,9 +1,11 @@
 """All commands: plain values on stdout, errors in one line on stderr, a question before a loss."""
 
 import json
+import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 
 import psycopg
 import pytest
@@ -188,6 +190,33 @@ def test_on_a_terminal_ids_and_json_have_no_head(printed):
     assert printed("plan", "list", "--json")[:2] == ["[", " {"]
     assert printed("webhook", "list", "acme") == []
     assert printed("token", "list", "bob@example.com")[0].startswith("ID  ")
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_long_command_shows_its_progress_on_a_terminal_and_nothing_in_a_pipe(
+    terminal, database_url, empty, cli, tmp_path
+):
+    def shown(url, *words, stdout=subprocess.DEVNULL):
+        reader, stderr = os.openpty() if terminal else os.pipe()
+        command = [sys.executable, "-m", "service", *words]
+        variables = environment(DATABASE_URL=url)
+        subprocess.run(command, env=variables, stdout=stdout, stderr=stderr, check=True)
+        os.close(stderr)
+        text = b""
+        # At the end of a terminal, Linux reports EIO.
+        with open(reader, "rb", buffering=0) as file, suppress(OSError):
+            while more := file.read(65536):
+                text += more
+        return text
+
+    path = tmp_path / "acme"
+    texts = {"migrate .* 100%": shown(empty, "migrate")}
+    with path.open("wb") as output:
+        texts["lines .*  7"] = shown(database_url, "workspace", "export", "acme", stdout=output)
+    value(cli("workspace", "delete", "acme", "--yes"))
+    texts["load .* 100%"] = shown(database_url, "load", str(path))
+    for expected, text in texts.items():
+        assert re.search(expected, text.decode()) if terminal else text == b""
 
 
 def test_a_command_names_its_connection_after_itself(database_url, connection):

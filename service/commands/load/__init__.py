@@ -6,7 +6,7 @@ its users. The API's schemas check the fields. Each file is one transaction.
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import count
 from pwd import getpwuid
@@ -15,7 +15,7 @@ from typing import IO, Any
 import click
 from marshmallow import ValidationError
 
-from service.commands.base import current_settings, describe_invalid
+from service.commands.base import current_settings, describe_invalid, progress
 from service.commands.load.insert import Batch, InvalidLine, store
 from service.commands.load.lines import TYPES, UserRef
 from service.database.pool import connect
@@ -50,7 +50,12 @@ def load_file(settings: Settings, path: str | os.PathLike[str]) -> int:
     name = click.format_filename(path)
     try:
         with click.open_file(path, "rb") as file:
-            return load_lines(settings, file, name)
+            size = None
+            with suppress(OSError):
+                # A pipe has the size 0, and what is no file at all has none.
+                size = os.fstat(file.fileno()).st_size or None
+            with progress("load", size) as step:
+                return load_lines(settings, file, name, step)
     except PermissionError as error:
         # The wrapper of a deployment runs this as the user of the service, also in root's shell.
         user = f"the user {os.geteuid()}"
@@ -64,19 +69,22 @@ def load_file(settings: Settings, path: str | os.PathLike[str]) -> int:
         raise click.ClickException(f"{name}: {error.strerror or error}") from None
 
 
-def load_lines(settings: Settings, lines: IO[bytes], name: str) -> int:
+def load_lines(
+    settings: Settings, lines: IO[bytes], name: str, step: Callable[[int], None] = lambda _: None
+) -> int:
     """Load all lines in one transaction, and return the number of objects.
 
-    Raises ClickException with ``name`` and the number of the first invalid line.
+    Calls ``step`` with the size of each line. Raises ClickException with ``name`` and the number of
+    the first invalid line.
     """
     try:
         with connect(settings, "load") as connection, connection.transaction():
-            return store(connection, batches(read(lines)))
+            return store(connection, batches(read(lines, step)))
     except InvalidLine as error:
         raise click.ClickException(f"{name}:{error.line}: {error}") from None
 
 
-def read(file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any], int]]:
+def read(file: IO[bytes], step: Callable[[int], None]) -> Iterator[tuple[str, dict[str, Any], int]]:
     """Yield the type, the checked content and the size of every line; raises InvalidLine.
 
     An export begins with a line of type export; its last line, of type end, counts those between.
@@ -85,6 +93,7 @@ def read(file: IO[bytes]) -> Iterator[tuple[str, dict[str, Any], int]]:
     exported: int | None = None
     for line in count(1):
         text = file.readline(MAX_LINE + 1)
+        step(len(text))
         if not text:
             if exported is not None:
                 raise InvalidLine(line, CUT_OFF)
