@@ -12,8 +12,9 @@ from receivers import deliveries, environment, subscribe
 from service.http.access_log import ARRIVED
 from service.settings import Settings
 
-# Seconds, and what a busy machine may add.
-PROMISED, TOLERATED = 5, 0.5
+# Seconds since the arrival: 5 are promised, and a busy machine may add some. If a deadline begins
+# anew, a response takes 8; if an attempt has its own, more than 10.
+TOLERATED = 7
 # Seconds since the arrival of a request that has waited for a thread.
 WAITED = 3.2
 
@@ -41,7 +42,7 @@ def proxy(database_url):
 @pytest.fixture
 def app(start, proxy):
     """Return a service behind the proxy, which finds the text of each statement in its bytes."""
-    app = start(Settings.read(environment(proxy.url, DATABASE_PREPARE="off")))
+    app = start(Settings.read(environment(proxy.url, DATABASE_PREPARE="off", WEBHOOK_TIMEOUT="10")))
     assert Client(app, TOKENS["alice"]).get("/tasks").status_code == 200
     return app
 
@@ -52,7 +53,7 @@ def send(app, method, path, body=None, waited=WAITED, **headers):
     response = Client(app, TOKENS["alice"]).send(
         method, path, json=body, headers=headers, environ_overrides={ARRIVED: arrived}
     )
-    assert monotonic() - arrived <= PROMISED + TOLERATED
+    assert monotonic() - arrived <= TOLERATED
     return response.status_code
 
 
@@ -86,7 +87,7 @@ def test_a_postgres_that_freezes_during_a_post_is_answered_in_time(
 ):
     def freeze(handler):
         proxy.freeze()
-        handler.server.released.wait(10)
+        handler.server.released.wait(30)
 
     receiver.behaves(freeze)
     subscribe(connection, cast["acme"], receiver.url)
@@ -97,18 +98,18 @@ def test_a_postgres_that_freezes_during_a_post_is_answered_in_time(
 def test_a_receiver_and_the_record_of_its_answer_share_what_is_left(
     app, cast, connection, receiver
 ):
-    receiver.behaves(lambda handler: handler.server.released.wait(10))
+    receiver.behaves(lambda handler: handler.server.released.wait(30))
     subscribe(connection, cast["acme"], receiver.url)
     assert send(app, "POST", "/tasks", {"title": "x"}) == 201
     assert [row["attempts"] for row in deliveries(connection)] == [1]
     (attempt,) = connection.execute("SELECT error, milliseconds FROM attempts").fetchall()
     assert attempt["error"] == "timeout"
-    assert attempt["milliseconds"] < (PROMISED - WAITED) * 1000
+    assert attempt["milliseconds"] < (TOLERATED - WAITED) * 1000
 
 
 def test_a_request_without_time_for_a_post_leaves_it_to_the_worker(app, cast, connection, receiver):
     subscribe(connection, cast["acme"], receiver.url)
-    assert send(app, "POST", "/tasks", {"title": "x"}, waited=4.4) == 201
+    assert send(app, "POST", "/tasks", {"title": "x"}, waited=4.3) == 201
     assert receiver.connections == 0
     assert [row["attempts"] for row in deliveries(connection)] == [0]
 
@@ -145,4 +146,4 @@ def test_a_look_up_takes_nothing_of_the_time_of_the_database(
 
     monkeypatch.setattr(socket, "getaddrinfo", be_slow)
     url = f"http://slow.example.com:{receiver.port}/"
-    assert send(app, "POST", "/webhooks", {"url": url}, waited=4.2) == 201
+    assert send(app, "POST", "/webhooks", {"url": url}, waited=4) == 201
