@@ -177,8 +177,10 @@ CREATE TRIGGER check_parent_of_moved
     EXECUTE FUNCTION check_parent();
 
 -- Assign nothing new to a deactivated user. A task that was created before may be loaded with this
--- assignee. A user outside of the workspace is rejected by the foreign key, in any state. The lock
--- waits for a deactivation that has not ended, and a deactivation for the end of this transaction.
+-- assignee; one that this transaction creates may not, even if it began before the deactivation, or
+-- in the same millisecond. A user outside of the workspace is rejected by the foreign key, in any
+-- state. The lock waits for a deactivation that has not ended, and a deactivation for the end of
+-- this transaction.
 CREATE FUNCTION check_assignee() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -192,7 +194,9 @@ BEGIN
      WHERE member.workspace_id = NEW.workspace_id
        AND member.user_id = NEW.assignee_id
        FOR SHARE OF person;
-    IF since IS NOT NULL AND (TG_OP = 'UPDATE' OR NEW.created_at > since) THEN
+    IF since IS NOT NULL
+       AND (TG_OP = 'UPDATE' OR NEW.created_at > since OR NEW.created_at = now_ms())
+    THEN
         RAISE check_violation
               USING CONSTRAINT = 'assigneeId must not be the id of a deactivated user';
     END IF;

@@ -106,10 +106,8 @@ def test_nothing_new_is_assigned_to_a_deactivated_user_and_what_is_stays(
     theirs = alice.post("/tasks", {"title": "Bob's", "assigneeId": cast["bob"]}).get_json()
     other = alice.post("/tasks", {"title": "Other"}).get_json()
     value(cli("user", "deactivate", "bob@example.com"))
-    # A task of the same millisecond could be older.
-    connection.execute(
-        "UPDATE users SET deactivated_at = deactivated_at - interval '1 millisecond'"
-    )
+    # As if the request had begun before.
+    connection.execute("UPDATE users SET deactivated_at = deactivated_at + interval '1 minute'")
     message = "assigneeId: must not be the id of a deactivated user"
     created = alice.post("/tasks", {"title": "New", "assigneeId": cast["bob"]})
     assert error_message(created, 400) == message
