@@ -161,7 +161,8 @@ CREATE TYPE workspace_document AS (
     "createdAt" text
 );
 
-CREATE FUNCTION workspace_json(workspace workspaces) RETURNS json
+-- The count is an argument: PostgreSQL inlines no function with a subquery.
+CREATE FUNCTION workspace_json(workspace workspaces, member_count bigint) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT row_to_json(
@@ -170,7 +171,7 @@ AS $$
                    workspace.name,
                    workspace.slug,
                    workspace.plan,
-                   (SELECT count(*) FROM members WHERE members.workspace_id = workspace.id),
+                   member_count,
                    iso(workspace.created_at)
                )::workspace_document
            )
@@ -180,7 +181,13 @@ $$;
 CREATE FUNCTION workspace_details(workspace workspaces) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT json_join(workspace_json(workspace), json_build_object('timezone', workspace.timezone))
+    SELECT json_join(
+               workspace_json(
+                   workspace,
+                   (SELECT count(*) FROM members WHERE members.workspace_id = workspace.id)
+               ),
+               json_build_object('timezone', workspace.timezone)
+           )
 $$;
 
 -- Return whether a user is an owner or an admin of a workspace. NULL stands for an operator, who
