@@ -5,6 +5,7 @@ import socket
 import subprocess
 from contextlib import contextmanager
 
+from pages import read, replaced
 from server import free_port, wait_until
 
 
@@ -26,6 +27,22 @@ def running(command, port, **options):
     finally:
         process.terminate()
         process.wait(10)
+
+
+def tls_site(folder, port, service_port, *changes):
+    """docs/nginx.conf with these changes, on loopback, with a certificate in this folder."""
+    new = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1")
+    files = ("-keyout", folder / "service.key", "-out", folder / "service.crt")
+    subprocess.run([*new, *files], check=True, capture_output=True)
+    return replaced(
+        read("docs/nginx.conf"),
+        *changes,
+        ("/etc/nginx/service.", f"{folder}/service."),
+        ("/var/log/nginx/task-service.log", f"{folder}/access.log"),
+        ("listen 443 ", f"listen 127.0.0.1:{port} "),
+        ("listen [::]:443 ", f"listen [::1]:{port} "),
+        ("127.0.0.1:8000", f"127.0.0.1:{service_port}"),
+    )
 
 
 @contextmanager
@@ -53,8 +70,7 @@ def haproxy(folder, configuration):
     """HAProxy with this configuration, on a free port and without TLS."""
     port = free_port()
     bind = "bind :443 ssl crt /etc/haproxy/service.pem"
-    assert bind in configuration
-    text = configuration.replace(bind, f"bind 127.0.0.1:{port}")
+    text = replaced(configuration, (bind, f"bind 127.0.0.1:{port}"))
     (folder / "haproxy.cfg").write_text(text)
     with running(["haproxy", "-db", "-f", folder / "haproxy.cfg"], port):
         yield port
@@ -64,8 +80,7 @@ def haproxy(folder, configuration):
 def pgbouncer(folder, configuration, account=None):
     """PgBouncer with this configuration; it does not run as root, so ``account`` does."""
     port = free_port()
-    assert "listen_port = 6432" in configuration
-    text = configuration.replace("listen_port = 6432", f"listen_port = {port}")
+    text = replaced(configuration, ("listen_port = 6432", f"listen_port = {port}"))
     path = folder / "pgbouncer.ini"
     path.write_text(text)
     identity = {}

@@ -10,6 +10,14 @@ def read(page):
     return PROJECT.joinpath(page).read_text(encoding="utf-8")
 
 
+def replaced(text, *pairs):
+    """Return the text with each old part replaced; every one has to be there."""
+    for old, new in pairs:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
 def section(page, heading):
     """Return the text below a heading of any level, up to the next heading."""
     _, found, text = read(page).partition(f"# {heading}\n")

@@ -137,10 +137,7 @@ def test_load_returns_ids_takes_datetimes_and_keeps_the_order_of_creation(servic
         (lambda service: service.create_token("ada"), "user: must be one of: user, member, str"),
         (lambda service: service.create_token("a@b.de"), "user: there is no user a@b.de"),
         (lambda service: service.fault("503", skip=-1), "skip: "),
-        (
-            lambda service: service.webhooks.create("http://x", "lost"),
-            "events[0]: must be one",
-        ),
+        (lambda service: service.webhooks.create("http://x", "lost"), "events[0]: must be one"),
         (lambda service: service.webhooks.create("localhost:9000/hook"), "url: must "),
     ],
 )
@@ -303,8 +300,7 @@ def test_what_is_there_at_a_snapshot_is_there_after_each_reset(service, call):
 
 
 @pytest.mark.parametrize(
-    ("kind", "stored"),
-    [("drop", []), ("drop-after-commit", ["Write"]), ("truncated", ["Write"])],
+    ("kind", "stored"), [("drop", []), ("drop-after-commit", ["Write"]), ("truncated", ["Write"])]
 )
 def test_a_connection_is_closed_before_or_after_the_change_or_within_the_body(
     service, call, kind, stored
@@ -667,7 +663,3 @@ def test_a_relative_command_is_found_from_the_root_of_the_project(tmp_path, conf
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     ).stdout
     assert f"\ntask-service: {command} (as told)\n" in shown
-
-
-def test_the_short_name_is_the_same_service(service, task_service):
-    assert service is task_service

@@ -19,8 +19,7 @@ import psycopg
 import pytest
 import urllib3
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from server import children, free_port, is_running, serving, wait_until
-from server import get as get_path
+from server import children, free_port, is_running, wait_until
 
 pytestmark = pytest.mark.nodatabase
 
@@ -381,27 +380,3 @@ def test_options_that_cannot_be_are_named_before_anything_starts(options, messag
     assert ended.returncode != 0
     assert ended.stdout == ""
     assert re.search(message, ended.stderr, re.DOTALL)
-
-
-def test_an_option_that_cannot_be_is_rejected_before_a_large_library_is_imported():
-    program = "import sys; from service.__main__ import main\ntry: main(sys.argv[1:])"
-    program += "\nfinally: print(*sys.modules)"
-    words = [sys.executable, "-c", program, "dev", "--json", "--token", "short"]
-    ended = subprocess.run(words, capture_output=True, text=True)
-    imported = set(ended.stdout.split())
-    assert {"service.devkit.dev", "task_service_double.command"} <= imported
-    assert not {"flask", "marshmallow", "psycopg", "urllib3", "service.settings"} & imported
-
-
-def test_the_web_process_of_a_deployment_has_none_of_it(database_url, tmp_path):
-    """Python names every module that it imports, in the master and in the workers."""
-    log = tmp_path / "log"
-    with (
-        log.open("wb") as stderr,
-        serving(database_url, stderr=stderr, PYTHONVERBOSE="1", DOCS="on") as server,
-    ):
-        for path in ("/api/tasks", "/api/meetings", "/docs/", "/openapi.json"):
-            assert get_path(server.port, path).status in (200, 401)
-    imported = set(re.findall(r"^import '([a-z_.]*)'", log.read_text(), re.MULTILINE))
-    assert {"service.api.tasks", "request_worker.gunicorn_worker"} <= imported
-    assert not [name for name in imported if "double" in name or "devkit" in name]

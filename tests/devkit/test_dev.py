@@ -23,7 +23,7 @@ import psycopg
 import pytest
 import urllib3
 from client import CommandRunner
-from server import PROJECT, environment, is_running, wait_until
+from server import PROJECT, children, environment, is_running, wait_until
 
 from service.app import create_app
 from service.devkit import postgres as embedded
@@ -169,14 +169,10 @@ class Dev:
 
     def descendants(self):
         """Return all descendants of the process, and PostgreSQL."""
-        table = subprocess.run(
-            ["ps", "-A", "-o", "pid=", "-o", "ppid="], capture_output=True, text=True, check=True
-        ).stdout
-        pairs = [tuple(map(int, line.split())) for line in table.splitlines()]
-        found = {self.process.pid}
-        while more := {child for child, parent in pairs if parent in found} - found:
-            found |= more
-        return found - {self.process.pid} | {self.postmaster()}
+        found, new = {self.postmaster()}, {self.process.pid}
+        while new := {child for pid in new for child in children(pid)}:
+            found |= new
+        return found
 
     def postmaster(self):
         """PostgreSQL's process."""
@@ -294,16 +290,10 @@ def test_when_one_process_ends_all_end_and_it_is_named(dev, name):
     running = dev()
     descendants = running.descendants()
     arguments = {"gunicorn": "service.app:create_app()", "worker": "service worker"}[name]
-    table = subprocess.run(
-        ["ps", "-A", "-ww", "-o", "pid=", "-o", "ppid=", "-o", "args="],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
     (pid,) = [
-        int(pid)
-        for pid, parent, command in (line.split(maxsplit=2) for line in table.splitlines())
-        if int(parent) == running.process.pid and command.endswith(arguments)
+        child
+        for child in children(running.process.pid)
+        if Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ").endswith(f"{arguments} ")
     ]
     os.kill(pid, signal.SIGKILL)
     assert f"Error: {name} has ended with status -9;" in running.log_until("it is above")

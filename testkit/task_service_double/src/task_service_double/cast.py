@@ -123,11 +123,7 @@ class Cast:
 
     def describe(self) -> dict[str, object]:
         """Return the cast as JSON members, for a harness."""
-        webhook = {
-            "id": self.webhook_id,
-            "url": self.webhook_url,
-            "secret": self.webhook_secret,
-        }
+        webhook = {"id": self.webhook_id, "url": self.webhook_url, "secret": self.webhook_secret}
         return {
             "token": self.user.token,
             "cookie": self.user.cookie,

@@ -54,9 +54,7 @@ def check_path(_context: click.Context, _option: click.Parameter, path: str | No
     show_default="stderr if LOG_FORMAT is set, else no log",
 )
 @click.option(
-    "--keep",
-    is_flag=True,
-    help="Return once the double serves; POST /stop or SIGTERM ends it.",
+    "--keep", is_flag=True, help="Return once the double serves; POST /stop or SIGTERM ends it."
 )
 def run_double(port: int, **options: Unpack[DoubleOptions]) -> None:
     """Run the service as a test double, with a control URL and no demo data; print one JSON line.
