@@ -89,9 +89,7 @@ def test_clients_that_do_not_read_hold_no_thread_and_little_memory(
     before = megabytes(lone)
     with (
         holding(
-            lone.port,
-            *[f"GET /api/tasks HTTP/1.1\r\n{ALICE}\r\n".encode()] * 100,
-            buffer=4096,
+            lone.port, *[f"GET /api/tasks HTTP/1.1\r\n{ALICE}\r\n".encode()] * 100, buffer=4096
         ),
         Load(lone.port, clients=1, request=lambda _: ("GET", "/api/me", None), limit=200) as load,
     ):

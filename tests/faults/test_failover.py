@@ -18,12 +18,7 @@ from service.settings import Settings
 # The pair has a cast of its own.
 pytestmark = [pytest.mark.faults]
 
-SETTINGS = {
-    **WEBHOOK_SETTINGS,
-    "WEB_CONCURRENCY": "2",
-    "WEB_THREADS": "4",
-    "WEBHOOK_LEASE": "600",
-}
+SETTINGS = {**WEBHOOK_SETTINGS, "WEB_CONCURRENCY": "2", "WEB_THREADS": "4", "WEBHOOK_LEASE": "600"}
 SYNCHRONOUS = "ALTER SYSTEM SET synchronous_standby_names = 'standby'"
 
 

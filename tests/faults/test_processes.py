@@ -15,15 +15,8 @@ import pytest
 from client import insert, waiting
 from faults.load import Load, compare_events, compare_tasks, read, wait_until_delivered
 from front import connects
-from receivers import (
-    WEBHOOK_SETTINGS,
-    announce,
-    answer,
-    attempts,
-    hang,
-    secret_of,
-)
-from server import ALICE, TASK, children, free_port, get, post, send, serving, wait_until, working
+from receivers import WEBHOOK_SETTINGS, announce, answer, attempts, hang, secret_of
+from server import ALICE, TASK, children, free_port, post, send, serving, wait_until, working
 
 from service.devkit.signatures import is_genuine
 
@@ -239,18 +232,3 @@ def test_reloads_and_worn_out_workers_cost_no_client_an_error(
     measure("errors of clients without keep-alive", writers.other_than(201), exactly=0)
     measure("errors of clients with keep-alive", readers.other_than(200), exactly=0)
     compare_tasks(measure, connection, writers)
-
-
-def test_a_log_that_cannot_be_written_changes_no_response(connection, database_url, measure):
-    with open("/dev/full", "wb") as full, serving(database_url, stderr=full, **WEB) as server:
-        statuses = Counter(
-            [get(server.port).status for _ in range(50)]
-            + [
-                send(server.port, post(TASK, f"Content-Length: {len(TASK)}\r\n")).status
-                for _ in range(50)
-            ]
-            + [get(server.port, "/api/nothing").status for _ in range(10)]
-        )
-    expected = Counter({200: 50, 201: 50, 404: 10})
-    measure("requests while the log's disk is full", 110)
-    measure("responses with another status", (statuses - expected).total(), exactly=0)

@@ -8,14 +8,7 @@ from time import monotonic
 import pytest
 from client import TOKENS
 from faults.load import Load, compare_events, compare_tasks, percentile, read, wait_until_delivered
-from receivers import (
-    WEBHOOK_SETTINGS,
-    Receiver,
-    announce,
-    hang,
-    subscribe,
-    webhook_row,
-)
+from receivers import WEBHOOK_SETTINGS, Receiver, announce, hang, subscribe, webhook_row
 from server import free_port, serving, wait_until, working
 
 pytestmark = pytest.mark.faults
