@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from bench.cases import CASES
-from bench.compare import compare
+from bench.compare import compare, compare_servers
 from bench.instructions import NotCounted, instructions, instructions_table, missing
-from bench.report import table
+from bench.report import servers_table, table
 
 AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 
@@ -36,6 +36,9 @@ REQUESTS_COUNTED = 200
     help="Only this case; may be given more than once.",
 )
 @click.option(
+    "--servers", is_flag=True, help="Compare web servers instead, those that are installed."
+)
+@click.option(
     "--instructions",
     "counting",
     is_flag=True,
@@ -46,7 +49,7 @@ REQUESTS_COUNTED = 200
     type=click.Path(path_type=Path, file_okay=False),
     help="With --instructions: the folder for callgrind's files, to read by callgrind_annotate.",
 )
-def main(tasks, seconds, rounds, names, counting, keep):
+def main(tasks, seconds, rounds, names, servers, counting, keep):
     """CPU per request of the service, beside a bare WSGI callable and pgbench with the same SQL."""
     if counting:
         count(names, tasks or 20_000, keep)
@@ -57,8 +60,8 @@ def main(tasks, seconds, rounds, names, counting, keep):
         tell("autogroup is on: some statements will wait long for a CPU (docs/benchmark.md)")
     load = os.getloadavg()[0]
     tasks = tasks or 100_000
-    found = compare(names, tasks=tasks, seconds=seconds, rounds=rounds, say=tell)
-    click.echo(table(found))
+    measure, show = (compare_servers, servers_table) if servers else (compare, table)
+    click.echo(show(measure(names, tasks=tasks, seconds=seconds, rounds=rounds, say=tell)))
     click.echo(f"\n{tasks:,} tasks, {rounds} rounds of {seconds} s, 8 connections")
     after = os.getloadavg()[0]
     click.echo(f"\n{os.cpu_count()} cores; load average before {load:.1f}, after {after:.1f}")

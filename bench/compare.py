@@ -1,11 +1,14 @@
 """The comparison: service, bare callable and pgbench in turn, round after round."""
 
 import json
+from contextlib import ExitStack
+from importlib.util import find_spec
+from itertools import product
 from statistics import median
 
 from bench import drive
 from bench.cases import CASES
-from bench.servers import ask, gunicorn
+from bench.servers import SERVERS, ask, gunicorn
 from bench.stage import READERS, cluster
 
 CONNECTIONS = 8
@@ -46,6 +49,24 @@ def compare(names, *, tasks, seconds, rounds, say):
         name: {runner: middle(found) for runner, found in runners.items()}
         for name, runners in runs.items()
     }
+
+
+def compare_servers(names, *, tasks, seconds, rounds, say):
+    """Return all rounds of the service on each web server: {(case name, server): [Run, …]}."""
+    cases = [case for case in CASES if case.name in (names or ("list 50", "list 1"))]
+    servers = {name: words for name, (needs, *words) in SERVERS.items() if find_spec(needs)}
+    with cluster() as postgres, ExitStack() as up:
+        say(f"seeding {tasks:,} tasks for {'; '.join(servers)}")
+        url = postgres.database("bench", tasks)
+        ports = {name: up.enter_context(gunicorn(url, words)) for name, words in servers.items()}
+        runs = {(case.name, name): [] for case in cases for name in ports}
+        # The first round, of a second each, warms up.
+        for number in range(rounds + 1):
+            for case, (name, (port, pid)) in product(cases, ports.items()):
+                options = {"seconds": seconds if number else 1, "connections": CONNECTIONS}
+                found = drive.wrk(case, port, [pid, postgres.pid], **options)
+                runs[case.name, name].append(found)
+    return {key: found[1:] for key, found in runs.items()}
 
 
 def middle(runs):

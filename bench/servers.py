@@ -14,10 +14,17 @@ from time import monotonic, sleep
 import urllib3
 
 ROOT = Path(__file__).resolve().parent.parent
+# The web servers that are compared: the module that each needs, and its options.
+SERVERS = {
+    "request_worker": ("httptools",),
+    "gthread": ("gunicorn", "-kgthread", "--http-parser=python"),
+    "gthread, parser in C": ("gunicorn_h1c", "-kgthread", "--http-parser=fast"),
+    "granian": ("granian", "--interface=wsgi", "--workers=2", "--blocking-threads=4"),
+}
 
 
 @contextmanager
-def gunicorn(url, *, app="app:app", under=(), **environment):
+def gunicorn(url, options=(), *, app="app:app", under=(), **environment):
     """Run one on a free port of this machine, by the command ``under``; yields (port, pid)."""
     line = next(
         line.partition(":")[2]
@@ -27,11 +34,13 @@ def gunicorn(url, *, app="app:app", under=(), **environment):
     program, *rest = shlex.split(line)
     port = free_port()
     words = [*under, sys.executable, "-m", program]
-    words += [app if word == "app:app" else word for word in rest]
+    words += [*options, *(app if word == "app:app" else word for word in rest)]
+    if "--interface=wsgi" in options:
+        words = [sys.executable, "-m", "granian", *options, f"--port={port}", app]
     environment = {**os.environ, "DATABASE_URL": url, "PORT": str(port), **environment}
     # The service logs one line for each request to this file.
     with tempfile.TemporaryFile() as log:
-        server = subprocess.Popen(words, cwd=ROOT, env=environment, stderr=log)  # noqa: S603
+        server = subprocess.Popen(words, cwd=ROOT, env=environment, stdout=log, stderr=log)  # noqa: S603
         try:
             wait_until_up(server, port)
             yield port, server.pid

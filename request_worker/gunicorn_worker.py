@@ -21,6 +21,7 @@ Plain TCP only: a proxy terminates TLS.
 import errno
 import os
 import socket
+import sys
 import time
 import traceback
 from contextlib import suppress
@@ -62,6 +63,9 @@ BUSY = RequestError(
     503, "The service is busy: the request waited too long for its turn", Retry_After="1"
 )
 
+# Seconds after which a thread that waits for the interpreter's lock requires it. With Python's 5 ms
+# a request that has arrived would be read as much later.
+SWITCH = 0.0005
 # Seconds between two looks at the clock, and the number of these between two looks at the threads.
 TICK, TICKS = 0.1, 10
 # Seconds for each open connection, and their maximum, that the process leaves to the others before
@@ -93,6 +97,7 @@ class Worker(base.Worker):
         The requests that are there get their responses, within graceful_timeout.
         """
         cfg = self.cfg
+        sys.setswitchinterval(SWITCH)
         self.keepalive = cfg.keepalive
         self.max_connections: int = cfg.worker_connections
         self.max_idle = cfg.worker_connections - cfg.threads

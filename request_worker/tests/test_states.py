@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 import struct
+import sys
 import threading
 import time
 
@@ -236,6 +237,12 @@ def test_a_process_with_connections_leaves_a_client_to_one_with_fewer(serve, mon
     taken.set()
     assert len(server.connections()) == 1
     assert not caplog.records
+
+
+def test_a_thread_waits_for_the_interpreter_for_half_a_millisecond(serve):
+    sys.setswitchinterval(0.005)
+    serve()
+    assert sys.getswitchinterval() == pytest.approx(0.0005)
 
 
 class Timeless(Worker):
