@@ -129,6 +129,7 @@ def test_the_line_has_all_that_a_harness_needs_and_sigterm_leaves_nothing_behind
     ],
 )
 def test_a_signal_during_the_start_leaves_nothing_behind(number, moment, folder):
+    killed = number == signal.SIGKILL
     process = subprocess.Popen(
         COMMAND,
         stdout=subprocess.DEVNULL,
@@ -136,10 +137,11 @@ def test_a_signal_during_the_start_leaves_nothing_behind(number, moment, folder)
         text=True,
         env={**os.environ, "TMPDIR": folder},
         start_new_session=True,
+        # A shell ignores some signals for its background jobs, and a process inherits that.
+        preexec_fn=lambda: killed or signal.signal(number, signal.SIG_DFL),
     )
     wait_until(lambda: [*Path(folder).glob(f"task-service-*{moment}")])
     # A signal that it can catch it gets alone; SIGKILL goes to the process group.
-    killed = number == signal.SIGKILL
     os.killpg(process.pid, number) if killed else process.send_signal(number)
     _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (-number if killed else 0, "")
