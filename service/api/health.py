@@ -9,7 +9,7 @@ from flask import Blueprint, Response, current_app
 from service.database import db
 from service.database.pool import WrongEncoding
 from service.database.state import current_state
-from service.database.statements import migrations, tables
+from service.database.statements import UnusableTable, migrations, tables
 from service.http.errors import http_error
 from service.http.responses import reply, response
 from service.values import fields, schemas
@@ -28,9 +28,6 @@ class Readiness(NamedTuple):
     body: bytes
     # The database lacks migrations.
     pending: bool
-    # It lacks a table, or has one that the service may not read and change.
-    incomplete: bool
-    forbidden: bool
 
 
 class ServiceIndex(schemas.Resource):
@@ -80,9 +77,7 @@ def check_health() -> Response:
     # Load balancers time out sooner than other clients. The limit includes the wait in a queue.
     current_state().deadline = current_state().arrived + TIME_LIMIT
     try:
-        health = db.row_with_retry(
-            Readiness, "health/check", migrations=migrations(), tables=tables()
-        )
+        health = db.row_with_retry(Readiness, "health/check", migrations=migrations())
     except WrongEncoding:
         raise http_error("wrong_encoding", RETRY_AFTER) from None
     except psycopg.errors.UndefinedTable as error:
@@ -94,11 +89,9 @@ def check_health() -> Response:
         raise http_error("read_only", RETRY_AFTER) from None
     except psycopg.errors.InsufficientPrivilege:
         raise http_error("no_rights", RETRY_AFTER) from None
-    for name, is_so in (
-        ("migrations_pending", health.pending),
-        ("table_missing", health.incomplete),
-        ("no_rights", health.forbidden),
-    ):
-        if is_so:
-            raise http_error(name, RETRY_AFTER)
+    if health.pending:
+        raise http_error("migrations_pending", RETRY_AFTER)
+    if unusable := db.rows(UnusableTable, "status/unusable", tables=tables()):
+        is_missing = any(table.owner is None for table in unusable)
+        raise http_error("table_missing" if is_missing else "no_rights", RETRY_AFTER)
     return reply(health.body)

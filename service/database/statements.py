@@ -90,6 +90,14 @@ def tables() -> list[str]:
     return ["schema_migrations", *names]
 
 
+class UnusableTable(NamedTuple):
+    """The row of a table of the service that is missing, or that this role may not change."""
+
+    name: str
+    # Null if the table is missing.
+    owner: str | None
+
+
 class JsonAsBytes(Loader):
     """Loads JSON as the bytes that PostgreSQL wrote; the service parses no JSON of a response."""
 

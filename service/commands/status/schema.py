@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from service.commands.status.section import GRANT, Reader, Section, Unusable
+from service.commands.status.section import GRANT, Reader, Section
+from service.database.statements import UnusableTable
 
 # Seconds from which a lock is a problem.
 LOCK = 5
@@ -87,7 +88,7 @@ def read_locks(reader: Reader) -> Section:
     return Section({"locks": found, "locked": reader.locked}, lines, {}, problems)
 
 
-def names(unusable: list[Unusable]) -> str:
+def names(unusable: list[UnusableTable]) -> str:
     """Name tables, in the singular or the plural."""
     word = "the tables" if len(unusable) > 1 else "the table"
     return f"{word} {', '.join(table.name for table in unusable)}"

@@ -12,7 +12,7 @@ from psycopg import errors
 
 from service.commands.base import UNMIGRATED
 from service.commands.migrate import Comparison, compare
-from service.database.statements import Connection, Row, tables
+from service.database.statements import Connection, Row, UnusableTable, tables
 from service.settings import Settings
 
 GRANT = "GRANT pg_read_all_stats TO the user of DATABASE_URL shows more"
@@ -52,14 +52,6 @@ class Process(NamedTuple):
     silent_seconds: float
 
 
-class Unusable(NamedTuple):
-    """The row of a table of the service that is missing, or that this role may not change."""
-
-    name: str
-    # Null if the table is missing.
-    owner: str | None
-
-
 class Reader:
     """Reads rows, first those of several sections; notes the figures that cannot be read."""
 
@@ -74,7 +66,7 @@ class Reader:
         (self.server,) = self.rows(Server, "status/server")
         self.clock_ahead = self.server.clock - (before + time()) / 2
         self.processes = self.rows(Process, "status/processes")
-        self.unusable_tables = self.rows(Unusable, "status/unusable", tables=tables())
+        self.unusable_tables = self.rows(UnusableTable, "status/unusable", tables=tables())
         try:
             self.migrations = compare(connection)
         except errors.InsufficientPrivilege:
