@@ -155,28 +155,28 @@ class Settings:
     database_url: str | None = setting(
         None,
         fields.String(validate=check_conninfo),
-        "PostgreSQL 15 or later, as a URL or a libpq string",
+        "connection to PostgreSQL 15 or later: a URL or a libpq string",
         secret=True,
     )
-    port: int = setting("8000", integer(1, 65535), "port that gunicorn listens on")
-    host: str = setting(
-        "127.0.0.1", fields.String(validate=check_host), "address that gunicorn listens on"
-    )
-    web_concurrency: int = setting("2", integer(1, 256), "gunicorn worker processes")
+    port: int = setting("8000", integer(1, 65535), "port to listen on")
+    host: str = setting("127.0.0.1", fields.String(validate=check_host), "address to listen on")
+    web_concurrency: int = setting("2", integer(1, 256), "web processes (gunicorn workers)")
     web_threads: int = setting(
-        "4", integer(1, 256), "threads, and so database connections, per worker"
+        "4", integer(1, 256), "threads, each with a database connection, per process"
     )
     trusted_proxies: int = setting(
-        "0", integer(0, 16), "proxies in front whose X-Forwarded-For entries are trusted"
+        "0", integer(0, 16), "number of proxies whose X-Forwarded-For entries are trusted"
     )
     database_prepare: bool = setting(
-        "on", switch(), "prepare statements; off behind a PgBouncer older than 1.22"
+        "on", switch(), "use prepared statements; set off behind PgBouncer before 1.22"
     )
-    statement_timeout: float = setting("4", seconds(), "seconds that one statement may take")
+    statement_timeout: float = setting(
+        "4", seconds(), "maximum duration of one statement, in seconds"
+    )
     pool_timeout: float = setting(
         "2",
         seconds(),
-        "seconds that a request waits for a connection; its wait for a thread counts",
+        "seconds to wait for a database connection, including the wait for a thread",
     )
     max_body: int = setting("1048576", integer(1, 2**30), "maximum size of a request body in bytes")
     docs: bool = setting("off", switch(), "serve the reference page /docs; for development")
@@ -189,35 +189,35 @@ class Settings:
     login_key: str | None = setting(
         None,
         fields.String(validate=check_login_keys),
-        "the key with which a login page makes sessions of any user, at least 32 characters;"
-        " without it none can; to change it, let two keys hold for a time, separated by a comma",
+        "key with which a login page creates sessions for any user: 32 to 200 characters;"
+        " if unset, no page can; to change it, list both keys for a while, separated by a comma",
         secret=True,
     )
     log_format: str = setting(
         "json",
         fields.String(validate=validate.OneOf(["json", "text"], error="must be json or text")),
-        "what a log line is: json, or text to read; for development",
+        "format of log lines: json, or text for development",
     )
     webhook_key: str | None = setting(
         None,
         fields.String(validate=check_keys),
-        "the key that webhook secrets derive from, at least 32 characters without a comma; keep it,"
+        "key from which webhook secrets are derived: at least 32 characters, no comma; back it up"
         " and keep it secret; to change it, put the new key and a comma before the old one",
         secret=True,
     )
     webhook_allow: tuple[str, ...] = setting(
         "",
         CommaSeparated(fields.String(validate=check_host_or_network)),
-        "hosts and networks that webhooks may reach although they are not public, separated by"
-        " commas, like localhost,10.0.0.0/8",
+        "private hosts and networks that webhooks may reach, separated by commas, like"
+        " localhost,10.0.0.0/8",
     )
     webhook_timeout: float = setting(
-        "2", seconds(), "seconds that a request may spend on posting webhooks"
+        "2", seconds(), "seconds that a request may spend posting its events"
     )
     webhook_schedule: tuple[float, ...] = setting(
         "5,300,1800,7200,18000,36000,50400,72000",
         CommaSeparated(seconds(), validate=validate.Length(1, error="must not be empty")),
-        "seconds until each retry of a failed delivery",
+        "delays before the retries of a failed delivery, in seconds",
     )
     webhook_lease: float = setting(
         "60", seconds(), "seconds after which an attempt without a recorded outcome is retried"
@@ -228,8 +228,7 @@ class Settings:
     webhook_keep: int = setting(
         "168",
         integer(1, 8760),
-        "hours that finished deliveries are kept, and events for a disabled webhook or for clients"
-        " that pull them",
+        "hours to keep finished deliveries, and events for disabled webhooks or polling clients",
     )
 
     def require_database(self) -> str:
