@@ -4,19 +4,16 @@ import json
 import re
 import socket
 import subprocess
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
-from pathlib import Path
+from contextlib import suppress
 
 import pytest
 from client import CommandRunner
-from faults.cluster import Server
+from faults.cluster import follow, pair_of_servers
 from outcomes import rows
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from server import serving, wait_until
 
-from service.commands.migrate import migrate
 from service.commands.status.replication import each
 from service.settings import Settings
 
@@ -25,36 +22,8 @@ pytestmark = pytest.mark.nodatabase
 
 @pytest.fixture(scope="module")
 def pair():
-    """A migrated primary, and a standby that each commit waits for."""
-    with ExitStack() as stack:
-        servers = []
-        for _ in range(2):
-            folder = stack.enter_context(
-                tempfile.TemporaryDirectory(prefix="service-pair-", ignore_cleanup_errors=True)
-            )
-            Path(folder).chmod(0o711)
-            servers.append(Server(folder))
-            stack.callback(servers[-1].cleanup)
-        primary, standby = servers
-        primary.create()
-        primary.start()
-        migrate(Settings.read({"DATABASE_URL": primary.url}))
-        standby.copy(primary)
-        standby.start(synchronous_standby_names="standby")
-        wait_for(primary, "standby")
-        yield primary, standby
-
-
-def wait_for(primary, names):
-    """Let each commit wait for these standbys; return once PostgreSQL does."""
-    with primary.connect() as connection:
-        connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
-        connection.execute("SELECT pg_reload_conf()")
-        states = "SELECT FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')"
-        setting = (
-            "SELECT FROM pg_settings WHERE name = 'synchronous_standby_names' AND setting = %s"
-        )
-        wait_until(lambda: rows(connection, states) and rows(connection, setting, names))
+    with pair_of_servers() as servers:
+        yield servers
 
 
 @pytest.fixture
@@ -95,23 +64,12 @@ def test_the_page_names_the_primary_and_how_far_its_synchronous_standby_is_behin
         assert f"task_service_{line}" in metrics
 
 
-def test_after_a_restart_of_postgresql_an_idle_process_is_counted_without_a_request(pair, status):
-    def is_counted():
-        return "task_service_web_processes 1" in status("--metrics").stdout.splitlines()
-
-    with serving(pair[0].url, WEB_CONCURRENCY="1"):
-        wait_until(is_counted)
-        pair[0].pg_ctl("restart", "-l", str(pair[0].log))
-        wait_until(is_counted)
-    wait_for(pair[0], "standby")
-
-
 @pytest.mark.parametrize(
     ("names", "needed"),
     [("*", 1), ("FIRST 2 (standby, other)", 2), ("any 2 (standby, other)", 2), ("2 (*)", 2)],
 )
 def test_each_form_of_the_setting_is_understood(pair, status, names, needed):
-    wait_for(pair[0], names)
+    pair[0].wait_for(names)
     try:
         outcome = status("--json")
         assert json.loads(outcome.stdout)["synchronous"]["needed"] == needed
@@ -121,7 +79,7 @@ def test_each_form_of_the_setting_is_understood(pair, status, names, needed):
         ]
         assert problems(outcome) == (missing if needed == 2 else [])
     finally:
-        wait_for(pair[0], "standby")
+        pair[0].wait_for("standby")
 
 
 def test_a_role_that_may_not_see_the_standbys_is_told_so(pair, status):
@@ -165,8 +123,8 @@ def test_a_standby_that_is_away_and_waited_for_is_a_problem(pair, status):
     try:
         silent, waits = problems(status("--json"))
     finally:
-        standby.start(synchronous_standby_names="standby")
-        wait_for(primary, "standby")
+        standby.start()
+        primary.wait_for("standby")
     assert silent.startswith(f"127.0.0.1:{standby.port} of DATABASE_URL does not answer: ")
     assert waits == (
         "synchronous_standby_names = 'standby' waits for 1 standby(s), and 0 is connected:"
@@ -203,14 +161,22 @@ def test_a_standby_that_replays_nothing_is_behind(pair, status, tmp_path):
 
 
 def test_without_a_primary_each_server_is_shown_with_what_it_says_and_what_to_do(pair, status):
+    """Once it is back, an idle web process is counted again without a request."""
     primary, standby = pair
-    primary.pg_ctl("stop", "-m", "immediate")
-    try:
-        page = status().stdout
-        metrics = status("--metrics").stdout.splitlines()
-    finally:
-        primary.start()
-        wait_for(primary, "standby")
+
+    def is_counted():
+        return "task_service_web_processes 1" in status("--metrics").stdout.splitlines()
+
+    with serving(primary.url, WEB_CONCURRENCY="1"):
+        wait_until(is_counted)
+        primary.pg_ctl("stop", "-m", "immediate")
+        try:
+            page = status().stdout
+            metrics = status("--metrics").stdout.splitlines()
+        finally:
+            primary.start()
+        wait_until(is_counted)
+    primary.wait_for("standby")
     *servers, problem = page.splitlines()
     assert servers == [
         f"server        127.0.0.1:{primary.port} silent",
@@ -269,9 +235,7 @@ def test_two_servers_that_accept_writes_are_a_problem(pair, status):
         found = problems(status("--json", silent=["1"]))
     finally:
         standby.pg_ctl("stop", "-m", "immediate")
-        standby.copy(primary)
-        standby.start(synchronous_standby_names="standby")
-        wait_for(primary, "standby")
+        follow(standby, primary)
     assert found[0] == (
         f"127.0.0.1:{primary.port} and 127.0.0.1:{standby.port} both accept writes:"
         " stop the one that is not the primary, at once"

@@ -4,16 +4,21 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 
 import psycopg
 from client import TOKENS, activate, insert, insert_member, insert_token
+from outcomes import rows
 from psycopg.rows import dict_row
 from receivers import subscribe
 from server import free_port, is_running, wait_until
 
+from service.commands.migrate import migrate
 from service.devkit.postgres import Postgres
+from service.settings import Settings
 
 
 def installed_binaries():
@@ -62,9 +67,9 @@ class Server(Postgres):
         if self.account:
             os.chown(self.data, self.account.pw_uid, self.account.pw_gid)
 
-    def start(self, **settings):
-        options = f"-h 127.0.0.1 -p {self.port} -k '' -F"
-        options += "".join(f" -c {name}={value}" for name, value in settings.items())
+    def start(self):
+        # A standby looks for its primary each 5 s, unless told otherwise.
+        options = f"-h 127.0.0.1 -p {self.port} -k '' -F -c wal_retrieve_retry_interval=100ms"
         self.pg_ctl("start", "-l", str(self.log), "-o", options)
 
     def kill(self):
@@ -75,8 +80,49 @@ class Server(Postgres):
         # pg_ctl takes a zombie process as running.
         (self.data / "postmaster.pid").unlink()
 
-    def connect(self, **options):
-        return psycopg.connect(self.url, autocommit=True, row_factory=dict_row, **options)
+    def connect(self):
+        return psycopg.connect(self.url, autocommit=True, row_factory=dict_row)
+
+    def wait_for(self, names):
+        """Let each commit wait for these standbys; return once PostgreSQL does."""
+        with self.connect() as connection:
+            connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
+            connection.execute("SELECT pg_reload_conf()")
+            states = "SELECT FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')"
+            setting = (
+                "SELECT FROM pg_settings WHERE name = 'synchronous_standby_names' AND setting = %s"
+            )
+            wait_until(lambda: rows(connection, states) and rows(connection, setting, names))
+
+
+def follow(standby, primary):
+    """Make the standby a copy of the primary, which waits for it at each commit from then on."""
+    with primary.connect() as connection:
+        # The copy has this line too.
+        connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
+    standby.copy(primary)
+    standby.start()
+    primary.wait_for("standby")
+
+
+@contextmanager
+def pair_of_servers():
+    """Yield a migrated primary, and a standby that each commit waits for."""
+    with ExitStack() as stack:
+        servers = []
+        for _ in range(2):
+            folder = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="service-pair-", ignore_cleanup_errors=True)
+            )
+            Path(folder).chmod(0o711)
+            servers.append(Server(folder))
+            stack.callback(servers[-1].cleanup)
+        primary, standby = servers
+        primary.create()
+        primary.start()
+        migrate(Settings.read({"DATABASE_URL": primary.url}))
+        follow(standby, primary)
+        yield primary, standby
 
 
 def insert_cast(connection, url):

@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import os
+import signal
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -9,9 +11,11 @@ from itertools import count
 from threading import Event, Lock, Thread
 
 from client import TOKENS
-from server import wait_until
+from server import children, wait_until
 
 NUMBERS = count()
+# Eight threads.
+WEB = {"WEB_CONCURRENCY": "2", "WEB_THREADS": "4"}
 
 
 @dataclass(frozen=True)
@@ -178,7 +182,6 @@ def compare_tasks(measure, connection, load):
     rows = connection.execute("SELECT id::text, title FROM tasks").fetchall()
     kept = {row["id"] for row in rows}
     titles = Counter(row["title"] for row in rows)
-    measure("acknowledged tasks", len(load.acknowledged))
     measure("acknowledged tasks that are lost", len(load.acknowledged.keys() - kept), exactly=0)
     measure("doubled tasks", sum(number - 1 for number in titles.values()), exactly=0)
 
@@ -194,6 +197,13 @@ def compare_events(measure, connection):
     tasks = {row["id"] for row in connection.execute("SELECT id::text FROM tasks")}
     measure("tasks without an event", len(tasks - events.keys()), exactly=0)
     measure("events without a task", len(events.keys() - tasks), exactly=0)
+
+
+def kill(server):
+    """End all processes of a web server by SIGKILL."""
+    for pid in (server.pid, *children(server.pid)):
+        os.kill(pid, signal.SIGKILL)
+    server.wait()
 
 
 def wait_until_delivered(connection, seconds=120):

@@ -38,11 +38,10 @@ def holding(port, *openings, buffer=None):
         yield clients
 
 
-def measure_other(measure, load, *, p95=0.1):
+def measure_other(measure, load):
     measure("requests of another client beside them", len(load.replies), at_least=1)
     measure("its responses other than 200", load.other_than(200), exactly=0)
-    measure("its p95", load.percentile(0.95) * 1000, at_most=p95 * 1000, unit="ms")
-    measure("its slowest", load.slowest * 1000, unit="ms")
+    measure("its p95", load.percentile(0.95) * 1000, at_most=100.0, unit="ms")
 
 
 def megabytes(server):
@@ -72,7 +71,6 @@ def test_slowhttptest_is_not_noticed_by_another_client(lone, measure, rounds, ki
     after = monotonic()
     with ThreadPoolExecutor(4) as threads:
         statuses = list(threads.map(lambda _: get(lone.port).status, range(4)))
-    measure(f"connections with slow {kind}, {seconds} s", 200)
     measure_other(measure, load)
     measure("threads back after it", statuses.count(200), at_least=4)
     measure("threads back within", monotonic() - after, at_most=1, unit="s")
@@ -95,7 +93,6 @@ def test_clients_that_do_not_read_hold_no_thread_and_little_memory(
     ):
         load.wait_for(lambda load: len(load.replies) >= 200)
         grown = megabytes(lone) - before
-    measure("clients that do not read their page of 1 MiB", 100)
     measure_other(measure, load)
     measure("memory of the web process, grown by", round(grown), at_most=64, unit="MB")
 
@@ -113,7 +110,6 @@ def test_more_connections_than_file_descriptors_leave_the_service_usable(
             Load(server.port, **OTHER, limit=100) as load,
         ):
             load.wait_for(lambda load: len(load.replies) >= 100)
-        measure("connections, for 200 file descriptors", 400)
         measure("web processes that ended", [worker] != children(server.pid), exactly=0)
         measure("responses to another client that are not 200", load.other_than(200), exactly=0)
         measure("its slowest", load.slowest, at_most=5, unit="s")

@@ -13,14 +13,13 @@ from time import monotonic
 
 import pytest
 from client import TOKENS
-from faults.load import Load, compare_events, compare_tasks
+from faults.load import WEB, Load, compare_events, compare_tasks
 from receivers import WEBHOOK_SETTINGS
 from server import call, get, serving, wait_until
 
 pytestmark = pytest.mark.faults
 
-# Eight threads, of which the scenarios use more.
-WEB = {"WEB_CONCURRENCY": "2", "WEB_THREADS": "4"}
+# For eight threads.
 CLIENTS = 12
 # A promise of the pages, with half a second for a busy machine.
 PROMISED = {"at_most": 5, "margin": 1.1, "unit": "s"}
@@ -54,12 +53,15 @@ def stopped(pids):
             os.kill(pid, signal.SIGCONT)
 
 
-def measure_replies(measure, load, *statuses):
-    """No client waited in vain: each got a response, and one of these statuses."""
-    measure("requests", len(load.replies))
-    measure("responses with status 503", load.number(503))
-    expected = " or ".join(map(str, statuses))
-    measure(f"responses other than {expected}", load.other_than(*statuses), exactly=0)
+def measure_replies(measure, load):
+    """No client waited in vain: each got a response."""
+    measure("responses other than 201 and 503", load.other_than(201, 503), exactly=0)
+
+
+def measure_outage(measure, connection, load, recovery):
+    measure_replies(measure, load)
+    compare_tasks(measure, connection, load)
+    measure("first 201 after it", recovery, at_most=2, unit="s")
 
 
 def test_restarts_of_postgresql_under_writes_lose_nothing(
@@ -72,17 +74,13 @@ def test_restarts_of_postgresql_under_writes_lose_nothing(
             load.wait_for_replies(40)
             postgres.pg_ctl("restart", "-m", "immediate", "-l", str(postgres.log))
             recoveries.append(load.recovery(monotonic()))
-    measure("restarts (immediate), beside 6 writers", restarts)
-    measure_replies(measure, load, 201, 503)
+    measure_replies(measure, load)
     connection = reconnect()
     compare_tasks(measure, connection, load)
     compare_events(measure, connection)
-    measure("slowest 503", slowest(load, 503), at_most=3, unit="s")
+    slowest = max((reply.seconds for reply in load.replies if reply.status == 503), default=0.0)
+    measure("slowest 503", slowest, at_most=3, unit="s")
     measure("first 201 after PostgreSQL accepts", max(recoveries), at_most=2, unit="s")
-
-
-def slowest(load, *statuses):
-    return max((reply.seconds for reply in load.replies if reply.status in statuses), default=0.0)
 
 
 def test_requests_get_503_while_postgresql_is_down_and_recover_by_themselves(
@@ -99,8 +97,7 @@ def test_requests_get_503_while_postgresql_is_down_and_recover_by_themselves(
         recovery = load.recovery(monotonic())
     during = [reply for reply in load.replies if down <= reply.started + reply.seconds <= up]
     others = sum(reply.status != 503 for reply in during)
-    measure("outage", float(outage), unit="s")
-    measure_replies(measure, load, 201, 503)
+    measure_replies(measure, load)
     measure("responses other than 503 with Retry-After while it is down", others, exactly=0)
     measure("slowest of them", max(reply.seconds for reply in during), at_most=2.5, unit="s")
     measure("first 201 after the start", recovery, at_most=5, unit="s")
@@ -121,10 +118,7 @@ def test_a_network_that_breaks_is_503_until_it_works_again(
                 proxy.reset()
                 load.wait_for_replies(10)
         recovery = load.recovery(monotonic())
-    measure(f"a proxy {way}", 1)
-    measure_replies(measure, load, 201, 503)
-    compare_tasks(measure, connection, load)
-    measure("first 201 after it works again", recovery, at_most=2, unit="s")
+    measure_outage(measure, connection, load, recovery)
 
 
 @pytest.mark.parametrize("way", ["a black hole", "a proxy that holds all bytes back"])
@@ -138,11 +132,8 @@ def test_a_silent_network_is_503_in_time(
         Event().wait(outage)
         (proxy.restore if way == "a black hole" else proxy.thaw)()
         recovery = load.recovery(monotonic())
-    measure(f"seconds of {way}, {CLIENTS} clients for 8 threads", outage)
-    measure_replies(measure, load, 201, 503)
-    compare_tasks(measure, connection, load)
+    measure_outage(measure, connection, load, recovery)
     measure("slowest response", load.slowest, **PROMISED)
-    measure("first 201 after it", recovery, at_most=2, unit="s")
 
 
 def test_a_frozen_server_is_503_in_time(
@@ -155,11 +146,8 @@ def test_a_frozen_server_is_503_in_time(
         with stopped([postgres.get_pid(), *backends()]):
             Event().wait(outage)
         recovery = load.recovery(monotonic())
-    measure(f"seconds of SIGSTOP for all its processes, {CLIENTS} clients for 8 threads", outage)
-    measure_replies(measure, load, 201, 503)
-    compare_tasks(measure, connection, load)
+    measure_outage(measure, connection, load, recovery)
     measure("slowest response", load.slowest, **PROMISED)
-    measure("first 201 after it", recovery, at_most=2, unit="s")
 
 
 def test_one_frozen_backend_costs_one_request(connection, database_url, backends, measure):
@@ -168,9 +156,7 @@ def test_one_frozen_backend_costs_one_request(connection, database_url, backends
         with stopped(backends()[:1]):
             frozen = monotonic()
             load.wait_for(lambda load: load.number(503) or monotonic() > frozen + 6)
-    during = [reply for reply in load.replies if reply.started >= frozen]
-    measure("requests while one of 8 backends is stopped", len(during))
-    measure("responses other than 201 and 503", load.other_than(201, 503), exactly=0)
+    measure_replies(measure, load)
     measure("responses with status 503", load.number(503), at_most=1)
     compare_tasks(measure, connection, load)
 
@@ -230,7 +216,6 @@ def test_four_times_more_clients_than_threads_all_get_their_turn(
     ):
         health = [get(server.port, "/healthz").status for _ in range(50)]
         load.wait_for(lambda load: len(load.replies) >= load.limit)
-    measure("requests of 32 clients for 8 threads", len(load.replies))
     measure("responses other than 201", load.other_than(201), exactly=0)
     measure("responses of /healthz other than 200", 50 - health.count(200), exactly=0)
     measure("p99", load.percentile(0.99), at_most=2, unit="s")

@@ -1,7 +1,5 @@
 """Two hosts behind nginx and HAProxy, and PgBouncer in front of PostgreSQL."""
 
-import os
-import signal
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,10 +8,10 @@ import front
 import pytest
 from client import TOKENS
 from faults.documents import addressed, configuration, nginx_site
-from faults.load import Load, compare_events, compare_tasks, read
+from faults.load import WEB, Load, compare_events, compare_tasks, kill, read
 from psycopg.conninfo import conninfo_to_dict
 from receivers import WEBHOOK_SETTINGS
-from server import call, children, free_port, serving, wait_until
+from server import call, free_port, serving, wait_until
 
 pytestmark = pytest.mark.faults
 
@@ -25,26 +23,6 @@ SETTINGS = {
     "WEBHOOK_LEASE": "600",
 }
 CLIENTS = 6
-
-
-class Hosts:
-    """Two web servers, which tests kill and start again."""
-
-    def __init__(self, stack, database_url):
-        self.stack, self.database_url = stack, database_url
-        self.ports = [free_port(), free_port()]
-        self.servers = [self.start(number) for number in range(2)]
-
-    def start(self, number):
-        port = self.ports[number]
-        return self.stack.enter_context(serving(self.database_url, port=port, **SETTINGS))
-
-    def kill(self, number):
-        """End the processes of one host by SIGKILL."""
-        server = self.servers[number]
-        for pid in (server.pid, *children(server.pid)):
-            os.kill(pid, signal.SIGKILL)
-        server.wait()
 
 
 @contextmanager
@@ -69,13 +47,17 @@ PROXIES = [
 
 @pytest.mark.parametrize("proxy", PROXIES)
 def test_two_hosts_behave_like_one_and_one_may_be_killed(
-    connection, database_url, receiver, subscribed, tmp_path, measure, request, rounds, proxy
+    connection, database_url, receiver, subscribed, tmp_path, measure, rounds, proxy
 ):
     tmp_path.chmod(0o755)
     with ExitStack() as stack:
-        hosts = Hosts(stack, database_url)
-        port = stack.enter_context(proxy(tmp_path, hosts.ports))
-        measure(f"hosts behind {request.node.callspec.id}", 2)
+
+        def start(port):
+            return stack.enter_context(serving(database_url, port=port, **SETTINGS))
+
+        ports = [free_port(), free_port()]
+        hosts = [start(port) for port in ports]
+        port = stack.enter_context(proxy(tmp_path, ports))
 
         with Load(port, clients=CLIENTS, limit=200) as calm:
             calm.wait_for(lambda load: len(load.replies) >= 200)
@@ -89,12 +71,10 @@ def test_two_hosts_behave_like_one_and_one_may_be_killed(
         with Load(port, clients=CLIENTS) as load:
             for number in range(kills):
                 load.wait_for_replies(50)
-                hosts.kill(number % 2)
+                kill(hosts[number % 2])
                 load.wait_for_replies(50)
-                hosts.servers[number % 2] = hosts.start(number % 2)
+                hosts[number % 2] = start(ports[number % 2])
             load.wait_for_replies(50)
-        measure("hosts killed and started again, under load", kills)
-        measure("requests", len(load.replies))
         measure(
             "errors, at most those in flight at a kill",
             load.other_than(201),
@@ -113,12 +93,11 @@ def test_two_hosts_behave_like_one_and_one_may_be_killed(
 
 
 @pytest.mark.parametrize("proxy", PROXIES)
-def test_without_a_host_the_proxy_responds_in_json(database_url, tmp_path, measure, request, proxy):
+def test_without_a_host_the_proxy_responds_in_json(tmp_path, measure, proxy):
     tmp_path.chmod(0o755)
     with proxy(tmp_path, [free_port(), free_port()]) as port:
         wait_until(lambda: call(port, "GET", "/api/tasks", "none")[0] in (502, 503))
         replies = [call(port, "GET", "/api/tasks", TOKENS["alice"]) for _ in range(20)]
-    measure(f"requests to {request.node.callspec.id} without a host", len(replies))
     errors = [status for status, body in replies if status == body["status"]]
     others = len(replies) - errors.count(502) - errors.count(503)
     measure("responses that are not 502 or 503 as JSON", others, exactly=0)
@@ -146,13 +125,12 @@ def test_pgbouncer_in_transaction_mode_costs_no_error(
     with front.pgbouncer(Path(tmp_path), text, postgres.account) as port:
         url = f"postgresql://postgres@127.0.0.1:{port}/service"
         with (
-            serving(url, DATABASE_PREPARE="off", WEB_CONCURRENCY="2", WEB_THREADS="4") as server,
+            serving(url, DATABASE_PREPARE="off", **WEB) as server,
             Load(server.port, clients=4, limit=requests // 2) as writers,
             Load(server.port, clients=4, request=read, limit=requests // 2) as readers,
         ):
             for load in (writers, readers):
                 load.wait_for(lambda load: len(load.replies) >= requests // 2)
-    measure("requests, 8 threads on 4 server connections", len(writers.replies + readers.replies))
     errors = writers.other_than(201) + readers.other_than(200)
     measure("responses other than 200 and 201", errors, exactly=0)
     compare_tasks(measure, connection, writers)

@@ -13,7 +13,15 @@ from time import monotonic
 import psycopg
 import pytest
 from client import insert, waiting
-from faults.load import Load, compare_events, compare_tasks, read, wait_until_delivered
+from faults.load import (
+    WEB,
+    Load,
+    compare_events,
+    compare_tasks,
+    kill,
+    read,
+    wait_until_delivered,
+)
 from front import connects
 from receivers import WEBHOOK_SETTINGS, announce, answer, attempts, hang, secret_of
 from server import ALICE, TASK, children, free_port, post, send, serving, wait_until, working
@@ -22,7 +30,6 @@ from service.devkit.signatures import is_genuine
 
 pytestmark = pytest.mark.faults
 
-WEB = {"WEB_CONCURRENCY": "2", "WEB_THREADS": "4"}
 # A killed attempt is repeated after the lease.
 SETTINGS = {**WEBHOOK_SETTINGS, **WEB, "WEBHOOK_TIMEOUT": "1", "WEBHOOK_LEASE": "1.5"}
 RETRIES = {**SETTINGS, "WEBHOOK_SCHEDULE": ",".join(["0.5"] * 120)}
@@ -50,7 +57,6 @@ def test_killed_workers_lose_no_acknowledged_task_and_no_event(
         drained = monotonic() - stopped
     received = Counter(json.loads(one.body)["data"]["id"] for one in receiver.take_all())
     tasks = {row["id"] for row in connection.execute("SELECT id::text FROM tasks")}
-    measure("workers killed by SIGKILL, beside 6 writers", kills)
     compare_tasks(measure, connection, load)
     compare_events(measure, connection)
     measure("tasks whose event did not arrive", len(tasks - received.keys()), exactly=0)
@@ -78,7 +84,6 @@ def test_a_killed_gunicorn_is_replaced_within_three_seconds(
                 gaps.append(load.recovery(killed))
         wait_until_delivered(connection)
     received = {json.loads(one.body)["data"]["id"] for one in receiver.take_all()}
-    measure("masters killed by SIGKILL", kills)
     compare_tasks(measure, connection, load)
     compare_events(measure, connection)
     missing = load.acknowledged.keys() - received
@@ -115,7 +120,6 @@ def test_retries_under_a_key_create_one_task_through_kills_and_restarts(
         assert reply.headers["etag"] == '"1"'
     answered = sorted((reply.title, reply.id) for reply in created)
     replayed = sum(reply.headers.get("idempotent-replayed") == "true" for reply in created)
-    measure("workers killed, PostgreSQL restarted (immediate)", kills + restarts)
     measure("keys", len(answered), at_least=50)
     measure("responses other than 201 and 503", load.other_than(201, 503, None), exactly=0)
     measure("requests without a response", load.number(503, None), at_least=1)
@@ -139,8 +143,7 @@ def test_an_event_whose_acknowledgement_is_lost_arrives_again_unchanged(
             sent = thread.submit(send, server.port, post(TASK, f"Content-Length: {len(TASK)}\r\n"))
             first = receiver.take()
             # The receiver has the event; the process that waits for its response is killed.
-            for pid in (server.pid, *children(server.pid)):
-                os.kill(pid, signal.SIGKILL)
+            kill(server)
             receiver.released.set()
             assert sent.result().status is None
         with working(database_url, **RETRIES):
@@ -165,7 +168,6 @@ def test_four_workers_deliver_each_event_once(
             stack.enter_context(working(database_url, **settings))
         wait_until_delivered(connection)
     received = Counter(one.headers["webhook-id"] for one in receiver.take_all())
-    measure("events, for 4 workers of 16 threads", events)
     measure("events that did not arrive", events - len(received), exactly=0)
     measure("events that arrived again", received.total() - len(received), exactly=0)
     measure("attempts", len(attempts(connection)), at_most=events)
@@ -205,7 +207,6 @@ def test_sigterm_lets_every_request_in_flight_finish(connection, database_url, c
         stack.close()
         server.wait(30)
         ended = monotonic() - stopped
-    measure("requests in flight, 4 of them in a statement", requests)
     measure("requests that did not complete", requests - done.count(b"200"), exactly=0)
     measure("end of the server after SIGTERM", ended, at_most=30, unit="s")
 
@@ -227,8 +228,6 @@ def test_reloads_and_worn_out_workers_cost_no_client_an_error(
             server.send_signal(signal.SIGHUP)
         wait_until(lambda: not before & set(children(server.pid)), server)
         writers.wait_for_replies(50)
-    measure("SIGHUP", reloads)
-    measure("requests", len(writers.replies) + len(readers.replies))
     measure("errors of clients without keep-alive", writers.other_than(201), exactly=0)
     measure("errors of clients with keep-alive", readers.other_than(200), exactly=0)
     compare_tasks(measure, connection, writers)
