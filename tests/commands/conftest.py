@@ -3,11 +3,14 @@
 import os
 import pty
 import termios
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
+import psycopg
 import pytest
-from client import CommandRunner
+from client import CommandRunner, new_database
+from psycopg.conninfo import make_conninfo
 
 
 @pytest.fixture
@@ -15,6 +18,22 @@ def cli(app):
     """Run a command and return its outcome."""
     runner = CommandRunner(app)
     return lambda *words: runner.invoke(args=words)
+
+
+@pytest.fixture
+def other(database_url):
+    """Yield the URL of a migrated database that a test may break."""
+    yield from new_database(database_url)
+
+
+@pytest.fixture
+def stranger(other):
+    """Yield the name of a role that owns nothing, and a URL of that database for it."""
+    role = f"stranger_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(other, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{role}'")
+        yield role, make_conninfo(other, user=role, password=role)
+        connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 @pytest.fixture

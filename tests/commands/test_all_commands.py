@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from client import TOKENS, Client
 from outcomes import UUID, assert_failed, lines, rows, value
 from server import environment, wait_until
@@ -93,6 +94,23 @@ def test_an_error_is_one_line_on_stderr_and_exit_1(cli, connection, words, messa
     before = rows(connection, counts)
     assert_failed(cli(*words), message)
     assert rows(connection, counts) == before
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize(
+    ("command", "settings", "message"),
+    [
+        ("migrate", {}, "DATABASE_URL is not set: "),
+        ("migrate", {"DATABASE_URL": "host=/nowhere"}, ": start PostgreSQL"),
+        ("web", {}, "DATABASE_URL is not set: "),
+        ("web", {"DATABASE_URL": "host=/nowhere", "PORT": "http"}, "PORT='http': must be an integ"),
+    ],
+)
+def test_a_setting_that_does_not_fit_is_named_in_one_line(command, settings, message, monkeypatch):
+    # A start of web would replace this process.
+    monkeypatch.delattr(os, "execve")
+    ended = CliRunner().invoke(main, [command], env={"DATABASE_URL": None, **settings})
+    assert_failed(ended, message)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ import pages
 import psycopg
 import pytest
 from click.testing import CliRunner
-from client import TOKENS, Client, CommandRunner, new_database, waiting
+from client import TOKENS, Client, CommandRunner, waiting
 from outcomes import assert_failed, rows
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 from receivers import KEY, announce, subscribe
 from server import wait_until
 
@@ -62,7 +62,9 @@ def report(cli):
 
 
 @pytest.mark.usefixtures("worker")
-def test_if_all_is_well_it_exits_with_0_and_shows_one_page(app, cli, database_url):
+def test_if_all_is_well_it_exits_with_0_and_shows_the_same_figures_as_page_and_json(
+    app, cli, database_url
+):
     Client(app, TOKENS["alice"]).get("/tasks")
     outcome = cli("status")
     assert (outcome.exit_code, outcome.stderr) == (0, "")
@@ -84,10 +86,6 @@ def test_if_all_is_well_it_exits_with_0_and_shows_one_page(app, cli, database_ur
     ):
         assert re.search(pattern, page, re.MULTILINE), pattern
     assert "PROBLEM" not in page
-
-
-@pytest.mark.usefixtures("worker")
-def test_json_has_the_same_figures(cli):
     code, document = report(cli)
     assert (code, document["problems"]) == (0, [])
     assert document["version"] == VERSION
@@ -274,43 +272,6 @@ def test_a_process_of_another_version_is_a_problem(cli, database_url):
     ]
 
 
-def test_sessions_that_wait_are_shown_with_those_that_hold_the_lock(
-    cli, worker, database_url, connection, monkeypatch
-):
-    # It is a problem at once.
-    monkeypatch.setattr(processes, "WAITING", -1)
-    worker.execute("LOCK TABLE plans")
-    blocked = "SELECT FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
-    pid = worker.info.backend_pid
-    with connected(database_url, "plan list") as command, ThreadPoolExecutor(1) as thread:
-        listed = thread.submit(command.execute, "TABLE plans")
-        try:
-            wait_until(lambda: rows(connection, blocked, pid))
-            _, document = report(cli)
-            metrics = cli("status", "--metrics").stdout.splitlines()
-        finally:
-            worker.rollback()
-        listed.result(30)
-    assert len(document["waits"]) == 1
-    assert [
-        problem
-        for problem in document["problems"]
-        if re.fullmatch(
-            rf"process {pid} \(task-service worker {PATTERN} host7:4711, idle in transaction for"
-            r" [0-9]+ s: LOCK TABLE plans\) locks plans, which hides the figures of tables; to end"
-            rf" it: SELECT pg_terminate_backend\({pid}\)",
-            problem,
-        )
-    ]
-    assert not [problem for problem in document["problems"] if "has ended since" in problem]
-    (waited,) = [problem for problem in document["problems"] if "has waited" in problem]
-    assert re.search(
-        rf"plan list .* has waited \d+ s for a lock of {pid} task-service worker", waited
-    )
-    assert "task_service_waiting_for_lock 1" in metrics
-    assert "task_service_waiting_for_syncrep 0" in metrics
-
-
 @pytest.fixture
 def reader(database_url):
     """Yield a reader of figures, which a test may change."""
@@ -346,27 +307,35 @@ def test_a_figure_is_a_problem_only_beyond_its_threshold(reader):
     ]
 
 
-def test_a_lock_that_hides_no_figure_is_a_problem_after_five_seconds(
+def test_a_lock_is_shown_with_those_who_wait_and_is_a_problem_after_five_seconds(
     reader, database_url, connection, monkeypatch
 ):
     assert schema.LOCK == 5
     with (
         ThreadPoolExecutor(2) as threads,
-        psycopg.connect(database_url, autocommit=True) as first,
-        psycopg.connect(database_url, autocommit=True) as second,
-        psycopg.connect(database_url) as holder,
+        connected(database_url, "plan list") as first,
+        connected(database_url, "plan list") as second,
+        psycopg.connect(database_url, application_name="holder") as holder,
     ):
         holder.execute("LOCK TABLE plans")
         for number, waiter in enumerate((first, second), 1):
             running = threads.submit(waiter.execute, "SELECT FROM plans")
             wait_until(lambda number=number: waiting(connection) == number)
-        section = schema.read_locks(reader)
-        assert (len(section.lines), section.problems) == (1, [])
-        monkeypatch.setattr(schema, "LOCK", 0)
-        (problem,) = schema.read_locks(reader).problems
+        for read in (schema.read_locks, processes.read_waits):
+            assert read(reader).problems == []
+        monkeypatch.setattr(schema, "LOCK", -1)
+        monkeypatch.setattr(processes, "WAITING", -1)
         pid = holder.info.backend_pid
-        assert problem.endswith(f") locks plans; to end it: SELECT pg_terminate_backend({pid})")
+        (problem,) = schema.read_locks(reader).problems
+        assert re.fullmatch(
+            rf"process {pid} \(holder, idle in transaction for [0-9]+ s: LOCK TABLE plans\) locks"
+            rf" plans; to end it: SELECT pg_terminate_backend\({pid}\)",
+            problem,
+        )
         section = processes.read_waits(reader)
+        assert len(section.problems) == 2
+        for problem in section.problems:
+            assert re.search(rf"plan list .* has waited \d+ s for a lock of {pid} holder", problem)
         seconds = [wait.seconds for wait in section.figures["waits"]]
         assert section.metrics["waiting_for_lock"] == 2
         assert section.metrics["longest_wait_for_lock_seconds"] == max(seconds) > min(seconds)
@@ -378,29 +347,22 @@ def test_a_lock_that_hides_no_figure_is_a_problem_after_five_seconds(
     ]
 
 
+SILENT = {
+    "": (1, r"server +/nowhere:5432 silent\nPROBLEM +the database does not answer: .+: start P"),
+    "--json": (1, r'(?s)\{\s*"servers": .+"problems": \[\s*"the database does not answer: .+"'),
+    "--metrics": (
+        0,
+        r"(?s).*\ntask_service_up 0\n.*\ntask_service_problems 1\n.*_servers_silent 1\n",
+    ),
+}
+
+
 @pytest.mark.nodatabase
-@pytest.mark.parametrize(
-    ("option", "code", "stdout"),
-    [
-        (
-            [],
-            1,
-            r"server +/nowhere:5432 silent\nPROBLEM +the database does not answer: .+: start P",
-        ),
-        (
-            ["--json"],
-            1,
-            r'(?s)\{\s*"servers": .+"problems": \[\s*"the database does not answer: .+"',
-        ),
-        (
-            ["--metrics"],
-            0,
-            r"(?s).*\ntask_service_up 0\n.*\ntask_service_problems 1\n.*_servers_silent 1\n",
-        ),
-    ],
-)
-def test_without_a_database_it_says_so_in_each_form(option, code, stdout):
-    ended = CliRunner().invoke(main, ["status", *option], env={"DATABASE_URL": "host=/nowhere"})
+@pytest.mark.parametrize("option", SILENT)
+def test_without_a_database_it_says_so_in_each_form(option):
+    code, stdout = SILENT[option]
+    words = ["status", *option.split()]
+    ended = CliRunner().invoke(main, words, env={"DATABASE_URL": "host=/nowhere"})
     # Another exception would be a traceback.
     assert isinstance(ended.exception, SystemExit | None)
     assert (ended.exit_code, ended.stderr) == (code, "")
@@ -408,11 +370,10 @@ def test_without_a_database_it_says_so_in_each_form(option, code, stdout):
 
 
 @pytest.fixture
-def other(database_url):
-    """Yield the URL of a migrated database that a test may break; web and worker use it."""
-    for url in new_database(database_url):
-        with connected(url, "web"), connected(url, "worker"):
-            yield url
+def used(other):
+    """Yield the URL of a database that a test may break; web and worker use it."""
+    with connected(other, "web"), connected(other, "worker"):
+        yield other
 
 
 def status(start, url, *options):
@@ -434,34 +395,32 @@ def problems(outcome):
         ),
         (
             "ALTER TABLE plans RENAME TO renamed; ALTER TABLE mail RENAME TO other",
-            r"the tables mail, plans are missing although all migrations are applied: the schema"
-            r" was changed by hand, change it back",
+            f"the tables mail, plans are missing {schema.BY_HAND}",
         ),
         (
             "ALTER FUNCTION iso RENAME TO renamed",
-            r"function iso\(.*\) does not exist although all migrations are applied: the schema"
-            r" was changed by hand, change it back",
+            rf"function iso\(.*\) does not exist {schema.BY_HAND}",
         ),
     ],
     ids=["pending", "renamed", "dropped"],
 )
-def test_a_schema_that_does_not_fit_is_the_one_problem(change, problem, other, start):
-    with psycopg.connect(other) as connection:
+def test_a_schema_that_does_not_fit_is_the_one_problem(change, problem, used, start):
+    with psycopg.connect(used) as connection:
         connection.execute(change)
-    outcome = status(start, other, "--json")
+    outcome = status(start, used, "--json")
     assert outcome.exit_code == 1
     (found,) = problems(outcome)
     assert re.fullmatch(problem, found)
 
 
-def test_after_a_rollback_the_newer_migrations_are_a_note(other, start):
-    with psycopg.connect(other) as connection:
+def test_after_a_rollback_the_newer_migrations_are_a_note(used, start):
+    with psycopg.connect(used) as connection:
         connection.execute("INSERT INTO schema_migrations (name) VALUES ('9999-later')")
     note = "the database has migrations of a newer release, which this one can use: 9999-later"
-    outcome = status(start, other)
+    outcome = status(start, used)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     assert f"note          {note}\n" in outcome.stdout
-    document = json.loads(status(start, other, "--json").stdout)
+    document = json.loads(status(start, used, "--json").stdout)
     assert document["notes"] == [note]
     assert document["migrations"] == {
         "applied": len(migrations()) + 1,
@@ -470,47 +429,34 @@ def test_after_a_rollback_the_newer_migrations_are_a_note(other, start):
     }
 
 
-def test_without_a_web_process_that_is_the_problem(database_url, start):
-    for url in new_database(database_url):
-        with connected(url, "worker"):
-            outcome = status(start, url, "--json")
-            assert problems(outcome) == [
-                "no web process is connected: no request is answered; start web"
-            ]
-            # Those of the web processes that are to start, and of one worker.
-            settings = Settings.read({})
-            needed = (settings.web_concurrency + 1) * settings.web_threads
-            assert json.loads(outcome.stdout)["connectionsNeeded"] == needed
+def test_without_a_web_process_that_is_the_problem(other, start):
+    with connected(other, "worker"):
+        outcome = status(start, other, "--json")
+    assert problems(outcome) == ["no web process is connected: no request is answered; start web"]
+    # Those of the web processes that are to start, and of one worker.
+    settings = Settings.read({})
+    needed = (settings.web_concurrency + 1) * settings.web_threads
+    assert json.loads(outcome.stdout)["connectionsNeeded"] == needed
 
 
-def test_a_read_only_database_is_a_problem(other, start):
-    with psycopg.connect(other, autocommit=True) as connection:
+def test_a_read_only_database_is_a_problem(used, start):
+    with psycopg.connect(used, autocommit=True) as connection:
         name = connection.info.dbname
         connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-    outcome = status(start, other, "--json")
+    outcome = status(start, used, "--json")
     assert problems(outcome) == [
         "every request is 503, as the database is read-only: RESET default_transaction_read_only of"
         " the database, the role or the server"
     ]
-    assert "task_service_database_read_only 1\n" in status(start, other, "--metrics").stdout
+    assert "task_service_database_read_only 1\n" in status(start, used, "--metrics").stdout
 
 
-@pytest.fixture
-def stranger(other):
-    """Yield the name of a role that owns nothing, and a URL of the database for it."""
-    role = f"stranger_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(other, autocommit=True) as connection:
-        connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{role}'")
-        yield role, make_conninfo(other, user=role, password=role)
-        connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
-
-
-def test_tables_of_another_role_are_the_problem_and_not_the_figures(other, stranger, start):
+def test_tables_of_another_role_are_the_problem_and_not_the_figures(used, stranger, start):
     _, url = stranger
     outcome = status(start, url, "--json")
     assert outcome.stderr == ""
     (problem,) = problems(outcome)
-    with psycopg.connect(other) as connection:
+    with psycopg.connect(used) as connection:
         owner = connection.info.user
     match = re.fullmatch(
         r"the user of DATABASE_URL lacks rights on the tables (.*), which belong to"
@@ -523,11 +469,11 @@ def test_tables_of_another_role_are_the_problem_and_not_the_figures(other, stran
     assert figures["migrations"] == {"applied": 0, "pending": [], "newer": []}
 
 
-def test_a_lock_of_a_hidden_session_is_named_with_the_grant_that_shows_more(other, stranger, start):
+def test_a_lock_of_a_hidden_session_is_named_with_the_grant_that_shows_more(used, stranger, start):
     role, url = stranger
-    with psycopg.connect(other, autocommit=True) as connection:
+    with psycopg.connect(used, autocommit=True) as connection:
         connection.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}")
-    with psycopg.connect(other, application_name="maintenance") as holder:
+    with psycopg.connect(used, application_name="maintenance") as holder:
         holder.execute("LOCK TABLE webhooks")
         pid = holder.info.backend_pid
         outcome = status(start, url)
@@ -559,8 +505,8 @@ def full_disk(tmp_path_factory):
     subprocess.run(["umount", "--lazy", folder], check=True)
 
 
-def test_a_full_disk_is_a_problem(full_disk, other, start):
-    with psycopg.connect(other, autocommit=True) as connection:
+def test_a_full_disk_is_a_problem(full_disk, used, start):
+    with psycopg.connect(used, autocommit=True) as connection:
         (data,) = connection.execute("SHOW data_directory").fetchone()
         owner = os.stat(data)
         os.chown(full_disk, owner.st_uid, owner.st_gid)
@@ -572,7 +518,7 @@ def test_a_full_disk_is_a_problem(full_disk, other, start):
         connection.execute(f"CREATE TABLESPACE {space} LOCATION '{full_disk}'")
         try:
             connection.execute(f"ALTER DATABASE {name} SET temp_tablespaces = {space}")
-            outcome = status(start, other, "--json")
+            outcome = status(start, used, "--json")
         finally:
             connection.execute(f"ALTER DATABASE {name} RESET temp_tablespaces")
             connection.execute(f"DROP TABLESPACE {space}")

@@ -8,12 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 from outcomes import rows
 from psycopg.conninfo import conninfo_to_dict
 from server import children, environment, free_port, get, send, serving, wait_until
 
-from service.__main__ import main
 from service.gunicorn import APP
 
 COMMANDS = {
@@ -132,20 +130,3 @@ def test_a_signal_to_stop_ends_workers_that_are_only_starting(name, tmp_path):
     finally:
         server.kill()
         server.wait()
-
-
-@pytest.mark.nodatabase
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({}, "DATABASE_URL is not set: "),
-        ({"DATABASE_URL": "host=/nowhere", "PORT": "http"}, "PORT='http': must be an integer"),
-    ],
-)
-def test_an_invalid_setting_is_named_in_one_line(settings, message, monkeypatch):
-    # A start would replace this process.
-    monkeypatch.delattr(os, "execve")
-    ended = CliRunner().invoke(main, ["web"], env={"DATABASE_URL": None, **settings})
-    assert ended.exit_code == 1
-    assert ended.stderr.startswith(f"Error: {message}")
-    assert ended.stderr.count("\n") == 1

