@@ -25,16 +25,16 @@ def figures(name: str, description: str, counts: dict[str, str], **nested: Neste
 class DashboardStats(schemas.Resource):
     """The figures of one workspace, all counted at one moment."""
 
-    workspace_id = fields.Id(description="The workspace that is counted")
-    generated_at = fields.Timestamp(description="When all of it was counted")
+    workspace_id = fields.Id(description="The workspace")
+    generated_at = fields.Timestamp(description="When the service counted")
     tasks = figures(
         "TaskCounts",
         "The tasks",
         {
             "total": "All tasks",
             **{status: f"Tasks with the status {status}" for status in STATUSES},
-            "overdue": "Tasks that are not done after their due date",
-            "due_today": "Tasks that are not done and due today, in the workspace's timezone",
+            "overdue": "Open tasks after their due date",
+            "due_today": "Open tasks due today, in the workspace's timezone",
         },
         by_priority=figures(
             "PriorityCounts",
@@ -52,9 +52,9 @@ class DashboardStats(schemas.Resource):
         },
     )
     members = fields.Integer(description="The members of the workspace")
-    mail = figures("MailCounts", "Your mail in it", {"unread": "E-mails that you have not read"})
+    mail = figures("MailCounts", "Your mail", {"unread": "E-mails that you have not read"})
     suggestions = figures(
-        "SuggestionCounts", "The AI suggestions", {"pending": "Those that are pending"}
+        "SuggestionCounts", "The AI suggestions", {"pending": "Pending suggestions"}
     )
 
 
@@ -64,7 +64,7 @@ class StatsFilter(schemas.Query):
     only_workspace_id = fields.Id(
         data_key="workspaceId",
         load_default=None,
-        description="The workspace to count, instead of the active one; 404 if it is not yours",
+        description="The workspace to count. Default: the active one; 404 if it is not yours",
     )
 
 
@@ -74,8 +74,8 @@ class StatsFilter(schemas.Query):
 def get_stats(query: Values) -> Response:
     """Count the tasks, meetings, members, unread mail and pending suggestions of a workspace
 
-    ``workspaceId`` selects the workspace; without it, your active workspace is counted. All counts
-    are of one moment. ``dueToday`` counts the current day in the timezone of the workspace.
+    The default is your active workspace. All counts are from the same moment. ``dueToday`` uses the
+    timezone of the workspace.
     """
     stats = db.row_or_none(Body, "dashboard/stats", **query)
     if stats is None:

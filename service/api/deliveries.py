@@ -21,8 +21,8 @@ class Attempt(schemas.Resource):
     """One post of an event to the URL; ``answer`` is the beginning of the receiver's response."""
 
     at = fields.Timestamp(description="When the attempt ended")
-    status = fields.Integer(allow_none=True, description="The status of the receiver, or null")
-    milliseconds = fields.Integer(description="How long the receiver took")
+    status = fields.Integer(allow_none=True, description="The receiver's status, or null")
+    milliseconds = fields.Integer(description="The duration of the attempt")
     error = fields.Text(
         fields.MAX_REFERENCE,
         allow_none=True,
@@ -34,33 +34,33 @@ class Attempt(schemas.Resource):
 
 
 class Delivery(schemas.Resource):
-    """One event for one webhook, with its last 20 attempts, the oldest of these first."""
+    """One event for one webhook, with its last 20 attempts, oldest first."""
 
     id = fields.Id(description="The id of the delivery")
     event_id = fields.Text(
         fields.MAX_REFERENCE,
-        description="The id of the event, which receivers get as webhook-id",
+        description="The id of the event, as in the header webhook-id",
     )
     type = fields.Choice(*EVENT_TYPES, description="The type of the event")
     timestamp = fields.Timestamp(description="When the event occurred")
     state = fields.Enum(
         *STATES,
         schema_name="DeliveryState",
-        description="Failed: no attempt follows",
+        description="failed: the service makes no further attempt",
     )
     next_attempt_at = fields.Timestamp(
         allow_none=True, description="When the next attempt is due, or null"
     )
     attempts = List(
         Nested(Attempt),
-        metadata={"description": "The last 20 attempts, the oldest first"},
+        metadata={"description": "The last 20 attempts, oldest first"},
     )
 
 
 class DeliveryDetails(Delivery):
-    """A single delivery; ``body`` is the text that is signed and sent."""
+    """A single delivery with the body that the service signs and sends."""
 
-    body = fields.Text(10_000_000, description="The body of the event, as it is signed and sent")
+    body = fields.Text(10_000_000, description="The body that the service signs and sends")
 
 
 class DeliveryFilter(schemas.PageQuery):
@@ -88,7 +88,7 @@ def reply_delivery(delivery: Body | Redelivered | None) -> Response:
 def list_deliveries(query: Values, id: str) -> Response:
     """List the deliveries of a webhook with their attempts, newest first
 
-    Finished deliveries are kept for some days, as the operator has set.
+    The operator sets how long the service keeps finished deliveries.
     """
     page = db.row(Page, "deliveries/list", webhook_id=id, **query)
     if page.data == b"[]":
@@ -99,7 +99,7 @@ def list_deliveries(query: Values, id: str) -> Response:
 @deliveries.get("/webhooks/<id:id>/deliveries/<id:delivery>")
 @response(DeliveryDetails, kind="object", also=(403,))
 def get_delivery(id: str, delivery: str) -> Response:
-    """Read one delivery, with the body that was sent
+    """Return a delivery with its body
 
     A redelivery sends the same bytes.
     """
@@ -110,9 +110,9 @@ def get_delivery(id: str, delivery: str) -> Response:
 @idempotent
 @response(Delivery, kind="object")
 def redeliver(id: str, delivery: str) -> Response:
-    """Send a delivery once more, with the same bytes
+    """Send a delivery again, with the same bytes
 
-    It is due now, and the worker sends it; a disabled webhook gets it when it is enabled.
+    It becomes due now, and the worker sends it; a disabled webhook gets it once it is enabled.
     """
     return reply_delivery(
         db.row_or_none(Redelivered, "deliveries/redeliver", webhook_id=id, id=delivery)

@@ -1,4 +1,4 @@
-"""Events of the active workspace, to stay in sync without a webhook."""
+"""Events of the active workspace, for staying in sync without a webhook."""
 
 from typing import NamedTuple
 
@@ -13,8 +13,8 @@ from service.http.responses import Page, reply, response
 from service.values import fields, schemas
 from service.webhooks import EVENT_TYPES
 
-DATA = "The object after the event, as in the webhook of this type; a deleted one in its last state"
-NEXT = "Where to go on, also while no event is there"
+DATA = "The object after the event, as in the webhook of this type; if deleted, its last state"
+NEXT = "The cursor for the next request, even if the page is empty"
 
 events = Blueprint("events", __name__)
 
@@ -26,13 +26,13 @@ class WorkspaceEvent(schemas.Resource):
         {"type": "string", "pattern": "^evt_[0-9a-f]{32}$"}, description="The id of the event"
     )
     type = fields.Enum(*EVENT_TYPES, schema_name="EventType", description="The type of the event")
-    timestamp = fields.Timestamp(description="When it happened")
-    workspace_id = fields.Id(description="The workspace in which it happened")
+    timestamp = fields.Timestamp(description="When the event occurred")
+    workspace_id = fields.Id(description="The workspace of the event")
     data = fields.Field({"type": "object", "additionalProperties": True}, description=DATA)
 
 
 class EventPage(schemas.Resource):
-    """Events in the order in which they happened, and where to go on."""
+    """Events in the order in which they occurred, and the next cursor."""
 
     data = List(
         Nested(WorkspaceEvent), metadata={"description": "The oldest events after the cursor"}
@@ -77,10 +77,10 @@ class Settled(NamedTuple):
 def list_events(query: Values) -> Response:
     """List the events of the active workspace after a cursor, oldest first
 
-    Without ``after`` the page is empty, and ``nextCursor`` is now: keep it, list everything once,
-    then poll with ``after``. No event is missing, and those of one object come in the order of its
-    versions. If events after the cursor may be missing, the response is 410: begin again without
-    ``after``.
+    Without ``after`` the page is empty, and ``nextCursor`` marks the present: keep it, list
+    everything once, then poll with ``after``. No event is missing, and those of one object come in
+    the order of its versions. If events after the cursor may be missing, the response is 410: begin
+    again without ``after``.
     """
     if query["after"] is None:
         feed = db.row_or_none(Feed, "events/begin")

@@ -47,14 +47,14 @@ class Health(schemas.Resource):
     status = fields.Enum(
         "ok",
         schema_name="HealthStatus",
-        description="ok: the service can serve requests",
+        description="ok if the service can serve requests",
     )
 
 
 @health.get("/")
 @response(ServiceIndex, kind="object")
 def get_index() -> Response:
-    """Find the documents that need no credential
+    """Return the paths that need no credential
 
     ``docs`` is present only if this service has the reference page.
     """
@@ -66,10 +66,10 @@ def get_index() -> Response:
 @health.get("/healthz")
 @response(Health, kind="object", also=(503,))
 def check_health() -> Response:
-    """Answer 200 when requests can be served, else 503
+    """Return 200 if the service can serve requests, else 503
 
-    They can if the database answers and takes writes, stores UTF-8, has all migrations, and has all
-    tables of the service with the rights to use them.
+    It can if the database accepts writes, stores UTF-8 and has all migrations, and if the service
+    has all its tables and the rights to use them.
 
     Load balancers can use this request. It does not count against a rate limit, and the response
     comes within two seconds.

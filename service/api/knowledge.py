@@ -19,7 +19,7 @@ class Knowledge(schemas.Resource):
     )
     content = fields.Text(fields.MAX_TEXT, load_default="", description="The text of the entry")
     tags = fields.StringList(
-        fields.Text(fields.MAX_NAME, min=1), 50, load_default=list, description="Words to find it"
+        fields.Text(fields.MAX_NAME, min=1), 50, load_default=list, description="Keywords"
     )
     created_at = fields.Timestamp(description="When the entry was created")
     updated_at = fields.Timestamp(description="When the entry was last changed")
@@ -32,8 +32,7 @@ class KnowledgeFilter(schemas.PageQuery):
         fields.MAX_TITLE,
         load_default=None,
         metadata={
-            "description": "Words to search for, phrases in double quotes; - before a word"
-            " excludes it. Best first, or newest first if more than 5 000 entries match"
+            "description": "Words to search for, and phrases in double quotes; - excludes a word"
         },
     )
     cursor = fields.Cursor(keyed=True)
@@ -43,9 +42,10 @@ class KnowledgeFilter(schemas.PageQuery):
 @arguments(KnowledgeFilter())
 @response(Knowledge, kind="page")
 def list_knowledge(query: Values) -> Response:
-    """List the knowledge of the active workspace, newest first; with q the matches, best first
+    """List or search the knowledge entries of the active workspace
 
-    If more than 5 000 entries match, they are listed newest first.
+    The newest come first, or with ``q`` the best matches. If more than 5 000 entries match, the
+    newest come first.
     """
     if query["q"] is None:
         return reply_page(db.row(Page, "knowledge/list", **query))

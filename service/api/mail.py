@@ -38,8 +38,8 @@ class MailFilter(schemas.PageQuery):
 @arguments(MailFilter())
 @response(Mail, kind="page")
 def list_mail(query: Values) -> Response:
-    """List your mail in the active workspace, latest first
+    """List your mail in the active workspace, newest first
 
-    Other members do not see it.
+    Other members cannot see it.
     """
     return reply_page(db.row(Page, "mail/list", **query))

@@ -15,7 +15,7 @@ from service.http.responses import Body, reply, response
 from service.http.safe_writes import idempotent_of_user
 from service.values import fields, schemas
 
-ACTIVE = "The workspace to work in from now on, one of yours"
+ACTIVE = "The id of one of your workspaces, which becomes the active one"
 
 me = Blueprint("me", __name__)
 
@@ -32,7 +32,7 @@ class ActiveWorkspace(schemas.Resource):
     """The active workspace of the user, and the user's role in it."""
 
     id = fields.Id(description="The id of the workspace")
-    name = fields.Text(fields.MAX_NAME, min=1, description="The name that people read")
+    name = fields.Text(fields.MAX_NAME, min=1, description="The display name")
     slug = fields.Text(fields.MAX_REFERENCE, min=1, metadata=SLUG)
     plan = fields.Text(fields.MAX_REFERENCE, min=1, metadata=PLAN)
     role = fields.Enum(*fields.ROLES, schema_name="Role", description="What the user may do in it")
@@ -41,8 +41,8 @@ class ActiveWorkspace(schemas.Resource):
 class RateLimitWindow(schemas.Resource):
     """One window of a rate limit."""
 
-    limit = fields.Integer(min=1, description="How many requests the window allows")
-    remaining = fields.Integer(description="How many requests are left in it")
+    limit = fields.Integer(min=1, description="The number of requests that the window allows")
+    remaining = fields.Integer(description="The number of requests left in it")
     resets_at = fields.Timestamp(description="When the window ends")
 
 
@@ -71,7 +71,7 @@ class Me(schemas.Resource):
         description="An API token, or a session",
     )
     expires_at = fields.Timestamp(
-        dump_only=True, allow_none=True, description="When the credential expires; null is never"
+        dump_only=True, allow_none=True, description="When the credential expires; null means never"
     )
     workspace = Nested(
         ActiveWorkspace,
@@ -80,7 +80,7 @@ class Me(schemas.Resource):
         metadata={"description": "The active workspace; null without one"},
     )
     limits = Nested(
-        RateLimits, dump_only=True, metadata={"description": "The rate limits, and what is left"}
+        RateLimits, dump_only=True, metadata={"description": "The rate limits and what is left"}
     )
     workspace_id = fields.Id(load_only=True, description=ACTIVE)
 
@@ -95,10 +95,10 @@ class Activated(NamedTuple):
 @me.get("/me")
 @response(Me, kind="object")
 def get_me() -> Response:
-    """Read who is calling, with which credential, in which workspace, and what is left to them
+    """Return your user, credential, active workspace and rate limits
 
     ``workspace`` is the active workspace, or null. ``limits`` has the values of the headers of this
-    response, so this request is counted. On a plan without a daily limit, ``day`` is null.
+    response, so it counts this request. On a plan without a daily limit, ``day`` is null.
     """
     return reply_me()
 
@@ -110,10 +110,9 @@ def get_me() -> Response:
 def update_me(changes: Values) -> Response:
     """Choose your active workspace
 
-    ``workspaceId`` is the id of one of your workspaces. From the next request on it holds for your
-    sessions and for the API tokens without a workspace. No event is sent.
-    ``limits`` and the headers of this response are still those of the workspace that was active
-    before. Read-only fields are ignored.
+    From the next request on, the choice applies to all your sessions and to the API tokens without
+    a workspace. ``limits`` and the headers of this response still describe the previous workspace.
+    The change sends no event. The service ignores read-only fields.
     """
     if "workspace_id" not in changes:
         return reply_me()

@@ -26,10 +26,11 @@ from service.values import fields, schemas
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
-UPCOMING = "Only those that start in the future, soonest first"
-ONLY_WORKSPACE = "Only those of this workspace, instead of all of yours"
-FROM, TO = "Only those that start at this time or later", "Only those that start before this time"
-COMPLETION = "completed once the meeting has taken place; it stays completed"
+UPCOMING = "Only meetings that start in the future, soonest first"
+ONLY_WORKSPACE = "Only meetings of this workspace. Default: all your workspaces"
+FROM = "Only meetings that start at this time or later"
+TO = "Only meetings that start before this time"
+COMPLETION = "A completed meeting stays completed"
 
 meetings = Blueprint("meetings", __name__)
 
@@ -38,12 +39,12 @@ class Meeting(schemas.Resource):
     """A meeting as lists show it."""
 
     id = fields.Id(dump_only=True, description="The id of the meeting")
-    workspace_id = fields.Id(dump_only=True, description="The workspace that has the meeting")
+    workspace_id = fields.Id(dump_only=True, description="The workspace of the meeting")
     title = fields.Text(
         fields.MAX_TITLE, min=1, trim=True, required=True, description="What the meeting is about"
     )
     start_time = fields.Timestamp(required=True, description="When it starts")
-    end_time = fields.Timestamp(required=True, description="When it ends: after its start")
+    end_time = fields.Timestamp(required=True, description="When it ends; must be after startTime")
     platform = fields.Enum(
         *PLATFORMS,
         schema_name="Platform",
@@ -56,14 +57,12 @@ class Meeting(schemas.Resource):
         200,
         unique=True,
         load_default=list,
-        description="The e-mail addresses of those who are invited",
+        description="The e-mail addresses of the people invited",
     )
     agenda = fields.Text(
-        fields.MAX_TEXT, allow_none=True, load_default=None, description="What is to be discussed"
+        fields.MAX_TEXT, allow_none=True, load_default=None, description="Topics to discuss"
     )
-    notes = fields.Text(
-        fields.MAX_TEXT, allow_none=True, load_default=None, description="What was written down"
-    )
+    notes = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None, description="Notes")
     status = fields.Enum(
         *STATUSES, schema_name="MeetingStatus", dump_only=True, description=COMPLETION
     )
@@ -83,10 +82,10 @@ class MeetingDetails(Meeting):
         fields.MAX_TEXT, allow_none=True, description="The outcome of a completed meeting"
     )
     action_items = fields.StringList(
-        fields.Text(2000, min=1), 200, description="What is to be done after a completed meeting"
+        fields.Text(2000, min=1), 200, description="What to do after a completed meeting"
     )
     decisions = fields.StringList(
-        fields.Text(2000, min=1), 200, description="What a completed meeting has decided"
+        fields.Text(2000, min=1), 200, description="What a completed meeting decided"
     )
 
 
@@ -107,9 +106,10 @@ class MeetingFilter(schemas.PageQuery):
 @arguments(MeetingFilter())
 @response(Meeting, kind="page")
 def list_meetings(query: Values) -> Response:
-    """List meetings of all workspaces or of one: latest start first, upcoming ones soonest first
+    """List meetings of all your workspaces, or of one
 
-    If you do not belong to the workspace, the list is empty.
+    The latest start comes first; with ``upcoming``, the soonest. If you do not belong to the
+    workspace, the list is empty.
     """
     start, end = query["starts_from"], query["starts_before"]
     if start and end and start >= end:
@@ -137,7 +137,7 @@ def create_meeting(meeting: Values) -> Response:
 @meetings.get("/meetings/<id:id>")
 @response(MeetingDetails)
 def get_meeting(id: str) -> Response:
-    """Read one meeting, with its summary, action items and decisions once it is completed
+    """Return a meeting, with summary, action items and decisions if it is completed
 
     The response for a scheduled meeting does not have these three fields.
     """
@@ -152,8 +152,9 @@ def update_meeting(changes: Values, id: str) -> Response:
     """Change some fields of a meeting; null clears one (RFC 7396)
 
     Absent fields keep their values. A completed meeting stays completed. Only a completed meeting
-    can have ``summary``, ``actionItems`` and ``decisions``. The completion sends the event
-    ``meeting.completed``, every other change ``meeting.updated``. Read-only fields are ignored.
+    can have ``summary``, ``actionItems`` and ``decisions``. Completing a meeting sends the event
+    ``meeting.completed``, any other change ``meeting.updated``. The service ignores read-only
+    fields.
     """
     meeting = db.row(
         Changed,
@@ -179,7 +180,7 @@ class DeletedMeeting(NamedTuple):
 @idempotent
 @response(status=204)
 def delete_meeting(id: str) -> Response:
-    """Remove a meeting for good
+    """Delete a meeting permanently
 
     The event is ``meeting.deleted``.
     """

@@ -1,4 +1,4 @@
-"""Sessions that a login page makes, with a key of the operator's."""
+"""Sessions, which a login page creates with the operator's key."""
 
 from functools import partial, wraps
 from typing import Any
@@ -18,7 +18,7 @@ from service.http.responses import reply_secret, response
 from service.http.safe_writes import idempotent_of_user
 from service.values import fields, schemas
 
-EXPIRES = f"When the session expires; {SESSION_DAYS} days from now unless given"
+EXPIRES = f"When the session expires. Default: in {SESSION_DAYS} days"
 
 sessions = Blueprint("sessions", __name__)
 
@@ -26,14 +26,14 @@ sessions = Blueprint("sessions", __name__)
 class Session(schemas.Resource):
     """A new session."""
 
-    email = fields.Email(load_only=True, required=True, description="Who has logged in")
+    email = fields.Email(load_only=True, required=True, description="The user's e-mail address")
     expires_at = fields.Timestamp(load_default=None, description=EXPIRES)
-    user = Nested(User, dump_only=True, metadata={"description": "Who has logged in"})
+    user = Nested(User, dump_only=True, metadata={"description": "The user"})
     token = fields.Text(
         fields.MAX_NAME,
         dump_only=True,
         allow_none=True,
-        description="The value of the cookie `session`; null in the repeat of a request",
+        description="The value of the cookie `session`; null if the Idempotency-Key is repeated",
     )
 
 
@@ -58,11 +58,10 @@ def as_user(view: View) -> View:
 @idempotent_of_user
 @response(Session, 201, kind="object", also=(404,))
 def create_session(session: Values) -> Response:
-    """Make a session for a user who has logged in to your login page
+    """Create a session for a user who has logged in to your login page
 
-    Only with a key of the setting `LOGIN_KEY` as the bearer token. Who has the key can be any user.
-    The response shows the token once; set it as the cookie `session`. A deactivated user is 404
-    like an unknown one.
+    Requires the `LOGIN_KEY` as bearer token. Anyone with the key can become any user. The response
+    shows the token once; set it as the cookie `session`. Unknown and deactivated users return 404.
     """
     secret, created = credentials.create(
         partial(db.row, CreatedSession, "sessions/create"), "session", days=SESSION_DAYS, **session

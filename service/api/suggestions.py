@@ -19,21 +19,19 @@ class Suggestion(schemas.Resource):
     id = fields.Id(description="The id of the suggestion")
     kind = fields.Text(fields.MAX_REFERENCE, min=1, required=True, metadata=KIND)
     title = fields.Text(
-        fields.MAX_TITLE, min=1, trim=True, required=True, description="The suggestion in short"
+        fields.MAX_TITLE, min=1, trim=True, required=True, description="The suggestion in brief"
     )
-    body = fields.Text(
-        fields.MAX_TEXT, allow_none=True, load_default=None, description="More about it"
-    )
+    body = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None, description="Details")
     task_id = fields.Id(
-        allow_none=True, load_default=None, description="The task that it is about, or null"
+        allow_none=True, load_default=None, description="The task it concerns, or null"
     )
     status = fields.Enum(
         *STATUSES,
         schema_name="SuggestionStatus",
         load_default="pending",
-        description="Whether somebody has accepted or dismissed it",
+        description="Whether a user has accepted or dismissed it",
     )
-    created_at = fields.Timestamp(description="When the suggestion was made")
+    created_at = fields.Timestamp(description="When the suggestion was created")
 
 
 @suggestions.get("/ai/suggestions")
@@ -42,6 +40,6 @@ class Suggestion(schemas.Resource):
 def list_suggestions(query: Values) -> Response:
     """List the pending suggestions of the active workspace, newest first
 
-    Suggestions that were accepted or dismissed are not in the list.
+    The list omits accepted and dismissed suggestions.
     """
     return reply_page(db.row(Page, "suggestions/list", **query))

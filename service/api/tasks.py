@@ -28,11 +28,11 @@ from service.values import fields, schemas
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"
 ASSIGNEE_FILTER = "The id of a member, `me` (yourself) or `none` (unassigned)"
-PROJECT = "An id of your choice: projects are kept elsewhere"
+PROJECT = "An id of your choice, for projects kept elsewhere"
 PARENT = "The parent task of this subtask; subtasks have no subtasks"
-DAY = "; a day, like 2026-11-20, is its beginning in the workspace's timezone"
-SORT = "`dueDate`: soonest first, tasks without a due date last; default: newest first"
-COMPLETED = "The time when the status became done; null for other statuses"
+DAY = "; a day, like 2026-11-20, means its beginning in the workspace's timezone"
+SORT = "`dueDate`: soonest first, tasks without a due date last. Default: newest first"
+COMPLETED = "When the status became done; null for other statuses"
 
 tasks = Blueprint("tasks", __name__)
 
@@ -41,10 +41,8 @@ class Task(schemas.Resource):
     """A task; a subtask is a task with a parent."""
 
     id = fields.Id(dump_only=True, description="The id of the task")
-    workspace_id = fields.Id(dump_only=True, description="The workspace that has the task")
-    title = fields.Text(
-        fields.MAX_TITLE, min=1, trim=True, required=True, description="What is to be done"
-    )
+    workspace_id = fields.Id(dump_only=True, description="The workspace of the task")
+    title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True, description="What to do")
     description = fields.Text(
         fields.MAX_TEXT, allow_none=True, load_default=None, description="More about the task"
     )
@@ -52,7 +50,7 @@ class Task(schemas.Resource):
         *STATUSES,
         schema_name="TaskStatus",
         load_default="todo",
-        description="How far the work is; any status can follow any other",
+        description="The progress; any status can follow any other",
     )
     priority = fields.Enum(
         *PRIORITIES,
@@ -62,7 +60,7 @@ class Task(schemas.Resource):
     )
     due_date = fields.DueDate(allow_none=True, load_default=None, description="When it is due")
     assignee_id = fields.Id(
-        allow_none=True, load_default=None, description="A member of the workspace"
+        allow_none=True, load_default=None, description="The id of a member of the workspace"
     )
     project_id = fields.Text(
         fields.MAX_REFERENCE, min=1, allow_none=True, load_default=None, description=PROJECT
@@ -105,8 +103,8 @@ class TaskFilter(schemas.PageQuery):
         fields.MAX_REFERENCE, min=1, load_default=None, description="Only tasks of this project"
     )
     parent_id = fields.Id(load_default=None, description="Only the subtasks of this task")
-    due_after = fields.DueDate(load_default=None, description=f"Only tasks due then or later{DAY}")
-    due_before = fields.DueDate(load_default=None, description=f"Only tasks due earlier{DAY}")
+    due_after = fields.DueDate(load_default=None, description=f"Due at this time or later{DAY}")
+    due_before = fields.DueDate(load_default=None, description=f"Due before this time{DAY}")
     sort = fields.Enum("dueDate", schema_name="TaskOrder", load_default=None, description=SORT)
     cursor = fields.Cursor(keyed=None)
 
@@ -160,8 +158,8 @@ FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys()
 def list_tasks(query: Values) -> Response:
     """List the tasks of the active workspace, newest first or soonest first
 
-    The list has the tasks that match all filters of the request. Subtasks are in the list too.
-    With ``sort=dueDate``, the tasks without a due date come last.
+    The list includes subtasks. Several filters combine with and. With ``sort=dueDate``, tasks
+    without a due date come last.
     """
     if not any(map(query.get, FILTERS)):
         return reply_page(db.row(Page, "tasks/list", **query))
@@ -181,8 +179,8 @@ def list_tasks(query: Values) -> Response:
 def create_task(task: Values) -> Response:
     """Create a task in the active workspace
 
-    Only ``title`` is required. With ``parentId``, the new task is a subtask of that task. The event
-    is ``task.created``.
+    Only ``title`` is required. ``parentId`` makes the new task a subtask. The event is
+    ``task.created``.
     """
     created = db.row(Created, "tasks/create", **with_due_moment(task))
     webhooks.post_after_commit(created.event_id)
@@ -192,9 +190,9 @@ def create_task(task: Values) -> Response:
 @tasks.get("/tasks/<id:id>")
 @response(Task)
 def get_task(id: str) -> Response:
-    """Read one task
+    """Return a task
 
-    For a task outside of your active workspace, the response is 404.
+    A task outside your active workspace is not found (404).
     """
     return reply_one(db.row(One, "tasks/get", id=id))
 
@@ -207,8 +205,8 @@ def update_task(changes: Values, id: str) -> Response:
     """Change some fields of a task; null clears one (RFC 7396)
 
     Absent fields keep their values, and any status can follow any other. A change sends the event
-    ``task.updated``. If nothing changes, the response is 200 and no event is sent. Read-only fields
-    are ignored, so you can send a task back as you read it.
+    ``task.updated``; a request that changes nothing returns 200 and sends none. The service ignores
+    read-only fields, so you can send a task back as you read it.
     """
     task = db.row(
         Changed,
@@ -226,7 +224,7 @@ def update_task(changes: Values, id: str) -> Response:
 @idempotent
 @response(status=204)
 def delete_task(id: str) -> Response:
-    """Delete a task and its subtasks for good
+    """Delete a task and its subtasks permanently
 
     Each deleted task sends an event ``task.deleted``. While a webhook is enabled or a client pulls
     events, the response is 409 if the subtasks hold more than 16 MiB of text: delete some first.

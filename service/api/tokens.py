@@ -21,7 +21,7 @@ from service.values import fields, schemas
 # cookie of the same name and path.
 NO_COOKIE = "session=; Path=/api; Max-Age=0; HttpOnly; Secure; SameSite=Lax"
 
-WORKSPACE = "The active workspace of this token, one of yours; null: the one that you choose"
+WORKSPACE = "The workspace in which this token acts; null: your active workspace"
 
 tokens = Blueprint("tokens", __name__)
 
@@ -29,7 +29,7 @@ tokens = Blueprint("tokens", __name__)
 class Token(schemas.Resource):
     """An API token as the list shows it, without the token itself."""
 
-    id = fields.Id(dump_only=True, description="The id of the token, to revoke it")
+    id = fields.Id(dump_only=True, description="The id of the token")
     name = fields.Text(
         fields.MAX_NAME,
         description="What the token is for; empty if an operator gave it no name",
@@ -37,12 +37,12 @@ class Token(schemas.Resource):
     scope = fields.Enum(
         *SCOPES, schema_name="Scope", load_default="write", description="What the token may do"
     )
-    created_at = fields.Timestamp(dump_only=True, description="When the token was made")
+    created_at = fields.Timestamp(dump_only=True, description="When the token was created")
     expires_at = fields.Timestamp(
-        allow_none=True, load_default=None, description="When the token expires; null is never"
+        allow_none=True, load_default=None, description="When the token expires; null means never"
     )
     last_used_at = fields.Timestamp(
-        dump_only=True, allow_none=True, description="When it was last used, to a minute; or null"
+        dump_only=True, allow_none=True, description="When it was last used, to the minute, or null"
     )
     workspace_id = fields.Id(allow_none=True, load_default=None, description=WORKSPACE)
 
@@ -57,7 +57,7 @@ class NewToken(Token):
         fields.MAX_NAME,
         dump_only=True,
         allow_none=True,
-        description="Shown once; null in the repeat of a request with its key",
+        description="Shown once; null if the Idempotency-Key is repeated",
     )
 
 
@@ -78,8 +78,8 @@ class CreatedToken(NamedTuple):
 def list_tokens() -> Response:
     """List your API tokens that are neither revoked nor expired, newest first
 
-    Only with a session. The tokens themselves are stored nowhere. The list is complete and has no
-    pages.
+    Requires a session. The list has no pages, and does not contain the tokens themselves, which are
+    not stored.
     """
     return reply(db.row(Body, "tokens/list_own").body)
 
@@ -90,13 +90,13 @@ def list_tokens() -> Response:
 @idempotent_of_user
 @response(NewToken, 201, kind="object")
 def create_token(token: Values) -> Response:
-    """Make an API token for yourself; the response shows it once
+    """Create an API token for yourself; the response shows it once
 
-    Only with a session: a token that could make tokens would outlive its revocation. Give a program
-    a token with ``workspaceId``: it stays in this workspace when you choose another one, and is
-    revoked when you leave it. Without it, the token follows you. You can have 100 tokens. If you
-    send the request again with its ``Idempotency-Key``, ``token`` is null, because the service
-    stores no secret: revoke that token and make another one.
+    Requires a session: otherwise a leaked token could create others that survive its revocation.
+    Give a program a token with ``workspaceId``: it always acts in this workspace, and is revoked
+    when you leave it. Other tokens act in your active workspace. You can have 100 tokens. If you
+    repeat the request with its ``Idempotency-Key``, ``token`` is null, because the service stores
+    no secret: revoke that token and create another one.
     """
     usage = current_state().usage
     secret, created = credentials.create(
@@ -125,7 +125,7 @@ def create_token(token: Values) -> Response:
 def revoke_token(id: str) -> Response:
     """Revoke one of your API tokens immediately
 
-    Only with a session. The next request with the token is 401.
+    Requires a session. The next request with the token returns 401.
     """
     db.row(IdRow, "tokens/revoke_own", id=id, kind="api")
     return reply(None, 204)
@@ -135,9 +135,9 @@ def revoke_token(id: str) -> Response:
 @session_only("token_for_session")
 @response(status=204, kind="object")
 def end_session() -> Response:
-    """End the session of this request, and remove its cookie
+    """End the session of this request and remove its cookie
 
-    Only with a session. Other sessions of yours go on.
+    Requires a session. Your other sessions continue.
     """
     usage = current_state().usage
     if (

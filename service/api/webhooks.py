@@ -31,17 +31,17 @@ from service.webhooks.rows import (
 
 STATES = "enabled", "failing", "disabled"
 
-ALL_EVENTS = "The types of events; null means all, also those of later versions"
-NEXT_ATTEMPT = "When the next delivery is due; null if none waits, or while it is disabled"
+ALL_EVENTS = "The types of events; null means all, including future ones"
+NEXT_ATTEMPT = "When the next delivery is due; null if none waits or the webhook is disabled"
 GAP_SINCE = (
-    "When it was last disabled: the events between then and its being enabled were not kept for it;"
-    " null if it never was"
+    "When it was last disabled, or null; it gets no events that occurred between then and when it"
+    " was enabled again"
 )
 WEBHOOK_VERSION = {
     "description": "Increases with each change of url and events, and when the webhook is enabled"
-    " or disabled. To change this version only, send If-Match"
+    " or disabled. To change only this version, send If-Match"
 }
-SHOWN_ONCE = "Signs the events; null in the repeat of a request with its key"
+SHOWN_ONCE = "Signs the events; null if the Idempotency-Key is repeated"
 
 webhooks = Blueprint("webhooks", __name__)
 
@@ -50,7 +50,7 @@ class Webhook(schemas.Resource):
     """A webhook with the state of its deliveries."""
 
     id = fields.Id(dump_only=True, description="The id of the webhook")
-    url = fields.URL(required=True, description="Where the events are posted")
+    url = fields.URL(required=True, description="Where the service posts the events")
     events = fields.StringList(
         fields.Choice(*EVENT_TYPES),
         100,
@@ -64,16 +64,16 @@ class Webhook(schemas.Resource):
         *STATES,
         schema_name="WebhookState",
         dump_only=True,
-        description="Failing after a failed attempt, until one succeeds",
+        description="failing from a failed attempt until one succeeds",
     )
     disabled_reason = fields.Text(
         fields.MAX_TITLE, dump_only=True, allow_none=True, description="Why it is disabled, or null"
     )
     failing_since = fields.Timestamp(
-        dump_only=True, allow_none=True, description="The first failure since a success, or null"
+        dump_only=True, allow_none=True, description="When it began to fail, or null"
     )
     gap_since = fields.Timestamp(dump_only=True, allow_none=True, description=GAP_SINCE)
-    waiting = fields.Integer(description="How many deliveries wait")
+    waiting = fields.Integer(description="The number of waiting deliveries")
     next_attempt_at = fields.Timestamp(dump_only=True, allow_none=True, description=NEXT_ATTEMPT)
     created_at = fields.Timestamp(dump_only=True, description="When the webhook was created")
     version = fields.Integer(min=1, metadata=WEBHOOK_VERSION)
@@ -104,8 +104,8 @@ class WebhookSecret(schemas.Resource):
 class Ping(schemas.Resource):
     """The outcome of a test event: a status, or else an error."""
 
-    status = fields.Integer(allow_none=True, description="The status of the receiver, or null")
-    milliseconds = fields.Integer(description="How long the receiver took")
+    status = fields.Integer(allow_none=True, description="The receiver's status, or null")
+    milliseconds = fields.Integer(description="The duration of the attempt")
     error = fields.Text(
         fields.MAX_REFERENCE,
         allow_none=True,
@@ -118,7 +118,7 @@ class Ping(schemas.Resource):
 def list_webhooks() -> Response:
     """List the webhooks of the active workspace, oldest first
 
-    The list is complete and has no pages; a workspace has at most 20 webhooks.
+    The list has no pages; a workspace has at most 20 webhooks.
     """
     rows = db.rows(ListedWebhook, "webhooks/list")
     if not rows:
@@ -132,10 +132,10 @@ def list_webhooks() -> Response:
 @idempotent
 @response(NewWebhook, 201, kind="live")
 def create_webhook(webhook: Values, url_error: Exception | None) -> Response:
-    """Send the events of the active workspace to a URL; the response shows the secret
+    """Create a webhook for the active workspace; the response shows the secret
 
-    ``url`` must lead to public addresses. Without ``events`` the webhook gets all types, also those
-    of later versions. A workspace has at most 20 webhooks.
+    ``url`` must lead to public addresses. Without ``events`` the webhook gets all types, including
+    future ones. A workspace has at most 20 webhooks.
     """
     if url_error:
         raise url_error
@@ -152,9 +152,9 @@ def create_webhook(webhook: Values, url_error: Exception | None) -> Response:
 @webhooks.get("/webhooks/<id:id>")
 @response(Webhook, kind="live", also=(403,))
 def get_webhook(id: str) -> Response:
-    """Read one webhook and the state of its deliveries
+    """Return a webhook and the state of its deliveries
 
-    The ``ETag`` is that of what can be changed: attempts and waiting deliveries do not change it.
+    The ``ETag`` covers only what you can change: attempts and waiting deliveries do not change it.
     """
     webhook = managed(db.row_or_none(One, "webhooks/get", id=id))
     return reply(webhook.body, 200, {"ETag": etag(webhook.version)})
@@ -168,9 +168,9 @@ def get_webhook(id: str) -> Response:
 def update_webhook(changes: Values, id: str, url_error: Exception | None) -> Response:
     """Change the URL or the events of a webhook, or enable or disable it
 
-    Null for ``events`` means all types. A disabled webhook gets no new events, and what waits is
-    kept. With ``enabled: true``, or a new URL, what waits is due now. Read-only fields are
-    ignored.
+    Null for ``events`` means all types. A disabled webhook gets no new events, but keeps waiting
+    deliveries. ``enabled: true`` or a new URL makes these due now. The service ignores read-only
+    fields.
     """
     if url_error:
         raise url_error
@@ -195,7 +195,7 @@ def update_webhook(changes: Values, id: str, url_error: Exception | None) -> Res
 @idempotent
 @response(status=204)
 def delete_webhook(id: str) -> Response:
-    """Delete a webhook and all its deliveries, also those that wait
+    """Delete a webhook and all its deliveries, including waiting ones
 
     This takes effect immediately: the receiver gets nothing more.
     """
@@ -209,10 +209,10 @@ def delete_webhook(id: str) -> Response:
 @idempotent
 @response(WebhookSecret, kind="object")
 def rotate_secret(id: str) -> Response:
-    """Give a webhook a new secret
+    """Replace the secret of a webhook
 
-    ``X-Service-Signature`` uses the new secret immediately. For 24 hours ``webhook-signature`` also
-    has a signature with the old secret.
+    ``X-Service-Signature`` uses the new secret immediately. For 24 hours, ``webhook-signature``
+    also has a signature with the old secret.
     """
     # 403 and 404 take precedence over 503.
     managed(db.row_or_none(Message, "webhooks/target", id=id))
@@ -225,11 +225,11 @@ def rotate_secret(id: str) -> Response:
 @webhooks.post("/webhooks/<id:id>/ping")
 @response(Ping, kind="object")
 def ping_webhook(id: str) -> Response:
-    """Post a signed event of the type ping to a webhook now, and tell the outcome
+    """Post a signed ping event to a webhook now, and return the outcome
 
-    ``status`` is that of the receiver; without one, ``error`` says why. A ping is not recorded, and
-    a failure changes nothing; after a success what waits is due now, unless the webhook is
-    disabled.
+    ``status`` is the one that the receiver returned; if there is none, ``error`` says why. A ping
+    is not recorded. A success makes waiting deliveries due now, unless the webhook is disabled; a
+    failure changes nothing.
     """
     target = managed(db.row_or_none(Message, "webhooks/target", id=id))
     with outbound_call(), signing() as settings:

@@ -15,7 +15,7 @@ from service.values import fields, schemas
 SLUG = {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$", "description": "The short name in URLs"}
 PLAN = {
     "examples": ["Starter", "Pro", "Team"],
-    "description": "The plan, which decides the rate limits",
+    "description": "The plan, which sets the rate limits",
 }
 
 workspaces = Blueprint("workspaces", __name__)
@@ -26,11 +26,11 @@ class Workspace(schemas.Resource):
 
     id = fields.Id(dump_only=True, description="The id of the workspace")
     name = fields.Text(
-        fields.MAX_NAME, min=1, trim=True, required=True, description="The name that people read"
+        fields.MAX_NAME, min=1, trim=True, required=True, description="The display name"
     )
     slug = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=SLUG)
     plan = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=PLAN)
-    member_count = fields.Integer(description="How many members it has")
+    member_count = fields.Integer(description="The number of members")
     created_at = fields.Timestamp(dump_only=True, description="When the workspace was created")
 
 
@@ -38,7 +38,7 @@ class WorkspaceDetails(Workspace):
     """A single workspace."""
 
     timezone = fields.Timezone(
-        description="An IANA timezone name; it decides which day the dashboard counts as today"
+        description="An IANA timezone name; it determines when a day begins and ends"
     )
 
 
@@ -69,9 +69,9 @@ class ChangedWorkspace(NamedTuple):
 @workspaces.get("/workspaces")
 @response(Workspace, kind="list")
 def list_workspaces() -> Response:
-    """List all workspaces that you belong to
+    """List all your workspaces
 
-    The list is complete and has no pages.
+    The list has no pages.
     """
     return reply(db.row(Body, "workspaces/list").body)
 
@@ -79,9 +79,9 @@ def list_workspaces() -> Response:
 @workspaces.get("/workspaces/<id:id>")
 @response(WorkspaceDetails)
 def get_workspace(id: str) -> Response:
-    """Read one workspace
+    """Return a workspace
 
-    The timezone of a workspace decides which day the dashboard counts as today.
+    Its timezone determines when a day begins and ends, for due dates and for the dashboard.
     """
     return reply_one(db.row(One, "workspaces/get", id=id))
 
@@ -91,10 +91,9 @@ def get_workspace(id: str) -> Response:
 @idempotent
 @response(WorkspaceDetails)
 def update_workspace(changes: Values, id: str) -> Response:
-    """Change the name or the timezone of a workspace; for owners and admins
+    """Change the name or the timezone of a workspace; owners and admins only
 
-    Members with another role get 403. Absent fields keep their values. Read-only fields are
-    ignored.
+    Other members get 403. Absent fields keep their values. The service ignores read-only fields.
     """
     workspace = db.row(
         ChangedWorkspace,
@@ -114,6 +113,7 @@ def update_workspace(changes: Values, id: str) -> Response:
 def list_members(id: str) -> Response:
     """List all members of a workspace with their roles
 
-    The order is that of joining. A task takes the ``userId`` of a member as its ``assigneeId``.
+    The members are in the order in which they joined. A ``userId`` can be the ``assigneeId`` of a
+    task.
     """
     return reply(db.row(Body, "workspaces/members", id=id).body)

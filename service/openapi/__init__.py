@@ -38,9 +38,9 @@ def document() -> bytes:
 @openapi.get("/openapi.json")
 @response(kind="object")
 def get_openapi() -> Response:
-    """Read this document
+    """Return this document
 
-    The command ``task-service openapi`` prints the same.
+    The command ``task-service openapi`` prints it too.
     """
     return reply(document())
 

@@ -17,7 +17,7 @@ EVENTS: dict[str, tuple[type[Resource] | None, str]] = {
     "meeting.completed": (MeetingDetails, "A meeting was completed"),
     "meeting.deleted": (MeetingDetails, "A meeting was deleted; data is its last state"),
     "ai.suggestion.created": (Suggestion, "An AI suggestion was created"),
-    "ping": (None, "Somebody tests the webhook: POST …/ping"),
+    "ping": (None, "A user tested the webhook with POST …/ping"),
 }
 
 HEADERS = "X-Service-Signature", "webhook-id", "webhook-timestamp", "webhook-signature"
@@ -26,7 +26,7 @@ RESPONSES = {
     "2XX": {"description": "Received; redirects and all other responses count as failures"},
     "410": {"description": "Gone: the service disables the webhook"},
     "default": {
-        "description": "Failed: the service sends the event again later, after Retry-After if sent"
+        "description": "Failed: the service retries later, after Retry-After if the response has it"
     },
 }
 
@@ -36,7 +36,7 @@ def webhook(name: str, schemas: Schemas, examples: dict[str, JSON]) -> JSON:
     resource, summary = EVENTS[name]
     data: JSON = {"type": "object", "description": "Empty"}
     if resource:
-        about = "The object as the API shows it, after the event; a deleted one in its last state"
+        about = "The object after the event, as the API returns it; if deleted, its last state"
         data = {**schemas.response(resource), "description": about}
     envelope: dict[str, JSON] = {
         "id": {
@@ -48,12 +48,12 @@ def webhook(name: str, schemas: Schemas, examples: dict[str, JSON]) -> JSON:
         "timestamp": {
             "type": "string",
             "format": "date-time",
-            "description": "When it happened",
+            "description": "When the event occurred",
         },
         "workspaceId": {
             "type": "string",
             "format": "uuid",
-            "description": "The workspace in which it happened",
+            "description": "The workspace of the event",
         },
         "data": data,
     }

@@ -44,11 +44,11 @@ class Schemas:
             "data": {
                 "type": "array",
                 "items": self.response(schema),
-                "description": "The objects of this page, in the order of the list",
+                "description": "The items of this page, in order",
             },
             "nextCursor": {
                 "type": ["string", "null"],
-                "description": "The cursor of the next page; null on the last one",
+                "description": "The cursor of the next page; null on the last page",
             },
         }
         return self.refer(f"{schema.__name__}Page", object_of(properties, [*properties]))

@@ -44,8 +44,8 @@ NOT_BLANK = rf"^[^\u0000]*[^\u0000{BLANK}][^\u0000]*$"
 ROLES = "owner", "admin", "member"
 
 VERSION = {
-    "description": "Increases with each change. To change this version only, send If-Match;"
-    " in a body the version has no effect"
+    "description": "Increases with each change. To change only this version, send If-Match;"
+    " in a body, the version has no effect"
 }
 
 
@@ -216,7 +216,7 @@ class Timestamp(Field):
         "range": "must be in the years 1900 to 9998 (UTC)",
     }
     well_formed = re.compile(TIMESTAMP, re.ASCII)
-    request_note = "In the years 1900 to 9998; seconds may be absent; without an offset, UTC"
+    request_note = "Years 1900 to 9998; seconds are optional; no offset means UTC"
 
     def __init__(self, **options: Unpack[Options]) -> None:
         # There is no pattern here: generated clients turn this format into a date, and a pattern
@@ -252,7 +252,8 @@ class DueDate(Timestamp):
     }
     day = re.compile(TIMESTAMP.partition("[Tt]")[0], re.ASCII)
     request_note = (
-        f"{Timestamp.request_note}. A day, like 2026-11-20, is its end in the workspace's timezone"
+        f"{Timestamp.request_note}. A day, like 2026-11-20, means its end in the workspace's"
+        " timezone"
     )
 
     def _convert(self, value: object) -> str:  # type: ignore[override]
@@ -429,7 +430,7 @@ class Limit(Field):
     default_error_messages = {"limit": "must be an integer from 1 to {max}"}
 
     def __init__(self, default: int, max: int) -> None:
-        description = f"How many to list; above {max} it is lowered to {max}"
+        description = f"The maximum number of items on the page; values above {max} count as {max}"
         # Larger numbers are lowered too; but no client needs a type for them.
         json_schema = {
             "type": "integer",
@@ -462,7 +463,7 @@ class Cursor(Field):
         json_schema = {
             "type": "string",
             "pattern": f"^{prefix}[0-9a-f]{{32}}$",
-            "description": "The nextCursor of an earlier response; opaque, never expires",
+            "description": "The nextCursor of an earlier response; opaque; never expires",
         }
         super().__init__(json_schema, load_default=(None, None))
         self.well_formed = re.compile(f"{prefix}[0-9a-f]{{32}}", re.ASCII)

@@ -124,7 +124,7 @@ def test_a_timestamp_has_one_type_in_requests_and_responses_and_prose_says_what_
     for name in ("MeetingInput", "MeetingChanges", "Meeting"):
         timestamp = schemas()[name]["properties"]["startTime"]
         assert (timestamp["type"], timestamp["format"]) == ("string", "date-time")
-        assert ("without an offset, UTC" in timestamp.get("description", "")) is (name != "Meeting")
+        assert ("no offset means UTC" in timestamp.get("description", "")) is (name != "Meeting")
     # A date in the code of a client cannot match a pattern.
     patterned = [path[:-1] for path, _ in keywords(document()) if path[-1] == "pattern"]
     dated = [path[:-1] for path, value in keywords(document()) if value == "date-time"]
