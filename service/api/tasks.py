@@ -158,8 +158,8 @@ FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys()
 def list_tasks(query: Values) -> Response:
     """List the tasks of the active workspace, newest first or soonest first
 
-    The list includes subtasks. Several filters combine with and. With ``sort=dueDate``, tasks
-    without a due date come last.
+    The list includes subtasks. A task must match all filters. With ``sort=dueDate``, tasks without
+    a due date come last.
     """
     if not any(map(query.get, FILTERS)):
         return reply_page(db.row(Page, "tasks/list", **query))
