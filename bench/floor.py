@@ -8,9 +8,9 @@ from hashlib import sha256
 from urllib.parse import parse_qs
 
 from bench.cases import CASES
+from service.callers import Usage
 from service.database.pool import Pool
 from service.http.responses import Body, Changed, Created, One, Page
-from service.limits import Usage
 from service.settings import Settings
 
 POOL = Pool(Settings.read(), "bench")

@@ -2,8 +2,8 @@
 
 import pytest
 
+from service.callers import Usage
 from service.http.gate import rate_limit_error
-from service.limits import Usage
 
 NOW = 1_700_000_000.0
 USAGE = Usage(
@@ -11,7 +11,7 @@ USAGE = Usage(
     user_id=None,
     workspace_id=None,
     scope=None,
-    touch=False,
+    record_use=False,
     admitted=True,
     per_minute=60,
     minute_count=60,

@@ -339,7 +339,7 @@ WITHOUT_CALLER = {
     "status/unusable": "it needs no credential and reads no row of a tenant",
     "sessions/find_user": "it finds the caller, whose login page has the key of the operator",
     "webhooks/missing_keys": "a process runs it when it starts, and no request does",
-    "tokens/touch": "it takes the id of the token that the gate has found",
+    "tokens/record_use": "it takes the id of the token that the gate has found",
     "webhooks/record": "it takes a delivery that claim_new, which takes the caller, has claimed",
 }
 # How code of a request runs a statement.

@@ -7,8 +7,8 @@ import psycopg
 from flask import Blueprint, Response, current_app
 
 from service.database import db
+from service.database.db import current_state
 from service.database.pool import WrongEncoding
-from service.database.state import current_state
 from service.database.statements import UnusableTable, migrations, tables
 from service.http.errors import http_error
 from service.http.responses import reply, response

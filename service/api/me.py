@@ -6,9 +6,9 @@ from flask import Blueprint, Response
 from marshmallow.fields import Nested
 
 from service.api.workspaces import PLAN, SLUG
-from service.credentials import CREDENTIALS, SCOPES
+from service.callers import CREDENTIALS, SCOPES
 from service.database import db
-from service.database.state import current_state
+from service.database.db import current_state
 from service.http.errors import http_error, invalid_field
 from service.http.requests import Values, arguments
 from service.http.responses import Body, reply, response

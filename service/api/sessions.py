@@ -6,11 +6,10 @@ from typing import Any
 from flask import Blueprint, Response
 from marshmallow.fields import Nested
 
-from service import credentials
 from service.api.me import User
-from service.credentials import SESSION_DAYS, CreatedSession
+from service.callers import SESSION_DAYS, CreatedSession, create_credential
 from service.database import db
-from service.database.state import current_state
+from service.database.db import current_state
 from service.database.statements import IdRow
 from service.http.errors import http_error, invalid_field
 from service.http.requests import Values, View, arguments
@@ -63,7 +62,7 @@ def create_session(session: Values) -> Response:
     Requires the `LOGIN_KEY` as bearer token. Anyone with the key can become any user. The response
     shows the token once; set it as the cookie `session`. Unknown and deactivated users return 404.
     """
-    secret, created = credentials.create(
+    secret, created = create_credential(
         partial(db.row, CreatedSession, "sessions/create"), "session", days=SESSION_DAYS, **session
     )
     if created.id is None:

@@ -5,10 +5,9 @@ from typing import NamedTuple
 
 from flask import Blueprint, Response
 
-from service import credentials
-from service.credentials import SCOPES
+from service.callers import SCOPES, create_credential
 from service.database import db
-from service.database.state import current_state
+from service.database.db import current_state
 from service.database.statements import IdRow
 from service.http.errors import http_error, invalid_field
 from service.http.gate import session_only
@@ -99,7 +98,7 @@ def create_token(token: Values) -> Response:
     no secret: revoke that token and create another one.
     """
     usage = current_state().usage
-    secret, created = credentials.create(
+    secret, created = create_credential(
         partial(db.row, CreatedToken, "tokens/create_own"),
         "api",
         session_id=usage and usage.token_id,

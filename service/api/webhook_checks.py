@@ -10,16 +10,15 @@ from marshmallow import ValidationError
 from werkzeug.exceptions import HTTPException
 
 from service.database import db
-from service.database.state import current_application, current_state
+from service.database.db import current_application, current_state
 from service.database.statements import Row
 from service.http.errors import http_error
 from service.http.requests import Values, View
 from service.settings import InvalidSetting, Settings
 from service.values import fields
-from service.webhooks import log
+from service.webhooks import NoSlot, OutboundSlots, WorkspaceCalls, log
+from service.webhooks.delivery import Message
 from service.webhooks.outbound import BlockedURL, resolve
-from service.webhooks.rows import Message
-from service.webhooks.slots import NoSlot, OutboundSlots, WorkspaceCalls
 
 # Seconds in which the host of a new URL must be resolved, and how many of them need no slot.
 LOOK_UP, QUICK_LOOK_UP = 2, 0.1

@@ -21,12 +21,11 @@ from service.http.responses import (
 from service.http.safe_writes import expected_versions, idempotent
 from service.values import fields, schemas
 from service.webhooks import EVENT_TYPES, secrets
-from service.webhooks.delivery import attempt
+from service.webhooks.delivery import Message, attempt
 from service.webhooks.rows import (
     BY_MANAGER,
     ListedWebhook,
     MatchedWebhook,
-    Message,
 )
 
 STATES = "enabled", "failing", "disabled"

@@ -15,7 +15,7 @@ from psycopg import errors
 
 from service.database import pool
 from service.database.remedies import remedy
-from service.database.statements import Connection, IdRow, Row, only
+from service.database.statements import Connection, IdRow, Row, single_row
 from service.settings import InvalidSetting, Settings
 from service.values.fields import camel_case
 from service.values.schemas import flatten
@@ -90,7 +90,7 @@ def query(kind: type[Row], name: str, /, **values: object) -> list[Row]:
 
 def row_or_none(kind: type[Row], name: str, /, **values: object) -> Row | None:
     """Run ``sql/<name>.sql`` on a connection of its own, and return its only row, or None."""
-    return only(query(kind, name, **values))
+    return single_row(query(kind, name, **values))
 
 
 def one_row(kind: type[Row], name: str, absent: str, /, **values: object) -> Row:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import click
 
-from service import credentials
+from service.callers import SCOPES, SESSION_DAYS, CreatedSession, create_credential
 from service.commands.base import (
     confirm,
     echo_ids,
@@ -17,7 +17,6 @@ from service.commands.base import (
     yes_option,
 )
 from service.commands.users import ListedUser
-from service.credentials import SCOPES, SESSION_DAYS, CreatedSession
 from service.database.statements import IdRow
 from service.values.fields import MAX_NAME, NIL_UUID, Text, uuid_or_nil
 
@@ -88,7 +87,7 @@ def new_token(
     Raises ClickException if the user is absent or deactivated, or no member of the workspace.
     """
     require_active_user(email)
-    secret, _ = credentials.create(
+    secret, _ = create_credential(
         partial(one_row, IdRow, "tokens/create", f"{email} is no member of {workspace}"),
         "api",
         email=email,
@@ -105,7 +104,7 @@ def new_session(email: str, days: int = SESSION_DAYS) -> str:
 
     Raises ClickException if the user is absent or deactivated.
     """
-    secret, _ = credentials.create(
+    secret, _ = create_credential(
         partial(one_row, CreatedSession, "sessions/create", f"there is no user {email}"),
         "session",
         user_id=require_active_user(email).id,

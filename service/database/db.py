@@ -5,16 +5,52 @@ A request gives its connection back before it waits for anything but the databas
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
-from typing import cast
 
 import psycopg
-from flask import Flask
+from flask import Flask, Request, current_app, g, request
 from psycopg.rows import args_row
 
+from service.callers import Usage
 from service.database.pool import Pool
-from service.database.state import RequestState, current_application, current_state
-from service.database.statements import STATEMENTS, Connection, Row, only
+from service.database.statements import STATEMENTS, Connection, Row, single_row
+
+
+class RequestState:
+    """The values that a hook or a view of a request leaves for later hooks and views."""
+
+    request_id = ""
+    # Seconds that the request has waited for a thread.
+    queued: float = 0
+    # The time, by ``monotonic()``, when everything that waits for the database must have ended. The
+    # first statement makes it, from ``arrived``; nothing begins it anew. 0 before.
+    deadline: float = 0
+    connection: Connection | None = None
+    # The body of the request, once it has been read.
+    body: bytes | None = None
+    # Seconds that the request has waited for a connection.
+    waited: float = 0
+    # None until the gate has counted the request.
+    usage: Usage | None = None
+    # The id of the resource that the request has created.
+    created: str | None = None
+
+    def __init__(self, pool: Pool) -> None:
+        self.pool = pool
+        # When the request was complete, by ``monotonic()``: its last byte read, and the response to
+        # the request before it on the connection sent. Without our worker, when Flask began.
+        self.arrived = monotonic()
+        # Parameters of every statement: ``user_id`` and ``workspace_id``.
+        self.caller: dict[str, object] = {}
+        self.event_ids: list[str] = []
+
+
+# The current Flask application, the state of the current request, and the request. Flask's proxies
+# look up their object again for each attribute, which takes longer than most hooks.
+current_application: Callable[[], Flask] = current_app._get_current_object  # type: ignore[attr-defined]
+current_state: Callable[[], RequestState] = g._get_current_object
+current_request: Callable[[], Request] = request._get_current_object  # type: ignore[attr-defined]
 
 
 class NotFound(LookupError):
@@ -27,14 +63,9 @@ class NotFound(LookupError):
 
 def init_app(app: Flask, at_first: Callable[[Connection], None] | None = None) -> None:
     """Give the app its pool, and each request its state; ``at_first`` is that of the pool."""
-    app.extensions["pool"] = Pool(app.config["SETTINGS"], "web", at_first)
-    app.app_ctx_globals_class = RequestState  # type: ignore[assignment]
+    app.extensions["pool"] = pool = Pool(app.config["SETTINGS"], "web", at_first)
+    app.app_ctx_globals_class = partial(RequestState, pool)  # type: ignore[assignment]
     app.teardown_request(release)
-
-
-def pool() -> Pool:
-    """Return the pool of the current app."""
-    return cast(Pool, current_application().extensions["pool"])
 
 
 def extend_deadline(seconds: float) -> None:
@@ -48,10 +79,9 @@ def connection(state: RequestState) -> Connection:
     A request that has waited in a queue has less time left for the database.
     """
     if state.connection is None:
-        connections = pool()
         asked = monotonic()
-        state.deadline = state.deadline or state.arrived + connections.seconds
-        state.connection = connections.take(state.deadline, state.queued)
+        state.deadline = state.deadline or state.arrived + state.pool.seconds
+        state.connection = state.pool.take(state.deadline, state.queued)
         state.waited += monotonic() - asked
     return state.connection
 
@@ -60,7 +90,7 @@ def release(_error: BaseException | None = None) -> None:
     """Give the connection of this request back; the next statement takes another connection."""
     state = current_state()
     if state.connection is not None:
-        pool().give_back(state.connection)
+        state.pool.give_back(state.connection)
         state.connection = None
 
 
@@ -86,7 +116,7 @@ def row_with_retry(kind: type[Row], name: str, /, **values: object) -> Row:
             raise
         release()
         # The other connections of the pool have died too.
-        pool().drain()
+        state.pool.drain()
         row = connection(state).row(kind, name, values)
     return found(row, name)
 
@@ -116,7 +146,7 @@ def row_client_bound(kind: type[Row], name: str, /, **values: object) -> Row:
     state = current_state()
     cursor = psycopg.ClientCursor(connection(state), row_factory=args_row(kind))
     cursor.execute(STATEMENTS[name].source, {**state.caller, **values})
-    return found(only(cursor.fetchall()), name)
+    return found(single_row(cursor.fetchall()), name)
 
 
 def execute(name: str, /, **values: object) -> None:

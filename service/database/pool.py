@@ -1,11 +1,14 @@
 """Connections to the database: one for a command, a pool for each process that serves."""
 
 import logging
+import os
+import socket
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
+from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any, cast
 
@@ -15,7 +18,6 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from psycopg_pool.pool import MaintenanceTask
 
 from service.database.statements import Connection
-from service.database.watchdog import Watchdog
 from service.logs import is_rare_record
 from service.process import application_name
 from service.settings import Settings
@@ -69,6 +71,63 @@ def connect(settings: Settings, command: str) -> Connection:
     return connection
 
 
+class Watchdog:
+    """Shuts down connections that do not respond; one thread per process watches them all.
+
+    When PostgreSQL freezes, none of its timeouts fires, but its kernel still acknowledges data:
+    libpq would wait for ever. When the network freezes, libpq notices it later than a client should
+    wait. After the socket is shut down, the waiting statement fails as on a lost connection.
+    """
+
+    # Seconds between two checks of the deadlines.
+    INTERVAL = 0.1
+
+    def __init__(self) -> None:
+        self._deadlines: dict[psycopg.Connection[Any], float] = {}
+        self._lock = Lock()
+        self._stopping = Event()
+        self._thread: Thread | None = None
+
+    def watch(self, connection: psycopg.Connection[Any], deadline: float) -> None:
+        """Shut the connection down at ``deadline`` (``monotonic()``) unless released before."""
+        with self._lock:
+            # The thread starts with the first connection: a fork of gunicorn copies no threads.
+            if self._thread is None:
+                thread = Thread(target=self._run, name="watchdog", daemon=True)
+                thread.start()
+                self._thread = thread
+            self._deadlines[connection] = deadline
+
+    def release(self, connection: psycopg.Connection[Any]) -> None:
+        """Stop watching the connection."""
+        with self._lock:
+            self._deadlines.pop(connection, None)
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._stopping.set()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(self.INTERVAL):
+            now = monotonic()
+            # ``release`` needs the lock, so no watched connection is closed during this loop, and
+            # its file descriptor belongs to no other socket.
+            with self._lock:
+                for connection, deadline in list(self._deadlines.items()):
+                    if deadline <= now:
+                        del self._deadlines[connection]
+                        shut_down(connection)
+
+
+def shut_down(connection: psycopg.Connection[Any]) -> None:
+    """Shut down the socket of a connection, even while another thread waits for data on it."""
+    with (
+        suppress(OSError, psycopg.Error),
+        socket.socket(fileno=os.dup(connection.pgconn.socket)) as duplicate,
+    ):
+        duplicate.shutdown(socket.SHUT_RDWR)
+
+
 class Pool(ConnectionPool[Connection]):
     """A pool that is made closed, so that each forked worker opens connections of its own.
 
@@ -82,8 +141,8 @@ class Pool(ConnectionPool[Connection]):
     # Seconds after which a connection goes back to psycopg_pool, which ends old and idle ones, at
     # the end of the next request.
     KEPT = 60
-    # Seconds between two looks at the connection of an idle process.
-    LOOK = 2
+    # Seconds between two checks of the connection of an idle process.
+    CHECK_INTERVAL = 2
 
     def __init__(
         self,
@@ -98,11 +157,11 @@ class Pool(ConnectionPool[Connection]):
         self.encoding = "UTF8"
         # The free connections; the one used last is taken first, because its backend is warm.
         # psycopg_pool gives the one that was free for longest, for 44 thousand instructions
-        # instead of 27. Each holder of a turn finds a connection here or in psycopg_pool.
+        # instead of 27. Each holder of a slot finds a connection here or in psycopg_pool.
         self._warm: deque[Connection] = deque()
-        self._turns: SimpleQueue[None] = SimpleQueue()
+        self._slots: SimpleQueue[None] = SimpleQueue()
         for _ in range(settings.web_threads):
-            self._turns.put(None)
+            self._slots.put(None)
         self._drained = 0.0
         # Why psycopg_pool cannot connect is logged once a minute; a logger takes each filter once.
         logging.getLogger("psycopg.pool").addFilter(is_rare_record)
@@ -141,7 +200,7 @@ class Pool(ConnectionPool[Connection]):
         seconds = self.timeout if timeout is None else timeout
         end = monotonic() + seconds
         try:
-            self._turns.get(timeout=seconds)
+            self._slots.get(timeout=seconds)
         except Empty:
             raise PoolTimeout(f"no connection became free within {seconds:.1f} s") from None
         try:
@@ -151,7 +210,7 @@ class Pool(ConnectionPool[Connection]):
         try:
             connection = super().getconn(max(0, end - monotonic()))
         except BaseException:
-            self._turns.put(None)
+            self._slots.put(None)
             raise
         connection.taken_at = monotonic()
         return connection
@@ -173,14 +232,17 @@ class Pool(ConnectionPool[Connection]):
             super().putconn(connection)
             raise
         finally:
-            self._turns.put(None)
+            self._slots.put(None)
         self._put_back(oldest)
 
     def _put_back(self, oldest: float) -> None:
         """Put the kept connections that were taken before ``oldest`` into psycopg_pool."""
-        with suppress(IndexError):
+        try:
             while self._warm[0].taken_at <= oldest:
                 super().putconn(self._warm.popleft())
+        except IndexError:
+            # None is left; another thread may have taken the last one.
+            return
 
     def drain(self) -> None:
         """Replace all connections, also those in use once they are put back."""
@@ -191,9 +253,9 @@ class Pool(ConnectionPool[Connection]):
     def stay_connected(self) -> None:
         """Open the pool; while no request comes, a lost connection is replaced by another one."""
         self.open()
-        self.run_task(Look(self))
+        self.run_task(IdleCheck(self))
 
-    def look(self) -> None:
+    def check_idle(self) -> None:
         """Replace all connections if PostgreSQL has closed a free one; connect if there is none."""
         try:
             connection = self.getconn(0.01)
@@ -246,11 +308,11 @@ class Pool(ConnectionPool[Connection]):
         super().close(timeout)
 
 
-class Look(MaintenanceTask):
-    """Looks after an idle pool again and again, in a thread of psycopg_pool."""
+class IdleCheck(MaintenanceTask):
+    """Checks an idle pool periodically, in a thread of psycopg_pool."""
 
     def _run(self, pool: ConnectionPool[Any]) -> None:
         try:
-            cast(Pool, pool).look()
+            cast(Pool, pool).check_idle()
         finally:
-            pool.schedule_task(self, Pool.LOOK)
+            pool.schedule_task(self, Pool.CHECK_INTERVAL)

@@ -106,7 +106,7 @@ class JsonAsBytes(Loader):
         return bytes(data)
 
 
-def only(rows: list[Row]) -> Row | None:
+def single_row(rows: list[Row]) -> Row | None:
     """Return the only row, or None; raise ValueError if there are more."""
     (row,) = rows or (None,)
     return row
@@ -128,7 +128,7 @@ class Connection(psycopg.Connection[TupleRow]):
 
     def row(self, kind: type[Row], name: str, values: dict[str, object]) -> Row | None:
         """Run a statement and return its only row, or None."""
-        return only(self.rows(kind, name, values))
+        return single_row(self.rows(kind, name, values))
 
     def rows(self, kind: type[Row], name: str, values: dict[str, object]) -> list[Row]:
         """Run a statement and return all its rows."""

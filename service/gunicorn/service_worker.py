@@ -5,8 +5,8 @@ from secrets import token_hex
 
 import request_worker
 from request_worker.errors import error_head
+from service.callers import MINUTE, STARTER_PER_MINUTE
 from service.http import errors
-from service.limits import MINUTE, STARTER_PER_MINUTE
 from service.settings import Settings
 
 

@@ -8,7 +8,7 @@ from time import monotonic
 from flask import Flask, Response
 
 from service import logs
-from service.database.state import current_request, current_state
+from service.database.db import current_request, current_state
 
 # Keys of the WSGI environment, which ``request_worker`` sets. ARRIVED: when the whole request had
 # been read and was first on its connection, by ``monotonic()``. QUEUED: seconds that it then waited

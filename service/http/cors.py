@@ -5,9 +5,9 @@ has to send a token. A page that sends a cookie can read no response, and the ga
 writes.
 """
 
-from flask import Flask, Response
+from flask import Flask, Request, Response
 
-from service.database.state import current_request
+from service.database.db import current_application, current_request
 from service.http.responses import reply
 
 METHODS = "DELETE", "GET", "PATCH", "POST"
@@ -27,29 +27,8 @@ MAX_AGE = 7200
 
 
 def init_app(app: Flask) -> None:
-    """Register the hooks; the one after a request only if the setting lists an origin."""
+    """Register the hook after a request, if the setting lists an origin."""
     origins = frozenset(app.config["SETTINGS"].cors_origins)
-
-    def answer_preflight() -> Response | None:
-        """Answer a preflight request with 204, which allows nothing to an origin not listed."""
-        request = current_request()
-        if (
-            request.method != "OPTIONS"
-            or "Origin" not in request.headers
-            or "Access-Control-Request-Method" not in request.headers
-        ):
-            return None
-        if request.headers["Origin"] not in origins:
-            # The browser tells the page's developer that this service does not allow the origin.
-            return reply(None, 204)
-        # For an unknown path every method is allowed, so that the page gets to read the 404.
-        methods = getattr(request.routing_exception, "valid_methods", None) or METHODS
-        headers = {
-            "Access-Control-Allow-Methods": ", ".join(sorted(methods)),
-            "Access-Control-Allow-Headers": ", ".join(REQUEST_HEADERS),
-            "Access-Control-Max-Age": str(MAX_AGE),
-        }
-        return reply(None, 204, headers)
 
     def add_headers(response: Response) -> Response:
         """Let the pages of a listed origin read the response."""
@@ -63,6 +42,30 @@ def init_app(app: Flask) -> None:
             response.headers["Access-Control-Expose-Headers"] = ", ".join(RESPONSE_HEADERS)
         return response
 
-    app.before_request(answer_preflight)
     if origins:
         app.after_request(add_headers)
+
+
+def is_preflight(request: Request) -> bool:
+    """Return whether a browser asks what a page of another origin may send."""
+    headers = request.headers
+    return (
+        request.method == "OPTIONS"
+        and "Origin" in headers
+        and "Access-Control-Request-Method" in headers
+    )
+
+
+def answer_preflight(request: Request) -> Response:
+    """Answer a preflight request with 204, which allows nothing to an origin not listed."""
+    if request.headers["Origin"] not in current_application().config["SETTINGS"].cors_origins:
+        # The browser tells the page's developer that this service does not allow the origin.
+        return reply(None, 204)
+    # For an unknown path every method is allowed, so that the page gets to read the 404.
+    methods = getattr(request.routing_exception, "valid_methods", None) or METHODS
+    headers = {
+        "Access-Control-Allow-Methods": ", ".join(sorted(methods)),
+        "Access-Control-Allow-Headers": ", ".join(REQUEST_HEADERS),
+        "Access-Control-Max-Age": str(MAX_AGE),
+    }
+    return reply(None, 204, headers)

@@ -22,9 +22,9 @@ from werkzeug.exceptions import (
 )
 
 from service.database import db
+from service.database.db import current_request, current_state
 from service.database.pool import WrongEncoding
 from service.database.remedies import remedy
-from service.database.state import current_request, current_state
 from service.values.schemas import FieldError, flatten
 
 log = logging.getLogger("service.errors")

@@ -17,18 +17,18 @@ from flask import Request, Response
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Rule
 
-from service.credentials import hash_of
+from service.callers import STARTER_PER_MINUTE, Usage, decisive, hash_of, policy
 from service.database import db
-from service.database.state import (
+from service.database.db import (
     RequestState,
     current_application,
     current_request,
     current_state,
 )
+from service.http import cors
 from service.http.errors import http_error
 from service.http.requests import JSON_TYPE, View
 from service.http.responses import append
-from service.limits import STARTER_PER_MINUTE, Usage, decisive, policy
 
 # Paths that need no credential and are not counted. Those of the reference page exist only if the
 # setting DOCS is on (openapi/page.py).
@@ -52,15 +52,22 @@ def is_public(rule: Rule | None) -> bool:
     return rule is not None and rule.rule in PUBLIC
 
 
-def authenticate_and_count() -> None:
-    """Find the caller and count the request; raises 401, 403, 415 or 429."""
+def authenticate_and_count() -> Response | None:
+    """Find the caller and count the request; raises 401, 403, 415 or 429.
+
+    A preflight request has no credential: its response comes from here, uncounted.
+    """
     request, state = current_request(), current_state()
-    if is_public(request.url_rule):
-        return
+    rule = request.url_rule
+    if is_public(rule):
+        return None
+    # No rule takes OPTIONS.
+    if rule is None and cors.is_preflight(request):
+        return cors.answer_preflight(request)
     kind, token = credential(request)
     if request.method == "POST" and request.path in LOGIN:
         authenticate_login_page(token if kind == "api" else None)
-        return
+        return None
     state.usage = usage = db.row_with_retry(
         Usage,
         "gate/authenticate_and_count",
@@ -68,8 +75,8 @@ def authenticate_and_count() -> None:
         hash=hash_of(token) if token else None,
         address=client_address(request.remote_addr),
     )
-    if usage.touch:
-        db.execute("tokens/touch", token_id=usage.token_id)
+    if usage.record_use:
+        db.execute("tokens/record_use", token_id=usage.token_id)
     if not usage.admitted:
         raise rate_limit_error(usage)
     if usage.user_id is None:
@@ -81,6 +88,7 @@ def authenticate_and_count() -> None:
         # 404 and 405 take precedence over this 403.
         if usage.scope != "write" and request.routing_exception is None:
             raise http_error("read_only_token")
+    return None
 
 
 def authenticate_login_page(token: str | None) -> None:
@@ -196,7 +204,7 @@ def gate_headers(request: Request, state: RequestState, status: int) -> list[tup
         return [request_id, NOSNIFF]
     if usage is None:
         # The gate has not counted this request: the database is not available, or the request is a
-        # preflight request (cors.py).
+        # preflight request.
         return [
             request_id,
             *NOT_SHARED,

@@ -14,7 +14,7 @@ from flask import Flask, Request
 from marshmallow import Schema
 from werkzeug.routing import BaseConverter
 
-from service.database.state import current_application, current_request, current_state
+from service.database.db import current_application, current_request, current_state
 from service.http.errors import http_error, invalid_field
 from service.values.fields import Enums, uuid_or_nil
 from service.values.schemas import MAX_ECHO, Query

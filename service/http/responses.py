@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from flask import Response
 from werkzeug.datastructures import Headers
 
-from service.database.state import current_request, current_state
+from service.database.db import current_request, current_state
 from service.http.errors import MESSAGES, VersionMismatch
 from service.http.requests import View, query_values
 from service.values.schemas import StrictSchema

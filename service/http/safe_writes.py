@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from flask import Request, Response
 
 from service.database import db
-from service.database.state import current_request
+from service.database.db import current_request
 from service.http.errors import http_error, invalid_field
 from service.http.requests import View, read_bytes
 from service.http.responses import reply

@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 from werkzeug.http import parse_date
 
-from service.settings import Settings
+from service.settings import InvalidSetting, Settings
 from service.webhooks.outbound import Answer, post
-from service.webhooks.rows import Message
-from service.webhooks.secrets import signatures, signing_secrets
+from service.webhooks.secrets import derive_secret, fingerprint, signatures
 
 log = logging.getLogger("service.webhooks")
 
@@ -19,6 +18,29 @@ log = logging.getLogger("service.webhooks")
 # delay counts as on time.
 JITTER, TOLERANCE = 0.2, 0.25
 DAY = 86400
+
+
+class Message(NamedTuple):
+    """The row of what is posted, and where: a delivery that this process has claimed, or a ping.
+
+    No other process attempts a claimed delivery until its lease ends. The ``id`` of a ping is not
+    that of a delivery.
+    """
+
+    workspace_id: str
+    id: str
+    # The number of the attempt: 1 is the first one.
+    number: int
+    webhook_id: str
+    url: str
+    # The secrets that sign, newest first: their numbers, and the fingerprints of their keys; "" is
+    # the oldest key.
+    secret_numbers: list[int]
+    key_fingerprints: list[str]
+    message_id: str
+    body: str
+    # Seconds since the event.
+    age: float
 
 
 class Outcome(NamedTuple):
@@ -70,6 +92,29 @@ def attempt(message: Message, settings: Settings, timeout: float) -> Outcome:
         log.exception("delivery %s to webhook %s", message.id, message.webhook_id)
         took = round((monotonic() - began) * 1000)
         return outcome_of(message, Answer(took, error=type(error).__name__), settings)
+
+
+def signing_secrets(settings: Settings, webhook: Message) -> list[str]:
+    """Derive the secrets that sign now, newest first.
+
+    Raises InvalidSetting if WEBHOOK_KEY does not list the key of the current secret. A previous
+    secret whose key is missing does not sign.
+    """
+    settings.require_webhook_key()
+    keys = {fingerprint(key): key for key in settings.webhook_keys}
+    keys[""] = settings.webhook_keys[-1]
+    derivations = list(zip(webhook.key_fingerprints, webhook.secret_numbers, strict=True))
+    current = derivations[0][0]
+    if current not in keys:
+        raise InvalidSetting(
+            f"WEBHOOK_KEY does not list the key {current}, from which the secret of the webhook"
+            f" {webhook.webhook_id} derives: add that key at the end, or rotate the secret"
+        )
+    return [
+        derive_secret(keys[name], webhook.webhook_id, number)
+        for name, number in derivations
+        if name in keys
+    ]
 
 
 def outcome_of(message: Message, answer: Answer, settings: Settings) -> Outcome:

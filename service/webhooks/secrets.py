@@ -15,12 +15,27 @@ from typing import NamedTuple, Protocol
 import psycopg
 
 from service.database.statements import Connection, Row
-from service.settings import InvalidSetting, Settings
-from service.webhooks.rows import CreatedWebhook, Message, RotatedWebhook
+from service.settings import Settings
 
 log = logging.getLogger("service.webhooks")
 
 PREFIX = "whsec_"
+
+
+class CreatedWebhook(NamedTuple):
+    """The row of a new webhook; its secret derives from the number."""
+
+    id: str
+    secret_number: int
+    body: bytes
+    version: int
+
+
+class RotatedWebhook(NamedTuple):
+    """The row of a webhook with the number that its secret is derived from."""
+
+    id: str
+    secret_number: int
 
 
 class MissingKey(NamedTuple):
@@ -72,29 +87,6 @@ def rotate(read: ReadRow, key: str, **webhook: object) -> NewSecret | None:
     """Give a webhook a new secret and return it, or None if there is no such webhook."""
     row = read(RotatedWebhook, "webhooks/rotate", key_fingerprint=fingerprint(key), **webhook)
     return row and NewSecret(derive_secret(key, row.id, row.secret_number))
-
-
-def signing_secrets(settings: Settings, webhook: Message) -> list[str]:
-    """Derive the secrets that sign now, newest first.
-
-    Raises InvalidSetting if WEBHOOK_KEY does not list the key of the current secret. A previous
-    secret whose key is missing does not sign.
-    """
-    settings.require_webhook_key()
-    keys = {fingerprint(key): key for key in settings.webhook_keys}
-    keys[""] = settings.webhook_keys[-1]
-    derivations = list(zip(webhook.key_fingerprints, webhook.secret_numbers, strict=True))
-    current = derivations[0][0]
-    if current not in keys:
-        raise InvalidSetting(
-            f"WEBHOOK_KEY does not list the key {current}, from which the secret of the webhook"
-            f" {webhook.webhook_id} derives: add that key at the end, or rotate the secret"
-        )
-    return [
-        derive_secret(keys[name], webhook.webhook_id, number)
-        for name, number in derivations
-        if name in keys
-    ]
 
 
 def missing_keys(connection: Connection, settings: Settings) -> list[MissingKey]:

@@ -18,15 +18,14 @@ from service.database.statements import Connection, Row
 from service.settings import Settings
 from service.values.fields import NIL_UUID
 from service.webhooks import delivery
-from service.webhooks.delivery import Recorded
-from service.webhooks.rows import Message
+from service.webhooks.delivery import Message, Recorded
+from service.webhooks.error_log import ErrorLog
 from service.webhooks.secrets import (
     MissingKey,
     fingerprints,
     missing_keys,
     warn_of_missing_keys,
 )
-from service.webhooks.troubles import Troubles
 
 log = logging.getLogger("service.worker")
 
@@ -70,7 +69,7 @@ class Worker:
         self.settings, self.max_attempt_seconds = settings, max_attempt_seconds
         self.pool = Pool(settings, "worker")
         self.stopping = Event()
-        self.troubles = Troubles()
+        self.errors = ErrorLog()
         self._claiming = Lock()
         self._position: Position = START
         self._idle_until = 0.0
@@ -237,9 +236,9 @@ class Worker:
             finally:
                 self.pool.give_back(connection)
         except psycopg.Error as error:
-            self.troubles.note(statement, error)
+            self.errors.failed(statement, error)
             raise
-        self.troubles.end(statement)
+        self.errors.succeeded(statement)
 
     def _take(self, *, patient: bool) -> Connection:
         """Take a connection within POOL_TIMEOUT; unless ``patient``, give up at a signal."""

@@ -68,7 +68,7 @@ SELECT caller.token_id,
        caller.scope,
        caller.token_id IS NOT NULL
        AND (caller.last_used_at IS NULL OR caller.last_used_at < now() - interval '1 minute')
-           AS touch,
+           AS record_use,
        hit.admitted,
        caller.per_minute,
        hit.minute_count,

@@ -18,9 +18,8 @@ from server import wait_until
 from statement import until_waiting
 
 from service.commands.plans import ListedPlan
-from service.database.pool import Pool, WrongEncoding
+from service.database.pool import Pool, Watchdog, WrongEncoding
 from service.database.statements import STATEMENTS
-from service.database.watchdog import INTERVAL
 from service.http.access_log import QUEUED
 
 TASK = {"title": "Write the report"}
@@ -156,7 +155,7 @@ def test_a_dead_peer_is_detected_after_15_seconds_on_linux_and_after_25_elsewher
 
 def test_the_watchdog_comes_after_the_timeout_of_the_statement_and_within_a_second(build):
     pool = build(statement_timeout=3.5).extensions["pool"]
-    assert 3.5 < pool.seconds < pool.seconds + INTERVAL < 4.5
+    assert 3.5 < pool.seconds < pool.seconds + Watchdog.INTERVAL < 4.5
 
 
 def test_a_closed_pool_has_ended_its_connections(build):
@@ -406,7 +405,7 @@ def test_no_concurrent_request_fails_after_all_connections_were_terminated(build
 
 def test_an_idle_pool_connects_again_by_itself(build, database_url, monkeypatch):
     """First psycopg_pool gives up, as it does after five seconds."""
-    monkeypatch.setattr(Pool, "LOOK", 0.05)
+    monkeypatch.setattr(Pool, "CHECK_INTERVAL", 0.05)
     proxy = Proxy(database_url)
     pool = build(database_url=proxy.url).extensions["pool"]
     pool.reconnect_timeout = 0.05

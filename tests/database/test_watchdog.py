@@ -10,8 +10,7 @@ import pytest
 from client import TOKENS, Client
 from proxy import Proxy
 
-from service.database.pool import Pool, connect
-from service.database.watchdog import INTERVAL, Watchdog
+from service.database.pool import Pool, Watchdog, connect
 from service.settings import Settings
 
 REQUESTS = 8
@@ -43,7 +42,7 @@ def test_a_watchdog_that_cannot_start_its_thread_costs_no_connection_and_starts_
         context.setattr(Thread, "start", fail)
         with pytest.raises(RuntimeError):
             pool.take(monotonic() + 5, 0)
-    connection = pool.take(monotonic() + INTERVAL, 0)
+    connection = pool.take(monotonic() + Watchdog.INTERVAL, 0)
     with pytest.raises(psycopg.OperationalError):
         connection.execute("SELECT pg_sleep(5)")
     pool.give_back(connection)
@@ -75,7 +74,7 @@ def test_a_connection_that_cannot_be_set_up_is_not_watched_any_more(database_url
 def test_a_connection_has_the_time_of_a_statement_to_be_set_up(database_url):
     """The watchdog looks several times while this one is set up."""
     settings = Settings.read({"DATABASE_URL": database_url})
-    wait = f"SELECT pg_sleep({5 * INTERVAL})"
+    wait = f"SELECT pg_sleep({5 * Watchdog.INTERVAL})"
     pool = Pool(settings, "web", at_first=lambda connection: connection.execute(wait))
     with connect(settings, "test") as connection:
         pool.prepare(connection)

@@ -122,13 +122,13 @@ def test_a_window_ends_at_its_last_moment(still, cast, window, other):
         assert (row[f"{window}_count"], row[f"{other}_count"]) == (count, 8)
 
 
-def test_a_token_is_touched_again_after_more_than_a_minute(still):
-    for microseconds, touched in ((0, False), (1, True)):
+def test_the_use_of_a_token_is_recorded_again_after_more_than_a_minute(still):
+    for microseconds, recorded in ((0, False), (1, True)):
         age = timedelta(minutes=1, microseconds=microseconds)
         still.execute("UPDATE tokens SET last_used_at = now() - %s", (age,))
         (row,) = run(still, "gate/authenticate_and_count", **CREDENTIAL)
-        assert row["touch"] is touched
-        assert bool(run(still, "tokens/touch", token_id=row["token_id"])) is touched
+        assert row["record_use"] is recorded
+        assert bool(run(still, "tokens/record_use", token_id=row["token_id"])) is recorded
 
 
 NO_FILTER = dict.fromkeys(

@@ -28,8 +28,7 @@ from standardwebhooks import WebhookVerificationError
 
 from service.database.statements import Connection
 from service.settings import Settings
-from service.webhooks import secrets
-from service.webhooks.slots import NoSlot
+from service.webhooks import NoSlot, secrets
 from service.webhooks.worker import Worker
 
 SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="

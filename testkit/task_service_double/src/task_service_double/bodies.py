@@ -2,7 +2,7 @@
 
 from marshmallow import fields, validate
 
-from service.credentials import CREDENTIALS, SCOPES
+from service.callers import CREDENTIALS, SCOPES
 from service.values.fields import MAX_EMAIL, MAX_TEXT, Enum, Text, Timestamp
 from service.values.schemas import StrictSchema
 from service.webhooks import EVENT_TYPES

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from psycopg.errors import DeadlockDetected
 
-from service.credentials import hash_of
+from service.callers import hash_of
 from service.database.statements import Connection, to_json
 from service.webhooks.secrets import derive_secret
 

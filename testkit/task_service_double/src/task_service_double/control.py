@@ -17,24 +17,22 @@ from flask import Blueprint, Flask, Response, current_app, request
 from marshmallow import ValidationError
 from werkzeug.exceptions import default_exceptions
 
-from service import credentials
+from service.callers import SESSION_DAYS, CreatedSession, create_credential
 from service.commands.load import load_lines
 from service.commands.load.insert import FoundUser
 from service.commands.load.lines import TYPES, PastTimestamp
-from service.credentials import SESSION_DAYS, CreatedSession
 from service.database import db
-from service.database.state import current_request, current_state
+from service.database.db import current_request, current_state
 from service.database.statements import IdRow, to_json
 from service.http import access_log, errors
 from service.http.requests import Values, arguments, read_bytes
 from service.http.responses import reply
 from service.settings import Settings
 from service.values.strict_json import StrictJSONError, parse_object
-from service.webhooks import secrets
-from service.webhooks.delivery import attempt
+from service.webhooks import OutboundSlots, secrets
+from service.webhooks.delivery import Message, attempt
 from service.webhooks.outbound import BlockedURL, resolve
-from service.webhooks.rows import NO_USER, Message
-from service.webhooks.slots import OutboundSlots
+from service.webhooks.rows import NO_USER
 from service.webhooks.worker import Worker
 from task_service_double import faults, journal
 from task_service_double.bodies import (
@@ -292,7 +290,7 @@ def create_token(token: Values) -> Response:
     """Make a credential for a user"""
     user, days = find_user(token["user"]), token["expires_in"]
     if token["kind"] == "session":
-        secret, _ = credentials.create(
+        secret, _ = create_credential(
             partial(db.row, CreatedSession, "sessions/create"),
             "session",
             user_id=user.id,
@@ -300,7 +298,7 @@ def create_token(token: Values) -> Response:
             expires_at=None,
         )
         return reply_json(token=secret)
-    secret, _ = credentials.create(
+    secret, _ = create_credential(
         partial(db.row, IdRow, "tokens/create"),
         "api",
         email=email_of(token["user"]),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from flask import Flask, Response
 
 from service.database import db
-from service.database.state import current_request, current_state
+from service.database.db import current_request, current_state
 from service.http.errors import http_error
 from service.http.gate import rate_limit_error
 from service.http.responses import reply

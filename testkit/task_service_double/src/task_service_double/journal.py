@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from flask import Flask, Response
 
-from service.database.state import current_request, current_state
+from service.database.db import current_request, current_state
 from task_service_double.faults import NO_RESPONSE, response_kind
 
 # The newest requests that the journal keeps, and the characters of a body.

@@ -1,11 +1,50 @@
-"""Rate limits: the windows of a plan, and the requests that a caller has made in each.
+"""Callers: their credentials, and the requests that they have made and may make.
 
-Source: docs/specification.md, section 8.
+Source: docs/specification.md, sections 5 (credentials) and 8 (rate limits).
 """
 
+from collections.abc import Callable
 from functools import lru_cache
+from hashlib import sha256
 from math import ceil
-from typing import NamedTuple
+from secrets import token_hex
+from typing import NamedTuple, TypeVar
+
+Stored = TypeVar("Stored")
+
+CREDENTIALS = "api", "session"
+SCOPES = "read", "write"
+# How long a session lasts unless another time is given.
+SESSION_DAYS = 30
+
+
+class CreatedSession(NamedTuple):
+    """The row of a new session; the id is null if it would have expired already."""
+
+    id: str | None
+    body: bytes
+
+
+def generate_token(kind: str) -> str:
+    """Make a token of the kind ``api`` or ``session``: a prefix and 160 random bits.
+
+    The prefix lets scanners find a leaked token.
+    """
+    return f"tmw_{kind}_{token_hex(20)}"
+
+
+def create_credential(
+    store: Callable[..., Stored], kind: str, /, **values: object
+) -> tuple[str, Stored]:
+    """Make a token and ``store`` its hash; return the token, and the row that was stored."""
+    token = generate_token(kind)
+    return token, store(kind=kind, hash=hash_of(token), **values)
+
+
+def hash_of(token: str) -> bytes:
+    """Hash a token by SHA-256; the database stores the hash and never the token."""
+    return sha256(token.encode()).digest()
+
 
 # The length of the windows in seconds.
 MINUTE, DAY = 60, 86400
@@ -36,7 +75,7 @@ class Usage(NamedTuple):
     workspace_id: str | None
     scope: str | None
     # True if the last use of the token was stored more than a minute ago, or never.
-    touch: bool
+    record_use: bool
     # True if this request is within the limits; then it is counted.
     admitted: bool
     per_minute: int

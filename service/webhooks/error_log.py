@@ -12,7 +12,7 @@ from service.logs import is_rare, rarely_logged
 log = logging.getLogger("service.worker")
 
 
-class Troubles:
+class ErrorLog:
     """Logs an error when it begins or changes and then once a minute, for all threads together."""
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Troubles:
         # The error of each statement that failed the last time.
         self._failing: dict[str, str] = {}
 
-    def note(self, statement: str, error: psycopg.Error) -> None:
+    def failed(self, statement: str, error: psycopg.Error) -> None:
         """Note that a statement has failed."""
         text = message_of(statement, error)
         with self._lock:
@@ -30,7 +30,7 @@ class Troubles:
             if is_rare(text):
                 log.warning("%s", text)
 
-    def end(self, statement: str) -> None:
+    def succeeded(self, statement: str) -> None:
         """Note that a statement has succeeded; log it if no other one fails any more."""
         with self._lock:
             if self._failing.pop(statement, None) and not self._failing:
