@@ -29,20 +29,24 @@ def running(command, port, **options):
         process.wait(10)
 
 
-def tls_site(folder, port, service_port, *changes):
-    """docs/nginx.conf with these changes, on loopback, with a certificate in this folder."""
+def tls(folder, port):
+    """The lines of server.conf: on loopback, with a certificate in this folder."""
     new = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1")
     files = ("-keyout", folder / "service.key", "-out", folder / "service.crt")
     subprocess.run([*new, *files], check=True, capture_output=True)
-    return replaced(
-        read("docs/nginx.conf"),
-        *changes,
-        ("/etc/nginx/service.", f"{folder}/service."),
-        ("/var/log/nginx/task-service.log", f"{folder}/access.log"),
-        ("listen 443 ", f"listen 127.0.0.1:{port} "),
-        ("listen [::]:443 ", f"listen [::1]:{port} "),
-        ("127.0.0.1:8000", f"127.0.0.1:{service_port}"),
+    return (
+        f"listen 127.0.0.1:{port} ssl; listen [::1]:{port} ssl;\n"
+        f"ssl_certificate {folder}/service.crt; ssl_certificate_key {folder}/service.key;\n"
     )
+
+
+def service_site(folder, hosts, server):
+    """docs/deploy/nginx.conf; it includes the other two, as an operator writes them."""
+    (folder / "task-service").mkdir()
+    (folder / "task-service/hosts.conf").write_text(hosts)
+    (folder / "task-service/server.conf").write_text(server)
+    log = "/var/log/nginx/task-service.log", f"{folder}/access.log"
+    return replaced(read("docs/deploy/nginx.conf"), log)
 
 
 @contextmanager

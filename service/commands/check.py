@@ -3,6 +3,7 @@
 import re
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -18,8 +19,16 @@ from service.database.remedies import state
 from service.database.statements import Connection
 from service.settings import InvalidSetting, Settings
 
+# The files of this release, and where its script `install` puts those that are no units.
+DEPLOY = Path(__file__).parents[1] / "deploy"
+UNITS = Path("/etc/systemd/system")
+PLACES = {
+    "task-service": Path("/usr/local/sbin/task-service"),
+    "journald.conf": Path("/etc/systemd/journald.conf.d/task-service.conf"),
+    "nginx.conf": Path("/etc/nginx/conf.d/task-service.conf"),
+}
 # While this unit is installed, systemd makes the listening socket.
-SOCKET = Path("/etc/systemd/system/task-service-web.socket")
+SOCKET = UNITS / "task-service-web.socket"
 
 
 class Finding:
@@ -73,6 +82,9 @@ def findings() -> Iterator[Finding]:
             socket.create_server((current.host, 0), family=family_of(current.host)).close()
         except OSError as error:
             yield Finding("settings", "", f"HOST={current.host!r}: {error.strerror}")
+    if changed_files := ", ".join(str(place) for place in of_another_release()):
+        remedy = f"as root run sh {DEPLOY}/install"
+        yield Finding("files", f"warning {changed_files}: not as in this release; {remedy}")
     try:
         with connect() as connection:
             yield from of_database(connection, current)
@@ -95,6 +107,15 @@ def without_effect() -> Iterator[str]:
     if SOCKET.exists():
         for variable in sorted({"HOST", "PORT"} & set(Settings.changed())):
             yield f"{variable} has no effect: ListenStream of {SOCKET} is the address"
+
+
+def of_another_release() -> Iterator[Path]:
+    """Yield the installed files that are not those of this release; some may not be installed."""
+    for path in sorted(DEPLOY.iterdir()):
+        place = PLACES.get(path.name, UNITS / path.name)
+        with suppress(OSError):
+            if place.read_bytes() != path.read_bytes():
+                yield place
 
 
 def family_of(host: str) -> socket.AddressFamily:

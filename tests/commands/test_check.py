@@ -1,6 +1,7 @@
 """check: a line for each thing that a start needs; the units run it before web and worker."""
 
 import re
+import shutil
 from pathlib import Path
 
 import psycopg
@@ -81,6 +82,22 @@ def test_a_setting_without_effect_is_named_with_its_remedy_and_prevents_no_start
     assert warned("host=/nowhere", **settings)[0] == (
         "settings    ERROR WEB_CONCURENCY is no setting: write WEB_CONCURRENCY;"
         f" PORT has no effect: ListenStream of {unit} is the address"
+    )
+
+
+@pytest.mark.nodatabase
+def test_an_installed_file_of_another_release_is_a_warning_with_its_remedy(tmp_path, monkeypatch):
+    monkeypatch.setattr("service.commands.check.UNITS", tmp_path)
+    for name in ("task-service-web.service", "task-service.slice"):
+        shutil.copy(PROJECT / "docs/deploy" / name, tmp_path)
+    assert not any(line.startswith("files") for line in check("host=/nowhere", "--start")[1])
+    with open(tmp_path / "task-service.slice", "a") as unit:
+        unit.write("CPUQuota=50%\n")
+    code, lines = check("host=/nowhere", "--start")
+    assert code == 0
+    assert lines[1] == (
+        f"files       warning {tmp_path}/task-service.slice: not as in this release;"
+        f" as root run sh {PROJECT}/service/deploy/install"
     )
 
 

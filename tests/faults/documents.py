@@ -20,17 +20,3 @@ def addressed(text, ports):
     following = cycle(ports)
     assert len(ADDRESS.findall(text)) == len(ports)
     return ADDRESS.sub(lambda _: f"127.0.0.1:{next(following)}", text)
-
-
-def nginx_site(port, upstreams):
-    """docs/nginx.conf with these upstreams, on this port, without TLS."""
-    site = (PROJECT / "docs/nginx.conf").read_text(encoding="utf-8")
-    for pattern, replacement in (
-        (r"^upstream service \{.*?\}$", upstreams),
-        (r"listen 443 ssl;", f"listen 127.0.0.1:{port};"),
-        (r"^ *listen \[::\]:443 ssl;\n", ""),
-        (r"^ *ssl_.*;\n", ""),
-    ):
-        site, found = re.subn(pattern, lambda _, text=replacement: text, site, flags=re.MULTILINE)
-        assert found, pattern
-    return re.sub(r"^ *access_log .*;\n", "", site, flags=re.MULTILINE)

@@ -7,7 +7,7 @@ from pathlib import Path
 import front
 import pytest
 from client import TOKENS
-from faults.documents import addressed, configuration, nginx_site
+from faults.documents import addressed, configuration
 from faults.load import WEB, Load, compare_events, compare_tasks, kill, read
 from psycopg.conninfo import conninfo_to_dict
 from receivers import WEBHOOK_SETTINGS
@@ -28,8 +28,9 @@ CLIENTS = 6
 @contextmanager
 def behind_nginx(folder, ports):
     port = free_port()
-    upstreams = addressed(configuration("hosts.nginx.conf"), ports)
-    with front.nginx(folder, nginx_site(port, upstreams), port):
+    hosts = addressed(configuration("hosts.conf"), ports)
+    site = front.service_site(folder, hosts, f"listen 127.0.0.1:{port};")
+    with front.nginx(folder, site, port):
         yield port
 
 

@@ -11,6 +11,7 @@ from debian import booted, missing
 from pages import PROJECT, blocks
 from server import wait_until
 
+from service.commands.check import PLACES, UNITS
 from service.webhooks.secrets import derive_secret
 
 pytestmark = [
@@ -23,6 +24,8 @@ CURL = (
     "curl -sS --cacert /etc/nginx/service.crt --resolve api.example.com:443:127.0.0.1"
     " https://api.example.com"
 )
+# Printed by check about files that are installed.
+DIFFERENT = ": not as in this release;"
 HEALTHY = '{"status" : "ok"}'
 PASSWORD = "sed -n 's|.*//service:\\([^@]*\\)@.*|\\1|p' /etc/task-service/env"
 KEY = "sed -n 's/^WEBHOOK_KEY=//p' /etc/task-service/env"
@@ -77,6 +80,8 @@ def debian(tmp_path_factory):
         )  # fmt: skip
     with booted(folder, PIP_NO_INDEX="1", PIP_FIND_LINKS="/mnt/wheels") as debian:
         debian.run(
+            # Only root may enter the folder in which the blocks run.
+            "chmod 700 .\n"
             "pg_dropcluster 15 main\n"
             "pg_createcluster 15 main\n"
             # As the package of Debian does where ssl-cert is installed: with TLS.
@@ -131,16 +136,18 @@ WRAPPED = "task-service user list"
 
 
 def test_a_command_runs_in_a_folder_that_only_root_may_enter(deployed):
-    listed = deployed.run(f"chmod 700 /root; cd /root; {WRAPPED}")
+    listed = deployed.run(f"chmod 700 ~root; cd ~root; {WRAPPED}")
     assert "rosa@example.com" in listed
     deployed.run(
-        "cd /root; PORT=8005 task-service web >/tmp/web.log 2>&1 &\n"
+        "cd ~root; PORT=8005 task-service web >/tmp/web.log 2>&1 &\n"
         "curl -sSf --retry 20 --retry-connrefused --retry-delay 1 http://127.0.0.1:8005/healthz\n"
         "kill $!; wait $!"
     )
     # A file that the user may read is found from where root is.
     deployed.run(
-        "install -d -m 755 /tmp/readable; cd /tmp/readable; : >lines; task-service load lines"
+        "install -d -m 755 /tmp/readable; cd /tmp/readable\n"
+        """echo '{"type": "workspace", "name": "Empty", "slug": "empty"}' >lines\n"""
+        "task-service load lines"
     )
 
 
@@ -158,13 +165,13 @@ def test_what_is_wrong_with_the_database_is_said_also_where_libpq_tries_tls(
 ):
     """libpq looks for a certificate below HOME, which must not be that of root."""
     deployed.run(
-        "mkdir -p /root/.postgresql\n"
-        "touch /root/.postgresql/postgresql.crt /root/.postgresql/postgresql.key\n"
+        "mkdir -p ~root/.postgresql\n"
+        "touch ~root/.postgresql/postgresql.crt ~root/.postgresql/postgresql.key\n"
         f'sed "{change}" /etc/task-service/env >/tmp/changed\n'
         "chgrp task-service /tmp/changed; chmod 640 /tmp/changed"
     )
     printed = deployed.run(
-        f"cd /root; TASK_SERVICE_ENV=/tmp/changed PGSSLMODE={mode} {WRAPPED} 2>&1 || echo status $?"
+        f"cd ~root; TASK_SERVICE_ENV=/tmp/changed PGSSLMODE={mode} {WRAPPED} 2>&1 || echo status $?"
     )
     *_, error, status = printed.splitlines()
     assert message in error
@@ -349,15 +356,16 @@ def test_code_of_the_service_takes_effect_by_a_reload(deployed):
 def operated(deployed):
     """The machine after the blocks of docs/operations.md, with a release 1.0.1 to upgrade to.
 
-    Before them it gets a webhook, for the blocks that rotate the secrets of all. Only root may
-    enter the folder in which they run.
+    Before them it gets a webhook, for the blocks that rotate the secrets of all. The releases have
+    different units.
     """
     deployed.key = deployed.run(KEY)
     deployed.password = deployed.run(PASSWORD)
     deployed.webhook = deployed.run(SUBSCRIBE).strip()
     deployed.run(
-        f"chmod 700 .\ntask-service webhook disable {deployed.webhook}\n"
+        f"task-service webhook disable {deployed.webhook}\n"
         "sed -i 's/^version = 1.0.0$/version = 1.0.1/' setup.cfg\n"
+        "echo '# 1.0.1' >>docs/deploy/task-service-web.service\n"
         "build-venv/bin/python -m build --wheel --outdir dist"
     )
     script = "".join(blocks("docs/operations.md"))
@@ -371,6 +379,19 @@ def operated(deployed):
 def test_the_operations_page_backs_up_restores_upgrades_and_rolls_back(operated):
     assert operated.output.count(HEALTHY) == 5
     assert "/opt/task-service/1.0.0/" in processes(operated, "task-service-web")
+    assert DIFFERENT not in operated.output
+
+
+def test_check_names_each_file_of_another_release_and_its_remedy_installs_those_of_this_one(
+    operated,
+):
+    units = "web.service", "web.socket", "worker.service"
+    names = [*(f"task-service-{unit}" for unit in units), "task-service.slice"]
+    for place in (*PLACES.values(), *(UNITS / name for name in names)):
+        line = operated.run(f"echo '#' >>{place}; task-service check").splitlines()[1]
+        assert f"warning {place}{DIFFERENT}" in line
+        operated.run(line.partition("as root run ")[2])
+        assert DIFFERENT not in operated.run("task-service check")
 
 
 def test_after_the_last_block_the_service_uses_the_new_password_of_the_database(operated):
@@ -382,7 +403,7 @@ def test_after_the_last_block_the_service_uses_the_new_password_of_the_database(
 
 
 def test_the_export_is_a_file_that_load_reads(operated):
-    second = operated.run("sed -n 2p /root/umbrella.jsonl")
+    second = operated.run("sed -n 2p ~root/umbrella.jsonl")
     assert json.loads(second)["slug"] == "umbrella"
 
 

@@ -1,4 +1,4 @@
-"""docs/nginx.conf as it stands, run by Debian's nginx in front of the service."""
+"""docs/deploy/nginx.conf as it stands, run by Debian's nginx in front of the service."""
 
 import gzip
 import http.client
@@ -36,14 +36,15 @@ class Nginx(NamedTuple):
 
 @pytest.fixture(scope="module")
 def nginx(database_url, tmp_path_factory):
-    """An nginx that runs the file, with paths and ports of this machine in it."""
+    """An nginx that runs the file, with addresses of this machine in those that it includes."""
     folder, port = tmp_path_factory.mktemp("nginx"), free_port()
     folder.chmod(0o755)
     with (
         open(folder / "service.log", "wb") as log,
         serving(database_url, TRUSTED_PROXIES="1", stderr=log) as service,
     ):
-        site = front.tls_site(folder, port, service.port)
+        hosts = f"server 127.0.0.1:{service.port};"
+        site = front.service_site(folder, hosts, front.tls(folder, port))
         with front.nginx(folder, site, port):
             yield Nginx(port, service, folder / "access.log")
 

@@ -11,9 +11,9 @@ import front
 import pytest
 from client import count
 from openapi_check import LOGIN_KEY
-from pages import blocks
+from pages import blocks, replaced
 from programs import run
-from server import PROJECT, environment, free_port, serving
+from server import environment, free_port, serving
 
 pytestmark = [
     pytest.mark.proof,
@@ -26,19 +26,6 @@ pytestmark = [
 HERE = Path(__file__).parent / "sign_in"
 # oidc-provider serves http on loopback only in development, and says so.
 CLIENT = {"CLIENT_ID": "tasks", "CLIENT_SECRET": "secret-of-the-client"}
-
-
-def replaced(text, *pairs):
-    for old, new in pairs:
-        assert old in text, old
-        text = text.replace(old, new)
-    return text
-
-
-def certificate(folder):
-    key, certificate = folder / "service.key", folder / "service.crt"
-    new = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1")
-    run(*new, "-keyout", str(key), "-out", str(certificate), cwd=folder)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +46,6 @@ def origin(database_url, tmp_path_factory):
     (folder / "login.py").write_text(program)
     (locations,) = blocks("docs/sign-in.md", "nginx")
     (command,) = blocks("docs/sign-in.md")
-    certificate(folder)
     port, login_port, provider = free_port(), free_port(), free_port()
     origin = f"https://127.0.0.1:{port}"
     with ExitStack() as stack:
@@ -70,17 +56,13 @@ def origin(database_url, tmp_path_factory):
         service = stack.enter_context(
             serving(database_url, TRUSTED_PROXIES="1", LOGIN_KEY=LOGIN_KEY)
         )
-        site = (PROJECT / "docs/nginx.conf").read_text(encoding="utf-8")
-        site = replaced(
-            replaced(site, ("    location / {\n", locations)),
-            ("/etc/nginx/service.", f"{folder}/service."),
-            ("/var/log/nginx/task-service.log", f"{folder}/access.log"),
-            ("listen 443 ", f"listen 127.0.0.1:{port} "),
-            ("listen [::]:443 ", f"listen [::1]:{port} "),
-            ("127.0.0.1:8000", f"127.0.0.1:{service.port}"),
+        locations = replaced(
+            locations,
             ("127.0.0.1:9000", f"127.0.0.1:{login_port}"),
             ("/var/www/tasks", str(front_end)),
         )
+        hosts, server = f"server 127.0.0.1:{service.port};", front.tls(folder, port) + locations
+        site = front.service_site(folder, hosts, server)
         variables = {"ORIGIN": origin, "LOGIN_KEY": LOGIN_KEY, "SECRET_KEY": "x" * 32}
         variables |= {"SERVICE": f"http://127.0.0.1:{service.port}", **CLIENT}
         login = replaced(command, ("127.0.0.1:9000", f"127.0.0.1:{login_port}")).split()
