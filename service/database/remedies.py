@@ -11,8 +11,8 @@ MIGRATE = (
 CREDENTIALS = "correct the user and the password in DATABASE_URL"
 
 PATRONI = (
-    "Patroni promotes a standby within 25 s; after that, patronictl list on a database host says"
-    " which one is missing"
+    "Patroni promotes a standby within 25 s; after that, timeout 20 patronictl"
+    " -c /etc/patroni/config.yml list on a database host says which one is missing"
 )
 POOLER = (
     "set DATABASE_PREPARE=off: a connection pooler, as PgBouncer before 1.21, mixes up prepared"
@@ -24,8 +24,8 @@ REMEDIES = {
     None: "start PostgreSQL, or correct DATABASE_URL; on Debian pg_lsclusters shows what runs",
     "closed": f"read the log of PostgreSQL; through HAProxy no server is the primary: {PATRONI}",
     "host": "correct the host in DATABASE_URL, or its DNS",
-    "standby": f"no server of DATABASE_URL takes writes: {PATRONI}",
-    "25006": "let DATABASE_URL name the primary, or end its default_transaction_read_only",
+    "standby": f"no server of DATABASE_URL takes writes, status shows each: {PATRONI}",
+    "25006": "a standby, or read-only by a setting: the command status prints the remedy",
     "26000": POOLER,
     "28000": CREDENTIALS,
     "28P01": CREDENTIALS,
@@ -38,7 +38,7 @@ REMEDIES = {
     "53100": "free or extend the disk of the database",
     "53300": (
         "raise max_connections, or lower WEB_CONCURRENCY or WEB_THREADS; a superuser still gets in,"
-        " and pg_stat_activity shows who holds the connections"
+        " and sees who holds the connections: docs/operations.md, The bad night"
     ),
     "57P03": "wait until PostgreSQL has started",
 }

@@ -85,7 +85,9 @@ def test_load_prints_each_file_with_its_count(load, tmp_path):
     result = load(TASK, TASK)
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout == f"{tmp_path}/in.jsonl\t2\n"
-    assert load().stdout.endswith("in.jsonl\t0\n")
+    empty = load()
+    assert (empty.exit_code, empty.stdout) == (1, "")
+    assert empty.stderr.endswith("in.jsonl has no object; did the command that wrote it fail?\n")
 
 
 def test_a_task_needs_only_a_title_and_a_done_one_is_completed_at_its_last_change(

@@ -444,10 +444,8 @@ def test_a_read_only_database_is_a_problem(used, start):
         name = connection.info.dbname
         connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     outcome = status(start, used, "--json")
-    assert problems(outcome) == [
-        "every request is 503, as the database is read-only: RESET default_transaction_read_only of"
-        " the database, the role or the server"
-    ]
+    (problem,) = problems(outcome)
+    assert problem.startswith("every request is 503, as the database is read-only: ")
     assert "task_service_database_read_only 1\n" in status(start, used, "--metrics").stdout
 
 

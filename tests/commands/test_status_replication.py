@@ -12,7 +12,7 @@ from client import CommandRunner
 from faults.cluster import follow, pair_of_servers
 from outcomes import rows
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from server import serving, wait_until
+from server import get, serving, wait_until
 
 from service.commands.status.replication import each
 from service.settings import Settings
@@ -185,8 +185,8 @@ def test_without_a_primary_each_server_is_shown_with_what_it_says_and_what_to_do
     for text in (
         f"port {primary.port} failed: Connection refused; ",
         f"port: '{standby.port}', ",
-        "session is read-only: no server of DATABASE_URL takes writes: Patroni promotes a standby"
-        " within 25 s; after that, patronictl list",
+        "session is read-only: no server of DATABASE_URL takes writes, status shows each: Patroni"
+        " promotes a standby within 25 s; after that, timeout 20 patronictl",
     ):
         assert text in problem, problem
     assert {"task_service_up 0", "task_service_servers_standby 1"} <= {*metrics}
@@ -214,7 +214,46 @@ def test_connections_that_are_used_up_are_named_with_who_still_gets_in(pair, sta
         connection.execute("CREATE ROLE full LOGIN CONNECTION LIMIT 0")
     url = make_conninfo(primary.url, user="full")
     page = CommandRunner(start(Settings.read({"DATABASE_URL": url}))).invoke(args=["status"]).stdout
-    assert "a superuser still gets in, and pg_stat_activity shows who holds" in page
+    assert "a superuser still gets in, and sees who holds" in page
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "SYSTEM",
+        "DATABASE postgres",
+        "ROLE ALL",
+        "ROLE postgres",
+        "ROLE postgres IN DATABASE postgres",
+    ],
+)
+def test_the_statements_that_status_prints_end_each_way_of_being_read_only(
+    pair, status, start, named
+):
+    """Also for the open sessions of a service; psql itself begins read-only."""
+    primary, _ = pair
+    with serving(primary.url, WEB_CONCURRENCY="1") as service, primary.connect() as connection:
+
+        def health():
+            return get(service.port, "/healthz").status
+
+        wait_until(lambda: health() == 200)
+        connection.execute(f"ALTER {named} SET default_transaction_read_only = on")
+        connection.execute("SELECT pg_reload_conf()")
+        connection.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE pid <> pg_backend_pid() AND application_name LIKE 'task-service%'"
+        )
+        wait_until(lambda: health() == 503)
+        server = next(line for line in status().stdout.splitlines() if " primary, " in line)
+        runner = CommandRunner(start(Settings.read({"DATABASE_URL": primary.url})))
+        problem = runner.invoke(args=["status", "--json"])
+        remedy = server.partition("in psql: ")[2]
+        assert any(text.endswith(remedy) for text in problems(problem))
+        psql = [primary.binaries / "psql", "-v", "ON_ERROR_STOP=1", primary.url]
+        subprocess.run(psql, input=remedy, text=True, check=True, capture_output=True)
+        wait_until(lambda: health() == 200)
+        assert "read-only" not in status().stdout
 
 
 def test_a_standby_itself_waits_for_none(pair, start):
@@ -224,7 +263,8 @@ def test_a_standby_itself_waits_for_none(pair, start):
     assert document["synchronous"] == {"names": "standby", "needed": 0}
     assert [server["role"] for server in document["servers"]] == ["standby"]
     assert problems(outcome) == [
-        "every request is 503, as this is a standby: DATABASE_URL must name the primary"
+        "every request is 503, as this is a standby: let DATABASE_URL name the primary, or all"
+        " servers with target_session_attrs=read-write, and restart web and worker"
     ]
 
 

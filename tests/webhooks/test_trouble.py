@@ -74,7 +74,7 @@ def test_an_error_of_the_database_is_logged_with_its_remedy_when_it_begins_chang
         connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     running.pool.drain()
     troubled(running)
-    read_only = "the worker waits for the database: ReadOnlySqlTransaction: let DATABASE_URL name"
+    read_only = "the worker waits for the database: ReadOnlySqlTransaction: a standby, or read"
     assert caplog.messages[1].startswith(read_only)
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute("SET default_transaction_read_only = off")

@@ -42,6 +42,10 @@ def load(files: tuple[str, ...]) -> None:
     """
     for file in files:
         total = load_file(current_settings(), file)
+        if not total:
+            raise click.ClickException(
+                f"{click.format_filename(file)} has no object; did the command that wrote it fail?"
+            )
         click.echo(f"{click.format_filename(file)}\t{total}")
 
 

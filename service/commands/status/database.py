@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from psycopg import errors
 
-from service.commands.status.section import GRANT, Reader, Section
+from service.commands.status.section import GRANT, Reader, Role, Section
 from service.database.remedies import REMEDIES
 from service.database.statements import Connection
 from service.version import build
@@ -32,13 +32,12 @@ def read_database(reader: Reader) -> Section:
     problems = []
     if server.standby:
         problems.append(
-            "every request is 503, as this is a standby: DATABASE_URL must name the primary"
+            "every request is 503, as this is a standby: let DATABASE_URL name the primary, or all"
+            " servers with target_session_attrs=read-write, and restart web and worker"
         )
     elif server.read_only:
-        problems.append(
-            "every request is 503, as the database is read-only: RESET"
-            " default_transaction_read_only of the database, the role or the server"
-        )
+        (role,) = reader.rows(Role, "status/role")
+        problems.append(f"every request is 503, as the database is read-only: {role.remedy}")
     if full:
         problems.append("the disk of the database is full: free or extend it")
     return Section(

@@ -8,19 +8,13 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from service.commands.base import describe
-from service.commands.status.section import GRANT, Reader, Section
+from service.commands.status.section import GRANT, Reader, Role, Section
 from service.database.pool import connect
 from service.settings import Settings
 
 # The states of a standby that a commit waits for.
 SYNCHRONOUS = "sync", "quorum"
 ROLES = "primary", "standby", "silent"
-
-
-class Role(NamedTuple):
-    """The row of a server's role."""
-
-    standby: bool
 
 
 class Host(NamedTuple):
@@ -32,6 +26,8 @@ class Host(NamedTuple):
     role: str
     # The reason why it is silent.
     error: str | None
+    # The remedy if a setting lets the primary take no writes.
+    read_only: str | None = None
 
 
 class Standby(NamedTuple):
@@ -82,7 +78,14 @@ def read_servers(settings: Settings) -> Section:
         )
     return Section(
         figures={"servers": found},
-        lines=[("server", f"{server.name} {server.role}") for server in found],
+        lines=[
+            (
+                "server",
+                f"{server.name} {server.role}"
+                + (f", read-only: {server.read_only}" if server.read_only else ""),
+            )
+            for server in found
+        ],
         metrics={f"servers_{role}": len(names[role]) for role in ROLES},
         problems=problems,
     )
@@ -165,4 +168,4 @@ def ask(name: str, settings: Settings) -> Host:
             (role,) = connection.rows(Role, "status/role", {})
     except psycopg.Error as error:
         return Host(name, "silent", describe(error))
-    return Host(name, "standby" if role.standby else "primary", None)
+    return Host(name, "standby" if role.standby else "primary", None, role.remedy)

@@ -38,6 +38,14 @@ class Server(NamedTuple):
     hidden_sessions: int
 
 
+class Role(NamedTuple):
+    """The row of a server's role."""
+
+    standby: bool
+    # Ends the setting by which a server that is no standby takes no writes.
+    remedy: str | None
+
+
 class Process(NamedTuple):
     """The row of a web process or a worker that has a connection."""
 
