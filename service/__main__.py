@@ -57,7 +57,6 @@ class Commands(click.Group):
     """A group that imports a command when it is called; ``--help`` imports none."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
-        """List the names, in the order of ``--help``."""
         return list(COMMANDS)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
@@ -111,7 +110,6 @@ def main() -> None:
 
 
 def print_version(context: click.Context) -> None:
-    """Print the version, and end."""
     # Reading the version takes longer than --help may take.
     from service.version import build
 

@@ -78,7 +78,6 @@ class LineHandler(logging.StreamHandler[TextIO]):
         self.lines = lines
 
     def write(self, line: Line) -> None:
-        """Write the line of a request."""
         with suppress(OSError, ValueError):
             self.stream.write(self.lines.request(line) + "\n")
 

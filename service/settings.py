@@ -37,20 +37,17 @@ class Number(fields.Field[Any]):
 
 
 def integer(low: int, high: int) -> Number:
-    """Make the field of an integer from ``low`` to ``high``."""
     error = f"must be an integer from {low} to {high}"
     return Number("[0-9]{1,12}", int, error, min=low, max=high)
 
 
 def seconds() -> Number:
-    """Make the field of a number of seconds, at most a day."""
     error = "must be a number of seconds, more than 0 and at most 86400, like 2 or 0.5"
     pattern = r"[0-9]{1,6}(\.[0-9]{1,3})?"
     return Number(pattern, float, error, min=0, max=86_400, min_inclusive=False)
 
 
 def switch() -> fields.Boolean:
-    """Make the field of a switch: the word on or off."""
     error = "must be on or off"
     return fields.Boolean(truthy={"on"}, falsy={"off"}, error_messages={"invalid": error})
 
@@ -71,7 +68,6 @@ class CommaSeparated(fields.List[Any]):
 
 
 def check_host(text: str) -> None:
-    """Raise ValidationError unless ``text`` is a host name or an IP address."""
     if not re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", text):
         try:
             ip_address(text)
@@ -81,7 +77,6 @@ def check_host(text: str) -> None:
 
 
 def check_host_or_network(text: str) -> None:
-    """Raise ValidationError unless ``text`` is a host or a network."""
     if "/" in text:
         try:
             ip_network(text, strict=False)
@@ -111,7 +106,6 @@ def check_origin(text: str) -> None:
 
 
 def check_keys(text: str) -> None:
-    """Raise ValidationError unless each key in ``text``, between commas, is long enough."""
     if min(map(len, split_keys(text))) < MIN_KEY:
         raise ValidationError(
             f"must be keys of at least {MIN_KEY} characters, separated by commas, the newest first;"
@@ -128,7 +122,6 @@ def check_login_keys(text: str) -> None:
 
 
 def split_keys(text: str) -> list[str]:
-    """Split a setting of keys at its commas."""
     return [key.strip() for key in text.split(",")]
 
 

@@ -23,8 +23,6 @@ def figures(name: str, description: str, counts: dict[str, str], **nested: Neste
 
 
 class DashboardStats(schemas.Resource):
-    """The figures of one workspace, all counted at one moment."""
-
     workspace_id = fields.Id(description="The workspace")
     generated_at = fields.Timestamp(description="When the service counted")
     tasks = figures(
@@ -59,8 +57,6 @@ class DashboardStats(schemas.Resource):
 
 
 class StatsFilter(schemas.Query):
-    """The query of the figures."""
-
     only_workspace_id = fields.Id(
         data_key="workspaceId",
         load_default=None,

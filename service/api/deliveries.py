@@ -3,7 +3,7 @@
 from flask import Blueprint, Response
 from marshmallow.fields import List, Nested
 
-from service.api.webhook_checks import check_role, managed
+from service.api.webhook_checks import check_role, require_webhook
 from service.database import db
 from service.http.requests import Values, arguments
 from service.http.responses import Body, One, Page, reply, reply_page, response
@@ -64,8 +64,6 @@ class DeliveryDetails(Delivery):
 
 
 class DeliveryFilter(schemas.PageQuery):
-    """The query of the list."""
-
     state = fields.Enum(
         *STATES,
         schema_name="DeliveryState",
@@ -92,7 +90,7 @@ def list_deliveries(query: Values, id: str) -> Response:
     """
     page = db.row(Page, "deliveries/list", webhook_id=id, **query)
     if page.data == b"[]":
-        managed(db.row_or_none(One, "webhooks/get", id=id))
+        require_webhook(db.row_or_none(One, "webhooks/get", id=id))
     return reply_page(page)
 
 

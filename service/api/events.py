@@ -32,8 +32,6 @@ class WorkspaceEvent(schemas.Resource):
 
 
 class EventPage(schemas.Resource):
-    """Events in the order in which they occurred, and the next cursor."""
-
     data = List(
         Nested(WorkspaceEvent), metadata={"description": "The oldest events after the cursor"}
     )
@@ -41,8 +39,6 @@ class EventPage(schemas.Resource):
 
 
 class EventFilter(schemas.Query):
-    """The query of the list."""
-
     after = fields.Cursor(keyed=True)
     limit = fields.Limit(100, 500)
     type = fields.Enum(
@@ -54,7 +50,6 @@ class EventFilter(schemas.Query):
 
     @post_load
     def split_cursor(self, values: Values, **_: object) -> Values:
-        """Give the two parts of the cursor their names in statements."""
         after, history = values.pop("after")
         return {**values, "after": after, "after_id": history}
 

@@ -23,8 +23,6 @@ TIME_LIMIT = 1.9
 
 
 class Readiness(NamedTuple):
-    """The row of the check."""
-
     body: bytes
     # The database lacks migrations.
     pending: bool
@@ -42,8 +40,6 @@ class ServiceIndex(schemas.Resource):
 
 
 class Health(schemas.Resource):
-    """The state of the service."""
-
     status = fields.Enum(
         "ok",
         schema_name="HealthStatus",

@@ -26,8 +26,6 @@ class Knowledge(schemas.Resource):
 
 
 class KnowledgeFilter(schemas.PageQuery):
-    """The query of the list."""
-
     q = fields.Text(
         fields.MAX_TITLE,
         load_default=None,

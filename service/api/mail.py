@@ -29,8 +29,6 @@ class Mail(schemas.Resource):
 
 
 class MailFilter(schemas.PageQuery):
-    """The query of the list."""
-
     cursor = fields.Cursor(keyed=True)
 
 

@@ -21,16 +21,12 @@ me = Blueprint("me", __name__)
 
 
 class User(schemas.Resource):
-    """The user who sends the request."""
-
     id = fields.Id(description="The id of the user")
     name = fields.Text(fields.MAX_NAME, min=1, description="The user's name")
     email = fields.Email(description="The user's e-mail address")
 
 
 class ActiveWorkspace(schemas.Resource):
-    """The active workspace of the user, and the user's role in it."""
-
     id = fields.Id(description="The id of the workspace")
     name = fields.Text(fields.MAX_NAME, min=1, description="The display name")
     slug = fields.Text(fields.MAX_REFERENCE, min=1, metadata=SLUG)
@@ -39,8 +35,6 @@ class ActiveWorkspace(schemas.Resource):
 
 
 class RateLimitWindow(schemas.Resource):
-    """One window of a rate limit."""
-
     limit = fields.Integer(min=1, description="The number of requests that the window allows")
     remaining = fields.Integer(description="The number of requests left in it")
     resets_at = fields.Timestamp(description="When the window ends")
@@ -58,8 +52,6 @@ class RateLimits(schemas.Resource):
 
 
 class Me(schemas.Resource):
-    """The user, the credential of this request, its scope and its limits."""
-
     user = Nested(User, dump_only=True, metadata={"description": "The user who sends this request"})
     scope = fields.Enum(
         *SCOPES, schema_name="Scope", dump_only=True, description="What the credential may do"

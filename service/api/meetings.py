@@ -90,8 +90,6 @@ class MeetingDetails(Meeting):
 
 
 class MeetingFilter(schemas.PageQuery):
-    """The query of the list."""
-
     upcoming = fields.Boolean(query=True, load_default=False, description=UPCOMING)
     only_workspace_id = fields.Id(
         data_key="workspaceId", load_default=None, description=ONLY_WORKSPACE

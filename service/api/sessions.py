@@ -23,8 +23,6 @@ sessions = Blueprint("sessions", __name__)
 
 
 class Session(schemas.Resource):
-    """A new session."""
-
     email = fields.Email(load_only=True, required=True, description="The user's e-mail address")
     expires_at = fields.Timestamp(load_default=None, description=EXPIRES)
     user = Nested(User, dump_only=True, metadata={"description": "The user"})

@@ -84,8 +84,6 @@ class Deleted(NamedTuple):
 
 
 class TaskFilter(schemas.PageQuery):
-    """The query of the list."""
-
     status = fields.Enums(
         *STATUSES,
         schema_name="TaskStatus",
@@ -124,8 +122,6 @@ class TaskFilter(schemas.PageQuery):
 
 
 class TaskPage(NamedTuple):
-    """The row of a page of tasks that pass filters."""
-
     data: bytes
     next_cursor: str | None
     # False if the bounds of dueDate are in the wrong order.
@@ -133,8 +129,6 @@ class TaskPage(NamedTuple):
 
 
 class DueMoment(NamedTuple):
-    """The row of the moment that a day means as a due date."""
-
     moment: str
 
 

@@ -47,8 +47,6 @@ class Token(schemas.Resource):
 
 
 class NewToken(Token):
-    """A new API token."""
-
     name = fields.Text(
         fields.MAX_NAME, min=1, trim=True, required=True, description="What the token is for"
     )

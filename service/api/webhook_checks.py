@@ -42,8 +42,11 @@ def check_role() -> bool:
     return member is not None
 
 
-def managed(row: Row | None) -> Row:
-    """Require the row of one webhook: without it, raise 403 for the role, or NotFound."""
+def require_webhook(row: Row | None) -> Row:
+    """Return the row of a webhook; without one, raise 403 for the role, or NotFound.
+
+    Each statement checks the role itself, so only a request that fails needs a second one.
+    """
     if row is None:
         check_role()
         raise db.NotFound("webhook")
@@ -52,9 +55,10 @@ def managed(row: Row | None) -> Row:
 
 @contextmanager
 def outbound_call() -> Iterator[None]:
-    """Let this request wait for a stranger, without a connection; its deadline waits as well.
+    """Let this request wait for a receiver or a name server, and extend its deadline by the wait.
 
-    Few threads at once may, and one for a workspace; raises 503 for one too many.
+    It gives its connection back first. Raises 503 if too many threads wait, or another one waits
+    for the same workspace.
     """
     slots: OutboundSlots = current_application().extensions["outbound_slots"]
     db.release()
@@ -83,8 +87,8 @@ def signing() -> Iterator[Settings]:
 def with_checked_url(view: View) -> View:
     """Check a new URL before the view, which gets the error as ``url_error``, or None.
 
-    The URL is checked before ``idempotent`` takes a connection. The view raises the error, and so
-    a repeated request gets its stored response although the host is not resolved any more.
+    The check precedes ``idempotent``, because it must hold no connection. The view raises the
+    error, because it must not hide the stored response to a repeated request.
     """
 
     @wraps(view)
@@ -101,18 +105,19 @@ def with_checked_url(view: View) -> View:
 
 
 def check_url(url: str, id: str | None = None) -> None:
-    """Raise an error unless the caller may send events to a URL, a new one of the webhook ``id``.
+    """Raise an error unless the caller may send events to ``url``.
 
-    The check holds no connection of the database. A URL that stays as it was is not checked.
+    With ``id`` it is the URL of an existing webhook, and passes if it does not change. The look-up
+    holds no connection of the database.
     """
     if id is None:
         check_role()
-    elif managed(db.row_or_none(Message, "webhooks/target", id=id)).url == url:
+    elif require_webhook(db.row_or_none(Message, "webhooks/target", id=id)).url == url:
         return
     settings: Settings = current_application().config["SETTINGS"]
     try:
         try:
-            # Most names are looked up at once, also while all slots are taken.
+            # Most look-ups are quick, so they need no slot.
             db.release()
             resolve(url, settings.webhook_allow, QUICK_LOOK_UP)
         except TimeoutError:

@@ -4,7 +4,13 @@ import json
 
 from flask import Blueprint, Response
 
-from service.api.webhook_checks import check_role, managed, outbound_call, signing, with_checked_url
+from service.api.webhook_checks import (
+    check_role,
+    outbound_call,
+    require_webhook,
+    signing,
+    with_checked_url,
+)
 from service.database import db
 from service.database.statements import to_json
 from service.http.errors import http_error
@@ -46,8 +52,6 @@ webhooks = Blueprint("webhooks", __name__)
 
 
 class Webhook(schemas.Resource):
-    """A webhook with the state of its deliveries."""
-
     id = fields.Id(dump_only=True, description="The id of the webhook")
     url = fields.URL(required=True, description="Where the service posts the events")
     events = fields.StringList(
@@ -89,20 +93,14 @@ class WebhookDetails(Webhook):
 
 
 class NewWebhook(Webhook):
-    """A new webhook with its secret."""
-
     secret = fields.Text(fields.MAX_NAME, dump_only=True, allow_none=True, description=SHOWN_ONCE)
 
 
 class WebhookSecret(schemas.Resource):
-    """The current secret of a webhook."""
-
     secret = fields.Text(fields.MAX_NAME, allow_none=True, description=SHOWN_ONCE)
 
 
 class Ping(schemas.Resource):
-    """The outcome of a test event: a status, or else an error."""
-
     status = fields.Integer(allow_none=True, description="The receiver's status, or null")
     milliseconds = fields.Integer(description="The duration of the attempt")
     error = fields.Text(
@@ -155,7 +153,7 @@ def get_webhook(id: str) -> Response:
 
     The ``ETag`` covers only what you can change: attempts and waiting deliveries do not change it.
     """
-    webhook = managed(db.row_or_none(One, "webhooks/get", id=id))
+    webhook = require_webhook(db.row_or_none(One, "webhooks/get", id=id))
     return reply(webhook.body, 200, {"ETag": etag(webhook.version)})
 
 
@@ -183,7 +181,7 @@ def update_webhook(changes: Values, id: str, url_error: Exception | None) -> Res
         reason=BY_MANAGER,
         versions=expected_versions(),
     )
-    webhook = managed(row)
+    webhook = require_webhook(row)
     require_match(webhook.matched, webhook.version)
     # The statement itself does not see what it has made due.
     updated: Response = get_webhook(id)
@@ -198,8 +196,8 @@ def delete_webhook(id: str) -> Response:
 
     This takes effect immediately: the receiver gets nothing more.
     """
-    versions = expected_versions()
-    webhook = managed(db.row_or_none(MatchedWebhook, "webhooks/delete", id=id, versions=versions))
+    row = db.row_or_none(MatchedWebhook, "webhooks/delete", id=id, versions=expected_versions())
+    webhook = require_webhook(row)
     require_match(webhook.matched, webhook.version)
     return reply(None, 204)
 
@@ -214,10 +212,10 @@ def rotate_secret(id: str) -> Response:
     also has a signature with the old secret.
     """
     # 403 and 404 take precedence over 503.
-    managed(db.row_or_none(Message, "webhooks/target", id=id))
+    require_webhook(db.row_or_none(Message, "webhooks/target", id=id))
     with signing() as settings:
         key = settings.require_webhook_key()
-    rotated = managed(secrets.rotate(db.row_or_none, key, id=id))
+    rotated = require_webhook(secrets.rotate(db.row_or_none, key, id=id))
     return reply_secret(b"{}", "secret", rotated.secret)
 
 
@@ -230,7 +228,7 @@ def ping_webhook(id: str) -> Response:
     is not recorded. A success makes waiting deliveries due now, unless the webhook is disabled; a
     failure changes nothing.
     """
-    target = managed(db.row_or_none(Message, "webhooks/target", id=id))
+    target = require_webhook(db.row_or_none(Message, "webhooks/target", id=id))
     with outbound_call(), signing() as settings:
         outcome = attempt(target, settings, settings.webhook_timeout)
     if outcome.success:

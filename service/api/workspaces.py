@@ -35,16 +35,12 @@ class Workspace(schemas.Resource):
 
 
 class WorkspaceDetails(Workspace):
-    """A single workspace."""
-
     timezone = fields.Timezone(
         description="An IANA timezone name; it determines when a day begins and ends"
     )
 
 
 class Member(schemas.Resource):
-    """A user in a workspace."""
-
     user_id = fields.Id(description="The id of the user")
     name = fields.Text(fields.MAX_NAME, min=1, dump_only=True, description="The user's name")
     email = fields.Email(dump_only=True, description="The user's e-mail address")

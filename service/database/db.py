@@ -69,7 +69,7 @@ def init_app(app: Flask, at_first: Callable[[Connection], None] | None = None) -
 
 
 def extend_deadline(seconds: float) -> None:
-    """Give this request the time back that it has waited for a stranger, without a connection."""
+    """Give this request the seconds back that it has waited for something but the database."""
     current_state().deadline += seconds
 
 
@@ -96,7 +96,6 @@ def release(_error: BaseException | None = None) -> None:
 
 @contextmanager
 def transaction() -> Iterator[None]:
-    """Run all statements of the ``with`` block in one transaction."""
     with connection(current_state()).transaction():
         yield
 
@@ -156,7 +155,6 @@ def execute(name: str, /, **values: object) -> None:
 
 
 def found(row: Row | None, name: str) -> Row:
-    """Return the row; if it is None, raise NotFound with the name of the resource."""
     if row is None:
         raise NotFound(name.partition("/")[0].removesuffix("s"))
     return row

@@ -1,4 +1,7 @@
-"""Connections to the database: one for a command, a pool for each process that serves."""
+"""Connections to the database: one for a command, a pool for each process that serves.
+
+The watchdog is here too: the pool alone knows which connections are in use, and until when.
+"""
 
 import logging
 import os
@@ -99,12 +102,10 @@ class Watchdog:
             self._deadlines[connection] = deadline
 
     def release(self, connection: psycopg.Connection[Any]) -> None:
-        """Stop watching the connection."""
         with self._lock:
             self._deadlines.pop(connection, None)
 
     def close(self) -> None:
-        """Stop watching."""
         self._stopping.set()
 
     def _run(self) -> None:
@@ -140,7 +141,7 @@ class Pool(ConnectionPool[Connection]):
     SHORTEST_WAIT = 0.2
     # Seconds after which a connection goes back to psycopg_pool, which ends old and idle ones, at
     # the end of the next request.
-    KEPT = 60
+    MAX_WARM_SECONDS = 60
     # Seconds between two checks of the connection of an idle process.
     CHECK_INTERVAL = 2
 
@@ -181,7 +182,6 @@ class Pool(ConnectionPool[Connection]):
         )
 
     def prepare(self, connection: Connection) -> None:
-        """Set up a new connection."""
         timeout = f"{self.settings.statement_timeout}s"
         self.watchdog.watch(connection, monotonic() + self.seconds)
         try:
@@ -196,7 +196,11 @@ class Pool(ConnectionPool[Connection]):
             self.watchdog.release(connection)
 
     def getconn(self, timeout: float | None = None) -> Connection:
-        """Take a free connection, the one used last first; raises PoolTimeout."""
+        """Take a free connection, the one used last first; raises PoolTimeout.
+
+        The caller holds a slot of the pool until it passes the connection to ``putconn``, which it
+        must do in each case, also with a broken one.
+        """
         seconds = self.timeout if timeout is None else timeout
         end = monotonic() + seconds
         try:
@@ -216,8 +220,11 @@ class Pool(ConnectionPool[Connection]):
         return connection
 
     def putconn(self, connection: Connection) -> None:
-        """Keep a connection for the next request, unless it is broken or was kept for long."""
-        oldest = max(self._drained, monotonic() - self.KEPT)
+        """Keep a connection for the next request, unless it is broken or was kept for long.
+
+        This frees the slot: the caller must not use the connection afterwards.
+        """
+        oldest = max(self._drained, monotonic() - self.MAX_WARM_SECONDS)
         # If it is not idle, psycopg_pool ends it, or rolls its transaction back.
         is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
         is_fresh = connection.taken_at > oldest
@@ -297,12 +304,10 @@ class Pool(ConnectionPool[Connection]):
         return connection
 
     def give_back(self, connection: Connection) -> None:
-        """Put a connection back into the pool."""
         self.watchdog.release(connection)
         self.putconn(connection)
 
     def close(self, timeout: float = 5.0) -> None:
-        """Close all connections."""
         self.watchdog.close()
         self._put_back(monotonic())
         super().close(timeout)

@@ -77,7 +77,6 @@ STATEMENTS = read_statements(SQL)
 
 @cache
 def migrations() -> list[str]:
-    """List the names of all migrations, in order."""
     return [name.removeprefix("schema/") for name in STATEMENTS if name.startswith("schema/")]
 
 
@@ -102,7 +101,6 @@ class JsonAsBytes(Loader):
     """Loads JSON as the bytes that PostgreSQL wrote; the service parses no JSON of a response."""
 
     def load(self, data: Buffer) -> bytes:
-        """Return a copy of the bytes."""
         return bytes(data)
 
 
@@ -131,7 +129,6 @@ class Connection(psycopg.Connection[TupleRow]):
         return single_row(self.rows(kind, name, values))
 
     def rows(self, kind: type[Row], name: str, values: dict[str, object]) -> list[Row]:
-        """Run a statement and return all its rows."""
         rows, number = self._run(name, values)
         return rows.load_rows(0, number, kind._make)
 

@@ -77,12 +77,10 @@ def end_at_signals() -> None:
 
 
 def when_ready(server: Any) -> None:
-    """Log version, settings and database once, in the master."""
     server.log.info(lifecycle_line("web", "starts", settings))
 
 
 def on_exit(server: Any) -> None:
-    """Log that the master stops."""
     server.log.info(lifecycle_line("web", "stops", settings))
 
 
@@ -99,5 +97,4 @@ def post_worker_init(worker: Any) -> None:
 
 
 def worker_exit(_server: Any, worker: Any) -> None:
-    """Close the database connections of a worker that ends."""
     worker.app.wsgi().extensions["pool"].close()

@@ -71,7 +71,6 @@ def route(rule: str) -> str:
 
 
 def bounded(path: str) -> str:
-    """Return the first MAX_PATH bytes of a path."""
     if len(path) * 4 <= MAX_PATH:
         return path
     return path.encode(errors="replace")[:MAX_PATH].decode(errors="ignore")

@@ -81,7 +81,6 @@ def invalid_fields(errors: list[FieldError]) -> HTTPException:
 
 
 def init_app(app: Flask) -> None:
-    """Register the handlers that answer every exception with an error body."""
     app.register_error_handler(HTTPException, reply_error)
     app.register_error_handler(ValidationError, reply_invalid)
     app.register_error_handler(
@@ -180,6 +179,5 @@ def from_database(error: psycopg.Error) -> HTTPException:
 
 
 def internal_error(error: Exception) -> HTTPException:
-    """Log an unexpected error and return the 500."""
     log.error("unhandled: %s", type(error).__name__, exc_info=error)
     return http_error("internal")

@@ -30,12 +30,10 @@ class IdConverter(BaseConverter):
     """Converts ``<id:id>`` in paths: a malformed id becomes the nil UUID, which no row has."""
 
     def to_python(self, value: str) -> str:
-        """Return the id, or the nil UUID."""
         return uuid_or_nil(value)
 
 
 def init_app(app: Flask) -> None:
-    """Register the converter for ids in paths."""
     app.url_map.converters["id"] = IdConverter
 
 

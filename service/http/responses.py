@@ -39,8 +39,6 @@ class Page(NamedTuple):
 
 
 class One(NamedTuple):
-    """The row of one object."""
-
     body: bytes
     version: int
 
@@ -68,15 +66,11 @@ class Changed(NamedTuple):
 
 
 class Versioned(Protocol):
-    """A row that has an object and its version."""
+    @property
+    def body(self) -> bytes: ...
 
     @property
-    def body(self) -> bytes:
-        """The object as JSON."""
-
-    @property
-    def version(self) -> int:
-        """The version, which the ETag shows."""
+    def version(self) -> int: ...
 
 
 class Reply(Response):
@@ -135,7 +129,6 @@ def response(
 def reply(
     body: bytes | str | None, status: int = 200, headers: Mapping[str, str] = NO_HEADERS
 ) -> Reply:
-    """Return a JSON response."""
     complete = Headers()
     append(complete, [("Content-Type", "application/json"), *headers.items()])
     if body is None:
@@ -223,5 +216,4 @@ def require_match(matched: bool, version: int) -> None:
 
 
 def etag(version: int) -> str:
-    """Return the ETag of a version."""
     return f'"{version}"'

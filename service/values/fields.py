@@ -269,8 +269,6 @@ class DueDate(Timestamp):
 
 
 class Timezone(Text):
-    """An IANA timezone name."""
-
     default_error_messages = {"timezone": "must be an IANA timezone name, like Europe/Berlin"}
 
     def __init__(self, **options: Unpack[Options]) -> None:
@@ -296,8 +294,6 @@ def timezones() -> frozenset[str]:
 
 
 class Email(Text):
-    """An e-mail address."""
-
     default_error_messages = {"email": "must be an e-mail address, like ada@example.com"}
     well_formed = re.compile(EMAIL, re.ASCII)
 

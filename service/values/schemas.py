@@ -18,8 +18,6 @@ NEAR = 0.65
 
 
 class FieldError(NamedTuple):
-    """The error of one field."""
-
     field: str
     message: str
 
@@ -30,8 +28,6 @@ class StrictSchema(Schema):
     unknown_message = "unknown field"
 
     class Meta:
-        """Unknown names are errors."""
-
         unknown = RAISE
 
     def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
@@ -111,8 +107,6 @@ class Resource(StrictSchema):
 
 
 class Query(StrictSchema):
-    """The parameters in the query of a request."""
-
     unknown_message = "unknown query parameter"
 
 

@@ -16,9 +16,10 @@ from service.webhooks.secrets import fingerprints
 
 log = logging.getLogger("service.webhooks")
 
-# Seconds: of the time of a request, what is kept for the record of an outcome; with less than the
-# other one left, no delivery is attempted.
-RECORD, SHORTEST = 0.5, 0.05
+# Seconds of a request that are reserved for recording the outcome of an attempt.
+RECORD_SECONDS = 0.5
+# Seconds that must be left for an attempt to begin.
+MIN_ATTEMPT_SECONDS = 0.05
 
 # The types of events: those of docs/specification.md, section 6, and two that let a copy of the
 # meetings follow them.
@@ -43,16 +44,16 @@ class WorkspaceCalls(NoSlot):
 
 
 class OutboundSlots:
-    """Lets few threads of a process wait for strangers, so that the others go on.
+    """Limits how many threads of a process wait for receivers and name servers.
 
-    A request that finds no slot leaves its events to the worker. Pings and checks of URLs cannot be
-    left: a workspace has one at a time, so that it is refused before it takes the slots of others.
+    A request that finds no slot leaves its events to the worker. The worker cannot take over a ping
+    or the check of a URL; a workspace has one of these at a time, and so leaves slots to others.
     """
 
-    def __init__(self, places: int) -> None:
+    def __init__(self, slots: int) -> None:
         # Whether requests post their events; otherwise the worker posts all.
         self.posts = True
-        self._free = BoundedSemaphore(places)
+        self._free = BoundedSemaphore(slots)
         self._lock = Lock()
         self._workspaces: set[object] = set()
 
@@ -86,7 +87,6 @@ class OutboundSlots:
 
 
 def init_app(app: Flask) -> None:
-    """Post the events of a request after it."""
     app.after_request(post_announced)
     settings: Settings = app.config["SETTINGS"]
     # Receivers and name servers that hang block one thread in four, or one of fewer than four.
@@ -115,9 +115,9 @@ def post_announced(response: Response) -> Response:
 
 def _post(event_ids: list[str], settings: Settings) -> None:
     # The deadline of the request also holds for the record of each outcome.
-    end = min(monotonic() + settings.webhook_timeout, current_state().deadline - RECORD)
+    end = min(monotonic() + settings.webhook_timeout, current_state().deadline - RECORD_SECONDS)
     try:
-        while end - monotonic() > SHORTEST:
+        while end - monotonic() > MIN_ATTEMPT_SECONDS:
             claim = db.row_or_none(
                 Message,
                 "webhooks/claim_new",
@@ -128,7 +128,7 @@ def _post(event_ids: list[str], settings: Settings) -> None:
             # Hold no connection while the receiver works.
             db.release()
             # If the claim took that long, the delivery is due when its lease ends.
-            if claim is None or (left := end - monotonic()) < SHORTEST:
+            if claim is None or (left := end - monotonic()) < MIN_ATTEMPT_SECONDS:
                 return
             outcome = attempt(claim, settings, left)
             recorded = db.row_or_none(Recorded, "webhooks/record", **outcome._asdict())

@@ -118,7 +118,6 @@ def signing_secrets(settings: Settings, webhook: Message) -> list[str]:
 
 
 def outcome_of(message: Message, answer: Answer, settings: Settings) -> Outcome:
-    """Return the outcome of an attempt that got this answer."""
     schedule = settings.webhook_schedule
     age = message.age + answer.milliseconds / 1000
     return Outcome(

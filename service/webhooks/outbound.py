@@ -120,7 +120,6 @@ class Answer:
 
     @property
     def success(self) -> bool:
-        """Return whether the receiver accepted the event."""
         return self.status is not None and 200 <= self.status < 300
 
 

@@ -10,8 +10,6 @@ BY_OPERATOR, BY_MANAGER = "by an operator", "by an owner or an admin"
 
 
 class ListedWebhook(NamedTuple):
-    """The row of a webhook in the list."""
-
     # The webhook as the API shows it.
     body: bytes
     # Null unless the webhook backs off now.
@@ -30,7 +28,5 @@ class MatchedWebhook(NamedTuple):
 
 
 class Redelivered(NamedTuple):
-    """The row of a delivery that is due again."""
-
     id: str
     body: bytes

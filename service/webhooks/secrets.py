@@ -32,8 +32,6 @@ class CreatedWebhook(NamedTuple):
 
 
 class RotatedWebhook(NamedTuple):
-    """The row of a webhook with the number that its secret is derived from."""
-
     id: str
     secret_number: int
 
@@ -67,8 +65,7 @@ def fingerprints(settings: Settings) -> list[str]:
 class ReadRow(Protocol):
     """Runs ``sql/<name>.sql`` for its only row, or None: as a request, or as a command."""
 
-    def __call__(self, kind: type[Row], name: str, /, **values: object) -> Row | None:
-        """Return the row."""
+    def __call__(self, kind: type[Row], name: str, /, **values: object) -> Row | None: ...
 
 
 class NewSecret(NamedTuple):

@@ -61,7 +61,7 @@ class Pruned(NamedTuple):
 
 
 class Worker:
-    """Any number of workers may run, on any number of machines: each claims other deliveries."""
+    """Delivers and prunes; any number of workers may run, as each claims other deliveries."""
 
     def __init__(
         self, settings: Settings, *, max_attempt_seconds: float = MAX_ATTEMPT_SECONDS
@@ -83,8 +83,8 @@ class Worker:
     def run(self, *, deliver: bool) -> None:
         """Work until SIGTERM or SIGINT, then finish the attempts in flight.
 
-        Without one, and if no statement is running, this takes less than three seconds, also while
-        the database is away.
+        The end takes less than three seconds, also while the database is away, unless an attempt or
+        a statement is running.
         """
         # sigwait: a handler could interrupt a lock.
         signals = {signal.SIGTERM, signal.SIGINT}
@@ -119,7 +119,15 @@ class Worker:
         return attempts
 
     def deliver_next(self) -> bool:
-        """Claim one due delivery, attempt it and record the outcome; False when none is due."""
+        """Deliver one event, and return True; return False when none is due.
+
+        1. Claim the oldest due delivery of the next webhook: no other thread attempts it until its
+           lease ends. If this process dies, another one attempts it then.
+        2. Sign and post it, without a connection of the database.
+        3. Record the outcome, and wait for the database longer than others do: without a record,
+           the receiver gets the event again.
+        4. Let the next thread look for due deliveries without a pause.
+        """
         claim = self._claim()
         if claim is None:
             return False
@@ -150,10 +158,7 @@ class Worker:
         return False
 
     def prune(self, max_empty_batches: float = inf) -> None:
-        """Run each statement that prunes to its end; one that fails does not stop the others.
-
-        Raises the first failure when all have run.
-        """
+        """Run all statements that prune, then raise the first failure."""
         failures = []
         for name in PRUNE:
             try:

@@ -1,4 +1,4 @@
--- Webhooks and their secrets.
+-- Webhooks with their secrets, their deliveries, and the outcome of each attempt.
 
 CREATE TABLE webhooks (
     workspace_id uuid NOT NULL
@@ -46,6 +46,23 @@ CREATE TRIGGER next_version
             IS DISTINCT FROM (OLD.url, OLD.events, OLD.disabled_at)
     )
     EXECUTE FUNCTION next_version();
+
+-- A workspace with a webhook has a row; nothing but the end of the workspace deletes it.
+CREATE FUNCTION add_feed() RETURNS trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    INSERT INTO feeds (workspace_id)
+    VALUES (NEW.workspace_id)
+        ON CONFLICT (workspace_id) DO NOTHING;
+    RETURN NULL;
+END
+$$;
+
+CREATE TRIGGER add_feed
+    AFTER INSERT ON webhooks
+    FOR EACH ROW
+    EXECUTE FUNCTION add_feed();
 
 -- A secret that a rotation has replaced. It signs too until it expires.
 CREATE TABLE previous_secrets (
@@ -120,4 +137,227 @@ BEGIN
            AND webhook.deleted_at IS NULL
     );
 END
+$$;
+
+-- One event for one webhook.
+CREATE TABLE deliveries (
+    workspace_id uuid NOT NULL,
+    id uuid NOT NULL DEFAULT new_id(),
+    webhook_id uuid NOT NULL,
+    event_id uuid NOT NULL,
+    state text NOT NULL DEFAULT 'due'
+        CHECK (state IN ('due', 'delivered', 'failed')),
+    -- While due: the time of the next attempt. A claim sets this time to the end of its lease.
+    due_at timestamptz NOT NULL,
+    attempts integer NOT NULL DEFAULT 0,
+    finished_at timestamptz,
+    PRIMARY KEY (workspace_id, id),
+    FOREIGN KEY (workspace_id, webhook_id) REFERENCES webhooks (workspace_id, id)
+        ON DELETE CASCADE,
+    FOREIGN KEY (workspace_id, event_id) REFERENCES events (workspace_id, id)
+        ON DELETE CASCADE
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
+
+CREATE INDEX deliveries_due ON deliveries (workspace_id, webhook_id, due_at)
+ WHERE state = 'due';
+CREATE INDEX deliveries_by_event ON deliveries (workspace_id, event_id);
+CREATE INDEX deliveries_by_state ON deliveries (workspace_id, webhook_id, state, id);
+
+-- One attempt: the status and the first bytes of the receiver's response, or the error.
+CREATE TABLE attempts (
+    workspace_id uuid NOT NULL,
+    delivery_id uuid NOT NULL,
+    number integer NOT NULL,
+    at timestamptz NOT NULL DEFAULT now(),
+    status integer,
+    milliseconds integer NOT NULL,
+    error text,
+    answer text,
+    PRIMARY KEY (workspace_id, delivery_id, number),
+    FOREIGN KEY (workspace_id, delivery_id) REFERENCES deliveries (workspace_id, id)
+        ON DELETE CASCADE
+);
+
+-- Make the deliveries of a recovered webhook due, each no sooner than a pause after its last
+-- attempt; return their number. Their schedule does not change: its times count from the event.
+-- Claimed deliveries do not change: their attempts have no outcome yet.
+CREATE FUNCTION catch_up(workspace_id uuid, webhook_id uuid, pause interval) RETURNS bigint
+LANGUAGE sql
+AS $$
+    WITH waiting AS MATERIALIZED (
+        SELECT delivery.id, greatest(now(), attempt.at + catch_up.pause) AS due_at
+          FROM deliveries AS delivery
+          JOIN attempts AS attempt
+            ON attempt.workspace_id = delivery.workspace_id
+           AND attempt.delivery_id = delivery.id
+           AND attempt.number = delivery.attempts
+         WHERE delivery.workspace_id = catch_up.workspace_id
+           AND delivery.webhook_id = catch_up.webhook_id
+           AND delivery.state = 'due'
+           AND delivery.due_at > greatest(now(), attempt.at + catch_up.pause)
+           -- SKIP LOCKED avoids a deadlock: each transaction that records an outcome holds its
+           -- delivery and waits for the webhook.
+           FOR UPDATE OF delivery SKIP LOCKED
+    ), caught_up AS (
+        UPDATE deliveries AS delivery
+           SET due_at = waiting.due_at
+          FROM waiting
+         WHERE delivery.workspace_id = catch_up.workspace_id
+           AND delivery.id = waiting.id
+     RETURNING delivery.id
+    )
+    SELECT count(*) FROM caught_up
+$$;
+
+-- Claim a delivery that the caller has locked: no other process attempts it for ``lease`` seconds.
+-- Return everything that an attempt needs.
+CREATE FUNCTION claim_delivery(in_workspace_id uuid, delivery_id uuid, lease float8)
+RETURNS TABLE (
+    workspace_id uuid,
+    id uuid,
+    number integer,
+    webhook_id uuid,
+    url text,
+    secret_numbers integer[],
+    key_fingerprints text[],
+    message_id text,
+    body text,
+    age float8
+)
+LANGUAGE sql
+ROWS 1
+AS $$
+    WITH claimed AS (
+        UPDATE deliveries AS delivery
+           SET due_at = now() + claim_delivery.lease * interval '1 second',
+               attempts = delivery.attempts + 1
+         WHERE delivery.workspace_id = claim_delivery.in_workspace_id
+           AND delivery.id = claim_delivery.delivery_id
+     RETURNING delivery.workspace_id,
+               delivery.id,
+               delivery.attempts,
+               delivery.webhook_id,
+               delivery.event_id
+    )
+    SELECT claimed.workspace_id,
+           claimed.id,
+           claimed.attempts,
+           webhook.id,
+           webhook.url,
+           secret.secret_numbers,
+           secret.key_fingerprints,
+           'evt_' || replace(event.id::text, '-', ''),
+           event.body,
+           extract(epoch FROM now() - event.created_at)::float8
+      FROM claimed
+      JOIN events AS event
+        ON event.workspace_id = claimed.workspace_id AND event.id = claimed.event_id
+      JOIN webhooks AS webhook
+        ON webhook.workspace_id = claimed.workspace_id AND webhook.id = claimed.webhook_id
+     CROSS JOIN LATERAL signing_secrets(webhook) AS secret
+$$;
+
+-- A webhook, with the deliveries that wait for it.
+CREATE TYPE webhook_document AS (
+    "id" uuid,
+    "url" text,
+    "events" text[],
+    "state" text,
+    "disabledReason" text,
+    "failingSince" text,
+    "gapSince" text,
+    "waiting" bigint,
+    "nextAttemptAt" text,
+    "createdAt" text,
+    "version" integer
+);
+
+CREATE FUNCTION show_webhook(webhook webhooks) RETURNS webhook_document
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT webhook.id,
+           webhook.url,
+           -- NULL means all types.
+           nullif(webhook.events, '{}'),
+           CASE
+               WHEN webhook.disabled_at IS NOT NULL THEN 'disabled'
+               WHEN webhook.failing_since IS NOT NULL THEN 'failing'
+               ELSE 'enabled'
+           END,
+           webhook.disabled_reason,
+           iso(webhook.failing_since),
+           iso(webhook.gap_since),
+           due.waiting,
+           CASE
+               WHEN webhook.disabled_at IS NULL AND due.waiting > 0
+               THEN iso(greatest(due.due_at, webhook.backoff_until))
+           END,
+           iso(webhook.created_at),
+           webhook.version
+      FROM (
+           SELECT count(*) AS waiting, min(delivery.due_at) AS due_at
+             FROM deliveries AS delivery
+            WHERE delivery.workspace_id = webhook.workspace_id
+              AND delivery.webhook_id = webhook.id
+              AND delivery.state = 'due'
+           ) AS due
+$$;
+
+-- A delivery with its last attempts, the oldest of these first.
+CREATE TYPE delivery_document AS (
+    "id" uuid,
+    "eventId" text,
+    "type" text,
+    "timestamp" text,
+    "state" text,
+    "nextAttemptAt" text,
+    "attempts" json
+);
+
+CREATE FUNCTION delivery_json(delivery deliveries) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT row_to_json(
+               ROW(
+                   delivery.id,
+                   'evt_' || replace(event.id::text, '-', ''),
+                   event.type,
+                   iso(event.created_at),
+                   CASE delivery.state WHEN 'due' THEN 'waiting' ELSE delivery.state END,
+                   CASE
+                       WHEN delivery.state = 'due' AND webhook.disabled_at IS NULL
+                       THEN iso(greatest(delivery.due_at, webhook.backoff_until))
+                   END,
+                   (
+                       SELECT coalesce(
+                                  json_agg(
+                                      json_build_object(
+                                          'at', iso(attempt.at),
+                                          'status', attempt.status,
+                                          'milliseconds', attempt.milliseconds,
+                                          -- What follows the colon is for operators: it can name
+                                          -- an address inside their network.
+                                          'error', split_part(attempt.error, ':', 1),
+                                          'answer', attempt.answer
+                                      )
+                                      ORDER BY attempt.number
+                                  ),
+                                  '[]'
+                              )
+                         FROM (
+                              SELECT attempt.*
+                                FROM attempts AS attempt
+                               WHERE attempt.workspace_id = delivery.workspace_id
+                                 AND attempt.delivery_id = delivery.id
+                               ORDER BY attempt.number DESC
+                               LIMIT 20
+                              ) AS attempt
+                   )
+               )::delivery_document
+           )
+      FROM events AS event
+      JOIN webhooks AS webhook ON webhook.workspace_id = event.workspace_id
+     WHERE event.workspace_id = delivery.workspace_id
+       AND event.id = delivery.event_id
+       AND webhook.id = delivery.webhook_id
 $$;

@@ -333,7 +333,7 @@ def test_a_connection_goes_back_to_psycopg_pool_when_it_was_kept_for_long_or_was
         pool.putconn(connection)
     assert pool.get_stats()["pool_available"] == 0
     # It ends old connections, and those that nothing has used for ten minutes.
-    idle.taken_at -= pool.KEPT
+    idle.taken_at -= pool.MAX_WARM_SECONDS
     with pool.connection():
         pass
     assert pool.get_stats()["pool_available"] == 1

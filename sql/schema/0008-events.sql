@@ -1,4 +1,24 @@
--- Feeds: the events that clients pull, complete and in the order of their positions.
+-- Events, and the feeds in which clients pull them, complete and in the order of their positions.
+
+-- The order of events. A transaction that changes a resource takes the position while it holds the
+-- row, so that the events of one resource have the order of its versions. Position 1 is no event's.
+CREATE SEQUENCE event_positions;
+SELECT nextval('event_positions');
+
+-- The outbox: the exact text of each message, written in the transaction of the change.
+CREATE TABLE events (
+    workspace_id uuid NOT NULL
+        REFERENCES workspaces (id) ON DELETE CASCADE,
+    id uuid NOT NULL,
+    type text NOT NULL,
+    body text NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now(),
+    position bigint NOT NULL DEFAULT nextval('event_positions'),
+    PRIMARY KEY (workspace_id, id)
+);
+
+CREATE INDEX events_by_age ON events (created_at);
+CREATE INDEX events_by_position ON events (workspace_id, position);
 
 -- The workspaces whose events somebody has ever pulled or got by a webhook. Without a row here, and
 -- without a reader and a webhook now, a change writes no event.
@@ -16,23 +36,6 @@ CREATE TABLE feeds (
 );
 
 CREATE INDEX feeds_by_reading ON feeds (read_at);
-
--- A workspace with a webhook has a row; nothing but the end of the workspace deletes it.
-CREATE FUNCTION add_feed() RETURNS trigger
-LANGUAGE plpgsql
-AS $$
-BEGIN
-    INSERT INTO feeds (workspace_id)
-    VALUES (NEW.workspace_id)
-        ON CONFLICT (workspace_id) DO NOTHING;
-    RETURN NULL;
-END
-$$;
-
-CREATE TRIGGER add_feed
-    AFTER INSERT ON webhooks
-    FOR EACH ROW
-    EXECUTE FUNCTION add_feed();
 
 -- The advisory locks of a workspace have 16 bits of its id, and a position. Two workspaces with the
 -- same bits only wait for each other.
@@ -55,6 +58,69 @@ BEGIN
            FROM event_positions;
         PERFORM set_config('service.holds_position', hold_position.workspace_id::text, true);
     END IF;
+END
+$$;
+
+-- Write an event, and a delivery for each webhook that subscribes to it, in the transaction of the
+-- change. Without a webhook that subscribes, write the event only if the workspace has a feed.
+-- Return the event's id, or NULL without a delivery. The deliveries are due at once: either the
+-- request or a worker claims and attempts them.
+CREATE FUNCTION announce(workspace_id uuid, type text, data json) RETURNS uuid
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    new_event_id uuid;
+    -- NULL if the workspace has never had a webhook or a reader: then this one query is all.
+    has_feed boolean := (
+        SELECT feed.read_at IS NOT NULL
+          FROM feeds AS feed
+         WHERE feed.workspace_id = announce.workspace_id
+    );
+BEGIN
+    IF has_feed IS NULL THEN
+        RETURN NULL;
+    END IF;
+    IF has_feed THEN
+        PERFORM hold_position(workspace_id);
+    ELSIF NOT EXISTS (
+        SELECT FROM webhooks AS webhook
+         WHERE webhook.workspace_id = announce.workspace_id
+           AND webhook.disabled_at IS NULL
+           AND (webhook.events = '{}' OR announce.type = ANY (webhook.events))
+    ) THEN
+        RETURN NULL;
+    END IF;
+    new_event_id := new_id();
+    INSERT INTO events (workspace_id, id, type, body)
+    VALUES (
+               announce.workspace_id,
+               new_event_id,
+               announce.type,
+               json_build_object(
+                   'id', 'evt_' || replace(new_event_id::text, '-', ''),
+                   'type', announce.type,
+                   'timestamp', iso(now()),
+                   'workspaceId', announce.workspace_id,
+                   'data', announce.data
+               )
+           );
+    INSERT INTO deliveries (workspace_id, webhook_id, event_id, due_at)
+    SELECT webhook.workspace_id, webhook.id, new_event_id, now()
+      FROM webhooks AS webhook
+     WHERE webhook.workspace_id = announce.workspace_id
+       AND webhook.disabled_at IS NULL
+       AND (webhook.events = '{}' OR announce.type = ANY (webhook.events))
+       -- If another transaction is deleting the webhook, the lock waits and then skips the webhook.
+       FOR KEY SHARE;
+    IF FOUND THEN
+        RETURN new_event_id;
+    END IF;
+    IF NOT has_feed THEN
+        DELETE FROM events AS event
+         WHERE event.workspace_id = announce.workspace_id
+           AND event.id = new_event_id;
+    END IF;
+    RETURN NULL;
 END
 $$;
 
