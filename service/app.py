@@ -72,7 +72,7 @@ class Service(Flask):
     def rules(self) -> dict[tuple[str, str, bool], Rule]:
         """Return such rules by method, path, and whether an id follows; made by the first request.
 
-        The matcher of Flask tries each part of a path anew for each request.
+        The matcher of Flask tries each part of a path again for each request.
         """
         rules = {}
         for rule in self.url_map.iter_rules():

@@ -35,7 +35,7 @@ class Session(schemas.Resource):
 
 
 def as_user(view: View) -> View:
-    """Let the view that is decorated run as the user of the body; raises 404 if there is none."""
+    """Run the decorated view as the user that the body names; raises 404 if there is none."""
 
     @wraps(view)
     def wrapper(session: Values) -> Any:

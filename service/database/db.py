@@ -23,8 +23,8 @@ class RequestState:
     request_id = ""
     # Seconds that the request has waited for a thread.
     queued: float = 0
-    # The time, by ``monotonic()``, when everything that waits for the database must have ended. The
-    # first statement makes it, from ``arrived``; nothing begins it anew. 0 before.
+    # The time, by ``monotonic()``, when the last wait for the database ends. The first statement
+    # sets it, from ``arrived``; later ones do not extend it. 0 before.
     deadline: float = 0
     connection: Connection | None = None
     # The body of the request, once it has been read.
@@ -62,7 +62,7 @@ class NotFound(LookupError):
 
 
 def init_app(app: Flask, at_first: Callable[[Connection], None] | None = None) -> None:
-    """Give the app its pool, and each request its state; ``at_first`` is that of the pool."""
+    """Give the app its pool, which calls ``at_first``, and each request its state."""
     app.extensions["pool"] = pool = Pool(app.config["SETTINGS"], "web", at_first)
     app.app_ctx_globals_class = partial(RequestState, pool)  # type: ignore[assignment]
     app.teardown_request(release)

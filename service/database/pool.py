@@ -130,7 +130,7 @@ def shut_down(connection: psycopg.Connection[Any]) -> None:
 
 
 class Pool(ConnectionPool[Connection]):
-    """A pool that is made closed, so that each forked worker opens connections of its own.
+    """A pool that starts closed: each forked worker opens its own connections.
 
     ``program`` is web or worker. Unless it sets another deadline, a request may use the database
     for ``seconds``; the watchdog shuts down a connection that a request holds for longer.

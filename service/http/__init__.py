@@ -1,8 +1,8 @@
 """Most hooks of each request, in this order.
 
-A hook before the view that returns a response skips the rest and the view. Other hooks are in
-``database/db.py``, which gives the connection back, in ``webhooks``, which posts events before the
-hooks after a request that are here, and in ``openapi/page.py``.
+If a hook before the view returns a response, the next hooks and the view do not run. A hook in
+``database/db.py`` gives the connection back. One in ``webhooks`` posts events, before the hooks
+after a request that are here. ``openapi/page.py`` has hooks of its own.
 """
 
 from flask import Flask

@@ -10,12 +10,11 @@ from flask import Flask, Response
 from service import logs
 from service.database.db import current_request, current_state
 
-# Keys of the WSGI environment, which ``request_worker`` sets. ARRIVED: when the whole request had
-# been read and was first on its connection, by ``monotonic()``. QUEUED: seconds that it then waited
-# for a thread.
+# Keys of the environment, which ``request_worker`` sets. ARRIVED: when the request was complete and
+# first on its connection, by ``monotonic()``. QUEUED: the seconds that it then waited for a thread.
 ARRIVED, QUEUED = "request_worker.arrived", "request_worker.queued"
 
-# A line of up to 4096 bytes (PIPE_BUF of Linux) is written as a whole, also beside other processes.
+# Linux writes a line of up to 4096 bytes (PIPE_BUF) as a whole, also if other processes write too.
 # JSON takes at most six times the bytes of a text in UTF-8.
 MAX_PATH, MAX_ADDRESS = 500, 100
 

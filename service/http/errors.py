@@ -143,7 +143,7 @@ def reply_invalid(error: ValidationError) -> Response:
 
 
 def from_database(error: psycopg.Error) -> HTTPException:
-    """Find the HTTP error for one of PostgreSQL, and log those that no client has caused.
+    """Return the HTTP error for an error of PostgreSQL; log it unless a client has caused it.
 
     A constraint that a client can violate has a sentence as its name: the field and the message.
     """

@@ -98,7 +98,7 @@ def authenticate_login_page(token: str | None) -> None:
     """
     request, state = current_request(), current_state()
     keys = current_application().config["SETTINGS"].login_keys
-    # Not as the hash of a credential: no token opens this door, nor does the key open another one.
+    # No hash: an API token does not authenticate a login page, nor does the key anything else.
     state.usage = usage = db.row_with_retry(
         Usage,
         "gate/authenticate_and_count",
@@ -110,7 +110,7 @@ def authenticate_login_page(token: str | None) -> None:
         raise rate_limit_error(usage)
     if not keys:
         raise http_error("unknown_path")
-    # With each key, so that the time tells nothing of them.
+    # Compare every key, so that the time does not tell which one is right.
     equal = [compare_digest((token or "").encode(), key.encode()) for key in keys]
     if True not in equal:
         raise http_error("login_key")
@@ -118,10 +118,7 @@ def authenticate_login_page(token: str | None) -> None:
 
 
 def credential(request: Request) -> tuple[str, str | None]:
-    """Return kind and text of the credential.
-
-    A request with an Authorization header, even a malformed one, is not authenticated by a cookie.
-    """
+    """Return kind and text of the credential: the header, even a malformed one, or the cookie."""
     header = request.environ.get("HTTP_AUTHORIZATION")
     if header is None:
         return "session", request.cookies.get("session")
@@ -130,7 +127,7 @@ def credential(request: Request) -> tuple[str, str | None]:
 
 
 def session_only(message: str) -> Callable[[View], View]:
-    """Let the view that is decorated raise 403, with this entry of MESSAGES, for an API token."""
+    """Make the decorated view raise 403, with this entry of MESSAGES, for an API token."""
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -192,7 +189,7 @@ def rate_limit_error(usage: Usage) -> HTTPException:
 
 
 def add_headers(response: Response) -> Response:
-    """Add the id of the request, and the limits and who may cache it unless it is public."""
+    """Add the request id; unless the path is public, add the limits and who may cache it."""
     append(response.headers, gate_headers(current_request(), current_state(), response.status_code))
     return response
 

@@ -38,7 +38,7 @@ def init_app(app: Flask) -> None:
 
 
 def arguments(schema: Schema) -> Callable[[View], View]:
-    """Pass the loaded query or body to the view that is decorated, as its first argument.
+    """Pass the loaded query or body to the decorated view, as its first argument.
 
     A ``Query`` loads the query, any other schema the body. The view then raises 400, 413 or 415
     for invalid requests. One instance of the schema serves all requests.
@@ -113,10 +113,8 @@ def read_object() -> Values:
 
 
 def content_length(request: Request) -> int | None:
-    """Return Content-Length, or None if the request has none, like a chunked one.
-
-    Werkzeug's own property raises and catches two exceptions if the header is absent.
-    """
+    """Return Content-Length, or None if the request has none, like a chunked one."""
+    # Werkzeug's own property raises and catches two exceptions if the header is absent.
     declared: str = request.environ.get("CONTENT_LENGTH", "")
     return int(declared) if declared.isascii() and declared.isdigit() else None
 

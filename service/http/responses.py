@@ -117,7 +117,7 @@ def response(
     kind: Kind = "versioned",
     also: Iterable[int] = (),
 ) -> Callable[[View], View]:
-    """Document the response of the view that is decorated; the view does not change."""
+    """Document the response of the decorated view, which does not change."""
 
     def decorate(view: View) -> View:
         view.__dict__["response"] = Documented(schema, status, kind, tuple(also))
@@ -153,7 +153,7 @@ def reply_secret(
     status: int = 200,
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> Response:
-    """Return the response with an object and a secret as its last member, which is never stored."""
+    """Return the response with an object and, as its last member, a secret that is never stored."""
     members = body[:-1] + (b", " if len(body) > 2 else b"") + b'"%b": ' % name.encode()
     # A secret contains no character that JSON escapes.
     response = reply(members + b'"%b"}' % secret.encode(), status, headers)

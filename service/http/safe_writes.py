@@ -86,7 +86,7 @@ def idempotent(view: View, **whose: object) -> View:
 
 
 def idempotent_of_user(view: View) -> View:
-    """Do as ``idempotent`` does for a resource of the user, whose key holds in all workspaces."""
+    """Do as ``idempotent`` does, for a resource of the user: the key holds in all workspaces."""
     return idempotent(view, workspace_id=None)
 
 

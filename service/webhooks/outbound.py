@@ -19,8 +19,8 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError
 
 MAX_RESPONSE_BYTES = 64 * 1024
-# How many look-ups run at once in one process, each in a thread. The units in docs/deploy limit the
-# threads of all processes (TasksMax).
+# The maximum number of concurrent look-ups of a process, each in a thread. The units in docs/deploy
+# limit the threads of all processes (TasksMax).
 MAX_LOOK_UPS = 64
 
 # Networks that are not public, also where a version of the standard library says otherwise.
@@ -265,8 +265,8 @@ def post(
     kind = PinnedHTTPS if parts.scheme == "https" else PinnedHTTP
     connection = kind(parts.hostname or "", port, timeout=left)
     connection.address = address
-    # Timeouts of a socket begin anew with each byte; this deadline does not. Its thread is a daemon
-    # if this one is.
+    # Each byte restarts the timeout of a socket, but not this deadline. Its thread is a daemon if
+    # this one is.
     deadline = Timer(left, connection.abort)
     deadline.start()
     try:

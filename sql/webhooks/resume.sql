@@ -1,4 +1,4 @@
--- Make what waits due at once, after a ping that succeeded; a disabled webhook stays disabled.
+-- After a successful ping, make what waits due now; a disabled webhook stays disabled.
 UPDATE webhooks AS webhook
    SET failing_since = NULL,
        backoff_until = NULL

@@ -228,7 +228,7 @@ def test_a_token_of_one_workspace_needs_no_choice_and_makes_none(worker, cast, c
         assert worker.get("/dashboard/stats").get_json()["workspaceId"] == cast["acme"]
     for id in (initech, cast["acme"], cast["globex"]):
         message = error_message(worker.patch("/me", {"workspaceId": id}), 409)
-        assert message.startswith("This token is made for one workspace")
+        assert message.startswith("This token belongs to one workspace")
     assert worker.patch("/me", {}).status_code == 200
     (row,) = connection.execute(
         "SELECT active_workspace_id FROM users WHERE id = %s", (cast["alice"],)

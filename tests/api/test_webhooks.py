@@ -623,7 +623,7 @@ def test_a_request_that_waits_for_a_receiver_holds_no_connection(with_webhooks, 
     with hanging(alice, webhook, receiver) as pinged:
         assert alice.get("/tasks").status_code == 200
         busy = alice.post(f"/webhooks/{webhook}/ping")
-        assert "of this workspace still runs" in error_message(busy, 503)
+        assert "of this workspace is still running" in error_message(busy, 503)
         assert busy.headers["Retry-After"] == "1"
         assert not pinged.done()
 

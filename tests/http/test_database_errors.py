@@ -7,7 +7,7 @@ from service.database import db
 from service.http.responses import One
 
 UNAVAILABLE = "The database is not available at the moment"
-CONCURRENT = "Somebody else changed this at the same time; try again"
+CONCURRENT = "Another request changed this at the same time; try again"
 RANGE = "The request contains a value that is out of range"
 INTERNAL = "Internal error; it is logged under this requestId"
 SENTENCE = "title must be better"
