@@ -132,5 +132,4 @@ def is_rare(text: str) -> bool:
 
 
 def is_rare_record(record: logging.LogRecord) -> bool:
-    """Let a record of a logger pass if it is rare."""
     return is_rare(record.getMessage())

@@ -22,8 +22,6 @@ class InvalidSetting(ValueError):
 
 
 class Number(fields.Field[Any]):
-    """A number in plain digits, within limits."""
-
     def __init__(self, pattern: str, kind: type, error: str, **limits: Any) -> None:
         in_range = validate.Range(error=error, **limits)
         super().__init__(validate=in_range, error_messages={"invalid": error})

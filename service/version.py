@@ -12,7 +12,6 @@ BUILT_FROM = "built_from.txt"
 
 @cache
 def version() -> str:
-    """Read the version from the metadata of the package."""
     return metadata.version("task-meeting-workspace-service")
 
 

@@ -16,7 +16,7 @@ from service.http.errors import http_error
 from service.http.requests import Values, View
 from service.settings import InvalidSetting, Settings
 from service.values import fields
-from service.webhooks import NoSlot, OutboundSlots, WorkspaceCalls, log
+from service.webhooks import NoSlot, OutboundSlots, log
 from service.webhooks.delivery import Message
 from service.webhooks.outbound import BlockedURL, resolve
 
@@ -70,8 +70,7 @@ def outbound_call() -> Iterator[None]:
             finally:
                 db.extend_deadline(monotonic() - began)
     except NoSlot as error:
-        message = "workspace_calls" if isinstance(error, WorkspaceCalls) else "busy"
-        raise http_error(message, retry_after=1) from None
+        raise http_error(str(error), retry_after=1) from None
 
 
 @contextmanager

@@ -101,7 +101,7 @@ def update_workspace(changes: Values, id: str) -> Response:
     if not workspace.permitted:
         raise http_error("role")
     require_match(workspace.matched, workspace.version)
-    return reply_one(workspace)
+    return reply_one(One(workspace.body, workspace.version))
 
 
 @workspaces.get("/workspaces/<id:id>/members")

@@ -50,8 +50,6 @@ FOR_OPERATORS = {"26000", "42P01", "42P05", "42501"}
 
 
 class InvalidFields(BadRequest):
-    """A 400 whose body has the member ``errors``."""
-
     errors: Sequence[FieldError] = ()
 
 

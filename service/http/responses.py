@@ -6,7 +6,7 @@ Sources: RFC 8288 (Link), RFC 9110 sections 8.8.3 and 13 (ETag, If-Match, If-Non
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from flask import Response
@@ -63,14 +63,6 @@ class Changed(NamedTuple):
     version: int
     matched: bool
     event_id: str | None
-
-
-class Versioned(Protocol):
-    @property
-    def body(self) -> bytes: ...
-
-    @property
-    def version(self) -> int: ...
 
 
 class Reply(Response):
@@ -182,7 +174,7 @@ def without_cursor(query: bytes) -> str:
 
 
 def reply_one(
-    one: Versioned, status: int = 200, headers: Mapping[str, str] = NO_HEADERS
+    one: One | Created | Changed, status: int = 200, headers: Mapping[str, str] = NO_HEADERS
 ) -> Response:
     """Make the response with one object and its ETag; 304 if the client has this version."""
     request = current_request()

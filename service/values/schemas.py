@@ -66,7 +66,6 @@ class Resource(StrictSchema):
 
     @cached_property
     def required(self) -> set[str]:
-        """Return the names of the fields that a body must set."""
         return {name for name, field in self.load_fields.items() if field.required}
 
     @cached_property

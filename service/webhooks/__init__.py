@@ -36,11 +36,7 @@ EVENT_TYPES = (
 
 
 class NoSlot(Exception):
-    """All slots are taken."""
-
-
-class WorkspaceCalls(NoSlot):
-    """The workspace has a ping or a check of a URL that still runs."""
+    """All slots are taken, or the one of a workspace; the text is the name of the error."""
 
 
 class OutboundSlots:
@@ -72,11 +68,11 @@ class OutboundSlots:
         """Take a slot within ``timeout`` seconds; raises NoSlot."""
         with self._lock:
             if workspace_id in self._workspaces:
-                raise WorkspaceCalls
+                raise NoSlot("workspace_calls")
             self._workspaces.add(workspace_id)
         try:
             if not self._free.acquire(timeout=timeout):
-                raise NoSlot
+                raise NoSlot("busy")
             try:
                 yield
             finally:

@@ -171,7 +171,6 @@ def _network(word: str) -> Network | None:
 
 
 def public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Return whether an address is on the public internet."""
     address = getattr(address, "ipv4_mapped", None) or address
     if address.is_multicast or address.is_reserved or not address.is_global:
         return False

@@ -227,7 +227,6 @@ class Worker:
         )
 
     def row(self, kind: type[Row], name: str, **values: object) -> Row | None:
-        """Run ``sql/<name>.sql`` on a connection of the pool; return its only row, or None."""
         with self._connection(name) as connection:
             return connection.row(kind, name, values)
 
