@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import sys
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import starmap
@@ -78,8 +77,11 @@ class LineHandler(logging.StreamHandler[TextIO]):
         self.lines = lines
 
     def write(self, line: Line) -> None:
-        with suppress(OSError, ValueError):
+        try:
             self.stream.write(self.lines.request(line) + "\n")
+        except (OSError, ValueError):
+            # The response stays the same.
+            return
 
 
 def timestamp(at: float) -> str:

@@ -53,9 +53,10 @@ def init_app(app: Flask) -> None:
         }
         if state.created:
             line["created"] = state.created
-        for name, seconds in ("queued", state.queued), ("waited", state.waited):
-            if seconds >= 0.001:
-                line[name] = round(seconds * 1000, 2)
+        if state.queued >= 0.001:
+            line["queued"] = round(state.queued * 1000, 2)
+        if state.waited >= 0.001:
+            line["waited"] = round(state.waited * 1000, 2)
         line["requestId"] = state.request_id
         write(line)
         return response

@@ -121,13 +121,13 @@ def response(
 def reply(
     body: bytes | str | None, status: int = 200, headers: Mapping[str, str] = NO_HEADERS
 ) -> Reply:
+    fields, parts = [("Content-Type", "application/json"), *headers.items()], None
+    if body is not None:
+        parts = [body.encode() if isinstance(body, str) else body]
+        fields.append(("Content-Length", str(len(parts[0]))))
     complete = Headers()
-    append(complete, [("Content-Type", "application/json"), *headers.items()])
-    if body is None:
-        return Reply(None, status, complete)
-    content = body.encode() if isinstance(body, str) else body
-    append(complete, [("Content-Length", str(len(content)))])
-    return Reply([content], status, complete)
+    append(complete, fields)
+    return Reply(parts, status, complete)
 
 
 def append(headers: Headers, fields: Iterable[tuple[str, str]]) -> None:
