@@ -66,8 +66,8 @@ BUSY = RequestError(
 # Seconds after which a thread that waits for the interpreter's lock requires it. With Python's 5 ms
 # a request that has arrived would be read as much later.
 SWITCH = 0.0005
-# Seconds between two looks at the clock, and the number of these between two looks at the threads.
-TICK, TICKS = 0.1, 10
+# Seconds between two looks at the clock, and between two looks at the threads.
+TICK, CHECK = 0.1, 1.0
 # Seconds for each open connection, and their maximum, that the process leaves to the others before
 # it accepts a client.
 YIELD, MAX_YIELDS = 0.00005, 10
@@ -123,15 +123,16 @@ class Worker(base.Worker):
         ]
         for thread in self.threads:
             thread.start()
-        self.ended, self.seen = 0, time.monotonic()
+        self.ended = 0
+        self.seen = checked = time.monotonic()
         grace = cfg.graceful_timeout
-        ticks = 0
         while self.alive and self.ppid == os.getppid():
             self.tick()
-            ticks += 1
-            if ticks % TICKS == 0 and self.is_broken():
-                grace = STOP_GRACE
-                break
+            if time.monotonic() >= checked + CHECK:
+                checked = time.monotonic()
+                if self.is_broken():
+                    grace = STOP_GRACE
+                    break
         self.stop(grace)
 
     # The main thread runs the methods of this part.

@@ -84,8 +84,7 @@ BLANK_LINES = 1000
 class Head:
     """Collects header fields in an environment; the parser calls ``on_header``."""
 
-    def __init__(self, environ: "WSGIEnvironment") -> None:
-        self.environ = environ
+    environ: "WSGIEnvironment"
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a field; fields of one name become one value, separated by commas."""
@@ -127,6 +126,9 @@ class RequestReader:
         self.reuse = True
         # True if the last request is HEAD, also if the rest of its head is malformed.
         self.for_head = False
+        # A parser takes any number of heads, up to one that announces a body or another protocol.
+        self.head = Head()
+        self.head_parser: HttpRequestParser | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -203,17 +205,22 @@ class RequestReader:
                 raise RequestError(405, "Method not allowed; see the Allow header", Allow="")
             raise RequestError(400, "The request line is malformed")
         method, host, path, query, version = line.groups(b"")
+        decoded = unquote_to_bytes(path) if b"%" in path else path
         environ = {
             **self.base,
             "REQUEST_METHOD": method.decode(),
-            "PATH_INFO": unquote_to_bytes(path).decode("latin-1") or "/",
+            "PATH_INFO": decoded.decode("latin-1") or "/",
             "QUERY_STRING": query.decode(),
             "SERVER_PROTOCOL": f"HTTP/{version.decode()}",
         }
+        self.head.environ = environ
+        parser = self.head_parser or HttpRequestParser(self.head)
+        self.head_parser = None
         try:
-            HttpRequestParser(Head(environ)).feed_data(ANY_REQUEST + head[line.end() :])
+            parser.feed_data(ANY_REQUEST + head[line.end() :])
         except HttpParserUpgrade:
-            pass  # The worker has no other protocol: the request is one as any other.
+            # The worker has no other protocol: the request is one as any other.
+            parser = HttpRequestParser(self.head)
         except HttpParserError as error:
             raise RequestError(400, f"The head is malformed: {error}") from None
         modern = version == b"1.1"
@@ -241,6 +248,8 @@ class RequestReader:
             self.missing = int(environ["CONTENT_LENGTH"])
             if self.missing > self.max_body:
                 self.missing, self.reuse = 0, False
+        else:
+            self.head_parser = parser
         self.environ = environ
 
     def _read_chunks(self, chunks: Chunks, parser: HttpRequestParser) -> bool:

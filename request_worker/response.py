@@ -52,21 +52,13 @@ class Response:
         for a Content-Length that is not the length of the body. A broken response is shorter.
         """
         body = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
-        lines = [
-            f"HTTP/1.1 {self.status}",
-            "Server: gunicorn",
-            f"Date: {http_date(int(time.time()))}",
-            f"Connection: {'keep-alive' if reuse else 'close'}",
-            *map(": ".join, self.headers),
-        ]
-        fields = "\n".join([*lines, ""]).lower()
-        declared = fields.count("\ncontent-length: ")
-        is_correct = f"\ncontent-length: {len(body)}\n" in fields
+        lines = [*first_lines(self.status, reuse, int(time.time())), *map(": ".join, self.headers)]
+        declared = [value for name, value in self.headers if name.lower() == "content-length"]
         if method == "HEAD" or self.status[:3] in ("204", "304"):
             body = b""
         elif not declared:
             lines.append(f"Content-Length: {len(body)}")
-        elif (declared > 1 or not is_correct) and not self.broken:
+        elif declared != [str(len(body))] and not self.broken:
             raise ValueError("the body does not have the length of Content-Length")
         head = "\r\n".join([*lines, "\r\n"]).encode("latin-1")
         if head.translate(None, PRINTABLE) != b"\r\n" * (len(lines) + 1):
@@ -111,7 +103,12 @@ def base_environment(client: Address, server: Address) -> "WSGIEnvironment":
     }
 
 
-@lru_cache(maxsize=1)
-def http_date(second: int) -> str:
-    """Return a Unix time in the form of the header Date (RFC 9110 section 5.6.7)."""
-    return formatdate(second, usegmt=True)
+@lru_cache(maxsize=16)
+def first_lines(status: str, reuse: bool, second: int) -> tuple[str, str, str, str]:
+    """Return the lines that the responses of a second (a Unix time) share."""
+    return (
+        f"HTTP/1.1 {status}",
+        "Server: gunicorn",
+        f"Date: {formatdate(second, usegmt=True)}",
+        f"Connection: {'keep-alive' if reuse else 'close'}",
+    )

@@ -112,6 +112,7 @@ def serve(monkeypatch):
     monkeypatch.setattr(Worker, "max_body", MAX_BODY)
     monkeypatch.setattr(Worker, "urgent_path", b"/healthz")
     monkeypatch.setattr(module, "TICK", 0.02)
+    monkeypatch.setattr(module, "CHECK", 0.2)
     monkeypatch.setattr(module, "STOP_GRACE", 0.2)
     # No other limit ends a wait of a test, however slow the machine is.
     for name in ("READ", "WRITE", "TAKE", "TAKE_URGENT"):

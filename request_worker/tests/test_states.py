@@ -226,15 +226,15 @@ def test_a_client_beyond_the_maximum_is_accepted_when_another_one_has_gone(serve
 
 
 def test_a_process_with_connections_leaves_a_client_to_one_with_fewer(serve, monkeypatch, caplog):
-    server, taken, sleep = serve(workers=2), threading.Event(), time.sleep
+    server = serve(workers=2)
     assert read(server.ask()).status == 200
-    monkeypatch.setattr(module, "YIELD", 1000)
-    monkeypatch.setattr(time, "sleep", lambda s: taken.wait(20) if s == 1000 else sleep(s))
+    monkeypatch.setattr(module, "YIELD", 2)
     server.connect()
     settle()
+    # As another process would.
     accepted, _ = server.listener.accept()
     accepted.close()
-    taken.set()
+    wait_until(lambda: not server.worker.accepting.locked())
     assert len(server.connections()) == 1
     assert not caplog.records
 

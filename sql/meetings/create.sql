@@ -17,5 +17,11 @@ WITH created AS (
            )
  RETURNING meeting.workspace_id, meeting.id, meeting.version, meeting_details(meeting) AS body
 )
-SELECT body, version, id, announce(workspace_id, 'meeting.created', body) AS event_id
+SELECT body,
+       version,
+       id,
+       CASE
+           WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = created.workspace_id)
+           THEN announce(workspace_id, 'meeting.created', body)
+       END AS event_id
   FROM created;

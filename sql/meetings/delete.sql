@@ -20,6 +20,9 @@ WITH target AS MATERIALIZED (
 )
 SELECT target.version,
        matched,
-       announce(deleted.workspace_id, 'meeting.deleted', deleted.body) AS event_id
+       CASE
+           WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = deleted.workspace_id)
+           THEN announce(deleted.workspace_id, 'meeting.deleted', deleted.body)
+       END AS event_id
   FROM target
   LEFT JOIN deleted ON true;

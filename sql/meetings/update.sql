@@ -38,11 +38,14 @@ WITH locked AS MATERIALIZED (
 SELECT body,
        version,
        true AS matched,
-       announce(
-           workspace_id,
-           CASE WHEN completed THEN 'meeting.completed' ELSE 'meeting.updated' END,
-           body
-       ) AS event_id
+       CASE
+           WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = changed.workspace_id)
+           THEN announce(
+                    workspace_id,
+                    CASE WHEN completed THEN 'meeting.completed' ELSE 'meeting.updated' END,
+                    body
+                )
+       END AS event_id
   FROM changed
  UNION ALL
 SELECT meeting_details(before), (before).version, matched, NULL

@@ -1,6 +1,4 @@
 -- Create a task in the active workspace and announce it.
--- Most workspaces have no feed: asking here is cheaper than the call. A statement locks its tables
--- before its snapshot, so wait_for_writers() sees each one that does not see a new feed.
 WITH created AS (
     INSERT INTO tasks AS task (
                workspace_id, title, description, status, priority, due_date,
@@ -25,7 +23,7 @@ SELECT body,
        version,
        id,
        CASE
-           WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = %(workspace_id)s::uuid)
+           WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = created.workspace_id)
            THEN announce(workspace_id, 'task.created', body)
        END AS event_id
   FROM created;

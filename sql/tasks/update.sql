@@ -30,12 +30,15 @@ WITH locked AS MATERIALIZED (
        AND task.id = %(id)s::uuid
        AND matched
        AND after IS DISTINCT FROM before
- RETURNING task_json(task) AS body, task.version
+ RETURNING task.workspace_id, task_json(task) AS body, task.version
 )
 SELECT body,
        version,
        true AS matched,
-       announce(%(workspace_id)s::uuid, 'task.updated', body) AS event_id
+       CASE
+           WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = changed.workspace_id)
+           THEN announce(workspace_id, 'task.updated', body)
+       END AS event_id
   FROM changed
  UNION ALL
 SELECT task_json(before), (before).version, matched, NULL
