@@ -1,4 +1,4 @@
-"""Figures of a workspace."""
+"""Counts for the dashboard of a workspace."""
 
 from flask import Blueprint, Response
 from marshmallow.fields import Nested

@@ -1,4 +1,4 @@
-"""Deliveries of a webhook, each with its last attempts."""
+"""Deliveries of a webhook, with their last attempts."""
 
 from flask import Blueprint, Response
 from marshmallow.fields import List, Nested

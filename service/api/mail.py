@@ -1,4 +1,4 @@
-"""E-mails of the caller."""
+"""Your mail."""
 
 from flask import Blueprint, Response
 

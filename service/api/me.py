@@ -1,4 +1,4 @@
-"""The caller."""
+"""Your user, credential and active workspace."""
 
 from typing import NamedTuple
 

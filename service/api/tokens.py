@@ -1,4 +1,4 @@
-"""API tokens of the caller, and the session of the request."""
+"""Your API tokens, and the session of the request."""
 
 from functools import partial
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Webhooks of the active workspace, for its owners and admins."""
+"""Webhooks of the active workspace; owners and admins only."""
 
 import json
 

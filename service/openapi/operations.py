@@ -21,9 +21,9 @@ from service.values.schemas import Query
 RATE_LIMIT = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
 WINDOWS = "RateLimit-Policy", "RateLimit"
 
-SUCCESS = {200: "OK", 201: "Created", 204: "Deleted for good"}
+SUCCESS = {200: "OK", 201: "Created", 204: "Deleted"}
 
-PATH_ID = "The id of the object; one that is unknown, malformed or not yours is 404"
+PATH_ID = "The id of the object; an id that is unknown, malformed or not yours returns 404"
 
 # The schema of this document itself is open: generators of clients need no more.
 OPENAPI: JSON = {"type": "object", "additionalProperties": True}
