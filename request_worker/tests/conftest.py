@@ -77,7 +77,6 @@ class Server:
         return client
 
     def ask(self, path="/", *lines, client=None, body=b"", buffer=None):
-        """Send a request; return the client."""
         client = client or self.connect(buffer=buffer)
         length = [f"Content-Length: {len(body)}"] if body else []
         head = "\r\n".join([f"GET {path} HTTP/1.1", "Host: x", *lines, *length, "", ""])

@@ -10,7 +10,6 @@ from request_worker.response import Response, base_environment, run
 
 
 def written(status, headers, *parts, method="GET", reuse=True):
-    """Return the bytes of a response."""
     response = Response()
     response.start(status, headers)
     response.parts += parts

@@ -11,7 +11,6 @@ from request_worker.slots import Slots
 
 @pytest.fixture
 def arrive():
-    """Return a function that makes a connection with a complete request."""
     pairs = []
 
     def arrive(path="/api/tasks", age=0):

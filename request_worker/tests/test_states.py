@@ -21,7 +21,6 @@ ACCEPTED = b"HTTP/1.1 200"
 
 
 def read(client):
-    """Read one whole response."""
     answer = receive(client)
     assert len(answer.body) >= int(answer.headers["content-length"]), answer.body[-1000:]
     return answer

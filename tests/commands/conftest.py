@@ -15,9 +15,14 @@ from psycopg.conninfo import make_conninfo
 
 @pytest.fixture
 def cli(app):
-    """Run a command and return its outcome."""
     runner = CommandRunner(app)
     return lambda *words: runner.invoke(args=words)
+
+
+@pytest.fixture
+def with_settings(with_webhooks):
+    """Return a function that runs a command under changed settings."""
+    return lambda *words, **changes: CommandRunner(with_webhooks(**changes)).invoke(args=words)
 
 
 @pytest.fixture

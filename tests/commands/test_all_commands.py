@@ -37,7 +37,6 @@ def test_from_nothing_to_a_first_request(app, cli):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["workspace", "create", ""], "NAME"),
         (["workspace", "create", "   "], "NAME"),
         (["workspace", "create", "x" * 121], "NAME"),
         (["workspace", "create", "!!!"], "slug"),
@@ -45,10 +44,7 @@ def test_from_nothing_to_a_first_request(app, cli):
         (["workspace", "create", "New", "--slug", "acme"], "slug is taken"),
         (["workspace", "create", "New", "--slug", "A b"], "slug must"),
         (["workspace", "create", "New", "--slug", ""], "slug must"),
-        (["workspace", "create", "New", "--slug", "\udcff"], "an argument is not UTF-8"),
         (["user", "activate", "\udcff", "acme"], "an argument is not UTF-8"),
-        (["workspace", "create", "New", "--plan", "Gold"], "plan must be the name of a plan"),
-        (["user", "create", "alice@example.com", "A"], "email is taken"),
         (["user", "create", "ALICE@EXAMPLE.COM", "A"], "email is taken"),
         (["user", "create", "alice", "A"], "EMAIL: must be an e-mail address"),
         (["user", "create", "new@example.com", ""], "NAME"),
@@ -69,16 +65,11 @@ def test_from_nothing_to_a_first_request(app, cli):
         (["workspace", "export", "nowhere"], "no workspace nowhere"),
         (["user", "show", "nobody@example.com"], "no user nobody@example.com"),
         (["user", "show", "00000000-0000-0000-0000-000000000000"], "no user 00000000"),
-        (["user", "show", "\udcff"], "an argument is not UTF-8"),
         (["user", "deactivate", "nobody@example.com"], "no user nobody@example.com"),
         (["user", "reactivate", "nobody@example.com"], "no user nobody@example.com"),
         (["user", "delete", "nobody@example.com", "--yes"], "no user nobody@example.com"),
-        (["user", "delete", "alice@example.com", "--yes"], "is the last owner of acme: first"),
         (["member", "list", "nowhere"], "no workspace nowhere"),
-        (["member", "remove", "nowhere", "nobody@example.com"], "no workspace nowhere"),
         (["member", "remove", "nowhere", "nobody@example.com", "--yes"], "no workspace nowhere"),
-        (["member", "remove", "acme", "charlie@example.com", "--yes"], "not a member of acme"),
-        (["member", "remove", "acme", "alice@example.com", "--yes"], "last owner of acme: first"),
         (["plan", "set", "Gold", "--per-minute", "1"], "no plan Gold, only Starter, Pro, Team"),
         (["token", "revoke", "00000000-0000-7000-8000-000000000000"], "no token"),
     ],
@@ -132,7 +123,6 @@ def test_an_invalid_argument_shows_the_usage_and_is_exit_2(cli, words):
 
 @pytest.fixture
 def losses(cast):
-    """Return the commands that destroy something, without --yes."""
     return [
         ["workspace", "delete", "acme"],
         ["user", "delete", "bob@example.com"],
@@ -166,7 +156,6 @@ def test_on_a_terminal_a_command_that_destroys_asks(
 
 @pytest.fixture
 def printed(settings, on_a_terminal):
-    """Return a function that runs a command on a terminal; it returns the lines."""
     # Outside of the standalone mode a command returns, or raises, and ends no process.
     return lambda *words: on_a_terminal(main, words, obj=settings, standalone_mode=False)
 

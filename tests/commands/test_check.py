@@ -16,7 +16,6 @@ from service.webhooks.secrets import fingerprint
 
 
 def check(url, *options, **settings):
-    """Return exit status and lines of the command with these settings."""
     ran = CliRunner().invoke(main, ["check", *options], env={"DATABASE_URL": url, **settings})
     assert ran.stderr == ""
     return ran.exit_code, ran.stdout.splitlines()

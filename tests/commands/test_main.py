@@ -110,23 +110,3 @@ def test_help_imports_no_command_and_no_large_library_and_shows_the_first_senten
         paragraph = " ".join(main.get_command(context, name).help.split("\n\n")[0].split())
         assert COMMANDS[name] == f"{paragraph.partition('. ')[0].removesuffix('.')}."
         assert f"{name} {COMMANDS[name]}" in text
-
-
-def test_a_command_that_needs_the_database_alone_does_not_import_the_interface():
-    program = """
-import importlib, sys
-for name in "tokens", "users", "members", "workspaces", "plans", "migrate", "status":
-    importlib.import_module(f"service.commands.{name}")
-    print(name, *sys.modules)
-"""
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert ended.stderr == ""
-    imported = [line.split() for line in ended.stdout.splitlines()]
-    assert len(imported) == 7
-    # A line has the modules of the commands before too: the first one that fails is to blame.
-    for name, *modules in imported:
-        assert "service.database.pool" in modules
-        interface = {"service.app", "service.api", "service.http", "gunicorn"}
-        assert not interface & set(modules), name
-        # Status reads the keys of webhooks, and their package posts the events of requests.
-        assert name == "status" or not {"flask", "service.database.db"} & set(modules), name

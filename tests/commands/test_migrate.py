@@ -78,7 +78,6 @@ def upgrade(monkeypatch, name):
 
 
 def schema(database_url):
-    """Return every column, constraint, index and function of the schema."""
     with psycopg.connect(database_url) as connection:
         return connection.execute("""
             SELECT table_name || '.' || column_name || ' ' || data_type

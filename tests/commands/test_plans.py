@@ -6,18 +6,11 @@ from outcomes import lines
 
 @pytest.fixture
 def plans(connection):
-    """The built-in plans, as they were before the test."""
-    kept = connection.execute("SELECT * FROM plans").fetchall()
+    """Restore the built-in plans after the test."""
     yield
     connection.execute("UPDATE workspaces SET plan = 'Team'")
-    connection.execute("DELETE FROM plans WHERE name <> 'Team'")
-    for plan in kept:
-        connection.execute(
-            "INSERT INTO plans VALUES (%(name)s, %(per_minute)s, %(per_day)s)"
-            " ON CONFLICT (name) DO UPDATE"
-            " SET per_minute = excluded.per_minute, per_day = excluded.per_day",
-            plan,
-        )
+    connection.execute("DELETE FROM plans WHERE name = 'Gold'")
+    connection.execute("UPDATE plans SET per_minute = 300, per_day = 100000 WHERE name = 'Pro'")
 
 
 BUILT_IN = [

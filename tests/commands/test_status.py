@@ -4,9 +4,11 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from pathlib import Path
 
 import pages
 import psycopg
@@ -55,7 +57,6 @@ def worker(database_url, web):
 
 
 def report(cli):
-    """Return the exit status and the JSON of the command."""
     outcome = cli("status", "--json")
     assert outcome.stderr == ""
     return outcome.exit_code, json.loads(outcome.stdout)
@@ -377,7 +378,6 @@ def used(other):
 
 
 def status(start, url, *options):
-    """Return the outcome of the command on another database."""
     runner = CommandRunner(start(Settings.read({"DATABASE_URL": url})))
     return runner.invoke(args=["status", *options])
 
@@ -490,36 +490,25 @@ def test_a_lock_of_a_hidden_session_is_named_with_the_grant_that_shows_more(used
     )
 
 
-@pytest.fixture
-def full_disk(tmp_path_factory):
-    """Yield a folder on a disk of 512 KiB, which the account of PostgreSQL owns."""
-    folder = tmp_path_factory.mktemp("full")
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=512k,mode=777", "none", folder], capture_output=True
-    )
-    if mounted.returncode:
-        pytest.skip("only root can mount a small disk")
-    yield folder
-    subprocess.run(["umount", "--lazy", folder], check=True)
-
-
-def test_a_full_disk_is_a_problem(full_disk, used, start):
+def test_a_full_disk_is_a_problem(used, start):
     with psycopg.connect(used, autocommit=True) as connection:
         (data,) = connection.execute("SHOW data_directory").fetchone()
+        folder = tempfile.mkdtemp(dir=Path(data).parent)
+        mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "none", folder]
+        if subprocess.run(mount, capture_output=True).returncode:
+            pytest.skip("only root can mount a small disk")
         owner = os.stat(data)
-        os.chown(full_disk, owner.st_uid, owner.st_gid)
-        for parent in full_disk.parents:
-            with suppress(PermissionError):
-                parent.chmod(parent.stat().st_mode | 0o011)
+        os.chown(folder, owner.st_uid, owner.st_gid)
         space = f"small_{uuid.uuid4().hex[:12]}"
         name = connection.info.dbname
-        connection.execute(f"CREATE TABLESPACE {space} LOCATION '{full_disk}'")
+        connection.execute(f"CREATE TABLESPACE {space} LOCATION '{folder}'")
         try:
             connection.execute(f"ALTER DATABASE {name} SET temp_tablespaces = {space}")
             outcome = status(start, used, "--json")
         finally:
             connection.execute(f"ALTER DATABASE {name} RESET temp_tablespaces")
             connection.execute(f"DROP TABLESPACE {space}")
+            subprocess.run(["umount", "--lazy", folder], check=True)
     assert problems(outcome) == ["the disk of the database is full: free or extend it"]
 
 

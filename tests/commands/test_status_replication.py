@@ -28,7 +28,6 @@ def pair():
 
 @pytest.fixture
 def status(pair, start):
-    """Run the command with both servers in DATABASE_URL."""
 
     def status(*options, user="postgres", silent=()):
         ports = [str(server.port) for server in pair] + [*silent]

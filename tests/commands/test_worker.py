@@ -8,22 +8,11 @@ import subprocess
 import sys
 
 import pytest
-from client import CommandRunner
 from psycopg.conninfo import conninfo_to_dict
 from receivers import PROJECT, announce, deliveries, environment, subscribe
 from server import wait_until
 
 from service.version import build
-
-
-@pytest.fixture
-def cli(with_webhooks):
-    """Return a function that runs a command under changed settings, and returns the outcome."""
-
-    def run(*words, **changes):
-        return CommandRunner(with_webhooks(**changes)).invoke(args=words)
-
-    return run
 
 
 @pytest.fixture
@@ -41,9 +30,9 @@ def old_delivery(cast, connection, receiver):
 @pytest.mark.parametrize(("key", "state"), [(True, "delivered"), (False, "due")])
 @pytest.mark.usefixtures("old_delivery")
 def test_the_worker_delivers_with_a_key_and_prunes_always(
-    key, state, cli, connection, receiver, caplog
+    key, state, with_settings, connection, receiver, caplog
 ):
-    ran = cli("worker", "--once", **({} if key else {"WEBHOOK_KEY": ""}))
+    ran = with_settings("worker", "--once", **({} if key else {"WEBHOOK_KEY": ""}))
     assert (ran.exit_code, ran.stdout) == (0, f"{int(key)}\n")
     assert [row["state"] for row in deliveries(connection)] == [state]
     assert receiver.connections == key

@@ -14,7 +14,7 @@ from client import TOKENS, Client, configure, count, flattened, numbered
 from proxy import Proxy
 from psycopg import sql
 from psycopg_pool import PoolTimeout
-from server import wait_until
+from server import RATE, wait_until
 from statement import until_waiting
 
 from service.commands.plans import ListedPlan
@@ -23,7 +23,6 @@ from service.database.statements import STATEMENTS
 from service.http.access_log import QUEUED
 
 TASK = {"title": "Write the report"}
-RATE = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
 
 
 def alice_at(app):
@@ -362,15 +361,7 @@ def test_more_threads_than_connections_each_find_one_in_time_even_if_some_are_br
 # Lost connections
 
 
-def fill(pool, size):
-    """Let the pool open all its connections."""
-    connections = [pool.getconn() for _ in range(size)]
-    for connection in connections:
-        pool.putconn(connection)
-
-
 def terminate_pool(connection):
-    """End every connection of a pool to the test's database; returns how many."""
     return len(
         connection.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
@@ -379,27 +370,21 @@ def terminate_pool(connection):
     )
 
 
-@pytest.mark.parametrize("first", ["GET", "POST", "healthz"])
-def test_no_request_fails_after_all_connections_were_terminated(build, connection, first):
+def test_no_request_fails_after_all_connections_were_terminated(build, connection):
     app = build(web_threads=4)
-    alice = alice_at(app)
-    fill(open_pool(app), 4)
-    assert terminate_pool(connection) >= 4
-    if first == "POST":
-        assert alice.post("/tasks", TASK).status_code == 201
-    elif first == "healthz":
-        assert app.test_client().get("/healthz").status_code == 200
-    assert [alice.get("/tasks").status_code for _ in range(6)] == [200] * 6
-    assert count(connection, "tasks") == (first == "POST")
-
-
-def test_no_concurrent_request_fails_after_all_connections_were_terminated(build, connection):
-    app = build(web_threads=4)
-    fill(open_pool(app), 4)
-    terminate_pool(connection)
-    with ThreadPoolExecutor(4) as threads:
-        responses = threads.map(lambda _: alice_at(app).post("/tasks", TASK), range(40))
-    assert [response.status_code for response in responses] == [201] * 40
+    alice, pool = alice_at(app), open_pool(app)
+    for concurrent in (False, True):
+        # The pool opens all its connections.
+        for used in [pool.getconn() for _ in range(4)]:
+            pool.putconn(used)
+        assert terminate_pool(connection) >= 4
+        if concurrent:
+            with ThreadPoolExecutor(4) as threads:
+                responses = threads.map(lambda _: alice_at(app).post("/tasks", TASK), range(40))
+            assert [response.status_code for response in responses] == [201] * 40
+        else:
+            assert app.test_client().get("/healthz").status_code == 200
+            assert [alice.get("/tasks").status_code for _ in range(6)] == [200] * 6
     assert count(connection, "tasks") == 40
 
 
@@ -455,16 +440,18 @@ def test_when_all_connections_are_taken_the_response_is_503_after_the_pool_timeo
     assert alice_at(app).get("/tasks").status_code == 200
 
 
-@pytest.fixture
-def closed_port():
-    """Return a loopback port that refuses connections: it is bound, but no process listens."""
+@pytest.fixture(params=["refuses", "is silent"])
+def away(request):
+    """Yield the URL of a server that refuses connections, or that accepts and never answers."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
-        yield bound.getsockname()[1]
+        if request.param == "is silent":
+            bound.listen()
+        yield f"postgresql://127.0.0.1:{bound.getsockname()[1]}/nothing?sslmode=disable"
 
 
-def test_without_a_database_every_response_is_503_within_3_seconds(build, closed_port):
-    app = build(database_url=f"postgresql://127.0.0.1:{closed_port}/nothing")
+def test_without_a_database_every_response_is_503_within_3_seconds(build, away):
+    app = build(database_url=away)
     requests = "GET /api/tasks", "POST /api/tasks", "GET /nothing", "GET /healthz"
 
     def send(request):
@@ -483,24 +470,13 @@ def test_without_a_database_every_response_is_503_within_3_seconds(build, closed
     assert app.test_client().get("/openapi.json").status_code == 200
 
 
-def test_without_a_database_a_request_that_has_waited_for_a_thread_does_not_wait_again(
-    build, closed_port
-):
-    app = build(database_url=f"postgresql://127.0.0.1:{closed_port}/nothing", pool_timeout=4)
+def test_without_a_database_a_request_that_has_waited_for_a_thread_does_not_wait_again(build, away):
+    app = build(database_url=away, pool_timeout=4)
     start = time.monotonic()
     # 0.2 s each.
     for _ in range(5):
         assert unavailable(app.test_client().get("/api/tasks", environ_overrides={QUEUED: 4}))
     assert time.monotonic() - start < 4
-
-
-def test_a_server_that_accepts_and_sends_nothing_is_503_within_3_seconds(build):
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        port = silent.getsockname()[1]
-        app = build(database_url=f"postgresql://127.0.0.1:{port}/nothing?sslmode=disable")
-        start = time.monotonic()
-        assert unavailable(alice_at(app).get("/tasks"))
-        assert time.monotonic() - start < 3
 
 
 def test_a_database_that_starts_later_is_used_without_a_restart(build, database_url):
@@ -634,39 +610,33 @@ def cheap(nodes, table, limit):
     return True
 
 
-@pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
+GENERIC, CUSTOM = "force_generic_plan", "force_custom_plan"
+FILTERS = [
+    {"assignee_id": MEMBER},
+    {"project_id": "p"},
+    {"status": ["todo"]},
+    {"priority": ["medium"]},
+    {"assignee_id": MEMBER, "status": ["todo"], "priority": ["medium"]},
+]
+PAGES = [
+    *((name, {}, mode) for name in LISTS for mode in (CUSTOM, GENERIC)),
+    *(("tasks/filter", filters, CUSTOM) for filters in FILTERS),
+    *(
+        (name, {"only_workspace_id": workspace}, GENERIC)
+        for name in ("meetings/list", "meetings/upcoming")
+        for workspace in (WORKSPACE, OTHER)
+    ),
+]
+
+
 @pytest.mark.parametrize("depth", DEPTHS)
-@pytest.mark.parametrize("name", LISTS)
-def test_a_page_of_a_list_costs_a_page_at_any_depth(many, name, depth, mode):
-    at = cursor_at(many, *LISTS[name], depth)
-    nodes = plan(many, name, mode, user_id=MEMBER, workspace_id=WORKSPACE, limit=50, **at)
+@pytest.mark.parametrize(("name", "filters", "mode"), PAGES)
+def test_a_page_of_a_list_costs_a_page_at_any_depth(many, name, filters, mode, depth):
+    listed = LISTS.get(name, LISTS["tasks/list"])
+    values = {"user_id": MEMBER, "workspace_id": WORKSPACE, "limit": 50, **filters}
+    nodes = plan(many, name, mode, **values, **cursor_at(many, *listed, depth))
     assert nodes[0]["Actual Rows"] == 1
-    assert cheap(nodes, LISTS[name][0], 50)
-
-
-@pytest.mark.parametrize("depth", DEPTHS)
-@pytest.mark.parametrize(
-    "filters",
-    [
-        {"assignee_id": MEMBER},
-        {"project_id": "p"},
-        {"status": ["todo"]},
-        {"priority": ["medium"]},
-        {"assignee_id": MEMBER, "status": ["todo"], "priority": ["medium"]},
-    ],
-    ids=" ".join,
-)
-def test_a_page_of_filtered_tasks_costs_a_page_at_any_depth(many, filters, depth):
-    values = {**filters, **cursor_at(many, *LISTS["tasks/list"], depth)}
-    values |= {"workspace_id": WORKSPACE, "limit": 50}
-    assert cheap(plan(many, "tasks/filter", "force_custom_plan", **values), "tasks", 50)
-
-
-def test_the_meetings_of_one_workspace_cost_a_page(many):
-    for name in ("meetings/list", "meetings/upcoming"):
-        for workspace in (WORKSPACE, OTHER):
-            values = {"user_id": MEMBER, "only_workspace_id": workspace, "limit": 20}
-            assert cheap(plan(many, name, "force_generic_plan", **values), "meetings", 20)
+    assert cheap(nodes, listed[0], 50)
 
 
 @pytest.mark.parametrize("name", ["tasks/get", "meetings/get"])
@@ -675,6 +645,6 @@ def test_one_object_is_found_by_an_index(many, name):
     (id,) = many.execute(
         f"SELECT id FROM {table} WHERE workspace_id = '{WORKSPACE}' LIMIT 1"
     ).fetchone()
-    for mode in ("force_custom_plan", "force_generic_plan"):
+    for mode in (CUSTOM, GENERIC):
         nodes = plan(many, name, mode, user_id=MEMBER, workspace_id=WORKSPACE, id=str(id))
         assert cheap(nodes, table, 1)

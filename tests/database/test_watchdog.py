@@ -1,7 +1,6 @@
 """A frozen PostgreSQL: responses are 503 in time, and the service recovers without a restart."""
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from threading import Thread, Timer
 from time import monotonic
 
@@ -49,16 +48,6 @@ def test_a_watchdog_that_cannot_start_its_thread_costs_no_connection_and_starts_
     pool.watchdog.close()
 
 
-@contextmanager
-def frozen(proxy):
-    """Freeze the network for ten seconds at most, so that requests hang no longer than that."""
-    proxy.freeze()
-    thaw = Timer(10, proxy.thaw)
-    thaw.start()
-    yield
-    thaw.cancel()
-
-
 def test_a_connection_that_cannot_be_set_up_is_not_watched_any_more(database_url):
     def fail(_connection):
         raise LookupError
@@ -86,9 +75,14 @@ def test_a_frozen_postgres_is_503_on_every_path_and_comes_back(behind_proxy, pro
     assert alice.get("/tasks").status_code == 200
     pool = behind_proxy.extensions["pool"]
     unused = pool.getconn()
-    with frozen(proxy), ThreadPoolExecutor(REQUESTS) as threads:
+    proxy.freeze()
+    # Requests hang no longer than that.
+    thaw = Timer(10, proxy.thaw)
+    thaw.start()
+    with ThreadPoolExecutor(REQUESTS) as threads:
         responses = list(threads.map(lambda _: alice.get("/tasks"), range(REQUESTS)))
         responses.append(behind_proxy.test_client().get("/healthz"))
+    thaw.cancel()
     for response in responses:
         assert response.status_code == 503
         assert response.get_json()["status"] == 503

@@ -96,24 +96,18 @@ def test_without_epoll_the_threads_of_gunicorn_serve(database_url, connection, t
 
 
 @pytest.mark.nodatabase
-@pytest.mark.parametrize(
-    ("settings", "told"),
-    [
+def test_a_bad_setting_stops_the_start_and_is_named():
+    for settings, told in (
         ({"DATABASE_URL": ""}, "DATABASE_URL is not set"),
         ({"DATABASE_URL": "host=/nowhere", "PORT": "http"}, "PORT='http': must be an integer from"),
-    ],
-)
-def test_a_bad_setting_stops_the_start_and_is_named(settings, told):
-    started = subprocess.run(
-        web_line(),
-        cwd=PROJECT,
-        env=environment(**settings),
-        capture_output=True,
-        text=True,
-    )
-    assert started.returncode != 0
-    assert told in started.stderr
-    assert "Traceback" not in started.stderr
+    ):
+        variables = environment(**settings)
+        started = subprocess.run(
+            web_line(), cwd=PROJECT, env=variables, capture_output=True, text=True
+        )
+        assert started.returncode != 0
+        assert told in started.stderr
+        assert "Traceback" not in started.stderr
 
 
 # What gunicorn reads: file descriptors of the process, settings.

@@ -37,7 +37,6 @@ def mirroring(folder, port):
 
 
 def copied(folder):
-    """The versions in the copy, by id."""
     with closing(sqlite3.connect(folder / "copy.db", timeout=60)) as copy:
         rows = copy.execute("SELECT id, body FROM objects WHERE id <> 'cursor'").fetchall()
     return {id: json.loads(body)["version"] for id, body in rows}

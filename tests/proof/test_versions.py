@@ -25,7 +25,6 @@ PLATFORMS = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 
 
 def uv(*words):
-    """Run uv, which must succeed."""
     command = (sys.executable, "-m", "uv", "pip", *words)
     ran = subprocess.run(command, cwd=PROJECT, env=environment(), capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

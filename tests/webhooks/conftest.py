@@ -26,7 +26,6 @@ def announced(connection, cast, webhook):
 
 @pytest.fixture
 def worker(database_url):
-    """Return a function that makes a worker under these settings."""
 
     def build(**changes):
         return Worker(Settings.read(environment(database_url, **changes)))

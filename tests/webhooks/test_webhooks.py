@@ -142,6 +142,7 @@ def test_each_change_of_a_meeting_is_an_event_and_its_completion_another_one(
     assert messages[2]["data"] == completed
     assert messages[2]["data"]["summary"] == "Done"
     assert messages[3]["data"] == messages[4]["data"] == last
+    assert [message["data"]["version"] for message in messages] == [1, 2, 3, 4, 4]
 
 
 def test_each_enabled_webhook_that_subscribes_gets_one_delivery(ada, cast, connection, receiver):
