@@ -51,7 +51,6 @@ class Server(Postgres):
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
 
     def create(self):
-        """Initialise the data of a primary."""
         self._give_folder()
         self._run("initdb", "--auth=trust", "--encoding=utf8", "-U", "postgres", "--no-sync")
 

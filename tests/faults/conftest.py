@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+from contextlib import ExitStack
 
 import psycopg
 import pytest
@@ -103,18 +104,10 @@ def connection(database_url):
 
 @pytest.fixture
 def reconnect(database_url):
-    """A connection past the service after a restart of the server."""
-    connections = []
-
-    def connect():
-        connections.append(
-            psycopg.connect(database_url, autocommit=True, row_factory=dict_row, connect_timeout=5)
-        )
-        return connections[-1]
-
-    yield connect
-    for connection in connections:
-        connection.close()
+    """Return a function that connects past the service, after a restart of the server."""
+    options = {"autocommit": True, "row_factory": dict_row, "connect_timeout": 5}
+    with ExitStack() as stack:
+        yield lambda: stack.enter_context(psycopg.connect(database_url, **options))
 
 
 @pytest.fixture(autouse=True)

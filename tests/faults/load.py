@@ -207,6 +207,5 @@ def kill(server):
 
 
 def wait_until_delivered(connection, seconds=120):
-    """Return once no delivery is due."""
     due = "SELECT FROM deliveries WHERE state = 'due' LIMIT 1"
     wait_until(lambda: not connection.execute(due).rowcount, seconds=seconds)

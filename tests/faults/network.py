@@ -71,10 +71,6 @@ class Machine:
                     return int(folder.name)
         return None
 
-    def address(self, address):
-        self.run("ip", "address", "add", f"{address}/24", "dev", "eth0")
-        self.run("ip", "link", "set", "eth0", "up")
-
     def close(self):
         self._shell.kill()
         self._shell.wait()
@@ -87,17 +83,14 @@ class Network:
     """A switch to which machines, and this one, are connected."""
 
     def __init__(self, number):
-        self.number = number
         self.prefix = f"198.18.{number}."
         self.switch = Machine()
-        self.outside = f"faults{number}"
         self.switch.run("ip", "link", "add", "name", "switch", "type", "bridge")
         self.switch.run("ip", "link", "set", "switch", "up")
-        self._plug("here", os.getpid(), self.outside)
-        subprocess.run(
-            ["ip", "address", "add", f"{self.prefix}1/24", "dev", self.outside], check=True
-        )
-        subprocess.run(["ip", "link", "set", self.outside, "up"], check=True)
+        here = f"faults{number}"
+        self._plug("here", os.getpid(), here)
+        subprocess.run(["ip", "address", "add", f"{self.prefix}1/24", "dev", here], check=True)
+        subprocess.run(["ip", "link", "set", here, "up"], check=True)
 
     def _plug(self, port, pid, interface):
         # In the numbers of this machine, so without the namespace of process ids.
@@ -111,7 +104,8 @@ class Network:
     def connect(self, machine, last):
         """Give the machine the address that ends with this number."""
         self._plug(f"port{last}", machine.pid, "eth0")
-        machine.address(f"{self.prefix}{last}")
+        machine.run("ip", "address", "add", f"{self.prefix}{last}/24", "dev", "eth0")
+        machine.run("ip", "link", "set", "eth0", "up")
 
     def cut(self, last):
         """Pull the cable of a machine: its packets get lost, and no error tells it to anybody."""
@@ -150,24 +144,17 @@ class Unit:
                 machine.command("bash", "-c", loop, "bash", *settings, *words, user=user),
                 stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd="/",
             )  # fmt: skip
-        self.machine = machine
 
-    @property
-    def pid(self):
-        """The process of the service, as this machine numbers it; None between two of them."""
-        shells = children(self._shell.pid)
-        return next(iter(children(shells[0])), None) if shells else None
-
-    def kill(self, *, restart=True):
-        """End it by SIGKILL; without ``restart`` it stays away."""
-        pid = self.pid
-        if not restart:
-            for shell in children(self._shell.pid):
-                os.kill(shell, signal.SIGKILL)
-            self._shell.wait()
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not is_running(pid))
+    def kill(self):
+        """End it by SIGKILL; it stays away."""
+        (shell,) = children(self._shell.pid)
+        services = children(shell)
+        os.kill(shell, signal.SIGKILL)
+        self._shell.wait()
+        for pid in services:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: not any(map(is_running, services)))
 
     def close(self):
         """Collect what ended with its machine."""

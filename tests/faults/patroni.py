@@ -91,17 +91,18 @@ class Node:
 
     def die(self):
         """Kill all processes, and start none of them again."""
-        self.patroni.kill(restart=False)
-        self.etcd.kill(restart=False)
+        self.patroni.kill()
+        self.etcd.kill()
         self.kill_postgres()
 
     def start(self):
         self.start_etcd()
         self.start_patroni()
 
-    def psql(self, sql, database="postgres", *, check=True):
-        words = "psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", database, "-c", sql
-        return self.machine.run(*words, user="postgres", check=check).strip()
+    def psql(self, sql):
+        """Run a statement here; returns its value, or nothing after an error."""
+        words = "psql", "-XAtq", "-d", "postgres", "-c", sql
+        return self.machine.run(*words, user="postgres", check=False).strip()
 
     def close(self):
         self.machine.close()
@@ -132,7 +133,8 @@ class Cluster:
         for node in self.nodes.values():
             node.start_patroni()
         self.wait_until_whole()
-        self.run("role.sh", self.primary)
+        script = self.addressed(configuration("role.sh"))
+        self.primary.machine.run("bash", "-euxc", script)
 
     def addressed(self, text):
         """The text with the addresses of this network."""
@@ -155,11 +157,8 @@ class Cluster:
 
     @property
     def primary(self):
-        (primary,) = self.of_role("leader")
-        return primary
-
-    def of_role(self, role):
-        return [self.nodes[name] for name, one in self.members().items() if one["role"] == role]
+        (name,) = [name for name, one in self.members().items() if one["role"] == "leader"]
+        return self.nodes[name]
 
     def is_whole(self):
         """Whether there is a primary, a synchronous standby and another one, without lag."""
@@ -175,11 +174,6 @@ class Cluster:
 
     def wait_until_whole(self):
         wait_until(self.is_whole, seconds=PATIENCE)
-
-    def run(self, name, node):
-        """Run a block of commands of docs/scaling.md on a node; returns what it prints."""
-        script = self.addressed(configuration(name))
-        return node.machine.run("bash", "-euxc", script)
 
     def close(self):
         self._stack.close()

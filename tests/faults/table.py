@@ -105,7 +105,6 @@ def rows(scenarios):
 
 
 def page(scenarios, *, options, load):
-    """docs/faults.md."""
     return PAGE.read_text(encoding="utf-8").format(
         options=options,
         date=datetime.now(UTC).date(),
@@ -118,7 +117,6 @@ def page(scenarios, *, options, load):
 
 
 def versions():
-    """Everything that takes part, with its version."""
     yield f"Python {platform.python_version()}"
     for name in ("gunicorn", "psycopg"):
         yield f"{name} {metadata.version(name)}"

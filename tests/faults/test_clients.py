@@ -22,7 +22,6 @@ CREATE = post(b"", "Content-Length: 60000\r\n")
 
 @pytest.fixture(scope="module")
 def lone(database_url):
-    """One web process of four threads."""
     with serving(database_url, **WEB) as server:
         yield server
 
@@ -45,7 +44,6 @@ def measure_other(measure, load):
 
 
 def megabytes(server):
-    """Resident memory of the web processes."""
     found = [Path(f"/proc/{pid}/status").read_text() for pid in children(server.pid)]
     return sum(int(re.search(r"VmRSS:\s+(\d+)", text)[1]) for text in found) / 1024
 

@@ -221,9 +221,7 @@ def test_four_times_more_clients_than_threads_all_get_their_turn(
     measure("p99", load.percentile(0.99), at_most=2, unit="s")
 
 
-def test_a_crash_of_postgresql_resets_no_limit(
-    postgres, connection, database_url, reconnect, measure
-):
+def test_a_crash_of_postgresql_resets_no_limit(postgres, connection, database_url, measure):
     connection.execute("UPDATE workspaces SET plan = 'Starter'")
     with serving(database_url, **WEB) as server:
         for _ in range(20):

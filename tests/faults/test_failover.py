@@ -17,7 +17,6 @@ SETTINGS = {**WEBHOOK_SETTINGS, **WEB, "WEBHOOK_LEASE": "600"}
 
 @pytest.fixture
 def pair(receiver):
-    """A primary with its standby, with Alice, Acme and a webhook."""
     with pair_of_servers() as servers:
         with servers[0].connect() as connection:
             insert_cast(connection, receiver.url)
@@ -25,7 +24,6 @@ def pair(receiver):
 
 
 def waiting_for_the_standby(connection):
-    """The number of backends that wait for it."""
     waiting = "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
     return connection.execute(waiting).rowcount
 

@@ -61,7 +61,7 @@ class Stage:
         through = patroni.database_url("haproxy.env").replace(":5432", f":{port}")
         self.servers = {
             way: stack.enter_context(serving(url, **SETTINGS))
-            for way, url in (("libpq", self.url), ("HAProxy", through))
+            for way, url in (("by libpq", self.url), ("through HAProxy", through))
         }
         self.worker = stack.enter_context(working(self.url, **SETTINGS))
         wait_until(lambda: all(len(children(one.pid)) == 2 for one in self.servers.values()))
@@ -82,7 +82,6 @@ class Stage:
         return running(["haproxy", "-db", "-f", path], port)
 
     def processes(self):
-        """The process ids of the service."""
         masters = [server.pid for server in self.servers.values()]
         return {self.worker.pid, *masters, *(pid for one in masters for pid in children(one))}
 
@@ -164,12 +163,8 @@ class Run:
 
     def measure_gaps(self, at_most):
         for way in self.loads:
-            text = f"longest time without a 201, {BY[way]}"
+            text = f"longest time without a 201, {way}"
             self.measure(text, self.without(way), at_most=at_most, unit="s")
-
-
-STANDBY = "SELECT pg_is_in_recovery()"
-BY = {"libpq": "by libpq", "HAProxy": "through HAProxy"}
 
 
 @pytest.fixture
@@ -206,7 +201,7 @@ def test_a_primary_that_is_cut_off_demotes_itself_and_acknowledges_nothing(run, 
         with ExitStack() as loads:
             beside = Load(server.port, clients=CLIENTS, pause=PAUSE)
             call(loads.enter_context, beside)
-            wait_until(lambda: old.psql(STANDBY, check=False) != "f")
+            wait_until(lambda: old.psql("SELECT pg_is_in_recovery()") != "f")
             demoted = monotonic() - run.struck
             run.wait_for_recovery()
         # The worst moment: the new primary has just begun.
