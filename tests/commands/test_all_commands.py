@@ -121,17 +121,13 @@ def test_an_invalid_argument_shows_the_usage_and_is_exit_2(cli, words):
     assert_failed(cli(*words), "Usage", code=2)
 
 
-@pytest.fixture
-def losses(cast):
-    return [
+def test_without_a_terminal_a_command_that_destroys_needs_yes(app, cli):
+    losses = [
         ["workspace", "delete", "acme"],
         ["user", "delete", "bob@example.com"],
         ["member", "remove", "acme", "bob@example.com"],
         ["token", "revoke", "--all", "alice@example.com"],
     ]
-
-
-def test_without_a_terminal_a_command_that_destroys_needs_yes(app, cli, losses):
     alice, bob = Client(app, TOKENS["alice"]), Client(app, TOKENS["bob"])
     for words in losses:
         assert_failed(cli(*words), "say so with --yes")

@@ -1,6 +1,7 @@
 """A frozen PostgreSQL: responses are 503 in time, and the service recovers without a restart."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from threading import Thread, Timer
 from time import monotonic
 
@@ -8,23 +9,12 @@ import psycopg
 import pytest
 from client import TOKENS, Client
 from proxy import Proxy
+from server import wait_until
 
 from service.database.pool import Pool, Watchdog, connect
 from service.settings import Settings
 
 REQUESTS = 8
-
-
-@pytest.fixture
-def proxy(database_url):
-    proxy = Proxy(database_url)
-    yield proxy
-    proxy.close()
-
-
-@pytest.fixture
-def behind_proxy(build, proxy):
-    return build(database_url=proxy.url, statement_timeout=0.5, pool_timeout=0.5)
 
 
 def test_a_watchdog_that_cannot_start_its_thread_costs_no_connection_and_starts_it_later(
@@ -70,28 +60,27 @@ def test_a_connection_has_the_time_of_a_statement_to_be_set_up(database_url):
     pool.watchdog.close()
 
 
-def test_a_frozen_postgres_is_503_on_every_path_and_comes_back(behind_proxy, proxy):
-    alice = Client(behind_proxy, TOKENS["alice"])
-    assert alice.get("/tasks").status_code == 200
-    pool = behind_proxy.extensions["pool"]
-    unused = pool.getconn()
-    proxy.freeze()
-    # Requests hang no longer than that.
-    thaw = Timer(10, proxy.thaw)
-    thaw.start()
-    with ThreadPoolExecutor(REQUESTS) as threads:
-        responses = list(threads.map(lambda _: alice.get("/tasks"), range(REQUESTS)))
-        responses.append(behind_proxy.test_client().get("/healthz"))
-    thaw.cancel()
-    for response in responses:
-        assert response.status_code == 503
-        assert response.get_json()["status"] == 503
-        assert response.headers["Retry-After"] == "1"
-    proxy.thaw()
-    for _ in range(50):
-        if alice.get("/tasks").status_code == 200:
-            break
-    assert alice.get("/tasks").status_code == 200
-    # No request has replaced it: one whose time is up leaves the others of the pool alone.
-    pool.putconn(unused)
-    assert not unused.closed
+def test_a_frozen_postgres_is_503_on_every_path_and_comes_back(build, database_url):
+    with closing(Proxy(database_url)) as proxy:
+        app = build(database_url=proxy.url, statement_timeout=0.5, pool_timeout=0.5)
+        alice = Client(app, TOKENS["alice"])
+        assert alice.get("/tasks").status_code == 200
+        pool = app.extensions["pool"]
+        unused = pool.getconn()
+        proxy.freeze()
+        # Requests hang no longer than that.
+        thaw = Timer(10, proxy.thaw)
+        thaw.start()
+        with ThreadPoolExecutor(REQUESTS) as threads:
+            responses = list(threads.map(lambda _: alice.get("/tasks"), range(REQUESTS)))
+            responses.append(app.test_client().get("/healthz"))
+        thaw.cancel()
+        for response in responses:
+            assert response.status_code == 503
+            assert response.get_json()["status"] == 503
+            assert response.headers["Retry-After"] == "1"
+        proxy.thaw()
+        wait_until(lambda: alice.get("/tasks").status_code == 200)
+        # No request has replaced it: one whose time is up leaves the others of the pool alone.
+        pool.putconn(unused)
+        assert not unused.closed

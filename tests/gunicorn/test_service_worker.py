@@ -38,12 +38,9 @@ def test_an_error_page_has_the_documented_headers_and_the_limits():
         "status": 408,
         "requestId": answer.headers["x-request-id"],
     }
-
-
-def test_a_request_may_be_sent_again_when_the_page_says():
     fault = gunicorn_worker.BUSY
-    page = error_page(fault.status, fault.message, fault.fields)
-    assert Answer(page).headers["retry-after"] == "1"
+    answer = Answer(error_page(fault.status, fault.message, fault.fields))
+    assert answer.headers["retry-after"] == "1"
 
 
 def test_requests_for_health_are_the_urgent_ones():

@@ -25,8 +25,6 @@ def test_a_key_that_stays_missing_is_logged_once_and_a_disabled_webhook_needs_no
 
 
 OLD, NEW = "the first key that an operator made", "the second key that an operator made"
-
-
 BOTH = f"{NEW},{OLD}"
 
 

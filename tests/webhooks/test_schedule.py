@@ -54,8 +54,6 @@ def test_an_attempt_takes_half_of_the_lease_at_most(worker, connection, receiver
 
 
 SCHEDULE = (5, 300, 1800, 7200, 18000, 36000, 50400, 72000)
-
-
 FAILED = Answer(1, 500)
 
 
