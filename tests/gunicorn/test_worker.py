@@ -2,8 +2,7 @@
 
 import json
 import socket
-import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,6 @@ from server import (
     CHUNKED,
     connect,
     get,
-    post,
     receive,
     resident,
     send,
@@ -31,45 +29,6 @@ STRANGER = "POST /api/tasks HTTP/1.1\r\nHost: x\r\n"
 def lone(database_url):
     with serving(database_url, WEB_CONCURRENCY="1", WEB_THREADS="4") as server:
         yield server
-
-
-SLOW = {
-    "sends nothing": (b"", b""),
-    "sends its head by the byte": (b"GET /api/tasks HTTP/1.1\r\nX: ", b"x"),
-    "sends a small body by the byte": (post(b"", "Content-Length: 60000\r\n"), b" "),
-    "sends a large body by the byte": (f"{STRANGER}Content-Length: 600000\r\n\r\n".encode(), b" "),
-    "sends a chunked body by the byte": (f"{STRANGER}{CHUNKED}\r\n1\r\n".encode(), b"1\r\n"),
-    "waits for 100 Continue": (
-        f"{STRANGER}Content-Length: 60000\r\nExpect: 100-continue\r\n\r\n".encode(),
-        b" ",
-    ),
-    "does not close": (b"GET /api/tasks HTTP/1.0\r\n\r\n", b""),
-    "does not close, and sends more": (b"GET /api/tasks HTTP/1.0\r\n\r\n", b"x"),
-    "does not read": (DOCUMENT * 20, b""),
-    "begins another request": (GET + b"GET ", b"x"),
-}
-
-
-@pytest.mark.usefixtures("unlimited")
-def test_slow_clients_delay_no_other_client(lone):
-    """Of each way there are more than threads; each would keep one for seconds."""
-    with ExitStack() as stack:
-        clients = []
-        for way, (first, drip) in SLOW.items():
-            for _ in range(5):
-                buffer = 2048 if way == "does not read" else None
-                clients.append((stack.enter_context(connect(lone.port, buffer=buffer)), drip))
-                clients[-1][0].sendall(first)
-        waited = []
-        for _ in range(40):
-            for client, drip in clients:
-                # A client that the server has rejected.
-                with suppress(OSError):
-                    client.send(drip, socket.MSG_DONTWAIT)
-            start = time.monotonic()
-            assert get(lone.port, timeout=20).status == 200
-            waited.append(time.monotonic() - start)
-    assert sorted(waited)[20] < 1
 
 
 def unread(port):

@@ -5,10 +5,10 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from copies import PROJECT, copy_project
+from proof.test_versions import pythons
 
 PINS = [
     "pytest==7.4",
@@ -20,16 +20,6 @@ PINS = [
 ]
 
 pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
-
-
-def older_python():
-    """The oldest Python here that the plugin works with."""
-    for version in ("3.9", "3.10", "3.11"):
-        installed = Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}")
-        for found in (shutil.which(f"python{version}"), *installed):
-            if found and not subprocess.run([found, "-c", ""], capture_output=True).returncode:
-                return str(found)
-    return sys.executable
 
 
 def run(*command, cwd, **variables):
@@ -52,7 +42,9 @@ def test_a_project_with_old_libraries_runs_the_examples(tmp_path):
     for name in (".", "testkit/pytest_task_service", "testkit/task_service_double"):
         wheel = (sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", project / "dist")
         run(*wheel, checkout / name, cwd=tmp_path)
-    run(older_python(), "-m", "venv", project / "venv", cwd=project)
+    # The oldest Python here that the plugin works with.
+    older = next(iter(pythons(range(9, 12)).values()), sys.executable)
+    run(older, "-m", "venv", project / "venv", cwd=project)
     path = f"{project / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
     run("pip", "install", "-q", *PINS, cwd=project, PATH=path)
     text = (PROJECT / "docs" / "testing.md").read_text(encoding="utf-8")

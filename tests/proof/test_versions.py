@@ -42,14 +42,14 @@ def run_quick_part(folder, python, *options):
     assert ran.returncode == 0
 
 
-def pythons():
-    """Return {version: path} of each other Python here that the service could run on.
+def pythons(minors=range(11, 30)):
+    """Return {version: path} of each other Python here, by default those for the service.
 
     This one runs the whole suite. A name in the path may be a shim of pyenv for a version that is
     not switched on.
     """
     found = {}
-    for minor in set(range(11, 30)) - {sys.version_info.minor}:
+    for minor in sorted({*minors} - {sys.version_info.minor}):
         name = f"python3.{minor}"
         installed = Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/{name}")
         for path in (shutil.which(name), *map(str, installed)):

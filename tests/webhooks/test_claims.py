@@ -82,16 +82,18 @@ def test_a_signal_lets_attempts_in_flight_finish(
     assert [attempt["status"] for attempt in attempts(connection)] == [200]
 
 
-def test_after_a_signal_an_outcome_still_waits_for_a_connection(
+def test_after_a_signal_an_outcome_still_waits_for_a_connection_and_nothing_else_does(
     worker, connection, receiver, announced
 ):
     receiver.behaves(hang)
     running = worker(WEB_THREADS="1", POOL_TIMEOUT="9")
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(2) as pool:
         attempted = pool.submit(running.deliver_next)
         receiver.take()
         running.stopping.set()
         only = running.pool.take(monotonic() + 9, 0)
+        with pytest.raises(PoolTimeout):
+            pool.submit(running.check_keys).result(5)
         receiver.released.set()
         # It asks for the connection more than once.
         sleep(2 * running.pool.SHORTEST_WAIT)
@@ -100,16 +102,6 @@ def test_after_a_signal_an_outcome_still_waits_for_a_connection(
         assert attempted.result()
     running.pool.close()
     assert states(connection) == [("delivered", 1)]
-
-
-def test_after_a_signal_nothing_else_waits_for_a_connection(worker):
-    running = worker(WEB_THREADS="1", POOL_TIMEOUT="9")
-    only = running.pool.take(monotonic() + 9, 0)
-    running.stopping.set()
-    with ThreadPoolExecutor(1) as pool, pytest.raises(PoolTimeout):
-        pool.submit(running.check_keys).result(5)
-    running.pool.give_back(only)
-    running.pool.close()
 
 
 def test_a_worker_survives_the_loss_of_the_database(run, cast, connection, receiver, announced):
