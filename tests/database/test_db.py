@@ -120,16 +120,13 @@ def test_the_app_opens_no_connection_before_its_first_request(build, connection)
     assert app.extensions["pool"].closed
 
 
-def test_only_the_counter_is_written_without_waiting_for_the_disk(build):
-    app = build(web_threads=1)
+def test_a_connection_of_the_pool_has_its_timeouts_and_its_planner(build):
+    app = build(statement_timeout=3.5, web_threads=1)
     assert alice_at(app).get("/tasks").status_code == 200
     with app.extensions["pool"].connection() as connection:
-        assert connection.execute("SHOW synchronous_commit").fetchone()[0] == "on"
-
-
-def test_a_connection_of_the_pool_has_its_timeouts_and_its_planner(build):
-    with open_pool(build(statement_timeout=3.5)).connection() as connection:
         for name, value in (
+            # Only the counter of requests is written without waiting for the disk.
+            ("synchronous_commit", "on"),
             ("statement_timeout", "3500ms"),
             ("lock_timeout", "3500ms"),
             ("idle_in_transaction_session_timeout", "10s"),
