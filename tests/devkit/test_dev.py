@@ -197,7 +197,7 @@ def running(long_folder):
     assert dev.end() == 0
 
 
-def test_it_runs_everything_and_prints_where(running):
+def test_it_runs_everything_and_prints_where_also_in_a_folder_with_a_long_name(running):
     address = running.base.removesuffix("/api")
     assert f"{address}/docs\n" in running.printed
     assert fetch(f"{address}/docs/").status == 200
@@ -205,6 +205,10 @@ def test_it_runs_everything_and_prints_where(running):
         fetched = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
         assert "id" in fetched.stdout
     assert running.get("/tasks").headers["X-RateLimit-Limit"] == "1000"
+    assert "Team\t" in running.command("plan", "list")
+    data = running.folder / "postgres"
+    assert len(str(data)) > embedded.MAX_SOCKET_PATH
+    assert (data / "PG_VERSION").exists()
 
 
 def test_data_that_are_in_use_are_not_touched_and_their_user_is_named(running):
@@ -217,13 +221,6 @@ def test_data_that_are_in_use_are_not_touched_and_their_user_is_named(running):
         " --data\n"
     )
     assert running.get("/tasks").status == 200
-
-
-def test_a_folder_with_a_long_name_is_usable(running):
-    data = running.folder / "postgres"
-    assert len(str(data)) > embedded.MAX_SOCKET_PATH
-    assert (data / "PG_VERSION").exists()
-    assert "Team\t" in running.command("plan", "list")
 
 
 def test_a_terminal_gets_a_line_to_read_for_each_request(running):

@@ -10,12 +10,12 @@ from functools import cached_property
 from pathlib import Path
 
 import psycopg
-from client import TOKENS, activate, insert, insert_member, insert_token
 from outcomes import rows
 from psycopg.rows import dict_row
 from receivers import subscribe
 from server import free_port, is_running, wait_until
 
+from conftest import restore_cast
 from service.commands.migrate import migrate
 from service.devkit.postgres import Postgres
 from service.settings import Settings
@@ -126,10 +126,7 @@ def pair_of_servers():
 
 def insert_cast(connection, url):
     """Alice in Acme, on a plan that no scenario uses up, and a webhook of Acme to this URL."""
+    acme = restore_cast(connection)["acme"]
     connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Faults', 10000000)")
-    acme = insert(connection, "workspaces", name="Acme", slug="acme", plan="Faults")
-    alice = insert(connection, "users", email="alice@example.com", name="Alice")
-    insert_member(connection, acme, alice, "owner")
-    activate(connection, acme, alice)
-    insert_token(connection, alice, TOKENS["alice"])
+    connection.execute("UPDATE workspaces SET plan = 'Faults'")
     subscribe(connection, acme, url, "task.created")

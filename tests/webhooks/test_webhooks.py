@@ -140,7 +140,6 @@ def test_each_change_of_a_meeting_is_an_event_and_its_completion_another_one(
     assert messages[2]["data"] == completed
     assert messages[2]["data"]["summary"] == "Done"
     assert messages[3]["data"] == messages[4]["data"] == last
-    assert [message["data"]["version"] for message in messages] == [1, 2, 3, 4, 4]
 
 
 def test_each_enabled_webhook_that_subscribes_gets_one_delivery(ada, cast, connection, receiver):
@@ -271,10 +270,13 @@ def test_webhook_timeout_covers_all_posts_of_a_request(with_webhooks, cast, conn
     receiver.behaves(hang)
     for _ in range(5):
         subscribe(connection, cast["acme"], receiver.url)
-    client = Client(with_webhooks(WEBHOOK_TIMEOUT="0.4"), TOKENS["alice"])
+    # The deadline of the request comes much later.
+    client = Client(with_webhooks(WEBHOOK_TIMEOUT="0.4", STATEMENT_TIMEOUT="20"), TOKENS["alice"])
     assert client.post("/tasks", {"title": "Written"}).status_code == 201
     assert receiver.connections == 1
-    assert [attempt["error"] for attempt in attempts(connection)] == ["timeout"]
+    (attempt,) = attempts(connection)
+    assert (attempt["status"], attempt["error"]) == (None, "timeout")
+    assert 350 <= attempt["milliseconds"] <= 9000
     assert sorted(row["attempts"] for row in deliveries(connection)) == [0, 0, 0, 0, 1]
     assert {row["state"] for row in deliveries(connection)} == {"due"}
 
