@@ -168,6 +168,7 @@ def test_meetings_of_a_workspace_that_is_not_the_active_one_are_posted_too(
     meeting = a_meeting(bob)
     insert_member(connection, cast["globex"], cast["alice"])
     activate(connection, cast["globex"], cast["alice"])
+    assert a_meeting(ada)["workspaceId"] == cast["globex"]
     subscribe(connection, cast["acme"], receiver.url)
     subscribe(connection, cast["globex"], receiver.url)
     ada.patch(f"/meetings/{meeting['id']}", {"status": "completed"})
