@@ -29,8 +29,9 @@ class RequestState:
     connection: Connection | None = None
     # The body of the request, once it has been read.
     body: bytes | None = None
-    # Seconds that the request has waited for a connection.
+    # Seconds that the request has waited for a connection, and spent on posting its events.
     waited: float = 0
+    posted: float = 0
     # None until the gate has counted the request.
     usage: Usage | None = None
     # The id of the resource that the request has created.

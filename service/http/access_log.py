@@ -57,6 +57,8 @@ def init_app(app: Flask) -> None:
             line["queued"] = round(state.queued * 1000, 2)
         if state.waited >= 0.001:
             line["waited"] = round(state.waited * 1000, 2)
+        if state.posted >= 0.001:
+            line["posted"] = round(state.posted * 1000, 2)
         line["requestId"] = state.request_id
         write(line)
         return response

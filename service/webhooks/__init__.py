@@ -105,7 +105,9 @@ def post_announced(response: Response) -> Response:
         if settings.webhook_key:
             with slots.for_posts() as free:
                 if free:
+                    start = monotonic()
                     _post(event_ids, settings)
+                    current_state().posted = monotonic() - start
     return response
 
 

@@ -20,8 +20,8 @@ CREATE TABLE events (
 CREATE INDEX events_by_age ON events (created_at);
 CREATE INDEX events_by_position ON events (workspace_id, position);
 
--- The workspaces whose events somebody has ever pulled or got by a webhook. Without a row here, and
--- without a reader and a webhook now, a change writes no event.
+-- The workspaces whose events somebody has ever pulled or got by a webhook. A trigger adds the row
+-- with the first webhook. Without a row here, a change writes no event.
 CREATE TABLE feeds (
     workspace_id uuid PRIMARY KEY
         REFERENCES workspaces (id) ON DELETE CASCADE,
@@ -62,28 +62,28 @@ END
 $$;
 
 -- Write an event, and a delivery for each webhook that subscribes to it, in the transaction of the
--- change. Without a webhook that subscribes, write the event only if the workspace has a feed.
+-- change. Without a webhook that subscribes, write the event only if a client pulls events.
 -- Return the event's id, or NULL without a delivery. The deliveries are due at once: either the
 -- request or a worker claims and attempts them.
--- Most workspaces have no feed: the statements of requests ask for one before they call, which is
--- cheaper. A statement locks its tables before its snapshot, so wait_for_writers() sees each one
--- that does not see a new feed.
+-- Most workspaces have no row in feeds: the statements of requests ask for it before they call,
+-- which is cheaper. A statement locks its tables before its snapshot, so wait_for_writers() sees
+-- each one that does not see a new feed.
 CREATE FUNCTION announce(workspace_id uuid, type text, data json) RETURNS uuid
 LANGUAGE plpgsql
 AS $$
 DECLARE
     new_event_id uuid;
     -- NULL if the workspace has never had a webhook or a reader.
-    has_feed boolean := (
+    is_pulled boolean := (
         SELECT feed.read_at IS NOT NULL
           FROM feeds AS feed
          WHERE feed.workspace_id = announce.workspace_id
     );
 BEGIN
-    IF has_feed IS NULL THEN
+    IF is_pulled IS NULL THEN
         RETURN NULL;
     END IF;
-    IF has_feed THEN
+    IF is_pulled THEN
         PERFORM hold_position(workspace_id);
     ELSIF NOT EXISTS (
         SELECT FROM webhooks AS webhook
@@ -118,7 +118,7 @@ BEGIN
     IF FOUND THEN
         RETURN new_event_id;
     END IF;
-    IF NOT has_feed THEN
+    IF NOT is_pulled THEN
         DELETE FROM events AS event
          WHERE event.workspace_id = announce.workspace_id
            AND event.id = new_event_id;

@@ -13,6 +13,7 @@ import pytest
 from client import SESSION, TOKENS, Client
 from openapi_check import LOGIN_KEY
 from pages import read
+from receivers import subscribe
 from server import TASK, get, post, send, serving, wait_until
 
 from service import logs
@@ -136,6 +137,15 @@ def test_the_line_tells_how_long_the_request_has_queued_and_waited_for_a_connect
     assert answer.result().status_code == 200
     entry = json.loads(lines()[-1])
     assert 300 <= entry["waited"] <= entry["ms"]
+
+
+def test_the_line_tells_how_long_the_request_has_posted_webhooks(
+    ada, lines, connection, cast, receiver
+):
+    subscribe(connection, cast["acme"], receiver.url)
+    ada.post("/tasks", {"title": "x"})
+    entry = json.loads(lines()[-1])
+    assert 1 <= entry["posted"] <= entry["ms"]
 
 
 def test_the_dashboard_queries_only_fields_that_a_line_has(alice, lines):
