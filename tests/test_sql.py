@@ -28,7 +28,7 @@ DEFINITIONS = {
     "connection/deallocate",
     "double/create_clock",
     "double/create_now",
-    "migrations/prepare",
+    "migrate/prepare",
     "unlimited/create",
     "unlimited/drop",
 }

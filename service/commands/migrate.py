@@ -47,8 +47,8 @@ class Comparison(NamedTuple):
 
 def compare(connection: Connection) -> Comparison:
     """Compare the migrations of this release with those of the database."""
-    (history,) = connection.rows(History, "migrations/inspect", {})
-    rows = connection.rows(Migration, "migrations/list", {}) if history.prepared else []
+    (history,) = connection.rows(History, "migrate/inspect", {})
+    rows = connection.rows(Migration, "migrate/list", {}) if history.prepared else []
     applied = {row.name for row in rows}
     known = migrations()
     pending = [name for name in known if name not in applied]
@@ -92,7 +92,7 @@ def _apply(connection: Connection, name: str, settings: Settings) -> bool:
     while True:
         try:
             with connection.transaction():
-                connection.run("migrations/begin", {"lock_timeout": LOCK_TIMEOUT})
+                connection.run("migrate/begin", {"lock_timeout": LOCK_TIMEOUT})
                 with watch.over(connection):
                     return _apply_in_transaction(connection, name)
         except psycopg.errors.LockNotAvailable:
@@ -104,14 +104,14 @@ def _apply(connection: Connection, name: str, settings: Settings) -> bool:
 
 
 def _apply_in_transaction(connection: Connection, name: str) -> bool:
-    connection.run("migrations/lock", {})
-    connection.run("migrations/prepare", {})
+    connection.run("migrate/lock", {})
+    connection.run("migrate/prepare", {})
     # Another process may have applied it since the first comparison.
     if name not in compare(connection).pending:
         return False
     # libpq runs a script of many statements only without parameters.
     connection.execute(STATEMENTS[f"schema/{name}"].source)
-    connection.run("migrations/record", {"name": name})
+    connection.run("migrate/record", {"name": name})
     return True
 
 
@@ -126,7 +126,7 @@ class Watch:
     @contextmanager
     def over(self, connection: Connection) -> Iterator[None]:
         """Watch the transaction of a connection."""
-        (backend,) = connection.rows(Backend, "migrations/pid", {})
+        (backend,) = connection.rows(Backend, "migrate/pid", {})
         ended = Event()
         # A daemon thread, so that the command can end while the thread waits.
         thread = Thread(target=self._watch, args=(backend.pid, ended), daemon=True)
@@ -139,7 +139,7 @@ class Watch:
     def _watch(self, pid: int, ended: Event) -> None:
         while not ended.wait(WATCH_INTERVAL):
             with suppress(psycopg.Error), connect(self.settings, "migrate") as connection:
-                blockers = connection.rows(Blocker, "migrations/blockers", {"pid": pid})
+                blockers = connection.rows(Blocker, "migrate/blockers", {"pid": pid})
                 if blockers:
                     self._notice(blockers)
 

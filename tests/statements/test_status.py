@@ -73,10 +73,10 @@ def test_what_a_migration_waits_for_is_described_also_to_a_role_that_may_not_see
         running = threads.submit(waiter.execute, "LOCK TABLE plans IN ROW EXCLUSIVE MODE")
         until_waiting(connection, running)
         waits = {"pid": waiter.info.backend_pid}
-        (seen,) = run(asking, "migrations/blockers", **waits)
+        (seen,) = run(asking, "migrate/blockers", **waits)
         asking.execute("CREATE ROLE limited")
         asking.execute("SET LOCAL ROLE limited")
-        (hidden,) = run(asking, "migrations/blockers", **waits)
+        (hidden,) = run(asking, "migrate/blockers", **waits)
         asking.rollback()
         holder.rollback()
         running.result(10)
