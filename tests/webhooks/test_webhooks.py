@@ -290,7 +290,7 @@ def test_receivers_and_name_servers_together_hold_one_thread_in_four(with_webhoo
             enter = free.for_posts() if number % 2 else free.for_call(number, 0)
             assert stack.enter_context(enter) is not False
         assert stack.enter_context(free.for_posts()) is False
-        with pytest.raises(NoSlot):
+        with pytest.raises(NoSlot, match="busy"):
             stack.enter_context(free.for_call("another", 0))
 
 
