@@ -1,5 +1,5 @@
--- Deactivate a user; a user who was deactivated earlier keeps its timestamp. That is of the moment
--- when all tasks that were assigned to the user meanwhile are there: it is later than they are.
+-- Deactivate a user; a user who was deactivated earlier keeps the timestamp. The lock waits for
+-- statements that assign tasks to the user, so the timestamp is later than these tasks.
 WITH locked AS MATERIALIZED (
     SELECT person.id
       FROM users AS person

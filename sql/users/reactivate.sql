@@ -1,4 +1,4 @@
--- Let a deactivated user in again.
+-- End the deactivation of a user.
 UPDATE users AS person
    SET deactivated_at = NULL
  WHERE lower(person.email) = lower(%(email)s)

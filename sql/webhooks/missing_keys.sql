@@ -1,5 +1,5 @@
--- Each key that secrets in use derive from and that this process does not have, with how many
--- webhooks need it and one of them. Webhooks without a fingerprint get that of the oldest
+-- The keys that this process lacks although secrets in use derive from them. Each has the number of
+-- webhooks that need it, and one of them. Webhooks without a fingerprint get that of the oldest
 -- key, which all secrets derived from before fingerprints were stored.
 WITH adopted AS (
     UPDATE webhooks AS webhook

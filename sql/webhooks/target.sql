@@ -1,5 +1,4 @@
--- A webhook as the claim of a test message to it, which no table has: its URL and its secrets, with
--- the body of an event of the type ping.
+-- A ping of a webhook, in the form of a claimed delivery; no table has it.
 WITH message AS MATERIALIZED (
     SELECT new_id() AS id
 ), named AS (

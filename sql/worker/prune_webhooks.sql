@@ -30,7 +30,7 @@ WITH webhook AS MATERIALIZED (
        AND last.id = webhook.id
        AND NOT EXISTS (SELECT FROM batch)
 )
--- Of a webhook without deliveries, the webhook itself is what is deleted.
+-- Without deliveries, the deleted row is the webhook itself.
 SELECT greatest((SELECT count(*) FROM batch), 1) AS deleted,
        webhook.id::text AS next
   FROM webhook;
