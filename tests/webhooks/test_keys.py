@@ -49,6 +49,12 @@ def test_after_a_new_key_old_webhooks_sign_as_before_and_new_ones_with_the_new_k
     ancient = subscribe(connection, cast["acme"], f"{receiver.url}/ancient")
     old = new_webhook(connection, cast["acme"], f"{receiver.url}/old", OLD)
     new = new_webhook(connection, cast["acme"], f"{receiver.url}/new", NEW)
+    # A replaced secret whose key is missing does not sign, and stops no delivery.
+    connection.execute(
+        "INSERT INTO previous_secrets SELECT workspace_id, id, 0, 'missing', now() + '1 hour'"
+        " FROM webhooks WHERE id = %s",
+        (new,),
+    )
     announce(connection, cast["acme"])
     assert worker(WEBHOOK_KEY=BOTH).run_once() == 3
     received = {one.path.rpartition("/")[2]: one for one in receiver.take_all()}
