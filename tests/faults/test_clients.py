@@ -1,16 +1,14 @@
 """Slow, half-open and greedy clients, without a proxy."""
 
-import re
 import resource
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from time import monotonic
 
 import pytest
 from faults.load import Load, read
-from server import ALICE, children, connect, get, post, serving
+from server import ALICE, children, connect, get, post, resident, serving
 
 pytestmark = pytest.mark.faults
 
@@ -41,11 +39,6 @@ def measure_other(measure, load):
     measure("requests of another client beside them", len(load.replies), at_least=1)
     measure("its responses other than 200", load.other_than(200), exactly=0)
     measure("its p95", load.percentile(0.95) * 1000, at_most=100.0, unit="ms")
-
-
-def megabytes(server):
-    found = [Path(f"/proc/{pid}/status").read_text() for pid in children(server.pid)]
-    return sum(int(re.search(r"VmRSS:\s+(\d+)", text)[1]) for text in found) / 1024
 
 
 @pytest.mark.needs("slowhttptest")
@@ -82,7 +75,7 @@ def test_clients_that_do_not_read_hold_no_thread_and_little_memory(
         " SELECT %s, 'x', repeat('x', 60000), %s FROM generate_series(1, 17)",
         (cast["acme"], cast["alice"]),
     )
-    before = megabytes(lone)
+    before = resident(lone)
     with (
         holding(
             lone.port, *[f"GET /api/tasks HTTP/1.1\r\n{ALICE}\r\n".encode()] * 100, buffer=4096
@@ -90,7 +83,7 @@ def test_clients_that_do_not_read_hold_no_thread_and_little_memory(
         Load(lone.port, clients=1, request=lambda _: ("GET", "/api/me", None), limit=200) as load,
     ):
         load.wait_for(lambda load: len(load.replies) >= 200)
-        grown = megabytes(lone) - before
+        grown = resident(lone) - before
     measure_other(measure, load)
     measure("memory of the web process, grown by", round(grown), at_most=64, unit="MB")
 

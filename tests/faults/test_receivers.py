@@ -39,16 +39,12 @@ def test_an_outage_of_a_receiver_delays_events_and_nothing_else(
             wait_until_delivered(connection)
             drained = monotonic() - up
             received = {json.loads(one.body)["data"]["id"] for one in receiver.take_all()}
-    measure_writes(measure, connection, load)
-    measure("events that did not arrive", len(load.acknowledged.keys() - received), exactly=0)
-    measure("p99 of writes meanwhile", load.percentile(0.99) * 1000, at_most=100, unit="ms")
-    measure("backlog delivered after", drained, at_most=60, unit="s")
-
-
-def measure_writes(measure, connection, load):
     measure("writes other than 201", load.other_than(201), exactly=0)
     compare_tasks(measure, connection, load)
     compare_events(measure, connection)
+    measure("events that did not arrive", len(load.acknowledged.keys() - received), exactly=0)
+    measure("p99 of writes meanwhile", load.percentile(0.99) * 1000, at_most=100, unit="ms")
+    measure("backlog delivered after", drained, at_most=60, unit="s")
 
 
 def test_a_receiver_that_hangs_slows_down_the_first_writes_alone(

@@ -69,10 +69,7 @@ def listed():
         yield listed
 
 
-@pytest.fixture(scope="module")
-def foreign():
-    with closing(Receiver()) as foreign:
-        yield foreign
+foreign = listed
 
 
 @pytest.fixture(scope="module")
