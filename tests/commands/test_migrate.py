@@ -45,15 +45,6 @@ def apply(database_url, *options):
 
 
 @pytest.fixture
-def impatient(monkeypatch):
-    """Shorten the waits of a migration that runs in this process."""
-    monkeypatch.setattr("service.commands.migrate.LOCK_TIMEOUT", "300ms")
-    for name in ("PAUSE", "WATCH_INTERVAL"):
-        monkeypatch.setattr(f"service.commands.migrate.{name}", 0.1)
-    monkeypatch.setattr("service.commands.migrate.PATIENCE", 20)
-
-
-@pytest.fixture
 def later(monkeypatch):
     """The name of a migration of a later release, by which tasks have one more column."""
     source = b"ALTER TABLE tasks ADD estimate integer NOT NULL DEFAULT 1 CHECK (estimate > 0)"
@@ -145,11 +136,12 @@ def said(capsys, text):
     return next(line for line in seen.splitlines(keepends=True) if text in line)
 
 
-@pytest.mark.usefixtures("impatient")
 def test_while_a_long_reader_blocks_a_migration_requests_go_on_and_the_reader_is_named(
     empty, later, monkeypatch, capsys
 ):
     """The reader is a backup, for example: it holds its locks until it has read all tables."""
+    for name, value in (("LOCK_TIMEOUT", "300ms"), ("PAUSE", 0.1), ("WATCH_INTERVAL", 0.1)):
+        monkeypatch.setattr(f"service.commands.migrate.{name}", value)
     assert apply(empty) == FILES
     upgrade(monkeypatch, later)
     with psycopg.connect(empty, autocommit=True) as other:
