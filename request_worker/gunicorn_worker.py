@@ -60,7 +60,7 @@ UNCOUNTED = 2**16
 TIMEOUT = RequestError(408, "The request did not arrive in time")
 INCOMPLETE = RequestError(400, "The body is incomplete")
 BUSY = RequestError(
-    503, "The service is busy: the request waited too long for its turn", Retry_After="1"
+    503, "The service is busy: the request waited too long for a free thread", Retry_After="1"
 )
 
 # Seconds after which a thread that waits for the interpreter's lock requires it. With Python's 5 ms

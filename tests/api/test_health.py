@@ -67,7 +67,7 @@ def test_healthz_is_503_while_the_database_is_read_only(migrated, check):
         connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
         end_others(connection)
         message = error_message(check(), 503)
-        assert message == "The database takes no writes: the command status says why"
+        assert message == "The database accepts no writes: the command status says why"
         connection.execute("SET default_transaction_read_only = off")
         connection.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
         end_others(connection)
