@@ -28,24 +28,24 @@ DEFINITIONS = {
     "connection/deallocate",
     "double/create_clock",
     "double/create_now",
+    "double/create_snapshots",
+    "double/save",
+    "double/restore",
     "migrate/prepare",
     "unlimited/create",
     "unlimited/drop",
 }
-DEFINITIONS |= {"double/create_snapshots", "double/create_save", "double/create_restore"}
-# Only a test double has these.
-NEED_CLOCK = {"double/create_now", "double/set_clock"}
-NEED_SNAPSHOTS = {"double/create_save", "double/create_restore", "double/save", "double/restore"}
+# What only a test double has, for the statements that need it.
+NEEDED = {
+    "double/create_now": ["double/create_clock"],
+    "double/set_clock": ["double/create_clock"],
+    "double/save": ["double/create_snapshots"],
+    "double/restore": ["double/create_snapshots", "double/save", "double/erase"],
+}
 
 
 def create_needed(connection, name):
-    """Create what only a test double has, for a statement that needs it."""
-    needed = ["double/create_clock"] if name in NEED_CLOCK else []
-    if name in NEED_SNAPSHOTS:
-        needed.append("double/create_snapshots")
-    if name in ("double/save", "double/restore"):
-        needed.append(name.replace("/", "/create_"))
-    for each in needed:
+    for each in NEEDED.get(name, ()):
         connection.execute(STATEMENTS[each].source)
 
 

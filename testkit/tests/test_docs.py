@@ -58,8 +58,6 @@ def test_every_block_of_the_pages_is_run_by_a_test():
     assert set(RUN) == {"install", "actions"}
     # The last one is the line, which a test compares with what is printed.
     assert TEXT.count("\n```") == 2 * (len(FILES) + len(RUN) + 1)
-    for name in re.findall(r"\]\((examples/[\w.]+)\)", TEXT):
-        assert (PROJECT / "docs" / name).is_file()
 
 
 def test_the_line_has_the_members_that_the_page_shows(service):
@@ -80,6 +78,8 @@ def test_the_example_for_unittest_passes(run):
 def test_a_double_that_playwright_starts_ends_with_its_process_group(run, tmp_path):
     """Playwright starts the command by a shell, waits for the URL, and kills the process group."""
     config = FILES["playwright.config.mjs"]
+    # All tests share the double.
+    assert "  workers: 1,\n" in config
     command = re.search('command: "(.*)"', config)[1].replace("8124", str(free_port()))
     command = command.replace("8125", str(free_port()))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -132,8 +132,9 @@ UNUSED = [
     [["-W", "error", *UNUSED], pytest.param(["-n", "2"], marks=pytest.mark.proof)],
     ids=["in one process", "under xdist"],
 )
-def test_the_python_examples_pass_and_the_report_names_the_service(run, options):
-    printed = run(sys.executable, "-m", "pytest", *options)
+def test_the_python_examples_pass_and_the_report_names_the_service(run, database_url, options):
+    database = f"--task-service-database={database_url}"
+    printed = run(sys.executable, "-m", "pytest", database, *options)
     assert "8 passed" in printed
     command = Path(sys.executable).with_name("task-service")
     assert f"task-service: {command} (of this environment)\n" in printed
@@ -307,10 +308,6 @@ def test_the_table_of_the_control_url_names_its_routes_and_members():
 def test_the_page_names_the_variables_that_the_service_gets():
     named = re.search(r"(?s)the service inherits only (.*?);", TEXT)[1]
     assert tuple(re.findall(r"`(\w+)`", named)) == PASSED
-
-
-def test_the_tests_of_playwright_share_one_double_in_one_worker():
-    assert "  workers: 1,\n" in FILES["playwright.config.mjs"]
 
 
 def routes():

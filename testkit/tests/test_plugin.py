@@ -4,13 +4,11 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from urllib.parse import urlsplit
 
 import psycopg
 import pytest
@@ -22,7 +20,6 @@ from standardwebhooks import Webhook
 from pytest_task_service import Service
 from pytest_task_service.process import Command
 from service.webhooks.secrets import signatures
-from task_service_double.faults import Fault, Faults
 
 pytestmark = pytest.mark.nodatabase
 
@@ -49,7 +46,7 @@ def titles(response):
     return [item["title"] for item in response.json()["data"]]
 
 
-def test_a_test_begins_with_the_cast_its_credentials_and_nothing_else(service, call):
+def test_a_test_begins_with_the_initial_state_and_nothing_else(service, call):
     me = service.user
     members = call("GET", f"/workspaces/{service.workspace.id}/members").json()
     assert [(user["userId"], user["email"], user["role"]) for user in members] == [
@@ -79,11 +76,9 @@ def test_a_reset_undoes_everything_and_keeps_ids_and_credentials(service, call):
     assert again.status == 201
     assert again.headers["X-RateLimit-Limit"] == "1000"
     assert [event["data"] for event in service.webhooks.events] == [again.json()]
-    service.plan("Starter")
-    assert call("GET", "/tasks").headers["X-RateLimit-Limit"] == "60"
 
 
-def test_load_takes_objects_as_the_command_does_and_fills_in_the_cast(service, call):
+def test_load_takes_objects_as_the_command_does_and_fills_in_the_owner(service, call):
     mail = {"from": "eve@example.com", "subject": "Hi", "receivedAt": "2026-01-01T00:00:00Z"}
     service.load(
         {"type": "task", "title": "Mine", "assigneeId": service.member.email},
@@ -156,8 +151,9 @@ def test_a_limit_is_met_and_its_window_ends_with_time(service, call):
     assert call("GET", "/tasks").status == 200
 
 
-def test_credentials_expire_with_time_and_the_token_of_the_cast_does_not(service, call):
-    token = service.create_token("member", expires_in=7)
+def test_credentials_expire_with_time_and_the_token_of_the_owner_does_not(service, call):
+    token = service.create_token("member", scope="read", expires_in=7)
+    assert call("POST", "/tasks", token, TASK).status == 403
     cookie = service.create_token(kind="session", expires_in=8)
     session = {"Cookie": f"session={cookie}"}
     assert call("GET", "/tasks", token).status == call("GET", "/tasks", **session).status == 200
@@ -168,12 +164,6 @@ def test_credentials_expire_with_time_and_the_token_of_the_cast_does_not(service
     assert call("GET", "/tasks", **session).status == 401
     assert call("GET", "/tasks", Cookie=f"session={service.cookie}").status == 401
     assert call("GET", "/tasks").status == 200
-
-
-def test_a_read_token_reads(service, call):
-    token = service.create_token(scope="read")
-    assert call("GET", "/tasks", token).status == 200
-    assert call("POST", "/tasks", token, TASK).status == 403
 
 
 @pytest.mark.parametrize(("kind", "wait"), [("503", "7"), ("429", "7"), ("500", None)])
@@ -285,8 +275,6 @@ def test_what_is_there_at_a_snapshot_is_there_after_each_reset(service, call):
                 service.reset()
                 assert rows() == before
             assert service.now.year == 2031
-            assert call("GET", f"/tasks/{task}").json()["version"] == 2
-            assert call("GET", "/dashboard/stats").json()["tasks"]["total"] == 2
             assert titles(call("GET", "/knowledge?q=green")) == ["Tea"]
             assert service.webhooks.secret == secret
             # The triggers of the service are on again.
@@ -328,14 +316,6 @@ def test_a_slow_request_ends_at_the_reset_and_changes_nothing(service, call):
         with pytest.raises(urllib3.exceptions.ProtocolError):
             slow.result(20)
     assert titles(call("GET", "/tasks")) == []
-
-
-def test_a_reset_ends_a_slow_request_that_was_about_to_wait():
-    faults = Faults()
-    faults.add(Fault("slow", seconds=60))
-    _, _, cleared = faults.take("POST", "/api/tasks")
-    faults.clear()
-    assert cleared.is_set()
 
 
 def test_a_reset_leaves_the_plans_as_they_were_migrated(service, database_url):
@@ -393,40 +373,13 @@ def test_more_can_be_loaded_than_a_request_to_the_service_may_have(service, call
     assert call("GET", "/dashboard/stats").json()["tasks"]["total"] == 2500
 
 
-def test_events_are_received_in_order_before_the_response(service, call):
-    task = call("POST", "/tasks", json=TASK).json()
-    call("PATCH", f"/tasks/{task['id']}", json={"status": "done"})
-    call("DELETE", f"/tasks/{task['id']}")
-    assert [event["type"] for event in service.webhooks.events] == [
-        "task.created",
-        "task.updated",
-        "task.deleted",
-    ]
-    assert service.webhooks.events[0]["data"] == task
-    (post, *_) = service.webhooks.posts
-    Webhook(service.webhooks.secret).verify(post.body.encode(), post.headers)
-
-
-def test_failed_deliveries_are_attempted_on_demand_before_their_time(service, call):
+def test_deliver_attempts_what_waits_before_its_time_and_one_of_a_webhook_that_fails(service, call):
     service.webhooks.fail(503, times=2)
-    call("POST", "/tasks", json=TASK)
-    assert service.webhooks.events == []
-    assert service.webhooks.deliver() == 1
-    assert service.webhooks.events == []
-    assert service.webhooks.deliver() == 1
-    assert [post.status for post in service.webhooks.posts] == [503, 503, 204]
-    assert len({post.headers["webhook-id"] for post in service.webhooks.posts}) == 1
-    assert service.webhooks.deliver() == 0
-
-
-def test_after_a_failure_the_other_events_of_the_webhook_wait_for_the_next_call(service, call):
-    service.webhooks.fail()
     for _ in range(3):
         call("POST", "/tasks", json=TASK)
-    assert len(service.webhooks.posts) == 1
-    assert service.webhooks.deliver() == 1
-    service.webhooks.accept()
-    assert service.webhooks.deliver() == 3
+    assert [service.webhooks.deliver() for _ in range(3)] == [1, 3, 0]
+    assert [post.status for post in service.webhooks.posts] == [503, 503, 204, 204, 204]
+    assert len({post.headers["webhook-id"] for post in service.webhooks.posts}) == 3
     assert len(service.webhooks.events) == 3
 
 
@@ -439,16 +392,13 @@ def test_an_event_is_given_up_once_it_is_as_old_as_the_schedule(service, call):
     assert service.webhooks.deliver() == 0
 
 
-def test_a_receiver_that_hangs_or_is_gone_changes_no_response(service, call):
-    service.webhooks.hang(times=1)
-    assert call("POST", "/tasks", json=TASK).status == 201
+def test_a_receiver_that_is_gone_disables_the_webhook_and_changes_no_response(service, call):
     service.webhooks.gone()
-    service.webhooks.deliver()
+    assert call("POST", "/tasks", json=TASK).status == 201
     service.webhooks.accept()
-    # 410 has disabled the webhook.
     assert call("POST", "/tasks", json=TASK).status == 201
     assert service.webhooks.deliver() == 0
-    assert [post.status for post in service.webhooks.posts] == [None, 410]
+    assert [post.status for post in service.webhooks.posts] == [410]
 
 
 @pytest.mark.parametrize("made_by", ["the fixture", "the API"])
@@ -481,12 +431,7 @@ def test_a_post_is_recorded_if_it_is_genuine_even_if_it_is_no_text(service):
     assert [post.body for post in service.webhooks.posts] == ["\ufffd"]
 
 
-def test_the_control_url_rejects_what_is_not_http_and_other_paths_as_json(service):
-    address = urlsplit(service.control_url)
-    with socket.create_connection((address.hostname, address.port), 10) as client:
-        client.sendall(b"<b>\r\n\r\n")
-        response = b"".join(iter(lambda: client.recv(4096), b""))
-    assert json.loads(response[response.index(b"{") :])["status"] == 400
+def test_the_control_url_is_no_other_path(service):
     host, _, path = service.control_url.rpartition("/")
     assert len(path) == 16
     for url in (f"{host}/reset", f"{host}/{path[::-1]}/reset"):
@@ -531,8 +476,10 @@ def test_the_events_of_the_fixture_are_those_that_a_client_pulls_until_they_are_
     task = call("POST", "/tasks", json=TASK).json()["id"]
     call("DELETE", f"/tasks/{task}")
     page = call("GET", f"/events?after={begin}").json()
-    assert len(page["data"]) == 2
+    assert [event["type"] for event in page["data"]] == ["task.created", "task.deleted"]
     assert page["data"] == service.webhooks.events
+    (post, *_) = service.webhooks.posts
+    Webhook(service.webhooks.secret).verify(post.body.encode(), post.headers)
     service.set_clock(service.now + timedelta(days=8))
     assert call("GET", f"/events?after={begin}").status == 410
     assert call("GET", f"/events?after={page['nextCursor']}").status == 410
@@ -610,12 +557,13 @@ def test_reordered_events_arrive_newest_first(service, call):
 
 def test_a_silent_receiver_costs_the_timeout_that_is_set_and_a_service_that_died_shows_its_log():
     with Service.start(environment={"WEBHOOK_TIMEOUT": "0.2"}) as service:
-        service.webhooks.hang()
+        service.webhooks.hang(times=1)
         service.load({"type": "suggestion", "kind": "task", "title": "Ask"})
-        assert service.webhooks.deliver() == 1
+        assert [service.webhooks.deliver() for _ in range(2)] == [1, 1]
+        assert [post.status for post in service.webhooks.posts] == [None, 204]
         with psycopg.connect(service.database_url) as connection:
-            ((error, milliseconds),) = connection.execute(
-                "SELECT error, milliseconds FROM attempts"
+            (error, milliseconds), _ = connection.execute(
+                "SELECT error, milliseconds FROM attempts ORDER BY number"
             )
         assert error == "timeout"
         # A worker waits 15 s.
@@ -625,13 +573,6 @@ def test_a_silent_receiver_costs_the_timeout_that_is_set_and_a_service_that_died
         wait_until(lambda: not is_running(service.process.pid))
         with pytest.raises(RuntimeError, match=r"(?s)has ended with status 1:.*/api/last-request"):
             service.reset()
-
-
-def test_the_log_of_a_service_is_text_on_its_stderr(service, call, task_service_running):
-    """The plugin asks for a log by LOG_FORMAT alone, and reads stderr."""
-    before = task_service_running.process.log_size()
-    assert call("GET", "/tasks").status == 200
-    wait_until(lambda: " 200 GET /api/tasks " in task_service_running.process.log(before))
 
 
 def test_a_command_is_a_path_with_spaces_in_the_folder_of_the_project_or_words(tmp_path):

@@ -160,13 +160,10 @@ def test_it_ends_with_its_parent():
         *COMMAND,
     ]
     process = subprocess.Popen(parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    line = json.loads(process.stdout.readline())
-    folder, postmaster = postgres(line)
+    gone = everything(json.loads(process.stdout.readline()))
     process.stdin.close()
     process.wait(20)
-    wait_until(
-        lambda: not is_running(line["pid"]) and not is_running(postmaster) and not folder.exists()
-    )
+    wait_until(gone)
     process.stdout.close()
 
 
@@ -247,7 +244,7 @@ def test_a_start_removes_what_dead_ones_have_left(folder):
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("name", ["long " * 40, "quote'", 'double"', "$HOME", "a,b", "a b"])
+@pytest.mark.parametrize("name", ["long " * 40, "a b"])
 def test_an_odd_folder_for_temporary_files_is_not_used(name, folder):
     odd = Path(folder, name)
     odd.mkdir()

@@ -102,7 +102,7 @@ def task_service_running(
 
 @pytest.fixture
 def task_service(request: pytest.FixtureRequest, task_service_running: Service) -> Service:
-    """Return the service with only the cast: an owner, a member, a stranger, a webhook."""
+    """Return the service in its initial state: an owner, a member, a stranger, a webhook."""
     began = perf_counter()
     task_service_running.reset()
     figures["reset"].append(perf_counter() - began)

@@ -1,4 +1,4 @@
-"""The test double in Python: its cast and its controls."""
+"""The test double in Python: its users and its controls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True)
 class Workspace:
-    """A workspace of the cast."""
+    """A workspace of the initial state."""
 
     id: str
     name: str
@@ -31,7 +31,7 @@ class Workspace:
 
 @dataclass(frozen=True)
 class User:
-    """A user of the cast, with an API token and the value of the cookie ``session``."""
+    """A user of the initial state, with an API token and the value of the cookie ``session``."""
 
     id: str
     name: str
@@ -115,7 +115,7 @@ class ControlURL:
 
 
 class Webhooks:
-    """The receiver of the webhook that the workspace of the cast has."""
+    """The receiver of the webhook that the workspace of the owner has."""
 
     def __init__(self, control: ControlURL, webhook: JSON) -> None:
         self._control = control
@@ -188,7 +188,7 @@ class Snapshot:
         self._control, self._reset = control, reset
 
     def forget(self) -> None:
-        """Let resets begin with the cast alone again."""
+        """Let resets restore the initial state again."""
         self._control("POST", "forget-snapshot")
 
     def __enter__(self) -> Snapshot:
@@ -257,7 +257,7 @@ class Service:
         self.stop()
 
     def reset(self) -> None:
-        """Begin anew with the snapshot, or else with the cast; ids and tokens stay the same."""
+        """Restore the snapshot, or else the initial state; ids and tokens stay the same."""
         self.webhooks.secret = self._control("POST", "reset")["secret"]
 
     def snapshot(self) -> Snapshot:

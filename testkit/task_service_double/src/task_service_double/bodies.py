@@ -6,8 +6,8 @@ from service.callers import CREDENTIALS, SCOPES
 from service.values.fields import MAX_EMAIL, MAX_TEXT, Enum, Text, Timestamp
 from service.values.schemas import StrictSchema
 from service.webhooks import EVENT_TYPES
-from task_service_double.cast import CAST
 from task_service_double.faults import KINDS
+from task_service_double.initial_state import USERS
 from task_service_double.receiver import BEHAVIORS
 
 
@@ -37,7 +37,7 @@ class APIPath(Text):
 
 
 class PlanChange(StrictSchema):
-    """The plan of the cast's workspace, and its limits; an absent value stays."""
+    """The plan of the owner's workspace, and its limits; an absent value stays."""
 
     name = Enum("Starter", "Pro", "Team", schema_name="Plan", load_default=None)
     per_minute = Count()
@@ -45,17 +45,17 @@ class PlanChange(StrictSchema):
 
 
 class UserName(Text):
-    """A user of the cast by its name there, or any user by e-mail address."""
+    """A user of the initial state by its name there, or any user by e-mail address."""
 
-    default_error_messages = {"user": "must be one of: {cast}; or the e-mail address of a user"}
+    default_error_messages = {"user": "must be one of: {users}; or the e-mail address of a user"}
 
     def __init__(self) -> None:
         super().__init__(MAX_EMAIL, load_default="user")
 
     def _convert(self, value: object) -> str:
         name = super()._convert(value)
-        if name not in CAST and "@" not in name:
-            raise self.make_error("user", cast=", ".join(CAST))
+        if name not in USERS and "@" not in name:
+            raise self.make_error("user", users=", ".join(USERS))
         return name
 
 

@@ -2,16 +2,27 @@
 
 import re
 from pathlib import Path
-from typing import Unpack
+from typing import TypedDict, Unpack
 
 import click
 
 from service.devkit.dev import port_option
 from service.devkit.loopback import forget_libpq, listen
-from task_service_double.handover import DoubleOptions
 
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,200}", re.ASCII)
 CONTROL_PATH = re.compile(r"[A-Za-z0-9._~-]{1,100}", re.ASCII)
+
+
+class DoubleOptions(TypedDict):
+    """The options, beside the port."""
+
+    token: str | None
+    database: str | None
+    control_port: int
+    control_path: str | None
+    json_file: Path | None
+    log_file: Path | None
+    keep: bool
 
 
 def check_token(_context: click.Context, _option: click.Parameter, token: str | None) -> str | None:

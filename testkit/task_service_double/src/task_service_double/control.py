@@ -34,7 +34,6 @@ from service.webhooks.delivery import Message, attempt
 from service.webhooks.outbound import BlockedURL, resolve
 from service.webhooks.rows import NO_USER
 from service.webhooks.worker import Worker
-from task_service_double import faults, journal
 from task_service_double.bodies import (
     Behavior,
     NewCredential,
@@ -43,8 +42,8 @@ from task_service_double.bodies import (
     PlanChange,
     TimeToSet,
 )
-from task_service_double.cast import Cast
-from task_service_double.faults import Fault, Faults
+from task_service_double.faults import BreakResponses, Fault, Faults
+from task_service_double.initial_state import InitialState
 from task_service_double.journal import Journal
 from task_service_double.receiver import Receiver
 
@@ -57,13 +56,14 @@ control = Blueprint("control", __name__)
 class Double:
     """The objects that the control URL acts on; ``pid`` is the process that runs everything."""
 
-    def __init__(self, app: Flask, cast: Cast, pid: int) -> None:
-        self.app, self.cast, self.pid = app, cast, pid
+    def __init__(self, app: Flask, initial: InitialState, pid: int) -> None:
+        self.app, self.initial, self.pid = app, initial, pid
         self.settings: Settings = app.config["SETTINGS"]
         self.faults, self.journal = Faults(), Journal()
-        faults.install(app, self.faults)
-        journal.install(app, self.journal)
-        self.receiver = Receiver(cast.webhook_secret)
+        app.before_request(self.faults.meet)
+        app.after_request(self.journal.record)
+        app.wsgi_app = BreakResponses(app.wsgi_app)  # type: ignore[method-assign]
+        self.receiver = Receiver(initial.webhook_secret)
         # The secret of the webhook at the snapshot; None without a snapshot.
         self.snapshot_secret: str | None = None
         # All requests of a test post their events at the same time.
@@ -98,7 +98,7 @@ def create_control(double: Double) -> Flask:
     db.init_app(app)
     errors.init_app(app)
     app.register_error_handler(click.ClickException, reject)
-    app.register_blueprint(control, url_prefix=urlsplit(double.cast.control_url).path)
+    app.register_blueprint(control, url_prefix=urlsplit(double.initial.control_url).path)
     return app
 
 
@@ -120,10 +120,10 @@ def reply_json(**members: object) -> Response:
 
 @control.post("/reset")
 def reset() -> Response:
-    """Remove everything and begin anew with the snapshot, or with the cast if there is none"""
+    """Remove everything and restore the snapshot, or the initial state if there is none"""
     double().faults.clear()
     secret = double().snapshot_secret
-    double().cast.reset(db.connection(current_state()), to_snapshot=secret is not None)
+    double().initial.reset(db.connection(current_state()), to_snapshot=secret is not None)
     # Cleared last: a request of the previous test can post events until its rows are gone.
     double().receiver.clear(secret)
     double().journal.clear()
@@ -133,7 +133,7 @@ def reset() -> Response:
 
 @control.post("/snapshot")
 def snapshot() -> Response:
-    """Keep all rows as they are: from now on, a reset begins anew with them"""
+    """Keep all rows as they are: from now on, a reset restores them"""
     db.execute("double/save")
     double().snapshot_secret = double().receiver.secret
     return reply_json()
@@ -141,7 +141,7 @@ def snapshot() -> Response:
 
 @control.post("/forget-snapshot")
 def forget_snapshot() -> Response:
-    """Let a reset begin with the cast alone again"""
+    """Let a reset restore the initial state again"""
     double().snapshot_secret = None
     return reply_json()
 
@@ -157,7 +157,7 @@ def stop() -> Response:
 
 @control.post("/load")
 def load() -> Response:
-    """Load JSON Lines; the default of a workspace and of a user is the one of the cast"""
+    """Load JSON Lines; the default of a workspace and of a user is the one of the owner"""
     lines = read_bytes(current_request()).split(b"\n")
     items = [complete(line) for line in lines]
     choose_ids([item for item in items if item is not None])
@@ -170,12 +170,12 @@ def load() -> Response:
 
 
 def complete(line: bytes) -> Values | None:
-    """Return the object of a line with the cast's owner if it names none.
+    """Return the object of a line with the owner if it names none.
 
     Returns None for an invalid line, which the loader rejects, and for an empty one.
     """
     try:
-        return double().cast.complete(parse_object(line))
+        return double().initial.complete(parse_object(line))
     except StrictJSONError:
         return None
 
@@ -216,8 +216,8 @@ class Plan(NamedTuple):
 @control.post("/plan")
 @arguments(PlanChange())
 def change_plan(change: Values) -> Response:
-    """Put the workspace of the cast on a plan, and change the limits of that plan"""
-    plan = db.row(Plan, "double/plan", workspace_id=double().cast.user.workspace.id, **change)
+    """Put the workspace of the owner on a plan, and change the limits of that plan"""
+    plan = db.row(Plan, "double/plan", workspace_id=double().initial.user.workspace.id, **change)
     return reply_json(name=plan.name, perMinute=plan.per_minute, perDay=plan.per_day)
 
 
@@ -234,8 +234,8 @@ class Now(NamedTuple):
 
 
 def email_of(user: str) -> str:
-    """Return the e-mail address of a user of the cast; another name is an address."""
-    known = double().cast.users.get(user)
+    """Return the e-mail address of a user of the initial state; another name is an address."""
+    known = double().initial.users.get(user)
     return known.email if known else user
 
 
@@ -313,33 +313,33 @@ def create_token(token: Values) -> Response:
 @control.post("/webhooks")
 @arguments(NewReceiver())
 def create_webhook(webhook: Values) -> Response:
-    """Send the events of the cast's workspace to a receiver of the test's own too"""
+    """Send the events of the owner's workspace to a receiver of the test's own too"""
     try:
         resolve(webhook["url"], double().settings.webhook_allow)
     except BlockedURL as error:
         raise click.ClickException(f"url: {error}") from None
     key = double().settings.require_webhook_key()
-    workspace_id = double().cast.user.workspace.id
+    workspace_id = double().initial.user.workspace.id
     values = {"workspace_id": workspace_id, "user_id": NO_USER, **webhook}
     made = secrets.create(db.row_or_none, key, **values)
     if made is None:
-        raise click.ClickException("the workspace of the cast has 20 webhooks, the maximum")
+        raise click.ClickException("the workspace has 20 webhooks, the maximum")
     created, secret = made
     return reply_json(id=created.id, secret=secret)
 
 
-def webhook_of_cast() -> dict[str, object]:
-    """Return the parameters of a statement about the webhook of the cast."""
-    cast = double().cast
-    workspace_id = cast.user.workspace.id
-    return {"workspace_id": workspace_id, "id": cast.webhook_id, "user_id": NO_USER}
+def owners_webhook() -> dict[str, object]:
+    """Return the parameters of a statement about the webhook of the owner."""
+    initial = double().initial
+    workspace_id = initial.user.workspace.id
+    return {"workspace_id": workspace_id, "id": initial.webhook_id, "user_id": NO_USER}
 
 
 @control.post("/rotate")
 def rotate() -> Response:
-    """Give the webhook of the cast a new secret; the receiver knows it"""
+    """Give the webhook of the owner a new secret; the receiver knows it"""
     key = double().settings.require_webhook_key()
-    rotated = secrets.rotate(db.row_or_none, key, **webhook_of_cast())
+    rotated = secrets.rotate(db.row_or_none, key, **owners_webhook())
     secret = db.found(rotated, "webhook").secret
     double().receiver.secret = secret
     return reply_json(secret=secret)
@@ -347,8 +347,8 @@ def rotate() -> Response:
 
 @control.post("/ping")
 def ping() -> Response:
-    """Post a test event to the webhook of the cast"""
-    target = db.row(Message, "webhooks/target", **webhook_of_cast())
+    """Post a test event to the webhook of the owner"""
+    target = db.row(Message, "webhooks/target", **owners_webhook())
     db.release()
     settings = double().settings
     return reply_json(status=attempt(target, settings, settings.webhook_timeout).status)
@@ -401,6 +401,6 @@ def behave(behavior: Values) -> Response:
 
 @control.post("/receiver")
 def receive() -> Response:
-    """Receive a post to the webhook of the cast"""
+    """Receive a post to the webhook of the owner"""
     status = double().receiver.receive(request.headers, request.get_data())
     return reply(None if status == 204 else "{}", status)

@@ -9,7 +9,7 @@ from threading import Event, Lock
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from flask import Flask, Response
+from flask import Response
 
 from service.database import db
 from service.database.db import current_request, current_state
@@ -208,9 +208,3 @@ class BreakResponses:
         if hasattr(response, "close"):
             response.close()
         return BREAKS[kind](body)
-
-
-def install(app: Flask, faults: Faults) -> None:
-    """Let the requests of an app meet faults."""
-    app.before_request(faults.meet)
-    app.wsgi_app = BreakResponses(app.wsgi_app)  # type: ignore[method-assign]

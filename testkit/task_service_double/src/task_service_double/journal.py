@@ -4,7 +4,7 @@ from collections import deque
 from threading import Lock
 from typing import NamedTuple
 
-from flask import Flask, Response
+from flask import Response
 
 from service.database.db import current_request, current_state
 from task_service_double.faults import NO_RESPONSE, response_kind
@@ -66,8 +66,3 @@ def body() -> bytes:
     read = current_state().body
     unread: bytes = current_request().environ["wsgi.input"].read() if read is None else read
     return unread
-
-
-def install(app: Flask, journal: Journal) -> None:
-    """Record the requests of an app."""
-    app.after_request(journal.record)

@@ -20,10 +20,10 @@ from service.devkit.children import Children, Interrupt
 from service.devkit.loopback import LOOPBACK
 from service.devkit.postgres import Postgres, temporary_base
 from service.settings import Settings
-from task_service_double.cast import Cast
-from task_service_double.folders import PREFIX, older, remove_abandoned
-from task_service_double.handover import DoubleOptions, Handover
-from task_service_double.starter import Starter, fork, silence
+from task_service_double.cleanup import PREFIX, FirstProcess, fork, older, remove_abandoned, silence
+from task_service_double.command import DoubleOptions
+from task_service_double.environment import Environment
+from task_service_double.initial_state import InitialState
 from task_service_double.statements import STATEMENTS
 
 # How many lines of the log an error shows.
@@ -42,7 +42,7 @@ def serve(listener: socket.socket, control: socket.socket, options: DoubleOption
     folder = base / f"{PREFIX}{token_hex(6)}"
     channel = fork(folder, keep=options["keep"])
     interrupt = Interrupt()
-    starter = Starter(channel, interrupt, keep=options["keep"])
+    first = FirstProcess(channel, interrupt, keep=options["keep"])
     remove_abandoned(*older(base))
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -70,14 +70,16 @@ def serve(listener: socket.socket, control: socket.socket, options: DoubleOption
         path = options["control_path"] or token_hex(8)
         control_url = f"http://127.0.0.1:{control.getsockname()[1]}/{path}"
         ready, preparing = os.pipe()
-        handover = Handover(control_url, control.fileno(), ready, options["token"], os.getpid())
+        environment = Environment(
+            control_url, control.fileno(), ready, options["token"], os.getpid()
+        )
         # The output of a test runner stays readable: the log is on stderr only if it has a format.
         quiet = options["keep"] or "LOG_FORMAT" not in os.environ
         log_path = options["log_file"] or (folder / "log" if quiet else None)
         log = stack.enter_context(log_path.open("ab")) if log_path else None
         children = stack.enter_context(
             Children(
-                {**os.environ, **handover.variables()},
+                {**os.environ, **environment.variables()},
                 interrupt,
                 listener.fileno(),
                 control.fileno(),
@@ -91,15 +93,15 @@ def serve(listener: socket.socket, control: socket.socket, options: DoubleOption
         if postgres:
             postgres.start()
         interrupt.check()
-        cast = Cast(key, control_url, options["token"])
-        prepare(settings, cast)
+        initial = InitialState(key, control_url, options["token"])
+        prepare(settings, initial)
         os.close(preparing)
         with end_of_log(log_path):
             children.wait_until_up(f"http://{host}:{port}")
         line = json.dumps(
             {
                 "baseUrl": f"http://{host}:{port}/api",
-                **cast.describe(),
+                **initial.describe(),
                 "databaseUrl": url,
                 "pid": os.getpid(),
                 "version": version("task-meeting-workspace-service"),
@@ -110,7 +112,7 @@ def serve(listener: socket.socket, control: socket.socket, options: DoubleOption
             write(options["json_file"], line)
         if options["keep"]:
             silence(log_path or folder / "log")
-        starter.print(line)
+        first.print(line)
         with end_of_log(None if options["keep"] else log_path):
             children.wait()
 
@@ -127,16 +129,14 @@ def end_of_log(log: Path | None) -> Iterator[None]:
         raise
 
 
-def prepare(settings: Settings, cast: Cast) -> None:
-    """Create the clock, the functions of snapshots, the tables and the cast."""
+def prepare(settings: Settings, initial: InitialState) -> None:
+    """Create the clock, the place for snapshots, the tables and the initial state."""
     with connect(settings, "dev") as connection:
-        connection.run("double/create_clock", {})
-        connection.run("double/create_now", {})
-        for name in ("create_snapshots", "create_save", "create_restore"):
+        for name in ("create_clock", "create_now", "create_snapshots"):
             connection.run(f"double/{name}", {})
     migrate(settings)
     with connect(settings, "dev") as connection:
-        cast.reset(connection)
+        initial.reset(connection)
 
 
 def write(path: Path, line: str) -> None:

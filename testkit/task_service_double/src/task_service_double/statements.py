@@ -1,6 +1,6 @@
 """The statements of the service, and beside them those of the test double.
 
-``double/cast`` is the file sql/double/cast.sql of this folder.
+``double/save`` is the file sql/double/save.sql of this folder.
 """
 
 from pathlib import Path

@@ -13,33 +13,30 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from service.app import create_app
 from service.settings import Settings
 from task_service_double import statements  # noqa: F401  Requests to the control URL run them.
-from task_service_double.cast import Cast
 from task_service_double.control import Double, create_control
-from task_service_double.handover import Handover
+from task_service_double.environment import Environment
+from task_service_double.initial_state import InitialState
 
 
 class RequestHandler(WSGIRequestHandler):
-    """Logs no request to the control URL; its response to malformed HTTP is JSON."""
-
-    error_content_type = "application/json"
-    error_message_format = '{"message": "%(explain)s", "status": %(code)d}'
+    """Logs no request to the control URL."""
 
     def log(self, type: str, message: str, *args: object) -> None:
         """Log nothing."""
 
 
-handover = Handover.read()
+environment = Environment.read()
 settings = Settings.read()
 app = create_app(settings)
-cast = Cast(settings.require_webhook_key(), handover.control_url, handover.token)
+initial = InitialState(settings.require_webhook_key(), environment.control_url, environment.token)
 control = make_server(
     "127.0.0.1",
-    urlsplit(handover.control_url).port or 0,
-    create_control(Double(app, cast, handover.pid)),
+    urlsplit(environment.control_url).port or 0,
+    create_control(Double(app, initial, environment.pid)),
     threaded=True,
     request_handler=RequestHandler,
-    fd=handover.control_fd,
+    fd=environment.control_fd,
 )
 # Wait for the database; until then, requests wait in the queues of the sockets.
-os.read(handover.ready_fd, 1)
+os.read(environment.ready_fd, 1)
 Thread(target=control.serve_forever, name="control", daemon=True).start()

@@ -1,27 +1,14 @@
-"""What one part of a test double passes to the next: its options, and the values for gunicorn."""
+"""What gunicorn's process takes from the command: JSON in an environment variable."""
 
 import json
 import os
-from pathlib import Path
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple
 
 VARIABLE = "TASK_SERVICE_DOUBLE"
 
 
-class DoubleOptions(TypedDict):
-    """The options of the command, beside the port."""
-
-    token: str | None
-    database: str | None
-    control_port: int
-    control_path: str | None
-    json_file: Path | None
-    log_file: Path | None
-    keep: bool
-
-
-class Handover(NamedTuple):
-    """JSON in an environment variable, which a new worker process inherits too."""
+class Environment(NamedTuple):
+    """The values; a new worker process inherits them too."""
 
     control_url: str
     # The file descriptor of the socket that listens there: the socket outlives a worker.
@@ -34,7 +21,7 @@ class Handover(NamedTuple):
     pid: int
 
     @classmethod
-    def read(cls) -> "Handover":
+    def read(cls) -> "Environment":
         """Return the values of this process's environment."""
         return cls(**json.loads(os.environ[VARIABLE]))
 

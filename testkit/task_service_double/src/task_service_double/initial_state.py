@@ -1,4 +1,4 @@
-"""The cast: the two workspaces, three users and one webhook of a reset without a snapshot.
+"""The two workspaces, three users and one webhook that are there at first, and after a reset.
 
 Ids, tokens and secrets derive from the key of the test double, so all its processes know the same;
 only the token of the owner may be given.
@@ -18,11 +18,11 @@ from service.webhooks.secrets import derive_secret
 RESETS = 5
 KINDS = "api", "session"
 # How tests name the users.
-CAST = "user", "member", "stranger"
+USERS = "user", "member", "stranger"
 
 
-class CastWorkspace(NamedTuple):
-    """A workspace of the cast, on the plan with the highest limits."""
+class InitialWorkspace(NamedTuple):
+    """A workspace, on the plan with the highest limits."""
 
     id: str
     name: str
@@ -30,14 +30,14 @@ class CastWorkspace(NamedTuple):
     plan: str = "Team"
 
 
-class CastUser(NamedTuple):
-    """A user of the cast, with a token that never expires and a session of 30 days."""
+class InitialUser(NamedTuple):
+    """A user, with a token that never expires and a session of 30 days."""
 
     id: str
     name: str
     email: str
     role: str
-    workspace: CastWorkspace
+    workspace: InitialWorkspace
     token: str
     cookie: str
 
@@ -58,12 +58,12 @@ class CastUser(NamedTuple):
         }
 
 
-class Cast:
+class InitialState:
     """The owner and a member of one workspace, and a stranger who must see nothing there."""
 
     def __init__(self, key: str, control_url: str, token: str | None) -> None:
         def seed(text: str) -> bytes:
-            return hmac.digest(key.encode(), f"cast {text}".encode(), "sha256")
+            return hmac.digest(key.encode(), f"double {text}".encode(), "sha256")
 
         def credentials(name: str) -> tuple[str, str]:
             token, cookie = (f"tmw_{kind}_{seed(kind + name)[:20].hex()}" for kind in KINDS)
@@ -71,22 +71,22 @@ class Cast:
 
         # Sorted, because the service lists smaller ids first.
         ids = iter(sorted(str(UUID(bytes=seed(f"id {n}")[:16], version=4)) for n in range(6)))
-        acme = CastWorkspace(next(ids), "Acme", "acme")
-        globex = CastWorkspace(next(ids), "Globex", "globex")
+        acme = InitialWorkspace(next(ids), "Acme", "acme")
+        globex = InitialWorkspace(next(ids), "Globex", "globex")
         ada, ben, cleo = map(credentials, ("Ada", "Ben", "Cleo"))
         email = "ada@example.com"
-        self.user = CastUser(next(ids), "Ada", email, "owner", acme, token or ada[0], ada[1])
-        self.member = CastUser(next(ids), "Ben", "ben@example.com", "member", acme, *ben)
-        self.stranger = CastUser(next(ids), "Cleo", "cleo@example.com", "owner", globex, *cleo)
+        self.user = InitialUser(next(ids), "Ada", email, "owner", acme, token or ada[0], ada[1])
+        self.member = InitialUser(next(ids), "Ben", "ben@example.com", "member", acme, *ben)
+        self.stranger = InitialUser(next(ids), "Cleo", "cleo@example.com", "owner", globex, *cleo)
         users = self.user, self.member, self.stranger
-        self.users = dict(zip(CAST, users, strict=True))
+        self.users = dict(zip(USERS, users, strict=True))
         self.control_url = control_url
         self.webhook_id = next(ids)
         self.webhook_url = f"{control_url}/receiver"
         self.webhook_secret = derive_secret(key, self.webhook_id, 1)
 
     def reset(self, connection: Connection, *, to_snapshot: bool = False) -> None:
-        """Remove all rows, and insert the cast at the right time, or those of the snapshot."""
+        """Set the clock right; replace all rows by the initial ones, or those of the snapshot."""
         for attempt in range(1, RESETS + 1):
             try:
                 with connection.transaction():
@@ -95,7 +95,7 @@ class Cast:
                     if to_snapshot:
                         connection.run("double/restore", {})
                     else:
-                        connection.run("double/cast", self._rows())
+                        connection.run("double/insert_initial_state", self._rows())
                 return
             except DeadlockDetected:
                 # A request of the previous test, whose client has gone, still locks rows.
@@ -113,7 +113,7 @@ class Cast:
         }
 
     def complete(self, item: dict[str, object]) -> dict[str, object]:
-        """Return a line for the command load with the cast's owner where the line names none."""
+        """Return a line for the command load with the owner where the line names none."""
         owners = {"workspace": self.user.workspace.slug, "user": self.user.email}
         needed = {"workspace": (), "user": (), "mail": ("workspace", "user")}
         kind = item.get("type")
@@ -122,7 +122,7 @@ class Cast:
         return {**{name: owners[name] for name in names}, **item}
 
     def describe(self) -> dict[str, object]:
-        """Return the cast as JSON members, for a harness."""
+        """Return the initial state as JSON members, for a harness."""
         webhook = {"id": self.webhook_id, "url": self.webhook_url, "secret": self.webhook_secret}
         return {
             "token": self.user.token,

@@ -1,4 +1,4 @@
--- Insert the cast: workspaces, their members with token and session, and one webhook.
+-- Insert the initial state: workspaces, their members with token and session, and one webhook.
 WITH person AS MATERIALIZED (
     SELECT *
       FROM jsonb_to_recordset(%(users)s)

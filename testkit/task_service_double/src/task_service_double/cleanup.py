@@ -1,31 +1,37 @@
-"""Two processes in place of one, so that nothing stays behind however a test runner ends.
+"""Nothing stays behind, however a test runner ends.
 
-The runner may kill the first process and its process group at any moment. The second process has a
-session of its own and starts everything. EOF on a socket between the two tells the second process
-that the first has gone; the second then ends everything.
+Two processes run in place of one. The runner may kill the first process and its process group at
+any moment. The second process has a session of its own and starts everything. EOF on a socket
+between the two tells the second process that the first has gone; the second then ends everything.
+What two killed processes have left, the start of the next test double removes.
 """
 
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from threading import Thread
+from time import time
 from types import FrameType
 
 from service.devkit.children import SIGNALS, Interrupt
-from task_service_double.folders import remove_abandoned
+from service.devkit.postgres import CannotStart, Postgres
 
 # The process that started the first one.
 PARENT = os.getppid()
 # Milliseconds between two checks of the parent.
 INTERVAL = 1000
+# The prefix of the folders of test doubles; seconds in which a new folder may lack its lock.
+PREFIX, YOUNG = "task-service-", 10
 
 
-class Starter:
-    """The first process, as the second one knows it."""
+class FirstProcess:
+    """The first process, as the second one sees it."""
 
     def __init__(self, channel: socket.socket, interrupt: Interrupt, *, keep: bool) -> None:
         self._channel, self._keep = channel, keep
@@ -109,3 +115,27 @@ def silence(log: Path) -> None:
     with log.open("ab") as file:
         for stream in (sys.stdout, sys.stderr):
             os.dup2(file.fileno(), stream.fileno())
+
+
+def older(base: Path) -> Iterator[Path]:
+    """Yield the folders of other test doubles, but not those that are just being made."""
+    for folder in base.glob(f"{PREFIX}*"):
+        try:
+            if folder.lstat().st_mtime < time() - YOUNG:
+                yield folder
+        except OSError:
+            continue
+
+
+def remove_abandoned(*folders: Path) -> None:
+    """Stop PostgreSQL in folders that no process uses any more, and remove the folders."""
+    for folder in folders:
+        with suppress(CannotStart, OSError):
+            if not (folder / "lock").exists():
+                # Without a lock its database was elsewhere; rmdir removes an empty folder only.
+                folder.rmdir()
+            elif folder.stat().st_uid == os.geteuid():
+                postgres = Postgres(folder)
+                postgres.erase()
+                shutil.rmtree(folder, ignore_errors=True)
+                postgres.cleanup()
