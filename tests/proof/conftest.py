@@ -15,18 +15,10 @@ CLIENTS = Path(__file__).parent / "clients"
 
 
 @pytest.fixture
-def service(database_url, connection, cast, unlimited):
-    """A server for clients; Charlie has one request a minute."""
-    connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Tiny', 1)")
-    connection.execute("UPDATE workspaces SET plan = 'Tiny' WHERE id = %s", (cast["globex"],))
+def service(database_url, unlimited):
+    """A server for clients."""
     with serving(database_url) as server:
-        yield {
-            "URL": f"http://127.0.0.1:{server.port}",
-            "TOKEN": TOKENS["alice"],
-            "LIMITED_TOKEN": TOKENS["charlie"],
-        }
-    connection.execute("UPDATE workspaces SET plan = 'Team'")
-    connection.execute("DELETE FROM plans WHERE name = 'Tiny'")
+        yield {"URL": f"http://127.0.0.1:{server.port}", "TOKEN": TOKENS["alice"]}
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,5 @@
 // Calls the service through the client that openapi-generator makes for Go, with the standard
-// library alone. The compiler and go vet check this file; test_generators.py runs it.
+// library alone. The compiler and go vet check this file; test_clients.py runs it.
 package main
 
 import (

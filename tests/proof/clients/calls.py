@@ -55,7 +55,7 @@ def error(response: Response[Any], status: int) -> ErrorResponse:
 
 
 def tasks(alice: AuthenticatedClient, caller: Me) -> None:
-    new = TaskInput(title="Parent", due_date=NOON, assignee_id=caller.user.id, project_id="website")
+    new = TaskInput(title="Parent", due_date=NOON, assignee_id=caller.user.id)
     created = create_task.sync_detailed(client=alice, body=new, idempotency_key="once")
     task = parsed(Task, created, 201)
     assert created.headers["Location"] == f"/api/tasks/{task.id}"
@@ -74,13 +74,8 @@ def tasks(alice: AuthenticatedClient, caller: Me) -> None:
     assert page.next_cursor is not None
     rest = list_tasks.sync_detailed(client=alice, limit=1, cursor=page.next_cursor)
     assert [item.id for item in parsed(TaskPage, rest).data] == [task.id]
-    found = list_tasks.sync_detailed(
-        client=alice,
-        status=[task.status, TaskStatus.DONE],
-        priority=[task.priority],
-        assignee=str(caller.user.id),
-        project_id="website",
-    )
+    status, assignee = [task.status, TaskStatus.IN_PROGRESS], str(caller.user.id)
+    found = list_tasks.sync_detailed(client=alice, status=status, assignee=assignee)
     assert parsed(TaskPage, found).data == [task]
     children = list_tasks.sync_detailed(client=alice, parent_id=task.id)
     assert parsed(TaskPage, children).data == [subtask]
@@ -117,14 +112,6 @@ def me(alice: AuthenticatedClient) -> Me:
     return caller
 
 
-def rate_limit(charlie: AuthenticatedClient) -> None:
-    parsed(TaskPage, list_tasks.sync_detailed(client=charlie))
-    rejected = list_tasks.sync_detailed(client=charlie)
-    assert "Rate limit exceeded" in error(rejected, 429).message
-    assert int(rejected.headers["Retry-After"]) > 0
-
-
 if __name__ == "__main__":
     alice = client(os.environ["TOKEN"])
     tasks(alice, me(alice))
-    rate_limit(client(os.environ["LIMITED_TOKEN"]))

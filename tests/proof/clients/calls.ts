@@ -43,7 +43,7 @@ function oneType(task: Schemas["Task"], event: Schemas["TaskUpdatedEvent"]) {
 }
 
 async function tasks(alice: ReturnType<typeof client>, caller: Schemas["Me"]) {
-  const body: Schemas["TaskInput"] = { title: "Parent", assigneeId: caller.user.id, projectId: "api" };
+  const body: Schemas["TaskInput"] = { title: "Parent", assigneeId: caller.user.id };
   const header = { "Idempotency-Key": "once-in-typescript" };
   const created = await alice.POST("/api/tasks", { params: { header }, body });
   const task = parsed(created);
@@ -61,12 +61,7 @@ async function tasks(alice: ReturnType<typeof client>, caller: Schemas["Me"]) {
   assert.ok(cursor !== null);
   const rest = parsed(await alice.GET("/api/tasks", { params: { query: { limit: 1, cursor } } }));
   assert.deepEqual(rest.data, [task]);
-  const query = {
-    status: [task.status, "done" as const],
-    priority: [task.priority],
-    assignee: caller.user.id,
-    projectId: "api",
-  };
+  const query = { status: [task.status, "in_progress" as const], assignee: caller.user.id };
   assert.deepEqual(parsed(await alice.GET("/api/tasks", { params: { query } })).data, [task]);
   const params = { path: { taskId: task.id } };
   const read = await alice.GET("/api/tasks/{taskId}", { params });
@@ -98,13 +93,5 @@ async function me(alice: ReturnType<typeof client>) {
   return caller;
 }
 
-async function rateLimit(charlie: ReturnType<typeof client>) {
-  parsed(await charlie.GET("/api/tasks"));
-  const rejected = await charlie.GET("/api/tasks");
-  assert.match(failed(rejected, 429).message, /Rate limit exceeded/);
-  assert.ok(Number(rejected.response.headers.get("Retry-After")) > 0);
-}
-
 const alice = client(process.env.TOKEN);
 await tasks(alice, await me(alice));
-await rateLimit(client(process.env.LIMITED_TOKEN));
