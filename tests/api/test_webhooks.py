@@ -144,26 +144,17 @@ def test_a_url_that_no_event_may_be_sent_to_is_400(
     assert webhook_row(connection, webhook)["url"] == receiver.url
 
 
-def test_the_21st_webhook_is_409(alice, cast, connection, receiver):
-    for _ in range(19):
-        hook(connection, cast["acme"], receiver.url)
-        hook(connection, cast["globex"], receiver.url)
-    assert alice.post("/webhooks", {"url": receiver.url}).status_code == 201
-    assert "20 webhooks" in error_message(alice.post("/webhooks", {"url": receiver.url}), 409)
-    assert len(alice.get("/webhooks").get_json()) == 20
-
-
-def test_of_simultaneous_new_webhooks_no_more_are_made_than_allowed(
-    alice, cast, connection, receiver
-):
+def test_of_simultaneous_new_webhooks_the_21st_is_409(alice, cast, connection, receiver):
     for _ in range(17):
         hook(connection, cast["acme"], receiver.url)
+        hook(connection, cast["globex"], receiver.url)
     with ThreadPoolExecutor(8) as threads:
         sent = threads.map(lambda _: alice.post("/webhooks", {"url": receiver.url}), range(8))
-        statuses = sorted(response.status_code for response in sent)
-    assert statuses.count(201) <= 3
-    assert set(statuses) <= {201, 409, 503}
-    assert count(connection, "webhooks") == 17 + statuses.count(201)
+        assert {response.status_code for response in sent} <= {201, 409, 503}
+    while len(listed := alice.get("/webhooks").get_json()) < 20:
+        assert alice.post("/webhooks", {"url": receiver.url}).status_code == 201
+    assert len(listed) == 20
+    assert "20 webhooks" in error_message(alice.post("/webhooks", {"url": receiver.url}), 409)
 
 
 def test_without_an_active_workspace_there_are_no_webhooks(
@@ -290,22 +281,6 @@ def test_a_key_that_the_service_lacks_is_503(webhooks_app, cast, connection, rec
 
 
 # Roles
-
-
-@pytest.fixture
-def adam(webhooks_app, cast, connection):
-    """Return a client of Bob, who is an admin now."""
-    connection.execute("UPDATE members SET role = 'admin' WHERE user_id = %s", (cast["bob"],))
-    return Client(webhooks_app, TOKENS["bob"])
-
-
-def test_an_admin_manages_webhooks_like_an_owner(adam, receiver):
-    webhook = adam.post("/webhooks", {"url": receiver.url}).get_json()
-    path = f"/webhooks/{webhook['id']}"
-    assert adam.patch(path, {"events": ["task.created"]}).status_code == 200
-    assert adam.get("/webhooks").get_json() == [adam.get(path).get_json()]
-    assert adam.post(f"{path}/rotate").status_code == 200
-    assert adam.delete(path).status_code == 204
 
 
 def everything(connection):
@@ -462,13 +437,6 @@ def test_an_attempt_makes_no_new_version_but_the_end_of_a_webhook_does(
     assert gone.get_json()["disabledReason"] == "the receiver answered 410 Gone"
 
 
-def test_a_change_by_a_command_is_a_new_version(webhooks_app, alice, webhook):
-    run = CommandRunner(webhooks_app).invoke
-    assert run(args=["webhook", "disable", webhook]).exit_code == 0
-    shown = alice.get(f"/webhooks/{webhook}").get_json()
-    assert (shown["version"], shown["disabledReason"]) == (2, "by an operator")
-
-
 # Remove
 
 
@@ -499,24 +467,6 @@ def test_a_deleted_webhook_is_gone_at_once_and_the_worker_deletes_its_deliveries
 # Disabled
 
 
-def test_a_webhook_shows_since_when_its_events_have_a_gap(alice, cast, connection, receiver, work):
-    webhook = alice.post("/webhooks", {"url": receiver.url}).get_json()["id"]
-    path = f"/webhooks/{webhook}"
-    gaps = [alice.get(path).get_json()["gapSince"]]
-    for change in ({"enabled": False}, {"enabled": False}, {"enabled": True}):
-        gaps.append(alice.patch(path, change).get_json()["gapSince"])
-    assert gaps[0] is None
-    assert gaps[1] is not None
-    assert gaps[1:] == [gaps[1]] * 3
-    # Its receiver ends it.
-    receiver.behaves(answer(410))
-    announce(connection, cast["acme"])
-    assert work() == 1
-    ended = alice.get(path).get_json()
-    assert (ended["state"], ended["gapSince"] > gaps[1]) == ("disabled", True)
-    assert alice.patch(path, {"enabled": True}).get_json()["gapSince"] == ended["gapSince"]
-
-
 def test_a_webhook_that_is_disabled_twice_keeps_the_first_reason(
     alice, cast, connection, receiver, work
 ):
@@ -525,16 +475,20 @@ def test_a_webhook_that_is_disabled_twice_keeps_the_first_reason(
     path = f"/webhooks/{webhook}"
 
     def disable(handler):
-        alice.patch(path, {"enabled": False})
+        disabled.append(alice.patch(path, {"enabled": False}).get_json())
         answer(410)(handler)
 
+    disabled = []
     receiver.behaves(disable)
     announce(connection, cast["acme"])
+    assert alice.get(path).get_json()["gapSince"] is None
     assert work() == 1
     by_manager = alice.get(path).get_json()
+    assert by_manager["gapSince"] == disabled[0]["gapSince"]
     assert by_manager["disabledReason"] == "by an owner or an admin"
     receiver.behaves(answer(410))
-    alice.patch(path, {"enabled": True})
+    enabled = alice.patch(path, {"enabled": True}).get_json()
+    assert enabled["gapSince"] == by_manager["gapSince"]
     assert work() == 1
     by_receiver = alice.get(path).get_json()
     assert "410" in by_receiver["disabledReason"]

@@ -76,11 +76,6 @@ def test_the_public_documents_have_get_only(app, path):
         assert "GET" in response.headers["Allow"]
 
 
-def test_the_messages_of_404_and_405_are_those_of_the_service(alice):
-    assert error_message(alice.get("/nothing"), 404) == "No resource has this path"
-    assert "Allow" in error_message(alice.send("PUT", "/tasks"), 405)
-
-
 def test_all_invalid_fields_are_named_at_once(alice):
     response = alice.post("/tasks", {"title": 1, "status": "open", "zzz": 1})
     message = error_message(response, 400)

@@ -2,9 +2,7 @@
 
 import pytest
 from client import (
-    TOKENS,
     UNKNOWN,
-    Client,
     activate,
     count,
     error_message,
@@ -190,14 +188,8 @@ def test_a_malformed_key_is_400(alice, ids, connection, key):
         response = alice.send(name.split()[0], path.format(**ids), json=body, headers=keyed(key))
         assert "1 to 255" in invalid_field(response, "Idempotency-Key")
     assert snapshot(connection) == before
-
-
-@pytest.mark.parametrize("key", ["x" * 255, '"8e03978e-40d5"', "~!/,;="])
-def test_visible_ascii_is_an_idempotency_key(alice, ids, connection, key):
-    for repeat in (False, True):
-        response = alice.post("/tasks", {"title": "New"}, headers=keyed(key))
-        assert (response.status_code, replayed(response)) == (201, repeat)
-    assert count(connection, "tasks", "title = 'New'") == 1
+    for good in ("x" * 255, '"8e03978e-40d5"', "~!/,;="):
+        assert alice.post("/tasks", {"title": "New"}, headers=keyed(good)).status_code == 201
 
 
 @pytest.mark.parametrize(
@@ -264,32 +256,14 @@ def test_a_request_that_ends_in_500_stores_no_key_and_no_event_and_posts_nothing
     assert (count(connection, "tasks"), len(receiver.take_all())) == (1, 1)
 
 
-def test_a_request_that_ends_in_503_stores_no_key(build, subscribed, connection):
-    alice = Client(build(statement_timeout=0.2), TOKENS["alice"])
-    path = f"/tasks/{subscribed['task']}"
-    with connection.transaction():
-        connection.execute("SELECT FROM tasks FOR UPDATE")
-        error_message(alice.patch(path, {"title": "New"}, headers=keyed()), 503)
-    assert count(connection, "idempotency_keys") == count(connection, "events") == 0
-    response = alice.patch(path, {"title": "New"}, headers=keyed())
-    assert (response.status_code, response.headers["ETag"]) == (200, '"2"')
-    assert not replayed(response)
-
-
 def test_repeated_requests_wait_for_the_first_and_get_its_response(at_once, subscribed, connection):
-    responses = at_once(*[("New", keyed())] * 4)
-    assert [response.status_code for response in responses] == [200] * 4
-    assert [replayed(response) for response in responses] == [False, True, True, True]
-    assert len({(response.data, response.headers["ETag"]) for response in responses}) == 1
-    assert row_of(connection, "tasks", subscribed["task"])["version"] == 2
-    assert count(connection, "events") == 1
-
-
-def test_another_request_that_waits_for_the_first_is_422(at_once, subscribed, connection):
-    first, other = at_once(("New", keyed()), ("Other", keyed()))
-    assert first.status_code == 200
+    *responses, other = at_once(*[("New", keyed())] * 3, ("Other", keyed()))
     error_message(other, 422)
-    assert row_of(connection, "tasks", subscribed["task"])["title"] == "New"
+    assert [response.status_code for response in responses] == [200] * 3
+    assert [replayed(response) for response in responses] == [False, True, True]
+    assert len({(response.data, response.headers["ETag"]) for response in responses}) == 1
+    row = row_of(connection, "tasks", subscribed["task"])
+    assert (row["title"], row["version"]) == ("New", 2)
     assert count(connection, "events") == 1
 
 
@@ -428,15 +402,6 @@ def test_only_a_version_that_if_match_names_is_changed_or_deleted(
     assert (row_of(connection, "tasks", ids["task"]) == before) is (status == 412)
     late = alice.patch(path, {}, headers={"If-Match": '"7"'})
     assert (late.status_code, late.headers["ETag"]) == (412, changed.headers["ETag"])
-
-
-@pytest.mark.parametrize("offered", ["*", '"1"', '"9"'])
-def test_a_member_without_the_role_gets_403_before_412(bob, ids, connection, offered):
-    response = bob.patch(
-        f"/workspaces/{ids['acme']}", {"name": "Bob's"}, headers={"If-Match": offered}
-    )
-    error_message(response, 403)
-    assert row_of(connection, "workspaces", ids["acme"])["version"] == 1
 
 
 # Simultaneous changes

@@ -6,8 +6,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from client import insert
-from receivers import announce, deliveries, subscribe
-from statement import CREDENTIAL, URL, claim_due, managed, record, run
+from receivers import announce, subscribe
+from statement import CREDENTIAL, URL, managed, run
 
 import task_service_double.statements  # noqa: F401  The clock: statements of the double.
 from service.database.statements import STATEMENTS
@@ -97,18 +97,6 @@ def test_a_secret_that_expires_now_signs_no_more(still, cast):
     assert left[0]["left"] == left[2]["left"] == timedelta(hours=24)
 
 
-def test_what_is_due_now_is_attempted_now(still, cast):
-    subscribe(still, cast["acme"], URL, backoff_until="now()")
-    announce(still, cast["acme"])
-    for table, column in (("deliveries", "due_at"), ("webhooks", "backoff_until")):
-        still.execute(f"UPDATE {table} SET {column} = now() + interval '1 microsecond'")
-        assert claim_due(still) == []
-        still.execute(f"UPDATE {table} SET {column} = now()")
-    (row,) = run(still, "webhooks/list", workspace_id=cast["acme"], user_id=None)
-    assert row["backoff_until"] is None
-    assert claim_due(still)
-
-
 @pytest.mark.parametrize(("window", "other"), [("minute", "day"), ("day", "minute")])
 def test_a_window_ends_at_its_last_moment(still, cast, window, other):
     run(still, "gate/authenticate_and_count", **CREDENTIAL)
@@ -129,30 +117,6 @@ def test_the_use_of_a_token_is_recorded_again_after_more_than_a_minute(still):
         (row,) = run(still, "gate/authenticate_and_count", **CREDENTIAL)
         assert row["record_use"] is recorded
         assert bool(run(still, "tokens/record_use", token_id=row["token_id"])) is recorded
-
-
-NO_FILTER = dict.fromkeys(
-    ("only_workspace_id", "starts_from", "starts_before", "after", "after_id")
-)
-
-
-def test_what_begins_or_is_due_now_is_neither_upcoming_nor_late(still, cast):
-    alice = {"user_id": cast["alice"]}
-    insert(still, "tasks", workspace_id=cast["acme"], title="x", created_by=cast["alice"])
-    insert(
-        still, "meetings", workspace_id=cast["acme"], title="x", created_by=cast["alice"],
-        start_time="2026-01-01T00:00Z", end_time="2099-01-01T00:00Z",
-    )  # fmt: skip
-    for before, now in (("-", (1, 0)), ("+", (0, 1))):
-        for microseconds, expected in ((0, (0, 0)), (1, now)):
-            moment = f"now() {before} interval '{microseconds} microsecond'"
-            still.execute(f"UPDATE tasks SET due_date = {moment}")
-            still.execute(f"UPDATE meetings SET start_time = {moment}")
-            (row,) = run(still, "dashboard/stats", workspace_id=cast["acme"], **NO_FILTER, **alice)
-            body = row["body"]
-            assert (body["tasks"]["overdue"], body["meetings"]["upcoming"]) == expected
-            (page,) = run(still, "meetings/upcoming", **NO_FILTER, limit=9, **alice)
-            assert len(page["data"]) == expected[1]
 
 
 def test_what_is_kept_for_a_time_is_kept_at_its_last_moment(still, cast):
@@ -184,17 +148,6 @@ def test_what_is_kept_for_a_time_is_kept_at_its_last_moment(still, cast):
         for name in ("worker/prune_keys", "worker/prune_usage", "worker/prune_events"):
             (row,) = run(still, name, keep=72, after="")
             assert (row["deleted"], row["next"]) == (gone, None), name
-
-
-def test_a_webhook_that_has_failed_for_exactly_its_time_is_not_disabled(still, cast):
-    subscribe(still, cast["acme"], URL)
-    announce(still, cast["acme"])
-    (row,) = deliveries(still)
-    for microseconds, reason in ((0, None), (1, "only failures for 120 hours")):
-        since = timedelta(hours=120, microseconds=microseconds)
-        still.execute("UPDATE deliveries SET attempts = 1, state = 'due'")
-        still.execute("UPDATE webhooks SET failing_since = now() - %s", (since,))
-        assert record(still, row)[0]["disabled_reason"] == reason
 
 
 def test_a_delivery_is_overdue_after_more_than_a_minute(still, cast):

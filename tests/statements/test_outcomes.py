@@ -1,7 +1,5 @@
 """Claims of deliveries, and the outcomes of their attempts."""
 
-from datetime import timedelta
-
 import pytest
 from receivers import announce, attempts, deliveries, subscribe, webhook_row
 from statement import SUCCESS, URL, claim_new, record
@@ -53,13 +51,6 @@ def test_an_outcome_changes_only_the_due_delivery_whose_last_attempt_it_is(
     assert webhook_row(connection, str(delivery["webhook_id"]))["failing_since"] is None
 
 
-def test_an_outcome_that_is_recorded_twice_is_listed_once(connection, delivery):
-    connection.execute("UPDATE deliveries SET attempts = 1")
-    record(connection, delivery)
-    record(connection, delivery, status=503)
-    assert [row["status"] for row in attempts(connection)] == [500]
-
-
 def test_an_outcome_is_not_listed_for_another_webhook_or_workspace(connection, cast, delivery):
     other = subscribe(connection, cast["acme"], URL)
     connection.execute("UPDATE deliveries SET attempts = 1")
@@ -81,30 +72,3 @@ def test_the_first_failure_since_a_success_is_kept(connection, delivery):
     assert first == second
     assert recovered is None
     assert again > first
-
-
-def test_a_failure_backs_off_and_a_success_does_not(connection, delivery):
-    webhook = str(delivery["webhook_id"])
-    connection.execute("UPDATE deliveries SET attempts = 1")
-    now = connection.execute("SELECT now() AS now").fetchone()["now"]
-    record(connection, delivery)
-    row = webhook_row(connection, webhook)
-    assert timedelta(seconds=5) <= row["backoff_until"] - now < timedelta(seconds=15)
-    (due,) = deliveries(connection)
-    assert timedelta(seconds=60) <= due["due_at"] - now < timedelta(seconds=70)
-    assert due["finished_at"] is None
-    record(connection, delivery, **SUCCESS)
-    row = webhook_row(connection, webhook)
-    assert (row["backoff_until"], row["failing_since"], row["disabled_at"]) == (None, None, None)
-
-
-def test_410_changes_neither_the_reason_nor_the_times_of_disabling(connection, delivery):
-    connection.execute("UPDATE deliveries SET attempts = 1")
-    connection.execute(
-        "UPDATE webhooks SET disabled_reason = 'by an owner', disabled_at = '2026-01-01',"
-        " gap_since = '2026-01-02'"
-    )
-    disabled = "SELECT disabled_at, gap_since, disabled_reason FROM webhooks"
-    before = connection.execute(disabled).fetchall()
-    record(connection, delivery, status=410)
-    assert connection.execute(disabled).fetchall() == before

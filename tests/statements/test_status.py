@@ -188,8 +188,3 @@ def test_the_oldest_rows_and_the_ages_that_they_may_have(connect, cast):
     )
     days = [row["seconds"] / 86400 for row in run(still, "status/oldest", keep=3)]
     assert days == [2, 3, 4]
-
-
-def test_the_archive_is_off_and_does_not_fail_where_none_is_set_up(connection):
-    (row,) = run(connection, "status/archive")
-    assert (row["enabled"], row["fails"]) == (False, False)
