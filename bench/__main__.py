@@ -35,9 +35,7 @@ REQUESTS_COUNTED = 200
     type=click.Choice([case.name for case in CASES]),
     help="Only this case; may be given more than once.",
 )
-@click.option(
-    "--servers", is_flag=True, help="Compare web servers instead, those that are installed."
-)
+@click.option("--servers", is_flag=True, help="Compare the installed web servers instead.")
 @click.option(
     "--instructions",
     "counting",

@@ -25,8 +25,6 @@ class Case:
     values: dict = field(default_factory=dict)
     # CPU milliseconds a request that the service should stay below.
     target: float | None = None
-    # Statements whose values a psycopg connection would not keep a plan for.
-    prepare: bool | None = None
 
     def requests(self):
         """Pairs of token and path, one for each caller."""

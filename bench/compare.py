@@ -53,7 +53,7 @@ def compare(names, *, tasks, seconds, rounds, say):
 
 def compare_servers(names, *, tasks, seconds, rounds, say):
     """Return all rounds of the service on each web server: {(case name, server): [Run, …]}."""
-    cases = [case for case in CASES if case.name in (names or ("list 50", "list 1"))]
+    cases = [case for case in CASES if case.name in (names or ("list 50", "list 1", "create"))]
     servers = {name: words for name, (needs, *words) in SERVERS.items() if find_spec(needs)}
     with cluster() as postgres, ExitStack() as up:
         say(f"seeding {tasks:,} tasks for {'; '.join(servers)}")
@@ -70,7 +70,7 @@ def compare_servers(names, *, tasks, seconds, rounds, say):
 
 
 def middle(runs):
-    columns = zip(*((run.cpu, run.rate, run.p50, run.p99) for run in runs), strict=True)
+    columns = zip(*((run.cpu, run.rate, run.p50, run.p99, run.p999) for run in runs), strict=True)
     return drive.Run(*(None if None in column else median(column) for column in columns))
 
 

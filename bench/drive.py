@@ -36,6 +36,7 @@ class Run:
     rate: float
     p50: float | None = None
     p99: float | None = None
+    p999: float | None = None
 
 
 def wrk(case, port, pids, *, seconds, connections):
@@ -53,7 +54,8 @@ def wrk(case, port, pids, *, seconds, connections):
     if found["failed"] or not found["requests"]:
         raise NoAnswer(f"{case.name}: {found['failed']} of {found['requests']} requests failed")
     requests = found["requests"]
-    return Run(used / requests, requests / found["seconds"], found["p50"], found["p99"])
+    latencies = (found[name] for name in ("p50", "p99", "p999"))
+    return Run(used / requests, requests / found["seconds"], *latencies)
 
 
 def pgbench(case, cluster, url, *, seconds, connections):
@@ -99,11 +101,7 @@ def literal(value):
     if isinstance(value, int):
         return str(value)
     quoted = "'" + value.replace("'", "''") + "'"
-    return (
-        quoted.replace("#", "' || :number || '")
-        if "#" not in value
-        else f"({quoted})".replace("#", "' || :number || '")
-    )
+    return f"({quoted})".replace("#", "' || :number || '")
 
 
 def inserted(name, values):

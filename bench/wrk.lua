@@ -36,9 +36,9 @@ end
 function done(summary, latency)
   local errors = summary.errors
   io.write(string.format(
-    '\n{"requests": %d, "seconds": %.3f, "p50": %.3f, "p99": %.3f, "failed": %d}\n',
+    '\n{"requests": %d, "seconds": %.3f, "p50": %.3f, "p99": %.3f, "p999": %.3f, "failed": %d}\n',
     summary.requests, summary.duration / 1e6,
-    latency:percentile(50) / 1e3, latency:percentile(99) / 1e3,
+    latency:percentile(50) / 1e3, latency:percentile(99) / 1e3, latency:percentile(99.9) / 1e3,
     errors.connect + errors.read + errors.write + errors.status + errors.timeout
   ))
 end
