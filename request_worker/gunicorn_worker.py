@@ -123,17 +123,13 @@ class Worker(base.Worker):
         ]
         for thread in self.threads:
             thread.start()
-        self.ended = 0
+        self.ended, broken = 0, False
         self.seen = checked = time.monotonic()
-        grace = cfg.graceful_timeout
-        while self.alive and self.ppid == os.getppid():
+        while self.alive and not broken and self.ppid == os.getppid():
             self.tick()
             if time.monotonic() >= checked + CHECK:
-                checked = time.monotonic()
-                if self.is_broken():
-                    grace = STOP_GRACE
-                    break
-        self.stop(grace)
+                checked, broken = time.monotonic(), self.is_broken()
+        self.stop(STOP_GRACE if broken else cfg.graceful_timeout)
 
     # The main thread runs the methods of this part.
 
