@@ -117,7 +117,9 @@ def test_a_request_without_a_turn_is_503_after_its_time_and_sooner_for_health(se
     for client in (health, other):
         answer = Answer(receive_all(client))
         assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-        assert answer.body == b"The service is busy: the request waited too long for a free thread\n"
+        assert (
+            answer.body == b"The service is busy: the request waited too long for a free thread\n"
+        )
         assert time.monotonic() - start >= 0.2
         server.worker.TAKE = 0.2
     server.application.proceed.set()
