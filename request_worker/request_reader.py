@@ -126,7 +126,7 @@ class RequestReader:
         self.reuse = True
         # True if the last request is HEAD, also if the rest of its head is malformed.
         self.for_head = False
-        # A parser takes any number of heads, up to one that announces a body or another protocol.
+        # A parser takes any number of heads, up to one that announces a body.
         self.head = Head()
         self.head_parser: HttpRequestParser | None = None
         self._forget()
@@ -219,8 +219,7 @@ class RequestReader:
         try:
             parser.feed_data(ANY_REQUEST + head[line.end() :])
         except HttpParserUpgrade:
-            # The worker has no other protocol: the request is one as any other.
-            parser = HttpRequestParser(self.head)
+            pass  # The worker has no other protocol: the request is one as any other.
         except HttpParserError as error:
             raise RequestError(400, f"The head is malformed: {error}") from None
         modern = version == b"1.1"
