@@ -35,7 +35,6 @@ DOCUMENTS = [
 
 @pytest.fixture
 def load(cli, tmp_path):
-
     def run(text):
         (tmp_path / "lines").write_bytes(text)
         return cli("load", str(tmp_path / "lines"))
@@ -45,7 +44,6 @@ def load(cli, tmp_path):
 
 @pytest.fixture
 def export(cli):
-
     def run():
         outcome = cli("workspace", "export", "acme")
         assert (outcome.exit_code, outcome.stderr) == (0, "")

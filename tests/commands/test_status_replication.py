@@ -28,7 +28,6 @@ def pair():
 
 @pytest.fixture
 def status(pair, start):
-
     def status(*options, user="postgres", silent=()):
         ports = [str(server.port) for server in pair] + [*silent]
         hosts = ",".join(["127.0.0.1"] * len(ports))

@@ -1,11 +1,10 @@
 """Workers, in this process and as processes."""
 
-import os
-import subprocess
-import sys
+from contextlib import ExitStack
 
 import pytest
-from receivers import PROJECT, announce, environment, subscribe
+from receivers import WEBHOOK_SETTINGS, announce, environment, subscribe
+from server import working
 from workers import Running
 
 from service.settings import Settings
@@ -26,28 +25,15 @@ def announced(connection, cast, webhook):
 
 @pytest.fixture
 def worker(database_url):
-
-    def build(**changes):
-        return Worker(Settings.read(environment(database_url, **changes)))
-
-    return build
+    return lambda **changes: Worker(Settings.read(environment(database_url, **changes)))
 
 
 @pytest.fixture
 def process(database_url):
     """Return a function that starts ``task-service worker`` under these settings."""
-    started = []
-
-    def start(**changes):
-        command = [sys.executable, "-m", "service", "worker"]
-        variables = {**os.environ, **environment(database_url, WEB_THREADS="2", **changes)}
-        started.append(subprocess.Popen(command, cwd=PROJECT, env=variables))
-        return started[-1]
-
-    yield start
-    for process in started:
-        process.kill()
-        process.wait()
+    settings = {**WEBHOOK_SETTINGS, "WEB_THREADS": "2"}
+    with ExitStack() as stack:
+        yield lambda **changes: stack.enter_context(working(database_url, **settings | changes))
 
 
 @pytest.fixture
