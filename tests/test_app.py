@@ -1,19 +1,9 @@
 """The application, assembled."""
 
-import inspect
-
-import pytest
 from client import TOKENS, Client
 from flask.globals import app_ctx
 
 import service.app
-
-# The methods that Flask 3.2 calls with its context, and Flask 3.1 without.
-WITH_CONTEXT = {
-    "dispatch_request", "do_teardown_appcontext", "do_teardown_request", "finalize_request",
-    "full_dispatch_request", "handle_exception", "handle_http_exception", "handle_user_exception",
-    "log_exception", "make_default_options_response", "preprocess_request", "process_response",
-}  # fmt: skip
 
 
 def test_no_blueprint_has_hooks_because_the_service_would_not_run_them(build):
@@ -25,12 +15,6 @@ def test_no_blueprint_has_hooks_because_the_service_would_not_run_them(build):
         app.url_value_preprocessors,
     ):
         assert hooks.keys() <= {None}
-
-
-@pytest.mark.parametrize("name", sorted(WITH_CONTEXT & vars(service.app.Service).keys()))
-def test_flask_3_2_finds_its_context_among_the_parameters(name):
-    _, second, *_ = inspect.signature(getattr(service.app.Service, name)).parameters.values()
-    assert (second.name, second.annotation) == ("ctx", inspect.Parameter.empty)
 
 
 def test_a_service_whose_flask_passes_the_context_responds_the_same(settings, start, monkeypatch):

@@ -9,15 +9,6 @@ from service.settings import InvalidSetting, Settings
 pytestmark = pytest.mark.nodatabase
 
 
-def test_without_an_environment_everything_has_its_default():
-    settings = Settings.read({})
-    assert settings.database_url is None
-    assert (settings.host, settings.port) == ("127.0.0.1", 8000)
-    assert settings.trusted_proxies == 0
-    assert settings.database_prepare is True
-    assert settings.max_body == 1024 * 1024
-
-
 @pytest.mark.parametrize(
     ("variable", "text", "value"),
     [

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from client import UNKNOWN, configure, error_message, invalid_field, names, read_all
+from client import configure, invalid_field, names, read_all
 from receivers import announce, answer, deliveries, reset, subscribe
 from statement import managed
 
@@ -131,11 +131,6 @@ def test_a_page_of_a_state_reads_no_deliveries_in_other_states(webhook, cast, co
         ).fetchall()
     ((plan,),) = row.values()
     assert plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"] < 300
-
-
-def test_the_list_of_an_unknown_webhook_is_404_and_of_a_silent_one_empty(alice, webhook):
-    assert listed(alice, webhook) == []
-    error_message(alice.get(f"/webhooks/{UNKNOWN}/deliveries"), 404)
 
 
 def test_a_delivery_shows_its_last_20_attempts(alice, webhook, cast, connection):

@@ -264,12 +264,6 @@ def test_without_the_key_it_is_503_and_the_log_tells_the_operator(
     assert alice.get(f"/webhooks/{webhook}").status_code == 200
 
 
-def test_without_the_key_a_secret_is_403_for_the_role_and_404_for_the_id(with_webhooks, webhook):
-    app = with_webhooks(WEBHOOK_KEY="")
-    error_message(Client(app, TOKENS["bob"]).post(f"/webhooks/{webhook}/rotate"), 403)
-    error_message(Client(app, TOKENS["alice"]).post(f"/webhooks/{UNKNOWN}/rotate"), 404)
-
-
 def test_a_key_that_the_service_lacks_is_503(webhooks_app, cast, connection, receiver, caplog):
     alice = Client(webhooks_app, TOKENS["alice"])
     webhook = hook(connection, cast["acme"], receiver.url, key_fingerprint="0" * 16)

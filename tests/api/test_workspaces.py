@@ -54,12 +54,6 @@ def test_the_list_holds_the_workspaces_of_the_caller_and_no_other(
 # Read
 
 
-def test_a_workspace_by_id_shows_its_timezone(alice, bob, cast, acme):
-    (listed,) = alice.get("/workspaces").get_json()
-    assert acme == {**listed, "timezone": "UTC"}
-    assert bob.get(f"/workspaces/{cast['acme']}").get_json() == acme
-
-
 def test_a_workspace_that_is_not_the_active_one_can_be_read_and_changed(
     alice, cast, connection, initech
 ):

@@ -1,11 +1,9 @@
 """Statements at the edges of time: now() stands still, or where a test sets it."""
 
-import uuid
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from client import insert
 from receivers import announce, subscribe
 from statement import CREDENTIAL, URL, managed, run
 
@@ -53,23 +51,6 @@ def still(connect):
     connection = connect()
     yield connection
     connection.rollback()
-
-
-def test_what_expires_now_has_expired(still, cast):
-    alice = {"user_id": cast["alice"]}
-    session = insert(still, "tokens", user_id=cast["alice"], kind="session", hash=b"x" * 32)
-    for change, live in (("+ interval '1 microsecond'", True), ("", False)):
-        still.execute(f"UPDATE tokens SET expires_at = now() {change}")
-        (caller,) = run(still, "gate/authenticate_and_count", **CREDENTIAL)
-        assert (caller["user_id"] is not None) is live
-        assert bool(run(still, "tokens/list_own", **alice)[0]["body"]) is live
-        (moment,) = still.execute(f"SELECT now() {change} AS now").fetchone().values()
-        token = {"name": "x", "scope": "read", "session_id": session}
-        for expiry, in_future in ((moment, live), (None, True)):
-            token |= {"hash": uuid.uuid4().bytes * 2, "expires_at": expiry}
-            (asked,) = run(still, "tokens/create_own", workspace_id=None, **alice, **token)
-            assert (asked["in_future"], asked["id"] is not None) == (in_future, live)
-            assert asked["has_room"] is (True if live else None)
 
 
 def test_a_secret_that_expires_now_signs_no_more(still, cast):
