@@ -12,7 +12,7 @@ from service.commands.base import (
     query,
     yes_option,
 )
-from service.commands.lookup import find_workspace
+from service.commands.workspaces import find_workspace
 from service.values.fields import ROLES
 
 

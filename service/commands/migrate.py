@@ -21,13 +21,6 @@ LOCK_TIMEOUT = "2s"
 PAUSE, PATIENCE, WATCH_INTERVAL = 5, 300, 0.5
 
 
-class History(NamedTuple):
-    """The row that tells what has happened to the database."""
-
-    # The table of migrations exists.
-    prepared: bool
-
-
 class Migration(NamedTuple):
     """The row of a migration that was applied."""
 
@@ -47,9 +40,10 @@ class Comparison(NamedTuple):
 
 def compare(connection: Connection) -> Comparison:
     """Compare the migrations of this release with those of the database."""
-    (history,) = connection.rows(History, "migrate/inspect", {})
-    rows = connection.rows(Migration, "migrate/list", {}) if history.prepared else []
-    applied = {row.name for row in rows}
+    applied: set[str] = set()
+    # Without its table, the command has never run.
+    with suppress(psycopg.errors.UndefinedTable):
+        applied = {row.name for row in connection.rows(Migration, "migrate/list", {})}
     known = migrations()
     pending = [name for name in known if name not in applied]
     return Comparison(len(applied), pending, sorted(applied.difference(known)))

@@ -41,6 +41,21 @@ class Contents(NamedTuple):
     meetings: int
 
 
+class FoundWorkspace(NamedTuple):
+    """The row of a workspace that a command or a line names."""
+
+    slug: str
+    id: str
+    # Null in a workspace without an owner.
+    owner_id: str | None
+
+
+def find_workspace(slug: str) -> FoundWorkspace:
+    """Find a workspace; raises ClickException if there is none."""
+    absent = f"there is no workspace {slug}"
+    return one_row(FoundWorkspace, "workspaces/find", absent, slugs=[slug])
+
+
 @click.group("workspace")
 def workspace() -> None:
     """Create, list, export and delete workspaces, and change their plan."""

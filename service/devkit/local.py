@@ -13,9 +13,9 @@ from psycopg.conninfo import make_conninfo
 
 from service.commands.base import connect, current_settings, one_row, query, row_or_none
 from service.commands.load import load_file
-from service.commands.lookup import FoundWorkspace
 from service.commands.migrate import migrate
 from service.commands.tokens import new_session, new_token
+from service.commands.workspaces import FoundWorkspace
 from service.devkit.children import Children, Interrupt
 from service.devkit.loopback import LOOPBACK, forget_libpq, listen
 from service.devkit.postgres import Postgres

@@ -226,6 +226,16 @@ def test_systemd_accepts_the_units_and_rates_their_exposure_as_the_page_says(dep
     assert re.findall(r"Overall exposure level for \S+ ([0-9.]+)", rated) == ["1.1", "1.1"]
 
 
+def test_a_drop_in_of_the_operator_wins(deployed):
+    """``systemctl edit`` writes it under this name."""
+    folder = "/etc/systemd/system/task-service-web.service.d"
+    deployed.run(f"mkdir {folder}; printf '[Service]\\nTasksMax=99' >{folder}/override.conf")
+    for unit, tasks in (("web", "99"), ("worker", "512")):
+        show = f"systemctl daemon-reload; systemctl show --value -p TasksMax task-service-{unit}"
+        assert deployed.run(show).strip() == tasks
+    deployed.run(f"rm -r {folder}; systemctl daemon-reload")
+
+
 def test_web_and_worker_run_without_a_capability_as_a_user_that_owns_no_file(deployed):
     for unit in ("task-service-web", "task-service-worker"):
         pid = deployed.run(f"systemctl show --value -p MainPID {unit}").strip()
@@ -303,23 +313,12 @@ def test_commands_read_the_settings_as_systemd_does_and_execute_nothing_in_them(
     assert deployed.run("ls /tmp/executed 2>/dev/null || true") == ""
 
 
-def test_one_request_id_is_in_the_response_in_the_log_of_nginx_and_in_the_journal(deployed):
-    status, headers, error = send(deployed, "/api/tasks")
-    ours = headers["x-request-id"]
-    assert (status, error["requestId"]) == (401, ours)
-    status, _, error = send(deployed, "/api/tasks", "-H", "X-Request-Id: of-the-client")
-    assert (status, error["requestId"]) == (401, "of-the-client")
-    for id in (ours, "of-the-client"):
-        assert deployed.run(f"grep -c '\"{id}\"' /var/log/nginx/task-service.log").strip() == "1"
-        deployed.run(f"journalctl --sync; journalctl -q -u task-service-web --grep '\"{id}\"'")
-
-
 def test_requests_during_restarts_of_web_all_succeed(deployed):
     deployed.run("rm -f /tmp/enough")
     output = deployed.run(
         f"python3 -c '{REQUESTS}' >/tmp/statuses &\n"
         "for number in 1 2 3; do\n"
-        "    systemctl restart task-service-web task-service-worker\n"
+        "    timeout 20 systemctl restart task-service-web task-service-worker\n"
         "    systemctl reload task-service-web\n"
         "    curl -sSf http://127.0.0.1:8000/healthz\n"
         "done\n"
@@ -407,30 +406,19 @@ def test_the_export_is_a_file_that_load_reads(operated):
     assert json.loads(second)["slug"] == "umbrella"
 
 
-def test_a_stopped_service_stays_stopped_when_a_client_comes(operated):
-    """The socket unit would start it again."""
+def test_a_stopped_service_stays_stopped_when_a_client_comes_and_nginx_logs_why(operated):
+    """The socket unit would start it again. The table of the bad night quotes the log."""
     operated.run("systemctl stop task-service-web.socket task-service-web")
-    refused = operated.run("curl -sS http://127.0.0.1:8000/healthz 2>&1 || true")
-    assert "Connection refused" in refused or "Couldn't connect" in refused
+    # As often as tries to start the service open it; by default systemd allows five in 10 s.
+    unit = "task-service-web.socket"
+    operated.run(f"for n in 1 2 3 4 5 6; do systemctl start {unit}; systemctl stop {unit}; done")
+    assert send(operated, "/healthz")[0] == 502
+    logged = operated.run("tail -1 /var/log/nginx/error.log")
+    assert "connect() failed (111: Connection refused) while connecting to upstream" in logged
     active = "systemctl is-active task-service-web || true"
     assert operated.run(active) == "inactive\n"
     operated.run("systemctl start task-service-web.socket task-service-web")
     operated.run("curl -sSf http://127.0.0.1:8000/healthz")
-
-
-def test_two_restarts_one_after_the_other_take_no_time_limit(operated):
-    for _ in range(4):
-        operated.run("timeout 20 systemctl restart task-service-web")
-
-
-def test_a_502_leads_to_the_log_of_nginx_and_to_the_service_behind_it(operated):
-    """The rows of the page say so."""
-    operated.run("systemctl stop task-service-web.socket task-service-web")
-    status, _, error = send(operated, "/api/tasks")
-    assert (status, error["status"]) == (502, 502)
-    logged = operated.run("tail -1 /var/log/nginx/error.log")
-    assert "connect() failed (111: Connection refused) while connecting to upstream" in logged
-    operated.run("systemctl start task-service-web.socket task-service-web")
 
 
 def test_a_workspace_deleted_by_mistake_is_back_as_it_was_a_second_before(operated):

@@ -443,11 +443,10 @@ def test_a_look_up_that_cannot_start_leaves_its_host_to_the_next_one(monkeypatch
     assert send(url, allowed=("receiver.test",)).success
 
 
-@pytest.mark.parametrize("program", ["web", "worker"])
-def test_a_unit_allows_the_threads_that_look_names_up(program):
+def test_the_units_allow_the_threads_that_look_names_up():
     """Of four processes, each with as many other threads."""
-    unit = (PROJECT / f"docs/deploy/task-service-{program}.service").read_text(encoding="utf-8")
-    (tasks,) = re.findall(r"^TasksMax=(\d+)$", unit, flags=re.MULTILINE)
+    limits = (PROJECT / "docs/deploy/10-task-service.conf").read_text(encoding="utf-8")
+    (tasks,) = re.findall(r"^TasksMax=(\d+)$", limits, flags=re.MULTILINE)
     assert int(tasks) >= 4 * 2 * MAX_LOOK_UPS
 
 

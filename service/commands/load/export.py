@@ -9,7 +9,7 @@ from psycopg import IsolationLevel
 from psycopg.rows import args_row
 
 from service.commands.load.lines import TYPES
-from service.commands.lookup import FoundWorkspace
+from service.commands.workspaces import FoundWorkspace
 from service.database.statements import STATEMENTS, Connection
 
 

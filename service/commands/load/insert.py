@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from service.commands.base import describe, printable
-from service.commands.lookup import FoundWorkspace
+from service.commands.workspaces import FoundWorkspace
 from service.database.statements import Connection, to_json
 
 Row = dict[str, Any]
