@@ -66,7 +66,7 @@ class Blocker(NamedTuple):
 def migrate(settings: Settings) -> list[str]:
     """Apply all pending migrations, and return their names.
 
-    Two runs at once apply each file once: an advisory lock makes the second run wait.
+    Two parallel runs apply each file once: an advisory lock makes the second run wait.
     """
     with connect(settings, "migrate") as connection:
         pending = compare(connection).pending
@@ -149,7 +149,7 @@ class Watch:
 @click.command("migrate")
 @click.option("--dry-run", is_flag=True, help="Print the pending migrations, and apply none.")
 def migrate_database(dry_run: bool) -> None:
-    """Apply the pending migrations. The command is repeatable, and two may run at once.
+    """Apply the pending migrations. The command is repeatable, and runs may overlap.
 
     Prints the name of each migration that the command applies.
     """

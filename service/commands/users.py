@@ -97,7 +97,7 @@ def show_user(name: str, as_json: bool) -> None:
 @user.command("deactivate")
 @click.argument("email")
 def deactivate_user(email: str) -> None:
-    """Let the user EMAIL do nothing from the next request on; prints the id.
+    """Take away the access of the user EMAIL from the next request on; prints the id.
 
     No API token and no session of the user works, and no task can be assigned to the user. The
     user's name, memberships, roles and tasks stay; reactivate undoes it.

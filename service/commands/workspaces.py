@@ -90,7 +90,7 @@ def list_workspaces(as_json: bool) -> None:
 @click.argument("slug")
 @click.argument("plan")
 def change_plan(slug: str, plan: str) -> None:
-    """Put the workspace SLUG on PLAN from its next request on; prints the id of the workspace."""
+    """Change the plan of the workspace SLUG to PLAN from its next request on; prints its id."""
     check_plan(plan)
     absent = f"there is no workspace {slug}"
     click.echo(one_row(IdRow, "workspaces/set_plan", absent, slug=slug, plan=plan).id)

@@ -276,7 +276,7 @@ def test_two_servers_that_accept_writes_are_a_problem(pair, status):
         follow(standby, primary)
     assert found[0] == (
         f"127.0.0.1:{primary.port} and 127.0.0.1:{standby.port} both accept writes:"
-        " stop the one that is not the primary, at once"
+        " immediately stop the one that is not the primary"
     )
     assert found[1].startswith("127.0.0.1:1 of DATABASE_URL does not answer: ")
 

@@ -74,7 +74,7 @@ def read_servers(settings: Settings) -> Section:
     if len(names["primary"]) > 1:
         both = " and ".join(names["primary"])
         problems.insert(
-            0, f"{both} both accept writes: stop the one that is not the primary, at once"
+            0, f"{both} both accept writes: immediately stop the one that is not the primary"
         )
     return Section(
         figures={"servers": found},
