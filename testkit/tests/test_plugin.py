@@ -251,7 +251,7 @@ def test_what_is_there_at_a_snapshot_is_there_after_each_reset(service, call):
         service.plan("Pro", per_minute=500)
         mail = {"from": "eve@example.com", "receivedAt": "2026-01-01T00:00:00Z"}
         times = {"startTime": "2027-03-01T09:00Z", "endTime": "2027-03-01T10:00Z"}
-        (task, *_) = service.load(
+        (task, child, *_) = service.load(
             {"type": "task", "title": "Parent", "id": "0190163d-8694-7000-8000-000000000001"},
             {"type": "task", "title": "Child", "parentId": "0190163d-8694-7000-8000-000000000001"},
             {"type": "meeting", "title": "Weekly", **times},
@@ -277,9 +277,9 @@ def test_what_is_there_at_a_snapshot_is_there_after_each_reset(service, call):
             assert service.now.year == 2031
             assert titles(call("GET", "/knowledge?q=green")) == ["Tea"]
             assert service.webhooks.secret == secret
-            # The triggers of the service are on again.
             call("POST", "/tasks", json=TASK)
-            assert call("GET", "/dashboard/stats").json()["tasks"]["total"] == 3
+            # The triggers of the service are on again: a subtask is no parent.
+            assert call("POST", "/tasks", json={**TASK, "parentId": child}).status == 400
             assert [event["type"] for event in service.webhooks.events] == ["task.created"]
         assert titles(call("GET", "/tasks")) == []
         assert service.now.year != 2031
