@@ -1,14 +1,19 @@
 """Tasks: statuses, assignees, subtasks, filters, and changes at the same time."""
 
+from concurrent.futures import ThreadPoolExecutor
+
+import psycopg
 import pytest
 from client import (
     UNKNOWN,
     activate,
     count,
+    error_message,
     invalid_field,
     read_all,
     row_of,
 )
+from statement import until_waiting
 
 EMPTY = dict.fromkeys(["description", "dueDate", "assigneeId", "projectId", "parentId"])
 
@@ -252,3 +257,12 @@ def test_two_tasks_cannot_become_each_others_parent_at_once(alice, bob, together
     assert sorted(response.status_code for response in responses) in ([200, 400], [200, 409])
     rows = connection.execute("SELECT parent_id FROM tasks").fetchall()
     assert [row["parent_id"] for row in rows].count(None) == 1
+
+
+def test_a_write_while_its_workspace_is_deleted_is_409(alice, cast, connection, database_url):
+    with psycopg.connect(database_url) as operator, ThreadPoolExecutor() as threads:
+        operator.execute("DELETE FROM workspaces WHERE id = %s", (cast["acme"],))
+        create = threads.submit(alice.post, "/tasks", {"title": "Late"})
+        until_waiting(connection, create)
+        operator.commit()
+        assert "at the same time" in error_message(create.result(), 409)

@@ -626,3 +626,9 @@ def test_a_request_that_waits_for_a_name_server_holds_no_connection(
         end.set()
     assert count(connection, "webhooks") == count(connection, "idempotency_keys") == 0
     assert f"within {LOOK_UP} s" in fields.URL.default_error_messages["unresolved"]
+
+
+def test_without_the_key_a_secret_is_403_for_the_role_and_404_for_the_id(with_webhooks, webhook):
+    app = with_webhooks(WEBHOOK_KEY="")
+    error_message(Client(app, TOKENS["bob"]).post(f"/webhooks/{webhook}/rotate"), 403)
+    error_message(Client(app, TOKENS["alice"]).post(f"/webhooks/{UNKNOWN}/rotate"), 404)

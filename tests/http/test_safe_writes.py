@@ -2,7 +2,9 @@
 
 import pytest
 from client import (
+    TOKENS,
     UNKNOWN,
+    Client,
     activate,
     count,
     error_message,
@@ -461,3 +463,15 @@ def test_keys_end_with_the_membership(alice, ids, connection):
     insert_member(connection, ids["globex"], ids["alice"])
     activate(connection, ids["globex"], ids["alice"])
     assert not replayed(send(*there))
+
+
+def test_a_request_that_ends_in_503_stores_no_key(build, subscribed, connection):
+    alice = Client(build(statement_timeout=0.2), TOKENS["alice"])
+    path = f"/tasks/{subscribed['task']}"
+    with connection.transaction():
+        connection.execute("SELECT FROM tasks FOR UPDATE")
+        error_message(alice.patch(path, {"title": "New"}, headers=keyed()), 503)
+    assert count(connection, "idempotency_keys") == count(connection, "events") == 0
+    response = alice.patch(path, {"title": "New"}, headers=keyed())
+    assert (response.status_code, response.headers["ETag"]) == (200, '"2"')
+    assert not replayed(response)
