@@ -84,7 +84,8 @@ BLANK_LINES = 1000
 class Head:
     """Collects header fields in an environment; the parser calls ``on_header``."""
 
-    environ: "WSGIEnvironment"
+    def __init__(self, environ: "WSGIEnvironment") -> None:
+        self.environ = environ
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a field; fields of one name become one value, separated by commas."""
@@ -126,9 +127,6 @@ class RequestReader:
         self.reuse = True
         # True if the last request is HEAD, also if the rest of its head is malformed.
         self.for_head = False
-        # A parser takes any number of heads, up to one that announces a body.
-        self.head = Head()
-        self.head_parser: HttpRequestParser | None = None
         self._forget()
 
     def _forget(self) -> None:
@@ -213,11 +211,9 @@ class RequestReader:
             "QUERY_STRING": query.decode(),
             "SERVER_PROTOCOL": f"HTTP/{version.decode()}",
         }
-        self.head.environ = environ
-        parser = self.head_parser or HttpRequestParser(self.head)
-        self.head_parser = None
         try:
-            parser.feed_data(ANY_REQUEST + head[line.end() :])
+            # A parser that has seen Proxy-Connection: close takes no other head.
+            HttpRequestParser(Head(environ)).feed_data(ANY_REQUEST + head[line.end() :])
         except HttpParserUpgrade:
             pass  # The worker has no other protocol: the request is one as any other.
         except HttpParserError as error:
@@ -247,8 +243,6 @@ class RequestReader:
             self.missing = int(environ["CONTENT_LENGTH"])
             if self.missing > self.max_body:
                 self.missing, self.reuse = 0, False
-        else:
-            self.head_parser = parser
         self.environ = environ
 
     def _read_chunks(self, chunks: Chunks, parser: HttpRequestParser) -> bool:

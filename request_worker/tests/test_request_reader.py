@@ -50,6 +50,8 @@ COMPLETE = {
         b"Connection: Upgrade\r\nUpgrade: h2c\r\n" + CHUNKED + b"3\r\nabc\r\n0\r\n\r\n",
         b"abc",
     ),
+    # Not hop-by-hop in HTTP/1.1, but the parser of heads stops after it.
+    "proxy": (b"Proxy-Connection: close\r\n\r\n", b""),
     "websocket": (b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n", b""),
 }
 
