@@ -6,10 +6,12 @@ Every test starts with these three, one token each, and nothing else.
 
 import logging
 import shutil
+import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from weakref import WeakSet
 
 import psycopg
@@ -91,6 +93,14 @@ def connection(database_url):
     """Yield a connection past the service, to read and write rows."""
     with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
         yield connection
+
+
+@pytest.fixture
+def readable():
+    """A folder that other users can read, for programs that do not run as root."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 # A function of the session, because it runs before each test: PostgreSQL plans its statements once.

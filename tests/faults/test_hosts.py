@@ -2,7 +2,6 @@
 
 from collections import Counter
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import front
 import pytest
@@ -106,24 +105,22 @@ def test_without_a_host_the_proxy_responds_in_json(tmp_path, measure, proxy):
 
 @pytest.mark.needs("pgbouncer")
 def test_pgbouncer_in_transaction_mode_costs_no_error(
-    postgres, connection, database_url, tmp_path, measure, rounds
+    postgres, connection, database_url, readable, measure, rounds
 ):
     parts = conninfo_to_dict(database_url)
-    (tmp_path / "userlist.txt").write_text('"postgres" ""\n')
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(0o755)
+    (readable / "userlist.txt").write_text('"postgres" ""\n')
     text = configuration("pgbouncer.ini")
     for old, new in (
         ("host=10.0.0.21 port=5432", f"host={parts['host']} user=postgres"),
         ("dbname=service", f"dbname={parts['dbname']}"),
         ("auth_type = scram-sha-256", "auth_type = trust"),
-        ("/etc/pgbouncer", str(tmp_path)),
+        ("/etc/pgbouncer", str(readable)),
         ("default_pool_size = 20", "default_pool_size = 4\nunix_socket_dir ="),
     ):
         assert old in text
         text = text.replace(old, new)
     requests = rounds(480, 4000)
-    with front.pgbouncer(Path(tmp_path), text, postgres.account) as port:
+    with front.pgbouncer(readable, text, postgres.account) as port:
         url = f"postgresql://postgres@127.0.0.1:{port}/service"
         with (
             serving(url, DATABASE_PREPARE="off", **WEB) as server,

@@ -7,7 +7,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -152,14 +151,6 @@ def hold_error(raw, status):
     assert error["status"] == status
     assert f"X-Request-Id: {error['requestId']}".encode() in head
     assert b"Retry-After" not in head
-
-
-@pytest.fixture
-def readable():
-    """A folder that nginx can read, which does not run as root."""
-    with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
 
 
 def test_the_site_for_http_01_serves_challenges_and_sends_people_to_https(readable):
