@@ -14,6 +14,7 @@ from service.database.db import current_application, current_state
 from service.database.statements import Row
 from service.http.errors import http_error
 from service.http.requests import Values, View
+from service.http.safe_writes import idempotent
 from service.settings import InvalidSetting, Settings
 from service.values import fields
 from service.webhooks import NoSlot, OutboundSlots, log
@@ -83,22 +84,29 @@ def signing() -> Iterator[Settings]:
         raise http_error("no_webhook_key", RETRY_AFTER) from None
 
 
-def with_checked_url(view: View) -> View:
-    """Check a new URL before the view, which gets the error as ``url_error``, or None.
+def idempotent_with_checked_url(view: View) -> View:
+    """Do as ``idempotent`` does, for a view that may run only if a new URL passes ``check_url``.
 
-    The check precedes ``idempotent``, because it must hold no connection. The view raises the
-    error, because it must not hide the stored response to a repeated request.
+    The check comes first, because the transaction would hold a connection meanwhile. Its error
+    comes last, because it must not hide the stored response to a repeated request.
     """
 
+    @idempotent
     @wraps(view)
+    def unless_error(values: Values, error: Exception | None, **variables: Any) -> Any:
+        if error:
+            raise error
+        return view(values, **variables)
+
+    @wraps(unless_error)
     def wrapper(values: Values, **variables: Any) -> Any:
-        url_error = None
+        failure = None
         if "url" in values:
             try:
                 check_url(values["url"], **variables)
             except (HTTPException, ValidationError, db.NotFound) as error:
-                url_error = error
-        return view(values, url_error=url_error, **variables)
+                failure = error
+        return unless_error(values, failure, **variables)
 
     return wrapper
 

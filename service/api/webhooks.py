@@ -6,10 +6,10 @@ from flask import Blueprint, Response
 
 from service.api.webhook_checks import (
     check_role,
+    idempotent_with_checked_url,
     outbound_call,
     require_webhook,
     signing,
-    with_checked_url,
 )
 from service.database import db
 from service.database.statements import to_json
@@ -125,17 +125,14 @@ def list_webhooks() -> Response:
 
 @webhooks.post("/webhooks")
 @arguments(NewWebhook())
-@with_checked_url
-@idempotent
+@idempotent_with_checked_url
 @response(NewWebhook, 201, kind="live")
-def create_webhook(webhook: Values, url_error: Exception | None) -> Response:
+def create_webhook(webhook: Values) -> Response:
     """Create a webhook for the active workspace; the response shows the secret
 
     ``url`` must lead to public addresses. Without ``events`` the webhook gets all types, including
     future ones. A workspace has at most 20 webhooks.
     """
-    if url_error:
-        raise url_error
     with signing() as settings:
         key = settings.require_webhook_key()
     made = secrets.create(db.row_or_none, key, **webhook)
@@ -159,18 +156,15 @@ def get_webhook(id: str) -> Response:
 
 @webhooks.patch("/webhooks/<id:id>")
 @arguments(WebhookDetails(partial=True))
-@with_checked_url
-@idempotent
+@idempotent_with_checked_url
 @response(Webhook, kind="live")
-def update_webhook(changes: Values, id: str, url_error: Exception | None) -> Response:
+def update_webhook(changes: Values, id: str) -> Response:
     """Change the URL or the events of a webhook, or enable or disable it
 
     Null for ``events`` means all types. A disabled webhook gets no new events, but keeps waiting
     deliveries. ``enabled: true`` or a new URL makes these due now. The service ignores read-only
     fields.
     """
-    if url_error:
-        raise url_error
     enabled = changes.pop("enabled", None)
     row = db.row_or_none(
         MatchedWebhook,
