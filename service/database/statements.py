@@ -27,6 +27,7 @@ SQL = (Path(__file__).parents[1] / "sql").resolve()
 
 PARAMETER = re.compile(rb"%\((\w+)\)s")
 
+SUCCESS = ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK
 # The errors of a prepared statement whose result has got another type, by a migration, or that a
 # connection pooler has dropped.
 STALE = errors.FeatureNotSupported, errors.InvalidSqlStatementName
@@ -176,7 +177,7 @@ class Connection(psycopg.Connection[TupleRow]):
 
     def _check(self, result: PGresult) -> None:
         """Raise the error of the server; an error without an SQLSTATE means a lost connection."""
-        if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+        if result.status not in SUCCESS:
             if result.error_field(DiagnosticField.SQLSTATE) is None:
                 raise psycopg.OperationalError("the connection to the database is lost")
             raise error_from_result(result)

@@ -2,7 +2,7 @@
 
 import re
 from functools import cache
-from secrets import token_hex
+from random import getrandbits
 from time import monotonic
 
 from flask import Flask, Response
@@ -27,7 +27,8 @@ def set_id_and_times() -> None:
     """Store the id and the times of the request, before any other hook can fail."""
     environ, state = current_request().environ, current_state()
     offered = environ.get("HTTP_X_REQUEST_ID", "")
-    state.request_id = offered if REQUEST_ID.fullmatch(offered) else token_hex(8)
+    # No secret, so it needs no call of the kernel.
+    state.request_id = offered if REQUEST_ID.fullmatch(offered) else f"{getrandbits(64):016x}"
     state.arrived = environ.get(ARRIVED, state.arrived)
     state.queued = environ.get(QUEUED, 0)
 
@@ -45,7 +46,7 @@ def init_app(app: Flask) -> None:
             "path": bounded(request.path),
             "route": route(rule.rule) if rule else "-",
             "status": response.status_code,
-            "ms": round((monotonic() - state.arrived) * 1000, 2),
+            "ms": milliseconds(monotonic() - state.arrived),
             "client": (request.remote_addr or "")[:MAX_ADDRESS],
             "user": state.caller.get("user_id") or (usage and usage.user_id),
             "workspace": usage and usage.workspace_id,
@@ -54,16 +55,21 @@ def init_app(app: Flask) -> None:
         if state.created:
             line["created"] = state.created
         if state.queued >= 0.001:
-            line["queued"] = round(state.queued * 1000, 2)
+            line["queued"] = milliseconds(state.queued)
         if state.waited >= 0.001:
-            line["waited"] = round(state.waited * 1000, 2)
+            line["waited"] = milliseconds(state.waited)
         if state.posted >= 0.001:
-            line["posted"] = round(state.posted * 1000, 2)
+            line["posted"] = milliseconds(state.posted)
         line["requestId"] = state.request_id
         write(line)
         return response
 
     app.after_request(write_line)
+
+
+def milliseconds(seconds: float) -> float:
+    """Return milliseconds with two decimals, cut off; ``round`` takes longer than a hook."""
+    return int(seconds * 100_000) / 100
 
 
 @cache
