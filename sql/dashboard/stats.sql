@@ -25,9 +25,7 @@ SELECT json_build_object(
                'upcoming', meeting.upcoming,
                'completed', meeting.completed
            ),
-           'members', (
-               SELECT count(*) FROM members WHERE members.workspace_id = workspace.id
-           ),
+           'members', workspace.member_count,
            'mail', json_build_object(
                'unread', (
                    SELECT count(*)

@@ -33,6 +33,8 @@ CREATE TABLE workspaces (
         CHECK (length(timezone) BETWEEN 1 AND 128)
         -- PostgreSQL has its own list of timezones and raises an error for other names.
         CHECK (timestamptz '2000-01-01T00:00:00Z' AT TIME ZONE timezone IS NOT NULL),
+    -- Made by triggers on members.
+    member_count integer NOT NULL DEFAULT 0,
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     version integer NOT NULL DEFAULT 1
 );
@@ -88,29 +90,37 @@ ALTER TABLE users
     FOREIGN KEY (active_workspace_id, id) REFERENCES members (workspace_id, user_id)
     ON DELETE SET NULL (active_workspace_id);
 
--- The number of members is part of a workspace, so each new or removed member is a new version.
-CREATE FUNCTION count_members_anew() RETURNS trigger
+-- Workspaces are listed far more often than their members change, and a list would count hundreds
+-- of rows. The lock comes first: the next statement then sees all members committed before.
+CREATE FUNCTION count_members() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
+    PERFORM
+       FROM workspaces AS workspace
+      WHERE workspace.id IN (SELECT workspace_id FROM changed)
+      ORDER BY workspace.id
+        FOR NO KEY UPDATE;
     UPDATE workspaces AS workspace
-       SET version = workspace.version + 1
+       SET member_count = (
+               SELECT count(*) FROM members AS member WHERE member.workspace_id = workspace.id
+           )
      WHERE workspace.id IN (SELECT workspace_id FROM changed);
     RETURN NULL;
 END
 $$;
 
-CREATE TRIGGER count_members_anew_after_joining
+CREATE TRIGGER count_members_after_joining
     AFTER INSERT ON members
     REFERENCING NEW TABLE AS changed
     FOR EACH STATEMENT
-    EXECUTE FUNCTION count_members_anew();
+    EXECUTE FUNCTION count_members();
 
-CREATE TRIGGER count_members_anew_after_leaving
+CREATE TRIGGER count_members_after_leaving
     AFTER DELETE ON members
     REFERENCING OLD TABLE AS changed
     FOR EACH STATEMENT
-    EXECUTE FUNCTION count_members_anew();
+    EXECUTE FUNCTION count_members();
 
 -- When a membership ends, delete its usage and its keys, and those keys of the user in other
 -- workspaces whose stored response contains the id of this workspace.
@@ -157,12 +167,11 @@ CREATE TYPE workspace_document AS (
     "name" text,
     "slug" text,
     "plan" text,
-    "memberCount" bigint,
+    "memberCount" integer,
     "createdAt" text
 );
 
--- The count is an argument: PostgreSQL inlines no function with a subquery.
-CREATE FUNCTION workspace_json(workspace workspaces, member_count bigint) RETURNS json
+CREATE FUNCTION workspace_json(workspace workspaces) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT row_to_json(
@@ -171,7 +180,7 @@ AS $$
                    workspace.name,
                    workspace.slug,
                    workspace.plan,
-                   member_count,
+                   workspace.member_count,
                    iso(workspace.created_at)
                )::workspace_document
            )
@@ -182,10 +191,7 @@ CREATE FUNCTION workspace_details(workspace workspaces) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT json_join(
-               workspace_json(
-                   workspace,
-                   (SELECT count(*) FROM members WHERE members.workspace_id = workspace.id)
-               ),
+               workspace_json(workspace),
                json_build_object('timezone', workspace.timezone)
            )
 $$;

@@ -1,5 +1,5 @@
 -- The numbers of the members, tasks and meetings that would be deleted with a workspace.
-SELECT (SELECT count(*) FROM members AS member WHERE member.workspace_id = workspace.id) AS members,
+SELECT workspace.member_count AS members,
        (SELECT count(*) FROM tasks AS task WHERE task.workspace_id = workspace.id) AS tasks,
        (SELECT count(*) FROM meetings AS meeting WHERE meeting.workspace_id = workspace.id)
        AS meetings

@@ -3,7 +3,7 @@ SELECT workspace.id,
        workspace.slug,
        workspace.name,
        workspace.plan,
-       (SELECT count(*) FROM members AS member WHERE member.workspace_id = workspace.id) AS members,
+       workspace.member_count AS members,
        iso(workspace.created_at) AS created_at
   FROM workspaces AS workspace
  ORDER BY workspace.id;

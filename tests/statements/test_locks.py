@@ -106,6 +106,22 @@ def test_an_owner_who_leaves_after_the_only_other_one_has_left_stays(
     assert left == [{"id": high, "role": "owner"}]
 
 
+def test_members_who_join_and_leave_at_once_are_all_counted(connection, connect, meanwhile, cast):
+    def count():
+        select = "SELECT member_count, version FROM workspaces WHERE slug = 'acme'"
+        return connection.execute(select).fetchone()
+
+    before = count()
+    other = connect()
+    insert_member(other, cast["acme"], cast["charlie"])
+    with meanwhile(other, "members/remove", slug="acme", email="bob@example.com"):
+        pass
+    joined = {"slug": "acme", "email": "charlie@example.com"}
+    # A change of the role is no change of the number.
+    run(connection, "members/add", **joined, role="admin")
+    assert count() == {**before, "version": before["version"] + 2}
+
+
 def test_a_second_rotation_waits_for_the_first_and_makes_the_secret_after_it(
     connection, connect, meanwhile, cast
 ):
