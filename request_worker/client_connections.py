@@ -68,14 +68,16 @@ class ClientConnection:
     def flush(self) -> bool:
         """Send as much as the kernel accepts now; return True if nothing is left to send."""
         unsent = self.unsent
-        with suppress(BlockingIOError):
-            while unsent:
+        while unsent:
+            try:
                 sent = self.sock.sendmsg(unsent)
-                while unsent and sent >= len(unsent[0]):
-                    sent -= len(unsent.pop(0))
-                if sent:
-                    unsent[0] = memoryview(unsent[0])[sent:]
-        return not unsent
+            except BlockingIOError:
+                return False
+            while unsent and sent >= len(unsent[0]):
+                sent -= len(unsent.pop(0))
+            if sent:
+                unsent[0] = memoryview(unsent[0])[sent:]
+        return True
 
 
 class ClientConnections(dict[int, ClientConnection]):
