@@ -510,28 +510,28 @@ INSERT INTO tasks (workspace_id, id, title, assignee_id, project_id, created_by)
 SELECT CASE WHEN n % 10 = 0 THEN {other} ELSE {workspace} END::uuid,
        new_id(now() - n * interval '1 second'),
        'Task',
-       CASE WHEN n % 1000 = 1 THEN {member}::uuid END,
-       CASE WHEN n % 1000 = 2 THEN 'p' END,
+       CASE WHEN n % 250 = 1 THEN {member}::uuid END,
+       CASE WHEN n % 250 = 2 THEN 'p' END,
        {member}
-  FROM generate_series(1, 50000) AS n;
+  FROM generate_series(1, 12500) AS n;
 INSERT INTO meetings (workspace_id, title, start_time, end_time, created_by)
 SELECT CASE WHEN n % 10 = 0 THEN {other} ELSE {workspace} END::uuid,
        'Meeting', at, at + interval '1 hour', {member}
-  FROM generate_series(1, 25000) AS n
+  FROM generate_series(1, 6000) AS n
  CROSS JOIN LATERAL (
-       SELECT date_trunc('minute', now()) + (n - 12500) * interval '1 hour' AS at
+       SELECT date_trunc('minute', now()) + (n - 3000) * interval '1 hour' AS at
        ) AS start;
 INSERT INTO mail (workspace_id, user_id, sender, received_at)
 SELECT {workspace}, CASE WHEN n % 10 = 0 THEN {other} ELSE {member} END::uuid, 'a@example.com',
        date_trunc('minute', now()) - n * interval '1 minute'
-  FROM generate_series(1, 25000) AS n;
+  FROM generate_series(1, 6000) AS n;
 INSERT INTO knowledge (workspace_id, id, title)
 SELECT {workspace}, new_id(now() - n * interval '1 second'), 'Entry'
-  FROM generate_series(1, 10000) AS n;
+  FROM generate_series(1, 3000) AS n;
 INSERT INTO suggestions (workspace_id, id, kind, title, status)
 SELECT {workspace}, new_id(now() - n * interval '1 second'), 'task', 'Do it',
        CASE WHEN n % 10 = 0 THEN 'pending' ELSE 'accepted' END
-  FROM generate_series(1, 25000) AS n;
+  FROM generate_series(1, 6000) AS n;
 ANALYZE tasks, meetings, mail, knowledge, suggestions, members
 """
 
