@@ -142,7 +142,8 @@ class Pool(ConnectionPool[Connection]):
     # Seconds after which a connection goes back to psycopg_pool, which ends old and idle ones, at
     # the end of the next request.
     MAX_WARM_SECONDS = 60
-    # Seconds between two checks of the connection of an idle process.
+    # Seconds between two checks of the connection of an idle process, and after which a connection
+    # that cannot write is replaced.
     CHECK_INTERVAL = 2
 
     def __init__(
@@ -224,6 +225,9 @@ class Pool(ConnectionPool[Connection]):
 
         This frees the slot: the caller must not use the connection afterwards.
         """
+        if connection.is_read_only and connection.taken_at < monotonic() - self.CHECK_INTERVAL:
+            # New connections may write again.
+            self.drain()
         oldest = max(self._drained, monotonic() - self.MAX_WARM_SECONDS)
         # If it is not idle, psycopg_pool ends it, or rolls its transaction back.
         is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE

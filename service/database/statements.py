@@ -120,6 +120,8 @@ class Connection(psycopg.Connection[TupleRow]):
 
     # When the pool got this connection from psycopg_pool, by ``monotonic()``.
     taken_at: float = 0
+    # True once PostgreSQL has refused a write. A session keeps a setting of its role or database.
+    is_read_only = False
 
     _transformer: abc.Transformer | None = None
     # The statements that the server has prepared on this connection.
@@ -180,4 +182,6 @@ class Connection(psycopg.Connection[TupleRow]):
         if result.status not in SUCCESS:
             if result.error_field(DiagnosticField.SQLSTATE) is None:
                 raise psycopg.OperationalError("the connection to the database is lost")
-            raise error_from_result(result)
+            error = error_from_result(result)
+            self.is_read_only = isinstance(error, errors.ReadOnlySqlTransaction)
+            raise error
