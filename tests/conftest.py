@@ -6,6 +6,7 @@ Every test starts with these three, one token each, and nothing else.
 
 import logging
 import shutil
+import socket
 import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ import psycopg
 import pytest
 from client import SESSION, TOKENS, Client, insert, insert_member, insert_token
 from openapi_check import LOGIN_KEY
+from proxy import Proxy
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row, tuple_row
 from receivers import KEY, Receiver, environment
@@ -93,6 +95,23 @@ def connection(database_url):
     """Yield a connection past the service, to read and write rows."""
     with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
         yield connection
+
+
+@pytest.fixture
+def proxy(database_url):
+    """Yield the network to PostgreSQL, which a test can break."""
+    with closing(Proxy(database_url)) as proxy:
+        yield proxy
+
+
+@pytest.fixture(params=["refuses", "is silent"])
+def away(request):
+    """Yield the URL of a server that refuses connections, or that accepts and never answers."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        if request.param == "is silent":
+            bound.listen()
+        yield f"postgresql://127.0.0.1:{bound.getsockname()[1]}/nothing?sslmode=disable"
 
 
 @pytest.fixture

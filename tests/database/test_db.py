@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -278,9 +277,8 @@ def test_after_a_wait_in_vain_the_next_one_gets_the_connection_that_becomes_free
 
 
 def test_a_wait_for_a_database_that_refuses_connections_costs_no_later_request_its_turn(
-    build, database_url
+    build, proxy
 ):
-    proxy = Proxy(database_url)
     proxy.refuse()
     pool = open_pool(build(database_url=proxy.url, web_threads=1))
     for _ in range(2):
@@ -289,7 +287,6 @@ def test_a_wait_for_a_database_that_refuses_connections_costs_no_later_request_i
     proxy.listen()
     pool.putconn(pool.getconn(10))
     pool.close()
-    proxy.close()
 
 
 def test_a_connection_whose_end_is_interrupted_costs_no_later_request_its_turn(build):
@@ -385,10 +382,9 @@ def test_no_request_fails_after_all_connections_were_terminated(build, connectio
     assert count(connection, "tasks") == 40
 
 
-def test_an_idle_pool_connects_again_by_itself(build, database_url, monkeypatch):
+def test_an_idle_pool_connects_again_by_itself(build, proxy, monkeypatch):
     """First psycopg_pool gives up, as it does after five seconds."""
     monkeypatch.setattr(Pool, "CHECK_INTERVAL", 0.05)
-    proxy = Proxy(database_url)
     pool = build(database_url=proxy.url).extensions["pool"]
     pool.reconnect_timeout = 0.05
     failed = Event()
@@ -402,7 +398,6 @@ def test_an_idle_pool_connects_again_by_itself(build, database_url, monkeypatch)
         failed.clear()
     wait_until(lambda: pool._warm)
     pool.close()
-    proxy.close()
 
 
 @pytest.mark.parametrize("end", ["termination", "timeout"])
@@ -435,16 +430,6 @@ def test_when_all_connections_are_taken_the_response_is_503_after_the_pool_timeo
         assert pool.timeout == 0.2
         assert unavailable(alice_at(app).get("/tasks"))
     assert alice_at(app).get("/tasks").status_code == 200
-
-
-@pytest.fixture(params=["refuses", "is silent"])
-def away(request):
-    """Yield the URL of a server that refuses connections, or that accepts and never answers."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        if request.param == "is silent":
-            bound.listen()
-        yield f"postgresql://127.0.0.1:{bound.getsockname()[1]}/nothing?sslmode=disable"
 
 
 def test_without_a_database_every_response_is_503_within_3_seconds(build, away):

@@ -1,14 +1,12 @@
 """A frozen PostgreSQL: responses are 503 in time, and the service recovers without a restart."""
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from threading import Thread, Timer
 from time import monotonic
 
 import psycopg
 import pytest
 from client import TOKENS, Client
-from proxy import Proxy
 from server import wait_until
 
 from service.database.pool import Pool, Watchdog, connect
@@ -60,27 +58,26 @@ def test_a_connection_has_the_time_of_a_statement_to_be_set_up(database_url):
     pool.watchdog.close()
 
 
-def test_a_frozen_postgres_is_503_on_every_path_and_comes_back(build, database_url):
-    with closing(Proxy(database_url)) as proxy:
-        app = build(database_url=proxy.url, statement_timeout=0.5, pool_timeout=0.5)
-        alice = Client(app, TOKENS["alice"])
-        assert alice.get("/tasks").status_code == 200
-        pool = app.extensions["pool"]
-        unused = pool.getconn()
-        proxy.freeze()
-        # Requests hang no longer than that.
-        thaw = Timer(10, proxy.thaw)
-        thaw.start()
-        with ThreadPoolExecutor(REQUESTS) as threads:
-            responses = list(threads.map(lambda _: alice.get("/tasks"), range(REQUESTS)))
-            responses.append(app.test_client().get("/healthz"))
-        thaw.cancel()
-        for response in responses:
-            assert response.status_code == 503
-            assert response.get_json()["status"] == 503
-            assert response.headers["Retry-After"] == "1"
-        proxy.thaw()
-        wait_until(lambda: alice.get("/tasks").status_code == 200)
-        # No request has replaced it: one whose time is up leaves the others of the pool alone.
-        pool.putconn(unused)
-        assert not unused.closed
+def test_a_frozen_postgres_is_503_on_every_path_and_comes_back(build, proxy):
+    app = build(database_url=proxy.url, statement_timeout=0.5, pool_timeout=0.5)
+    alice = Client(app, TOKENS["alice"])
+    assert alice.get("/tasks").status_code == 200
+    pool = app.extensions["pool"]
+    unused = pool.getconn()
+    proxy.freeze()
+    # Requests hang no longer than that.
+    thaw = Timer(10, proxy.thaw)
+    thaw.start()
+    with ThreadPoolExecutor(REQUESTS) as threads:
+        responses = list(threads.map(lambda _: alice.get("/tasks"), range(REQUESTS)))
+        responses.append(app.test_client().get("/healthz"))
+    thaw.cancel()
+    for response in responses:
+        assert response.status_code == 503
+        assert response.get_json()["status"] == 503
+        assert response.headers["Retry-After"] == "1"
+    proxy.thaw()
+    wait_until(lambda: alice.get("/tasks").status_code == 200)
+    # No request has replaced it: one whose time is up leaves the others of the pool alone.
+    pool.putconn(unused)
+    assert not unused.closed

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 import psycopg
 import pytest
 from faults.table import Scenario, page, rows, title_of
-from proxy import Proxy
 from psycopg.rows import dict_row
 from receivers import subscribe
 from server import PROJECT
@@ -124,10 +123,3 @@ def plan(connection, cast):
 def subscribed(connection, cast, receiver):
     """The receiver gets task.created of Acme; returns the id of the webhook."""
     return subscribe(connection, cast["acme"], receiver.url, "task.created")
-
-
-@pytest.fixture
-def proxy(database_url):
-    proxy = Proxy(database_url)
-    yield proxy
-    proxy.close()

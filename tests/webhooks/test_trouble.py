@@ -2,7 +2,6 @@
 
 import logging
 import os
-import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -13,17 +12,6 @@ from receivers import PROJECT, environment
 
 from service import logs
 from service.commands.migrate import migrate
-
-
-@pytest.fixture(params=["refuses", "is silent"])
-def away(request):
-    """Yield the URL of a server that refuses connections, or that accepts and never answers."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        if request.param == "is silent":
-            bound.listen()
-        port = bound.getsockname()[1]
-        yield f"postgresql://127.0.0.1:{port}/nothing?sslmode=disable"
 
 
 @pytest.mark.nodatabase
