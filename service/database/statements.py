@@ -32,6 +32,9 @@ SUCCESS = ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK
 # connection pooler has dropped.
 STALE = errors.FeatureNotSupported, errors.InvalidSqlStatementName
 
+# The SQLSTATE of a write that a read-only session refuses.
+READ_ONLY = b"25006"
+
 # A row is a NamedTuple: its members are the columns of the statement, in order.
 Row = TypeVar("Row", bound=NamedTuple)
 
@@ -180,8 +183,8 @@ class Connection(psycopg.Connection[TupleRow]):
     def _check(self, result: PGresult) -> None:
         """Raise the error of the server; an error without an SQLSTATE means a lost connection."""
         if result.status not in SUCCESS:
-            if result.error_field(DiagnosticField.SQLSTATE) is None:
+            sqlstate = result.error_field(DiagnosticField.SQLSTATE)
+            if sqlstate is None:
                 raise psycopg.OperationalError("the connection to the database is lost")
-            error = error_from_result(result)
-            self.is_read_only = isinstance(error, errors.ReadOnlySqlTransaction)
-            raise error
+            self.is_read_only = sqlstate == READ_ONLY
+            raise error_from_result(result)
