@@ -3,7 +3,7 @@
 Sources: RFC 8288 (Link), RFC 9110 sections 8.8.3 and 13 (ETag, If-Match, If-None-Match).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -80,7 +80,11 @@ class Reply(Response):
         if environ["REQUEST_METHOD"] == "HEAD" or not self.response:
             return super().__call__(environ, start_response)
         start_response(self.status, self.headers.to_wsgi_list())
-        return self.response
+        return self
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Return the parts of the body; the server calls ``close`` after the last one."""
+        return iter(self.response)
 
 
 @dataclass(frozen=True)
