@@ -1,6 +1,7 @@
 """What all tests share: which of them run, in how many processes, and a real Postgres."""
 
 import os
+import shutil
 import tempfile
 
 import psycopg
@@ -8,8 +9,13 @@ import pytest
 from client import new_database
 from server import PROJECT
 
+from service.devkit.loopback import LIBPQ, SERVERS, forget
+from service.settings import Settings
+
 # The folders of tests with these marks, which the options of setup.cfg deselect.
 LONG = {"proof", "faults"}
+# Seconds for each of their tests: one installs Debian.
+LONG_TIMEOUT = 1500
 
 
 def pytest_addoption(parser):
@@ -18,10 +24,31 @@ def pytest_addoption(parser):
     group.addoption("--write", action="store_true", help="write all measures to docs/faults.md")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
-    """Let the test double make its database on the server that all tests use."""
+    """Forget the shell's settings of the service, of libpq and of servers in Python.
+
+    Let the test double make its database on the server that all tests use.
+    """
     server = os.environ.get("TEST_DATABASE_URL")
     config.option.task_service_database = config.option.task_service_database or server
+    for name in Settings.changed():
+        del os.environ[name]
+    # The URL of the tests may leave something to variables of libpq.
+    forget(*SERVERS, *([] if server else [LIBPQ]))
+    # curl and Python send a request to this machine through no proxy.
+    os.environ["no_proxy"] = "localhost,127.0.0.1,::1"
+    if not is_short(config):
+        config.option.timeout = config.option.timeout or LONG_TIMEOUT
+
+
+def pytest_collection_modifyitems(items):
+    """Skip a test whose programs are missing, with their names."""
+    for item in items:
+        marks = item.iter_markers("needs")
+        missing = [name for mark in marks for name in mark.args if not shutil.which(name)]
+        if missing:
+            item.add_marker(pytest.mark.skip(reason=f"{' and '.join(missing)} is missing"))
 
 
 def pytest_ignore_collect(collection_path, config):

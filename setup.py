@@ -3,6 +3,10 @@
 import sys
 from pathlib import Path
 
+# With an extra, pip tries its libraries in all versions before it looks at python_requires.
+if sys.version_info < (3, 11):  # noqa: UP036
+    sys.exit("This service needs Python 3.11 or later; this is Python " + sys.version.split()[0])
+
 from setuptools import setup
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
@@ -14,7 +18,8 @@ from service.version import BUILT_FROM, commit
 
 def write_commit(package: Path) -> None:
     """Write the commit into a folder with the package, if it is known."""
-    if known := commit():
+    known = commit()
+    if known:
         package.joinpath(BUILT_FROM).write_text(f"{known}\n", encoding="ascii")
 
 

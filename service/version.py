@@ -33,6 +33,6 @@ def commit() -> str | None:
     command = ["git", "-C", str(package.parent), "rev-parse", "--short", "HEAD"]
     with suppress(OSError, subprocess.SubprocessError):
         return subprocess.run(  # noqa: S603
-            command, check=True, capture_output=True, text=True, timeout=5
+            command, check=True, capture_output=True, encoding="ascii", timeout=5
         ).stdout.strip()
     return None

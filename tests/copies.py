@@ -1,21 +1,14 @@
 """Copies of the project, which a test or a tool may change."""
 
 import shutil
-import subprocess
-from pathlib import Path
 
-PROJECT = Path(__file__).resolve().parents[1]
+from server import PROJECT, output
 
 
 def copy_project(folder):
     """Copy every file of the repository, changed or not, new ones included."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=PROJECT,
-        stdout=subprocess.PIPE,
-        check=True,
-    ).stdout
-    for name in filter(None, listed.decode().split("\0")):
+    options = "-z", "--cached", "--others", "--exclude-standard"
+    for name in filter(None, output("git", "ls-files", *options, cwd=PROJECT).split("\0")):
         if PROJECT.joinpath(name).exists():
             target = folder / name
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ def running(command, port, **options):
         yield port
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def tls(folder, port):

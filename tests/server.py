@@ -1,11 +1,13 @@
 """The web server as the Procfile starts it, with clients that use raw sockets."""
 
 import http.client
+import inspect
 import json
 import os
 import re
 import secrets
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,6 +16,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import pytest
 from client import TOKENS
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -37,8 +40,7 @@ def procfile_line(name):
 
 def environment(**settings):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    kept = {name: value for name, value in os.environ.items() if name != "DATABASE_URL"}
-    return {**kept, "PATH": path, **settings}
+    return {**os.environ, "PATH": path, **settings}
 
 
 @contextmanager
@@ -68,7 +70,7 @@ def serving(
     finally:
         server.terminate()
         try:
-            server.wait(10)
+            server.wait(60)
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()
@@ -90,13 +92,13 @@ def working(database_url, **settings):
     finally:
         worker.terminate()
         try:
-            worker.wait(30)
+            worker.wait(60)
         except subprocess.TimeoutExpired:
             worker.kill()
             worker.wait()
 
 
-def connect(port, *, buffer=None, timeout=20):
+def connect(port, *, buffer=None, timeout=60):
     """Return a socket connected to the server; ``buffer`` bounds the bytes that it receives."""
     client = socket.socket()
     if buffer:
@@ -118,29 +120,33 @@ def free_port():
             return port
 
 
-def wait_until(happened, running=None, seconds=20):
+def wait_until(happened, running=None, seconds=60):
     """Return once ``happened()`` is true; fail later, or if the process or the future has ended."""
     end = time.monotonic() + seconds
     while not happened():
         if isinstance(running, Future):
             assert not running.done(), f"it did not wait: {running.result()}"
         elif running:
-            assert running.poll() is None
-        assert time.monotonic() < end
+            assert running.poll() is None, f"it ended before {inspect.getsource(happened)}"
+        assert time.monotonic() < end, f"not within {seconds} s: {inspect.getsource(happened)}"
         time.sleep(0.005)
+
+
+def output(program, *options, cwd=None):
+    """Return what a program prints; where it is not installed, the test is skipped."""
+    if not shutil.which(program):
+        pytest.skip(f"{program} is missing")
+    return subprocess.run([program, *options], cwd=cwd, stdout=subprocess.PIPE, text=True).stdout
 
 
 def is_running(pid):
     """Return whether the process runs; a zombie has ended."""
-    status = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
-    return status.stdout.strip()[:1] not in ("", "Z")
+    return output("ps", "-o", "stat=", "-p", str(pid)).strip()[:1] not in ("", "Z")
 
 
 def children(pid):
     """Return the children of a process, like the workers of gunicorn."""
-    table = subprocess.run(
-        ["ps", "-A", "-o", "pid=", "-o", "ppid="], capture_output=True, text=True, check=True
-    ).stdout
+    table = output("ps", "-A", "-o", "pid=", "-o", "ppid=")
     pairs = (map(int, line.split()) for line in table.splitlines())
     return [child for child, parent in pairs if parent == pid]
 
@@ -189,7 +195,7 @@ def receive(client):
     return Answer(bytes(raw))
 
 
-def send(port, request, *, finish=False, timeout=10):
+def send(port, request, *, finish=False, timeout=60):
     """Send these bytes and read until the server closes or the announced body is there."""
     with (
         socket.create_connection(("127.0.0.1", port), timeout=timeout) as client,
@@ -202,7 +208,7 @@ def send(port, request, *, finish=False, timeout=10):
     return Answer(b"")
 
 
-def get(port, path="/api/tasks", timeout=10):
+def get(port, path="/api/tasks", timeout=60):
     return send(
         port, f"GET {path} HTTP/1.1\r\n{ALICE}Connection: close\r\n\r\n".encode(), timeout=timeout
     )
@@ -214,7 +220,7 @@ def post(body, headers):
 
 def call(port, method, path, token, document=None):
     """Send one request with JSON; returns the status and the JSON of its answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request(
             method,

@@ -32,7 +32,7 @@ class Application:
         headers = []
         if name == "wait":
             self.waiting.release()
-            assert self.proceed.wait(20)
+            assert self.proceed.wait(60)
         elif name == "fail":
             raise {"value": ValueError, "os": OSError, "exit": SystemExit}[number](SECRET)
         elif name == "break":
@@ -86,7 +86,7 @@ class Server:
     def occupy(self):
         """Let a request run until the application may proceed."""
         client = self.ask("/wait")
-        assert self.application.waiting.acquire(timeout=10)
+        assert self.application.waiting.acquire(timeout=60)
         return client
 
     def connections(self, state=None):

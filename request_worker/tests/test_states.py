@@ -250,7 +250,7 @@ class Timeless(Worker):
     """A worker that does not look at the clock until its test lets it."""
 
     def tick(self):
-        self.clock.wait(20)
+        self.clock.wait(60)
         super().tick()
 
 
@@ -287,6 +287,7 @@ def test_a_stopping_worker_answers_what_is_there_and_lets_idle_clients_send_a_la
         answer = Answer(receive_all(client))
         assert (answer.status, answer.headers["connection"]) == (200, "close")
         client.close()
+    assert server.worker.idle.seconds == server.worker.reading.seconds == 60
     server.worker.idle.seconds = server.worker.reading.seconds = 0.1
     assert receive_all(forgotten) == b""
     assert Answer(receive_all(half)).status == 408

@@ -17,7 +17,7 @@ from service.commands.migrate import migrate
 from service.commands.tokens import new_session, new_token
 from service.commands.workspaces import FoundWorkspace
 from service.devkit.children import Children, Interrupt
-from service.devkit.loopback import LOOPBACK, forget_libpq, listen
+from service.devkit.loopback import LIBPQ, LOOPBACK, SERVERS, forget, listen
 from service.devkit.postgres import Postgres
 from service.devkit.printer import URL_PATTERN, Printer, printing
 from service.settings import Settings
@@ -49,7 +49,7 @@ curl -H 'Cookie: session={cookie}' {base}/workspaces
 
 Ctrl-C stops it; the data stay. For other commands (--help lists them), in another shell:
 
-export {exports}
+{unset}export {exports}
 """
 
 
@@ -61,7 +61,8 @@ class Existence(NamedTuple):
 
 def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> None:
     """Run the service until a signal ends it, as the options of ``dev`` say."""
-    forget_libpq()
+    forget(*SERVERS)
+    forgotten = forget(LIBPQ)
     interrupt = Interrupt()
     with ExitStack() as stack:
         postgres = stack.enter_context(Postgres(folder))
@@ -110,6 +111,7 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
                 cookie=cookie,
                 folder=folder,
                 notes=notes,
+                unset=f"unset {' '.join(forgotten)}\n" if forgotten else "",
                 exports=" ".join(f"{name}={shlex.quote(variables[name])}" for name in exports),
             )
         )

@@ -9,10 +9,16 @@ import click
 LOOPBACK = "localhost,127.0.0.0/8,::1"
 
 
-def forget_libpq() -> None:
-    """Remove the variables that would change where and how libpq connects."""
-    for name in [name for name in os.environ if name.startswith("PG")]:
+# Variables with these prefixes change where and how libpq connects, and how other servers run.
+LIBPQ, SERVERS = "PG", ("FLASK_", "GUNICORN_")
+
+
+def forget(*prefixes: str) -> list[str]:
+    """Remove the environment variables with these prefixes, and return their names."""
+    names = sorted(name for name in os.environ if name.startswith(prefixes))
+    for name in names:
         del os.environ[name]
+    return names
 
 
 def listen(port: int, option: str = "--port") -> socket.socket:

@@ -83,7 +83,7 @@ class Postgres:
             require_name()
         try:
             make_folder(self.folder, 0o711 if self.account else 0o700)
-            self._lock = (self.folder / "lock").open("a+")
+            self._lock = (self.folder / "lock").open("a+", encoding="utf-8")
         except OSError as error:
             raise CannotStart(f"the folder {self.folder}: {error.strerror}") from None
         try:
@@ -179,7 +179,8 @@ class Postgres:
                 env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                text=True,
+                encoding="utf-8",
+                errors="replace",
                 # Ctrl-C reaches the command alone, which then stops PostgreSQL.
                 start_new_session=True,
                 user=account and account.pw_uid,
@@ -192,7 +193,7 @@ class Postgres:
 
     def _last_lines(self) -> list[str]:
         try:
-            return self.log.read_text(errors="replace").splitlines()[-LAST_LINES:]
+            return self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
         except OSError:
             return []
 
@@ -206,7 +207,7 @@ class Postgres:
 
     def _postmaster(self) -> list[str]:
         """Return the lines of ``postmaster.pid``: pid, data, start, port, folder of sockets, …"""
-        return (self.data / "postmaster.pid").read_text().splitlines()
+        return os.fsdecode((self.data / "postmaster.pid").read_bytes()).splitlines()
 
     def get_pid(self) -> int:
         """Return the pid of the postmaster, the parent of PostgreSQL's other processes."""

@@ -412,7 +412,7 @@ def test_a_receiver_of_the_test_gets_events_and_their_secret(service, call, made
             secret = made.json()["secret"]
         task = call("POST", "/tasks", json=TASK).json()
         call("DELETE", f"/tasks/{task['id']}")
-        received = receiver.received.get(timeout=10)
+        received = receiver.received.get(timeout=60)
         assert Webhook(secret).verify(received.body, dict(received.headers))["data"] == task
         assert receiver.received.empty()
 

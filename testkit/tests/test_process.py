@@ -109,7 +109,7 @@ def test_the_line_has_all_that_a_harness_needs_and_sigterm_leaves_nothing_behind
         assert get(line, "/tasks").json()["data"] == []
         folder, postmaster = postgres(line)
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert process.stdout.read() == ""
         # Without a format, the log is quiet to the end.
         assert process.stderr.read() == ""
@@ -162,7 +162,7 @@ def test_it_ends_with_its_parent():
     process = subprocess.Popen(parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     gone = everything(json.loads(process.stdout.readline()))
     process.stdin.close()
-    process.wait(20)
+    process.wait(60)
     wait_until(gone)
     process.stdout.close()
 
@@ -196,7 +196,7 @@ def test_it_ends_when_nothing_reads_its_stdout_any_more():
     gone = everything(json.loads(process.stdout.readline()))
     process.stdout.close()
     wait_until(gone)
-    assert process.wait(20) == 0
+    assert process.wait(60) == 0
 
 
 @pytest.mark.proof
@@ -331,7 +331,7 @@ def test_it_uses_the_server_of_a_url_and_drops_its_database_there(database_url):
                 " WHERE application_name = 'task-service-double'"
             )
         process.terminate()
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     assert made not in databases()
 
 

@@ -231,5 +231,5 @@ def test_a_command_names_its_connection_after_itself(database_url, connection):
                 ((name,),) = [row.values() for row in rows(connection, query, pid)]
             finally:
                 blocker.rollback()
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
     assert re.fullmatch(rf"task-service plan list {re.escape(build())} \S+:{process.pid}", name)

@@ -55,7 +55,7 @@ def test_without_a_key_the_running_worker_says_so_once_and_ends_at_sigterm(
         finally:
             process.send_signal(signal.SIGTERM)
         assert line["message"] == "WEBHOOK_KEY is not set: deliveries wait"
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
         (stopped,) = map(json.loads, process.stderr.read().splitlines())
         for record, event in ((started, "starts"), (stopped, "stops")):
             assert record["level"] == "INFO"

@@ -174,9 +174,9 @@ class Pooler(Proxy):
 def test_a_database_behind_a_pooler_that_does_not_report_its_encoding_is_used(build, database_url):
     pooler = Pooler(database_url)
     app = build(database_url=pooler.url)
-    assert alice_at(app).get("/tasks").status_code == 200
-    with app.extensions["pool"].connection() as connection:
+    with open_pool(app).connection(timeout=60) as connection:
         assert connection.info.parameter_status("server_encoding") is None
+    assert alice_at(app).get("/tasks").status_code == 200
     app.extensions["pool"].close()
     pooler.close()
 
@@ -393,7 +393,7 @@ def test_an_idle_pool_connects_again_by_itself(build, proxy, monkeypatch):
     for _ in range(2):
         wait_until(lambda: pool._warm)
         proxy.refuse()
-        assert failed.wait(20)
+        assert failed.wait(60)
         proxy.listen()
         failed.clear()
     wait_until(lambda: pool._warm)
@@ -410,7 +410,7 @@ def test_a_request_whose_connection_or_time_ends_is_503_and_writes_nothing(build
         if end == "termination":
             until_waiting(connection, waiting)
             terminate_pool(connection)
-        response = waiting.result(timeout=5)
+        response = waiting.result(timeout=60)
         assert unavailable(response)
         assert response.headers["X-RateLimit-Limit"] == "1000"
     assert alice_at(app).get(f"/tasks/{task['id']}").get_json() == task

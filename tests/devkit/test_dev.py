@@ -88,6 +88,7 @@ class Dev:
 
     def __init__(self, folder, *options, package=PROJECT, terminal=True, **variables):
         self.folder, self.printed, self.package = folder, "", package
+        self.variables = variables
         self.terminal, stderr = os.openpty() if terminal else (None, subprocess.STDOUT)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "service", "dev", "--port", "0", "--data", folder, *options],
@@ -138,12 +139,12 @@ class Dev:
 
     def command(self, *words):
         """Run another command in a shell with the exports, and return its stdout."""
-        exports = re.search("(?m)^export .*$", self.printed)[0]
+        exports = re.search("(?m)^(?:unset .*\n)?export .*$", self.printed)[0]
         command = shlex.join([sys.executable, "-m", "service", *words])
         return subprocess.run(
             ["sh", "-e", "-c", f"{exports}\n{command}"],
             cwd=self.package,
-            env=environment(),
+            env={**environment(), **self.variables},
             capture_output=True,
             text=True,
             check=True,
@@ -163,7 +164,7 @@ class Dev:
 
     def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        self.process.wait(30)
+        self.process.wait(60)
         self.process.stdout.close()
         if self.terminal is not None:
             os.close(self.terminal)
@@ -189,14 +190,27 @@ def gone(pids):
     wait_until(lambda: not any(map(is_running, pids)))
 
 
+# Variables of a shell in which something else was done before.
+LEFT_OVER = {
+    "PGSERVICE": "nosuch",
+    "PGPORT": "1",
+    "PGOPTIONS": "-c search_path=none",
+    "DATABASE_URL": "postgresql://192.0.2.1/elsewhere",
+    "GUNICORN_CMD_ARGS": "--workers 7 --reload --threads 1",
+    "FLASK_DEBUG": "1",
+    "http_proxy": "http://127.0.0.1:1",
+}
+
+
 @pytest.fixture(scope="module")
 def running(long_folder):
     """Yield a running ``dev`` that tests share; its folder has a long name."""
-    dev = Dev(long_folder / ("long name " * 12))
+    dev = Dev(long_folder / ("long näme & " * 10), **LEFT_OVER)
     yield dev
     assert dev.end() == 0
 
 
+@pytest.mark.needs("curl")
 def test_it_runs_everything_and_prints_where_also_in_a_folder_with_a_long_name(running):
     address = running.base.removesuffix("/api")
     assert f"{address}/docs\n" in running.printed
@@ -275,7 +289,7 @@ def test_when_one_process_ends_all_end_and_it_is_named(dev, name, end):
     ]
     os.kill(pid, signal.SIGKILL)
     assert f"Error: {name} has ended with status -9;" in running.log_until("it is above")
-    assert running.process.wait(30) == 1
+    assert running.process.wait(60) == 1
     gone(descendants)
 
 
@@ -456,7 +470,7 @@ def test_processes_that_start_at_once_create_the_system_user_once(tmp_path, monk
     created, added = tmp_path / "created", tmp_path / "added"
     useradd = tmp_path / "useradd"
     # As the real one: fails while another one runs.
-    useradd.write_text(f"#!/bin/sh\necho $* >> {added}\nmkdir {created}\n")
+    useradd.write_text(f"#!/bin/sh\necho $* >> '{added}'\nmkdir '{created}'\n")
     useradd.chmod(0o755)
     this = threading.local()
 

@@ -1,7 +1,6 @@
 """A PostgreSQL that may be killed, and the table of what was measured."""
 
 import os
-import shutil
 import tempfile
 from contextlib import ExitStack
 
@@ -22,11 +21,6 @@ LOAD_BEFORE = os.getloadavg()[0]
 
 def pytest_collection_modifyitems(config, items):
     config.stash.setdefault(SCENARIOS, {})
-    for item in items:
-        program = item.get_closest_marker("needs")
-        missing = [name for name in program.args if not shutil.which(name)] if program else []
-        if missing:
-            item.add_marker(pytest.mark.skip(reason=f"{' and '.join(missing)} is missing"))
 
 
 def scenario_of(item):

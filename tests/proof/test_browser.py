@@ -3,7 +3,6 @@
 import html
 import json
 import re
-import shutil
 import subprocess
 from contextlib import closing
 
@@ -15,7 +14,7 @@ from server import PROJECT, serving
 
 pytestmark = [
     pytest.mark.proof,
-    pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed"),
+    pytest.mark.needs("chromium"),
 ]
 
 # It looks for nothing on the network but the pages.

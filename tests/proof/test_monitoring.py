@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 
 import pytest
@@ -13,7 +12,7 @@ from service.__main__ import main
 
 pytestmark = [
     pytest.mark.proof,
-    pytest.mark.skipif(not shutil.which("promtool"), reason="promtool is not installed"),
+    pytest.mark.needs("promtool"),
 ]
 RULES = "docs/deploy/prometheus-rules.yml"
 ALERTS = re.findall(r"- alert: (\w+)\n(?: +#.*\n)? +expr: (.+)\n(?: +for: (\w+)\n)?", read(RULES))

@@ -3,7 +3,6 @@
 import gzip
 import http.client
 import json
-import shutil
 import socket
 import ssl
 import subprocess
@@ -18,7 +17,7 @@ from server import free_port, receive_all, serving, wait_until
 
 pytestmark = [
     pytest.mark.proof,
-    pytest.mark.skipif(not shutil.which("nginx"), reason="nginx is not installed"),
+    pytest.mark.needs("nginx"),
 ]
 
 ALICE = {"Authorization": f"Bearer {TOKENS['alice']}"}

@@ -1,9 +1,11 @@
 """The versions that setup.cfg names: lowest libraries, each Python, files for two platforms."""
 
+import platform
 import re
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -46,20 +48,22 @@ def pythons(minors=range(11, 30)):
     """Return {version: path} of each other Python here, by default those for the service.
 
     This one runs the whole suite. A name in the path may be a shim of pyenv for a version that is
-    not switched on.
+    not switched on. That of the system may be an older release of the same version.
     """
+    ask = "import platform, venv; print(platform.python_version())"
     found = {}
-    for minor in sorted({*minors} - {sys.version_info.minor}):
+    for minor in minors:
         name = f"python3.{minor}"
         installed = Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/{name}")
-        for path in (shutil.which(name), *map(str, installed)):
-            if (
-                path
-                and not subprocess.run([path, "-c", "import venv"], capture_output=True).returncode
-            ):
-                found[f"3.{minor}"] = path
-                break
-    return found
+        for path in filter(None, (shutil.which(name), *map(str, installed), f"/usr/bin/{name}")):
+            with suppress(OSError):
+                asked = subprocess.run([path, "-c", ask], capture_output=True, text=True)
+                found.setdefault(asked.stdout.strip(), path)
+    return {
+        version: path
+        for version, path in found.items()
+        if version not in ("", platform.python_version())
+    }
 
 
 def test_the_quick_part_passes_with_the_lowest_versions(tmp_path):
@@ -78,6 +82,14 @@ def test_the_quick_part_passes_with_the_lowest_versions(tmp_path):
 @pytest.mark.parametrize("version", pythons())
 def test_the_quick_part_passes_on_each_other_python_of_this_machine(tmp_path, version):
     run_quick_part(tmp_path / "venv", pythons()[version])
+
+
+@pytest.mark.parametrize("version", pythons(range(6, 11)))
+def test_an_older_python_is_refused_at_once(version):
+    command = (pythons(range(6, 11))[version], "setup.py", "--version")
+    ran = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
+    refusal = f"This service needs Python 3.11 or later; this is Python {version}\n"
+    assert (ran.returncode, ran.stderr) == (1, refusal)
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)

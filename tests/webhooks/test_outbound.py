@@ -27,8 +27,17 @@ from receivers import (
     hang,
     reset,
 )
+from server import wait_until
 
-from service.webhooks.outbound import MAX_LOOK_UPS, Answer, BlockedURL, post, public, resolve
+from service.webhooks.outbound import (
+    MAX_LOOK_UPS,
+    Answer,
+    BlockedURL,
+    post,
+    public,
+    resolve,
+    resolver,
+)
 
 pytestmark = pytest.mark.nodatabase
 
@@ -91,7 +100,7 @@ def connects():
 
 @pytest.fixture
 def names(monkeypatch):
-    """Return the answers of a hostile name server: the addresses of a host, look-up by look-up.
+    """Yield the answers of a hostile name server: the addresses of a host, look-up by look-up.
 
     An answer may be a function that returns the addresses.
     """
@@ -118,7 +127,9 @@ def names(monkeypatch):
         ]
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
-    return answers
+    yield answers
+    # The threads of a look-up belong to the process: the next test begins without any.
+    wait_until(lambda: not resolver._running)
 
 
 def silence(released):
@@ -397,7 +408,7 @@ def getaddrinfo(host, *arguments, flags=0, **options):
     return real(host, *arguments, flags=flags, **options) if flags else never.wait()
 
 socket.getaddrinfo = getaddrinfo
-print(post("http://dead.example.com/", b"", {}, timeout=0.05).error)
+print(post("http://dead.example.com/", b"", {}, timeout=0.05).error, flush=True)
 attempt = functools.partial(post, sys.argv[1], b"", {}, timeout=60, allowed=["127.0.0.1"])
 threading.Thread(target=attempt, daemon=True).start()
 sys.stdin.read(1)

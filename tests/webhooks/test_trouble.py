@@ -29,7 +29,7 @@ def test_sigterm_ends_a_worker_at_once_while_the_database_is_away(away):
             # Four for each of WEB_THREADS, and a few of its own.
             assert 128 < len(os.listdir(f"/proc/{running.pid}/task")) < 140
         running.terminate()
-        running.communicate(timeout=10)
+        running.communicate(timeout=60)
         assert running.returncode == 0
 
 

@@ -7,7 +7,7 @@ from typing import TypedDict, Unpack
 import click
 
 from service.devkit.dev import port_option
-from service.devkit.loopback import forget_libpq, listen
+from service.devkit.loopback import LIBPQ, SERVERS, forget, listen
 
 TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,200}", re.ASCII)
 CONTROL_PATH = re.compile(r"[A-Za-z0-9._~-]{1,100}", re.ASCII)
@@ -73,7 +73,7 @@ def run_double(port: int, **options: Unpack[DoubleOptions]) -> None:
     The double ends with its parent process, or with --keep by POST /stop or SIGTERM. It ignores
     DATABASE_URL and PGHOST, PGUSER, ...
     """
-    forget_libpq()
+    forget(LIBPQ, *SERVERS)
     listeners = listen(port), listen(options["control_port"], "--control-port")
     # The options are checked, and --help is shown, without the libraries of the service.
     from task_service_double.serving import serve

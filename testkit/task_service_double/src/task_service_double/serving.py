@@ -124,7 +124,7 @@ def end_of_log(log: Path | None) -> Iterator[None]:
         yield
     except click.ClickException:
         if log:
-            lines = log.read_text(errors="replace").splitlines()
+            lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
             click.echo("\n".join(lines[-LAST_LINES:]), err=True)
         raise
 
