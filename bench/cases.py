@@ -62,6 +62,7 @@ CASES = (
             **NEW,
             "status": "todo",
             "due_date": None,
+            "due_day": None,
             "assignee_id": None,
             "project_id": None,
             "parent_id": None,

@@ -162,6 +162,8 @@ class Values:
                 return self.references[name]
             case lines.PastTimestamp():
                 return ["2025-03-01T09:00:00.001Z", "2025-03-02T09:00:00.001Z"]
+            case fields.Day():
+                return ["2090-03-01", "2090-04-01"]
             case fields.Timestamp():
                 # Each later field of a schema has later values: a meeting ends after its start.
                 timestamps = [other for other in settable(schema) if type(other) is type(field)]

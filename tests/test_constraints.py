@@ -29,6 +29,8 @@ def edges(field):
             if isinstance(field, fields.Email):
                 return wrong, [f"{'x' * 64}@{'x' * 63}.{'x' * 63}.{'x' * 61}", "a@b.co"]
             return wrong, ["x" * field.max, "x" * (field.min or 0)]
+        case fields.Day():
+            return ["1899-12-31", "9999-01-01"], ["1900-01-01", "9998-12-31"]
         case fields.Timestamp():
             wrong = ["1899-12-31T23:59:59.999Z", "9999-01-01T00:00:00Z"]
             return wrong, ["1900-01-01T00:00:00Z", "9998-12-31T23:59:59.999Z"]
@@ -133,6 +135,7 @@ def test_the_name_of_a_check_tells_its_numbers(connection):
         f"slug must have {slug.min} to {slug.max} of: a-z 0-9 -",
         "timestamps lie in the years 1900 to 9998",
         "dueDate must be in the years 1900 to 9998 (UTC)",
+        "dueDay must be in the years 1900 to 9998",
     }
     told = [row for row in rows if row["name"] not in special]
     assert len(rows) - len(told) == len(special)

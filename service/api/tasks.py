@@ -32,6 +32,7 @@ PROJECT = "An id of your choice, for projects kept elsewhere"
 PARENT = "The parent task of this subtask; subtasks have no subtasks"
 DAY = "; a day, like 2026-11-20, means its beginning in the workspace's timezone"
 SORT = "`dueDate`: soonest first, tasks without a due date last. Default: newest first"
+DUE_DAY = "The day, if dueDate was set to one; another timezone of the workspace does not move it"
 COMPLETED = "When the status became done; null for other statuses"
 
 tasks = Blueprint("tasks", __name__)
@@ -59,6 +60,7 @@ class Task(schemas.Resource):
         description="How urgent the task is",
     )
     due_date = fields.DueDate(allow_none=True, load_default=None, description="When it is due")
+    due_day = fields.Day(dump_only=True, allow_none=True, description=DUE_DAY)
     assignee_id = fields.Id(
         allow_none=True, load_default=None, description="The id of a member of the workspace"
     )
@@ -132,15 +134,16 @@ class DueMoment(NamedTuple):
     moment: str
 
 
-def with_due_moment(values: Values) -> Values:
-    """Replace a day as the due date by its end in the timezone of the workspace.
+def with_due_day(values: Values) -> Values:
+    """Add the day to a due date that is one, which becomes its end in the workspace's timezone.
 
     A statement of its own: within those that write, it would cost each write 2 % of its work.
     """
     day = values.get("due_date")
-    if not day or not fields.DueDate.day.fullmatch(day):
+    if not day or not fields.Day.well_formed.fullmatch(day):
         return values
-    return {**values, "due_date": db.row(DueMoment, "tasks/due_moment", day=day).moment}
+    moment = db.row(DueMoment, "tasks/due_moment", day=day).moment
+    return {**values, "due_date": moment, "due_day": day}
 
 
 FILTERS = TaskFilter().fields.keys() - schemas.PageQuery().fields.keys()
@@ -176,7 +179,7 @@ def create_task(task: Values) -> Response:
     Only ``title`` is required. ``parentId`` makes the new task a subtask. The event is
     ``task.created``.
     """
-    created = db.row(Created, "tasks/create", **with_due_moment(task))
+    created = db.row(Created, "tasks/create", **{"due_day": None, **with_due_day(task)})
     webhooks.post_after_commit(created.event_id)
     return reply_created(created, "/api/tasks")
 
@@ -206,7 +209,7 @@ def update_task(changes: Values, id: str) -> Response:
         Changed,
         "tasks/update",
         id=id,
-        changes=to_json(with_due_moment(changes)),
+        changes=to_json(with_due_day(changes)),
         versions=expected_versions(),
     )
     require_match(task.matched, task.version)

@@ -8,7 +8,7 @@ camelCase in JSON and snake_case in Python and SQL.
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import Any, TypedDict, Unpack
 from zoneinfo import available_timezones
@@ -23,9 +23,9 @@ UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.ASCI
 
 # RFC 3339 without leap seconds, and beyond it ISO 8601 without seconds or offset, and with an
 # offset in hours. fromisoformat() would accept week dates.
+DAY = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 TIMESTAMP = (
-    r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
-    r"[Tt]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?"
+    rf"{DAY}[Tt]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?"
     r"([Zz]|[+-]([01][0-9]|2[0-3])(:?[0-5][0-9])?)?"
 )
 
@@ -243,6 +243,24 @@ class Timestamp(Field):
         return timestamp.replace(microsecond=timestamp.microsecond // 1000 * 1000)
 
 
+class Day(Timestamp):
+    """A day without a time, loaded as text."""
+
+    default_error_messages = {
+        "timestamp": "must be a day, like 2026-11-20",
+        "range": "must be in the years 1900 to 9998",
+    }
+    well_formed = re.compile(DAY, re.ASCII)
+    request_note = ""
+
+    def __init__(self, **options: Unpack[Options]) -> None:
+        options["metadata"] = {"format": "date", "examples": ["2026-11-20"]}
+        super().__init__(**options)
+
+    def _convert(self, value: object) -> str:  # type: ignore[override]
+        return super()._convert(value).date().isoformat()
+
+
 class DueDate(Timestamp):
     """A timestamp or a day, loaded as text; PostgreSQL knows the workspace's timezone for a day."""
 
@@ -250,22 +268,15 @@ class DueDate(Timestamp):
         "timestamp": "must be a day or an ISO 8601 timestamp, like 2026-11-20 or"
         " 2026-11-20T11:02:43Z"
     }
-    day = re.compile(TIMESTAMP.partition("[Tt]")[0], re.ASCII)
+    well_formed = re.compile(f"{DAY}|{TIMESTAMP}", re.ASCII)
     request_note = (
         f"{Timestamp.request_note}. A day, like 2026-11-20, means its end in the workspace's"
         " timezone"
     )
 
     def _convert(self, value: object) -> str:  # type: ignore[override]
-        if not isinstance(value, str) or not self.day.fullmatch(value):
-            return super()._convert(value).isoformat()
-        try:
-            day = date.fromisoformat(value)
-        except ValueError:
-            raise self.make_error("day", value=value) from None
-        if not 1900 <= day.year <= 9998:
-            raise self.make_error("range")
-        return value
+        timestamp = super()._convert(value)
+        return str(value) if Day.well_formed.fullmatch(str(value)) else timestamp.isoformat()
 
 
 class Timezone(Text):

@@ -1,7 +1,7 @@
 -- Insert tasks, in the order of their lines; a subtask comes after its parent.
 INSERT INTO tasks (
-           workspace_id, id, title, description, status, priority, due_date, assignee_id,
-           project_id, parent_id, created_by, created_at, updated_at, completed_at,
+           workspace_id, id, title, description, status, priority, due_date, due_day,
+           assignee_id, project_id, parent_id, created_by, created_at, updated_at, completed_at,
            version
        )
 SELECT item.workspace_id,
@@ -10,7 +10,8 @@ SELECT item.workspace_id,
        item.description,
        item.status,
        item.priority,
-       due_moment(item.due_date, item.workspace_id),
+       due_moment(coalesce(item.due_date, item.due_day), item.workspace_id),
+       (CASE length(item.due_date) WHEN 10 THEN item.due_date ELSE item.due_day END)::date,
        item.assignee_id,
        item.project_id,
        item.parent_id,
@@ -31,6 +32,7 @@ SELECT item.workspace_id,
            status text,
            priority text,
            due_date text,
+           due_day text,
            assignee_id uuid,
            project_id text,
            parent_id uuid,

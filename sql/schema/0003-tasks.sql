@@ -23,6 +23,9 @@ CREATE DOMAIN project_id AS text
 CREATE DOMAIN due_date AS timestamptz
     CONSTRAINT "dueDate must be in the years 1900 to 9998 (UTC)"
     CHECK (value >= '1900-01-01T00:00:00Z' AND value < '9999-01-01T00:00:00Z');
+CREATE DOMAIN due_day AS date
+    CONSTRAINT "dueDay must be in the years 1900 to 9998"
+    CHECK (value >= '1900-01-01' AND value < '9999-01-01');
 
 CREATE TABLE tasks (
     workspace_id uuid NOT NULL
@@ -33,6 +36,9 @@ CREATE TABLE tasks (
     status task_status NOT NULL DEFAULT 'todo',
     priority task_priority NOT NULL DEFAULT 'medium',
     due_date due_date,
+    -- The day, if the due date was given as one. The moment is then the end of that day in the
+    -- timezone that the workspace had; another timezone moves neither.
+    due_day due_day,
     assignee_id uuid,
     project_id project_id,
     parent_id uuid,
@@ -245,6 +251,7 @@ CREATE TYPE task_document AS (
     "status" text,
     "priority" text,
     "dueDate" text,
+    "dueDay" date,
     "assigneeId" uuid,
     "projectId" text,
     "parentId" uuid,
@@ -267,6 +274,7 @@ AS $$
                    task.status,
                    task.priority,
                    iso(task.due_date),
+                   task.due_day,
                    task.assignee_id,
                    task.project_id,
                    task.parent_id,

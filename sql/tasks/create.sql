@@ -1,7 +1,7 @@
 -- Create a task in the active workspace and announce it.
 WITH created AS (
     INSERT INTO tasks AS task (
-               workspace_id, title, description, status, priority, due_date,
+               workspace_id, title, description, status, priority, due_date, due_day,
                assignee_id, project_id, parent_id, created_by, completed_at
            )
     VALUES (
@@ -11,6 +11,7 @@ WITH created AS (
                %(status)s::text,
                %(priority)s::text,
                %(due_date)s::timestamptz,
+               %(due_day)s::date,
                %(assignee_id)s::uuid,
                %(project_id)s::text,
                %(parent_id)s::uuid,

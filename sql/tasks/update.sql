@@ -16,6 +16,11 @@ WITH locked AS MATERIALIZED (
            status = (after).status,
            priority = (after).priority,
            due_date = (after).due_date,
+           -- Another timestamp has no day; the same one, as in a task sent back, keeps its day.
+           due_day = CASE
+               WHEN %(changes)s::jsonb ? 'due_day' OR (after).due_date = task.due_date
+               THEN (after).due_day
+           END,
            assignee_id = (after).assignee_id,
            project_id = (after).project_id,
            parent_id = (after).parent_id,

@@ -1,5 +1,6 @@
 """Due dates: a day is a moment of the workspace's timezone, filters by it, the soonest first."""
 
+import json
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
@@ -53,16 +54,35 @@ def test_a_day_is_its_last_millisecond_in_the_workspaces_timezone(
     zone(name)
     end = shown(first_moment(date.fromisoformat(day) + timedelta(days=1), name) - MS)
     task = alice.post("/tasks", {"title": "Plain", "dueDate": day}).get_json()
-    assert task["dueDate"] == end
+    assert (task["dueDate"], task["dueDay"]) == (end, day)
     path = f"/tasks/{task['id']}"
     assert alice.patch(path, {"dueDate": day}).get_json() == task
     assert alice.patch(path, {"dueDate": None}).get_json()["dueDate"] is None
     assert alice.patch(path, {"dueDate": day}).get_json()["dueDate"] == end
-    line = f'{{"type": "task", "workspace": "acme", "title": "Loaded", "dueDate": "{day}"}}'
-    (tmp_path / "in.jsonl").write_text(line)
+    line = {"type": "task", "workspace": "acme", "title": "Loaded"}
+    lines = [json.dumps({**line, name: day}) for name in ("dueDate", "dueDay")]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines))
     loaded = CommandRunner(app).invoke(["load", str(tmp_path / "in.jsonl")])
     assert loaded.exit_code == 0, loaded.output
-    assert {task["dueDate"] for task in read_all(alice, "/tasks")} == {end}
+    tasks = read_all(alice, "/tasks")
+    assert [(task["dueDate"], task["dueDay"]) for task in tasks] == [(end, day)] * 3
+
+
+def test_a_day_stays_a_day_until_a_timestamp_or_null_replaces_it(alice, zone):
+    task = alice.post("/tasks", {"title": "Plain", "dueDate": "2026-12-01"}).get_json()
+    path = f"/tasks/{task['id']}"
+    zone("Asia/Tokyo")
+    assert alice.patch(path, task).get_json() == alice.get(path).get_json() == task
+    (listed,) = read_all(alice, "/tasks", sort="dueDate")
+    assert listed == task
+    again = alice.patch(path, {"dueDate": "2026-12-01"}).get_json()
+    assert (again["dueDate"], again["dueDay"]) == ("2026-12-01T14:59:59.999Z", "2026-12-01")
+    for other in ("2026-12-01T14:59:59.998Z", None):
+        changed = alice.patch(path, {"dueDate": other}).get_json()
+        assert (changed["dueDate"], changed["dueDay"]) == (other, None)
+        again = alice.patch(path, {"dueDate": "2026-12-01", "title": "Other"}).get_json()
+        assert again["dueDay"] == "2026-12-01"
+    assert alice.patch(path, {"title": "Plain"}).get_json()["dueDay"] == "2026-12-01"
 
 
 @pytest.mark.parametrize(("name", "day"), DAYS)

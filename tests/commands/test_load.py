@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import date, datetime
 from uuid import UUID
 
 import psycopg
@@ -22,7 +22,7 @@ from service.commands.load.insert import Batch
 from service.commands.load.lines import TYPES, UserRef
 from service.database.statements import SQL
 from service.devkit.local import DEMO
-from service.values.fields import DueDate
+from service.values.fields import Day, DueDate
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 OTHER = "0190163d-8694-739b-aea5-966c26f8ad92"
@@ -433,6 +433,8 @@ def expected_row(kind, line, cast):
             row[name] = cast[row[name]]
         elif isinstance(field, DueDate) and row.get(name):
             row[name] = datetime.fromisoformat(row[name])
+        elif isinstance(field, Day) and row.get(name):
+            row[name] = date.fromisoformat(row[name])
         elif isinstance(field, UserRef) and row.get(name):
             row[name] = cast[row[name].partition("@")[0]]
     return row

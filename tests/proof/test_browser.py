@@ -209,7 +209,9 @@ await click("Some day", "Delete");
 await until(() => titles().length === 1);
 seen.push(titles(), alert());
 const [task] = (await (await fetch(`${api}?status=todo`, {headers})).json()).data;
-seen.push(task.dueDate);
+const due = find("time");
+seen.push(task.dueDate, due.dateTime);
+seen.push(due.textContent === new Date(2098, 10, 30).toLocaleDateString());
 const body = JSON.stringify({title: "Changed"});
 await fetch(`${api}/${task.id}`, {method: "PATCH", headers, body});
 await click("Sooner", "Done");
@@ -249,6 +251,8 @@ def test_the_page_of_tasks_does_what_a_person_asks_and_says_in_words_what_fails(
         ["Sooner"],
         "",
         "2098-11-30T23:59:59.999Z",
+        "2098-11-30",
+        True,
         "Somebody has changed this task meanwhile. The list is up to date now: look again.",
         ["Changed"],
         "That were too many requests. Try again in 7 seconds.",

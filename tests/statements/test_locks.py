@@ -165,7 +165,7 @@ def test_an_event_is_not_made_for_a_webhook_that_is_being_deleted(
     before = connection.execute("SELECT id FROM events").fetchall()
     other = connect()
     other.execute("DELETE FROM webhooks WHERE id = %s", (webhook,))
-    fields = ["description", "due_date", "assignee_id", "project_id", "parent_id"]
+    fields = ["description", "due_date", "due_day", "assignee_id", "project_id", "parent_id"]
     task = {"title": "x", "status": "todo", "priority": "low", **dict.fromkeys(fields)}
     with meanwhile(other, "tasks/create", **managed(cast), **task) as rows:
         pass
@@ -180,7 +180,7 @@ def test_no_task_is_newer_than_the_deactivation_of_its_assignee(
     other = connect()
     other.execute("UPDATE users SET deactivated_at = now_ms() WHERE name = 'Bob'")
     task = {"title": "x", "status": "todo", "priority": "low", "assignee_id": cast["bob"]}
-    fields = dict.fromkeys(["description", "due_date", "project_id", "parent_id"])
+    fields = dict.fromkeys(["description", "due_date", "due_day", "project_id", "parent_id"])
     with (
         pytest.raises(psycopg.errors.CheckViolation),
         meanwhile(other, "tasks/create", **managed(cast), **task, **fields),

@@ -21,6 +21,7 @@ from service.values.fields import (
     MAX_TITLE,
     NIL_UUID,
     UUID,
+    Day,
     Email,
     Enum,
     Field,
@@ -161,6 +162,7 @@ class MemberLine(OwnedLine, Member):
 class TaskLine(OwnedLine, CreatedLine, Task):
     """A task."""
 
+    due_day = Day(allow_none=True, load_default=None)
     assignee_id = UserRef(allow_none=True, load_default=None)
     created_by = UserRef(load_default=None)
     updated_at = Timestamp(load_default=None)
