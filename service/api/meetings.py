@@ -10,10 +10,10 @@ from service.database.statements import to_json
 from service.http.errors import invalid_field
 from service.http.requests import Values, arguments
 from service.http.responses import (
+    BoundedPage,
     Changed,
     Created,
     One,
-    Page,
     reply,
     reply_created,
     reply_one,
@@ -28,8 +28,9 @@ PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
 UPCOMING = "Only meetings that start in the future, soonest first"
 ONLY_WORKSPACE = "Only meetings of this workspace. Default: all your workspaces"
-FROM = "Only meetings that start at this time or later"
-TO = "Only meetings that start before this time"
+DAY = "; a day, like 2026-11-20, means its beginning in the active workspace's timezone"
+FROM = f"Only meetings that start at this time or later{DAY}"
+TO = f"Only meetings that start before this time{DAY}"
 COMPLETION = "A completed meeting stays completed"
 
 meetings = Blueprint("meetings", __name__)
@@ -94,8 +95,8 @@ class MeetingFilter(schemas.PageQuery):
     only_workspace_id = fields.Id(
         data_key="workspaceId", load_default=None, description=ONLY_WORKSPACE
     )
-    starts_from = fields.Timestamp(data_key="from", load_default=None, description=FROM)
-    starts_before = fields.Timestamp(data_key="to", load_default=None, description=TO)
+    starts_from = fields.DayOrTimestamp(data_key="from", load_default=None, description=FROM)
+    starts_before = fields.DayOrTimestamp(data_key="to", load_default=None, description=TO)
     limit = fields.Limit(20, 100)
     cursor = fields.Cursor(keyed=True)
 
@@ -109,12 +110,11 @@ def list_meetings(query: Values) -> Response:
     The latest start comes first; with ``upcoming``, the soonest. If you do not belong to the
     workspace, the list is empty.
     """
-    start, end = query["starts_from"], query["starts_before"]
-    if start and end and start >= end:
+    statement = "meetings/upcoming" if query.pop("upcoming") else "meetings/list"
+    page = db.row(BoundedPage, statement, **query)
+    if not page.in_order:
         raise invalid_field("from", "start_bounds")
-    if query.pop("upcoming"):
-        return reply_page(db.row(Page, "meetings/upcoming", **query))
-    return reply_page(db.row(Page, "meetings/list", **query))
+    return reply_page(page)
 
 
 @meetings.post("/meetings")

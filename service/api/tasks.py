@@ -11,6 +11,7 @@ from service.database.statements import to_json
 from service.http.errors import http_error, invalid_field
 from service.http.requests import Values, arguments
 from service.http.responses import (
+    BoundedPage,
     Changed,
     Created,
     One,
@@ -59,7 +60,9 @@ class Task(schemas.Resource):
         load_default="medium",
         description="How urgent the task is",
     )
-    due_date = fields.DueDate(allow_none=True, load_default=None, description="When it is due")
+    due_date = fields.DayOrTimestamp(
+        allow_none=True, load_default=None, description="When it is due"
+    )
     due_day = fields.Day(dump_only=True, allow_none=True, description=DUE_DAY)
     assignee_id = fields.Id(
         allow_none=True, load_default=None, description="The id of a member of the workspace"
@@ -103,8 +106,10 @@ class TaskFilter(schemas.PageQuery):
         fields.MAX_REFERENCE, min=1, load_default=None, description="Only tasks of this project"
     )
     parent_id = fields.Id(load_default=None, description="Only the subtasks of this task")
-    due_after = fields.DueDate(load_default=None, description=f"Due at this time or later{DAY}")
-    due_before = fields.DueDate(load_default=None, description=f"Due before this time{DAY}")
+    due_after = fields.DayOrTimestamp(
+        load_default=None, description=f"Due at this time or later{DAY}"
+    )
+    due_before = fields.DayOrTimestamp(load_default=None, description=f"Due before this time{DAY}")
     sort = fields.Enum("dueDate", schema_name="TaskOrder", load_default=None, description=SORT)
     cursor = fields.Cursor(keyed=None)
 
@@ -121,13 +126,6 @@ class TaskFilter(schemas.PageQuery):
         """Add ``assignee_id``, which is None for the words."""
         assignee = values["assignee"]
         return {**values, "assignee_id": None if assignee in ("me", "none") else assignee}
-
-
-class TaskPage(NamedTuple):
-    data: bytes
-    next_cursor: str | None
-    # False if the bounds of dueDate are in the wrong order.
-    in_order: bool
 
 
 class DueMoment(NamedTuple):
@@ -161,12 +159,12 @@ def list_tasks(query: Values) -> Response:
     if not any(map(query.get, FILTERS)):
         return reply_page(db.row(Page, "tasks/list", **query))
     if query["sort"]:
-        page = db.row_client_bound(TaskPage, "tasks/soonest", **query)
+        page = db.row_client_bound(BoundedPage, "tasks/soonest", **query)
     else:
-        page = db.row_client_bound(TaskPage, "tasks/filter", **query)
+        page = db.row_client_bound(BoundedPage, "tasks/filter", **query)
     if not page.in_order:
         raise invalid_field("dueAfter", "due_bounds")
-    return reply_page(Page(page.data, page.next_cursor))
+    return reply_page(page)
 
 
 @tasks.post("/tasks")

@@ -38,6 +38,15 @@ class Page(NamedTuple):
     next_cursor: str | None
 
 
+class BoundedPage(NamedTuple):
+    """The row of one page of a list between two bounds."""
+
+    data: bytes
+    next_cursor: str | None
+    # False if the bounds are in the wrong order.
+    in_order: bool
+
+
 class One(NamedTuple):
     body: bytes
     version: int
@@ -153,7 +162,7 @@ def reply_secret(
     return response
 
 
-def reply_page(page: Page) -> Response:
+def reply_page(page: Page | BoundedPage) -> Response:
     """Return the response with one page of a list; ``Link`` names the next page, if any."""
     cursor = page.next_cursor
     if cursor is None:

@@ -261,7 +261,7 @@ class Day(Timestamp):
         return super()._convert(value).date().isoformat()
 
 
-class DueDate(Timestamp):
+class DayOrTimestamp(Timestamp):
     """A timestamp or a day, loaded as text; PostgreSQL knows the workspace's timezone for a day."""
 
     default_error_messages = {

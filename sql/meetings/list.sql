@@ -7,8 +7,12 @@ WITH page AS MATERIALIZED (
            SELECT meeting.*
              FROM meetings AS meeting
             WHERE meeting.workspace_id = member.workspace_id
-              AND meeting.start_time >= coalesce(%(starts_from)s::timestamptz, '-infinity')
-              AND meeting.start_time < coalesce(%(starts_before)s::timestamptz, 'infinity')
+              AND meeting.start_time >= coalesce(
+                      time_bound(%(starts_from)s::text, %(workspace_id)s::uuid), '-infinity'
+                  )
+              AND meeting.start_time < coalesce(
+                      time_bound(%(starts_before)s::text, %(workspace_id)s::uuid), 'infinity'
+                  )
               AND (meeting.start_time, meeting.id) < (
                       coalesce(from_millis(%(after)s::bigint), 'infinity'),
                       coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
@@ -46,7 +50,8 @@ SELECT coalesce(
                keyed_cursor(to_millis(meeting.start_time), meeting.id)
                ORDER BY meeting.start_time DESC, meeting.id DESC
            )
-       )[(SELECT number FROM page_end)] AS next_cursor
+       )[(SELECT number FROM page_end)] AS next_cursor,
+       in_order(%(starts_from)s::text, %(starts_before)s::text, %(workspace_id)s::uuid) AS in_order
   FROM (
        SELECT * FROM page ORDER BY start_time DESC, id DESC LIMIT (SELECT number FROM page_end)
        ) AS meeting;

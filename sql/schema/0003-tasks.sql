@@ -94,14 +94,23 @@ AS $$
            END
 $$;
 
--- The moment of a bound of due dates: a timestamp, or the beginning of a day.
-CREATE FUNCTION due_bound(bound text, workspace_id uuid) RETURNS timestamptz
+-- The moment of a bound of due dates or meetings: a timestamp, or the beginning of a day.
+CREATE FUNCTION time_bound(bound text, workspace_id uuid) RETURNS timestamptz
 LANGUAGE sql STABLE
 AS $$
     SELECT CASE length(bound)
                WHEN 10 THEN end_of_day(bound::date - 1, workspace_id) + interval '1 millisecond'
                ELSE bound::timestamptz
            END
+$$;
+
+-- Whether a range with these bounds, of which each may be NULL, has moments.
+CREATE FUNCTION in_order(lower_bound text, upper_bound text, workspace_id uuid) RETURNS boolean
+LANGUAGE sql STABLE
+AS $$
+    SELECT coalesce(
+               time_bound(lower_bound, workspace_id) < time_bound(upper_bound, workspace_id), true
+           )
 $$;
 
 -- The filters of the list that PostgreSQL inlines and plans for their values; NULL filters nothing.

@@ -18,10 +18,10 @@ WITH page AS MATERIALIZED (
        AND (%(due_after)s::text IS NULL AND %(due_before)s::text IS NULL
             OR task.status IN ('todo', 'in_progress', 'done')
                AND task.due_date >= coalesce(
-                       due_bound(%(due_after)s::text, %(workspace_id)s::uuid), '-infinity'
+                       time_bound(%(due_after)s::text, %(workspace_id)s::uuid), '-infinity'
                    )
                AND task.due_date < coalesce(
-                       due_bound(%(due_before)s::text, %(workspace_id)s::uuid), 'infinity'
+                       time_bound(%(due_before)s::text, %(workspace_id)s::uuid), 'infinity'
                    ))
      -- With "none", assignee_id is always NULL; in ORDER BY, it lets the index provide the order.
      ORDER BY CASE %(assignee)s::text WHEN 'none' THEN task.assignee_id END DESC, task.id DESC
@@ -34,9 +34,5 @@ SELECT coalesce(json_agg(task_json(ROW(task.*)::tasks) ORDER BY task.id DESC), '
        id_cursor(
            (array_agg(task.id ORDER BY task.id DESC))[(SELECT number FROM page_end)]
        ) AS next_cursor,
-       coalesce(
-           due_bound(%(due_after)s::text, %(workspace_id)s::uuid)
-           < due_bound(%(due_before)s::text, %(workspace_id)s::uuid),
-           true
-       ) AS in_order
+       in_order(%(due_after)s::text, %(due_before)s::text, %(workspace_id)s::uuid) AS in_order
   FROM (SELECT * FROM page ORDER BY id DESC LIMIT (SELECT number FROM page_end)) AS task;

@@ -14,13 +14,13 @@ WITH wanted AS (
               AND (task.due_date, task.id) > (
                       greatest(
                           from_millis(%(after)s::bigint),
-                          due_bound(%(due_after)s::text, %(workspace_id)s::uuid),
+                          time_bound(%(due_after)s::text, %(workspace_id)s::uuid),
                           '-infinity'
                       ),
                       coalesce(%(after_id)s::uuid, '00000000-0000-0000-0000-000000000000')
                   )
               AND task.due_date < coalesce(
-                      due_bound(%(due_before)s::text, %(workspace_id)s::uuid), 'infinity'
+                      time_bound(%(due_before)s::text, %(workspace_id)s::uuid), 'infinity'
                   )
               AND matches(
                       task,
@@ -85,9 +85,5 @@ SELECT coalesce(
                ORDER BY task.due_date, task.id
            )
        )[(SELECT number FROM page_end)] AS next_cursor,
-       coalesce(
-           due_bound(%(due_after)s::text, %(workspace_id)s::uuid)
-           < due_bound(%(due_before)s::text, %(workspace_id)s::uuid),
-           true
-       ) AS in_order
+       in_order(%(due_after)s::text, %(due_before)s::text, %(workspace_id)s::uuid) AS in_order
   FROM (SELECT * FROM page ORDER BY due_date, id LIMIT (SELECT number FROM page_end)) AS task;

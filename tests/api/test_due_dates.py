@@ -1,4 +1,4 @@
-"""Due dates: a day is a moment of the workspace's timezone, filters by it, the soonest first."""
+"""Days in the timezone of the workspace: due dates, bounds of lists; and the soonest first."""
 
 import json
 from datetime import UTC, date, datetime, time, timedelta
@@ -90,7 +90,10 @@ def test_a_bound_is_the_beginning_of_its_day(alice, zone, insert_into, name, day
     zone(name)
     next_day = date.fromisoformat(day) + timedelta(days=1)
     begin, end = first_moment(date.fromisoformat(day), name), first_moment(next_day, name)
-    tasks = [insert_into("tasks", due_date=at) for at in (begin - MS, begin, end - MS, end)]
+    moments = begin - MS, begin, end - MS, end
+    meetings = [insert_into("meetings", start_time=at) for at in moments]
+    assert ids(read_all(alice, "/meetings", **{"from": day, "to": next_day})) == meetings[2:0:-1]
+    tasks = [insert_into("tasks", due_date=at) for at in moments]
     insert_into("tasks")
     for bounds, expected in (
         ({"dueAfter": day, "dueBefore": next_day}, tasks[1:3]),
@@ -132,7 +135,15 @@ def test_a_day_that_does_not_exist_is_400_and_named(alice, day):
     assert message == "must be a day that exists, unlike 2026-02-30"
 
 
-@pytest.mark.parametrize("sort", [{}, {"sort": "dueDate"}])
+@pytest.mark.parametrize(
+    ("path", "first", "last"),
+    [
+        ("/tasks?", "dueAfter", "dueBefore"),
+        ("/tasks?sort=dueDate&", "dueAfter", "dueBefore"),
+        ("/meetings?", "from", "to"),
+        ("/meetings?upcoming=true&", "from", "to"),
+    ],
+)
 @pytest.mark.parametrize(
     ("after", "before"),
     [
@@ -143,10 +154,10 @@ def test_a_day_that_does_not_exist_is_400_and_named(alice, day):
         ("2026-12-01T05:00:00Z", "2026-12-01"),
     ],
 )
-def test_a_range_that_ends_before_it_begins_is_400(alice, zone, sort, after, before):
+def test_a_range_that_ends_before_it_begins_is_400(alice, zone, path, first, last, after, before):
     zone("America/New_York")
-    response = alice.get("/tasks", query_string={"dueAfter": after, "dueBefore": before, **sort})
-    assert invalid_field(response, "dueAfter") == "must be before dueBefore"
+    response = alice.get(f"{path}{first}={after}&{last}={before}")
+    assert invalid_field(response, first) == f"must be before {last}"
 
 
 def test_several_statuses_and_priorities_are_filters_in_each_order(alice):

@@ -22,7 +22,7 @@ from service.commands.load.insert import Batch
 from service.commands.load.lines import TYPES, UserRef
 from service.database.statements import SQL
 from service.devkit.local import DEMO
-from service.values.fields import Day, DueDate
+from service.values.fields import Day, DayOrTimestamp
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 OTHER = "0190163d-8694-739b-aea5-966c26f8ad92"
@@ -431,7 +431,7 @@ def expected_row(kind, line, cast):
     for name, field in fields.items():
         if name == "workspace_id":
             row[name] = cast[row[name]]
-        elif isinstance(field, DueDate) and row.get(name):
+        elif isinstance(field, DayOrTimestamp) and row.get(name):
             row[name] = datetime.fromisoformat(row[name])
         elif isinstance(field, Day) and row.get(name):
             row[name] = date.fromisoformat(row[name])
