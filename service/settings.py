@@ -184,6 +184,9 @@ class Settings:
         " if unset, no page can; to change it, list both keys for a while, separated by a comma",
         secret=True,
     )
+    members_create_users: bool = setting(
+        "on", switch(), "owners and admins who add an unknown e-mail address create the user"
+    )
     log_format: str = setting(
         "json",
         fields.String(validate=validate.OneOf(["json", "text"], error="must be json or text")),

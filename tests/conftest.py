@@ -228,6 +228,16 @@ def browser(app, cast, connection):
 
 
 @pytest.fixture
+def adam(app, cast, connection):
+    """Return a client of an admin of Acme."""
+    id = insert(connection, "users", email="adam@example.com", name="Adam")
+    insert_member(connection, cast["acme"], id, "admin")
+    insert_token(connection, id, "tmw_api_adam")
+    cast["adam"] = id
+    return Client(app, "tmw_api_adam")
+
+
+@pytest.fixture
 def stranger(app):
     return Client(app)
 

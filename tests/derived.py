@@ -57,7 +57,7 @@ class View(NamedTuple):
 
     @property
     def resource(self):
-        return self.rule.split("/")[2]
+        return re.search(r"/(\w+)(/<id:\w+>)?$", self.rule)[1]
 
     @property
     def takes_body(self):

@@ -10,6 +10,7 @@ from service.api.knowledge import knowledge
 from service.api.mail import mail
 from service.api.me import me
 from service.api.meetings import meetings
+from service.api.members import members
 from service.api.sessions import sessions
 from service.api.suggestions import suggestions
 from service.api.tasks import tasks
@@ -20,8 +21,8 @@ from service.api.workspaces import workspaces
 
 def init_app(app: Flask) -> None:
     """Register the resources, in the order in which they are documented."""
-    work = tasks, meetings, workspaces, me, dashboard, mail, knowledge, suggestions, events
-    for resource in (*work, tokens, webhooks, deliveries):
+    work = tasks, meetings, workspaces, members, me, dashboard, mail, knowledge, suggestions
+    for resource in (*work, events, tokens, webhooks, deliveries):
         app.register_blueprint(resource, url_prefix="/api")
     if app.config["SETTINGS"].login_keys:
         app.register_blueprint(sessions, url_prefix="/api")

@@ -1,4 +1,4 @@
-"""Workspaces and their members."""
+"""Workspaces."""
 
 from typing import NamedTuple
 
@@ -38,19 +38,6 @@ class WorkspaceDetails(Workspace):
     timezone = fields.Timezone(
         description="An IANA timezone name; it determines when a day begins and ends"
     )
-
-
-class Member(schemas.Resource):
-    user_id = fields.Id(description="The id of the user")
-    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True, description="The user's name")
-    email = fields.Email(dump_only=True, description="The user's e-mail address")
-    role = fields.Enum(
-        *fields.ROLES,
-        schema_name="Role",
-        load_default="member",
-        description="What the user may do in the workspace",
-    )
-    joined_at = fields.Timestamp(description="When the user became a member")
 
 
 class ChangedWorkspace(NamedTuple):
@@ -102,14 +89,3 @@ def update_workspace(changes: Values, id: str) -> Response:
         raise http_error("role")
     require_match(workspace.matched, workspace.version)
     return reply_one(One(workspace.body, workspace.version))
-
-
-@workspaces.get("/workspaces/<id:id>/members")
-@response(Member, kind="list")
-def list_members(id: str) -> Response:
-    """List all members of a workspace with their roles
-
-    The members are in the order in which they joined. A ``userId`` can be the ``assigneeId`` of a
-    task.
-    """
-    return reply(db.row(Body, "workspaces/members", id=id).body)

@@ -13,6 +13,7 @@ from service.commands.base import (
     yes_option,
 )
 from service.commands.workspaces import find_workspace
+from service.members import NO_USER, AddedMember, ChangedMember, RemovedMember
 from service.values.fields import ROLES
 
 
@@ -26,14 +27,6 @@ class ListedMember(NamedTuple):
     joined_at: str
 
 
-class Change(NamedTuple):
-    """The row of a member who is added, changed or removed."""
-
-    id: str
-    # False if the workspace would have no owner then.
-    done: bool
-
-
 class FoundMember(NamedTuple):
     """The row of a member who is to be removed."""
 
@@ -41,14 +34,13 @@ class FoundMember(NamedTuple):
     name: str
 
 
-def require_owner(change: Change, slug: str, email: str) -> str:
-    """Raise ClickException if the last owner had to stay; else return the id of the user."""
-    if not change.done:
+def require_owner(change: ChangedMember | RemovedMember, slug: str, email: str) -> None:
+    """Raise ClickException if the last owner had to stay."""
+    if not change.has_owner:
         raise click.ClickException(
             f"{email} is the last owner of {slug}: first make another member an owner with"
             " member add --role owner"
         )
-    return change.id
 
 
 @click.group("member")
@@ -71,10 +63,15 @@ def add_member(slug: str, email: str, role: str) -> None:
 
     A user's first workspace becomes the active one. The last owner stays an owner.
     """
-    find_workspace(slug)
-    absent = f"there is no user {email}"
-    added = one_row(Change, "members/add", absent, slug=slug, email=email, role=role)
-    click.echo(require_owner(added, slug, email))
+    values = {"user_id": NO_USER, "id": find_workspace(slug).id, "role": role}
+    (added,) = query(AddedMember, "members/add", email=email, **values)
+    if added.id is None:
+        raise click.ClickException(f"there is no user {email}")
+    if added.body is None:
+        absent = f"{email} is not a member of {slug}"
+        changed = one_row(ChangedMember, "members/update", absent, member_id=added.id, **values)
+        require_owner(changed, slug, email)
+    click.echo(added.id)
 
 
 @member.command("list")
@@ -98,9 +95,12 @@ def remove_member(slug: str, email: str, yes: bool) -> None:
 
     The user's tasks there stay without an assignee. The last owner cannot be removed.
     """
-    find_workspace(slug)
+    id = find_workspace(slug).id
     absent = f"{email} is not a member of {slug}"
     found = one_row(FoundMember, "members/find", absent, slug=slug, email=email)
     confirm(f"Remove {found.name} ({email}) from {slug}?", yes=yes)
-    removed = one_row(Change, "members/remove", absent, slug=slug, email=email)
-    click.echo(require_owner(removed, slug, email))
+    removed = one_row(
+        RemovedMember, "members/remove", absent, user_id=NO_USER, id=id, member_id=found.id
+    )
+    require_owner(removed, slug, email)
+    click.echo(found.id)

@@ -1,4 +1,4 @@
-"""Commands for users, which no request can create (docs/specification.md, section 4)."""
+"""Commands for users. Over HTTP, owners and admins create some as members (api/members.py)."""
 
 from typing import NamedTuple
 

@@ -1,31 +1,21 @@
--- Add a user to a workspace, or change the role of a member, unless the member is its last owner.
--- The statement locks the owners in one order, so that two owners cannot give up at the same time.
--- A user without an active workspace gets this one.
-WITH owner AS MATERIALIZED (
-    SELECT member.user_id
-      FROM members AS member
-      JOIN workspaces AS workspace ON workspace.id = member.workspace_id
-     WHERE workspace.slug = %(slug)s
-       AND member.role = 'owner'
-     ORDER BY member.user_id
-       FOR UPDATE OF member
-), chosen AS (
-    SELECT workspace.id AS workspace_id, person.id AS user_id
-      FROM workspaces AS workspace, users AS person
-     WHERE workspace.slug = %(slug)s
-       AND lower(person.email) = lower(%(email)s)
+-- Add a user to a workspace: admins add plain members, owners members of any role.
+-- An operator (NULL) may add a deactivated user too. A first workspace becomes the active one.
+WITH asked AS MATERIALIZED (
+    SELECT acting = 'owner' OR acting = 'admin' AND %(role)s::text = 'member' AS permitted,
+           account.id AS user_id,
+           account.deactivated_at IS NULL OR %(user_id)s::uuid IS NULL AS can_join
+      FROM acting_role(%(user_id)s::uuid, %(id)s::uuid) AS acting
+      LEFT JOIN users AS account ON lower(account.email) = lower(%(email)s::text)
+     WHERE acting IS NOT NULL
 ), joined AS (
-    INSERT INTO members AS member (workspace_id, user_id, role)
-    SELECT chosen.workspace_id, chosen.user_id, %(role)s
-      FROM chosen
-     -- Always true: it locks the owners before ON CONFLICT locks the member.
-     WHERE (SELECT count(*) FROM owner) >= 0
-        ON CONFLICT (workspace_id, user_id) DO UPDATE
-       SET role = excluded.role
-     WHERE member.role <> 'owner'
-        OR excluded.role = 'owner'
-        OR EXISTS (SELECT FROM owner WHERE owner.user_id <> member.user_id)
- RETURNING member.workspace_id, member.user_id
+    INSERT INTO members (workspace_id, user_id, role)
+    SELECT %(id)s::uuid, asked.user_id, %(role)s::text
+      FROM asked
+     WHERE permitted
+       AND can_join
+       AND asked.user_id IS NOT NULL
+        ON CONFLICT (workspace_id, user_id) DO NOTHING
+ RETURNING *
 ), activated AS (
     UPDATE users AS person
        SET active_workspace_id = joined.workspace_id
@@ -33,6 +23,9 @@ WITH owner AS MATERIALIZED (
      WHERE person.id = joined.user_id
        AND person.active_workspace_id IS NULL
 )
-SELECT chosen.user_id AS id,
-       EXISTS (SELECT FROM joined) AS done
-  FROM chosen;
+SELECT asked.permitted,
+       asked.can_join,
+       account.id,
+       (SELECT member_json(account, joined.role, joined.joined_at) FROM joined) AS body
+  FROM asked
+  LEFT JOIN users AS account ON account.id = asked.user_id;

@@ -1,31 +1,15 @@
--- Remove a user from a workspace, unless the user is its last owner.
--- The statement locks the owners in one order, so that two owners cannot leave at the same time.
-WITH owner AS MATERIALIZED (
-    SELECT member.user_id
-      FROM members AS member
-      JOIN workspaces AS workspace ON workspace.id = member.workspace_id
-     WHERE workspace.slug = %(slug)s
-       AND member.role = 'owner'
-     ORDER BY member.user_id
-       FOR UPDATE OF member
-), leaving AS (
-    SELECT member.workspace_id, member.user_id
-      FROM members AS member
-      JOIN workspaces AS workspace ON workspace.id = member.workspace_id
-      JOIN users AS person ON person.id = member.user_id
-     WHERE workspace.slug = %(slug)s
-       AND lower(person.email) = lower(%(email)s)
+-- Remove a member from a workspace, unless the workspace would have no owner then. Everybody may
+-- leave. To be removed is like to become a plain member, for roles and owners.
+WITH asked AS MATERIALIZED (
+    SELECT permitted OR %(user_id)s::uuid = %(member_id)s::uuid AS permitted, has_owner
+      FROM lock_member(%(user_id)s::uuid, %(id)s::uuid, %(member_id)s::uuid, 'member')
 ), removed AS (
     DELETE FROM members AS member
-     USING leaving
-     WHERE member.workspace_id = leaving.workspace_id
-       AND member.user_id = leaving.user_id
-       AND (
-               member.role <> 'owner'
-               OR EXISTS (SELECT FROM owner WHERE owner.user_id <> leaving.user_id)
-           )
- RETURNING member.user_id
+     USING asked
+     WHERE member.workspace_id = %(id)s::uuid
+       AND member.user_id = %(member_id)s::uuid
+       AND permitted
+       AND has_owner
 )
-SELECT leaving.user_id AS id,
-       EXISTS (SELECT FROM removed) AS done
-  FROM leaving;
+SELECT permitted, has_owner
+  FROM asked;

@@ -196,19 +196,92 @@ AS $$
            )
 $$;
 
--- Return whether a user is an owner or an admin of a workspace. NULL stands for an operator, who
--- may do everything; no request has a NULL here, because the gate rejects requests without a user.
+-- The role with which a user acts in a workspace; NULL for a stranger. A user of NULL stands for an
+-- operator, who may do everything; no request has a NULL here, because the gate rejects requests
+-- without a user.
+CREATE FUNCTION acting_role(user_id uuid, workspace_id uuid) RETURNS text
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT CASE WHEN acting_role.user_id IS NULL THEN 'owner' ELSE (
+               SELECT member.role
+                 FROM members AS member
+                WHERE member.workspace_id = acting_role.workspace_id
+                  AND member.user_id = acting_role.user_id
+           ) END
+$$;
+
+-- Return whether a user is an owner or an admin of a workspace, or an operator.
 CREATE FUNCTION manages(user_id uuid, workspace_id uuid) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT manages.user_id IS NULL
+    SELECT coalesce(acting_role(user_id, workspace_id) IN ('owner', 'admin'), false)
+$$;
+
+-- Lock a member, the acting user and the owners of a workspace in one order, so that owners who
+-- change or remove each other at the same time do not wait for each other. Return the member's role,
+-- whether the user may give the member the new one (NULL: keep the role), and whether the workspace
+-- has an owner then; no row unless both are members. Only an owner makes, changes or removes owners
+-- and admins.
+CREATE FUNCTION lock_member(user_id uuid, workspace_id uuid, member_id uuid, new_role text)
+RETURNS TABLE (role text, permitted boolean, has_owner boolean)
+LANGUAGE sql
+AS $$
+    WITH locked AS MATERIALIZED (
+        SELECT member.user_id, member.role
+          FROM members AS member
+         WHERE member.workspace_id = lock_member.workspace_id
+           AND (member.role = 'owner'
+                OR member.user_id IN (lock_member.user_id, lock_member.member_id))
+           AND acting_role(lock_member.user_id, lock_member.workspace_id) IS NOT NULL
+         ORDER BY member.user_id
+           FOR UPDATE
+    ), acting AS (
+        SELECT locked.role
+          FROM locked
+         WHERE locked.user_id = lock_member.user_id
+         UNION ALL
+        SELECT 'owner'
+         WHERE lock_member.user_id IS NULL
+    )
+    SELECT member.role,
+           acting.role = 'owner'
+           OR (acting.role = 'admin'
+               AND member.role = 'member'
+               AND coalesce(new_role, 'member') = 'member'),
+           coalesce(new_role, member.role) = 'owner'
+           OR member.role <> 'owner'
            OR EXISTS (
                   SELECT
-                    FROM members AS member
-                   WHERE member.workspace_id = manages.workspace_id
-                     AND member.user_id = manages.user_id
-                     AND member.role IN ('owner', 'admin')
+                    FROM locked AS other
+                   WHERE other.role = 'owner'
+                     AND other.user_id <> member.user_id
               )
+      FROM locked AS member
+     CROSS JOIN acting
+     WHERE member.user_id = lock_member.member_id
+$$;
+
+-- A member of a workspace.
+CREATE TYPE member_document AS (
+    "userId" uuid,
+    "name" text,
+    "email" text,
+    "role" text,
+    "joinedAt" text
+);
+
+CREATE FUNCTION member_json(account users, role text, joined_at timestamptz) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT row_to_json(
+               ROW(
+                   account.id,
+                   account.name,
+                   account.email,
+                   member_json.role,
+                   iso(member_json.joined_at)
+               )::member_document
+           )
 $$;
 
 -- API tokens and session cookies, stored as SHA-256.

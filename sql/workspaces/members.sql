@@ -1,12 +1,6 @@
 -- All members of a workspace of the caller in the order of joining; no row for other workspaces.
 SELECT json_agg(
-           json_build_object(
-               'userId', account.id,
-               'name', account.name,
-               'email', account.email,
-               'role', member.role,
-               'joinedAt', iso(member.joined_at)
-           )
+           member_json(account, member.role, member.joined_at)
            ORDER BY member.joined_at, account.id
        ) AS body
   FROM members AS caller

@@ -50,6 +50,11 @@ def cases(*methods):
     )
 
 
+def id_of(shown):
+    """The id of an object; that of a member is the user's."""
+    return shown.get("id", shown.get("userId"))
+
+
 class Writer:
     """Alice, who writes with a session, which every view takes."""
 
@@ -63,6 +68,9 @@ class Writer:
     def send(self, view, body, *ids):
         """Send a body, and check the event of a change; return the response and the event."""
         self.connection.execute("DELETE FROM events")
+        if view.method == "POST":
+            # An address can be added once.
+            self.connection.execute("DELETE FROM users WHERE email LIKE 'email_@%'")
         response = self.client.send(view.method, view.path(*ids), json=body)
         assert response.status_code == view.documented.status, (
             f"{body}: {response.text}; if it is 500, a statement of {view.files} names a column"
@@ -81,7 +89,8 @@ class Writer:
             assert events == []
         shown = response.get_json()
         if "Location" in response.headers:
-            assert response.headers["Location"] == f"{view.rule}/{shown['id']}"
+            location = f"/api{view.path(*ids)}/{id_of(shown)}"
+            assert response.headers["Location"] == location
         for event in events:
             assert event["data"] == shown, f"the event differs from the response: {view.files}"
         return shown
@@ -89,6 +98,10 @@ class Writer:
     def refuse(self, view, body, *ids):
         """Send a body that must be a 400; return its message."""
         return error_message(self.client.send(view.method, view.path(*ids), json=body), 400)
+
+    def parents(self, view):
+        """The ids in the path of a view that makes objects."""
+        return [self.cast["acme"] for _ in view.variables]
 
     def existing(self, view):
         """The ids in the path of an object that a PATCH can change; new where one can be made."""
@@ -99,30 +112,35 @@ class Writer:
         if makers:
             (maker,) = makers
             of, schema = self.values.of, maker.arguments
-            return [self.send(maker, {key(f): of(f, schema)[0] for f in settable(schema)})["id"]]
+            parents = self.parents(maker)
+            body = {key(f): of(f, schema)[0] for f in settable(schema)}
+            return [*parents, id_of(self.send(maker, body, *parents))]
         if view.resource == "workspaces":
             return [self.cast["acme"]]
         pytest.fail(f"{__name__}: Writer.existing() has no object for {view.name}")
 
     def rows(self, view, ids):
-        """The version of the row of an object, and the other rows of its table."""
-        rows = self.connection.execute(f"SELECT *, xmin::text FROM {view.resource} ORDER BY id")
-        rows = {str(row["id"]): row for row in rows}
-        return rows.pop(*ids)["version"], rows
+        """The version of the row of an object, if it has one, and the other rows of its table."""
+        rows = self.connection.execute(f"SELECT *, xmin::text FROM {view.resource} ORDER BY 1, 2")
+        rows = {str(row.get("id", row.get("user_id"))): row for row in rows}
+        return rows.pop(ids[-1]).get("version"), rows
 
     def read_back(self, view, ids, shown):
         """The object as its own path and its list show it, where they exist."""
-        id = ids[-1] if ids else shown.get("id")
-        collection = view.rule.rpartition("/")[0] if ids else view.rule
+        named = view.rule.endswith(">")
+        id = ids[-1] if named else id_of(shown)
+        collection = view.rule.rpartition("/")[0] if named else view.rule
         for reader in views():
             if reader.method != "GET":
                 continue
-            if (reader.rule == view.rule and ids) or (reader.rule == f"{view.rule}/<id:id>" and id):
+            if (reader.rule == view.rule and named) or (
+                reader.rule == f"{view.rule}/<id:id>" and id
+            ):
                 yield reader, self.client.get(reader.path(id)).get_json()
             elif reader.rule == collection and reader.documented.kind in ("page", "list"):
-                listed = self.client.get(reader.path()).get_json()
+                listed = self.client.get(reader.path(*ids[: len(reader.variables)])).get_json()
                 items = listed["data"] if reader.documented.kind == "page" else listed
-                yield reader, next(item for item in items if item["id"] == id)
+                yield reader, next(item for item in items if id_of(item) == id)
             elif reader.rule == view.rule:
                 yield reader, self.client.get(reader.path()).get_json()
 
@@ -170,18 +188,18 @@ def empty_values(field):
 
 @cases("POST")
 def test_a_field_of_a_new_object_is_stored_shown_and_announced(writer, view, field):
-    body = writer.values.required(view.arguments)
+    body, parents = writer.values.required(view.arguments), writer.parents(view)
     for value in [*writer.values.of(field, view.arguments), *empty_values(field)]:
-        shown = writer.send(view, {**body, key(field): value})
+        shown = writer.send(view, {**body, key(field): value}, *parents)
         check(view, field, value, shown, view)
-        for reader, read in writer.read_back(view, [], shown):
+        for reader, read in writer.read_back(view, parents, shown):
             check(view, field, value, read, reader)
     if not field.allow_none:
-        refused = writer.refuse(view, {**body, key(field): None})
+        refused = writer.refuse(view, {**body, key(field): None}, *parents)
         assert refused == f"{key(field)}: must not be null"
     if field.required:
         del body[key(field)]
-        assert writer.refuse(view, body) == f"{key(field)}: is required"
+        assert writer.refuse(view, body, *parents) == f"{key(field)}: is required"
 
 
 @cases("PATCH")
@@ -207,7 +225,7 @@ def test_a_field_that_is_changed_is_stored_shown_announced_and_cleared_alone(
         check(view, field, value, shown, view)
         check_touched(view, field, companions, before, shown)
         if ids:
-            assert writer.rows(view, ids) == (version + 1, others)
+            assert writer.rows(view, ids) == (version and version + 1, others)
         for reader, read in writer.read_back(view, ids, shown):
             check(view, field, value, read, reader)
         before = shown
@@ -222,10 +240,10 @@ def read_only(view):
 
 @by_name(views_of("POST", body=True))
 def test_a_new_object_with_a_field_that_only_the_service_sets_is_400(writer, view):
-    body = writer.values.required(view.arguments)
+    body, parents = writer.values.required(view.arguments), writer.parents(view)
     for name in read_only(view):
         for value in (None, "x", 1, UNKNOWN):
-            refused = writer.refuse(view, {**body, name: value})
+            refused = writer.refuse(view, {**body, name: value}, *parents)
             assert refused == f"{name}: is read-only; the service sets it"
 
 
@@ -236,7 +254,7 @@ def test_an_object_can_be_sent_back_as_it_was_read_and_nothing_changes(writer, c
     finished = {key(field): writer.values.of(field, schema)[-1] for field in settable(schema)}
     odd = [{name: value} for name in read_only(view) for value in (None, "x", -1, True, [], {})]
     table = view.resource if ids else "users"
-    rows = f"SELECT *, xmin::text FROM {table} ORDER BY id"
+    rows = f"SELECT *, xmin::text FROM {table} ORDER BY 1, 2"
     for change in ({}, finished):
         response = writer.client.patch(view.path(*ids), change)
         shown = stable(response.get_json())

@@ -1,22 +1,13 @@
-"""Workspaces and their members: who can see them, and which roles may change them."""
+"""Workspaces: who can see them, and which roles may change them."""
 
 import pytest
-from client import Client, error_message, insert, insert_member, insert_token, row_of
+from client import error_message, insert_member, row_of
 
 
 @pytest.fixture
 def acme(alice, cast):
     """Return Acme as GET shows it to Alice."""
     return alice.get(f"/workspaces/{cast['acme']}").get_json()
-
-
-@pytest.fixture
-def adam(app, cast, connection):
-    """Return a client of an admin of Acme."""
-    id = insert(connection, "users", email="adam@example.com", name="Adam")
-    insert_member(connection, cast["acme"], id, "admin")
-    insert_token(connection, id, "tmw_api_adam")
-    return Client(app, "tmw_api_adam")
 
 
 # List
@@ -88,31 +79,6 @@ def test_a_member_cannot_change_the_workspace(bob, acme, connection):
         refused = bob.patch(f"/workspaces/{acme['id']}", {"name": "Bob's"}, headers=headers)
         assert "owner or an admin" in error_message(refused, 403)
     assert row_of(connection, "workspaces", acme["id"]) == before
-
-
-# Members
-
-
-@pytest.mark.usefixtures("adam")
-def test_members_are_listed_with_their_roles_in_the_order_of_joining(alice, bob, cast, connection):
-    for name, day in (("alice", 2), ("bob", 1)):
-        connection.execute(
-            "UPDATE members SET joined_at = %s WHERE user_id = %s",
-            (f"2020-01-0{day}T00:00:00Z", cast[name]),
-        )
-    response = alice.get(f"/workspaces/{cast['acme']}/members")
-    assert response.status_code == 200
-    members = response.get_json()
-    assert members[0] == {
-        "userId": cast["bob"],
-        "name": "Bob",
-        "email": "bob@example.com",
-        "role": "member",
-        "joinedAt": "2020-01-01T00:00:00.000Z",
-    }
-    later = [("Alice", "owner"), ("Adam", "admin")]
-    assert [(member["name"], member["role"]) for member in members[1:]] == later
-    assert bob.get(f"/workspaces/{cast['acme']}/members").get_json() == members
 
 
 def test_the_owner_of_another_workspace_cannot_change_a_workspace_as_its_member(

@@ -74,36 +74,55 @@ def owners(connection, cast):
     return low, cast["alice"]
 
 
-LEAVING = {"members/remove": {}, "members/add": {"role": "member"}, "users/delete": {}}
+LEAVING = {"members/remove": {}, "members/update": {"role": "member"}, "users/delete": {}}
+
+
+def leaving(cast, name, by=None):
+    """The parameters with which Alice leaves, by a command or by a user."""
+    member = {"user_id": by, "id": cast["acme"], "member_id": cast["alice"]}
+    return {**member, "email": "alice@example.com", **LEAVING[name]}
 
 
 @pytest.mark.parametrize("name", LEAVING)
 def test_owners_who_leave_at_once_are_locked_in_the_order_of_their_ids(
-    connection, connect, meanwhile, owners, name
+    connection, connect, meanwhile, cast, owners, name
 ):
     """Two statements that lock the owners in different orders would wait for each other."""
     low, high = owners
     other = connect()
     other.execute("SELECT FROM members WHERE user_id = %s FOR UPDATE", (low,))
-    values = {"slug": "acme", "email": "alice@example.com", **LEAVING[name]}
-    with meanwhile(other, name, **values):
+    with meanwhile(other, name, **leaving(cast, name)):
         assert not is_locked(connection, "members", "user_id = %s", high)
 
 
 @pytest.mark.parametrize("name", LEAVING)
 def test_an_owner_who_leaves_after_the_only_other_one_has_left_stays(
-    connection, connect, meanwhile, owners, name
+    connection, connect, meanwhile, cast, owners, name
 ):
     low, high = owners
     other = connect()
     other.execute("DELETE FROM members WHERE user_id = %s", (low,))
-    values = {"slug": "acme", "email": "alice@example.com", **LEAVING[name]}
-    with meanwhile(other, name, **values) as rows:
+    with meanwhile(other, name, **leaving(cast, name)) as rows:
         pass
     (row,) = rows
-    assert row.get("done") is False or row["last_owner_of"] == ["acme"]
+    assert row.get("has_owner") is False or row["last_owner_of"] == ["acme"]
     left = connection.execute("SELECT user_id::text AS id, role FROM members").fetchall()
     assert left == [{"id": high, "role": "owner"}]
+
+
+@pytest.mark.parametrize("name", ["members/remove", "members/update"])
+@pytest.mark.parametrize("change", ["DELETE FROM members", "UPDATE members SET role = 'member'"])
+def test_an_owner_who_has_just_left_or_given_up_the_role_changes_nobody(
+    connection, connect, meanwhile, cast, owners, name, change
+):
+    low, high = owners
+    other = connect()
+    other.execute(f"{change} WHERE user_id = %s", (low,))
+    with meanwhile(other, name, **leaving(cast, name, by=low)) as rows:
+        pass
+    assert not any(row["permitted"] for row in rows)
+    owner = "SELECT user_id::text AS id FROM members WHERE role = 'owner'"
+    assert connection.execute(owner).fetchall() == [{"id": high}]
 
 
 def test_members_who_join_and_leave_at_once_are_all_counted(connection, connect, meanwhile, cast):
@@ -114,11 +133,11 @@ def test_members_who_join_and_leave_at_once_are_all_counted(connection, connect,
     before = count()
     other = connect()
     insert_member(other, cast["acme"], cast["charlie"])
-    with meanwhile(other, "members/remove", slug="acme", email="bob@example.com"):
+    acme = {"user_id": None, "id": cast["acme"]}
+    with meanwhile(other, "members/remove", **acme, member_id=cast["bob"]):
         pass
-    joined = {"slug": "acme", "email": "charlie@example.com"}
     # A change of the role is no change of the number.
-    run(connection, "members/add", **joined, role="admin")
+    run(connection, "members/update", **acme, member_id=cast["charlie"], role="admin")
     assert count() == {**before, "version": before["version"] + 2}
 
 

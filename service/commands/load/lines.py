@@ -10,10 +10,11 @@ from typing import Unpack
 from service.api.knowledge import Knowledge
 from service.api.mail import Mail
 from service.api.meetings import STATUSES, MeetingDetails
+from service.api.members import Member
 from service.api.suggestions import Suggestion
 from service.api.tasks import Task
 from service.api.webhooks import Webhook
-from service.api.workspaces import Member, WorkspaceDetails
+from service.api.workspaces import WorkspaceDetails
 from service.values.fields import (
     MAX_EMAIL,
     MAX_NAME,

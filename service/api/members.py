@@ -1,0 +1,122 @@
+"""The members of workspaces."""
+
+from flask import Blueprint, Response
+
+from service.database import db
+from service.database.db import current_application
+from service.http.errors import http_error
+from service.http.requests import Values, arguments
+from service.http.responses import Body, headers_of_created, reply, response
+from service.http.safe_writes import idempotent_in_path
+from service.members import AddedMember, ChangedMember, RemovedMember
+from service.values import fields, schemas
+
+members = Blueprint("members", __name__)
+
+
+class Member(schemas.Resource):
+    user_id = fields.Id(dump_only=True, description="The id of the user")
+    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True, description="The user's name")
+    email = fields.Email(dump_only=True, description="The user's e-mail address")
+    role = fields.Enum(
+        *fields.ROLES,
+        schema_name="Role",
+        load_default="member",
+        description="What the user may do in the workspace",
+    )
+    joined_at = fields.Timestamp(dump_only=True, description="When the user became a member")
+
+
+class NewMember(Member):
+    email = fields.Email(
+        required=True, description="The user's e-mail address; upper and lower case are alike"
+    )
+    name = fields.Text(
+        fields.MAX_NAME,
+        min=1,
+        trim=True,
+        load_default=None,
+        allow_none=False,
+        description="The name of a new user. Default: the part of the address before the @."
+        " A user who exists keeps the name",
+    )
+
+
+@members.get("/workspaces/<id:id>/members")
+@response(Member, kind="list")
+def list_members(id: str) -> Response:
+    """List all members of a workspace with their roles
+
+    The members are in the order in which they joined. A ``userId`` can be the ``assigneeId`` of a
+    task.
+    """
+    return reply(db.row(Body, "workspaces/members", id=id).body)
+
+
+@members.post("/workspaces/<id:id>/members")
+@arguments(NewMember())
+@idempotent_in_path
+@response(Member, 201, kind="object")
+def add_member(member: Values, id: str) -> Response:
+    """Add a user to a workspace by e-mail address; owners and admins only
+
+    If no user has the address, the service creates the user, whose first workspace becomes the
+    active one; where the operator has switched this off, the response is 404. Only owners add
+    owners and admins. The response is 409 if the user is a member already, or deactivated.
+    """
+    with db.transaction():
+        if current_application().config["SETTINGS"].members_create_users:
+            db.execute("members/create_user", id=id, **member)
+        added = db.row_or_none(AddedMember, "members/add", id=id, **member)
+        if added is None:
+            raise http_error("not_found", resource="Workspace")
+        require_permission(added.permitted)
+        if added.id is None:
+            raise http_error("unknown_address")
+        if not added.can_join:
+            raise http_error("deactivated_user")
+        if added.body is None:
+            raise http_error("member_already")
+    headers = headers_of_created(f"/api/workspaces/{id}/members", added.id)
+    return reply(added.body, 201, headers)
+
+
+@members.patch("/workspaces/<id:id>/members/<id:member>")
+@arguments(Member(partial=True))
+@idempotent_in_path
+@response(Member, kind="object")
+def update_member(changes: Values, id: str, member: str) -> Response:
+    """Change the role of a member; owners and admins only
+
+    Only owners change the role of owners and admins, or make them. The last owner stays one (409).
+    The service ignores read-only fields.
+    """
+    role = changes.get("role")
+    changed = db.row(ChangedMember, "members/update", id=id, member_id=member, role=role)
+    require_permission(changed.permitted)
+    if not changed.has_owner:
+        raise http_error("last_owner")
+    return reply(changed.body)
+
+
+@members.delete("/workspaces/<id:id>/members/<id:member>")
+@idempotent_in_path
+@response(status=204, kind="object")
+def remove_member(id: str, member: str) -> Response:
+    """Remove a member from a workspace, or leave it yourself; owners and admins only
+
+    Every member may leave. Only owners remove owners and admins, and the last owner stays (409).
+    The user's tasks in the workspace lose their assignee, each with its event. The user's tokens
+    for the workspace are revoked.
+    """
+    removed = db.row(RemovedMember, "members/remove", id=id, member_id=member)
+    require_permission(removed.permitted)
+    if not removed.has_owner:
+        raise http_error("last_owner")
+    return reply(None, 204)
+
+
+def require_permission(permitted: bool) -> None:
+    """Raise 403 unless the caller's role allows a change of this member."""
+    if not permitted:
+        raise http_error("member_role")

@@ -1,0 +1,22 @@
+-- Change the role of a member of a workspace, unless the workspace would have no owner then.
+WITH asked AS MATERIALIZED (
+    SELECT role, permitted, has_owner
+      FROM lock_member(%(user_id)s::uuid, %(id)s::uuid, %(member_id)s::uuid, %(role)s::text)
+), changed AS (
+    UPDATE members AS member
+       SET role = %(role)s::text
+      FROM asked
+     WHERE member.workspace_id = %(id)s::uuid
+       AND member.user_id = %(member_id)s::uuid
+       AND permitted
+       AND has_owner
+       AND asked.role <> %(role)s::text
+)
+SELECT asked.permitted,
+       asked.has_owner,
+       member_json(account, coalesce(%(role)s::text, asked.role), member.joined_at) AS body
+  FROM asked
+  JOIN members AS member
+    ON member.workspace_id = %(id)s::uuid
+   AND member.user_id = %(member_id)s::uuid
+  JOIN users AS account ON account.id = member.user_id;

@@ -1,0 +1,300 @@
+"""Members over HTTP: who may add, change and remove whom, and what a removal ends."""
+
+import pytest
+from client import TOKENS, Client, count, error_message, insert_member, insert_token, invalid_field
+from receivers import subscribe
+
+NEW = {"email": "Mia@example.com"}
+MANAGED = "Only owners and admins of this workspace manage its members"
+
+
+@pytest.fixture
+def path(cast):
+    return f"/workspaces/{cast['acme']}/members"
+
+
+@pytest.fixture
+def roles(connection, cast):
+    """Return a function that returns the names and roles of the members of Acme."""
+    query = (
+        "SELECT name, role FROM members JOIN users ON users.id = user_id WHERE workspace_id = %s"
+    )
+    return lambda: {
+        row["name"]: row["role"] for row in connection.execute(query, (cast["acme"],)).fetchall()
+    }
+
+
+@pytest.fixture
+def dora(app, connection, cast):
+    """Return a client of a second owner of Acme."""
+    id = connection.execute(
+        "INSERT INTO users (email, name) VALUES ('dora@example.com', 'Dora') RETURNING id::text"
+    ).fetchone()["id"]
+    insert_member(connection, cast["acme"], id, "owner")
+    insert_token(connection, id, "tmw_api_dora")
+    cast["dora"] = id
+    return Client(app, "tmw_api_dora")
+
+
+# List
+
+
+@pytest.mark.usefixtures("adam")
+def test_members_are_listed_with_their_roles_in_the_order_of_joining(
+    alice, bob, cast, connection, path
+):
+    for name, day in (("alice", 2), ("bob", 1)):
+        connection.execute(
+            "UPDATE members SET joined_at = %s WHERE user_id = %s",
+            (f"2020-01-0{day}T00:00:00Z", cast[name]),
+        )
+    response = alice.get(path)
+    assert response.status_code == 200
+    members = response.get_json()
+    assert members[0] == {
+        "userId": cast["bob"],
+        "name": "Bob",
+        "email": "bob@example.com",
+        "role": "member",
+        "joinedAt": "2020-01-01T00:00:00.000Z",
+    }
+    later = [("Alice", "owner"), ("Adam", "admin")]
+    assert [(member["name"], member["role"]) for member in members[1:]] == later
+    assert bob.get(path).get_json() == members
+
+
+# Add
+
+
+def test_an_unknown_address_becomes_a_user_whose_first_workspace_is_active(
+    app, alice, cast, connection, path
+):
+    response = alice.post(path, NEW)
+    assert response.status_code == 201
+    mia = response.get_json()
+    assert response.headers["Location"] == f"/api{path}/{mia['userId']}"
+    assert {**mia, "userId": "", "joinedAt": ""} == {
+        **{"userId": "", "name": "Mia", "email": "Mia@example.com"},
+        **{"role": "member", "joinedAt": ""},
+    }
+    assert alice.get(path).get_json()[-1] == mia
+    assert alice.get(f"/workspaces/{cast['acme']}").get_json()["memberCount"] == 3
+    insert_token(connection, mia["userId"], "tmw_api_mia")
+    me = Client(app, "tmw_api_mia").get("/me").get_json()
+    assert (me["workspace"]["id"], me["workspace"]["role"]) == (cast["acme"], "member")
+
+
+def test_a_user_of_another_workspace_keeps_the_name_and_the_active_workspace(
+    alice, charlie, cast, connection, path
+):
+    users = count(connection, "users")
+    body = {"email": "CHARLIE@example.com", "name": "Chuck", "role": "admin"}
+    added = alice.post(path, body).get_json()
+    assert (added["userId"], added["name"]) == (cast["charlie"], "Charlie")
+    assert (added["email"], added["role"]) == ("charlie@example.com", "admin")
+    assert charlie.get("/me").get_json()["workspace"]["id"] == cast["globex"]
+    assert count(connection, "users") == users
+
+
+def test_a_member_is_added_once_and_a_deactivated_user_not_at_all(alice, connection, path, roles):
+    body = {"email": "BOB@example.com", "role": "admin"}
+    assert error_message(alice.post(path, body), 409).endswith("is a member already")
+    connection.execute("UPDATE users SET deactivated_at = now() WHERE name = 'Charlie'")
+    deactivated = alice.post(path, {"email": "charlie@example.com"})
+    assert "deactivated" in error_message(deactivated, 409)
+    assert roles() == {"Alice": "owner", "Bob": "member"}
+    assert alice.get("/workspaces").get_json()[0]["memberCount"] == 2
+
+
+def test_without_the_setting_no_request_creates_a_user(build, connection, path):
+    alice = Client(build(members_create_users=False), TOKENS["alice"])
+    assert error_message(alice.post(path, NEW), 404).startswith("email: no user has this address")
+    assert count(connection, "users") == 3
+    assert alice.post(path, {"email": "charlie@example.com"}).status_code == 201
+
+
+def test_a_malformed_address_or_role_is_400_and_creates_nobody(alice, connection, path):
+    assert invalid_field(alice.post(path, {"email": "mia"}), "email")
+    assert invalid_field(alice.post(path, {**NEW, "role": "guest"}), "role")
+    assert invalid_field(alice.post(path, {**NEW, "name": " "}), "name")
+    assert count(connection, "users") == 3
+
+
+# Roles
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "body"),
+    [
+        ("POST", "", {**NEW, "role": "owner"}),
+        ("POST", "", {**NEW, "role": "admin"}),
+        ("PATCH", "bob", {"role": "admin"}),
+        ("PATCH", "bob", {"role": "owner"}),
+        ("PATCH", "adam", {"role": "member"}),
+        ("PATCH", "adam", {"role": "owner"}),
+        ("PATCH", "alice", {"role": "member"}),
+        ("PATCH", "alice", {}),
+        ("DELETE", "alice", None),
+        ("DELETE", "dora", None),
+    ],
+)
+@pytest.mark.usefixtures("dora")
+def test_an_admin_makes_changes_and_removes_no_owner_and_no_admin(
+    adam, connection, cast, path, roles, method, name, body
+):
+    before, users = roles(), count(connection, "users")
+    place = f"{path}/{cast[name]}" if name else path
+    for headers in ({}, {"Idempotency-Key": "1"}):
+        response = adam.send(method, place, json=body, headers=headers)
+        assert MANAGED in error_message(response, 403)
+    assert (roles(), count(connection, "users")) == (before, users)
+    assert count(connection, "idempotency_keys") == 0
+
+
+def test_an_admin_adds_and_removes_members(adam, cast, path, roles):
+    assert adam.post(path, NEW).status_code == 201
+    assert adam.patch(f"{path}/{cast['bob']}", {"role": "member"}).status_code == 200
+    assert adam.delete(f"{path}/{cast['bob']}").status_code == 204
+    assert roles() == {"Alice": "owner", "Adam": "admin", "Mia": "member"}
+
+
+def test_a_plain_member_changes_nobody_and_may_leave(bob, adam, cast, path, roles):
+    del adam
+    before = roles()
+    for name in ("alice", "adam", "bob"):
+        assert MANAGED in error_message(bob.patch(f"{path}/{cast[name]}", {"role": "member"}), 403)
+    for name in ("alice", "adam"):
+        assert MANAGED in error_message(bob.delete(f"{path}/{cast[name]}"), 403)
+    for email in ("mia@example.com", "charlie@example.com", "alice@example.com"):
+        assert MANAGED in error_message(bob.post(path, {"email": email}), 403)
+    assert roles() == before
+    assert bob.delete(f"{path}/{cast['bob']}").status_code == 204
+    assert "Bob" not in roles()
+
+
+def test_an_owner_makes_owners_and_admins_and_may_leave_unless_it_is_the_last_one(
+    alice, bob, cast, path, roles
+):
+    mine, bobs = f"{path}/{cast['alice']}", f"{path}/{cast['bob']}"
+    for response in (alice.delete(mine), alice.patch(mine, {"role": "admin"})):
+        assert "last owner" in error_message(response, 409)
+    for role in ("admin", "owner"):
+        changed = alice.patch(bobs, {"role": role})
+        assert changed.get_json() == alice.get(path).get_json()[-1]
+        assert roles()["Bob"] == role
+    assert alice.delete(mine).status_code == 204
+    assert roles() == {"Bob": "owner"}
+    assert error_message(alice.get(path), 404)
+    assert "last owner" in error_message(bob.delete(bobs), 409)
+
+
+def test_strangers_find_neither_the_workspace_nor_its_members(
+    alice, charlie, cast, initech, path, roles, connection
+):
+    insert_member(connection, initech, cast["charlie"])
+    before, users = roles(), count(connection, "users")
+    assert error_message(charlie.post(path, NEW), 404) == "Workspace not found"
+    for who, place in (
+        (charlie, f"{path}/{cast['bob']}"),
+        (charlie, f"{path}/{cast['charlie']}"),
+        # A member of another workspace of Alice's.
+        (alice, f"{path}/{cast['charlie']}"),
+        (alice, f"/workspaces/{initech}/members/{cast['bob']}"),
+    ):
+        assert error_message(who.patch(place, {"role": "admin"}), 404) == "Member not found"
+        assert error_message(who.delete(place), 404) == "Member not found"
+    assert (roles(), count(connection, "users")) == (before, users)
+
+
+# Remove
+
+
+def test_a_removal_ends_all_that_the_member_had_in_the_workspace(
+    app, alice, bob, cast, connection, path
+):
+    """As the command does."""
+    subscribe(connection, cast["acme"], "https://example.com/hook")
+    insert_member(connection, cast["globex"], cast["bob"])
+    insert_token(connection, cast["bob"], "tmw_api_here", workspace_id=cast["acme"])
+    insert_token(connection, cast["bob"], "tmw_api_there", workspace_id=cast["globex"])
+    title = {"title": "Bob's", "assigneeId": cast["bob"]}
+    task = bob.post("/tasks", title, headers={"Idempotency-Key": "1"}).get_json()
+    connection.execute("DELETE FROM events")
+    assert alice.delete(f"{path}/{cast['bob']}").status_code == 204
+    assert error_message(Client(app, "tmw_api_here").get("/me"), 401)
+    assert Client(app, "tmw_api_there").get("/me").get_json()["workspace"]["id"] == cast["globex"]
+    assert bob.get("/me").get_json()["workspace"] is None
+    assert alice.get(f"/tasks/{task['id']}").get_json()["assigneeId"] is None
+    (event,) = connection.execute("SELECT type, body::json -> 'data' AS data FROM events")
+    assert (event["type"], event["data"]["assigneeId"]) == ("task.updated", None)
+    assert count(connection, "idempotency_keys") == 0
+    assert alice.get(f"/workspaces/{cast['acme']}").get_json()["memberCount"] == 1
+    # The user exists, and comes back with a new membership.
+    assert alice.post(path, {"email": "bob@example.com"}).get_json()["userId"] == cast["bob"]
+    assert bob.get("/me").get_json()["workspace"]["id"] == cast["acme"]
+
+
+# Safe writes
+
+
+def test_a_repeat_is_the_first_response_until_the_membership_ends(
+    alice, bob, cast, connection, path, initech
+):
+    def sent(client, method, place, body=None):
+        return client.send(method, place, json=body, headers={"Idempotency-Key": f"{method}-1"})
+
+    connection.execute("UPDATE members SET role = 'owner' WHERE user_id = %s", (cast["bob"],))
+    for method, place, body in (
+        ("POST", path, NEW),
+        ("PATCH", f"{path}/{cast['alice']}", {"role": "admin"}),
+    ):
+        first = sent(bob, method, place, body)
+        again = sent(bob, method, place, body)
+        assert again.headers["Idempotent-Replayed"] == "true"
+        assert (again.status_code, again.data) == (first.status_code, first.data)
+        assert again.headers.get("Location") == first.headers.get("Location")
+    (mia,) = (one["userId"] for one in alice.get(path).get_json() if one["name"] == "Mia")
+    assert [sent(bob, "DELETE", f"{path}/{mia}").status_code for _ in range(2)] == [204, 204]
+    # The key belongs to the workspace of the path, whichever is active.
+    insert_member(connection, initech, cast["bob"], "owner")
+    bob.patch("/me", {"workspaceId": initech})
+    assert sent(bob, "POST", path, NEW).headers["Idempotent-Replayed"] == "true"
+    connection.execute("UPDATE members SET role = 'owner' WHERE user_id = %s", (cast["alice"],))
+    assert alice.delete(f"{path}/{cast['bob']}").status_code == 204
+    assert error_message(sent(bob, "POST", path, NEW), 404)
+
+
+def test_two_owners_who_remove_each_other_at_once_leave_one(
+    together, alice, dora, cast, path, connection, roles
+):
+    first, second = together(
+        "members",
+        # The first one that both lock.
+        cast["alice"],
+        *(
+            lambda who=who, name=name: who.delete(
+                f"{path}/{cast[name]}", headers={"Idempotency-Key": "1"}
+            )
+            for who, name in ((alice, "dora"), (dora, "alice"))
+        ),
+        column="user_id",
+    )
+    assert sorted([first.status_code, second.status_code]) == [204, 404]
+    assert sorted(roles().values()) == ["member", "owner"]
+    counted = "SELECT member_count FROM workspaces WHERE slug = 'acme'"
+    assert connection.execute(counted).fetchone() == {"member_count": 2}
+
+
+def test_two_who_add_one_address_at_once_while_another_leaves_add_one_user(
+    together, alice, bob, dora, cast, path, roles
+):
+    responses = together(
+        "workspaces",
+        cast["acme"],
+        lambda: alice.post(path, NEW),
+        lambda: dora.post(path, NEW),
+        lambda: bob.delete(f"{path}/{cast['bob']}"),
+    )
+    assert sorted(response.status_code for response in responses) == [201, 204, 409]
+    assert roles() == {"Alice": "owner", "Dora": "owner", "Mia": "member"}
+    assert alice.get(f"/workspaces/{cast['acme']}").get_json()["memberCount"] == 3
