@@ -218,10 +218,10 @@ AS $$
 $$;
 
 -- Lock a member, the acting user and the owners of a workspace in one order, so that owners who
--- change or remove each other at the same time do not wait for each other. Return the member's role,
--- whether the user may give the member the new one (NULL: keep the role), and whether the workspace
--- has an owner then; no row unless both are members. Only an owner makes, changes or removes owners
--- and admins.
+-- change or remove each other at the same time do not wait for each other. Return the present role,
+-- whether the user may give the member the new one (NULL: the present one), and whether the
+-- workspace has an owner then; no row unless both are members. Only an owner makes, changes or
+-- removes owners and admins.
 CREATE FUNCTION lock_member(user_id uuid, workspace_id uuid, member_id uuid, new_role text)
 RETURNS TABLE (role text, permitted boolean, has_owner boolean)
 LANGUAGE sql

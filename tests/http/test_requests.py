@@ -5,9 +5,10 @@ from io import BytesIO
 
 import pytest
 from client import TOKENS, UNKNOWN, count, error_message, invalid_field
-from derived import by_name, views
+from derived import Values, by_name, views
 from openapi_check import check_against_document, document
 from resources import LISTS
+from test_tenants import body_of
 from values.test_strict_json import INVALID, titled
 
 TASK = {"title": "Write the report"}
@@ -284,8 +285,8 @@ MALFORMED_IDS = (
 @by_name([view for view in views() if view.variables])
 def test_a_malformed_id_is_404_like_an_unknown_one(browser, unlimited, view):
     number = len(view.variables)
+    body = body_of(view, Values({})) if view.method != "GET" else None
     for id in MALFORMED_IDS:
-        body = {} if view.method in ("PATCH", "POST") else None
         unknown, malformed = (
             error_message(browser.send(view.method, view.path(*[text] * number), json=body), 404)
             for text in (UNKNOWN, id)
