@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -137,7 +138,7 @@ def test_the_python_examples_pass_and_the_report_names_the_service(run, database
     printed = run(sys.executable, "-m", "pytest", database, *options)
     assert "8 passed" in printed
     command = Path(sys.executable).with_name("task-service")
-    assert f"task-service: {command} (of this environment)\n" in printed
+    assert f"task-service: {shlex.quote(str(command))} (of this environment)\n" in printed
     assert re.search(COST, printed)
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -603,4 +604,4 @@ def test_a_relative_command_is_found_from_the_root_of_the_project(tmp_path, conf
         text=True,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     ).stdout
-    assert f"\ntask-service: {command} (as told)\n" in shown
+    assert f"\ntask-service: {shlex.quote(str(command))} (as told)\n" in shown

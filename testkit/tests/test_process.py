@@ -79,6 +79,9 @@ def postgres(line):
     return folder, int((folder / "postmaster.pid").read_text().split()[0])
 
 
+# Python 3.11 cannot import from a checkout whose path has other letters in an unknown locale.
+UNKNOWN_LOCALE = "tlh_QO.UTF-8" if str(PROJECT).isascii() else "C.UTF-8"
+
 # What a project under test may have set for itself.
 FOREIGN = {
     "PGSERVICE": "theirs",
@@ -87,8 +90,8 @@ FOREIGN = {
     "PGSSLMODE": "verify-full",
     "PGCLIENTENCODING": "LATIN1",
     "PGDATABASE": "theirs",
-    "LC_ALL": "tlh_QO.UTF-8",
-    "LANG": "tlh_QO.UTF-8",
+    "LC_ALL": UNKNOWN_LOCALE,
+    "LANG": UNKNOWN_LOCALE,
     "DATABASE_URL": "mysql://theirs",
     "PORT": "theirs",
     "WEBHOOK_KEY": "short",

@@ -355,7 +355,7 @@ def test_an_unreadable_file_is_named_with_whose_rights_count(settings, tmp_path)
     # Root may read every file.
     os.seteuid(user or 65534)
     try:
-        with pytest.raises(ClickException, match=r"denied: the user \w+ must .*; load - <FILE"):
+        with pytest.raises(ClickException, match=r"denied: the user \S+ must .*; load - <FILE"):
             load_file(settings, path)
     finally:
         os.seteuid(user)
