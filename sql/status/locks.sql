@@ -1,6 +1,28 @@
--- The sessions that hold a lock of whole tables of this database, which even a read waits for.
+-- The sessions that others of this database wait for, that lock whole tables, which even a read
+-- waits for, or that are idle in a transaction that may lock rows. One that itself waits is none.
 -- State and statement are null if this role may not see them.
-SELECT coalesce(lock.pid, 0) AS process,
+WITH waits AS (
+    SELECT blocker.pid, count(*) AS sessions,
+           max(extract(epoch FROM clock_timestamp() - waiting.state_change))::float8 AS seconds
+      FROM pg_stat_activity AS waiting
+     CROSS JOIN unnest(pg_blocking_pids(waiting.pid)) AS blocker (pid)
+     WHERE waiting.datname = current_database()
+       AND waiting.wait_event_type = 'Lock'
+     GROUP BY blocker.pid
+), held AS (
+    SELECT coalesce(lock.pid, 0) AS pid,
+           bool_or(lock.mode = 'AccessExclusiveLock') AS whole,
+           array_agg(DISTINCT class.relname::text ORDER BY class.relname::text) AS tables
+      FROM pg_locks AS lock
+      JOIN pg_class AS class ON class.oid = lock.relation AND class.relkind IN ('r', 'p')
+     WHERE lock.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+       AND lock.mode <> 'AccessShareLock'
+       AND lock.granted
+       AND lock.pid IS DISTINCT FROM pg_backend_pid()
+       AND class.relnamespace <> 'pg_catalog'::regnamespace
+     GROUP BY lock.pid
+)
+SELECT pid AS process,
        coalesce(
            nullif(activity.application_name, ''), activity.usename::text, 'a prepared transaction'
        ) AS name,
@@ -10,16 +32,16 @@ SELECT coalesce(lock.pid, 0) AS process,
            WHEN activity.state IS NOT NULL
            THEN left(regexp_replace(activity.query, '\s+', ' ', 'g'), 60)
        END AS statement,
-       array_agg(class.relname::text ORDER BY class.relname) AS tables,
-       format('SELECT pg_terminate_backend(%%s)', lock.pid) AS "end"
-  FROM pg_locks AS lock
-  JOIN pg_class AS class ON class.oid = lock.relation AND class.relkind IN ('r', 'p')
-  LEFT JOIN pg_stat_activity AS activity ON activity.pid = lock.pid
- WHERE lock.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-   AND lock.mode = 'AccessExclusiveLock'
-   AND lock.granted
-   AND lock.pid IS DISTINCT FROM pg_backend_pid()
-   AND class.relnamespace <> 'pg_catalog'::regnamespace
- GROUP BY lock.pid, activity.application_name, activity.usename, activity.state,
-          activity.state_change, activity.query
+       coalesce(held.tables, '{}') AS tables,
+       coalesce(waits.sessions, 0) AS waiting,
+       coalesce(waits.seconds, 0) AS waited,
+       CASE pid
+           WHEN 0 THEN 'ROLLBACK PREPARED and the gid that pg_prepared_xacts shows'
+           ELSE format('SELECT pg_terminate_backend(%%s)', pid)
+       END AS "end"
+  FROM held
+  FULL JOIN waits USING (pid)
+  LEFT JOIN pg_stat_activity AS activity USING (pid)
+ WHERE activity.wait_event_type IS DISTINCT FROM 'Lock'
+   AND (held.whole OR waits.sessions > 0 OR activity.state LIKE 'idle in transaction%%')
  ORDER BY seconds DESC NULLS LAST, process;

@@ -9,10 +9,13 @@ from statement import run, until_waiting
 TABLES = ["tasks", "members", "missing", "plans"]
 
 
-def test_the_holders_of_locks_of_whole_tables_are_listed_longest_first(connection, connect):
-    named, silent, writer, reader = (
-        connect(application_name=name) for name in ("first", "", "writer", "reader")
+def test_those_who_lock_tables_or_may_lock_rows_while_idle_are_listed_longest_first(
+    connection, connect
+):
+    named, silent, writer, idle, reader = (
+        connect(application_name=name) for name in ("first", "", "writer", "idle", "reader")
     )
+    idle.execute("SELECT FROM plans")
     named.execute("LOCK TABLE tasks, meetings, mail IN ACCESS EXCLUSIVE MODE")
     time.sleep(0.01)
     silent.execute("LOCK TABLE knowledge IN ACCESS EXCLUSIVE MODE")
@@ -29,11 +32,12 @@ def test_the_holders_of_locks_of_whole_tables_are_listed_longest_first(connectio
         late.result(10)
     user = connection.info.user
     assert [(row["name"], row["tables"]) for row in found] == [
-        ("first", ["mail", "meetings", "tasks"]), (user, ["knowledge"]),
+        ("first", ["mail", "meetings", "tasks"]), (user, ["knowledge"]), ("writer", ["plans"]),
     ]  # fmt: skip
+    assert [row["waiting"] for row in found] == [1, 0, 0]
     # Another session sees those of this one, without those of the catalog.
     assert ["events"] in [row["tables"] for row in seen]
-    first, second = found
+    first, second, _ = found
     assert first["process"] == named.info.backend_pid
     assert first["end"] == f"SELECT pg_terminate_backend({first['process']})"
     assert first["state"] == "idle in transaction"

@@ -6,7 +6,7 @@ from service.commands.status.section import Reader, Section
 from service.version import build
 
 # Seconds from which a figure is a problem.
-WAITING, SILENT = 5, 120
+STANDBY, SILENT = 5, 120
 
 
 class Wait(NamedTuple):
@@ -68,9 +68,7 @@ def read_waits(reader: Reader) -> Section:
         holders = f" of {', '.join(wait.blocked_by)}" if wait.blocked_by else ""
         text = f"{session} for {wait.waits_for}{holders}, {wait.seconds:.1f} s"
         lines.append(("waiting", text))
-        if wait.seconds > WAITING:
-            cause = f"a lock{holders or ' of a session that has ended'}"
-            if wait.waits_for == "SyncRep":
-                cause = "a synchronous standby"
-            problems.append(f"{session} has waited {wait.seconds:.0f} s for {cause}")
+        # The section of locks has those who hold one.
+        if wait.waits_for == "SyncRep" and wait.seconds > STANDBY:
+            problems.append(f"{session} has waited {wait.seconds:.0f} s for a synchronous standby")
     return Section({"waits": found}, lines, metrics, problems)

@@ -5,15 +5,16 @@ from typing import NamedTuple
 from service.commands.status.section import GRANT, Reader, Section
 from service.database.statements import UnusableTable
 
-# Seconds from which a lock is a problem.
-LOCK = 5
+# Seconds from which a lock is a problem: one that nobody waits for, and one that somebody does. The
+# statements of the service end after STATEMENT_TIMEOUT.
+LOCK, WAITED = 5, 1
 
 NEWER = "the database has migrations of a newer release, which this one can use"
 BY_HAND = "although all migrations are applied: the schema was changed by hand, change it back"
 
 
 class Lock(NamedTuple):
-    """The row of a session that holds tables so that not even a read is possible."""
+    """The row of a session that blocks others, locks whole tables, or may lock rows while idle."""
 
     process: int
     # The application or the role.
@@ -23,6 +24,9 @@ class Lock(NamedTuple):
     seconds: float | None
     statement: str | None
     tables: list[str]
+    # The sessions that wait for this one, and the longest wait.
+    waiting: int
+    waited: float
     # The statement that ends the session.
     end: str
 
@@ -74,18 +78,19 @@ def read_schema(reader: Reader) -> Section:
 
 
 def read_locks(reader: Reader) -> Section:
-    """Read which sessions lock whole tables; after the sections whose figures they may hide."""
+    """Read which sessions block others; after the sections whose figures they may hide."""
     found = reader.rows(Lock, "status/locks")
     hidden = ", ".join(reader.locked)
     lines, problems = [], []
     for lock in found:
         lines.append(("lock", describe(lock)))
-        if hidden or (lock.seconds or 0) > LOCK:
+        if hidden or lock.waited >= WAITED or (lock.seconds or 0) > LOCK:
             hides = f", which hides the figures of {hidden}" if hidden else ""
             problems.append(f"{describe(lock)}{hides}; to end it: {lock.end}")
     if hidden and not found:
         problems.append(f"a lock of a table hid the figures of {hidden}, and has ended since")
-    return Section({"locks": found, "locked": reader.locked}, lines, {}, problems)
+    metrics = {"longest_lock_seconds": max((lock.seconds or 0 for lock in found), default=0)}
+    return Section({"locks": found, "locked": reader.locked}, lines, metrics, problems)
 
 
 def names(unusable: list[UnusableTable]) -> str:
@@ -95,10 +100,11 @@ def names(unusable: list[UnusableTable]) -> str:
 
 
 def describe(lock: Lock) -> str:
-    """Say which session holds a lock, what it does, and which tables it locks."""
+    """Say which session holds a lock, what it does, which tables it locks, and who waits."""
     session = f"process {lock.process} ({lock.name}"
     if lock.state is None:
         session += f"; its statement is hidden: {GRANT}"
     else:
         session += f", {lock.state} for {lock.seconds or 0:.0f} s: {lock.statement}"
-    return f"{session}) locks {', '.join(lock.tables)}"
+    waits = f"; {lock.waiting} wait, the longest {lock.waited:.1f} s" if lock.waiting else ""
+    return f"{session}) locks {', '.join(lock.tables) or 'no table'}{waits}"
