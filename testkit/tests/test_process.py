@@ -19,7 +19,7 @@ import psycopg
 import pytest
 import urllib3
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from server import children, free_port, is_running, wait_until
+from server import PROJECT, children, free_port, is_running, wait_until
 
 pytestmark = pytest.mark.nodatabase
 
