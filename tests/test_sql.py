@@ -10,7 +10,7 @@ import pytest
 from client import configure, generic_plan, label, preparable
 from server import PROJECT
 
-from service.database.statements import SQL, STATEMENTS
+from service.database.statements import SQL, STATEMENTS, Connection
 from task_service_double import statements as double
 
 # The service, and its test double.
@@ -79,6 +79,18 @@ def test_a_file_is_one_statement_that_postgresql_prepares_and_that_fits_the_sche
         connection.execute(f"PREPARE it AS {text}")
         assert connection.execute(f"EXPLAIN EXECUTE it{nulls}").fetchall()
         connection.execute("DEALLOCATE it")
+
+
+@pytest.mark.parametrize("prepare_threshold", [None, 1])
+def test_postgresql_shows_the_name_of_a_statement_first(
+    database_url, connection, prepare_threshold
+):
+    with Connection.connect(database_url, prepare_threshold=prepare_threshold) as other:
+        other.run("status/role", {})
+        shown = connection.execute(
+            "SELECT query FROM pg_stat_activity WHERE pid = %s", (other.info.backend_pid,)
+        ).fetchone()
+        assert shown["query"].startswith("/* status/role */ -- Whether this server is")
 
 
 def typed_rows():

@@ -12,6 +12,7 @@ from service.api.webhook_checks import (
     signing,
 )
 from service.database import db
+from service.database.db import current_state
 from service.database.statements import to_json
 from service.http.errors import http_error
 from service.http.requests import Values, arguments
@@ -224,7 +225,7 @@ def ping_webhook(id: str) -> Response:
     """
     target = require_webhook(db.row_or_none(Message, "webhooks/target", id=id))
     with outbound_call(), signing() as settings:
-        outcome = attempt(target, settings, settings.webhook_timeout)
+        outcome = attempt(target, settings, settings.webhook_timeout, current_state().traceparent)
     if outcome.success:
         db.execute("webhooks/resume", id=id)
     shown = {"status": outcome.status, "milliseconds": outcome.milliseconds}

@@ -21,6 +21,8 @@ class RequestState:
     """The values that a hook or a view of a request leaves for later hooks and views."""
 
     request_id = ""
+    # The header of W3C Trace Context, if it is valid.
+    traceparent = ""
     # Seconds that the request has waited for a thread.
     queued: float = 0
     # The time, by ``monotonic()``, when the last wait for the database ends. The first statement
@@ -29,8 +31,10 @@ class RequestState:
     connection: Connection | None = None
     # The body of the request, once it has been read.
     body: bytes | None = None
-    # Seconds that the request has waited for a connection, and spent on posting its events.
+    # Seconds that the request has waited for a connection, that its statements and commits took,
+    # and that it has spent on posting its events.
     waited: float = 0
+    database: float = 0
     posted: float = 0
     # None until the gate has counted the request.
     usage: Usage | None = None
@@ -83,6 +87,7 @@ def connection(state: RequestState) -> Connection:
         asked = monotonic()
         state.deadline = state.deadline or state.arrived + state.pool.seconds
         state.connection = state.pool.take(state.deadline, state.queued)
+        state.connection.seconds = 0
         state.waited += monotonic() - asked
     return state.connection
 
@@ -91,14 +96,19 @@ def release(_error: BaseException | None = None) -> None:
     """Give the connection of this request back; the next statement takes another connection."""
     state = current_state()
     if state.connection is not None:
+        state.database += state.connection.seconds
         state.pool.give_back(state.connection)
         state.connection = None
 
 
 @contextmanager
 def transaction() -> Iterator[None]:
-    with connection(current_state()).transaction():
+    used = connection(current_state())
+    with used.transaction():
         yield
+        ended = monotonic()
+    # The commit.
+    used.seconds += monotonic() - ended
 
 
 def row_with_retry(kind: type[Row], name: str, /, **values: object) -> Row:
@@ -144,8 +154,13 @@ def rows(kind: type[Row], name: str, /, **values: object) -> list[Row]:
 def row_client_bound(kind: type[Row], name: str, /, **values: object) -> Row:
     """Run as ``row`` does, but psycopg writes the values into the text, for the planner."""
     state = current_state()
-    cursor = psycopg.ClientCursor(connection(state), row_factory=args_row(kind))
-    cursor.execute(STATEMENTS[name].source, {**state.caller, **values})
+    used = connection(state)
+    cursor = psycopg.ClientCursor(used, row_factory=args_row(kind))
+    began = monotonic()
+    try:
+        cursor.execute(STATEMENTS[name].source, {**state.caller, **values})
+    finally:
+        used.seconds += monotonic() - began
     return found(single_row(cursor.fetchall()), name)
 
 

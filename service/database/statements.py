@@ -12,6 +12,7 @@ import re
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple, TypeVar
 
 import psycopg
@@ -67,9 +68,13 @@ class Statement:
 
 
 def read_statements(folder: Path) -> dict[str, Statement]:
-    """Return the statements of all files in a folder, by their paths there without ``.sql``."""
+    """Return the statements of all files in a folder, by their paths there without ``.sql``.
+
+    Each begins with its name, ``/* tasks/list */``, by which pg_stat_statements, pg_stat_activity
+    and the log of PostgreSQL show it.
+    """
     return {
-        name: Statement(name, path.read_bytes())
+        name: Statement(name, b"/* %s */ " % name.encode() + path.read_bytes())
         for path in sorted(folder.rglob("*.sql"))
         for name in [str(path.relative_to(folder).with_suffix(""))]
     }
@@ -123,6 +128,8 @@ class Connection(psycopg.Connection[TupleRow]):
 
     # When the pool got this connection from psycopg_pool, by ``monotonic()``.
     taken_at: float = 0
+    # Seconds that statements and commits have taken since the pool gave the connection away.
+    seconds: float = 0
     # True once PostgreSQL has refused a write. A session keeps a setting of its role or database.
     is_read_only = False
 
@@ -143,7 +150,7 @@ class Connection(psycopg.Connection[TupleRow]):
         return self._run(name, values)[1]
 
     def _run(self, name: str, values: dict[str, object]) -> tuple[abc.Transformer, int]:
-        statement, libpq = STATEMENTS[name], self.pgconn
+        statement, libpq, began = STATEMENTS[name], self.pgconn, monotonic()
         transformer = self._transformer or self._new_transformer()
         parameters = transformer.dump_sequence(
             [values[name] for name in statement.parameters], statement.formats
@@ -155,6 +162,7 @@ class Connection(psycopg.Connection[TupleRow]):
                 self._check(libpq.prepare(statement.name, statement.text))
                 self._named.add(statement.name)
             found = libpq.exec_prepared(statement.name, parameters)  # type: ignore[arg-type]
+        self.seconds += monotonic() - began
         try:
             self._check(found)
         except STALE:

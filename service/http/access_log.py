@@ -8,7 +8,7 @@ from time import monotonic
 from flask import Flask, Response
 
 from service import logs
-from service.database.db import current_request, current_state
+from service.database.db import current_request, current_state, release
 
 # Keys of the environment, which ``request_worker`` sets. ARRIVED: when the request was complete and
 # first on its connection, by ``monotonic()``. QUEUED: the seconds that it then waited for a thread.
@@ -18,6 +18,10 @@ ARRIVED, QUEUED = "request_worker.arrived", "request_worker.queued"
 # JSON takes at most six times the bytes of a text in UTF-8.
 MAX_PATH, MAX_ADDRESS = 500, 100
 
+# Of W3C Trace Context; the first group is the id of the trace. An id of zeros alone is none.
+TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-((?!0{32})[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII
+)
 REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 # A variable in the rule of a path, like <id:id>.
 VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
@@ -31,6 +35,9 @@ def set_id_and_times() -> None:
     state.request_id = offered if REQUEST_ID.fullmatch(offered) else f"{getrandbits(64):016x}"
     state.arrived = environ.get(ARRIVED, state.arrived)
     state.queued = environ.get(QUEUED, 0)
+    traceparent = environ.get("HTTP_TRACEPARENT")
+    if traceparent and TRACEPARENT.fullmatch(traceparent):
+        state.traceparent = traceparent
 
 
 def init_app(app: Flask) -> None:
@@ -40,6 +47,8 @@ def init_app(app: Flask) -> None:
     def write_line(response: Response) -> Response:
         """Log the request and its status; ``ms`` counts from the arrival of the request."""
         request, state = current_request(), current_state()
+        # The line may wait for the reader of the log; it should hold no connection.
+        release()
         usage, rule = state.usage, request.url_rule
         line: logs.Line = {
             "method": request.method,
@@ -58,8 +67,12 @@ def init_app(app: Flask) -> None:
             line["queued"] = milliseconds(state.queued)
         if state.waited >= 0.001:
             line["waited"] = milliseconds(state.waited)
+        if state.database >= 0.001:
+            line["db"] = milliseconds(state.database)
         if state.posted >= 0.001:
             line["posted"] = milliseconds(state.posted)
+        if state.traceparent:
+            line["trace"] = state.traceparent[3:35]
         line["requestId"] = state.request_id
         write(line)
         return response

@@ -128,7 +128,7 @@ def _post(event_ids: list[str], settings: Settings) -> None:
             # If the claim took that long, the delivery is due when its lease ends.
             if claim is None or (left := end - monotonic()) < MIN_ATTEMPT_SECONDS:
                 return
-            outcome = attempt(claim, settings, left)
+            outcome = attempt(claim, settings, left, current_state().traceparent)
             recorded = db.row_or_none(Recorded, "webhooks/record", **outcome._asdict())
             log_outcome(claim, outcome, recorded)
     except Exception as error:

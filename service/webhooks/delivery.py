@@ -72,15 +72,17 @@ class Recorded(NamedTuple):
     caught_up: int | None
 
 
-def attempt(message: Message, settings: Settings, timeout: float) -> Outcome:
+def attempt(message: Message, settings: Settings, timeout: float, traceparent: str = "") -> Outcome:
     """Post one claimed delivery within ``timeout`` seconds, and return the outcome unrecorded.
 
+    The receiver gets the ``traceparent`` of the request that made the event, if that posts it.
     Raises InvalidSetting if WEBHOOK_KEY does not list the key of the webhook.
     """
     body = message.body.encode()
     headers = {
         "Content-Type": "application/json",
         "User-Agent": "task-service-webhooks/1",
+        **({"traceparent": traceparent} if traceparent else {}),
         **signatures(body, message.message_id, int(time()), signing_secrets(settings, message)),
     }
     began = monotonic()

@@ -6,17 +6,20 @@ import re
 import select
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from io import StringIO
 from time import monotonic
 
+import psycopg
 import pytest
-from client import SESSION, TOKENS, Client
+from client import SESSION, TOKENS, Client, waiting
 from openapi_check import LOGIN_KEY
 from pages import read
-from receivers import subscribe
+from receivers import answer, subscribe
 from server import TASK, get, post, send, serving, wait_until
 
 from service import logs
+from service.webhooks.worker import Worker
 
 
 @pytest.fixture
@@ -59,7 +62,8 @@ def test_each_request_is_one_line_of_json_with_time_and_client(
         assert 0 <= entry.pop("ms") < 10_000
         time = r"20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z"
         assert re.fullmatch(time, entry.pop("time"))
-        entry.pop("waited", None)
+        assert entry.pop("waited", 1) >= 1
+        assert entry.pop("db", 1) >= 1
     tokens = connection.execute("SELECT id FROM tokens WHERE user_id = %s", (cast["alice"],))
     token = str(tokens.fetchone()["id"])
     names = ["method", "path", "route", "status", "client"]
@@ -137,6 +141,57 @@ def test_the_line_tells_how_long_the_request_has_queued_and_waited_for_a_connect
     assert answer.result().status_code == 200
     entry = json.loads(lines()[-1])
     assert 300 <= entry["waited"] <= entry["ms"]
+
+
+def test_the_line_tells_how_long_the_statements_and_the_commit_took(
+    alice, lines, database_url, connection
+):
+    """With an Idempotency-Key, the change and its commit are a transaction."""
+    task = alice.post("/tasks", {"title": "x"}).get_json()
+    change = partial(alice.patch, f"/tasks/{task['id']}", headers={"Idempotency-Key": "k"})
+    with psycopg.connect(database_url) as other, ThreadPoolExecutor(1) as threads:
+        other.execute("SELECT FROM tasks FOR UPDATE")
+        changed = threads.submit(change, {"title": "y"})
+        wait_until(lambda: waiting(connection), changed)
+        held_until = monotonic() + 0.1
+        while monotonic() < held_until:
+            assert not changed.done()
+        other.rollback()
+    assert changed.result().status_code == 200
+    entry = json.loads(lines()[-1])
+    assert 100 <= entry["db"] <= entry["ms"]
+
+
+TRACE = f"{1:032x}"
+
+
+@pytest.mark.parametrize(
+    ("traceparent", "logged"),
+    [
+        (f"00-{TRACE}-{2:016x}-01", True),
+        (f"cc-{TRACE}-{2:016x}-00", True),
+        (f"ff-{TRACE}-{2:016x}-01", False),
+        (f"00-{0:032x}-{2:016x}-01", False),
+        (f"00-{TRACE}-{0:016x}-01", False),
+        (f"00-{10:032X}-{2:016x}-01", False),
+        (f"00-{TRACE}-{2:016x}-01-what", False),
+        (f"00-{TRACE}-{2:016x}", False),
+    ],
+)
+def test_the_trace_of_a_valid_traceparent_is_in_the_line_and_in_what_the_request_posts(
+    traceparent, logged, ada, webhooks_app, lines, connection, cast, receiver
+):
+    """What the worker posts later has none: no row stores it."""
+    subscribe(connection, cast["acme"], receiver.url)
+    receiver.behaves(answer(503))
+    ada.post("/tasks", {"title": "x"}, headers={"traceparent": traceparent})
+    assert json.loads(lines()[-1]).get("trace") == (TRACE if logged else None)
+    connection.execute("UPDATE deliveries SET due_at = now()")
+    connection.execute("UPDATE webhooks SET backoff_until = NULL")
+    Worker(webhooks_app.config["SETTINGS"]).run_once(prune=False)
+    first, second = receiver.take(), receiver.take()
+    assert first.headers.get("traceparent") == (traceparent if logged else None)
+    assert "traceparent" not in second.headers
 
 
 def test_the_line_tells_how_long_the_request_has_posted_webhooks(
