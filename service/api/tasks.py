@@ -29,6 +29,7 @@ from service.values import fields, schemas
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"
 ASSIGNEE_FILTER = "The id of a member, `me` (yourself) or `none` (unassigned)"
+PARENT_FILTER = "The id of a task: its subtasks; `none`: the tasks that are no subtasks"
 PROJECT = "An id of your choice, for projects kept elsewhere"
 PARENT = "The parent task of this subtask; subtasks have no subtasks"
 DAY = "; a day, like 2026-11-20, means its beginning in the workspace's timezone"
@@ -105,7 +106,7 @@ class TaskFilter(schemas.PageQuery):
     project_id = fields.Text(
         fields.MAX_REFERENCE, min=1, load_default=None, description="Only tasks of this project"
     )
-    parent_id = fields.Id(load_default=None, description="Only the subtasks of this task")
+    parent_id = fields.Id(words=("none",), load_default=None, description=PARENT_FILTER)
     due_after = fields.DayOrTimestamp(
         load_default=None, description=f"Due at this time or later{DAY}"
     )
@@ -120,12 +121,6 @@ class TaskFilter(schemas.PageQuery):
         if values["after_id"] and (values["after"] is None) == (values["sort"] == "dueDate"):
             raise ValidationError(fields.Cursor.default_error_messages["cursor"], "cursor")
         return values
-
-    @post_load
-    def split_assignee(self, values: Values, **_: object) -> Values:
-        """Add ``assignee_id``, which is None for the words."""
-        assignee = values["assignee"]
-        return {**values, "assignee_id": None if assignee in ("me", "none") else assignee}
 
 
 class DueMoment(NamedTuple):

@@ -128,9 +128,9 @@ CREATE FUNCTION matches(
     task tasks,
     priorities text[],
     assignee text,
-    assignee_id uuid,
+    user_id uuid,
     project_id text,
-    parent_id uuid
+    parent_id text
 ) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -138,10 +138,15 @@ AS $$
        AND (assignee IS NULL
             OR CASE assignee
                    WHEN 'none' THEN task.assignee_id IS NULL
-                   ELSE task.assignee_id = matches.assignee_id
+                   WHEN 'me' THEN task.assignee_id = user_id
+                   ELSE task.assignee_id = assignee::uuid
                END)
        AND (matches.project_id IS NULL OR task.project_id = matches.project_id)
-       AND (matches.parent_id IS NULL OR task.parent_id = matches.parent_id)
+       AND (matches.parent_id IS NULL
+            OR CASE matches.parent_id
+                   WHEN 'none' THEN task.parent_id IS NULL
+                   ELSE task.parent_id = matches.parent_id::uuid
+               END)
 $$;
 
 CREATE TRIGGER next_version

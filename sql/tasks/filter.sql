@@ -10,9 +10,9 @@ WITH page AS MATERIALIZED (
                task,
                %(priority)s::text[],
                %(assignee)s::text,
-               coalesce(%(assignee_id)s::uuid, %(user_id)s::uuid),
+               %(user_id)s::uuid,
                %(project_id)s::text,
-               %(parent_id)s::uuid
+               %(parent_id)s::text
            )
        -- The index has the status before the date, so the condition names all of them.
        AND (%(due_after)s::text IS NULL AND %(due_before)s::text IS NULL

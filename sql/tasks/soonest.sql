@@ -26,9 +26,9 @@ WITH wanted AS (
                       task,
                       %(priority)s::text[],
                       %(assignee)s::text,
-                      coalesce(%(assignee_id)s::uuid, %(user_id)s::uuid),
+                      %(user_id)s::uuid,
                       %(project_id)s::text,
-                      %(parent_id)s::uuid
+                      %(parent_id)s::text
                   )
             ORDER BY task.due_date, task.id
             LIMIT %(limit)s::integer + 1
@@ -52,9 +52,9 @@ WITH wanted AS (
                       task,
                       %(priority)s::text[],
                       %(assignee)s::text,
-                      coalesce(%(assignee_id)s::uuid, %(user_id)s::uuid),
+                      %(user_id)s::uuid,
                       %(project_id)s::text,
-                      %(parent_id)s::uuid
+                      %(parent_id)s::text
                   )
             ORDER BY task.id
             LIMIT %(limit)s::integer + 1

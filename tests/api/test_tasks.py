@@ -171,6 +171,7 @@ def various(alice, cast):
         ("assignee=none&status=done&limit=1", "d"), ("assignee=none&projectId=apollo", ""),
         ("projectId=apollo", "ab"), ("projectId=Apollo", ""), ("projectId=%25", ""),
         ("parentId={a}", "b"), ("parentId={unknown}", ""),
+        ("parentId=none", "acd"), ("parentId=none&status=todo&sort=dueDate", "a"),
         ("status=todo&priority=high", "b"), ("status=done&assignee={bob}", ""),
         ("status=todo&assignee={bob}&projectId=apollo&priority=high&parentId={a}", "b"),
     ],

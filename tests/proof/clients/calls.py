@@ -60,7 +60,7 @@ def tasks(alice: AuthenticatedClient, caller: Me) -> None:
     task = parsed(Task, created, 201)
     assert created.headers["Location"] == f"/api/tasks/{task.id}"
     assert (task.status, task.priority) == (TaskStatus.TODO, TaskPriority.MEDIUM)
-    assert (task.due_date, task.completed_at) == (NOON, None)
+    assert (task.due_date, task.due_day, task.completed_at) == (NOON, None, None)
     assert isinstance(task.created_at, datetime)
     repeated = create_task.sync_detailed(client=alice, body=new, idempotency_key="once")
     assert parsed(Task, repeated, 201) == task
@@ -77,7 +77,7 @@ def tasks(alice: AuthenticatedClient, caller: Me) -> None:
     status, assignee = [task.status, TaskStatus.IN_PROGRESS], str(caller.user.id)
     found = list_tasks.sync_detailed(client=alice, status=status, assignee=assignee)
     assert parsed(TaskPage, found).data == [task]
-    children = list_tasks.sync_detailed(client=alice, parent_id=task.id)
+    children = list_tasks.sync_detailed(client=alice, parent_id=str(task.id))
     assert parsed(TaskPage, children).data == [subtask]
 
     read = get_task.sync_detailed(task.id, client=alice)
