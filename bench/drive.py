@@ -83,13 +83,11 @@ def script(case):
     """Return both statements for pgbench; columns of the first are variables of the second."""
     spaces = [user % WORKSPACES for user in case.users]
     somebody = SOMEBODY.format(first=min(spaces), last=max(spaces), circles=USERS // WORKSPACES - 1)
-    gate = inserted(
-        "gate/authenticate_and_count", {"hash": HASH, "kind": "'api'", "address": "'127.0.0.1'"}
-    )
+    caller = {"hash": HASH, "kind": "'api'", "address": "'127.0.0.1'"}
+    gate = inserted("gate/authenticate_and_count", {**caller, "requested_workspace_id": "NULL"})
     values = {name: literal(value) for name, value in case.values.items()}
-    work = inserted(
-        case.statement, {"user_id": ":user_id", "workspace_id": ":workspace_id", **values}
-    )
+    ids = {"user_id": ":user_id", "workspace_id": ":workspace_id", "token_workspace_id": "NULL"}
+    work = inserted(case.statement, {**ids, **values})
     return f"{somebody}{gate} \\gset\n{work};\n"
 
 

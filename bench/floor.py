@@ -54,9 +54,11 @@ def app(environ, start_response):
                 "kind": "api",
                 "hash": sha256(token.encode()).digest(),
                 "address": environ["REMOTE_ADDR"],
+                "requested_workspace_id": None,
             },
         )
-        values |= {"user_id": usage.user_id, "workspace_id": usage.workspace_id}
+        for name in ("user_id", "workspace_id", "token_workspace_id"):
+            values[name] = getattr(usage, name)
         found = connection.row(ROWS[case.statement], case.statement, values)
     finally:
         POOL.putconn(connection)

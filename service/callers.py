@@ -73,6 +73,8 @@ class Usage(NamedTuple):
     token_id: str | None
     user_id: str | None
     workspace_id: str | None
+    # The only workspace that the token may use; null: all those of the user.
+    token_workspace_id: str | None
     scope: str | None
     # True if the last use of the token was stored more than a minute ago, or never.
     record_use: bool

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 # The parameter ``user_id`` of an operator, whom no statement restricts.
-NO_USER = None
+OPERATOR: dict[str, object] = {"user_id": None, "token_workspace_id": None}
 
 
 class AddedMember(NamedTuple):

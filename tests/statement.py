@@ -11,12 +11,18 @@ URL = "https://example.com/hook"
 # No id is larger.
 LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
 # What the gate takes of a request of Alice.
-CREDENTIAL = {"hash": sha256(TOKENS["alice"].encode()).digest(), "kind": "api", "address": "x"}
+CREDENTIAL = {
+    "hash": sha256(TOKENS["alice"].encode()).digest(),
+    "kind": "api",
+    "address": "x",
+    "requested_workspace_id": None,
+}
 NIL = "00000000-0000-0000-0000-000000000000"
 
 
 def run(connection, name, /, **values):
-    """Run a statement and return its rows."""
+    """Run a statement, as for a credential without a workspace of its own; return its rows."""
+    values = {"token_workspace_id": None, **values}
     cursor = connection.execute(STATEMENTS[name].source, values)
     return cursor.fetchall() if cursor.description else []
 

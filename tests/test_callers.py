@@ -10,6 +10,7 @@ USAGE = Usage(
     token_id=None,
     user_id=None,
     workspace_id=None,
+    token_workspace_id=None,
     scope=None,
     record_use=False,
     admitted=True,

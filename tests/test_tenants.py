@@ -1,4 +1,5 @@
-"""Tenants: a stranger, a former member and a colleague try every view, id, filter and cursor.
+"""Tenants: a stranger, a former member, a colleague and the token of a member for another workspace
+try every view, id, filter and cursor.
 
 The views and their parameters come from the url_map, the ids from a world with a row in every
 table. What a caller reads must not depend on rows that the caller may not see: each response is
@@ -6,7 +7,9 @@ compared with the one after these rows are deleted.
 """
 
 import re
+from collections.abc import Callable
 from itertools import pairwise, product
+from typing import NamedTuple
 
 import pytest
 from client import UNKNOWN, Client, activate, error_message, insert_member, insert_token
@@ -70,19 +73,42 @@ def colleague(app, connection, cast):
     return session(app, "bob")
 
 
-@pytest.fixture(params=["stranger", "former member", "colleague"])
-def prober(request, app, connection, cast, acme, globex, unlimited, view):
-    """Return a client, the ids that it must not reach, and what deletes all that it may not see.
+def token_of_globex(app, connection, cast):
+    """Charlie's token for Globex, while he owns Acme too and acts there in his pages."""
+    insert_member(connection, cast["acme"], cast["charlie"], "owner")
+    activate(connection, cast["acme"], cast["charlie"])
+    return Client(app, f"tmw_api_charlie_{WORD}")
 
-    The stranger comes with a token, where the view takes one, and the others with a cookie.
+
+class Prober(NamedTuple):
+    client: Client
+    # The ids that it must not reach, and those to read with.
+    forbidden: list[str]
+    ids: list[str]
+    # Deletes all that it may not see.
+    delete: Callable[[], None]
+
+
+@pytest.fixture(params=["stranger", "former member", "colleague", "token of another workspace"])
+def prober(request, app, connection, cast, acme, globex, unlimited, view):
+    """Return one of them. The former member tries all ids, and the others a few of each table.
+
+    The stranger comes with a token, where the view takes one; former member and colleague with a
+    cookie.
     """
+    few = acme.ids(few=True)
     if request.param == "colleague":
-        return colleague(app, connection, cast), acme.personal_ids(), acme.delete_personal
+        client = colleague(app, connection, cast)
+        return Prober(client, acme.personal_ids(), few, acme.delete_personal)
     if request.param == "former member":
-        return former_member(app, connection, cast), acme.ids(), acme.delete
+        client = former_member(app, connection, cast)
+        return Prober(client, acme.ids(), acme.ids(), acme.delete)
     token = Client(app, f"tmw_api_charlie_{WORD}")
-    client = session(app, "charlie") if view.session_only else token
-    return client, acme.ids(), acme.delete
+    if request.param == "stranger" and view.session_only:
+        token = session(app, "charlie")
+    elif request.param != "stranger":
+        token = token_of_globex(app, connection, cast)
+    return Prober(token, few, few, acme.delete)
 
 
 def stable(value):
@@ -151,15 +177,16 @@ def test_a_view_shows_its_caller_rows_of_the_world(owner, acme, unlimited, view)
 def test_what_a_view_shows_does_not_depend_on_rows_that_its_caller_may_not_see(
     prober, owner, acme, view
 ):
-    client, _, delete = prober
-    mine = acme.ids()
+    client = prober.client
     requests = [
-        (path, query) for query in queries(view, acme, owner) for path in paths(view, mine, acme)
+        (path, query)
+        for query in queries(view, acme, owner)
+        for path in paths(view, prober.ids, acme)
     ]
     before = [outcome(client.get(path, query_string=query)) for path, query in requests]
     for (path, query), (status, *_) in zip(requests, before, strict=True):
         assert status < 500, (path, query)
-    delete()
+    prober.delete()
     for (path, query), old in zip(requests, before, strict=True):
         new = outcome(client.get(path, query_string=query))
         assert new == old, f"{path} {query} shows rows of others: see the WHERE in {view.files}"
@@ -180,7 +207,7 @@ def body_of(view, values):
 def test_a_write_with_the_id_of_a_row_that_its_caller_may_not_see_is_that_of_an_unknown_id(
     prober, acme, connection, cast, insert_into, view
 ):
-    client, forbidden, _ = prober
+    client, forbidden = prober.client, prober.forbidden
     body = body_of(view, Values(references(connection, cast, insert_into)))
     before = acme.everything()
     unknown = client.send(view.method, paths(view, [UNKNOWN])[0], json=body)

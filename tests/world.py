@@ -115,12 +115,13 @@ class World:
                 row.pop("last_used_at", None)
         return found
 
-    def ids(self):
-        """The ids of all rows, and of the user."""
-        found = {
-            str(row["id"]) for rows in self.everything().values() for row in rows if "id" in row
-        }
-        return sorted({*found, self.user_id})
+    def ids(self, *, few=False):
+        """The ids of all rows, or of the first and the last row of each table; and of the user."""
+        found = {self.user_id}
+        for rows in self.everything().values():
+            ids = sorted(str(row["id"]) for row in rows if "id" in row)
+            found.update(ids[:1] + ids[-1:] if few else ids)
+        return sorted(found)
 
     def pairs(self):
         """The ids that stand together in a row, like those of a webhook and its delivery."""

@@ -66,7 +66,7 @@ class StatsFilter(schemas.Query):
 
 @dashboard.get("/dashboard/stats")
 @arguments(StatsFilter())
-@response(DashboardStats, kind="object", also=(404,))
+@response(DashboardStats, kind="object")
 def get_stats(query: Values) -> Response:
     """Count the tasks, meetings, members, unread mail and pending suggestions of a workspace
 

@@ -53,7 +53,7 @@ def as_user(view: View) -> View:
 @arguments(Session())
 @as_user
 @idempotent_of_user
-@response(Session, 201, kind="object", also=(404,))
+@response(Session, 201, kind="object")
 def create_session(session: Values) -> Response:
     """Create a session for a user who has logged in to your login page
 

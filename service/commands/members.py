@@ -13,7 +13,7 @@ from service.commands.base import (
     yes_option,
 )
 from service.commands.workspaces import find_workspace
-from service.members import NO_USER, AddedMember, ChangedMember, RemovedMember
+from service.members import OPERATOR, AddedMember, ChangedMember, RemovedMember
 from service.values.fields import ROLES
 
 
@@ -63,7 +63,7 @@ def add_member(slug: str, email: str, role: str) -> None:
 
     A user's first workspace becomes the active one. The last owner stays an owner.
     """
-    values = {"user_id": NO_USER, "id": find_workspace(slug).id, "role": role}
+    values = {**OPERATOR, "id": find_workspace(slug).id, "role": role}
     (added,) = query(AddedMember, "members/add", email=email, **values)
     if added.id is None:
         raise click.ClickException(f"there is no user {email}")
@@ -100,7 +100,7 @@ def remove_member(slug: str, email: str, yes: bool) -> None:
     found = one_row(FoundMember, "members/find", absent, slug=slug, email=email)
     confirm(f"Remove {found.name} ({email}) from {slug}?", yes=yes)
     removed = one_row(
-        RemovedMember, "members/remove", absent, user_id=NO_USER, id=id, member_id=found.id
+        RemovedMember, "members/remove", absent, **OPERATOR, id=id, member_id=found.id
     )
     require_owner(removed, slug, email)
     click.echo(found.id)

@@ -46,7 +46,7 @@ class RequestState:
         # When the request was complete, by ``monotonic()``: its last byte read, and the response to
         # the request before it on the connection sent. Without our worker, when Flask began.
         self.arrived = monotonic()
-        # Parameters of every statement: ``user_id`` and ``workspace_id``.
+        # Parameters of every statement: ``user_id``, ``workspace_id`` and ``token_workspace_id``.
         self.caller: dict[str, object] = {}
         self.event_ids: list[str] = []
 
@@ -134,7 +134,7 @@ def row_with_retry(kind: type[Row], name: str, /, **values: object) -> Row:
 def row_or_none(kind: type[Row], name: str, /, **values: object) -> Row | None:
     """Run ``sql/<name>.sql`` for this request; return its only row, or None.
 
-    The statement can always use ``user_id`` and ``workspace_id`` of the caller as parameters.
+    The statement can always use the parameters of ``RequestState.caller``.
     """
     state = current_state()
     return connection(state).row(kind, name, {**state.caller, **values})

@@ -13,8 +13,8 @@ from service.http.responses import reply
 METHODS = "DELETE", "GET", "PATCH", "POST"
 # The last three belong to W3C Trace Context and Baggage; tracing tools add them to each request.
 REQUEST_HEADERS = (
-    "Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match", "X-Request-Id",
-    "baggage", "traceparent", "tracestate",
+    "Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match", "Workspace-Id",
+    "X-Request-Id", "baggage", "traceparent", "tracestate",
 )  # fmt: skip
 # A page may read only a few other headers of a response.
 RESPONSE_HEADERS = (

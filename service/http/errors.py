@@ -67,8 +67,11 @@ def http_error(name: str, /, retry_after: int | None = None, **values: object) -
 
 
 def invalid_field(field: str, name: str) -> HTTPException:
-    """Return the 400 for one member, query parameter or header, with an entry of MESSAGES."""
-    return invalid_fields([FieldError(field, MESSAGES[name][1])])
+    """Return the error for one member, query parameter or header, with an entry of MESSAGES."""
+    status, message = MESSAGES[name]
+    error = invalid_fields([FieldError(field, message)])
+    error.code = status
+    return error
 
 
 def invalid_fields(errors: list[FieldError]) -> HTTPException:

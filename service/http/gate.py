@@ -26,9 +26,11 @@ from service.database.db import (
     current_state,
 )
 from service.http import cors
-from service.http.errors import http_error
+from service.http.errors import http_error, invalid_field, invalid_fields
 from service.http.requests import JSON_TYPE, View
 from service.http.responses import append
+from service.values import fields
+from service.values.schemas import FieldError
 
 # Paths that need no credential and are not counted. Those of the reference page exist only if the
 # setting DOCS is on (openapi/page.py).
@@ -42,8 +44,9 @@ SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 ADDRESS_AND_PORT = re.compile(r"(?:\[([^\]]+)\]|([0-9.]+))(?::[0-9]+)?", re.ASCII)
 # No browser guesses that a response is a page or a script.
 NOSNIFF = "X-Content-Type-Options", "nosniff"
+VARY = "Vary", "Authorization, Cookie, Workspace-Id"
 # A browser may store the response for its user, but must revalidate it.
-NOT_SHARED = NOSNIFF, ("Cache-Control", "private, no-cache"), ("Vary", "Authorization, Cookie")
+NOT_SHARED = NOSNIFF, ("Cache-Control", "private, no-cache"), VARY
 BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII | re.IGNORECASE)
 
 
@@ -53,7 +56,7 @@ def is_public(rule: Rule | None) -> bool:
 
 
 def authenticate_and_count() -> Response | None:
-    """Find the caller and count the request; raises 401, 403, 415 or 429.
+    """Find the caller and count the request; raises 400, 401, 403, 404, 415 or 429.
 
     A preflight request has no credential: its response comes from here, uncounted.
     """
@@ -68,12 +71,14 @@ def authenticate_and_count() -> Response | None:
     if request.method == "POST" and request.path in LOGIN:
         authenticate_login_page(token if kind == "api" else None)
         return None
+    named = request.environ.get("HTTP_WORKSPACE_ID")
     state.usage = usage = db.row_with_retry(
         Usage,
         "gate/authenticate_and_count",
         kind=kind,
         hash=hash_of(token) if token else None,
         address=client_address(request.remote_addr),
+        requested_workspace_id=None if named is None else fields.uuid_or_nil(named),
     )
     if usage.record_use:
         db.execute("tokens/record_use", token_id=usage.token_id)
@@ -81,7 +86,13 @@ def authenticate_and_count() -> Response | None:
         raise rate_limit_error(usage)
     if usage.user_id is None:
         raise http_error("unauthorized")
-    state.caller = {"user_id": usage.user_id, "workspace_id": usage.workspace_id}
+    if named is not None:
+        require_workspace(named, usage.workspace_id)
+    state.caller = {
+        "user_id": usage.user_id,
+        "workspace_id": usage.workspace_id,
+        "token_workspace_id": usage.token_workspace_id,
+    }
     if request.method not in SAFE_METHODS:
         if kind == "session":
             reject_cross_origin(request)
@@ -105,6 +116,7 @@ def authenticate_login_page(token: str | None) -> None:
         kind="api",
         hash=None,
         address=client_address(request.remote_addr),
+        requested_workspace_id=None,
     )
     if not usage.admitted:
         raise rate_limit_error(usage)
@@ -114,7 +126,16 @@ def authenticate_login_page(token: str | None) -> None:
     equal = [compare_digest((token or "").encode(), key.encode()) for key in keys]
     if True not in equal:
         raise http_error("login_key")
-    state.caller = {"user_id": None, "workspace_id": None}
+    state.caller = {"user_id": None, "workspace_id": None, "token_workspace_id": None}
+
+
+def require_workspace(named: str, active: str | None) -> None:
+    """Raise 400 or 404 unless the header Workspace-Id names the workspace that the gate took."""
+    if not fields.UUID.fullmatch(named):
+        message = str(fields.Id.default_error_messages["uuid"])
+        raise invalid_fields([FieldError("Workspace-Id", message)])
+    if named.lower() != active:
+        raise invalid_field("Workspace-Id", "foreign_workspace")
 
 
 def credential(request: Request) -> tuple[str, str | None]:

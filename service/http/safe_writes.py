@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from flask import Request, Response
 
 from service.database import db
-from service.database.db import current_request
+from service.database.db import current_request, current_state
 from service.http.errors import http_error, invalid_field
 from service.http.requests import View, read_bytes
 from service.http.responses import reply
@@ -39,9 +39,10 @@ class StoredResponse(NamedTuple):
 def idempotent(view: View, **whose: object) -> View:
     """Let a view run once per ``Idempotency-Key``; repeats get its stored response.
 
-    A key belongs to the user in the active workspace, unless ``whose`` names another one. One
-    transaction stores key, change, event and response; a failed request stores no key. The stored
-    response has null in place of a secret.
+    A key belongs to the user in the active workspace, unless ``whose`` names another one; with a
+    token that may use one workspace only, always in that one. One transaction stores key, change,
+    event and response; a failed request stores no key. The stored response has null in place of a
+    secret.
     The view raises 400 for a malformed key, and 422 for a key of another request.
     """
 
@@ -105,8 +106,12 @@ def idempotent_in_path(view: View) -> View:
 
 
 def fingerprint(request: Request) -> bytes:
-    """Return the SHA-256 of method, path, query and body, which a repeated request must share."""
-    line = f"{request.method} {request.full_path}\n".encode()
+    """Return the SHA-256 of method, path, query and body, which a repeated request must share.
+
+    A token that may use one workspace shares no response with other credentials: it may show more.
+    """
+    only = current_state().caller["token_workspace_id"]
+    line = f"{request.method} {request.full_path}{f' {only}' if only else ''}\n".encode()
     return sha256(line + read_bytes(request)).digest()
 
 

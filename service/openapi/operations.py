@@ -169,12 +169,25 @@ class Operation:
     def request_headers(self) -> list[str]:
         """List the request headers that change the effect of the operation."""
         if self.method == "GET":
-            return ["If-None-Match"] if self.documented.kind == "versioned" else []
+            return [
+                *self.workspace_header(),
+                *(["If-None-Match"] if self.documented.kind == "versioned" else []),
+            ]
         changes = self.method != "POST" and self.documented.kind in ("versioned", "live")
         return [
+            *self.workspace_header(),
             *(["Idempotency-Key"] if self.idempotent else []),
             *(["If-Match"] if changes else []),
         ]
+
+    def workspace_header(self) -> list[str]:
+        """Name the header if the gate finds a user, and the query does not choose a workspace.
+
+        Some generators give the header and the parameter ``workspaceId`` the same name.
+        """
+        by_user = self.gated and not getattr(self.view, "by_login_key", False)
+        query = self.arguments.fields if isinstance(self.arguments, Query) else {}
+        return ["Workspace-Id"] if by_user and "only_workspace_id" not in query else []
 
     def common_headers(self) -> tuple[str, ...]:
         """List the headers that every response to a counted request has."""
@@ -218,9 +231,7 @@ class Operation:
         """List the statuses of all errors of the operation, in ascending order."""
         statuses = {400, 500, *self.documented.also}
         if self.gated:
-            statuses |= {401, 405, 408, 429, 503}
-        if "{" in self.path:
-            statuses.add(404)
+            statuses |= {401, 404, 405, 408, 429, 503}
         if self.method != "GET":
             statuses |= {403, 409, 413}
         if self.method in ("PATCH", "POST"):

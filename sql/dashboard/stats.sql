@@ -44,7 +44,7 @@ SELECT json_build_object(
                )
            )
        ) AS body
-  FROM members AS member
+  FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
   JOIN workspaces AS workspace ON workspace.id = member.workspace_id
  CROSS JOIN LATERAL (
        SELECT date_trunc('day', now() AT TIME ZONE workspace.timezone) AS local_midnight
@@ -101,5 +101,4 @@ SELECT json_build_object(
          FROM meetings
         WHERE meetings.workspace_id = workspace.id
        ) AS meeting
- WHERE member.user_id = %(user_id)s::uuid
-   AND member.workspace_id = coalesce(%(only_workspace_id)s::uuid, %(workspace_id)s::uuid);
+ WHERE member.workspace_id = coalesce(%(only_workspace_id)s::uuid, %(workspace_id)s::uuid);

@@ -1,15 +1,18 @@
 -- Find the credential and count the request, in one round trip.
 -- A user is counted per active workspace, a caller without a valid credential per address; both
--- under the nil workspace if there is none.
+-- under the nil workspace if there is none. A request that names a workspace which its caller may
+-- not use counts in the one of a request that names none.
 WITH caller AS MATERIALIZED (
     SELECT token.id AS token_id,
+           token.workspace_id AS token_workspace_id,
            token.scope,
            token.last_used_at,
            person.id AS user_id,
-           coalesce(token.workspace_id, person.active_workspace_id) AS workspace_id,
+           workspace.id AS workspace_id,
            -- If an operator has renamed Starter, its original limits apply.
            coalesce(plan.per_minute, starter.per_minute) AS per_minute,
-           CASE WHEN plan.name IS NULL THEN starter.per_day ELSE plan.per_day END AS per_day
+           CASE WHEN plan.name IS NULL THEN starter.per_day ELSE plan.per_day END AS per_day,
+           now() AS now
       FROM (VALUES (60, 10000)) AS starter (per_minute, per_day)
       LEFT JOIN (
                tokens AS token
@@ -22,7 +25,16 @@ WITH caller AS MATERIALIZED (
        AND token.revoked_at IS NULL
        AND (token.expires_at IS NULL OR token.expires_at > now())
       LEFT JOIN workspaces AS workspace
-        ON workspace.id = coalesce(token.workspace_id, person.active_workspace_id)
+        ON workspace.id = coalesce(
+               -- A join would cost each request what only one that names a workspace needs.
+               CASE WHEN %(requested_workspace_id)s::uuid IS NOT NULL
+                    THEN usable_workspace(
+                             person.id, token.workspace_id, %(requested_workspace_id)s::uuid
+                         )
+               END,
+               token.workspace_id,
+               person.active_workspace_id
+           )
       LEFT JOIN plans AS plan ON plan.name = coalesce(workspace.plan, 'Starter')
 ), hit AS (
     INSERT INTO usage AS past (
@@ -31,7 +43,7 @@ WITH caller AS MATERIALIZED (
            )
     SELECT coalesce(workspace_id, '00000000-0000-0000-0000-000000000000'),
            coalesce(user_id::text, %(address)s::text),
-           now(), 1, now(), 1, true
+           now, 1, now, 1, true
       FROM caller
         ON CONFLICT (workspace_id, subject) DO UPDATE
        SET (minute_started_at, minute_count, day_started_at, day_count, admitted) = (
@@ -40,22 +52,25 @@ WITH caller AS MATERIALIZED (
                       day_started_at,
                       day_count + admitted::integer,
                       admitted
-                 FROM (SELECT now() >= past.minute_started_at + interval '1 minute' AS new_minute,
-                              now() >= past.day_started_at + interval '24 hours' AS new_day
+                 FROM caller
+                CROSS JOIN LATERAL (
+                       SELECT now >= past.minute_started_at + interval '1 minute' AS new_minute,
+                              now >= past.day_started_at + interval '24 hours' AS new_day
                       ) AS turn
                 CROSS JOIN LATERAL (
                        -- If the clock was set back, the window does not become longer.
-                       SELECT CASE WHEN new_minute THEN now()
-                                   ELSE least(past.minute_started_at, now()) END,
+                       SELECT CASE WHEN new_minute THEN now
+                                   ELSE least(past.minute_started_at, now) END,
                               CASE WHEN new_minute THEN 0 ELSE past.minute_count END,
-                              CASE WHEN new_day THEN now()
-                                   ELSE least(past.day_started_at, now()) END,
+                              CASE WHEN new_day THEN now
+                                   ELSE least(past.day_started_at, now) END,
                               CASE WHEN new_day THEN 0 ELSE past.day_count END
                       ) AS present (minute_started_at, minute_count, day_started_at, day_count)
                 CROSS JOIN LATERAL (
                        SELECT minute_count < per_minute
                               AND (per_day IS NULL OR day_count < per_day) AS admitted
-                         FROM caller
+                       -- Without OFFSET, PostgreSQL would decide anew for each use of the verdict.
+                       OFFSET 0
                       ) AS verdict
            )
  RETURNING admitted, minute_started_at, minute_count, day_started_at, day_count,
@@ -65,9 +80,10 @@ WITH caller AS MATERIALIZED (
 SELECT caller.token_id,
        caller.user_id,
        caller.workspace_id,
+       caller.token_workspace_id,
        caller.scope,
        caller.token_id IS NOT NULL
-       AND (caller.last_used_at IS NULL OR caller.last_used_at < now() - interval '1 minute')
+       AND (caller.last_used_at IS NULL OR caller.last_used_at < caller.now - interval '1 minute')
            AS record_use,
        hit.admitted,
        caller.per_minute,
@@ -76,6 +92,6 @@ SELECT caller.token_id,
        caller.per_day,
        hit.day_count,
        date_part('epoch', hit.day_started_at) + 86400 AS day_ends,
-       date_part('epoch', now()) AS now
+       date_part('epoch', caller.now) AS now
   FROM caller
  CROSS JOIN hit;

@@ -2,7 +2,11 @@
 -- The statement waits while another request with the same key runs. A key expires after a day.
 INSERT INTO idempotency_keys AS stored (workspace_id, user_id, key, fingerprint)
 VALUES (
-           coalesce(%(workspace_id)s::uuid, '00000000-0000-0000-0000-000000000000'),
+           coalesce(
+               %(token_workspace_id)s::uuid,
+               %(workspace_id)s::uuid,
+               '00000000-0000-0000-0000-000000000000'
+           ),
            %(user_id)s::uuid,
            %(key)s::text,
            %(fingerprint)s::bytea

@@ -2,7 +2,7 @@
 -- PostgreSQL reads at most one page of each workspace from its index, and sorts these pages only.
 WITH page AS MATERIALIZED (
     SELECT meeting.*
-      FROM members AS member
+      FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
      CROSS JOIN LATERAL (
            SELECT meeting.*
              FROM meetings AS meeting
@@ -21,9 +21,8 @@ WITH page AS MATERIALIZED (
             ORDER BY meeting.start_time, meeting.id
             LIMIT %(limit)s::integer + 1
            ) AS meeting
-     WHERE member.user_id = %(user_id)s::uuid
-       AND (%(only_workspace_id)s::uuid IS NULL
-            OR member.workspace_id = %(only_workspace_id)s::uuid)
+     WHERE %(only_workspace_id)s::uuid IS NULL
+        OR member.workspace_id = %(only_workspace_id)s::uuid
      ORDER BY meeting.start_time, meeting.id
      LIMIT %(limit)s::integer + 1
 ), page_end AS (

@@ -6,9 +6,9 @@ WITH locked AS MATERIALIZED (
            (%(versions)s::integer[] IS NULL
             OR meeting.version = ANY (%(versions)s::integer[])) AS matched
       FROM meetings AS meeting
-      JOIN members AS member ON member.workspace_id = meeting.workspace_id
-     WHERE member.user_id = %(user_id)s::uuid
-       AND meeting.id = %(id)s::uuid
+      JOIN memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
+        ON member.workspace_id = meeting.workspace_id
+     WHERE meeting.id = %(id)s::uuid
        FOR NO KEY UPDATE OF meeting
 ), changed AS (
     UPDATE meetings AS meeting

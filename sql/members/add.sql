@@ -4,7 +4,9 @@ WITH asked AS MATERIALIZED (
     SELECT acting = 'owner' OR acting = 'admin' AND %(role)s::text = 'member' AS permitted,
            account.id AS user_id,
            account.deactivated_at IS NULL OR %(user_id)s::uuid IS NULL AS can_join
-      FROM acting_role(%(user_id)s::uuid, %(id)s::uuid) AS acting
+      FROM acting_role(
+               %(user_id)s::uuid, %(token_workspace_id)s::uuid, %(id)s::uuid
+           ) AS acting
       LEFT JOIN users AS account ON lower(account.email) = lower(%(email)s::text)
      WHERE acting IS NOT NULL
 ), joined AS (

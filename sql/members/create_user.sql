@@ -2,5 +2,6 @@
 -- The statement waits for another one that creates the same user.
 INSERT INTO users (email, name)
 SELECT %(email)s::text, coalesce(%(name)s::text, split_part(%(email)s::text, '@', 1))
- WHERE manages(%(user_id)s::uuid, %(id)s::uuid)
+ WHERE acting_role(%(user_id)s::uuid, %(token_workspace_id)s::uuid, %(id)s::uuid)
+       IN ('owner', 'admin')
     ON CONFLICT (lower(email)) DO NOTHING;

@@ -2,7 +2,13 @@
 -- leave. To be removed is like to become a plain member, for roles and owners.
 WITH asked AS MATERIALIZED (
     SELECT permitted OR %(user_id)s::uuid = %(member_id)s::uuid AS permitted, has_owner
-      FROM lock_member(%(user_id)s::uuid, %(id)s::uuid, %(member_id)s::uuid, 'member')
+      FROM lock_member(
+               %(user_id)s::uuid,
+               %(token_workspace_id)s::uuid,
+               %(id)s::uuid,
+               %(member_id)s::uuid,
+               'member'
+           )
 ), removed AS (
     DELETE FROM members AS member
      USING asked

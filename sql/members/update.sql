@@ -1,7 +1,13 @@
 -- Change the role of a member of a workspace, unless the workspace would have no owner then.
 WITH asked AS MATERIALIZED (
     SELECT role, permitted, has_owner
-      FROM lock_member(%(user_id)s::uuid, %(id)s::uuid, %(member_id)s::uuid, %(role)s::text)
+      FROM lock_member(
+               %(user_id)s::uuid,
+               %(token_workspace_id)s::uuid,
+               %(id)s::uuid,
+               %(member_id)s::uuid,
+               %(role)s::text
+           )
 ), changed AS (
     UPDATE members AS member
        SET role = %(role)s::text

@@ -84,6 +84,27 @@ CREATE TABLE members (
 
 CREATE INDEX members_by_user ON members (user_id, workspace_id);
 
+-- The memberships that a credential of the user may use: all, or that of its one workspace. Every
+-- statement of a request that looks beyond the active workspace reads them here. PostgreSQL inlines
+-- the function.
+CREATE FUNCTION memberships(user_id uuid, only_workspace_id uuid) RETURNS SETOF members
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT member.*
+      FROM members AS member
+     WHERE member.user_id = memberships.user_id
+       AND member.workspace_id = coalesce(memberships.only_workspace_id, member.workspace_id)
+$$;
+
+-- Return the id of a workspace if a credential of the user may use it, else NULL.
+CREATE FUNCTION usable_workspace(user_id uuid, only_workspace_id uuid, id uuid) RETURNS uuid
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT member.workspace_id
+      FROM memberships(usable_workspace.user_id, usable_workspace.only_workspace_id) AS member
+     WHERE member.workspace_id = usable_workspace.id
+$$;
+
 -- A user who leaves a workspace has no active workspace.
 ALTER TABLE users
     ADD CONSTRAINT "the active workspace must be one that the user belongs to"
@@ -196,25 +217,24 @@ AS $$
            )
 $$;
 
--- The role with which a user acts in a workspace; NULL for a stranger. A user of NULL stands for an
--- operator, who may do everything; no request has a NULL here, because the gate rejects requests
--- without a user.
-CREATE FUNCTION acting_role(user_id uuid, workspace_id uuid) RETURNS text
+-- The role with which a credential acts in a workspace; NULL for a stranger. A user of NULL stands
+-- for an operator, who may do everything; no request has a NULL here, because the gate rejects
+-- requests without a user.
+CREATE FUNCTION acting_role(user_id uuid, only_workspace_id uuid, workspace_id uuid) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT CASE WHEN acting_role.user_id IS NULL THEN 'owner' ELSE (
                SELECT member.role
-                 FROM members AS member
+                 FROM memberships(acting_role.user_id, acting_role.only_workspace_id) AS member
                 WHERE member.workspace_id = acting_role.workspace_id
-                  AND member.user_id = acting_role.user_id
            ) END
 $$;
 
--- Return whether a user is an owner or an admin of a workspace, or an operator.
+-- Return whether a user is an owner or an admin of the active workspace, or an operator.
 CREATE FUNCTION manages(user_id uuid, workspace_id uuid) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
-    SELECT coalesce(acting_role(user_id, workspace_id) IN ('owner', 'admin'), false)
+    SELECT coalesce(acting_role(user_id, workspace_id, workspace_id) IN ('owner', 'admin'), false)
 $$;
 
 -- Lock a member, the acting user and the owners of a workspace in one order, so that owners who
@@ -222,7 +242,9 @@ $$;
 -- whether the user may give the member the new one (NULL: the present one), and whether the
 -- workspace has an owner then; no row unless both are members. Only an owner makes, changes or
 -- removes owners and admins.
-CREATE FUNCTION lock_member(user_id uuid, workspace_id uuid, member_id uuid, new_role text)
+CREATE FUNCTION lock_member(
+    user_id uuid, only_workspace_id uuid, workspace_id uuid, member_id uuid, new_role text
+)
 RETURNS TABLE (role text, permitted boolean, has_owner boolean)
 LANGUAGE sql
 AS $$
@@ -232,7 +254,9 @@ AS $$
          WHERE member.workspace_id = lock_member.workspace_id
            AND (member.role = 'owner'
                 OR member.user_id IN (lock_member.user_id, lock_member.member_id))
-           AND acting_role(lock_member.user_id, lock_member.workspace_id) IS NOT NULL
+           AND acting_role(
+                   lock_member.user_id, lock_member.only_workspace_id, lock_member.workspace_id
+               ) IS NOT NULL
          ORDER BY member.user_id
            FOR UPDATE
     ), acting AS (

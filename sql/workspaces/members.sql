@@ -3,9 +3,8 @@ SELECT json_agg(
            member_json(account, member.role, member.joined_at)
            ORDER BY member.joined_at, account.id
        ) AS body
-  FROM members AS caller
+  FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS caller
   JOIN members AS member ON member.workspace_id = caller.workspace_id
   JOIN users AS account ON account.id = member.user_id
- WHERE caller.user_id = %(user_id)s::uuid
-   AND caller.workspace_id = %(id)s::uuid
+ WHERE caller.workspace_id = %(id)s::uuid
 HAVING count(*) > 0;

@@ -7,9 +7,9 @@ WITH locked AS MATERIALIZED (
            (%(versions)s::integer[] IS NULL
             OR workspace.version = ANY (%(versions)s::integer[])) AS matched
       FROM workspaces AS workspace
-      JOIN members AS member ON member.workspace_id = workspace.id
-     WHERE member.user_id = %(user_id)s::uuid
-       AND member.workspace_id = %(id)s::uuid
+      JOIN memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
+        ON member.workspace_id = workspace.id
+     WHERE member.workspace_id = %(id)s::uuid
        FOR NO KEY UPDATE OF workspace
 ), changed AS (
     UPDATE workspaces AS workspace

@@ -21,8 +21,8 @@ CORS_HEADER = re.compile("access-control-", re.IGNORECASE)
 RULES = sorted({rule.rule for rule in create_app(Settings.read({})).url_map.iter_rules()})
 TASK = {"title": "Write the report"}
 ALLOWED = {
-    "Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match", "X-Request-Id",
-    "traceparent", "tracestate", "baggage",
+    "Authorization", "Content-Type", "Idempotency-Key", "If-Match", "If-None-Match", "Workspace-Id",
+    "X-Request-Id", "traceparent", "tracestate", "baggage",
 }  # fmt: skip
 
 
@@ -202,15 +202,15 @@ def test_a_page_of_another_origin_reads_nothing(app_of_pages, origin):
         response = alice.get(path, headers=headers)
         assert cors_headers(response) == {}
         # Otherwise a cache could give this response to a page of a listed origin.
-        assert response.headers["Vary"] == "Authorization, Cookie, Origin"
+        assert response.headers["Vary"] == "Authorization, Cookie, Workspace-Id, Origin"
 
 
 def test_without_the_setting_no_page_of_another_origin_reads_anything(app, alice):
-    assert alice.get("/tasks").headers["Vary"] == "Authorization, Cookie"
+    assert alice.get("/tasks").headers["Vary"] == "Authorization, Cookie, Workspace-Id"
     for origin in (APP, *FOREIGN):
         response = alice.get("/tasks", headers={"Origin": origin})
         assert cors_headers(response) == {}
-        assert response.headers["Vary"] == "Authorization, Cookie"
+        assert response.headers["Vary"] == "Authorization, Cookie, Workspace-Id"
         public = app.test_client().get("/openapi.json", headers={"Origin": origin})
         assert not {"Vary", *cors_headers(public)} & set(public.headers.keys())
 

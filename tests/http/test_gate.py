@@ -425,7 +425,7 @@ def test_no_cache_may_give_a_response_to_another_user(alice, stranger):
     paths = "/tasks", "/nothing", "/tasks/x", "/workspaces"
     for response in (unchanged, *(who.get(path) for who in (alice, stranger) for path in paths)):
         assert response.headers["Cache-Control"] == "private, no-cache"
-        assert response.headers["Vary"] == "Authorization, Cookie"
+        assert response.headers["Vary"] == "Authorization, Cookie, Workspace-Id"
 
 
 def test_an_opaque_origin_is_another_origin_for_any_host(browser):
