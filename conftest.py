@@ -1,6 +1,7 @@
 """What all tests share: which of them run, in how many processes, and a real Postgres."""
 
 import os
+import resource
 import shutil
 import tempfile
 
@@ -16,6 +17,7 @@ from service.settings import Settings
 LONG = {"proof", "faults"}
 # Seconds for each of their tests: one installs Debian.
 LONG_TIMEOUT = 1500
+DESCRIPTORS = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
 def pytest_addoption(parser):
@@ -43,10 +45,12 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Skip a test whose programs are missing, with their names."""
+    """Skip a test whose programs or file descriptors are missing, and name them."""
     for item in items:
-        marks = item.iter_markers("needs")
+        marks = [*item.iter_markers("needs")]
         missing = [name for mark in marks for name in mark.args if not shutil.which(name)]
+        if any(mark.kwargs.get("descriptors", 0) > DESCRIPTORS for mark in marks):
+            missing.append(f"a limit of more than {DESCRIPTORS} file descriptors")
         if missing:
             item.add_marker(pytest.mark.skip(reason=f"{' and '.join(missing)} is missing"))
 

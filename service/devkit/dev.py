@@ -85,6 +85,9 @@ def dev(port: int, folder: Path, reset: bool, limits: str, receive: bool) -> Non
 
     Prints the base URL, a token and a cookie of the demo owner, and three commands to begin with.
     The command has a database of its own, and ignores DATABASE_URL and PGHOST, PGUSER, ...
+
+    As root it creates the system user pgserver, who runs PostgreSQL, and for each checkout a folder
+    /var/lib/task-service-... of some 40 MB. To remove them: rm -r, and userdel pgserver.
     """
     # The options are checked, and --help is shown, without the libraries of the service.
     from service.devkit.local import run

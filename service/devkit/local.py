@@ -47,7 +47,8 @@ curl -H 'Authorization: Bearer {token}' '{base}/tasks?limit=2'
 curl -H 'Authorization: Bearer {token}' {json} -d '{{"title": "Try"}}' {base}/tasks
 curl -H 'Cookie: session={cookie}' {base}/workspaces
 
-Ctrl-C stops it; the data stay. For other commands (--help lists them), in another shell:
+Ctrl-C stops it; the data stay. After kill -9, PostgreSQL runs until the next dev ends.
+For other commands (--help lists them), in another shell:
 
 {unset}export {exports}
 """

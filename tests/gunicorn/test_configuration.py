@@ -154,6 +154,7 @@ def configured():
 
 
 @pytest.mark.nodatabase
+@pytest.mark.needs(descriptors=4096)
 def test_clients_get_half_of_the_file_descriptors_at_most_500_and_more_than_the_threads(configured):
     found = configured["IPv6"]
     assert found["worker_connections"] == 500
@@ -168,6 +169,7 @@ def test_clients_get_half_of_the_file_descriptors_at_most_500_and_more_than_the_
 
 
 @pytest.mark.nodatabase
+@pytest.mark.needs(descriptors=4096)
 def test_the_limits_of_a_web_process_are_those_of_the_pages(configured):
     found = configured["plain"]
     # The limit of a turn, the next look at the clock, and half a second for the response.

@@ -45,6 +45,7 @@ def unread(port):
     return total
 
 
+@pytest.mark.needs("ps", descriptors=1024)
 @pytest.mark.usefixtures("unlimited")
 def test_a_flood_of_uploads_takes_bounded_memory_and_pushes_out_no_other_client(lone):
     """All that the flood sends would be 150 MB; the other client began before it."""
