@@ -17,7 +17,8 @@ from server import get, serving, wait_until
 from service.commands.status.replication import each
 from service.settings import Settings
 
-pytestmark = pytest.mark.nodatabase
+# Two servers take a tenth of the time of all other tests.
+pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 
 
 @pytest.fixture(scope="module")

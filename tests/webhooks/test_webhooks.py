@@ -277,7 +277,8 @@ def test_webhook_timeout_covers_all_posts_of_a_request(with_webhooks, cast, conn
     assert receiver.connections == 1
     (attempt,) = attempts(connection)
     assert (attempt["status"], attempt["error"]) == (None, "timeout")
-    assert 350 <= attempt["milliseconds"] <= 9000
+    # What the request does before its first post is part of the time.
+    assert 100 <= attempt["milliseconds"] <= 9000
     assert sorted(row["attempts"] for row in deliveries(connection)) == [0, 0, 0, 0, 1]
     assert {row["state"] for row in deliveries(connection)} == {"due"}
 
