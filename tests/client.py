@@ -53,12 +53,13 @@ def insert_token(
     revoked=None,
     workspace_id=None,
 ):
-    """Insert a credential whose text the test chooses."""
-    connection.execute(
+    """Insert a credential whose text the test chooses; return its id."""
+    row = connection.execute(
         "INSERT INTO tokens (user_id, kind, scope, hash, expires_at, revoked_at, workspace_id)"
-        " VALUES (%s, %s, %s, %s, nullif(%s::timestamptz, 'infinity'), %s, %s)",
+        " VALUES (%s, %s, %s, %s, nullif(%s::timestamptz, 'infinity'), %s, %s) RETURNING id",
         (user_id, kind, scope, sha256(token.encode()).digest(), expires, revoked, workspace_id),
-    )
+    ).fetchone()
+    return str(row["id"])
 
 
 def row_of(connection, table, id):

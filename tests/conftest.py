@@ -317,3 +317,11 @@ def acme(connection, cast):
     world = World(connection, cast["acme"], cast["alice"])
     world.fill("alice")
     return world
+
+
+@pytest.fixture
+def globex(connection, cast):
+    """Charlie's workspace, with a row in every table."""
+    world = World(connection, cast["globex"], cast["charlie"])
+    world.fill("charlie")
+    return world

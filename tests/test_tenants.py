@@ -28,7 +28,6 @@ from resources import HERE as TABLE
 from resources import WORD
 from server import PROJECT
 from test_sql import NAME_IN_PYTHON
-from world import World
 
 from service.database.statements import STATEMENTS
 from service.values import fields
@@ -36,14 +35,6 @@ from service.values import fields
 READS, WRITES = views_of("GET"), views_of("POST", "PATCH", "DELETE")
 # Members of responses that differ at each request.
 VOLATILE = {"requestId", "generatedAt", "remaining", "resetsAt", "lastUsedAt"}
-
-
-@pytest.fixture
-def globex(connection, cast):
-    """Charlie's workspace, with a row in every table."""
-    world = World(connection, cast["globex"], cast["charlie"])
-    world.fill("charlie")
-    return world
 
 
 def session(app, name):

@@ -1,0 +1,228 @@
+"""Credentials and workspaces: every operation by each credential in each workspace.
+
+Alice has two workspaces, of which Acme is active; Globex is not hers. ``pytest -s`` prints a table.
+"""
+
+import re
+
+import pytest
+from client import TOKENS, UNKNOWN, Client, count, error_message, insert_token, invalid_field
+from derived import Values, by_name, references, views
+from receivers import announce, deliveries, subscribe
+from resources import TABLES, WORD
+from test_tenants import body_of, session
+from world import World
+
+# A ping or a delivery posts nothing there.
+HOOK = "http://127.0.0.1:1/"
+CREDENTIALS = "session", "session in B", "token", "token of A"
+TASK = {"title": "Write the report"}
+
+
+@pytest.fixture
+def elsewhere(initech, acme, connection, cast):
+    """Alice's other workspace, with a row in every table."""
+    world = World(connection, initech, cast["alice"])
+    world.fill("elsewhere")
+    return world
+
+
+@pytest.fixture
+def clients(silent_app, elsewhere):
+    """Alice's credentials, by their names in the table."""
+    in_b = session(silent_app, "alice")
+    in_b.headers["Workspace-Id"] = elsewhere.workspace_id
+    token, token_of_a = TOKENS["alice"], f"tmw_api_alice_{WORD}"
+    all = session(silent_app, "alice"), in_b, Client(silent_app, token)
+    return dict(zip(CREDENTIALS, (*all, Client(silent_app, token_of_a)), strict=True))
+
+
+def ids_of_new_row(view, connection, world):
+    """Insert a row for the path of a view; return the ids in the path."""
+    names = re.findall(r"(\w+)/<id:", view.rule)
+    if names[-1] in ("tasks", "meetings"):
+        known = {"user": world.user_id}
+        return [TABLES[names[-1]].insert(connection, world.workspace_id, known)]
+    if names[-1] == "tokens":
+        return [insert_token(connection, world.user_id, f"{count(connection, 'tokens')}")]
+    if names == ["workspaces"]:
+        return [world.workspace_id]
+    if names[-1] == "members":
+        (row,) = connection.execute(
+            "WITH person AS (INSERT INTO users (email, name)"
+            " SELECT new_id() || '@example.com', 'New' RETURNING id) INSERT INTO members"
+            " (workspace_id, user_id) SELECT %s, id FROM person RETURNING user_id::text AS id",
+            (world.workspace_id,),
+        )
+        return [world.workspace_id, row["id"]]
+    assert names[0] == "webhooks", f"{view.rule}: insert a row for it here"
+    webhook = subscribe(connection, world.workspace_id, HOOK)
+    announce(connection, world.workspace_id)
+    (delivery, *_) = (row for row in deliveries(connection) if str(row["webhook_id"]) == webhook)
+    return [webhook, str(delivery["id"])][: len(names)]
+
+
+@by_name(views())
+def test_a_credential_reaches_its_workspaces_and_the_header_makes_one_of_them_the_active_one(
+    clients, acme, elsewhere, globex, connection, cast, insert_into, unlimited, view
+):
+    worlds = {"A": acme, "B": elsewhere, "foreign": globex}
+    marks = {
+        name: {
+            str(row["id"])
+            for table, rows in world.everything().items()
+            for row in rows
+            if "id" in row and not table.endswith("of the user")
+        }
+        for name, world in worlds.items()
+    }
+    body = body_of(view, Values(references(connection, cast, insert_into)))
+
+    def cell(client, name):
+        """The status; without an id in the path, whether rows of this workspace show or change."""
+        # The user whom POST …/members makes.
+        connection.execute("DELETE FROM users WHERE email = 'email1@example.com'")
+        if view.variables:
+            path = view.path(*ids_of_new_row(view, connection, worlds[name]))
+            return client.send(view.method, path, json=body).status_code
+        before = worlds[name].everything()
+        shown = client.send(view.method, view.path(), json=body).text
+        seen = view.method == "GET" and any(id in shown for id in marks[name])
+        return "rows" if seen or worlds[name].everything() != before else "-"
+
+    table = {
+        who: [cell(client, name) for name in worlds]
+        for who, client in clients.items()
+        # It would end the session of the others.
+        if view.name != "DELETE /api/session"
+    }
+    print(f"{view.name:62}", *("/".join(map(str, row)) for row in table.values()), sep=" | ")
+    if not table:
+        return
+    (a, b, foreign), in_b = table["session"], table["session in B"]
+    assert in_b == [b, a, foreign]
+    assert foreign in ("-", 404), "a foreign workspace"
+    if not view.session_only:
+        assert table["token"] == [a, b, foreign]
+        assert table["token of A"] == [a, foreign, foreign]
+
+
+# The header
+
+KEY = {"Idempotency-Key": "once"}
+
+
+@pytest.fixture
+def in_initech(initech):
+    return {"Workspace-Id": initech}
+
+
+@pytest.mark.parametrize(
+    "named",
+    ["", "x", "initech", f"{UNKNOWN}x", f"{UNKNOWN}, {UNKNOWN}", f" {UNKNOWN}", "\N{BULLET}"],
+)
+def test_a_malformed_id_is_400_and_counts_like_a_request_without_the_header(
+    alice, connection, cast, named
+):
+    header = {"Workspace-Id": named.encode().decode("latin-1")}
+    for number, path in enumerate(("/tasks", "/me", "/nothing"), 1):
+        response = alice.get(path, headers=header)
+        message = invalid_field(response, "Workspace-Id")
+        assert message == "must be an id, like 0190163d-8694-739b-aea5-966c26f8ad91"
+        assert response.headers["X-RateLimit-Remaining"] == str(1000 - number)
+    (row,) = connection.execute("SELECT workspace_id, minute_count FROM usage").fetchall()
+    assert (str(row["workspace_id"]), row["minute_count"]) == (cast["acme"], 3)
+
+
+def test_a_workspace_that_the_credential_cannot_use_is_404_and_counts_in_its_own(
+    app, alice, connection, cast, initech
+):
+    insert_token(connection, cast["alice"], "of-acme", workspace_id=cast["acme"])
+    insert_token(connection, cast["alice"], "reader", scope="read")
+    token, reader = Client(app, "of-acme"), Client(app, "reader")
+    tried = [(who, id) for who in (alice, token) for id in (cast["globex"], UNKNOWN)]
+    for who, id in [*tried, (token, initech), (reader, cast["globex"])]:
+        before = count(connection, "tasks")
+        for response in (who.get("/tasks", headers={"Workspace-Id": id}),
+                         who.post("/tasks", TASK, headers={"Workspace-Id": id})):  # fmt: skip
+            message = error_message(response, 404)
+            assert message.startswith("Workspace-Id: must be the id of a workspace")
+            assert [fault["field"] for fault in response.get_json()["errors"]] == ["Workspace-Id"]
+        assert count(connection, "tasks") == before
+    (row,) = connection.execute("SELECT workspace_id, minute_count FROM usage").fetchall()
+    assert (str(row["workspace_id"]), row["minute_count"]) == (cast["acme"], 12)
+    for who in (alice, token):
+        assert who.get("/tasks", headers={"Workspace-Id": cast["acme"].upper()}).status_code == 200
+    connection.execute("DELETE FROM members WHERE workspace_id = %s", (initech,))
+    error_message(alice.get("/tasks", headers={"Workspace-Id": initech}), 404)
+
+
+def test_without_a_valid_credential_the_header_says_nothing(stranger, cast):
+    for id in (cast["acme"], UNKNOWN, "x"):
+        error_message(stranger.get("/tasks", headers={"Workspace-Id": id}), 401)
+
+
+def test_a_request_counts_in_the_workspace_that_it_names_with_the_limits_of_its_plan(
+    alice, connection, initech, in_initech, capfd
+):
+    connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE id = %s", (initech,))
+    connection.execute("UPDATE plans SET per_minute = 2 WHERE name = 'Starter'")
+    left = [alice.get("/me", headers=in_initech) for _ in range(3)]
+    connection.execute("UPDATE plans SET per_minute = 60 WHERE name = 'Starter'")
+    assert [response.status_code for response in left] == [200, 200, 429]
+    assert left[0].get_json()["workspace"]["id"] == initech
+    assert left[0].headers["X-RateLimit-Limit"] == "2"
+    assert alice.get("/me").headers["X-RateLimit-Remaining"] == "999"
+    assert initech in capfd.readouterr().err
+
+
+def test_a_repeat_under_a_key_in_the_other_workspace_is_another_request(
+    alice, cast, connection, in_initech
+):
+    first, there, again = (
+        alice.post("/tasks", TASK, headers={**KEY, **header}) for header in ({}, in_initech, {})
+    )
+    assert [response.status_code for response in (first, there, again)] == [201] * 3
+    assert there.get_json()["workspaceId"] == in_initech["Workspace-Id"]
+    assert "Idempotent-Replayed" not in there.headers
+    assert again.get_json() == first.get_json()
+    assert count(connection, "tasks") == 2
+
+
+def test_a_user_who_has_no_active_workspace_can_name_one(alice, connection, cast, in_initech):
+    connection.execute("UPDATE users SET active_workspace_id = NULL")
+    error_message(alice.post("/tasks", TASK), 409)
+    assert alice.post("/tasks", TASK, headers=in_initech).status_code == 201
+
+
+def test_the_choice_that_is_stored_is_not_that_of_the_header(alice, cast, in_initech):
+    body = {"workspaceId": cast["acme"]}
+    chosen = alice.patch("/me", body, headers=in_initech)
+    assert chosen.get_json()["workspace"]["slug"] == "acme"
+    assert alice.get("/me", headers=in_initech).get_json()["workspace"]["slug"] == "initech"
+    assert alice.get("/me").get_json()["workspace"]["slug"] == "acme"
+
+
+def test_a_token_of_a_workspace_gets_no_stored_response_about_another_one(
+    app, alice, connection, cast, initech
+):
+    """In each place where a key can be: the active workspace, the user, the path."""
+    insert_token(connection, cast["alice"], "of-acme", workspace_id=cast["acme"])
+    token = Client(app, "of-acme")
+    member = {"email": "mia@example.com"}
+    for method, path, body, status in (
+        ("PATCH", f"/workspaces/{initech}", {"name": "Secret"}, 422),
+        ("PATCH", "/me", {"workspaceId": initech}, 409),
+        ("POST", f"/workspaces/{initech}/members", member, 404),
+    ):
+        key = {"Idempotency-Key": method + path}
+        assert alice.send(method, path, json=body, headers=key).status_code in (200, 201)
+        alice.patch("/me", {"workspaceId": cast["acme"]})
+        response = token.send(method, path, json=body, headers=key)
+        assert "initech" not in error_message(response, status)
+    # Its own keys work, and not for others.
+    path = f"/workspaces/{cast['acme']}/members"
+    first, again = (token.post(path, {"email": "x@example.com"}, headers=KEY) for _ in range(2))
+    assert (first.status_code, again.headers["Idempotent-Replayed"]) == (201, "true")
+    assert first.get_json() == again.get_json()
+    error_message(alice.post(path, {"email": "x@example.com"}, headers=KEY), 422)
