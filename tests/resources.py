@@ -126,6 +126,12 @@ class Resource:
 TITLED = {"title": WORD}
 OPEN = {**TITLED, "parent_id": first_task}
 MEETING = {"columns": lambda n: {"start_time": edge(n)}, "default": 20, "maximum": 100}
+DATED = {
+    "columns": lambda n: {
+        "due_date": None if n % 3 == 0 else edge(n),
+        "status": ("todo", "in_progress", "done")[n % 3],
+    }
+}
 KNOWLEDGE = {"columns": lambda n: {"content": "tea " * (n % 3)}}
 
 RESOURCES = [
@@ -157,14 +163,9 @@ RESOURCES = [
                 columns=lambda n: {"status": ("todo", "in_progress")[n % 2]},
             ),
             "unassigned tasks": PagedList(query={"assignee": "none"}, where="assignee_id IS NULL"),
-            "tasks by due date": PagedList(
-                "due_date, id",
-                {"sort": "dueDate"},
-                columns=lambda n: {
-                    "due_date": None if n % 3 == 0 else edge(n),
-                    "status": ("todo", "in_progress", "done")[n % 3],
-                },
-            ),
+            "tasks by due date": PagedList("due_date, id", {"sort": "dueDate"}, **DATED),
+            "search of tasks": PagedList(query={"q": "AS task"}, **DATED),
+            "search by due date": PagedList("due_date, id", {"q": "K", "sort": "dueDate"}, **DATED),
         },
     ),
     Resource(

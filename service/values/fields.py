@@ -140,6 +140,24 @@ class Text(Field):
         return text
 
 
+class Words(Text):
+    """At most eight words, each loaded as a pattern of LIKE for the texts that contain it."""
+
+    default_error_messages = {"words": "must have 1 to 8 words, not {actual}"}
+    wildcard = re.compile(r"[%_\\]")
+
+    def __init__(self, **options: Unpack[Options]) -> None:
+        word = rf"[{BLANK}]*[^\u0000{BLANK}]+"
+        options["metadata"] = {"pattern": rf"^{word}([{BLANK}]{word}){{0,7}}[{BLANK}]*$"}
+        super().__init__(MAX_NAME, min=1, **options)
+
+    def _convert(self, value: object) -> list[str]:  # type: ignore[override]
+        words = super()._convert(value).split()
+        if not 1 <= len(words) <= 8:
+            raise self.make_error("words", actual=len(words))
+        return ["%" + self.wildcard.sub(r"\\\g<0>", word) + "%" for word in words]
+
+
 class Enum(Field):
     """One of a few strings; ``schema_name`` names their schema in the published document."""
 

@@ -1,0 +1,77 @@
+-- One page of the tasks of the active workspace that pass the filters and have all words of q.
+-- PostgreSQL reads the titles of 10 000 tasks at most, the newest that pass the filters, because an
+-- index of words would cost each new task half as much again. In the order by age it goes on after
+-- the cursor, and so the next page searches the next 10 000.
+WITH searched AS MATERIALIZED (
+    SELECT task.id,
+           CASE %(sort)s::text
+               WHEN 'dueDate' THEN coalesce(task.due_date, '9999-01-01T00:00:00Z')
+           END AS due,
+           lower(task.title) LIKE ALL (
+               ARRAY(SELECT lower(pattern) FROM unnest(%(q)s::text[]) AS pattern)
+           ) AS found
+      FROM tasks AS task
+     WHERE task.workspace_id = %(workspace_id)s::uuid
+       AND (%(after_id)s::uuid IS NULL
+            OR %(sort)s::text = 'dueDate'
+            OR task.id < %(after_id)s::uuid)
+       AND is_any(task.status, %(status)s::text[])
+       AND matches(
+               task,
+               %(priority)s::text[],
+               %(assignee)s::text,
+               %(user_id)s::uuid,
+               %(project_id)s::text,
+               %(parent_id)s::text
+           )
+       AND (%(due_after)s::text IS NULL AND %(due_before)s::text IS NULL
+            OR task.status IN ('todo', 'in_progress', 'done')
+               AND task.due_date >= coalesce(
+                       time_bound(%(due_after)s::text, %(workspace_id)s::uuid), '-infinity'
+                   )
+               AND task.due_date < coalesce(
+                       time_bound(%(due_before)s::text, %(workspace_id)s::uuid), 'infinity'
+                   ))
+     ORDER BY CASE %(assignee)s::text WHEN 'none' THEN task.assignee_id END DESC, task.id DESC
+     LIMIT 10000
+), best AS MATERIALIZED (
+    SELECT id,
+           due,
+           row_number() OVER (ORDER BY due, CASE WHEN due IS NULL THEN id END DESC, id) AS number
+      FROM searched
+     WHERE found
+       AND (due IS NULL
+            OR %(after)s::bigint IS NULL
+            OR (due, id) > (from_millis(%(after)s::bigint), %(after_id)s::uuid))
+     ORDER BY number
+     LIMIT %(limit)s::integer + 1
+), page AS MATERIALIZED (
+    SELECT best.*, task AS task
+      FROM best
+      JOIN tasks AS task
+        ON task.workspace_id = %(workspace_id)s::uuid AND task.id = best.id
+), page_end AS (
+    SELECT last_row(array_agg(bytes ORDER BY number), sum(bytes), %(limit)s::integer) AS number
+      FROM (SELECT number, octet_length((task).description) AS bytes FROM page) AS sizes
+)
+SELECT coalesce(json_agg(task_json(match.task) ORDER BY match.number), '[]') AS data,
+       coalesce(
+           (
+               array_agg(
+                   CASE
+                       WHEN match.due IS NULL THEN id_cursor(match.id)
+                       ELSE keyed_cursor(to_millis(match.due), match.id)
+                   END
+                   ORDER BY match.number
+               )
+           )[(SELECT number FROM page_end)],
+           (
+               SELECT id_cursor(id)
+                 FROM searched
+                WHERE due IS NULL
+                ORDER BY id DESC
+               OFFSET 9999
+           )
+       ) AS next_cursor,
+       in_order(%(due_after)s::text, %(due_before)s::text, %(workspace_id)s::uuid) AS in_order
+  FROM (SELECT * FROM page ORDER BY number LIMIT (SELECT number FROM page_end)) AS match;

@@ -1,0 +1,98 @@
+"""The search of tasks: words of their titles, with the filters and in the orders of the list."""
+
+import psycopg
+import pytest
+from client import configure, flattened, ids, invalid_field, read_all
+
+from service.database.statements import STATEMENTS
+from service.values.fields import Words
+
+TITLES = ["Prepare the RELEASE", "release 100% of it", "Über_Zürich", r"back\slash", "ready"]
+
+
+@pytest.mark.parametrize(
+    ("q", "found"),
+    [
+        ("release", [0, 1]), ("RELEASE prepare", [0]), ("rel  \t ready", []), ("re", [0, 1, 4]),
+        ("%", [1]), ("_", [2]), ("\\", [3]), ("0%", [1]), ("r%e", []), ("übEr ZÜRICH", [2]),
+        ("'", []), ("of it", [1]), ("it of", [1]), ("{a,b}", []), ('"', []),
+    ],
+)  # fmt: skip
+def test_a_search_finds_the_titles_that_contain_all_words_in_any_case(alice, insert_into, q, found):
+    tasks = [insert_into("tasks", title=title) for title in TITLES]
+    insert_into("tasks", "globex", "charlie", title=TITLES[0])
+    assert ids(read_all(alice, "/tasks", q=q)) == [tasks[n] for n in reversed(found)]
+    assert ids(read_all(alice, "/tasks", q=q, sort="dueDate")) == [tasks[n] for n in found]
+
+
+def test_a_search_passes_the_other_filters_too(alice, insert_into):
+    for status in ("todo", "done"):
+        for priority in ("low", "high"):
+            insert_into("tasks", title="Report", status=status, priority=priority)
+    insert_into("tasks", title="Other")
+    for sort in ({}, {"sort": "dueDate"}):
+        for query, size in (({}, 4), ({"status": "done"}, 2), ({"status": "todo,done"}, 4)):
+            for more, part in (({}, 1), ({"priority": "low"}, 2)):
+                listed = read_all(alice, "/tasks", q="report", limit=1, **query, **more, **sort)
+                assert len(listed) == size / part
+    assert len(read_all(alice, "/tasks", q="report", assignee="none", parentId="none")) == 4
+    assert read_all(alice, "/tasks", q="report", assignee="me") == []
+    response = alice.get("/tasks?q=x&dueAfter=2026-12-01&dueBefore=2026-12-01")
+    assert invalid_field(response, "dueAfter") == "must be before dueBefore"
+
+
+@pytest.mark.parametrize("q", ["", " ", "a b c d e f g h i", "x" * 121, "\0"])
+def test_a_search_without_words_or_with_too_many_is_400(alice, q):
+    message = invalid_field(alice.get("/tasks", query_string={"q": q}), "q")
+    assert message.startswith("must "), message
+
+
+@pytest.mark.nodatabase
+def test_a_search_takes_eight_words_between_any_white_space():
+    assert Words().deserialize(" a b c\td\x1ee f\u3000g h ") == [f"%{word}%" for word in "abcdefgh"]
+
+
+@pytest.fixture
+def many(connection, cast):
+    """Fill Acme with 20 100 tasks; every hundredth is a Report, the oldest first."""
+    connection.execute(
+        "INSERT INTO tasks (workspace_id, title, created_by, project_id, due_date)"
+        " SELECT %s, CASE n %% 100 WHEN 0 THEN 'Report' ELSE 'Prepare the release notes' END, %s,"
+        "        CASE WHEN n <= 100 THEN 'old' END, now_ms() + n * interval '1 h'"
+        " FROM generate_series(0, 20099) AS n",
+        (cast["acme"], cast["alice"]),
+    )
+    connection.execute("VACUUM ANALYZE tasks")
+    rows = connection.execute("SELECT id::text FROM tasks WHERE title = 'Report' ORDER BY id")
+    yield ids(rows.fetchall())
+    # TRUNCATE is faster than the deletion of rows before the next test.
+    connection.execute("TRUNCATE workspaces, users CASCADE")
+
+
+def test_a_search_of_many_tasks_reads_ten_thousand_for_each_page(alice, many):
+    assert ids(read_all(alice, "/tasks", q="report", limit=30)) == many[::-1]
+    searched = []
+    page = {"nextCursor": ""}
+    while page["nextCursor"] is not None:
+        cursor = page["nextCursor"] and f"&cursor={page['nextCursor']}"
+        page = alice.get(f"/tasks?q=absent{cursor}").get_json()
+        searched.append(len(page["data"]))
+    assert searched == [0, 0, 0]
+    # By due date the newest 10 000 are searched, the soonest first; other filters reach the older.
+    assert ids(read_all(alice, "/tasks", q="report", sort="dueDate", limit=30)) == many[101:]
+    for sort in ({}, {"sort": "dueDate"}):
+        assert len(read_all(alice, "/tasks", q="report", projectId="old", **sort)) == 2
+
+
+def test_a_search_that_finds_nothing_reads_ten_thousand_rows(connection, cast, many):
+    values = dict.fromkeys(STATEMENTS["tasks/search"].parameters)
+    values |= {"workspace_id": cast["acme"], "user_id": cast["alice"], "limit": 50}
+    cursor = psycopg.ClientCursor(connection, row_factory=connection.row_factory)
+    explain = b"EXPLAIN (ANALYZE, FORMAT json) " + STATEMENTS["tasks/search"].source
+    with connection.transaction():
+        configure(connection)
+        for more in ({}, {"sort": "dueDate"}, {"after_id": many[150]}, {"status": ["todo"]}):
+            found = cursor.execute(explain, {**values, "q": ["%absent%"], **more}).fetchone()
+            nodes = flattened(found["QUERY PLAN"][0])
+            read = [node["Actual Rows"] for node in nodes if node.get("Relation Name") == "tasks"]
+            assert sum(read) == 10_000, more
