@@ -16,7 +16,7 @@ from psycopg.conninfo import make_conninfo
 @pytest.fixture
 def cli(app):
     runner = CommandRunner(app)
-    return lambda *words: runner.invoke(args=words)
+    return lambda *words, **options: runner.invoke(args=words, **options)
 
 
 @pytest.fixture

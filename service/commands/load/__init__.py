@@ -34,14 +34,19 @@ CUT_OFF = (
 
 @click.command("load")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path())
-def load(files: tuple[str, ...]) -> None:
+@click.option(
+    "--match-users",
+    type=click.Choice(["email"]),
+    help="Take users who exist for those with the same e-mail address and another id.",
+)
+def load(files: tuple[str, ...], match_users: str | None) -> None:
     """Load JSON Lines: an object a line, with its type and the API's fields; - is standard input.
 
     Prints each file and its number of objects, tab-separated. The command loads a file as a whole
     or not at all; the first invalid line ends the command, which names the line.
     """
     for file in files:
-        total = load_file(current_settings(), file)
+        total = load_file(current_settings(), file, match_users=bool(match_users))
         if not total:
             raise click.ClickException(
                 f"{click.format_filename(file)} has no object; did the command that wrote it fail?"
@@ -49,7 +54,9 @@ def load(files: tuple[str, ...]) -> None:
         click.echo(f"{click.format_filename(file)}\t{total}")
 
 
-def load_file(settings: Settings, path: str | os.PathLike[str]) -> int:
+def load_file(
+    settings: Settings, path: str | os.PathLike[str], *, match_users: bool = False
+) -> int:
     """Load all lines of a file in one transaction, and return the number of objects."""
     name = click.format_filename(path)
     try:
@@ -59,7 +66,7 @@ def load_file(settings: Settings, path: str | os.PathLike[str]) -> int:
                 # A pipe has the size 0, and what is no file at all has none.
                 size = os.fstat(file.fileno()).st_size or None
             with progress("load", size) as step:
-                return load_lines(settings, file, name, step)
+                return load_lines(settings, file, name, step, match_users=match_users)
     except PermissionError as error:
         # The wrapper of a deployment runs this as the user of the service, also in root's shell.
         user = f"the user {os.geteuid()}"
@@ -74,7 +81,12 @@ def load_file(settings: Settings, path: str | os.PathLike[str]) -> int:
 
 
 def load_lines(
-    settings: Settings, lines: IO[bytes], name: str, step: Callable[[int], None] = lambda _: None
+    settings: Settings,
+    lines: IO[bytes],
+    name: str,
+    step: Callable[[int], None] = lambda _: None,
+    *,
+    match_users: bool = False,
 ) -> int:
     """Load all lines in one transaction, and return the number of objects.
 
@@ -83,7 +95,7 @@ def load_lines(
     """
     try:
         with connect(settings, "load") as connection, connection.transaction():
-            return store(connection, batches(read(lines, step)))
+            return store(connection, batches(read(lines, step)), match_users=match_users)
     except InvalidLine as error:
         raise click.ClickException(f"{name}:{error.line}: {error}") from None
 

@@ -70,11 +70,17 @@ class Batch:
             self.parents.add(row["parent_id"].lower())
 
 
-def store(connection: Connection, batches: Iterable[Batch]) -> int:
-    """Insert all batches in order, and return the number of objects."""
+def store(connection: Connection, batches: Iterable[Batch], *, match_users: bool) -> int:
+    """Insert all batches in order, and return the number of objects.
+
+    ``match_users`` takes users who exist for those of the lines with the same e-mail address.
+    """
     total, versions = 0, []
     workspaces: set[str] = set()
+    ids: dict[str, str] = {}
     for batch in batches:
+        if match_users:
+            take_existing_users(connection, batch, ids)
         references = References(connection, batch.rows)
         for position, row in enumerate(batch.rows):
             try:
@@ -93,6 +99,27 @@ def store(connection: Connection, batches: Iterable[Batch]) -> int:
     # At the end, because readers of the events wait for the lock of a feed.
     connection.run("load/end_histories", {"workspace_ids": [*workspaces]})
     return total
+
+
+def take_existing_users(connection: Connection, batch: Batch, ids: dict[str, str]) -> None:
+    """Give the users of a batch who exist their ids here, and those who refer to them too.
+
+    ``ids`` has, for the ids of earlier lines, those of the users who exist.
+    """
+    if batch.kind == "user":
+        emails = [row["email"] for row in batch.rows]
+        found = connection.rows(FoundUser, "users/find", {"emails": emails, "ids": []})
+        here = {user.name: user.id for user in found}
+        for row in batch.rows:
+            if row["email"] in here:
+                id = here[row["email"]]
+                ids[row["id"]] = id
+                row["id"] = id
+    for row in batch.rows:
+        for column in USER_COLUMNS:
+            name = row.get(column)
+            if name:
+                row[column] = ids.get(name.lower(), name)
 
 
 class References:

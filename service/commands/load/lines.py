@@ -72,7 +72,15 @@ class UserRef(Text):
         return text
 
 
-class PastTimestamp(Timestamp):
+class LineTimestamp(Timestamp):
+    """A timestamp, or a day, which begins in UTC: other programs export days."""
+
+    def _convert(self, value: object) -> datetime:
+        is_day = isinstance(value, str) and Day.well_formed.fullmatch(value)
+        return super()._convert(f"{value}T00:00:00Z" if is_day else value)
+
+
+class PastTimestamp(LineTimestamp):
     """A timestamp that an id can be made from, and that is not in the future."""
 
     default_error_messages = {"not_before_now": "must be between 1970 and now"}
@@ -166,8 +174,8 @@ class TaskLine(OwnedLine, CreatedLine, Task):
     due_day = Day(allow_none=True, load_default=None)
     assignee_id = UserRef(allow_none=True, load_default=None)
     created_by = UserRef(load_default=None)
-    updated_at = Timestamp(load_default=None)
-    completed_at = Timestamp(allow_none=True, load_default=None)
+    updated_at = LineTimestamp(load_default=None)
+    completed_at = LineTimestamp(allow_none=True, load_default=None)
     version = CountingNumber(load_default=1)
 
 
