@@ -6,10 +6,11 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from urllib.parse import quote
 
 import front
 import pytest
-from client import count
+from client import TOKENS, count
 from openapi_check import LOGIN_KEY
 from pages import blocks, replaced
 from programs import run
@@ -45,7 +46,7 @@ def origin(database_url, tmp_path_factory):
     (program,), (page,) = blocks("docs/sign-in.md", "python"), blocks("docs/sign-in.md", "html")
     (folder / "login.py").write_text(program)
     (locations,) = blocks("docs/sign-in.md", "nginx")
-    (command,) = blocks("docs/sign-in.md")
+    command, _ = blocks("docs/sign-in.md")
     port, login_port, provider = free_port(), free_port(), free_port()
     origin = f"https://127.0.0.1:{port}"
     with ExitStack() as stack:
@@ -78,21 +79,25 @@ def origin(database_url, tmp_path_factory):
         yield origin, folder
 
 
-def signs_in(origin, email):
+def signs_in(origin, email, wanted="/"):
     origin, folder = origin
-    person = {"ORIGIN": origin, "EMAIL": email, "CHROMIUM": shutil.which("chromium")}
+    person = {"ORIGIN": origin, "EMAIL": email, "WANTED": wanted}
+    person["CHROMIUM"] = shutil.which("chromium")
     return json.loads(run("node", "person.mjs", cwd=folder, **person))
 
 
-def test_a_browser_signs_in_creates_a_task_and_signs_out(origin, connection, cast):
-    assert signs_in(origin, "alice@example.com") == {
-        "url": f"{origin[0]}/",
+def test_a_browser_signs_in_creates_a_task_and_signs_out_at_the_provider_too(
+    origin, connection, cast
+):
+    seen = signs_in(origin, "alice@example.com", "/?of=a%20link")
+    # The form of the provider, which asks again.
+    assert "Sign-in" in seen.pop("text")
+    assert seen == {
+        "url": f"{origin[0]}/?of=a%20link",
         "cookie": {"path": "/api", "httpOnly": True, "secure": True, "sameSite": "Lax"},
         "script": "",
         "tasks": ["From a browser"],
         "left": 0,
-        "after": 401,
-        "text": "You are signed out.",
     }
     (task,) = connection.execute("SELECT title, created_by FROM tasks").fetchall()
     assert (task["title"], str(task["created_by"])) == ("From a browser", cast["alice"])
@@ -113,3 +118,25 @@ def test_nobody_else_gets_a_session(origin, connection, email, text):
     assert seen["text"].strip().startswith(text)
     assert "cookie" not in seen
     assert count(connection, "tokens") == before
+
+
+@pytest.mark.parametrize(
+    "wanted", ["//example.com/", "/\\example.com", "@example.com", "https://example.com"]
+)
+def test_a_link_to_the_login_page_leads_to_no_other_origin(origin, wanted):
+    seen = signs_in(origin, "alice@example.com", f"/login?next={quote(wanted)}")
+    assert seen["url"].startswith(f"{origin[0]}/")
+
+
+def test_an_owner_adds_an_address_and_the_person_signs_in_and_is_in(origin, connection, cast):
+    _, invitation = blocks("docs/sign-in.md")
+    variables = {"TOKEN": TOKENS["alice"], "ORIGIN": origin[0], "WORKSPACE": cast["acme"]}
+    command = replaced(invitation, ("curl ", "curl -sk "))
+    mia = json.loads(run("bash", "-c", command, cwd=origin[1], **variables))
+    assert (mia["name"], mia["role"]) == ("Mia", "member")
+    assert signs_in(origin, "mia@example.com")["tasks"] == ["From a browser"]
+    (task,) = connection.execute("SELECT workspace_id, created_by FROM tasks").fetchall()
+    assert {name: str(id) for name, id in task.items()} == {
+        "workspace_id": cast["acme"],
+        "created_by": mia["userId"],
+    }

@@ -1,13 +1,13 @@
-// Signs in as EMAIL, adds a task and signs out; prints what the browser has had, as JSON.
+// Opens the page WANTED, signs in as EMAIL, adds a task and signs out; prints what the browser has had, as JSON.
 import puppeteer from "puppeteer-core";
 
-const { CHROMIUM, EMAIL, ORIGIN } = process.env;
+const { CHROMIUM, EMAIL, ORIGIN, WANTED } = process.env;
 const args = ["--no-sandbox", "--disable-gpu", "--no-first-run"];
 const browser = await puppeteer.launch({ executablePath: CHROMIUM, args, acceptInsecureCerts: true });
 try {
   const page = await browser.newPage();
   const seen = {};
-  await page.goto(`${ORIGIN}/`);
+  await page.goto(ORIGIN + WANTED);
   await page.waitForSelector("[name=login]", { timeout: 10000 }).catch(async () => {
     throw new Error(`${page.url()}: ${await page.content()}`);
   });
@@ -18,7 +18,7 @@ try {
   seen.url = page.url();
   const cookies = async () => (await browser.cookies()).filter(({ name }) => name === "session");
   const [cookie] = await cookies();
-  if (cookie) {
+  if (cookie && (await page.$("[name=title]"))) {
     const { path, httpOnly, secure, sameSite } = cookie;
     seen.cookie = { path, httpOnly, secure, sameSite };
     seen.script = await page.evaluate("document.cookie");
@@ -27,9 +27,11 @@ try {
     await page.waitForSelector("li");
     seen.tasks = await page.$$eval("li", (items) => items.map((item) => item.textContent));
     await page.click("#out");
-    await page.waitForFunction(() => document.body.textContent.includes("signed out"));
+    // The provider asks whether to end its session, and then who comes next.
+    await page.waitForSelector("[name=logout]");
     seen.left = (await cookies()).length;
-    seen.after = await page.evaluate(async () => (await fetch("/api/me")).status);
+    await page.click("[name=logout]");
+    await page.waitForSelector("[name=login]");
   }
   seen.text = await page.evaluate("document.body.textContent");
   console.log(JSON.stringify(seen));

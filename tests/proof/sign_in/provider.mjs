@@ -3,7 +3,14 @@ import { Provider } from "oidc-provider";
 
 const { PORT, CALLBACK, CLIENT_ID, CLIENT_SECRET } = process.env;
 const provider = new Provider(`http://127.0.0.1:${PORT}`, {
-  clients: [{ client_id: CLIENT_ID, client_secret: CLIENT_SECRET, redirect_uris: [CALLBACK] }],
+  clients: [
+    {
+      client_id: CLIENT_ID,
+      client_secret: CLIENT_SECRET,
+      redirect_uris: [CALLBACK],
+      post_logout_redirect_uris: [new URL("/", CALLBACK).href],
+    },
+  ],
   claims: { openid: ["sub"], email: ["email", "email_verified"] },
   findAccount: (_, id) => ({
     accountId: id,
