@@ -20,6 +20,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 from psycopg_pool.pool import MaintenanceTask
 
+from service.database.counters import Counters
 from service.database.statements import Connection
 from service.logs import is_rare_record
 from service.process import application_name
@@ -157,6 +158,7 @@ class Pool(ConnectionPool[Connection]):
         self.seconds = settings.statement_timeout + 0.8
         self.watchdog = Watchdog()
         self.encoding = "UTF8"
+        self.counters = Counters()
         # The free connections; the one used last is taken first, because its backend is warm.
         # psycopg_pool gives the one that was free for longest, for 44 thousand instructions
         # instead of 27. Each holder of a slot finds a connection here or in psycopg_pool.
@@ -262,7 +264,7 @@ class Pool(ConnectionPool[Connection]):
         self._put_back(self._drained)
 
     def stay_connected(self) -> None:
-        """Open the pool; while no request comes, a lost connection is replaced by another one."""
+        """Open the pool; replace a lost connection while no request comes, and save the counts."""
         self.open()
         self.run_task(IdleCheck(self))
 
@@ -277,9 +279,22 @@ class Pool(ConnectionPool[Connection]):
             # The last message of PostgreSQL, then the end.
             connection.pgconn.consume_input()
             connection.pgconn.consume_input()
+        if not connection.broken:
+            self._save_counts(connection)
         self.putconn(connection)
         if connection.broken:
             self.drain()
+
+    def _save_counts(self, connection: Connection, *, due: bool = True) -> None:
+        """Save the counts within a second; otherwise later."""
+        self.watchdog.watch(connection, monotonic() + 1)
+        try:
+            self.counters.save(connection, due=due)
+        except psycopg.Error:
+            # Requests meet the same error, and log it.
+            pass
+        finally:
+            self.watchdog.release(connection)
 
     def take(self, deadline: float, queued: float) -> Connection:
         """Take a connection, which is shut down at ``deadline`` unless it is given back before.
@@ -312,6 +327,10 @@ class Pool(ConnectionPool[Connection]):
         self.putconn(connection)
 
     def close(self, timeout: float = 5.0) -> None:
+        with suppress(PoolTimeout, psycopg.Error):
+            connection = self.getconn(0.01)
+            self._save_counts(connection, due=False)
+            self.putconn(connection)
         self.watchdog.close()
         self._put_back(monotonic())
         super().close(timeout)

@@ -19,6 +19,11 @@ POOLER = (
     " statements"
 )
 
+CORRUPTED = (
+    "as postgres run pg_amcheck --heapallindexed service, which names what is corrupted; REINDEX an"
+    " index; for a table restore a backup: docs/operations.md, The bad night"
+)
+
 # By SQLSTATE, or a name for an error without one; None means that there is no connection.
 REMEDIES = {
     None: "start PostgreSQL, or correct DATABASE_URL; on Debian pg_lsclusters shows what runs",
@@ -40,6 +45,8 @@ REMEDIES = {
         "raise max_connections, or lower WEB_CONCURRENCY or WEB_THREADS; a superuser still gets in,"
         " and sees who holds the connections: docs/operations.md, The bad night"
     ),
+    "XX001": CORRUPTED,
+    "XX002": CORRUPTED,
     "57P03": "wait until PostgreSQL has started",
 }
 # Of an error while connecting, libpq has only the text; of several servers it has all texts.

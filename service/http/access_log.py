@@ -50,12 +50,18 @@ def init_app(app: Flask) -> None:
         # The line may wait for the reader of the log; it should hold no connection.
         release()
         usage, rule = state.usage, request.url_rule
+        seconds, path = monotonic() - state.arrived, route(rule.rule) if rule else "-"
+        # Anybody can make up a method.
+        method = request.method if rule else "-"
+        state.pool.counters.requests.append(
+            (method, path, response.status_code, seconds, state.database)
+        )
         line: logs.Line = {
             "method": request.method,
             "path": bounded(request.path),
-            "route": route(rule.rule) if rule else "-",
+            "route": path,
             "status": response.status_code,
-            "ms": milliseconds(monotonic() - state.arrived),
+            "ms": milliseconds(seconds),
             "client": (request.remote_addr or "")[:MAX_ADDRESS],
             "user": state.caller.get("user_id") or (usage and usage.user_id),
             "workspace": usage and usage.workspace_id,

@@ -22,6 +22,7 @@ from werkzeug.exceptions import (
 )
 
 from service.database import db
+from service.database.counters import CORRUPTED
 from service.database.db import current_request, current_state
 from service.database.pool import WrongEncoding
 from service.database.remedies import remedy
@@ -46,7 +47,7 @@ TRANSIENT = re.compile(r"08|53|57|58|25006|25P0")
 # The SQLSTATEs of statement_timeout and lock_timeout.
 CANCELLED = {"57014", "55P03"}
 # SQLSTATEs of errors that only an operator can correct.
-FOR_OPERATORS = {"26000", "42P01", "42P05", "42501"}
+FOR_OPERATORS = {"26000", "42P01", "42P05", "42501", *CORRUPTED}
 
 
 class InvalidFields(BadRequest):
@@ -160,6 +161,7 @@ def from_database(error: psycopg.Error) -> HTTPException:
         return http_error("unavailable", retry_after=1)
     if sqlstate in FOR_OPERATORS:
         log.error("%s: %s", error.diag.message_primary, remedy(error))
+        current_state().pool.counters.failed(error)
         return http_error("unavailable", retry_after=1)
     if sqlstate is None or TRANSIENT.match(sqlstate):
         log.warning("database unavailable: %s", type(error).__name__)

@@ -98,6 +98,7 @@ class Worker:
             ]
         for thread in threads:
             thread.start()
+        self.pool.stay_connected()
         signal.sigwait(signals)
         self.stopping.set()
         for thread in threads:
@@ -241,6 +242,7 @@ class Worker:
                 self.pool.give_back(connection)
         except psycopg.Error as error:
             self.errors.failed(statement, error)
+            self.pool.counters.failed(error)
             raise
         self.errors.succeeded(statement)
 

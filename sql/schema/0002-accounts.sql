@@ -431,3 +431,11 @@ CREATE TABLE usage (
     admitted boolean NOT NULL,
     PRIMARY KEY (workspace_id, subject)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
+
+-- What the processes count for Prometheus, by the name and the labels of a series. They add to it
+-- every ten seconds.
+CREATE TABLE counters (
+    series text PRIMARY KEY,
+    value double precision NOT NULL,
+    updated_at timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 50);

@@ -5,6 +5,7 @@ import psycopg
 
 from service.commands.base import connect, current_settings, describe
 from service.commands.status import output
+from service.commands.status.counters import read_counters
 from service.commands.status.database import read_clock, read_connections, read_database
 from service.commands.status.processes import read_processes, read_waits
 from service.commands.status.replication import read_archive, read_servers, read_standbys
@@ -56,6 +57,7 @@ def read_sections(reader: Reader) -> list[Section]:
         read_servers(reader.settings),
         read_standbys(reader),
         read_archive(reader),
+        read_counters(reader),
         read_rights(reader),
     ]
     last = [

@@ -10,6 +10,9 @@ from service.commands.status.section import Section
 from service.values.fields import camel_case
 from service.version import build
 
+# The only metric of more than one number for each of its labels.
+HISTOGRAM = "request_duration_seconds"
+
 
 def page(sections: Sequence[Section], problems: Sequence[str]) -> Iterator[str]:
     """Yield the lines of the page, then the notes, and at the end each problem in a line."""
@@ -34,11 +37,19 @@ def document(sections: Sequence[Section], problems: list[str]) -> str:
 def metrics(sections: Sequence[Section], problems: Sequence[str], *, up: bool) -> Iterator[str]:
     """Yield HELP, TYPE and the number of each metric, as the textfile collector reads them."""
     helps = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text(encoding="utf-8"))
-    numbers = {"up": float(up), "problems": len(problems), "build_info": 1}
+    version = f'build_info{{version="{build()}"}}'
+    numbers = {"up": float(up), "problems": len(problems), version: 1}
     for section in sections:
         numbers |= section.metrics
+    described = ""
     for name, number in numbers.items():
-        labels = f'{{version="{build()}"}}' if name == "build_info" else ""
-        yield f"# HELP task_service_{name} {helps[name]}"
-        yield f"# TYPE task_service_{name} gauge"
-        yield f"task_service_{name}{labels} {number:.15g}"
+        family, kind = name.partition("{")[0], "gauge"
+        if family.endswith("_total"):
+            kind = "counter"
+        elif family.startswith(HISTOGRAM):
+            family, kind = HISTOGRAM, "histogram"
+        if family != described:
+            yield f"# HELP task_service_{family} {helps[family]}"
+            yield f"# TYPE task_service_{family} {kind}"
+            described = family
+        yield f"task_service_{name} {number:.15g}"

@@ -1,0 +1,42 @@
+"""Section of ``status``: what all processes have counted."""
+
+from typing import NamedTuple
+
+from service.commands.status.section import Reader, Section
+from service.database.remedies import CORRUPTED
+
+# Seconds for which corruption stays a problem.
+HOUR = 3600
+
+
+class Count(NamedTuple):
+    """The row of a series."""
+
+    # The name and the labels, as Prometheus writes them.
+    series: str
+    value: float
+    # Since it last grew.
+    seconds: float
+
+
+def read_counters(reader: Reader) -> Section:
+    """Read the counts of requests, and whether a process has met corruption within an hour."""
+    found = reader.rows(Count, "status/counters")
+    corrupted = [
+        count
+        for count in found
+        if count.series.startswith("corruption_total") and count.seconds < HOUR
+    ]
+    return Section(
+        figures={"counters": found},
+        lines=[],
+        metrics={
+            "database_corrupted": len(corrupted),
+            **{count.series: count.value for count in found},
+        },
+        problems=[
+            f"an index or a table is corrupted ({count.series[-7:-2]}, last met"
+            f" {count.seconds / 60:.0f} min ago; the log has the error): {CORRUPTED}"
+            for count in corrupted
+        ],
+    )
