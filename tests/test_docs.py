@@ -123,6 +123,15 @@ def test_the_table_of_rooms_has_every_package_of_the_service():
     assert [name for name in listed if not PROJECT.joinpath(name).is_dir()] == []
 
 
+def test_the_runbook_of_each_alert_is_a_section_of_a_page():
+    rules = read("docs/deploy/prometheus-rules.yml")
+    runbooks = re.findall(r"runbook: ([^#]+)#([^}]+)}", rules)
+    assert len(runbooks) == rules.count("- alert: ")
+    for page, anchor in set(runbooks):
+        headings = re.sub(r"[^\w \n#-]", "", read(page)).lower().replace(" ", "-")
+        assert re.search(f"(?m)^#+-{anchor}$", headings), (page, anchor)
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_every_relative_link_leads_to_a_file(page):
     folder = PROJECT.joinpath(page).parent

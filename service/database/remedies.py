@@ -20,8 +20,8 @@ POOLER = (
 )
 
 CORRUPTED = (
-    "as postgres run pg_amcheck --heapallindexed service, which names what is corrupted; REINDEX an"
-    " index; for a table restore a backup: docs/operations.md, The bad night"
+    "as postgres run pg_amcheck --install-missing --heapallindexed, which names what is corrupted;"
+    " REINDEX an index; for a table restore a backup: docs/operations.md, The bad night"
 )
 
 # By SQLSTATE, or a name for an error without one; None means that there is no connection.
