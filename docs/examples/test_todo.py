@@ -21,9 +21,13 @@ def test_all_pages_are_read(service, tasks):
     assert len(list(tasks.all())) == 450
 
 
-def test_it_waits_when_the_limit_is_reached(service, tasks):
-    service.fault("429", seconds=1)
-    assert list(tasks.all()) == []
+def test_it_waits_when_the_limit_is_reached(service, tasks, monkeypatch):
+    def sleep(seconds):
+        service.set_clock(service.now + timedelta(seconds=seconds))
+
+    monkeypatch.setattr("time.sleep", sleep)
+    service.plan(per_minute=1)
+    assert list(tasks.all()) == list(tasks.all()) == []
 
 
 def test_a_stranger_sees_nothing(service, tasks):

@@ -209,9 +209,9 @@ def headers_of_created(path: str, id: str) -> dict[str, str]:
 
 
 def require_match(matched: bool, version: int) -> None:
-    """Raise 412 with the current ETag if the version in If-Match is not the current version."""
+    """Raise 412 with the current version if the version in If-Match is not the current version."""
     if not matched:
-        error = VersionMismatch(MESSAGES["precondition"][1])
+        error = VersionMismatch(MESSAGES["precondition"][1].format(version=version))
         error.etag = etag(version)
         raise error
 
