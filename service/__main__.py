@@ -25,7 +25,7 @@ COMMANDS = {
     "user": "Create, show, deactivate and delete users, and choose their active workspace.",
     "member": "Add members to workspaces, list and remove them.",
     "token": "Create, list and revoke API tokens.",
-    "session": "Create session cookies.",
+    "session": "Create session cookies, list and revoke the sessions of all users.",
     "plan": "List plans and change their limits.",
     "webhook": "List webhooks and deliveries, deliver again, stop and resume, rotate secrets.",
     "load": "Load JSON Lines: an object a line, with its type and the API's fields; - is standard"

@@ -10,7 +10,7 @@ import click
 import psycopg
 
 from service.commands.base import connect, current_settings, describe, printable
-from service.commands.status.database import read_database
+from service.commands.status.database import read_connections, read_database
 from service.commands.status.schema import read_rights, read_schema
 from service.commands.status.section import Reader
 from service.commands.status.webhooks import read_keys, read_webhooks
@@ -130,9 +130,8 @@ def of_database(connection: Connection, settings: Settings) -> Iterator[Finding]
     server, missing_keys = read_database(reader), read_keys(reader)
     # Its statement calls a function of the schema, which may be missing.
     read_webhooks(reader)
-    yield Finding(
-        "connection", f"ok: {dict(server.lines)['database']}", *server.problems, waits=True
-    )
+    problems = [*server.problems, *read_connections(reader).problems]
+    yield Finding("connection", f"ok: {dict(server.lines)['database']}", *problems, waits=True)
     yield Finding("encoding", f"ok: {encoding_of(connection)}")
     applied = f"ok: {reader.migrations.applied} migrations"
     yield Finding("schema", applied, *read_schema(reader).problems)

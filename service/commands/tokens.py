@@ -18,7 +18,7 @@ from service.commands.base import (
 )
 from service.commands.users import ListedUser
 from service.database.statements import IdRow
-from service.values.fields import MAX_NAME, NIL_UUID, Text, uuid_or_nil
+from service.values.fields import MAX_NAME, NIL_UUID, Text, Timestamp, uuid_or_nil
 
 
 class ListedToken(NamedTuple):
@@ -33,6 +33,16 @@ class ListedToken(NamedTuple):
     revoked_at: str | None
     workspace: str | None
     name: str | None
+
+
+class ListedSession(NamedTuple):
+    """The row of a session in the list."""
+
+    id: str
+    email: str
+    created_at: str
+    last_used_at: str | None
+    expires_at: str
 
 
 @click.group("token")
@@ -160,7 +170,7 @@ def require_active_user(email: str) -> ListedUser:
 
 @click.group("session")
 def session() -> None:
-    """Create session cookies."""
+    """Create session cookies, list and revoke the sessions of all users."""
 
 
 @session.command("create")
@@ -179,3 +189,37 @@ def create_session(email: str, expires_in: int) -> None:
     No command prints the value again.
     """
     click.echo(new_session(email, expires_in))
+
+
+@session.command("list")
+@click.option(
+    "--since",
+    metavar="TIMESTAMP",
+    help="Only sessions created since this time, like 2026-11-20T11:00:00Z.",
+)
+@json_option
+def list_sessions(since: str | None, as_json: bool) -> None:
+    """List the sessions of all users that have not ended, oldest first.
+
+    Columns: id, email, created, last used, expires.
+    """
+    moment = "-infinity" if since is None else validate(Timestamp(), "--since", since)
+    echo_rows(query(ListedSession, "sessions/list", since=moment), as_json=as_json)
+
+
+@session.command("revoke")
+@click.option(
+    "--since",
+    required=True,
+    metavar="TIMESTAMP",
+    help="Only sessions created since this time, like 2026-11-20T11:00:00Z.",
+)
+@yes_option
+def revoke_sessions(since: str, yes: bool) -> None:
+    """Revoke the sessions of all users created since a time, and print their ids.
+
+    If LOGIN_KEY has leaked, first change it and restart, so that nobody creates more.
+    """
+    moment = validate(Timestamp(), "--since", since)
+    confirm(f"Revoke the sessions of all users created since {since}?", yes=yes)
+    echo_ids(query(IdRow, "sessions/revoke", since=moment))

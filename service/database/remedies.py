@@ -29,6 +29,11 @@ REMEDIES = {
     None: "start PostgreSQL, or correct DATABASE_URL; on Debian pg_lsclusters shows what runs",
     "closed": f"read the log of PostgreSQL; through HAProxy no server is the primary: {PATRONI}",
     "host": "correct the host in DATABASE_URL, or its DNS",
+    "pool": "the command status says why the process has no connection",
+    "silent": (
+        "the server is cut off, frozen or overloaded: look at its network, firewall, disk and load;"
+        " on Debian pg_lsclusters shows a frozen PostgreSQL as online"
+    ),
     "standby": f"no server of DATABASE_URL takes writes, status shows each: {PATRONI}",
     "25006": "a standby, or read-only by a setting: the command status prints the remedy",
     "26000": POOLER,
@@ -56,7 +61,9 @@ TEXTS = {
     "57P03": r"the database system is",
     "28P01": r"authentication failed|no pg_hba\.conf entry|role .* does not exist",
     "3D000": r"database .* does not exist",
-    "host": r"could not translate host name",
+    "host": r"could not translate host name|failed to resolve host",
+    "pool": r"couldn.t get a connection|no connection became free|no time is left for the database",
+    "silent": r"timeout expired|could not receive data from server: Connection timed out",
     "closed": r"closed the connection unexpectedly|reset by peer",
 }
 

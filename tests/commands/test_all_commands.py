@@ -127,6 +127,7 @@ def test_without_a_terminal_a_command_that_destroys_needs_yes(app, cli):
         ["user", "delete", "bob@example.com"],
         ["member", "remove", "acme", "bob@example.com"],
         ["token", "revoke", "--all", "alice@example.com"],
+        ["session", "revoke", "--since", "2026-01-01T00:00:00Z"],
     ]
     alice, bob = Client(app, TOKENS["alice"]), Client(app, TOKENS["bob"])
     for words in losses:

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import socket
 from pathlib import Path
 
 import psycopg
@@ -121,6 +122,29 @@ def test_a_database_that_is_away_is_an_error_but_no_reason_not_to_start():
     line = warned("host=/nowhere")[-1]
     assert line.startswith("connection  ERROR connection is bad: ")
     assert ": start PostgreSQL, or correct " in line
+
+
+@pytest.mark.nodatabase
+def test_a_host_without_an_address_and_a_server_that_is_silent_have_remedies_of_their_own():
+    assert warned("host=nowhere.invalid")[-1].endswith(
+        ": correct the host in DATABASE_URL, or its DNS"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as frozen:
+        line = warned(f"host=127.0.0.1 port={frozen.getsockname()[1]}")[-1]
+    assert ": the server is cut off, frozen or overloaded: " in line
+
+
+def test_more_connections_than_the_server_allows_are_an_error_but_no_reason_not_to_start(
+    database_url,
+):
+    line = warned(database_url, WEB_CONCURRENCY="256", WEB_THREADS="256")[1]
+    assert re.match(r"connection  ERROR the processes may open \d+ connections, and the ", line)
+
+
+def test_a_database_without_migrations_may_be_the_wrong_one(empty):
+    assert check(empty)[1][3].endswith(
+        "; run the command migrate, or correct the name of the database in DATABASE_URL"
+    )
 
 
 def test_a_wrong_name_of_the_database_is_an_error_also_before_a_start(database_url):

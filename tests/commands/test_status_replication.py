@@ -74,7 +74,8 @@ def test_each_form_of_the_setting_is_understood(pair, status, names, needed):
         assert json.loads(outcome.stdout)["synchronous"]["needed"] == needed
         missing = [
             f"synchronous_standby_names = '{names}' waits for 2 standby(s), and 1 is connected:"
-            " writes wait; start the standby, or change the setting"
+            " writes wait; if none comes within 30 s, as after a failover, start the standby, or"
+            " change the setting"
         ]
         assert problems(outcome) == (missing if needed == 2 else [])
     finally:
@@ -127,7 +128,8 @@ def test_a_standby_that_is_away_and_waited_for_is_a_problem(pair, status):
     assert silent.startswith(f"127.0.0.1:{standby.port} of DATABASE_URL does not answer: ")
     assert waits == (
         "synchronous_standby_names = 'standby' waits for 1 standby(s), and 0 is connected:"
-        " writes wait; start the standby, or change the setting"
+        " writes wait; if none comes within 30 s, as after a failover, start the standby, or"
+        " change the setting"
     )
 
 

@@ -79,3 +79,20 @@ def test_a_token_for_one_workspace_is_made_for_its_members_only(app, cli, connec
     for slug in ("globex", "absent"):
         words = ("token", "create", "alice@example.com", "--workspace", slug)
         assert_failed(cli(*words), f"alice@example.com is no member of {slug}")
+
+
+def test_the_sessions_made_since_a_time_are_listed_and_revoked_and_no_others(app, cli, connection):
+    early = value(cli("session", "create", "alice@example.com"))
+    connection.execute("UPDATE tokens SET created_at = '2026-01-01' WHERE kind = 'session'")
+    late = value(cli("session", "create", "bob@example.com"))
+    (first, second) = lines(cli("session", "list"))
+    assert (first[1], second[1]) == ("alice@example.com", "bob@example.com")
+    assert late not in cli("session", "list", "--json").stdout
+    since = "--since", "2026-01-01T00:00:00.001Z"
+    assert lines(cli("session", "list", *since)) == [second]
+    assert lines(cli("session", "revoke", *since, "--yes")) == [[second[0]]]
+    assert lines(cli("session", "list")) == [first]
+    assert Client(app, cookie=late).get("/me").status_code == 401
+    assert Client(app, cookie=early).get("/me").status_code == 200
+    assert Client(app, TOKENS["bob"]).get("/me").status_code == 200
+    assert_failed(cli("session", "list", "--since", "monday"), "--since: ")

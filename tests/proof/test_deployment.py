@@ -51,6 +51,16 @@ sleep 2
 task-service workspace delete --yes umbrella
 rows 5432 >/tmp/deleted || true
 """
+# What happens before the block that restores the whole server, and what it has at its target.
+EARLIER = "target='2026-11-22 14:05:11+00'\n"
+DAMAGE = """
+task-service workspace create Late --slug late
+runuser -u postgres -- pg_dump --inserts -t workspaces -t tasks service | grep INSERT >/tmp/whole
+target=$(query "SELECT date_trunc('second', clock_timestamp()) + interval '1 second'")
+sleep 2
+query 'DROP TABLE tasks CASCADE'
+task-service workspace create Later --slug later
+"""
 TAKE_BACK = "TASK_SERVICE_ENV=/etc/task-service/copy task-service workspace export "
 # Sends requests one after the other, each on a new connection, until the file `enough` exists.
 REQUESTS = """
@@ -135,11 +145,13 @@ def test_port_443_is_the_only_one_that_other_machines_reach(deployed):
 WRAPPED = "task-service user list"
 
 
-def test_a_command_runs_in_a_folder_that_only_root_may_enter(deployed):
-    listed = deployed.run(f"chmod 700 ~root; cd ~root; {WRAPPED}")
-    assert "rosa@example.com" in listed
+@pytest.mark.parametrize("folder", ["~root", "~root/source"], ids=["closed", "below_a_closed_one"])
+def test_a_command_runs_in_a_folder_that_only_root_may_enter(deployed, folder):
+    """A clone by root has mode 755, and only the folder above it is closed."""
+    deployed.run("chmod 700 ~root; install -d -m 755 ~root/source")
+    assert "rosa@example.com" in deployed.run(f"cd {folder}; {WRAPPED}")
     deployed.run(
-        "cd ~root; PORT=8005 task-service web >/tmp/web.log 2>&1 &\n"
+        f"cd {folder}; PORT=8005 task-service web >/tmp/web.log 2>&1 &\n"
         "curl -sSf --retry 20 --retry-connrefused --retry-delay 1 http://127.0.0.1:8005/healthz\n"
         "kill $!; wait $!"
     )
@@ -368,7 +380,12 @@ def operated(deployed):
         "build-venv/bin/python -m build --wheel --outdir dist"
     )
     script = "".join(blocks("docs/operations.md"))
-    for text, before in ((TARGET, MISTAKE), (TAKE_BACK, f"rows 5433 >/tmp/copy\n{TAKE_BACK}")):
+    replacements = (
+        (TARGET, MISTAKE),
+        (TAKE_BACK, f"rows 5433 >/tmp/copy\n{TAKE_BACK}"),
+        (EARLIER, DAMAGE),
+    )
+    for text, before in replacements:
         assert script.count(text) == 1
         script = script.replace(text, before)
     deployed.output = deployed.run(script)
@@ -376,7 +393,7 @@ def operated(deployed):
 
 
 def test_the_operations_page_backs_up_restores_upgrades_and_rolls_back(operated):
-    assert operated.output.count(HEALTHY) == 5
+    assert operated.output.count(HEALTHY) == 6
     assert "/opt/task-service/1.0.0/" in processes(operated, "task-service-web")
     assert DIFFERENT not in operated.output
 
@@ -437,6 +454,13 @@ def test_a_workspace_deleted_by_mistake_is_back_as_it_was_a_second_before(operat
     assert [one[0] for one in re.finditer(tables, returned)] == [
         one[0] for one in re.finditer(tables, before)
     ]
+
+
+def test_the_whole_server_is_back_as_it_was_a_second_before_the_damage(operated):
+    dump = "runuser -u postgres -- pg_dump --inserts -t workspaces -t tasks service | grep INSERT"
+    whole = operated.run("cat /tmp/whole")
+    assert operated.run(dump) == whole
+    assert "'late'" in whole
 
 
 def test_status_sees_an_archive_that_fails_until_it_works_again(operated):

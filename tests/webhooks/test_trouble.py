@@ -23,7 +23,7 @@ def test_sigterm_ends_a_worker_at_once_while_the_database_is_away(away):
         command, cwd=PROJECT, env=variables, stderr=subprocess.PIPE, text=True
     ) as running:
         for line in running.stderr:
-            if "the worker waits for the database: PoolTimeout: start PostgreSQL" in line:
+            if "the worker waits for the database: PoolTimeout: the command status" in line:
                 break
         if sys.platform == "linux":
             # Four for each of WEB_THREADS, and a few of its own.

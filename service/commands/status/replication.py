@@ -110,7 +110,8 @@ def read_standbys(reader: Reader) -> Section:
     if connected < needed:
         problems.append(
             f"synchronous_standby_names = '{names}' waits for {needed} standby(s), and {connected}"
-            " is connected: writes wait; start the standby, or change the setting"
+            " is connected: writes wait; if none comes within 30 s, as after a failover, start the"
+            " standby, or change the setting"
         )
     return Section(
         figures={"synchronous": synchronous, "standbys": found},

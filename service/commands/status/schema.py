@@ -56,8 +56,9 @@ def read_schema(reader: Reader) -> Section:
     missing = [table for table in reader.unusable_tables if not table.owner]
     problems: list[str] = []
     if pending:
+        other = "" if found.applied else ", or correct the name of the database in DATABASE_URL"
         problems.append(
-            f"migrations are pending: {', '.join(found.pending)}; run the command migrate"
+            f"migrations are pending: {', '.join(found.pending)}; run the command migrate{other}"
         )
     elif missing:
         are = "are" if len(missing) > 1 else "is"

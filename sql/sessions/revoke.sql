@@ -1,0 +1,7 @@
+-- Revoke the live sessions of all users that were created since a time.
+UPDATE tokens AS token
+   SET revoked_at = now()
+ WHERE token.kind = 'session'
+   AND token.created_at >= %(since)s::timestamptz
+   AND is_live(token)
+RETURNING token.id;
