@@ -153,7 +153,7 @@ class Settings:
     host: str = setting("127.0.0.1", fields.String(validate=check_host), "address to listen on")
     web_concurrency: int = setting("2", integer(1, 256), "web processes (gunicorn workers)")
     web_threads: int = setting(
-        "4", integer(1, 256), "threads, each with a database connection, per process"
+        "4", integer(1, 256), "database connections, and so requests that run at once, per process"
     )
     trusted_proxies: int = setting(
         "0", integer(0, 16), "number of proxies whose X-Forwarded-For entries are trusted"

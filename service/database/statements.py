@@ -1,8 +1,8 @@
 """The statements: one SQL file each, run by libpq without a cursor of psycopg.
 
-Only ``db.row_client_bound`` and the command migrate use a cursor, which does more each time. One
+Only ``db.row_client_bound``, migrate and ``workspace export`` use a cursor, which does more. One
 RawCursor for each statement, with ``prepare=True``, takes 99 thousand instructions more a request
-of two statements, 15 % of a list of one task. Without a cursor, this module alone uses what psycopg
+of two statements, 19 % of a list of one task. Without a cursor, this module alone uses what psycopg
 makes its own cursors of: ``Transformer``, a documented class with the methods of ``psycopg.abc``,
 and ``error_from_result``, which is not documented.
 """

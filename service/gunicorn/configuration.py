@@ -45,8 +45,7 @@ worker_connections = max(threads + 1, min(500, resource.getrlimit(resource.RLIMI
 # Longer than a proxy keeps idle connections (nginx: 60 s), so that no proxy sends a request on a
 # connection that this server has just closed.
 keepalive = 75
-# Longer than a request can take with the default settings: 4 s for a thread, 5 s for the database,
-# and its webhooks.
+# Longer than a request can take with the default settings: 5 s, for a ping or a look-up 2 s more.
 graceful_timeout = 30
 # Otherwise two services of one user on one machine would share one control socket.
 control_socket_disable = True
