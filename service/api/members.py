@@ -88,8 +88,8 @@ def add_member(member: Values, id: str) -> Response:
 def update_member(changes: Values, id: str, member: str) -> Response:
     """Change the role of a member; owners and admins only
 
-    Only owners change the role of owners and admins, or make them. The last owner stays one (409).
-    The service ignores read-only fields.
+    ``memberId`` is the ``userId`` of the member. Only owners change the role of owners and admins,
+    or make them. The last owner stays one (409). The service ignores read-only fields.
     """
     role = changes.get("role")
     changed = db.row(ChangedMember, "members/update", id=id, member_id=member, role=role)

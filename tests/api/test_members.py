@@ -3,6 +3,7 @@
 import pytest
 from client import TOKENS, Client, count, error_message, insert_member, insert_token, invalid_field
 from receivers import subscribe
+from statement import run
 
 NEW = {"email": "Mia@example.com"}
 MANAGED = "Only owners and admins of this workspace manage its members"
@@ -298,3 +299,13 @@ def test_two_who_add_one_address_at_once_while_another_leaves_add_one_user(
     assert sorted(response.status_code for response in responses) == [201, 204, 409]
     assert roles() == {"Alice": "owner", "Dora": "owner", "Mia": "member"}
     assert alice.get(f"/workspaces/{cast['acme']}").get_json()["memberCount"] == 3
+
+
+def test_the_statements_themselves_add_nobody_for_a_plain_member(connection, cast):
+    """Beside the transaction, which rolls back what a refused request has done."""
+    values = {"user_id": cast["bob"], "token_workspace_id": None, "id": cast["acme"]}
+    values |= {"role": "member", "name": None}
+    run(connection, "members/create_user", **values, email="mia@example.com")
+    (row,) = run(connection, "members/add", **values, email="charlie@example.com")
+    assert (row["permitted"], row["body"]) == (False, None)
+    assert (count(connection, "users"), count(connection, "members")) == (3, 3)
