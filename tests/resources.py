@@ -277,6 +277,7 @@ RESOURCES = [
         nullable="finished_at",
     ),
     Resource("feeds", left_out=True, nullable="read_at"),
+    Resource("event_cursors", left_out=True, nullable="server_started"),
     Resource("attempts", left_out=True, nullable="status error answer"),
 ]
 TABLES = {resource.table: resource for resource in RESOURCES}

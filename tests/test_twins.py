@@ -18,7 +18,7 @@ from world import COUNTED, World
 from service.database.statements import STATEMENTS
 
 # Rows that are no copies: an id that is looked for everywhere is unique.
-NOT_COPIED = {"feeds", "members", "tokens", *COUNTED} | {
+NOT_COPIED = {"feeds", "event_cursors", "members", "tokens", *COUNTED} | {
     resource.table for resource in RESOURCES if resource.visible_to == EVERYWHERE
 }
 NIL = "00000000-0000-0000-0000-000000000000"

@@ -67,6 +67,11 @@ class World:
             (self.workspace_id,),
         )
         self.connection.execute(
+            "INSERT INTO event_cursors (workspace_id, position)"
+            " SELECT workspace_id, complete_after FROM feeds WHERE workspace_id = %s",
+            (self.workspace_id,),
+        )
+        self.connection.execute(
             "INSERT INTO previous_secrets (workspace_id, webhook_id, number, expires_at)"
             " VALUES (%s, %s, 0, now() + interval '1 day')",
             (self.workspace_id, webhook),
@@ -145,8 +150,8 @@ class World:
     def cursor(self):
         """The cursor of the beginning of the feed."""
         return self.connection.execute(
-            "SELECT keyed_cursor(complete_after, cursor_history(feeds)) AS cursor FROM feeds"
-            " WHERE workspace_id = %s",
+            "SELECT keyed_cursor(position, cursor_proof(history, id, event_cursors.xmin)) AS cursor"
+            "  FROM feeds JOIN event_cursors USING (workspace_id) WHERE workspace_id = %s",
             (self.workspace_id,),
         ).fetchone()["cursor"]
 

@@ -8,6 +8,7 @@ import struct
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from server import Answer, receive, receive_all, wait_until
@@ -561,6 +562,18 @@ def test_a_worker_whose_slots_are_all_taken_for_longer_than_timeout_says_so_and_
     assert [record.message for record in caplog.records] == [
         "Worker ends, so that another one starts: all requests run for too long"
     ]
+
+
+def test_a_worker_whose_requests_end_goes_on_even_if_no_slot_is_free_at_any_look(serve):
+    server, turns = serve(timeout=1), threading.Semaphore(0)
+    server.application.proceed = SimpleNamespace(
+        wait=lambda seconds: turns.acquire(timeout=seconds), set=lambda: turns.release(9)
+    )
+    for client in [server.ask("/wait") for _ in range(4)]:
+        time.sleep(0.5)
+        turns.release()
+        assert read(client).status == 200
+    assert server.thread.is_alive()
 
 
 def test_a_worker_with_a_free_slot_or_without_a_timeout_does_not_end(serve):

@@ -9,12 +9,13 @@ from marshmallow.fields import List, Nested
 from service.database import db
 from service.http.errors import http_error
 from service.http.requests import Values, arguments
-from service.http.responses import Page, reply, response
+from service.http.responses import Body, reply, response
 from service.values import fields, schemas
 from service.webhooks import EVENT_TYPES
 
 DATA = "The object after the event, as in the webhook of this type; if deleted, its last state"
 NEXT = "The cursor for the next request, even if the page is empty"
+MORE = "Whether more events follow now: ask at once; else wait"
 
 events = Blueprint("events", __name__)
 
@@ -36,6 +37,7 @@ class EventPage(schemas.Resource):
         Nested(WorkspaceEvent), metadata={"description": "The oldest events after the cursor"}
     )
     next_cursor = fields.Text(fields.MAX_REFERENCE, description=NEXT)
+    has_more = fields.Boolean(description=MORE)
 
 
 class EventFilter(schemas.Query):
@@ -73,9 +75,9 @@ def list_events(query: Values) -> Response:
     """List the events of the active workspace after a cursor, oldest first
 
     Without ``after`` the page is empty, and ``nextCursor`` marks the present: keep it, list
-    everything once, then poll with ``after``. No event is missing, and those of one object come in
-    the order of its versions. If events after the cursor may be missing, the response is 410: begin
-    again without ``after``.
+    everything once, then poll with ``after``, at once while ``hasMore`` is true. No event is
+    missing, and those of one object come in the order of its versions. If events after the cursor
+    may be missing, the response is 410: begin again without ``after``.
     """
     if query["after"] is None:
         feed = db.row_or_none(Feed, "events/begin")
@@ -85,7 +87,7 @@ def list_events(query: Values) -> Response:
             raise http_error("unready_feed", retry_after=1)
     # A statement of its own: the page must be read after it.
     settled = db.row(Settled, "events/settle").position
-    page = db.row_or_none(Page, "events/list", settled=settled, **query)
-    if page is None or page.next_cursor is None:
+    page = db.row_or_none(Body, "events/list", settled=settled, **query)
+    if page is None:
         raise http_error("cursor_gone")
-    return reply(b'{"data": %b, "nextCursor": "%b"}' % (page.data, page.next_cursor.encode()))
+    return reply(page.body)

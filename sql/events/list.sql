@@ -1,15 +1,30 @@
 -- One page of the events of the active workspace, in the order of their positions; no row if the
--- cursor is not one of this history, or if events behind it may be missing.
+-- cursor has no proof, or if events behind it may be missing.
 -- Without a cursor the page is empty, and the next one begins at the newest event.
 WITH feed AS MATERIALIZED (
     SELECT feed.workspace_id,
-           cursor_history(feed) AS history,
+           feed.history,
            feed.complete_after,
-           %(after)s::bigint AS after
+           %(after)s::bigint AS after,
+           CASE WHEN %(after)s::bigint IS NULL THEN pg_postmaster_start_time() END AS server_started
       FROM feeds AS feed
       JOIN members AS member ON member.workspace_id = feed.workspace_id
      WHERE feed.workspace_id = %(workspace_id)s::uuid
        AND member.user_id = %(user_id)s::uuid
+       AND feed.read_at IS NOT NULL
+       AND (
+               %(after)s::bigint IS NULL
+               OR %(after)s::bigint >= feed.complete_after
+               AND EXISTS (
+                       SELECT
+                         FROM event_cursors AS cursor
+                        WHERE cursor.workspace_id = feed.workspace_id
+                          AND cursor.position = %(after)s::bigint
+                          AND cursor_proof(feed.history, cursor.id, cursor.xmin)
+                              = %(after_id)s::uuid
+                          AND coalesce(cursor.server_started = pg_postmaster_start_time(), true)
+                   )
+           )
 ), page AS MATERIALIZED (
     SELECT event.body, event.position
       FROM feed
@@ -32,18 +47,15 @@ WITH feed AS MATERIALIZED (
       FROM page
 ), shown AS (
     SELECT body, position FROM page ORDER BY position LIMIT (SELECT number FROM page_end)
-)
-SELECT (
-           '['
-           || coalesce((SELECT string_agg(body, ', ' ORDER BY position) FROM shown), '')
-           || ']'
-       )::json AS data,
-       keyed_cursor(
+), next AS MATERIALIZED (
+    SELECT workspace_id,
+           history,
+           server_started,
            CASE
                WHEN (SELECT number FROM page_end) IS NOT NULL THEN (SELECT max(position) FROM shown)
                ELSE greatest(
-                   feed.after,
-                   feed.complete_after,
+                   after,
+                   complete_after,
                    (
                        SELECT max(event.position)
                          FROM events AS event
@@ -51,9 +63,40 @@ SELECT (
                           AND event.position <= %(settled)s::bigint
                    )
                )
-           END,
-           feed.history
-       ) AS next_cursor
-  FROM feed
- WHERE feed.after IS NULL
-    OR feed.after >= feed.complete_after AND feed.history = %(after_id)s::uuid;
+           END AS position
+      FROM feed
+), known AS MATERIALIZED (
+    SELECT cursor.id, cursor.xmin AS written_by
+      FROM next
+      JOIN event_cursors AS cursor
+        ON cursor.workspace_id = next.workspace_id
+       AND cursor.position = next.position
+       AND cursor.server_started IS NOT DISTINCT FROM next.server_started
+     LIMIT 1
+), added AS (
+    INSERT INTO event_cursors AS cursor (workspace_id, position, server_started)
+    SELECT workspace_id, position, server_started
+      FROM next
+     WHERE NOT EXISTS (SELECT FROM known)
+ RETURNING cursor.id,
+           cursor.xmin AS written_by,
+           -- A cursor that is lost is gone, so no reader waits for the disk or for a standby.
+           set_config('synchronous_commit', 'off', true)
+)
+SELECT (
+           '{"data": ['
+           || coalesce((SELECT string_agg(body, ', ' ORDER BY position) FROM shown), '')
+           || '], "nextCursor": "'
+           || keyed_cursor(
+                  next.position, cursor_proof(next.history, cursor.id, cursor.written_by)
+              )
+           || '", "hasMore": '
+           || ((SELECT number FROM page_end) IS NOT NULL)
+           || '}'
+       )::json AS body
+  FROM next
+ CROSS JOIN (
+       SELECT id, written_by FROM known
+        UNION ALL
+       SELECT id, written_by FROM added
+       ) AS cursor;

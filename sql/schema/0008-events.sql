@@ -37,6 +37,38 @@ CREATE TABLE feeds (
 
 CREATE INDEX feeds_by_reading ON feeds (read_at);
 
+-- The positions that cursors have. A cursor proves its row, which is newer than all that its reader
+-- had seen: where the row is, nothing of that is lost. PostgreSQL empties an unlogged table after a
+-- crash, on a standby that is promoted, and in files that are put back; a row that pg_restore wrote
+-- has another xmin.
+CREATE UNLOGGED TABLE event_cursors (
+    workspace_id uuid NOT NULL
+        REFERENCES feeds (workspace_id) ON DELETE CASCADE,
+    position bigint NOT NULL,
+    -- Simultaneous readers may each add a row.
+    id uuid NOT NULL DEFAULT gen_random_uuid(),
+    -- Of a first cursor: it is good until the server stops, because its reader lists what is newer
+    -- than the row. NULL of one that came with events, or after them.
+    server_started timestamptz,
+    PRIMARY KEY (workspace_id, position, id)
+);
+
+-- The second part of a cursor: a load changes the history, a copy has another database, and a
+-- restored row was written by another transaction.
+CREATE FUNCTION cursor_proof(history uuid, id uuid, written_by xid) RETURNS uuid
+LANGUAGE sql STABLE
+AS $$
+    SELECT md5(
+               concat_ws(
+                   ' ',
+                   history,
+                   id,
+                   written_by,
+                   (SELECT oid FROM pg_database WHERE datname = current_database())
+               )
+           )::uuid
+$$;
+
 -- The advisory locks of a workspace have 16 bits of its id, and a position. Two workspaces with the
 -- same bits only wait for each other.
 CREATE FUNCTION position_key(workspace_id uuid) RETURNS bigint
@@ -50,13 +82,14 @@ $$;
 CREATE FUNCTION hold_position(workspace_id uuid) RETURNS void
 LANGUAGE plpgsql
 AS $$
+DECLARE
+    -- The ids of all workspaces that this transaction has a lock for.
+    held text := coalesce(current_setting('service.holds_positions', true), '');
 BEGIN
-    IF current_setting('service.holds_position', true)
-       IS DISTINCT FROM hold_position.workspace_id::text
-    THEN
+    IF position(hold_position.workspace_id::text IN held) = 0 THEN
         PERFORM pg_advisory_xact_lock_shared(position_key(hold_position.workspace_id) | last_value)
            FROM event_positions;
-        PERFORM set_config('service.holds_position', hold_position.workspace_id::text, true);
+        PERFORM set_config('service.holds_positions', held || hold_position.workspace_id, true);
     END IF;
 END
 $$;
@@ -150,6 +183,13 @@ BEGIN
 END
 $$;
 
+-- The tables whose changes are announced.
+CREATE FUNCTION announcing_tables() RETURNS regclass[]
+LANGUAGE sql STABLE
+AS $$
+    SELECT '{tasks,meetings,suggestions}'::regclass[]
+$$;
+
 -- Wait until each transaction has ended that is changing a resource now; return false if one has
 -- not within the seconds.
 CREATE FUNCTION wait_for_writers(seconds float8) RETURNS boolean
@@ -160,9 +200,7 @@ DECLARE
         SELECT lock.virtualtransaction
           FROM pg_locks AS lock
          WHERE lock.mode = 'RowExclusiveLock'
-           AND lock.relation IN (
-                   'tasks'::regclass, 'meetings'::regclass, 'suggestions'::regclass
-               )
+           AND lock.relation = ANY (announcing_tables())
     );
 BEGIN
     WHILE EXISTS (SELECT FROM pg_locks AS lock WHERE lock.virtualtransaction = ANY (writers)) LOOP
@@ -173,20 +211,4 @@ BEGIN
     END LOOP;
     RETURN true;
 END
-$$;
-
--- The history that a cursor belongs to: that of the feed, in this database of this server, on this
--- timeline. A restored copy has another database or another timeline.
-CREATE FUNCTION cursor_history(feed feeds) RETURNS uuid
-LANGUAGE sql VOLATILE
-AS $$
-    SELECT md5(
-               concat_ws(
-                   ' ',
-                   feed.history,
-                   (SELECT system_identifier FROM pg_control_system()),
-                   (SELECT oid FROM pg_database WHERE datname = current_database()),
-                   left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
-               )
-           )::uuid
 $$;

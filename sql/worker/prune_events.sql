@@ -1,10 +1,11 @@
 -- Delete the events of the next batch that are older than WEBHOOK_KEEP, with their deliveries and
 -- attempts. An event stays while a delivery is due to an enabled webhook, or was finished within
--- WEBHOOK_KEEP; due deliveries to a disabled webhook end with their event.
+-- WEBHOOK_KEEP, or while an earlier one may still be committed, for which a new reader would then
+-- not wait; due deliveries to a disabled webhook end with their event.
 -- Each call examines 1000 events at most, in the order of their age, and returns where the next
 -- batch begins, so that events that stay never keep others from being deleted.
 WITH examined AS MATERIALIZED (
-    SELECT event.workspace_id, event.id, event.created_at
+    SELECT event.workspace_id, event.id, event.created_at, event.position
       FROM events AS event
      WHERE event.created_at < now() - %(keep)s::integer * interval '1 hour'
        AND (event.created_at, event.id) > (
@@ -16,9 +17,14 @@ WITH examined AS MATERIALIZED (
            )
      ORDER BY event.created_at, event.id
      LIMIT 1000
+), settled AS MATERIALIZED (
+    SELECT workspace_id, settled_position(workspace_id) AS position
+      FROM (SELECT DISTINCT workspace_id FROM examined) AS workspace
 ), expired AS MATERIALIZED (
     SELECT event.workspace_id, event.id
       FROM examined
+      JOIN settled
+        ON settled.workspace_id = examined.workspace_id AND settled.position >= examined.position
       JOIN events AS event
         ON event.workspace_id = examined.workspace_id AND event.id = examined.id
      WHERE NOT EXISTS (
@@ -49,6 +55,12 @@ WITH examined AS MATERIALIZED (
            SELECT workspace_id, max(position) AS position FROM deleted GROUP BY workspace_id
            ) AS gone
      WHERE feed.workspace_id = gone.workspace_id
+ RETURNING feed.workspace_id, feed.complete_after
+), forgotten AS (
+    DELETE FROM event_cursors AS cursor
+     USING incomplete
+     WHERE cursor.workspace_id = incomplete.workspace_id
+       AND cursor.position < incomplete.complete_after
 )
 SELECT (SELECT count(*) FROM deleted) AS deleted,
        (

@@ -1,34 +1,39 @@
 """GET /api/events: complete, in order, and honest about what may be missing."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from time import monotonic
 
 import psycopg
 import pytest
-from client import activate, count, error_message, invalid_field, new_database
+from client import activate, count, error_message, invalid_field
+from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from receivers import announce, subscribe
+from resources import TABLES
 from statement import run, until_waiting
 
+from service.database.statements import STATEMENTS
 from service.webhooks import EVENT_TYPES
 from service.webhooks.worker import Worker
+
+WRITTEN = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) ([a-z]\w*)")
 
 
 def begin(client):
     page = client.get("/events").get_json()
-    assert page["data"] == []
+    assert (page["data"], page["hasMore"]) == ([], False)
     return page["nextCursor"]
 
 
 def read(client, cursor, **query):
     """Return the events after a cursor, page by page, and where to go on."""
-    events = []
-    while True:
+    events, more = [], True
+    while more:
         page = client.get("/events", query_string={"after": cursor, **query}).get_json()
-        if not page["data"]:
-            return events, page["nextCursor"]
         events += page["data"]
-        cursor = page["nextCursor"]
+        cursor, more = page["nextCursor"], page["hasMore"]
+    return events, cursor
 
 
 def types(events):
@@ -96,7 +101,10 @@ def test_a_page_has_a_hundred_events_or_limit_at_most_500(alice, cast, connectio
     for query, length in ({}, 100), ({"limit": 7}, 7), ({"limit": 1000}, 500):
         page = alice.get("/events", query_string={"after": cursor, **query}).get_json()
         assert [event["data"]["number"] for event in page["data"]] == list(range(1, length + 1))
+        assert page["hasMore"]
     assert len(read(alice, cursor)[0]) == 501
+    last = alice.get("/events", query_string={"after": page["nextCursor"], "limit": 1}).get_json()
+    assert (len(last["data"]), last["hasMore"]) == (1, False)
 
 
 def test_a_page_has_at_most_a_mebibyte_of_bodies_or_one(alice, cast, connection):
@@ -106,9 +114,9 @@ def test_a_page_has_at_most_a_mebibyte_of_bodies_or_one(alice, cast, connection)
         " FROM generate_series(1, 3)",
         (cast["acme"],),
     )
-    for _ in range(3):
+    for more in (True, True, False):
         page = alice.get("/events", query_string={"after": cursor}).get_json()
-        assert len(page["data"]) == 1
+        assert (len(page["data"]), page["hasMore"]) == (1, more)
         cursor = page["nextCursor"]
 
 
@@ -136,18 +144,37 @@ def test_an_event_that_commits_after_a_later_one_is_not_passed_over(
         assert [event["data"]["title"] for event in read(alice, end)[0]] == ["after"]
 
 
-def test_one_transaction_with_many_events_takes_one_lock(alice, cast, database_url):
+def test_each_transaction_takes_one_lock_for_each_workspace_with_events(
+    alice, charlie, cast, database_url
+):
     begin(alice)
+    begin(charlie)
     with psycopg.connect(database_url) as writer:
-        writer.execute(
-            "SELECT announce(%s, 'task.created', '{}') FROM generate_series(1, 50)",
-            (cast["acme"],),
-        )
-        (locks,) = writer.execute(
-            "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
-        ).fetchone()
-        assert locks == 1
-        writer.rollback()
+        for workspaces in [cast["acme"], cast["globex"]], [cast["globex"]]:
+            writer.execute(
+                "SELECT announce(workspace_id, 'task.created', '{}')"
+                "  FROM unnest(%s::uuid[]) AS workspace_id",
+                (workspaces * 25,),
+            )
+            (locks,) = writer.execute(
+                "SELECT count(*) FROM pg_locks"
+                " WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
+            ).fetchone()
+            assert locks == len(workspaces)
+            writer.commit()
+
+
+def test_a_transaction_in_another_database_holds_up_no_event(alice, cast, database_url):
+    cursor = begin(alice)
+    alice.post("/tasks", {"title": "New"})
+    key = "SELECT position_key(%s) | 2 AS key"
+    with (
+        psycopg.connect(database_url) as here,
+        psycopg.connect(make_conninfo(database_url, dbname="postgres")) as elsewhere,
+    ):
+        (key,) = here.execute(key, (cast["acme"],)).fetchone()
+        elsewhere.execute("SELECT pg_advisory_xact_lock_shared(%s)", (key,))
+        assert len(read(alice, cursor)[0]) == 1
 
 
 def test_the_order_is_that_of_the_changes_also_if_a_transaction_with_a_key_began_earlier(
@@ -170,19 +197,39 @@ def test_the_order_is_that_of_the_changes_also_if_a_transaction_with_a_key_began
 def test_the_first_cursor_waits_for_changes_that_have_announced_nothing(
     alice, cast, connection, database_url
 ):
-    with psycopg.connect(database_url) as writer:
-        writer.execute(
-            "INSERT INTO tasks (workspace_id, title, created_by) VALUES (%s, 'Slow', %s)",
-            (cast["acme"], cast["alice"]),
+    tables = connection.execute("SELECT unnest(announcing_tables())::text AS name").fetchall()
+    for table in [row["name"] for row in tables]:
+        connection.execute("DELETE FROM feeds")
+        with psycopg.connect(database_url, row_factory=dict_row) as writer:
+            TABLES[table].insert(writer, cast["acme"], {"user": cast["alice"]})
+            # Nor does it give one to a second reader.
+            for _ in range(2):
+                began = monotonic()
+                response = alice.get("/events")
+                assert "try again" in error_message(response, 503)
+                assert response.headers["Retry-After"] == "1"
+                # A thread does not wait for a long load.
+                assert monotonic() - began < 0.5
+            writer.commit()
+        begin(alice)
+        assert count(connection, table) == 1
+
+
+def test_every_table_whose_changes_are_announced_is_waited_for(connection):
+    announced = {
+        table
+        for name, statement in STATEMENTS.items()
+        if b"announce(" in statement.text and not name.startswith("schema/")
+        for table in WRITTEN.findall(statement.text.decode())
+    } | {
+        row["name"]
+        for row in connection.execute(
+            "SELECT tgrelid::regclass::text AS name FROM pg_trigger"
+            "  JOIN pg_proc ON pg_proc.oid = tgfoid WHERE prosrc ~ 'announce\\('"
         )
-        response = alice.get("/events")
-        assert "try again" in error_message(response, 503)
-        assert response.headers["Retry-After"] == "1"
-        # Nor does it give one to a second reader.
-        assert alice.get("/events").status_code == 503
-        writer.commit()
-    begin(alice)
-    assert [task["title"] for task in alice.get("/tasks").get_json()["data"]] == ["Slow"]
+    }
+    waited = connection.execute("SELECT announcing_tables()::text[] AS names").fetchone()["names"]
+    assert {*waited} == announced, "sql/schema/0008-events.sql: announcing_tables()"
 
 
 def test_a_cursor_of_another_workspace_is_gone(alice, bob, charlie, initech, cast, connection):
@@ -196,21 +243,31 @@ def test_a_cursor_of_another_workspace_is_gone(alice, bob, charlie, initech, cas
     assert gone(alice, cursor)
 
 
-def test_a_cursor_is_gone_in_a_copy_of_the_database(alice, connection, database_url):
-    cursor = begin(alice)
-    number, _, history = cursor.partition(".")
+def test_a_cursor_is_gone_if_its_row_was_restored(alice, connection):
+    """tests/proof/test_restores.py tries each way to restore."""
+    first = begin(alice)
+    number = first.partition(".")[0]
     assert gone(alice, f"{number}.{'0' * 32}")
-    own = "SELECT cursor_history(ROW(%s, %s, 1, true, now())::feeds) AS history"
-    (feed,) = connection.execute("SELECT workspace_id, history FROM feeds").fetchall()
-    with (
-        contextmanager(new_database)(database_url) as restored,
-        psycopg.connect(restored, row_factory=dict_row) as copy,
-    ):
-        histories = [
-            db.execute(own, (feed["workspace_id"], feed["history"])).fetchone()["history"].hex
-            for db in (connection, copy)
-        ]
-    assert histories[0] == history != histories[1]
+    (_, cursor) = read(alice, first)
+    assert read(alice, cursor) == ([], cursor)
+    with connection.transaction():
+        connection.execute("CREATE TEMP TABLE dump ON COMMIT DROP AS TABLE event_cursors")
+        connection.execute("DELETE FROM event_cursors")
+        connection.execute("INSERT INTO event_cursors TABLE dump")
+    assert gone(alice, cursor)
+
+
+def test_a_first_cursor_is_gone_when_the_server_starts_again_and_no_other_one(alice, connection):
+    """It may have other files: those from before the reader listed everything."""
+    read(alice, begin(alice))
+    connection.execute("UPDATE event_cursors SET server_started = server_started - interval '1 s'")
+    cursors = connection.execute(
+        "SELECT keyed_cursor(position, cursor_proof(history, id, event_cursors.xmin)) AS cursor"
+        "  FROM feeds JOIN event_cursors USING (workspace_id) ORDER BY server_started"
+    ).fetchall()
+    first, other = (row["cursor"] for row in cursors)
+    assert gone(alice, first)
+    assert read(alice, other) == ([], other)
 
 
 def test_events_older_than_webhook_keep_are_pruned_and_older_cursors_gone(app, alice, connection):
@@ -227,21 +284,46 @@ def test_events_older_than_webhook_keep_are_pruned_and_older_cursors_gone(app, a
     Worker(app.config["SETTINGS"]).run_once(deliver=False)
     assert gone(alice, old)
     assert [event["data"]["title"] for event in read(alice, middle)[0]] == ["New"]
+    assert count(connection, "event_cursors", f"position < {middle.partition('.')[0]}") == 0
+
+
+def test_an_event_is_not_pruned_while_an_earlier_one_may_still_be_committed(
+    alice, cast, connection, database_url
+):
+    begin(alice)
+    with psycopg.connect(database_url) as early:
+        early.execute("SELECT announce(%s, 'task.created', '{}')", (cast["acme"],))
+        alice.post("/tasks", {"title": "late"})
+        connection.execute("UPDATE events SET created_at = '2020-01-01'")
+        assert run(connection, "worker/prune_events", keep=72, after="")[0]["deleted"] == 0
+        # A reader who begins now gets what is not committed.
+        cursor = begin(alice)
+        early.commit()
+    assert len(read(alice, cursor)[0]) == 2
+    assert run(connection, "worker/prune_events", keep=72, after="")[0]["deleted"] == 1
+
+
+def test_a_feed_that_ends_within_a_request_gives_no_cursor(alice, cast, connection):
+    cursor = begin(alice)
+    connection.execute("UPDATE feeds SET read_at = NULL, ready = false")
+    assert gone(alice, cursor)
+    caller = {"workspace_id": cast["acme"], "user_id": cast["alice"]}
+    assert run(connection, "events/wait", **caller) == []
+    page = {"after": None, "after_id": None, "type": None, "limit": 1, "settled": 2**40}
+    assert run(connection, "events/list", **caller, **page) == []
 
 
 def test_a_feed_without_a_reader_ends_an_hour_after_webhook_keep(app, alice, connection):
     keep = app.config["SETTINGS"].webhook_keep
     cursor = begin(alice)
-    for seconds, feeds in (3590, 1), (3610, 0):
-        connection.execute(
-            "UPDATE feeds SET read_at = now() - make_interval(hours => %s, secs => %s)",
-            (keep, seconds),
-        )
-        if feeds:
-            Worker(app.config["SETTINGS"]).run_once(deliver=False)
-            assert read(alice, cursor) == ([], cursor)
-            (row,) = connection.execute("SELECT now() - read_at < '1 s' AS now FROM feeds")
-            assert row["now"], "a poll notes that the workspace is read"
+    age = "UPDATE feeds SET read_at = now() - make_interval(hours => %s, secs => %s)"
+    for hours, seconds, noted in (0, 3590, False), (0, 3610, True), (keep, 3590, True):
+        connection.execute(age, (hours, seconds))
+        Worker(app.config["SETTINGS"]).run_once(deliver=False)
+        assert read(alice, cursor)[0] == []
+        (row,) = connection.execute("SELECT now() - read_at < '1 s' AS now FROM feeds")
+        assert row["now"] is noted, "a poll notes once an hour that the workspace is read"
+    connection.execute(age, (keep, 3610))
     Worker(app.config["SETTINGS"]).run_once(deliver=False)
     alice.post("/tasks", {"title": "Unheard"})
     assert count(connection, "events") == 0

@@ -207,6 +207,8 @@ def test_a_token_of_one_workspace_stays_there_when_its_user_chooses_another_one(
     after = worker.get("/tasks")
     assert after.get_json() == before.get_json()
     # The limits are those of its workspace too, which the choice itself was counted in.
+    connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE id = %s", (initech,))
+    assert worker.get("/me").headers["X-RateLimit-Limit"] == "1000"
     remaining = [int(page.headers["X-RateLimit-Remaining"]) for page in (before, after)]
     assert remaining[0] - remaining[1] == 4
     (listed,) = [token for token in alice.get("/tokens").get_json() if token["name"] == "Worker"]

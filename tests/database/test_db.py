@@ -382,6 +382,19 @@ def test_no_request_fails_after_all_connections_were_terminated(build, connectio
     assert count(connection, "tasks") == 40
 
 
+def test_an_idle_pool_replaces_all_connections_when_one_has_ended(build, connection):
+    app = build(web_threads=3)
+    pool = open_pool(app)
+    for used in [pool.getconn() for _ in range(3)]:
+        pool.putconn(used)
+    assert terminate_pool(connection) >= 3
+    pool.check_idle()
+    new = [pool.getconn() for _ in range(3)]
+    assert [each.execute("SELECT 1").fetchone() for each in new] == [(1,)] * 3
+    for each in new:
+        pool.putconn(each)
+
+
 def test_an_idle_pool_connects_again_by_itself(build, proxy, monkeypatch):
     """First psycopg_pool gives up, as it does after five seconds."""
     monkeypatch.setattr(Pool, "CHECK_INTERVAL", 0.05)

@@ -37,6 +37,7 @@ WRITES = {
     "tasks/delete": "tasks",
     "tasks/update": "tasks",
     "meetings/update": "meetings",
+    "meetings/delete": "meetings",
     "workspaces/update": "workspaces",
     "webhooks/update": "webhooks",
     "webhooks/delete": "webhooks",
@@ -139,6 +140,30 @@ def test_members_who_join_and_leave_at_once_are_all_counted(connection, connect,
     # A change of the role is no change of the number.
     run(connection, "members/update", **acme, member_id=cast["charlie"], role="admin")
     assert count() == {**before, "version": before["version"] + 2}
+
+
+def test_a_user_who_leaves_several_workspaces_locks_them_in_the_order_of_their_ids(
+    connection, connect, meanwhile, cast
+):
+    """Two users who leave at once would wait for each other; the later row has the lower id."""
+    low = str(uuid.UUID(int=1))
+    insert(connection, "workspaces", id=low, name="Low", slug="low")
+    insert_member(connection, low, cast["bob"])
+    other = connect()
+    other.execute("SELECT FROM workspaces WHERE id = %s FOR UPDATE", (low,))
+    with meanwhile(other, "users/delete", email="bob@example.com"):
+        assert not is_locked(connection, "workspaces", "id = %s", cast["acme"])
+
+
+def test_a_session_that_is_made_during_a_deactivation_waits_for_it_and_is_none(
+    connect, meanwhile, cast
+):
+    other = connect()
+    run(other, "users/deactivate", email="alice@example.com")
+    session = {"user_id": cast["alice"], "hash": b"x" * 32, "expires_at": None, "days": 30}
+    with meanwhile(other, "sessions/create", **session) as rows:
+        pass
+    assert rows == []
 
 
 def test_a_second_rotation_waits_for_the_first_and_makes_the_secret_after_it(

@@ -1,0 +1,245 @@
+"""Each way to restore a backup: afterwards every cursor of events from before is gone."""
+
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from client import TOKENS, Client, error_message
+from faults.cluster import Server
+from outcomes import rows
+from psycopg.conninfo import make_conninfo
+from psycopg.rows import dict_row
+from server import wait_until
+
+from conftest import restore_cast
+from service.app import create_app
+from service.commands.migrate import migrate
+from service.settings import Settings
+
+pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
+
+
+class Installation(Server):
+    """A PostgreSQL with the database ``service``, which no process uses between its steps."""
+
+    def url_of(self, database):
+        return make_conninfo(self.url, dbname=database)
+
+    def connect(self, database="postgres"):
+        return psycopg.connect(self.url_of(database), autocommit=True, row_factory=dict_row)
+
+    def execute(self, *statements):
+        with self.connect() as connection:
+            for statement in statements:
+                connection.execute(statement)
+
+    def rename(self, database):
+        """Let this database be the one of the service."""
+        self.execute(
+            "ALTER DATABASE service RENAME TO broken",
+            f"ALTER DATABASE {database} RENAME TO service",
+        )
+
+    def run(self, program, *arguments):
+        subprocess.run([self.binaries / program, *arguments], check=True, cwd="/")
+
+    def dump(self):
+        self.run("pg_dump", "-Fc", "-f", self.folder / "dump", self.url_of("service"))
+
+    def restore(self, database, *options):
+        url = self.url_of(database)
+        self.run("pg_restore", "--exit-on-error", *options, "-d", url, self.folder / "dump")
+
+    def copy_files(self, mode):
+        """Copy the files of the server, which stops meanwhile; immediately is as on a crash."""
+        self.pg_ctl("stop", "-m", mode)
+        subprocess.run(["cp", "-a", self.data, self.folder / "copy"], check=True)
+        self.start()
+
+    def base_backup(self, *options):
+        copy = self.folder / "copy"
+        copy.mkdir(mode=0o700)
+        self._own(copy)
+        self._run("pg_basebackup", "-c", "fast", "--no-sync", "-d", self.url, *options, data=copy)
+
+    def put_back(self, *lines):
+        """Start with the files of the copy, and with these settings in its configuration."""
+        self.pg_ctl("stop", "-m", "immediate")
+        self.data.rename(self.folder / "lost")
+        (self.folder / "copy").rename(self.data)
+        with (self.data / "postgresql.auto.conf").open("a") as configuration:
+            configuration.writelines(f"{line}\n" for line in lines)
+        self.start()
+
+
+# Each makes a backup, and restores it when it goes on.
+
+
+def dump_into_another_database(server):
+    server.dump()
+    yield
+    server.execute("CREATE DATABASE restored TEMPLATE template0")
+    server.restore("restored")
+    server.rename("restored")
+
+
+def dump_into_the_same_database(server):
+    server.dump()
+    yield
+    server.restore("service", "--clean", "--if-exists")
+
+
+def data_of_a_dump(server):
+    server.dump()
+    yield
+    with server.connect("service") as connection:
+        tables = "SELECT string_agg(relname, ', ') AS all FROM pg_stat_user_tables"
+        connection.execute(f"TRUNCATE {connection.execute(tables).fetchone()['all']}")
+    server.restore("service", "--data-only", "--disable-triggers")
+
+
+def copy_of_the_database(server):
+    server.execute("CREATE DATABASE kept TEMPLATE service")
+    yield
+    server.rename("kept")
+
+
+def files_without_recovery(server):
+    server.base_backup()
+    yield
+    server.put_back()
+
+
+def files_of_a_stopped_server(server):
+    server.copy_files("fast")
+    yield
+    server.put_back()
+
+
+def snapshot_of_the_disk(server):
+    server.copy_files("immediate")
+    yield
+    server.put_back()
+
+
+def point_in_time(server):
+    server.base_backup()
+    yield
+    (server.folder / "copy" / "recovery.signal").touch()
+    server.put_back(
+        f"restore_command = 'cp {server.folder}/lost/pg_wal/%f %p'",
+        "recovery_target = 'immediate'",
+        "recovery_target_action = 'promote'",
+    )
+    with server.connect() as connection:
+        wait_until(lambda: not rows(connection, "SELECT WHERE pg_is_in_recovery()"))
+
+
+def standby_that_was_behind(server):
+    server.base_backup("-R")
+    yield
+    server.put_back()
+    server.pg_ctl("promote")
+
+
+def crash_that_loses_commits(server):
+    server.execute(
+        "ALTER DATABASE service SET synchronous_commit = off",
+        "ALTER SYSTEM SET wal_writer_delay = '10s'",
+        "SELECT pg_reload_conf()",
+    )
+    yield
+    server.kill()
+    server.start()
+
+
+WAYS = [
+    dump_into_another_database,
+    dump_into_the_same_database,
+    data_of_a_dump,
+    copy_of_the_database,
+    files_without_recovery,
+    files_of_a_stopped_server,
+    snapshot_of_the_disk,
+    point_in_time,
+    standby_that_was_behind,
+    crash_that_loses_commits,
+]
+
+
+@pytest.fixture
+def server():
+    with tempfile.TemporaryDirectory(prefix="service-restores-") as folder:
+        Path(folder).chmod(0o711)
+        with Installation(folder) as server:
+            server.create()
+            server.start()
+            server.execute("CREATE DATABASE service ENCODING 'UTF8' TEMPLATE template0")
+            migrate(Settings.read({"DATABASE_URL": server.url_of("service")}))
+            with server.connect("service") as connection:
+                restore_cast(connection)
+            yield server
+
+
+@contextmanager
+def clients(server):
+    """Yield Alice and Charlie, of a process that starts and ends with the step."""
+    app = create_app(Settings.read({"DATABASE_URL": server.url_of("service")}))
+    yield Client(app, TOKENS["alice"]), Client(app, TOKENS["charlie"])
+    app.extensions["pool"].close()
+
+
+def poll(client, after=None):
+    return client.get("/events", query_string={"after": after} if after else {}).get_json()
+
+
+def titles(client):
+    return [task["title"] for task in client.get("/tasks").get_json()["data"]]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_every_cursor_from_before_is_gone_at_once_and_after_new_changes(server, way):
+    """Those with and without an event at their position, from before and after the backup."""
+    cursors = []
+
+    def read(client, after=None):
+        cursors.append((client.headers, poll(client, after)["nextCursor"]))
+        return cursors[-1][1]
+
+    with clients(server) as (alice, charlie):
+        # Charlie's workspace has no event. Alice may have listed what is created after the backup.
+        first = read(alice)
+        read(charlie)
+        alice.post("/tasks", {"title": "Kept"})
+        second = read(alice, first)
+    # Where no transaction was lost, a reader who has listed nothing since may go on.
+    good = {second} if way is files_of_a_stopped_server else set()
+    steps = way(server)
+    next(steps)
+    with clients(server) as (alice, charlie):
+        for number in range(3):
+            alice.post("/tasks", {"title": f"Lost {number}"})
+        read(charlie)
+        read(alice, read(alice))
+        if way not in (files_of_a_stopped_server, snapshot_of_the_disk):
+            assert len(poll(alice, second)["data"]) == 3
+            read(alice, second)
+    next(steps, None)
+    with clients(server) as (alice, charlie):
+        assert "Lost 2" not in titles(alice)
+        for number in range(2):
+            for client in (alice, charlie):
+                for headers, cursor in cursors:
+                    if headers == client.headers and cursor not in good:
+                        answer = client.get("/events", query_string={"after": cursor})
+                        assert error_message(answer, 410)
+                if number == 0:
+                    start = poll(client)["nextCursor"]
+                    for _ in range(9):
+                        client.post("/tasks", {"title": "New"})
+                    assert len(poll(client, start)["data"]) == 9
+        for cursor in good:
+            assert len(poll(alice, cursor)["data"]) == 9
