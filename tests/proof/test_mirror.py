@@ -5,10 +5,13 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from contextlib import closing, contextmanager, suppress
 from http.client import HTTPException
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from threading import Event, Thread
+from typing import ClassVar
 
 import pytest
 from client import TOKENS, insert_token
@@ -23,11 +26,13 @@ TASKS, MEETINGS = 20_000, 300
 
 
 @contextmanager
-def mirroring(folder, port):
+def mirroring(folder, port, **options):
     """The program, with a token for Acme that follows no choice."""
     variables = {"URL": f"http://127.0.0.1:{port}", "TOKEN": READER, "PAUSE": "0.05"}
     program = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(folder / "copy.db")], env={**os.environ, **variables}
+        [sys.executable, "-c", PROGRAM, str(folder / "copy.db")],
+        env={**os.environ, **variables},
+        **options,
     )
     try:
         yield program
@@ -142,3 +147,49 @@ def test_the_copy_equals_the_database(database_url, connection, cast, initech, t
             capture_output=True,
         )
         wait_until(equal, reader, seconds=60)
+
+
+class Trouble(BaseHTTPRequestHandler):
+    """Answers each path wrongly first, in each way that passes."""
+
+    PAGE = {"data": [{"id": "a", "version": 1}], "nextCursor": None}
+    FEED = {"nextCursor": "1", "hasMore": False}
+    GOOD = {
+        "/api/me": {"workspace": {"id": "w"}},
+        "/api/tasks": PAGE,
+        "/api/meetings": {**PAGE, "data": []},
+        "/api/events": {**FEED, "data": []},
+    }
+    WRONG = (429, b"{}"), (502, b"<html>"), (503, b"{}"), (504, b""), (200, b"{"), (500, b"<html>")
+    seen: ClassVar[Counter] = Counter()
+
+    def do_GET(self):
+        path = self.path.partition("?")[0]
+        number = self.seen[path]
+        self.seen[path] += 1
+        good = json.dumps(self.GOOD[path]).encode()
+        status, body = [*self.WRONG, (200, good[:-9]), (200, good)][min(number, 7)]
+        if path == "/api/events" and number > 9:
+            status, body = 401, b'{"message": "This token is revoked"}'
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(good if number == 6 else body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.nodatabase
+def test_the_program_survives_each_error_that_passes_and_ends_with_the_message_of_another(tmp_path):
+    with ThreadingHTTPServer(("127.0.0.1", 0), Trouble) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        with mirroring(tmp_path, server.server_port, stderr=subprocess.PIPE, text=True) as reader:
+            (_, said) = reader.communicate(timeout=120)
+        server.shutdown()
+    assert reader.returncode == 1
+    assert said.splitlines()[-1] == "This token is revoked"
+    assert copied(tmp_path) == {"a": 1}
+    assert {path: min(number, 8) for path, number in Trouble.seen.items()} == dict.fromkeys(
+        Trouble.GOOD, 8
+    )
