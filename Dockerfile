@@ -2,9 +2,9 @@
 # in the versions and with the hashes of requirements.lock.
 FROM python:3.13-slim-bookworm AS build
 WORKDIR /source
-RUN pip install --no-cache-dir build
+RUN pip install --no-cache-dir build==1.3.0 setuptools==80.9.0
 COPY . .
-RUN python -m build --outdir /dist
+RUN python -m build --no-isolation --wheel --outdir /dist
 
 FROM python:3.13-slim-bookworm
 COPY requirements.lock /tmp/

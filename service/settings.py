@@ -4,15 +4,18 @@ import difflib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import Field, dataclass, field
 from dataclasses import fields as dataclass_fields
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 from typing import Any
 
 from marshmallow import ValidationError, fields, validate
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
+# Variables by which Heroku, Render and Fly say that they run a process, for a router elsewhere.
+PLATFORMS = {"DYNO", "RENDER", "FLY_APP_NAME"}
 # The minimum length of each key in WEBHOOK_KEY, in characters.
 MIN_KEY = 32
 
@@ -131,6 +134,24 @@ def check_conninfo(text: str) -> None:
         raise ValidationError(
             "must be a URL like postgresql://user:password@host:5432/name, or a libpq string"
         ) from None
+
+
+def text_of(item: Field[Any], environment: Mapping[str, str]) -> str | None:
+    """Return the text of a setting that is set; raises InvalidSetting if its file cannot be read.
+
+    For a secret, ``DATABASE_URL_FILE`` names a file that has it, as secrets of containers are.
+    """
+    variable = item.name.upper()
+    text = environment.get(variable)
+    if text:
+        return text
+    if variable == "HOST" and "PORT" in environment and PLATFORMS & set(environment):
+        return "0.0.0.0"  # noqa: S104
+    file = environment.get(f"{variable}_FILE") if item.metadata["secret"] else None
+    try:
+        return Path(file).read_text(encoding="utf-8").strip() if file else None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidSetting(f"{variable}_FILE={file!r}: {type(error).__name__}") from None
 
 
 def setting(default: str | None, kind: fields.Field[Any], meaning: str, **options: bool) -> Any:
@@ -254,12 +275,17 @@ class Settings:
         return split_keys(self.webhook_key) if self.webhook_key else []
 
     @classmethod
+    def secrets(cls) -> list[str]:
+        """List the settings that a file may have."""
+        return [item.name for item in dataclass_fields(cls) if item.metadata["secret"]]
+
+    @classmethod
     def changed(cls, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
         """Find the variables that differ from their defaults; the value of a secret is "set"."""
         variables = {}
         for item in dataclass_fields(cls):
             variable = item.name.upper()
-            text = environment.get(variable)
+            text = text_of(item, environment)
             if text and text != item.metadata["default"]:
                 variables[variable] = "set" if item.metadata["secret"] else text
         return variables
@@ -268,6 +294,7 @@ class Settings:
     def misspelled(cls, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
         """Find the variables that are no settings, each with the setting that it resembles."""
         names = [item.name.upper() for item in dataclass_fields(cls)]
+        names += [f"{name.upper()}_FILE" for name in cls.secrets()]
         return {
             variable: nearest[0]
             for variable in sorted(set(environment) - set(names))
@@ -280,7 +307,7 @@ class Settings:
         values: dict[str, Any] = {}
         for item in dataclass_fields(cls):
             variable = item.name.upper()
-            text = environment.get(variable) or item.metadata["default"]
+            text = text_of(item, environment) or item.metadata["default"]
             try:
                 values[item.name] = (
                     None if text is None else item.metadata["field"].deserialize(text)

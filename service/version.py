@@ -1,6 +1,7 @@
 """The version of the service, and the commit that it was built from."""
 
 import subprocess
+from configparser import RawConfigParser
 from contextlib import suppress
 from functools import cache
 from importlib import metadata
@@ -12,7 +13,13 @@ BUILT_FROM = "built_from.txt"
 
 @cache
 def version() -> str:
-    return metadata.version("task-meeting-workspace-service")
+    """Return the version of the package, also in a checkout with only its libraries installed."""
+    try:
+        return metadata.version("task-meeting-workspace-service")
+    except metadata.PackageNotFoundError:
+        found = RawConfigParser()
+        found.read(Path(__file__).parents[1] / "setup.cfg", encoding="utf-8")
+        return found["metadata"]["version"]
 
 
 @cache

@@ -161,7 +161,7 @@ def test_the_files_of_a_deployment_set_only_settings_that_exist():
     compose = read("compose.yaml").partition("services:")[0]
     named = {
         *re.findall(r"(?m)^([A-Z_]+)=", environment),
-        *re.findall(r"(?m)^    ([A-Z_]+):", compose),
+        *re.findall(r"(?m)^    ([A-Z_]+)_FILE:", compose),
         *re.findall(r"(?m)^ENV ([A-Z_]+)=", read("Dockerfile")),
     }
     assert {"DATABASE_URL", "WEBHOOK_KEY", "TRUSTED_PROXIES", "HOST"} <= named <= NAMES

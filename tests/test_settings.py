@@ -1,10 +1,15 @@
 """Settings: read once and checked; the message for an invalid value names the variable."""
 
 import re
+import shutil
+import subprocess
+import sys
 
 import pytest
+from pages import PROJECT
 
 from service.settings import InvalidSetting, Settings
+from service.version import version
 
 pytestmark = pytest.mark.nodatabase
 
@@ -133,3 +138,36 @@ def test_an_invalid_secret_is_named_but_not_shown(variable, text):
     with pytest.raises(InvalidSetting, match=f"^{variable}: must") as caught:
         Settings.read({variable: text})
     assert "the-password" not in str(caught.value)
+
+
+@pytest.mark.parametrize("platform", ["DYNO", "RENDER", "FLY_APP_NAME"])
+def test_on_a_platform_that_sets_port_the_service_listens_on_all_addresses(platform):
+    variables = {platform: "x", "PORT": "5000"}
+    assert Settings.read(variables).host == "0.0.0.0"
+    assert Settings.changed(variables) == {"PORT": "5000", "HOST": "0.0.0.0"}
+    assert Settings.read({**variables, "HOST": "::"}).host == "::"
+    assert Settings.read({platform: "x"}).host == "127.0.0.1"
+    assert Settings.read({"PORT": "5000"}).host == "127.0.0.1"
+
+
+@pytest.mark.parametrize("name", [name.upper() for name in Settings.secrets()])
+def test_each_secret_can_be_in_a_file_whose_name_is_set(name, tmp_path):
+    text, other = ("host=/tmp", "host=/x") if name == "DATABASE_URL" else ("k" * 32, "x" * 32)
+    file = tmp_path / "secret"
+    file.write_text(f"{text}\n")
+    variables = {f"{name}_FILE": str(file), "PORT_FILE": str(file)}
+    settings = Settings.read(variables)
+    assert (getattr(settings, name.lower()), settings.port) == (text, 8000)
+    assert Settings.changed(variables) == {name: "set"}
+    assert Settings.misspelled(variables) == {}
+    assert getattr(Settings.read({**variables, name: other}), name.lower()) == other
+    with pytest.raises(InvalidSetting, match=f"{name}_FILE='/nowhere': FileNotFoundError"):
+        Settings.read({f"{name}_FILE": "/nowhere"})
+
+
+def test_a_checkout_with_only_its_libraries_knows_its_version(copied):
+    """As a platform installs them by requirements.txt; -S hides what is installed here."""
+    shutil.copy(PROJECT / "setup.cfg", copied)
+    show = [sys.executable, "-S", "-c", "from service.version import version; print(version())"]
+    ran = subprocess.run(show, cwd=copied, capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == version()
