@@ -27,6 +27,23 @@ class Member(schemas.Resource):
     joined_at = fields.Timestamp(dump_only=True, description="When the user became a member")
 
 
+class Person(Member):
+    """A member; or an author of tasks or meetings who has left, of whom only the name is shown."""
+
+    email = fields.Email(
+        dump_only=True, allow_none=True, description="The e-mail address of a member"
+    )
+    role = fields.Enum(
+        *fields.ROLES,
+        schema_name="Role",
+        allow_none=True,
+        description="What a member may do in the workspace",
+    )
+    joined_at = fields.Timestamp(
+        dump_only=True, allow_none=True, description="When a member became one"
+    )
+
+
 class NewMember(Member):
     email = fields.Email(
         required=True, description="The user's e-mail address; upper and lower case are alike"
@@ -79,6 +96,17 @@ def add_member(member: Values, id: str) -> Response:
             raise http_error("member_already")
     headers = headers_of_created(f"/api/workspaces/{id}/members", added.id)
     return reply(added.body, 201, headers)
+
+
+@members.get("/workspaces/<id:id>/members/<id:member>")
+@response(Person, kind="object")
+def get_member(id: str, member: str) -> Response:
+    """Return a member, or the name of a person who has left
+
+    So you can name the ``createdBy`` of a task or a meeting. Of an author who is no member any
+    more, everything but the name is null. Anybody else, and a deleted user, is not found (404).
+    """
+    return reply(db.row(Body, "members/get", id=id, member_id=member).body)
 
 
 @members.patch("/workspaces/<id:id>/members/<id:member>")

@@ -133,10 +133,10 @@ class Writer:
         for reader in views():
             if reader.method != "GET":
                 continue
-            if (reader.rule == view.rule and named) or (
-                reader.rule == f"{view.rule}/<id:id>" and id
-            ):
-                yield reader, self.client.get(reader.path(id)).get_json()
+            below = reader.rule.endswith(">") and reader.rule.rpartition("/")[0] == view.rule
+            if (reader.rule == view.rule and named) or (below and id):
+                path = reader.path(*ids) if named else reader.path(*ids, id)
+                yield reader, self.client.get(path).get_json()
             elif reader.rule == collection and reader.documented.kind in ("page", "list"):
                 listed = self.client.get(reader.path(*ids[: len(reader.variables)])).get_json()
                 items = listed["data"] if reader.documented.kind == "page" else listed
