@@ -64,11 +64,35 @@ class Node:
         self.units.append(unit)
         return unit
 
-    def start_etcd(self):
-        lines = self.file("etcd").splitlines()
+    def start_etcd(self, text=None):
+        """Start it as Debian's unit does, with the file of the page or this text."""
+        lines = (self.file("etcd") if text is None else text).splitlines()
         variables = [line for line in lines if line and not line.startswith("#")]
         variables.append("ETCD_DATA_DIR=/var/lib/etcd/default")
         self.etcd = self._start("etcd", "/usr/bin/etcd", user="etcd", variables=variables)
+
+    def install_etcd(self):
+        """Start it alone, as the installation of Debian's package does."""
+        self.start_etcd("")
+        health = "bash", "-c", "etcdctl endpoint health 2>&1"
+        wait_until(lambda: "is healthy" in self.machine.run(*health, check=False))
+
+    def join_etcd(self):
+        """Run the block that makes this etcd a member; these machines have no systemd."""
+        for line in configuration("etcd.sh").splitlines():
+            match line.removeprefix("systemctl ").split():
+                case "stop", "etcd":
+                    self.etcd.kill()
+                case "start", "etcd":
+                    self.start_etcd()
+                case "enable", "etcd":
+                    pass
+                case _:
+                    self.machine.run("bash", "-euxc", line)
+
+    def etcd_members(self):
+        """What the block that shows the members of etcd prints; nothing if there is no majority."""
+        return self.machine.run("bash", "-c", self.file("members.sh"), check=False).splitlines()
 
     def start_patroni(self):
         command = "/usr/bin/patroni", "/etc/patroni/config.yml"
@@ -129,7 +153,11 @@ class Cluster:
             self.nodes[name] = Node(self, number, folder / name)
             self._stack.callback(self.nodes[name].close)
         for node in self.nodes.values():
-            node.start_etcd()
+            node.install_etcd()
+        for node in self.nodes.values():
+            node.join_etcd()
+        for node in self.nodes.values():
+            wait_until(lambda node=node: len(node.etcd_members()) == 3)
         for node in self.nodes.values():
             node.start_patroni()
         self.wait_until_whole()

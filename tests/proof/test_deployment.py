@@ -155,7 +155,9 @@ def test_a_command_runs_in_a_folder_that_only_root_may_enter(deployed, folder):
         "curl -sSf --retry 20 --retry-connrefused --retry-delay 1 http://127.0.0.1:8005/healthz\n"
         "kill $!; wait $!"
     )
-    # A file that the user may read is found from where root is.
+
+
+def test_a_file_that_the_user_may_read_is_found_from_where_root_is(deployed):
     deployed.run(
         "install -d -m 755 /tmp/readable; cd /tmp/readable\n"
         """echo '{"type": "workspace", "name": "Empty", "slug": "empty"}' >lines\n"""
@@ -486,6 +488,16 @@ def test_the_page_of_status_has_no_problem_and_its_metrics_are_a_file(operated):
     assert "PROBLEM" not in operated.output
     metrics = operated.run("cat /var/lib/prometheus/node-exporter/task-service.prom")
     assert {"task_service_up 1", "task_service_problems 0"} <= set(metrics.splitlines())
+
+
+def test_each_line_for_cron_runs_with_the_variables_of_cron(operated):
+    lines = operated.run("cat /etc/cron.d/task-service").splitlines()
+    assert len(lines) == 3
+    operated.run("rm /var/lib/prometheus/node-exporter/task-service.prom")
+    for line in lines:
+        user, command = re.fullmatch(r"(?:\S+ ){5}(\w+) (.*)", line).groups()
+        operated.run(f"cd /; runuser -u {user} -- env -i PATH=/usr/bin:/bin sh -c '{command}'")
+    operated.run("test -s /var/lib/prometheus/node-exporter/task-service.prom")
 
 
 def test_the_blocks_that_change_the_key_of_webhooks_leave_the_new_one_and_print_new_secrets(
