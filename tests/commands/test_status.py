@@ -444,7 +444,7 @@ def problems(outcome):
     [
         (
             "DROP SCHEMA public CASCADE; CREATE SCHEMA public",
-            r"migrations are pending: 0001-functions, .*; run the command migrate",
+            r"migrations are pending: 0001-functions, .*; run the command migrate, or correct the name.*",
         ),
         (
             "ALTER TABLE plans RENAME TO renamed; ALTER TABLE mail RENAME TO other",
