@@ -12,6 +12,7 @@ import uuid
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from weakref import WeakSet
 
@@ -28,6 +29,7 @@ from server import PROJECT
 from statement import until_waiting
 from world import World
 
+from service import logs
 from service.app import create_app
 from service.settings import Settings
 
@@ -236,6 +238,18 @@ def adam(app, cast, connection):
     insert_token(connection, id, "tmw_api_adam")
     cast["adam"] = id
     return Client(app, "tmw_api_adam")
+
+
+@pytest.fixture
+def lines(app):
+    """Return a function that returns the lines that the service logs during the test."""
+    # The pool tells of a connection that another test has ended when it comes upon it.
+    app.extensions["pool"].drain()
+    handler = logs.configure("json")
+    stream = StringIO()
+    previous = handler.setStream(stream)
+    yield lambda: stream.getvalue().split("\n")[:-1]
+    handler.setStream(previous)
 
 
 @pytest.fixture

@@ -163,7 +163,7 @@ def test_without_a_valid_credential_the_header_says_nothing(stranger, cast):
 
 
 def test_a_request_counts_in_the_workspace_that_it_names_with_the_limits_of_its_plan(
-    alice, connection, initech, in_initech, capfd
+    alice, connection, initech, in_initech, lines
 ):
     connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE id = %s", (initech,))
     connection.execute("UPDATE plans SET per_minute = 2 WHERE name = 'Starter'")
@@ -173,7 +173,7 @@ def test_a_request_counts_in_the_workspace_that_it_names_with_the_limits_of_its_
     assert left[0].get_json()["workspace"]["id"] == initech
     assert left[0].headers["X-RateLimit-Limit"] == "2"
     assert alice.get("/me").headers["X-RateLimit-Remaining"] == "999"
-    assert initech in capfd.readouterr().err
+    assert initech in lines()[0]
 
 
 def test_a_repeat_under_a_key_in_the_other_workspace_is_another_request(

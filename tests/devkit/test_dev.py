@@ -238,7 +238,7 @@ def test_data_that_are_in_use_are_not_touched_and_their_user_is_named(running):
 
 
 def test_a_terminal_gets_a_line_to_read_for_each_request(running):
-    running.get("/tasks?q=secret", Accept="x")
+    running.get("/tasks?token=secret", Accept="x")
     running.get("/%1b[2J")
     line = running.log_until("2J")
     assert re.search(r"(?m)^[0-9:]{8} \x1b\[33m400\x1b\[0m GET /api/tasks [0-9.]+ ms\r$", line)

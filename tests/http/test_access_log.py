@@ -7,7 +7,6 @@ import select
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from io import StringIO
 from time import monotonic
 
 import psycopg
@@ -18,20 +17,7 @@ from pages import read
 from receivers import answer, subscribe
 from server import TASK, get, post, send, serving, wait_until
 
-from service import logs
 from service.webhooks.worker import Worker
-
-
-@pytest.fixture
-def lines(app):
-    """Return a function that returns the lines that the service logs during the test."""
-    # The pool tells of a connection that another test has ended when it comes upon it.
-    app.extensions["pool"].drain()
-    handler = logs.configure("json")
-    stream = StringIO()
-    previous = handler.setStream(stream)
-    yield lambda: stream.getvalue().split("\n")[:-1]
-    handler.setStream(previous)
 
 
 @pytest.mark.parametrize("part", ["%01", "%F0%9F%92%A9", "%C3%A9", "%FF", "a"])
