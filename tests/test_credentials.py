@@ -155,6 +155,8 @@ def test_a_workspace_that_the_credential_cannot_use_is_404_and_counts_in_its_own
         assert who.get("/tasks", headers={"Workspace-Id": cast["acme"].upper()}).status_code == 200
     connection.execute("DELETE FROM members WHERE workspace_id = %s", (initech,))
     error_message(alice.get("/tasks", headers={"Workspace-Id": initech}), 404)
+    wrong = alice.send("PUT", "/tasks", headers={"Workspace-Id": initech})
+    assert error_message(wrong, 405).startswith("Method not allowed")
 
 
 def test_without_a_valid_credential_the_header_says_nothing(stranger, cast):

@@ -134,7 +134,8 @@ def require_workspace(named: str, active: str | None) -> None:
     if not fields.UUID.fullmatch(named):
         message = str(fields.Id.default_error_messages["uuid"])
         raise invalid_fields([FieldError("Workspace-Id", message)])
-    if named.lower() != active:
+    # 404 and 405 of the path take precedence over this 404.
+    if named.lower() != active and current_request().routing_exception is None:
         raise invalid_field("Workspace-Id", "foreign_workspace")
 
 
