@@ -103,8 +103,9 @@ def update_me(changes: Values) -> Response:
     """Choose your active workspace
 
     From the next request on, the choice applies to all your sessions and to the API tokens without
-    a workspace. ``limits`` and the headers of this response still describe the previous workspace.
-    The change sends no event. The service ignores read-only fields.
+    a workspace, unless a request has the header ``Workspace-Id``. ``limits`` and the headers of
+    this response still describe the previous workspace. The change sends no event. The service
+    ignores read-only fields.
     """
     if "workspace_id" not in changes:
         return reply_me()

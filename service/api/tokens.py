@@ -20,7 +20,7 @@ from service.values import fields, schemas
 # cookie of the same name and path.
 NO_COOKIE = "session=; Path=/api; Max-Age=0; HttpOnly; Secure; SameSite=Lax"
 
-WORKSPACE = "The workspace in which this token acts; null: your active workspace"
+WORKSPACE = "The only workspace that this token can see; null: it acts in your active workspace"
 
 tokens = Blueprint("tokens", __name__)
 
@@ -90,10 +90,10 @@ def create_token(token: Values) -> Response:
     """Create an API token for yourself; the response shows it once
 
     Requires a session: otherwise a leaked token could create others that survive its revocation.
-    Give a program a token with ``workspaceId``: it always acts in this workspace, and is revoked
-    when you leave it. Other tokens act in your active workspace. You can have 100 tokens. If you
-    repeat the request with its ``Idempotency-Key``, ``token`` is null, because the service stores
-    no secret: revoke that token and create another one.
+    Give a program a token with ``workspaceId``: it sees and changes this workspace alone, and is
+    revoked when you leave it. Other tokens act in your active workspace. You can have 100 tokens.
+    If you repeat the request with its ``Idempotency-Key``, ``token`` is null, because the service
+    stores no secret: revoke that token and create another one.
     """
     usage = current_state().usage
     secret, created = create_credential(

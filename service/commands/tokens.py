@@ -70,7 +70,7 @@ def token() -> None:
 @click.option(
     "--workspace",
     metavar="SLUG",
-    help="The only workspace of the token.",
+    help="The only workspace that the token can see.",
     show_default="the one that the user chooses",
 )
 def create_token(

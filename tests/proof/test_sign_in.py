@@ -86,8 +86,8 @@ def signs_in(origin, email, wanted="/"):
     return json.loads(run("node", "person.mjs", cwd=folder, **person))
 
 
-def test_a_browser_signs_in_creates_a_task_and_signs_out_at_the_provider_too(
-    origin, connection, cast
+def test_a_browser_signs_in_creates_tasks_in_two_tabs_and_signs_out_at_the_provider_too(
+    origin, connection, cast, initech
 ):
     seen = signs_in(origin, "alice@example.com", "/?of=a%20link")
     # The form of the provider, which asks again.
@@ -97,10 +97,16 @@ def test_a_browser_signs_in_creates_a_task_and_signs_out_at_the_provider_too(
         "cookie": {"path": "/api", "httpOnly": True, "secure": True, "sameSite": "Lax"},
         "script": "",
         "tasks": ["From a browser"],
+        # A tab stays in its workspace, whatever another one chooses.
+        "tabs": [["Again", "From a browser"], ["From the other tab"]],
         "left": 0,
     }
-    (task,) = connection.execute("SELECT title, created_by FROM tasks").fetchall()
-    assert (task["title"], str(task["created_by"])) == ("From a browser", cast["alice"])
+    tasks = connection.execute("SELECT title, workspace_id::text, created_by::text FROM tasks")
+    assert {(row["title"], row["workspace_id"], row["created_by"]) for row in tasks.fetchall()} == {
+        ("From a browser", cast["acme"], cast["alice"]),
+        ("Again", cast["acme"], cast["alice"]),
+        ("From the other tab", initech, cast["alice"]),
+    }
     (token,) = connection.execute("SELECT revoked_at FROM tokens WHERE kind = 'session'").fetchall()
     assert token["revoked_at"]
 

@@ -25,6 +25,10 @@ func main() {
 	caller := context.WithValue(context.Background(), service.ContextAccessToken, os.Getenv("TOKEN"))
 	tasks := client.TasksAPI
 
+	me, _, err := client.MeAPI.GetMe(caller).Execute()
+	require(err)
+	settings.AddDefaultHeader("Workspace-Id", me.Workspace.Get().Id)
+
 	input := service.NewTaskInput("Call Ada")
 	input.SetDueDate(time.Date(2036, 5, 2, 15, 0, 0, 0, time.UTC))
 	created, response, err := tasks.CreateTask(caller).TaskInput(*input).IdempotencyKey("once-in-go").Execute()

@@ -114,4 +114,8 @@ def me(alice: AuthenticatedClient) -> Me:
 
 if __name__ == "__main__":
     alice = client(os.environ["TOKEN"])
-    tasks(alice, me(alice))
+    caller = me(alice)
+    assert caller.workspace is not None
+    elsewhere = alice.with_headers({"Workspace-Id": str(caller.user.id)})
+    error(get_me.sync_detailed(client=elsewhere), 404)
+    tasks(alice.with_headers({"Workspace-Id": str(caller.workspace.id)}), caller)

@@ -8,8 +8,9 @@ type Schemas = components["schemas"];
 type TaskStatus = Schemas["TaskStatus"];
 type ErrorResponse = Schemas["ErrorResponse"];
 
-function client(token?: string) {
-  const headers = token === undefined ? {} : { Authorization: `Bearer ${token}` };
+function client(token?: string, id?: string) {
+  const workspace = id === undefined ? {} : { "Workspace-Id": id };
+  const headers = token === undefined ? {} : { Authorization: `Bearer ${token}`, ...workspace };
   return createClient<paths>({ baseUrl: String(process.env.URL), headers });
 }
 
@@ -93,5 +94,6 @@ async function me(alice: ReturnType<typeof client>) {
   return caller;
 }
 
-const alice = client(process.env.TOKEN);
-await tasks(alice, await me(alice));
+const caller = await me(client(process.env.TOKEN));
+failed(await client(process.env.TOKEN, caller.user.id).GET("/api/me"), 404);
+await tasks(client(process.env.TOKEN, caller.workspace?.id), caller);

@@ -1,4 +1,5 @@
-// Opens the page WANTED, signs in as EMAIL, adds a task and signs out; prints what the browser has had, as JSON.
+// Opens the page WANTED, signs in as EMAIL, adds tasks, with two workspaces in a tab each, and signs out; prints what
+// the browser has had, as JSON.
 import puppeteer from "puppeteer-core";
 
 const { CHROMIUM, EMAIL, ORIGIN, WANTED } = process.env;
@@ -22,10 +23,27 @@ try {
     const { path, httpOnly, secure, sameSite } = cookie;
     seen.cookie = { path, httpOnly, secure, sameSite };
     seen.script = await page.evaluate("document.cookie");
-    await page.type("[name=title]", "From a browser");
-    await page.click("form button");
-    await page.waitForSelector("li");
-    seen.tasks = await page.$$eval("li", (items) => items.map((item) => item.textContent));
+    const titles = (tab) => tab.$$eval("li", (items) => items.map((item) => item.textContent));
+    const add = async (tab, title) => {
+      await tab.type("[name=title]", title);
+      await tab.click("form button");
+      await tab.waitForFunction((text) => document.querySelector("li")?.textContent === text, {}, title);
+      await tab.$eval("form", (form) => form.reset());
+    };
+    await add(page, "From a browser");
+    seen.tasks = await titles(page);
+    if (await page.$("option:not(:checked)")) {
+      const other = await browser.newPage();
+      await other.goto(`${ORIGIN}/`, { waitUntil: "networkidle0" });
+      await other.select("select", await other.$eval("option:not(:checked)", ({ value }) => value));
+      await other.waitForFunction(() => !document.querySelector("li"));
+      await add(other, "From the other tab");
+      await page.bringToFront();
+      await add(page, "Again");
+      await page.reload({ waitUntil: "networkidle0" });
+      await other.reload({ waitUntil: "networkidle0" });
+      seen.tabs = [await titles(page), await titles(other)];
+    }
     await page.click("#out");
     // The provider asks whether to end its session, and then who comes next.
     await page.waitForSelector("[name=logout]");
