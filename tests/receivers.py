@@ -21,6 +21,7 @@ from pages import PROJECT, blocks
 from service.webhooks import secrets
 
 KEY = "only for the tests and long enough"
+FINGERPRINT = secrets.fingerprint(KEY)
 # For receiver.test, signed by itself, valid for a hundred years.
 CERTIFICATE = PROJECT / "tests" / "receiver.pem"
 
@@ -198,10 +199,9 @@ def environment(database_url, **changes):
 
 
 def subscribe(connection, workspace_id, url, *events, **columns):
-    """Insert a webhook past the service; return its id."""
-    return insert(
-        connection, "webhooks", workspace_id=workspace_id, url=url, events=list(events), **columns
-    )
+    """Insert a webhook past the service, whose secret derives from KEY; return its id."""
+    columns = {"url": url, "events": list(events), "key_fingerprint": FINGERPRINT, **columns}
+    return insert(connection, "webhooks", workspace_id=workspace_id, **columns)
 
 
 def secret_of(webhook_id, number=1):
@@ -222,7 +222,7 @@ def grow_older(connection, **age):
     age = timedelta(**age)
     connection.execute("UPDATE events SET created_at = now() - %s", (age,))
     connection.execute("UPDATE attempts SET at = now() - %s", (age,))
-    connection.execute("UPDATE deliveries SET due_at = now() WHERE state = 'due'")
+    connection.execute("UPDATE deliveries SET due_at = now() WHERE state = 'waiting'")
     connection.execute("UPDATE webhooks SET backoff_until = NULL")
 
 

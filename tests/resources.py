@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from client import ids, insert, read_all
+from receivers import FINGERPRINT
 
 from service.api.knowledge import Knowledge
 from service.api.mail import Mail
@@ -261,19 +262,18 @@ RESOURCES = [
         "webhooks",
         line="webhook",
         references=("webhookId",),
-        required={"url": f"https://example.com/{WORD}"},
+        required={"url": f"https://example.com/{WORD}", "key_fingerprint": FINGERPRINT},
         world=({}, {"url": f"https://example.com/{WORD}/other"}),
         rejected={"url": ["x" * 2049], "events": [["task.finished"]], "deleted_at": [NOON]},
         accepted={"url": ["x" * 2048], "events": [[*EVENT_TYPES]]},
-        nullable="failing_since backoff_until disabled_at disabled_reason key_fingerprint gap_since"
-        " deleted_at",
+        nullable="failing_since backoff_until disabled_at disabled_reason gap_since deleted_at",
     ),
-    Resource("previous_secrets", line="previous_secret", nullable="key_fingerprint"),
+    Resource("previous_secrets", line="previous_secret"),
     Resource(
         "deliveries",
         left_out=True,
         rejected={"state": ["other"]},
-        accepted={"state": ["due", "delivered", "failed"]},
+        accepted={"state": ["waiting", "delivered", "failed"]},
         nullable="finished_at",
     ),
     Resource("feeds", left_out=True, nullable="read_at"),

@@ -3,6 +3,7 @@
 from hashlib import sha256
 
 from client import TOKENS, waiting
+from receivers import FINGERPRINT
 from server import wait_until
 
 from service.database.statements import STATEMENTS
@@ -39,12 +40,12 @@ def managed(cast):
 
 def claim_new(connection, cast, *rows):
     values = {"user_id": cast["alice"], "event_ids": [row["event_id"] for row in rows]}
-    return run(connection, "webhooks/claim_new", **values, keys=[], lease=60)
+    return run(connection, "webhooks/claim_new", **values, keys=[FINGERPRINT], lease=60)
 
 
 def claim_due(connection, after=(NIL, NIL), busy=()):
     values = {"after_workspace_id": after[0], "after_webhook_id": after[1], "busy": [*busy]}
-    return run(connection, "webhooks/claim_due", **values, keys=[], lease=60)
+    return run(connection, "webhooks/claim_due", **values, keys=[FINGERPRINT], lease=60)
 
 
 def outcome_of(delivery, **changes):

@@ -39,14 +39,14 @@ INSERT INTO suggestions (workspace_id, kind, title, task_id, status)
 SELECT workspace_id, 'kind', 'Title', id,
        CASE WHEN parent_id IS NULL THEN 'accepted' ELSE 'pending' END
   FROM tasks;
-INSERT INTO webhooks (workspace_id, url)
-SELECT id, 'https://example.com' FROM workspaces, generate_series(1, 3);
+INSERT INTO webhooks (workspace_id, url, key_fingerprint)
+SELECT id, 'https://example.com', '' FROM workspaces, generate_series(1, 3);
 INSERT INTO events (workspace_id, id, type, body, created_at)
 SELECT id, new_id(), 'task.created', '{}', now() - n * interval '1 h'
   FROM workspaces, generate_series(1, 200) AS n;
 INSERT INTO deliveries (workspace_id, webhook_id, event_id, state, due_at)
 SELECT event.workspace_id, webhook.id, event.id,
-       CASE WHEN event.created_at > now() - interval '9 h' THEN 'due' ELSE 'delivered' END,
+       CASE WHEN event.created_at > now() - interval '9 h' THEN 'waiting' ELSE 'delivered' END,
        event.created_at
   FROM events AS event
   JOIN webhooks AS webhook ON webhook.workspace_id = event.workspace_id;

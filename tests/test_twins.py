@@ -11,6 +11,7 @@ import pytest
 from client import Client
 from derived import Values, references, views_of
 from psycopg.rows import dict_row
+from receivers import FINGERPRINT
 from resources import EVERYWHERE, RESOURCES, WORD
 from test_tenants import body_of, outcome
 from world import COUNTED, World
@@ -77,8 +78,6 @@ def test_a_view_shows_nothing_of_rows_with_the_same_ids(owner, acme, globex):
 def test_a_write_changes_nothing_of_rows_with_the_same_ids(
     owner, acme, globex, connection, cast, insert_into
 ):
-    # Otherwise the first request writes it.
-    connection.execute("UPDATE webhooks SET key_fingerprint = 'another'")
     before, done = globex.everything(), set()
     values = Values(references(connection, cast, insert_into))
     # Deletions last.
@@ -102,7 +101,7 @@ def test_a_worker_reads_and_changes_nothing_of_rows_with_the_same_ids(
     due, _ = (
         row
         for row in acme.rows("deliveries", "workspace_id", acme.workspace_id)
-        if row["state"] == "due"
+        if row["state"] == "waiting"
     )
     attempt = {
         "in_workspace_id": cast["acme"], "webhook_id": due["webhook_id"], "delivery_id": due["id"],
@@ -113,16 +112,16 @@ def test_a_worker_reads_and_changes_nothing_of_rows_with_the_same_ids(
     calls = [
         ("webhooks/record", {**attempt, **failure}),
         ("webhooks/record", {**attempt, "success": True, "status": 200, "retry_delay": None}),
-        ("webhooks/claim_due", {"after_workspace_id": NIL, "after_webhook_id": NIL, "keys": [],
-                                "busy": [cast["globex"]], "lease": 9}),
+        ("webhooks/claim_due", {"after_workspace_id": NIL, "after_webhook_id": NIL, "lease": 9,
+                                "keys": [FINGERPRINT], "busy": [cast["globex"]]}),
         ("webhooks/claim_new", {"user_id": cast["alice"], "event_ids": [due["event_id"]],
-                                "keys": [], "lease": 9}),
+                                "keys": [FINGERPRINT], "lease": 9}),
     ]  # fmt: skip
     # One delivery is due now, and another one when the webhook has recovered.
     connection.execute("UPDATE webhooks SET failing_since = now(), backoff_until = now()")
-    connection.execute("UPDATE deliveries SET attempts = 0 WHERE state = 'due'")
+    connection.execute("UPDATE deliveries SET attempts = 0 WHERE state = 'waiting'")
     connection.execute(
-        "UPDATE deliveries SET state = 'due', due_at = now() + interval '1 hour'"
+        "UPDATE deliveries SET state = 'waiting', due_at = now() + interval '1 hour'"
         " WHERE state = 'delivered'"
     )
     found = []

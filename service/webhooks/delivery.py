@@ -33,8 +33,7 @@ class Message(NamedTuple):
     number: int
     webhook_id: str
     url: str
-    # The secrets that sign, newest first: their numbers, and the fingerprints of their keys; "" is
-    # the oldest key.
+    # The secrets that sign, newest first: their numbers, and the fingerprints of their keys.
     secret_numbers: list[int]
     key_fingerprints: list[str]
     message_id: str
@@ -104,7 +103,6 @@ def signing_secrets(settings: Settings, webhook: Message) -> list[str]:
     """
     settings.require_webhook_key()
     keys = {fingerprint(key): key for key in settings.webhook_keys}
-    keys[""] = settings.webhook_keys[-1]
     derivations = list(zip(webhook.key_fingerprints, webhook.secret_numbers, strict=True))
     current = derivations[0][0]
     if current not in keys:

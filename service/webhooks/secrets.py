@@ -39,7 +39,7 @@ class RotatedWebhook(NamedTuple):
 class MissingKey(NamedTuple):
     """The row of a key that webhooks need and that this process does not have."""
 
-    key_fingerprint: str | None
+    key_fingerprint: str
     # How many webhooks need it.
     webhooks: int
     # The id of one of them.
@@ -87,13 +87,8 @@ def rotate(read: ReadRow, key: str, **webhook: object) -> NewSecret | None:
 
 
 def missing_keys(connection: Connection, settings: Settings) -> list[MissingKey]:
-    """Find the keys that webhooks need and WEBHOOK_KEY does not list; raises psycopg.Error.
-
-    A webhook without a fingerprint gets the one of the oldest key.
-    """
-    keys = fingerprints(settings)
-    values: dict[str, object] = {"keys": keys, "oldest_key": keys[-1] if keys else None}
-    return connection.rows(MissingKey, "webhooks/missing_keys", values)
+    """Find the keys that webhooks need and WEBHOOK_KEY does not list; raises psycopg.Error."""
+    return connection.rows(MissingKey, "webhooks/missing_keys", {"keys": fingerprints(settings)})
 
 
 def warn_of_missing_keys(missing: Sequence[MissingKey], settings: Settings) -> None:

@@ -28,7 +28,7 @@ WITH latest AS MATERIALIZED (
 )
 SELECT delivery.id,
        delivery.type,
-       CASE delivery.state WHEN 'due' THEN 'waiting' ELSE delivery.state END AS state,
+       delivery.state,
        attempt.number,
        iso(attempt.at) AS at,
        attempt.status,
@@ -36,7 +36,7 @@ SELECT delivery.id,
        attempt.error,
        attempt.answer,
        CASE
-           WHEN delivery.state = 'due' AND webhook.disabled_at IS NULL
+           WHEN delivery.state = 'waiting' AND webhook.disabled_at IS NULL
            THEN iso(greatest(delivery.due_at, webhook.backoff_until))
        END AS next_attempt_at,
        delivery.webhook_id,

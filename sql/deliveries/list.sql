@@ -3,8 +3,8 @@ WITH page AS MATERIALIZED (
     SELECT delivery.*
       FROM unnest(
                CASE
-                   WHEN %(state)s::text IS NULL THEN ARRAY['due', 'delivered', 'failed']
-                   ELSE ARRAY[replace(%(state)s::text, 'waiting', 'due')]
+                   WHEN %(state)s::text IS NULL THEN ARRAY['waiting', 'delivered', 'failed']
+                   ELSE ARRAY[%(state)s::text]
                END
            ) AS wanted (state)
      -- The newest of each state, so that no other state is read. Compared as pairs, they have their

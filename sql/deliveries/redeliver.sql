@@ -1,6 +1,6 @@
 -- Attempt a delivery once more, with the same bytes; a disabled webhook gets it when enabled.
 UPDATE deliveries AS delivery
-   SET state = 'due',
+   SET state = 'waiting',
        due_at = now(),
        finished_at = NULL
  WHERE delivery.workspace_id = %(workspace_id)s::uuid

@@ -1,6 +1,6 @@
 -- Attempt the failed deliveries of a webhook once more, all or those that failed since then.
 UPDATE deliveries AS delivery
-   SET state = 'due',
+   SET state = 'waiting',
        due_at = now(),
        finished_at = NULL
   FROM webhooks AS webhook

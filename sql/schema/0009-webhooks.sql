@@ -15,9 +15,8 @@ CREATE TABLE webhooks (
                                'meeting.deleted', 'ai.suggestion.created']),
     -- No table has the secret: the secret derives from WEBHOOK_KEY, the id and this number.
     secret_number integer NOT NULL DEFAULT 1,
-    -- The fingerprint of the key that the current secret derives from. NULL: of the oldest key that
-    -- WEBHOOK_KEY lists; the next process that starts with WEBHOOK_KEY writes it here.
-    key_fingerprint text,
+    -- The fingerprint of the key that the current secret derives from.
+    key_fingerprint text NOT NULL,
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     -- The first failure since the last success; NULL after a success.
     failing_since timestamptz,
@@ -70,15 +69,14 @@ CREATE TABLE previous_secrets (
     webhook_id uuid NOT NULL,
     -- The secret derives from the key, the id of the webhook and this number.
     number integer NOT NULL,
-    key_fingerprint text,
+    key_fingerprint text NOT NULL,
     expires_at timestamptz NOT NULL,
     PRIMARY KEY (workspace_id, webhook_id, number),
     FOREIGN KEY (workspace_id, webhook_id) REFERENCES webhooks (workspace_id, id)
         ON DELETE CASCADE
 );
 
--- The secrets of a webhook that sign now, newest first. The fingerprint '' stands for the oldest
--- key.
+-- The secrets of a webhook that sign now, newest first.
 CREATE FUNCTION signing_secrets(
     webhook webhooks,
     OUT secret_numbers integer[],
@@ -87,7 +85,7 @@ CREATE FUNCTION signing_secrets(
 LANGUAGE sql STABLE
 AS $$
     SELECT array_agg(secret.number ORDER BY secret.number DESC),
-           array_agg(coalesce(secret.key_fingerprint, '') ORDER BY secret.number DESC)
+           array_agg(secret.key_fingerprint ORDER BY secret.number DESC)
       FROM (
            SELECT webhook.secret_number AS number, webhook.key_fingerprint
             UNION ALL
@@ -111,13 +109,6 @@ AS $$
                      AND webhook.id = manages_webhook.webhook_id
                      AND webhook.deleted_at IS NULL
               )
-$$;
-
--- Return whether a process that has these keys can sign for the webhook.
-CREATE FUNCTION has_key(webhook webhooks, keys text[]) RETURNS boolean
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-    SELECT webhook.key_fingerprint IS NULL OR webhook.key_fingerprint = ANY (keys)
 $$;
 
 -- Return the number of webhooks of a workspace. Until the transaction ends, no other one counts
@@ -145,9 +136,9 @@ CREATE TABLE deliveries (
     id uuid NOT NULL DEFAULT new_id(),
     webhook_id uuid NOT NULL,
     event_id uuid NOT NULL,
-    state text NOT NULL DEFAULT 'due'
-        CHECK (state IN ('due', 'delivered', 'failed')),
-    -- While due: the time of the next attempt. A claim sets this time to the end of its lease.
+    state text NOT NULL DEFAULT 'waiting'
+        CHECK (state IN ('waiting', 'delivered', 'failed')),
+    -- While waiting: the time of the next attempt. A claim sets this time to the end of its lease.
     due_at timestamptz NOT NULL,
     attempts integer NOT NULL DEFAULT 0,
     finished_at timestamptz,
@@ -159,7 +150,7 @@ CREATE TABLE deliveries (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
 
 CREATE INDEX deliveries_due ON deliveries (workspace_id, webhook_id, due_at)
- WHERE state = 'due';
+ WHERE state = 'waiting';
 CREATE INDEX deliveries_by_event ON deliveries (workspace_id, event_id);
 CREATE INDEX deliveries_by_state ON deliveries (workspace_id, webhook_id, state, id);
 
@@ -193,7 +184,7 @@ AS $$
            AND attempt.number = delivery.attempts
          WHERE delivery.workspace_id = catch_up.workspace_id
            AND delivery.webhook_id = catch_up.webhook_id
-           AND delivery.state = 'due'
+           AND delivery.state = 'waiting'
            AND delivery.due_at > greatest(now(), attempt.at + catch_up.pause)
            -- SKIP LOCKED avoids a deadlock: each transaction that records an outcome holds its
            -- delivery and waits for the webhook.
@@ -299,7 +290,7 @@ AS $$
              FROM deliveries AS delivery
             WHERE delivery.workspace_id = webhook.workspace_id
               AND delivery.webhook_id = webhook.id
-              AND delivery.state = 'due'
+              AND delivery.state = 'waiting'
            ) AS due
 $$;
 
@@ -323,9 +314,9 @@ AS $$
                    'evt_' || replace(event.id::text, '-', ''),
                    event.type,
                    iso(event.created_at),
-                   CASE delivery.state WHEN 'due' THEN 'waiting' ELSE delivery.state END,
+                   delivery.state,
                    CASE
-                       WHEN delivery.state = 'due' AND webhook.disabled_at IS NULL
+                       WHEN delivery.state = 'waiting' AND webhook.disabled_at IS NULL
                        THEN iso(greatest(delivery.due_at, webhook.backoff_until))
                    END,
                    (

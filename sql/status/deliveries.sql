@@ -1,6 +1,6 @@
 -- How many deliveries are due and failed, and of the due ones how many should have been attempted
 -- a minute ago.
-SELECT count(*) FILTER (WHERE delivery.state = 'due') AS waiting,
+SELECT count(*) FILTER (WHERE delivery.state = 'waiting') AS waiting,
        count(*) FILTER (WHERE delivery.state = 'failed') AS failed,
        count(*) FILTER (WHERE late.seconds > 60) AS overdue,
        coalesce(max(late.seconds) FILTER (WHERE late.seconds > 60), 0)::float8
@@ -10,7 +10,7 @@ SELECT count(*) FILTER (WHERE delivery.state = 'due') AS waiting,
     ON webhook.workspace_id = delivery.workspace_id AND webhook.id = delivery.webhook_id
  CROSS JOIN LATERAL (
        SELECT CASE
-                  WHEN delivery.state = 'due' AND webhook.disabled_at IS NULL
+                  WHEN delivery.state = 'waiting' AND webhook.disabled_at IS NULL
                   THEN extract(epoch FROM now() - greatest(delivery.due_at, webhook.backoff_until))
               END AS seconds
        ) AS late

@@ -10,7 +10,7 @@ SELECT 'event' AS kind,
             WHERE delivery.workspace_id = event.workspace_id
               AND delivery.event_id = event.id
               AND (
-                      delivery.state = 'due'
+                      delivery.state = 'waiting'
                       OR delivery.finished_at >= now() - %(keep)s::integer * interval '1 hour'
                   )
        )

@@ -11,7 +11,7 @@ WITH RECURSIVE waiting (workspace_id, webhook_id) AS (
      CROSS JOIN LATERAL (
            SELECT delivery.workspace_id, delivery.webhook_id
              FROM deliveries AS delivery
-            WHERE delivery.state = 'due'
+            WHERE delivery.state = 'waiting'
               AND (delivery.workspace_id, delivery.webhook_id)
                   > (waiting.workspace_id, waiting.webhook_id)
             ORDER BY delivery.workspace_id, delivery.webhook_id
@@ -26,7 +26,7 @@ WITH RECURSIVE waiting (workspace_id, webhook_id) AS (
             WHERE webhook.workspace_id = waiting.workspace_id
               AND webhook.id = waiting.webhook_id
               AND webhook.disabled_at IS NULL
-              AND has_key(webhook, %(keys)s::text[])
+              AND webhook.key_fingerprint = ANY (%(keys)s::text[])
               AND (webhook.backoff_until IS NULL OR webhook.backoff_until <= now())
             -- LIMIT keeps the planner from reading the deliveries first.
             LIMIT 1
@@ -36,7 +36,7 @@ WITH RECURSIVE waiting (workspace_id, webhook_id) AS (
              FROM deliveries AS delivery
             WHERE delivery.workspace_id = webhook.workspace_id
               AND delivery.webhook_id = webhook.id
-              AND delivery.state = 'due'
+              AND delivery.state = 'waiting'
               AND delivery.due_at <= now()
             ORDER BY delivery.due_at
             LIMIT 1

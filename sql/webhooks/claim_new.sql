@@ -9,10 +9,10 @@ WITH candidate AS MATERIALIZED (
       JOIN members AS member ON member.workspace_id = delivery.workspace_id
      WHERE member.user_id = %(user_id)s::uuid
        AND delivery.event_id = ANY (%(event_ids)s::uuid[])
-       AND delivery.state = 'due'
+       AND delivery.state = 'waiting'
        AND delivery.attempts = 0
        AND webhook.disabled_at IS NULL
-       AND has_key(webhook, %(keys)s::text[])
+       AND webhook.key_fingerprint = ANY (%(keys)s::text[])
        AND webhook.failing_since IS NULL
      ORDER BY delivery.id
      LIMIT 1

@@ -28,7 +28,7 @@ WITH locked_webhook AS MATERIALIZED (
        SET state = CASE
                WHEN %(success)s::boolean THEN 'delivered'
                WHEN %(retry_delay)s::float8 IS NULL THEN 'failed'
-               ELSE 'due'
+               ELSE 'waiting'
            END,
            due_at = now() + coalesce(%(retry_delay)s::float8, 0) * interval '1 second',
            finished_at = CASE
@@ -39,7 +39,7 @@ WITH locked_webhook AS MATERIALIZED (
        AND delivery.webhook_id = webhook.id
        AND delivery.id = %(delivery_id)s::uuid
        AND delivery.attempts = %(number)s::integer
-       AND delivery.state = 'due'
+       AND delivery.state = 'waiting'
  RETURNING delivery.webhook_id
 ), updated_webhook AS (
     UPDATE webhooks AS webhook

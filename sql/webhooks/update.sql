@@ -49,7 +49,7 @@ WITH locked AS MATERIALIZED (
                                FROM deliveries AS delivery
                               WHERE delivery.workspace_id = webhook.workspace_id
                                 AND delivery.webhook_id = webhook.id
-                                AND delivery.state = 'due'
+                                AND delivery.state = 'waiting'
                                 AND delivery.due_at > now()
                          )
                   )

@@ -36,7 +36,7 @@ WITH examined AS MATERIALIZED (
                 WHERE delivery.workspace_id = event.workspace_id
                   AND delivery.event_id = event.id
                   AND (
-                          delivery.state = 'due' AND webhook.disabled_at IS NULL
+                          delivery.state = 'waiting' AND webhook.disabled_at IS NULL
                           OR delivery.finished_at >= now() - %(keep)s::integer * interval '1 hour'
                       )
            )

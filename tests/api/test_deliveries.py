@@ -104,8 +104,8 @@ def test_the_list_is_filtered_by_state_newest_first(alice, webhook, cast, connec
             assert [delivery["id"] for delivery in found] == some
             assert {delivery["state"] for delivery in found} == {state}
     assert [delivery["id"] for delivery in listed(alice, webhook, limit=3)] == ids
-    due = alice.get(f"/webhooks/{webhook}/deliveries", query_string={"state": "due"})
-    assert invalid_field(due, "state") == "must be one of: waiting, delivered, failed"
+    other = alice.get(f"/webhooks/{webhook}/deliveries", query_string={"state": "due"})
+    assert invalid_field(other, "state") == "must be one of: waiting, delivered, failed"
 
 
 @pytest.mark.parametrize("state", [None, "waiting", "delivered", "failed"])

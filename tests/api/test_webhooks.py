@@ -10,7 +10,6 @@ from io import StringIO
 from threading import Event
 
 import pytest
-import receivers
 from client import (
     TOKENS,
     UNKNOWN,
@@ -35,6 +34,7 @@ from receivers import (
     is_genuine,
     reset,
     secret_of,
+    subscribe,
     verified,
     webhook_row,
 )
@@ -44,7 +44,6 @@ from service import logs
 from service.api.webhook_checks import LOOK_UP
 from service.api.webhooks import NewWebhook
 from service.values import fields
-from service.webhooks.secrets import fingerprint
 from service.webhooks.worker import Worker
 
 
@@ -57,7 +56,7 @@ def app(webhooks_app):
 @pytest.fixture
 def webhook(connection, cast, receiver):
     """Return the id of a webhook of Acme that subscribes to all events."""
-    return hook(connection, cast["acme"], receiver.url)
+    return subscribe(connection, cast["acme"], receiver.url)
 
 
 @pytest.fixture
@@ -71,12 +70,6 @@ def about(webhook, delivery=UNKNOWN):
     found = [view for view in views() if view.rule.startswith("/api/webhooks/<")]
     assert len(found) >= 8
     return [(view.method, view.path(webhook, delivery)) for view in found]
-
-
-def hook(connection, workspace_id, url, *events, **columns):
-    """Insert a webhook past the service, with the fingerprint of the key that it derives from."""
-    columns = {"key_fingerprint": fingerprint(KEY), **columns}
-    return receivers.subscribe(connection, workspace_id, url, *events, **columns)
 
 
 # Create
@@ -146,8 +139,8 @@ def test_a_url_that_no_event_may_be_sent_to_is_400(
 
 def test_of_simultaneous_new_webhooks_the_21st_is_409(alice, cast, connection, receiver):
     for _ in range(17):
-        hook(connection, cast["acme"], receiver.url)
-        hook(connection, cast["globex"], receiver.url)
+        subscribe(connection, cast["acme"], receiver.url)
+        subscribe(connection, cast["globex"], receiver.url)
     with ThreadPoolExecutor(8) as threads:
         sent = threads.map(lambda _: alice.post("/webhooks", {"url": receiver.url}), range(8))
         assert {response.status_code for response in sent} <= {201, 409, 503}
@@ -266,7 +259,7 @@ def test_without_the_key_it_is_503_and_the_log_tells_the_operator(
 
 def test_a_key_that_the_service_lacks_is_503(webhooks_app, cast, connection, receiver, caplog):
     alice = Client(webhooks_app, TOKENS["alice"])
-    webhook = hook(connection, cast["acme"], receiver.url, key_fingerprint="0" * 16)
+    webhook = subscribe(connection, cast["acme"], receiver.url, key_fingerprint="0" * 16)
     error_message(alice.post(f"/webhooks/{webhook}/ping"), 503)
     assert "0" * 16 in caplog.text
     # The new secret derives from a key that is there.
@@ -300,7 +293,7 @@ def test_a_member_gets_403_for_the_list_and_a_new_webhook(bob, cast, connection,
         # Before the look-up of the host, of which a member learns nothing.
         for url in (receiver.url, "http://10.0.0.1/"):
             error_message(bob.post("/webhooks", {"url": url}), 403)
-        webhook = hook(connection, cast["acme"], receiver.url)
+        webhook = subscribe(connection, cast["acme"], receiver.url)
     error_message(bob.patch(f"/webhooks/{webhook}", {"url": "http://10.0.0.1/"}), 403)
     assert count(connection, "webhooks") == 2
 
@@ -317,7 +310,7 @@ def test_a_member_of_two_workspaces_manages_the_active_one_where_the_role_allows
     bob, cast, connection, initech, receiver
 ):
     insert_member(connection, initech, cast["bob"], "admin")
-    acme, there = (hook(connection, id, receiver.url) for id in (cast["acme"], initech))
+    acme, there = (subscribe(connection, id, receiver.url) for id in (cast["acme"], initech))
     for webhook in (acme, there):
         error_message(bob.get(f"/webhooks/{webhook}"), 403)
     activate(connection, initech, cast["bob"])
@@ -337,7 +330,11 @@ def test_the_list_shows_what_the_command_shows_oldest_first(
     long_ago = "2026-01-02T03:04:05Z"
     ended = {"disabled_at": long_ago, "disabled_reason": "a reason"}
     acme = connection, cast["acme"], receiver.url
-    hooks = [hook(*acme, "task.created"), hook(*acme, failing_since=long_ago), hook(*acme, **ended)]
+    hooks = [
+        subscribe(*acme, "task.created"),
+        subscribe(*acme, failing_since=long_ago),
+        subscribe(*acme, **ended),
+    ]
     announce(connection, cast["acme"], 2)
     listed = alice.get("/webhooks").get_json()
     assert ids(listed) == hooks
@@ -437,9 +434,9 @@ def test_an_attempt_makes_no_new_version_but_the_end_of_a_webhook_does(
 def test_a_deleted_webhook_is_gone_at_once_and_the_worker_deletes_its_deliveries(
     alice, cast, connection, receiver, work
 ):
-    gone, stays = (hook(connection, cast["acme"], receiver.url) for _ in range(2))
+    gone, stays = (subscribe(connection, cast["acme"], receiver.url) for _ in range(2))
     for _ in range(18):
-        hook(connection, cast["acme"], receiver.url, "task.deleted")
+        subscribe(connection, cast["acme"], receiver.url, "task.deleted")
     announce(connection, cast["acme"])
     (delivery,) = (row["id"] for row in deliveries(connection) if str(row["webhook_id"]) == gone)
     response = alice.delete(f"/webhooks/{gone}")
@@ -465,7 +462,7 @@ def test_a_webhook_that_is_disabled_twice_keeps_the_first_reason(
     alice, cast, connection, receiver, work
 ):
     """An attempt was in flight, or a manager disables it again."""
-    webhook = hook(connection, cast["acme"], receiver.url)
+    webhook = subscribe(connection, cast["acme"], receiver.url)
     path = f"/webhooks/{webhook}"
 
     def disable(handler):
@@ -495,7 +492,7 @@ def test_a_webhook_that_is_disabled_twice_keeps_the_first_reason(
 
 
 def test_a_ping_is_a_signed_event_and_leaves_no_trace(alice, cast, connection, receiver):
-    webhook = hook(connection, cast["acme"], receiver.url, "task.created")
+    webhook = subscribe(connection, cast["acme"], receiver.url, "task.created")
     before = everything(connection)
     response = alice.post(f"/webhooks/{webhook}/ping")
     assert response.status_code == 200
@@ -517,7 +514,7 @@ def test_a_ping_is_a_signed_event_and_leaves_no_trace(alice, cast, connection, r
 
 def test_a_ping_that_succeeds_makes_what_waits_due_at_once(alice, cast, connection, receiver, work):
     """So does ``enabled: true``; a ping that fails changes nothing."""
-    webhook = hook(connection, cast["acme"], receiver.url)
+    webhook = subscribe(connection, cast["acme"], receiver.url)
     receiver.behaves(answer(503, Retry_After="3600"))
     announce(connection, cast["acme"], 3)
     assert work() == 1
@@ -582,7 +579,7 @@ def test_a_workspace_whose_receiver_hangs_is_refused_alone(
     """Two of eight threads may wait for receivers."""
     app = with_webhooks(WEB_THREADS="8", WEBHOOK_TIMEOUT="30")
     alice, charlie = (Client(app, TOKENS[name]) for name in ("alice", "charlie"))
-    sound = hook(connection, cast["globex"], other_receiver.url)
+    sound = subscribe(connection, cast["globex"], other_receiver.url)
     with hanging(alice, webhook, receiver):
         for _ in range(3):
             error_message(alice.post(f"/webhooks/{webhook}/ping"), 503)

@@ -158,7 +158,8 @@ def test_a_deleted_webhook_is_not_exported_although_its_rows_are_there(ada, expo
 def test_load_announces_nothing_to_the_webhooks_of_its_workspace(cli, load, export, connection):
     """A pending suggestion, which load announces elsewhere, comes before them."""
     hint = {"type": "suggestion", **ACME, "kind": "task", "title": "Do"}
-    hook = {"type": "webhook", **ACME, "url": "https://example.com/hook"}
+    key = "0123456789abcdef"
+    hook = {"type": "webhook", **ACME, "url": "https://example.com/hook", "keyFingerprint": key}
     assert load(b"\n".join(json.dumps(line).encode() for line in (hint, hook))).exit_code == 0
     exported = export()
     value(cli("workspace", "delete", "acme", "--yes"))

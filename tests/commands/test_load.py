@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import date, datetime
 from uuid import UUID
 
@@ -13,6 +14,7 @@ import pytest
 from click import ClickException
 from client import CommandRunner, waiting
 from derived import Values, full_line, key, references
+from receivers import KEY
 from resources import TABLE_OF
 from server import wait_until
 from world import tables_with
@@ -23,6 +25,7 @@ from service.commands.load.lines import TYPES, UserRef
 from service.database.statements import SQL
 from service.devkit.local import DEMO
 from service.values.fields import Day, DayOrTimestamp
+from service.webhooks.secrets import fingerprint
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 OTHER = "0190163d-8694-739b-aea5-966c26f8ad92"
@@ -406,6 +409,29 @@ def test_twenty_thousand_tasks_pass_through_a_pipe_in_little_memory(database_url
     assert counts(connection)["tasks"] == 20_000
     # TRUNCATE is faster than the deletion of rows before the next test.
     connection.execute("TRUNCATE workspaces, users CASCADE")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"type": "webhook", "url": "https://example.com/"},
+        {"type": "previous_secret", "webhookId": ID, "number": 1, "expiresAt": "2999-01-01T00:00Z"},
+    ],
+    ids=lambda line: line["type"],
+)
+def test_a_secret_of_a_line_without_a_fingerprint_derives_from_the_newest_key(
+    load, webhooks_app, connection, cast, line, tmp_path
+):
+    webhook = {"type": "webhook", **ACME, "id": ID, "url": "https://example.com/"}
+    given = {**ACME, **line}
+    outcome = load({**webhook, "keyFingerprint": "0" * 16}, given)
+    assert outcome.stderr.endswith(":2: keyFingerprint: is required without WEBHOOK_KEY\n")
+    settings = replace(webhooks_app.config["SETTINGS"], webhook_key=f"{'n' * 32},{KEY}")
+    (tmp_path / "in.jsonl").write_bytes(written(webhook, given))
+    assert load_file(settings, tmp_path / "in.jsonl") == 2
+    table = TABLE_OF[line["type"]]
+    stored = connection.execute(f"SELECT DISTINCT key_fingerprint FROM {table}").fetchall()
+    assert stored == [{"key_fingerprint": fingerprint("n" * 32)}]
 
 
 # Every field

@@ -185,7 +185,7 @@ def test_a_lock_that_a_session_has_left_behind_is_named_and_not_awaited_for_ever
             pauses.append(seconds)
             session.execute("SELECT pg_advisory_unlock_all()")
 
-        session.execute("SELECT pg_advisory_lock(hashtextextended('flask migrate', 0))")
+        session.execute("SELECT pg_advisory_lock(hashtextextended('task-service migrate', 0))")
         with pytest.raises(ClickException, match=r"^gave up after 0.1 s: ") as caught:
             run_migrate(settings)
         pid = session.info.backend_pid

@@ -142,7 +142,7 @@ def test_redeliver_retries_a_failed_delivery_once_its_webhook_is_enabled(
     (delivery,) = deliveries(connection)
     cli("disable", webhook)
     cli("redeliver", delivery["id"])
-    assert deliveries(connection)[0]["state"] == "due"
+    assert deliveries(connection)[0]["state"] == "waiting"
     assert lines(work()) == [["0"]]
     cli("enable", webhook)
     assert lines(work()) == [["1"]]

@@ -27,7 +27,7 @@ def old_delivery(cast, connection, receiver):
     )
 
 
-@pytest.mark.parametrize(("key", "state"), [(True, "delivered"), (False, "due")])
+@pytest.mark.parametrize(("key", "state"), [(True, "delivered"), (False, "waiting")])
 @pytest.mark.usefixtures("old_delivery")
 def test_the_worker_delivers_with_a_key_and_prunes_always(
     key, state, with_settings, connection, receiver, caplog

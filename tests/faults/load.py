@@ -207,5 +207,5 @@ def kill(server):
 
 
 def wait_until_delivered(connection, seconds=120):
-    due = "SELECT FROM deliveries WHERE state = 'due' LIMIT 1"
+    due = "SELECT FROM deliveries WHERE state = 'waiting' LIMIT 1"
     wait_until(lambda: not connection.execute(due).rowcount, seconds=seconds)

@@ -172,7 +172,7 @@ def test_clients_get_half_of_the_file_descriptors_at_most_500_and_more_than_the_
 @pytest.mark.needs(descriptors=4096)
 def test_the_limits_of_a_web_process_are_those_of_the_pages(configured):
     found = configured["plain"]
-    # The limit of a turn, the next look at the clock, and half a second for the response.
+    # The limit of a slot, the next look at the clock, and half a second for the response.
     healthz = Worker.TAKE_URGENT + 0.5
     pages = {
         "service/openapi/errors.md": [f"took more than {Worker.READ:g} s"],

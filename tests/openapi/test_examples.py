@@ -5,11 +5,10 @@ import json
 import pytest
 from client import Client, CommandRunner, row_of
 from openapi_check import LOGIN_KEY, document
-from receivers import KEY
+from receivers import FINGERPRINT
 from resources import RESOURCES
 
 from service.devkit.local import DEMO, OWNER
-from service.webhooks.secrets import fingerprint
 
 # Fields whose values differ in each run.
 VOLATILE = (
@@ -77,7 +76,7 @@ def insert_settings(connection):
     connection.execute(
         "INSERT INTO webhooks (workspace_id, id, url, events, key_fingerprint)"
         " VALUES (%s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
-        (event["workspaceId"], webhook["id"], webhook["url"], webhook["events"], fingerprint(KEY)),
+        (event["workspaceId"], webhook["id"], webhook["url"], webhook["events"], FINGERPRINT),
     )
     connection.execute(
         "INSERT INTO events (workspace_id, id, type, body) VALUES (%s, %s, %s, %s)"

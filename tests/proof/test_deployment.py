@@ -31,8 +31,9 @@ PASSWORD = "sed -n 's|.*//service:\\([^@]*\\)@.*|\\1|p' /etc/task-service/env"
 KEY = "sed -n 's/^WEBHOOK_KEY=//p' /etc/task-service/env"
 # Prints the id of a new webhook; the API would reject its URL.
 SUBSCRIBE = (
-    'runuser -u postgres -- psql -XAtq service -c "INSERT INTO webhooks (workspace_id, url)'
-    " SELECT id, 'http://127.0.0.1:9000/' FROM workspaces WHERE slug = 'umbrella' RETURNING id\""
+    'runuser -u postgres -- psql -XAtq service -c "INSERT INTO webhooks (workspace_id, url,'
+    " key_fingerprint) SELECT id, 'http://127.0.0.1:9000/', '' FROM workspaces"
+    " WHERE slug = 'umbrella' RETURNING id\""
 )
 # What happens before the block of docs/operations.md that restores the state of a certain second.
 TARGET = "target='2026-11-22 14:03:11+00'\n"
@@ -514,7 +515,8 @@ def test_the_blocks_that_change_the_key_of_webhooks_leave_the_new_one_and_print_
 def test_a_copy_without_the_key_of_webhooks_posts_nothing(operated):
     operated.run(
         "systemctl stop task-service-worker\n"
-        f"grep -v WEBHOOK_KEY /etc/task-service/env >/etc/task-service/copy\n{SUBSCRIBE}"
+        f"grep -v WEBHOOK_KEY /etc/task-service/env >/etc/task-service/copy\n"
+        f"task-service webhook rotate $({SUBSCRIBE})"
     )
     attempts = []
     for settings in ("copy", "env"):

@@ -10,7 +10,7 @@ def test_a_request_claims_only_what_nobody_has_attempted(connection, cast, deliv
     assert claim_new(connection, cast, delivery) == []
     connection.execute("UPDATE deliveries SET attempts = 0, state = 'failed'")
     assert claim_new(connection, cast, delivery) == []
-    connection.execute("UPDATE deliveries SET state = 'due'")
+    connection.execute("UPDATE deliveries SET state = 'waiting'")
     assert [row["number"] for row in claim_new(connection, cast, delivery)] == [1]
 
 
@@ -38,7 +38,7 @@ def test_a_request_claims_its_oldest_delivery_first_and_none_of_a_failing_webhoo
 
 @pytest.mark.parametrize("changes", [SUCCESS, {}, {"retry_delay": None}], ids=str)
 @pytest.mark.parametrize(
-    ("state", "number"), [("due", 2), ("delivered", 1), ("failed", 1)], ids=str
+    ("state", "number"), [("waiting", 2), ("delivered", 1), ("failed", 1)], ids=str
 )
 def test_an_outcome_changes_only_the_due_delivery_whose_last_attempt_it_is(
     connection, delivery, state, number, changes
@@ -65,7 +65,7 @@ def test_the_first_failure_since_a_success_is_kept(connection, delivery):
     webhook = str(delivery["webhook_id"])
     times = []
     for success in (False, False, True, False):
-        connection.execute("UPDATE deliveries SET attempts = 1, state = 'due'")
+        connection.execute("UPDATE deliveries SET attempts = 1, state = 'waiting'")
         record(connection, delivery, **(SUCCESS if success else {}))
         times.append(webhook_row(connection, webhook)["failing_since"])
     first, second, recovered, again = times

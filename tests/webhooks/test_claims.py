@@ -36,7 +36,7 @@ def test_no_other_worker_attempts_a_delivery_during_its_lease(
         first = pool.submit(worker().run_once)
         receiver.take()
         (row,) = deliveries(connection)
-        assert (row["state"], row["attempts"]) == ("due", 1)
+        assert (row["state"], row["attempts"]) == ("waiting", 1)
         assert 50 < seconds_until(row["due_at"]) <= 60
         assert worker().run_once() == 0
         receiver.released.set()
@@ -53,7 +53,7 @@ def test_the_claims_of_a_killed_worker_are_due_when_their_lease_ends(
     first = receiver.take()
     killed.kill()
     killed.wait()
-    assert states(connection) == [("due", 1)]
+    assert states(connection) == [("waiting", 1)]
     assert attempts(connection) == []
     heir = run(WEBHOOK_LEASE="1.5", WEBHOOK_TIMEOUT="1")
     second = receiver.take()
@@ -78,7 +78,7 @@ def test_a_signal_lets_attempts_in_flight_finish(
     receiver.released.set()
     assert running.wait(60) == 0
     # It is recorded, and no new one begins.
-    assert states(connection) == [("delivered", 1), ("due", 0)]
+    assert states(connection) == [("delivered", 1), ("waiting", 0)]
     assert [attempt["status"] for attempt in attempts(connection)] == [200]
 
 

@@ -16,7 +16,7 @@ def test_410_disables_at_once_and_due_deliveries_wait(worker, cast, connection, 
     row = webhook_row(connection, webhook)
     assert row["disabled_at"] is not None
     assert row["disabled_reason"] == "the receiver answered 410 Gone"
-    assert sorted(states(connection)) == [("due", 0), ("due", 0), ("due", 1)]
+    assert sorted(states(connection)) == [("waiting", 0), ("waiting", 0), ("waiting", 1)]
     due_now(connection)
     assert worker().run_once() == 0
     announce(connection, cast["acme"])
@@ -37,7 +37,7 @@ def test_four_responses_of_410_at_once_do_not_deadlock(worker, cast, connection,
         attempted = [pool.submit(worker().run_once) for _ in range(4)]
     assert [attempt.result() for attempt in attempted] == [1] * 4
     assert webhook_row(connection, webhook)["disabled_reason"] == "the receiver answered 410 Gone"
-    assert states(connection) == [("due", 1)] * 4
+    assert states(connection) == [("waiting", 1)] * 4
 
 
 def test_only_failures_for_webhook_disable_after_disable(
@@ -51,7 +51,7 @@ def test_only_failures_for_webhook_disable_after_disable(
         assert worker(WEBHOOK_SCHEDULE="60", WEBHOOK_DISABLE_AFTER="1").run_once() == 1
         row = webhook_row(connection, webhook)
         assert (row["disabled_at"] is not None, row["disabled_reason"]) == (bool(reason), reason)
-    assert {state for state, _ in states(connection)} == {"due"}
+    assert {state for state, _ in states(connection)} == {"waiting"}
 
 
 def test_a_delivery_written_while_its_webhook_is_disabled_waits(

@@ -13,7 +13,7 @@ from service.webhooks.worker import Pruned
 def finished(connection, **age):
     """Let every event be finished, or created if it is due, as long ago as this."""
     at = datetime.now(UTC) - timedelta(**age)
-    connection.execute("UPDATE deliveries SET finished_at = %s WHERE state <> 'due'", (at,))
+    connection.execute("UPDATE deliveries SET finished_at = %s WHERE state <> 'waiting'", (at,))
     connection.execute("UPDATE events SET created_at = %s", (at,))
 
 
@@ -54,7 +54,7 @@ def test_events_are_pruned_after_webhook_keep(worker, cast, connection, end, lef
     assert counts(connection) == (0, 0, 0)
 
 
-@pytest.mark.parametrize(("state", "age"), [("due", None), ("delivered", timedelta())])
+@pytest.mark.parametrize(("state", "age"), [("waiting", None), ("delivered", timedelta())])
 def test_an_event_is_kept_until_its_last_delivery_is_finished_long_enough(
     state, age, worker, cast, connection, other_receiver, webhook
 ):

@@ -170,7 +170,7 @@ def test_a_delivery_fails_with_the_first_attempt_after_the_whole_schedule(
     worker, connection, receiver, announced
 ):
     receiver.behaves(answer(500))
-    for age, state in ((0, "due"), (59, "due"), (100, "due"), (120, "failed")):
+    for age, state in ((0, "waiting"), (59, "waiting"), (100, "waiting"), (120, "failed")):
         grow_older(connection, seconds=age)
         assert worker(WEBHOOK_SCHEDULE="60,60").run_once() == 1
         assert deliveries(connection)[0]["state"] == state, age
@@ -213,7 +213,7 @@ def test_an_event_that_fails_among_others_keeps_its_whole_schedule(
         due_now(connection)
         worker(WEBHOOK_SCHEDULE="20,20").run_once()
         poisoned = [row for row in deliveries(connection) if row["state"] != "delivered"]
-        assert {row["state"] for row in poisoned} == {"due"}
+        assert {row["state"] for row in poisoned} == {"waiting"}
         assert len(poisoned) < 100
     receiver.behaves(answer(200))
     due_now(connection)
@@ -236,7 +236,7 @@ def test_a_success_makes_the_waiting_deliveries_of_its_webhook_due(
     receiver.behaves(answer(200))
     # The third is due, and the first follows; the second's last attempt is not a step ago.
     assert worker(WEBHOOK_SCHEDULE="60,600").run_once() == 2
-    assert [state for state, _ in states(connection)] == ["delivered", "due", "delivered"]
+    assert [state for state, _ in states(connection)] == ["delivered", "waiting", "delivered"]
     assert 0 < seconds_until(deliveries(connection)[1]["due_at"]) <= 30
     assert webhook_row(connection, webhook)["failing_since"] is None
 

@@ -56,7 +56,7 @@ def test_when_nothing_is_due_the_other_threads_do_not_ask_the_database_too(
     assert not running.deliver_next()
     announce(connection, cast["acme"])
     assert not running.deliver_next()
-    assert states(connection) == [("due", 0)]
+    assert states(connection) == [("waiting", 0)]
 
 
 def test_when_an_attempt_ends_the_next_one_of_its_workspace_begins_at_once(

@@ -21,6 +21,7 @@ from service.commands.load.lines import TYPES, UserRef
 from service.database.pool import connect
 from service.settings import Settings
 from service.values.strict_json import parse_object
+from service.webhooks.secrets import fingerprints
 
 # The longest line in bytes. The largest object, a completed meeting, has about a million characters
 # of at most six bytes each.
@@ -95,12 +96,14 @@ def load_lines(
     """
     try:
         with connect(settings, "load") as connection, connection.transaction():
-            return store(connection, batches(read(lines, step)), match_users=match_users)
+            return store(connection, batches(read(settings, lines, step)), match_users=match_users)
     except InvalidLine as error:
         raise click.ClickException(f"{name}:{error.line}: {error}") from None
 
 
-def read(file: IO[bytes], step: Callable[[int], None]) -> Iterator[tuple[str, dict[str, Any], int]]:
+def read(
+    settings: Settings, file: IO[bytes], step: Callable[[int], None]
+) -> Iterator[tuple[str, dict[str, Any], int]]:
     """Yield the type, the checked content and the size of every line; raises InvalidLine.
 
     An export begins with a line of type export; its last line, of type end, counts those between.
@@ -129,6 +132,10 @@ def read(file: IO[bytes], step: Callable[[int], None]) -> Iterator[tuple[str, di
             row = TYPES[kind].load(document)
             if row.get("completed_at") and row["status"] != "done":
                 raise ValueError("completedAt: needs status done")
+            if row.get("key_fingerprint", "") is None:
+                if not settings.webhook_keys:
+                    raise ValueError("keyFingerprint: is required without WEBHOOK_KEY")
+                row["key_fingerprint"] = fingerprints(settings)[0]
         except ValidationError as error:
             message, fields = describe_invalid(error), TYPES[kind].fields.values()
             users = [field.data_key for field in fields if isinstance(field, UserRef)]

@@ -93,7 +93,7 @@ def read_keys(reader: Reader) -> Section:
     # Not read without WEBHOOK_KEY: the processes that have the key may run on another host.
     if reader.settings.webhook_keys:
         listed = fingerprints(reader.settings)
-        missing = reader.rows(MissingKey, "status/missing_keys", keys=listed)
+        missing = reader.rows(MissingKey, "webhooks/missing_keys", keys=listed)
     return Section(
         figures={"missing_keys": missing},
         lines=[

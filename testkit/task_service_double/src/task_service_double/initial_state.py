@@ -12,7 +12,7 @@ from psycopg.errors import DeadlockDetected
 
 from service.callers import hash_of
 from service.database.statements import Connection, to_json
-from service.webhooks.secrets import derive_secret
+from service.webhooks.secrets import derive_secret, fingerprint
 
 # Attempts of a reset.
 RESETS = 5
@@ -84,6 +84,7 @@ class InitialState:
         self.webhook_id = next(ids)
         self.webhook_url = f"{control_url}/receiver"
         self.webhook_secret = derive_secret(key, self.webhook_id, 1)
+        self.key_fingerprint = fingerprint(key)
 
     def reset(self, connection: Connection, *, to_snapshot: bool = False) -> None:
         """Set the clock right; replace all rows by the initial ones, or those of the snapshot."""
@@ -110,6 +111,7 @@ class InitialState:
             "webhook_workspace_id": self.user.workspace.id,
             "webhook_id": self.webhook_id,
             "webhook_url": self.webhook_url,
+            "key_fingerprint": self.key_fingerprint,
         }
 
     def complete(self, item: dict[str, object]) -> dict[str, object]:

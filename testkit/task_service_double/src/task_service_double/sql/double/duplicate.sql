@@ -1,6 +1,6 @@
 -- Make all deliveries that were delivered due again, with the same bytes and the same id.
 UPDATE deliveries AS delivery
-   SET state = 'due',
+   SET state = 'waiting',
        due_at = now(),
        finished_at = NULL
  WHERE delivery.state = 'delivered'

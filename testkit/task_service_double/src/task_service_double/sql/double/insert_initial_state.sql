@@ -26,6 +26,6 @@ WITH person AS MATERIALIZED (
     SELECT id, 'session', cookie_hash, now_ms() + interval '30 days'
       FROM person
 )
-INSERT INTO webhooks (workspace_id, id, url)
-VALUES (%(webhook_workspace_id)s, %(webhook_id)s, %(webhook_url)s)
+INSERT INTO webhooks (workspace_id, id, url, key_fingerprint)
+VALUES (%(webhook_workspace_id)s, %(webhook_id)s, %(webhook_url)s, %(key_fingerprint)s)
 RETURNING id;

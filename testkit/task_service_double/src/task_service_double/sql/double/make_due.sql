@@ -5,7 +5,7 @@ WITH awake AS (
 )
 UPDATE deliveries AS delivery
    SET due_at = now()
- WHERE delivery.state = 'due'
+ WHERE delivery.state = 'waiting'
    AND delivery.due_at > now()
    AND EXISTS (
        SELECT FROM attempts AS attempt

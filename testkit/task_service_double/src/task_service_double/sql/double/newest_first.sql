@@ -4,7 +4,7 @@ UPDATE deliveries AS delivery
   FROM (
        SELECT due.workspace_id, due.id, row_number() OVER (ORDER BY due.id) AS place
          FROM deliveries AS due
-        WHERE due.state = 'due'
+        WHERE due.state = 'waiting'
           AND due.due_at <= now()
        ) AS waiting
  WHERE delivery.workspace_id = waiting.workspace_id
