@@ -8,6 +8,7 @@ import click
 import psycopg
 from click.testing import CliRunner
 from openapi_check import check_against_document
+from pages import blocks, replaced
 from psycopg.conninfo import make_conninfo
 
 from service.__main__ import main
@@ -71,6 +72,16 @@ def row_of(connection, table, id):
 
 def count(connection, table, where="true"):
     return connection.execute(f"SELECT count(*) FROM {table} WHERE {where}").fetchone()["count"]
+
+
+def grants(database, role):
+    """Return the SQL that gives a role the rights of docs/operations.md, and takes those of all."""
+    (block,) = blocks("docs/operations.md", "sql")
+    return (
+        f"REVOKE ALL ON DATABASE {database} FROM PUBLIC;"
+        "REVOKE ALL ON SCHEMA public FROM PUBLIC;"
+        "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA public FROM PUBLIC;"
+    ) + replaced(block, (" service ", f" {database} "), (" app;", f" {role};"))
 
 
 class Client:

@@ -10,7 +10,7 @@ import socket
 import tempfile
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -18,10 +18,10 @@ from weakref import WeakSet
 
 import psycopg
 import pytest
-from client import SESSION, TOKENS, Client, insert, insert_member, insert_token
+from client import SESSION, TOKENS, Client, grants, insert, insert_member, insert_token
 from openapi_check import LOGIN_KEY
 from proxy import Proxy
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row, tuple_row
 from receivers import KEY, Receiver, environment
 from resources import TABLES
@@ -34,9 +34,35 @@ from service.app import create_app
 from service.settings import Settings
 
 
+@contextmanager
+def granting(database_url):
+    """Make a role that owns nothing and has the rights of docs/operations.md; yield it, its URL."""
+    role, name = f"plain_{uuid.uuid4().hex[:12]}", conninfo_to_dict(database_url)["dbname"]
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{role}'")
+        connection.execute(grants(name, role))
+        yield role, make_conninfo(database_url, user=role, password=role)
+        connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+@pytest.fixture
+def granted():
+    return granting
+
+
 @pytest.fixture(scope="session")
-def settings(database_url):
-    return Settings.read({"DATABASE_URL": database_url, "LOGIN_KEY": LOGIN_KEY})
+def plain_url(database_url):
+    """Yield the URL of a role that owns nothing: what it may do, the page says."""
+    with granting(database_url) as (role, url), psycopg.connect(database_url) as connection:
+        # For the command status, as the page says elsewhere.
+        connection.execute(f"GRANT pg_read_all_stats TO {role}")
+        connection.commit()
+        yield url
+
+
+@pytest.fixture(scope="session")
+def settings(plain_url):
+    return Settings.read({"DATABASE_URL": plain_url, "LOGIN_KEY": LOGIN_KEY})
 
 
 def starter():
@@ -79,9 +105,9 @@ def build(settings, start):
 
 
 @pytest.fixture(scope="session")
-def webhooks_app(database_url, start_shared):
+def webhooks_app(plain_url, start_shared):
     """Return a service that posts webhooks."""
-    return start_shared(Settings.read(environment(database_url)))
+    return start_shared(Settings.read(environment(plain_url)))
 
 
 @pytest.fixture(scope="session")
@@ -286,9 +312,9 @@ other_receiver = receiver
 
 
 @pytest.fixture
-def with_webhooks(database_url, start):
+def with_webhooks(plain_url, start):
     """Make a service that posts webhooks, with changes to its environment variables."""
-    return lambda **changes: start(Settings.read(environment(database_url, **changes)))
+    return lambda **changes: start(Settings.read(environment(plain_url, **changes)))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from flask import Blueprint, Response, current_app
 from service.database import db
 from service.database.db import current_state
 from service.database.pool import WrongEncoding
-from service.database.statements import UnusableTable, migrations, tables
+from service.database.statements import UnusableObject, migrations, schema_objects
 from service.http.errors import http_error
 from service.http.responses import reply, response
 from service.values import fields, schemas
@@ -72,22 +72,26 @@ def check_health() -> Response:
     """
     # Load balancers time out sooner than other clients. The limit includes the wait in a queue.
     current_state().deadline = current_state().arrived + TIME_LIMIT
+    health = None
     try:
         health = db.row_with_retry(Readiness, "health/check", migrations=migrations())
     except WrongEncoding:
         raise http_error("wrong_encoding", RETRY_AFTER) from None
-    except psycopg.errors.UndefinedTable as error:
-        # Without its own table, the command migrate has never run on this database.
-        never = "schema_migrations" in (error.diag.message_primary or "")
-        name = "migrations_pending" if never else "table_missing"
-        raise http_error(name, RETRY_AFTER) from None
+    except psycopg.errors.UndefinedTable:
+        # Or its schema is hidden: the next statement tells.
+        pass
     except psycopg.errors.ReadOnlySqlTransaction:
         raise http_error("read_only", RETRY_AFTER) from None
     except psycopg.errors.InsufficientPrivilege:
         raise http_error("no_rights", RETRY_AFTER) from None
-    if health.pending:
+    if health and health.pending:
         raise http_error("migrations_pending", RETRY_AFTER)
-    if unusable := db.rows(UnusableTable, "status/unusable", tables=tables()):
-        is_missing = any(table.owner is None for table in unusable)
-        raise http_error("table_missing" if is_missing else "no_rights", RETRY_AFTER)
+    unusable = db.rows(UnusableObject, "status/unusable", **schema_objects())
+    if any(item.owner for item in unusable):
+        raise http_error("no_rights", RETRY_AFTER)
+    # Without its own table, the command migrate has never run on this database.
+    if any(item.name == "schema_migrations" for item in unusable):
+        raise http_error("migrations_pending", RETRY_AFTER)
+    if unusable or not health:
+        raise http_error("table_missing", RETRY_AFTER)
     return reply(health.body)

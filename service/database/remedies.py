@@ -8,6 +8,8 @@ MIGRATE = (
     "run the command migrate; if it has nothing to do, the schema was changed by hand: change it"
     " back"
 )
+RIGHTS = "let it own them, or GRANT it the rights: docs/operations.md, A role that owns nothing"
+NO_RIGHTS = f"the user of DATABASE_URL lacks rights on its schema, tables or functions: {RIGHTS}"
 CREDENTIALS = "correct the user and the password in DATABASE_URL"
 
 PATRONI = (
@@ -40,7 +42,8 @@ REMEDIES = {
     "28000": CREDENTIALS,
     "28P01": CREDENTIALS,
     "3D000": "create the database, or correct its name in DATABASE_URL",
-    "42501": "GRANT the user of DATABASE_URL the rights, or let it own the tables",
+    "3F000": NO_RIGHTS,
+    "42501": NO_RIGHTS,
     "42703": MIGRATE,
     "42883": MIGRATE,
     "42P01": MIGRATE,

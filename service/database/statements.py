@@ -90,19 +90,23 @@ def migrations() -> list[str]:
 
 
 @cache
-def tables() -> list[str]:
-    """List the tables that the migrations create, and the one that records migrations."""
-    created = re.compile(rb"^CREATE TABLE (\w+)", re.MULTILINE)
-    sources = [STATEMENTS[f"schema/{name}"].source for name in migrations()]
-    names = [name.decode() for source in sources for name in created.findall(source)]
-    return ["schema_migrations", *names]
+def schema_objects() -> dict[str, list[str]]:
+    """Name what the migrations create, and the table of migrations, for status/unusable."""
+    sources = b"".join(STATEMENTS[f"schema/{name}"].source for name in migrations())
+    found = re.findall(rb"(?m)^CREATE (TABLE|SEQUENCE|FUNCTION) (\w+)", sources)
+    objects = {"tables": ["schema_migrations"], "sequences": [], "functions": []}
+    for kind, name in found:
+        objects[f"{kind.decode().lower()}s"].append(name.decode())
+    return objects
 
 
-class UnusableTable(NamedTuple):
-    """The row of a table of the service that is missing, or that this role may not change."""
+class UnusableObject(NamedTuple):
+    """The row of an object of the service that is missing, or that this role may not use."""
 
+    # table, sequence, function or schema.
+    kind: str
     name: str
-    # Null if the table is missing.
+    # Null if it is missing.
     owner: str | None
 
 

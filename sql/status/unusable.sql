@@ -1,13 +1,47 @@
--- The tables of the service that are missing, and those that this role may not read and change.
-SELECT wanted.name,
-       pg_get_userbyid(class.relowner)::text AS owner
-  FROM unnest(%(tables)s::text[]) AS wanted (name)
-  LEFT JOIN pg_class AS class ON class.oid = to_regclass(quote_ident(wanted.name))
- WHERE class.oid IS NULL
-    OR NOT (
-           has_table_privilege(class.oid, 'SELECT')
-           AND has_table_privilege(class.oid, 'INSERT')
-           AND has_table_privilege(class.oid, 'UPDATE')
-           AND has_table_privilege(class.oid, 'DELETE')
-       )
- ORDER BY wanted.name;
+-- The tables and sequences of the service that are missing, and what this role may not use: these,
+-- a function, or the schema that has all of them. To use a type no role needs a right.
+WITH wanted AS (
+    SELECT 'table' AS kind, unnest(%(tables)s::text[]) AS name
+     UNION ALL
+    SELECT 'sequence', unnest(%(sequences)s::text[])
+), known AS (
+    SELECT wanted.kind,
+           wanted.name,
+           class.oid,
+           class.relowner AS owner,
+           class.relnamespace AS schema_oid
+      FROM wanted
+      LEFT JOIN pg_class AS class ON class.oid = to_regclass(quote_ident(wanted.name))
+), unusable AS (
+    SELECT kind, name, owner
+      FROM known
+     WHERE oid IS NULL
+        OR NOT CASE kind
+               WHEN 'sequence'
+               THEN has_sequence_privilege(oid, 'USAGE')
+                    AND has_sequence_privilege(oid, 'SELECT')
+               ELSE has_table_privilege(oid, 'SELECT')
+                    AND has_table_privilege(oid, 'INSERT')
+                    AND has_table_privilege(oid, 'UPDATE')
+                    AND has_table_privilege(oid, 'DELETE')
+           END
+     UNION ALL
+    SELECT 'function', function.proname, function.proowner
+      FROM pg_proc AS function
+     WHERE function.proname = ANY (%(functions)s::text[])
+       AND function.pronamespace IN (SELECT schema_oid FROM known)
+       AND NOT has_function_privilege(function.oid, 'EXECUTE')
+     UNION ALL
+    -- To a role without USAGE of a schema, everything in it seems to be missing.
+    SELECT 'schema', schema.nspname, schema.nspowner
+      FROM pg_class AS class
+      JOIN pg_namespace AS schema ON schema.oid = class.relnamespace
+     WHERE class.relname = ANY (%(tables)s::text[])
+       AND NOT has_schema_privilege(schema.oid, 'USAGE')
+       AND NOT EXISTS (SELECT FROM known WHERE known.oid IS NOT NULL)
+     GROUP BY schema.oid
+    HAVING count(*) = cardinality(%(tables)s::text[])
+)
+SELECT kind, name, pg_get_userbyid(owner)::text AS owner
+  FROM unusable
+ ORDER BY kind DESC, name;

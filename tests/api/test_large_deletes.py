@@ -2,6 +2,7 @@
 
 import pytest
 from client import TOKENS, Client, count, error_message, insert
+from receivers import subscribe
 
 SUBTASK = 65_536
 MAX_SUBTASKS = 16 * 1024 * 1024 // SUBTASK
@@ -33,7 +34,7 @@ def test_subtasks_that_are_too_large_to_announce_are_409_and_stay(
 ):
     alice = Client(build(statement_timeout=60), TOKENS["alice"])
     if heard_by == "a webhook":
-        insert(connection, "webhooks", workspace_id=cast["acme"], url="https://example.com/hook")
+        subscribe(connection, cast["acme"], "https://example.com/hook")
     else:
         assert alice.get("/events").status_code == 200
     rejected = alice.delete(f"/tasks/{parent}")

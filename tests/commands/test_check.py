@@ -171,10 +171,28 @@ def test_a_read_only_database_is_an_error_but_no_reason_not_to_start(other):
     assert len(lines) == 6
 
 
-def test_tables_of_another_role_are_an_error(stranger):
-    code, lines = check(stranger[1], "--start")
+@pytest.mark.parametrize(
+    ("grant", "lacks"),
+    [
+        ("SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public", "sequence event_pos"),
+        ("USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public", "tables attempts, deliveries, "),
+        ("CONNECT ON DATABASE {name}", "schema public"),
+    ],
+)
+def test_what_belongs_to_another_role_is_an_error_also_before_a_start(
+    other, stranger, grant, lacks
+):
+    role, url = stranger
+    with psycopg.connect(other, autocommit=True) as connection:
+        if lacks.startswith("schema"):
+            connection.execute("REVOKE ALL ON SCHEMA public FROM PUBLIC")
+        connection.execute(f"GRANT {grant.format(name=connection.info.dbname)} TO {role}")
+    code, lines = check(url, "--start")
     assert code == 1
-    assert lines[4].startswith("rights      ERROR the user of DATABASE_URL lacks rights on ")
+    assert lines[3].startswith("schema      ok")
+    assert lines[4].startswith(
+        f"rights      ERROR the user of DATABASE_URL lacks rights on the {lacks}"
+    )
 
 
 def test_a_missing_key_is_an_error_but_no_reason_not_to_start(database_url, cast, connection):

@@ -14,7 +14,7 @@ import pages
 import psycopg
 import pytest
 from click.testing import CliRunner
-from client import TOKENS, Client, CommandRunner, waiting
+from client import TOKENS, Client, CommandRunner, grants, waiting
 from outcomes import assert_failed, rows
 from psycopg.conninfo import conninfo_to_dict
 from receivers import FINGERPRINT, announce, subscribe
@@ -25,7 +25,8 @@ from service.commands.status import database, processes, schema, webhooks
 from service.commands.status.database import megabytes
 from service.commands.status.section import GRANT, Process, Reader
 from service.database.pool import connect
-from service.database.statements import migrations, tables
+from service.database.remedies import RIGHTS
+from service.database.statements import migrations, schema_objects
 from service.settings import Settings
 from service.version import build
 from service.webhooks.secrets import fingerprint
@@ -356,7 +357,7 @@ def test_a_row_lock_of_a_person_is_a_problem_with_the_statement_that_ends_it(
     """Its age and statement, and a lock that nobody waits for now, need pg_read_all_stats."""
     role, url = stranger
     with psycopg.connect(used, autocommit=True) as connection:
-        connection.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}")
+        connection.execute(grants(connection.info.dbname, role))
         connection.execute("INSERT INTO workspaces (name, slug) VALUES ('A', 'a')")
         if not hidden:
             connection.execute(f"GRANT pg_read_all_stats TO {role}")
@@ -506,11 +507,11 @@ def test_tables_of_another_role_are_the_problem_and_not_the_figures(used, strang
     with psycopg.connect(used) as connection:
         owner = connection.info.user
     match = re.fullmatch(
-        r"the user of DATABASE_URL lacks rights on the tables (.*), which belong to"
-        rf" {owner}: let it own them, or GRANT it the rights",
+        r"the user of DATABASE_URL lacks rights on the tables (.*) and the sequence"
+        rf" event_positions, which belong to {owner}: {RIGHTS}",
         problem,
     )
-    assert sorted(match[1].split(", ")) == sorted(tables())
+    assert match[1].split(", ") == sorted(schema_objects()["tables"])
     figures = json.loads(outcome.stdout)
     assert set(figures["deliveries"].values()) == {0}
     assert figures["migrations"] == {"applied": 0, "pending": [], "newer": []}
@@ -519,7 +520,7 @@ def test_tables_of_another_role_are_the_problem_and_not_the_figures(used, strang
 def test_a_lock_of_a_hidden_session_is_named_with_the_grant_that_shows_more(used, stranger, start):
     role, url = stranger
     with psycopg.connect(used, autocommit=True) as connection:
-        connection.execute(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}")
+        connection.execute(grants(connection.info.dbname, role))
     with psycopg.connect(used, application_name="maintenance") as holder:
         holder.execute("LOCK TABLE webhooks")
         pid = holder.info.backend_pid
@@ -561,9 +562,18 @@ def test_a_full_disk_is_a_problem(used, start):
     assert problems(outcome) == ["the disk of the database is full: free or extend it"]
 
 
-def test_the_tables_that_status_expects_are_those_of_a_migrated_database(connection):
-    found = rows(connection, "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
-    assert sorted(tables()) == sorted(row["tablename"] for row in found)
+def test_the_objects_that_status_expects_are_those_of_a_migrated_database(connection):
+    """Types need no right, and composite types and indexes are classes only by their form."""
+    found = rows(
+        connection,
+        "SELECT CASE relkind WHEN 'r' THEN 'tables' WHEN 'S' THEN 'sequences' ELSE relkind::text END"
+        " AS kind, relname AS name FROM pg_class"
+        " WHERE relnamespace = 'public'::regnamespace AND relkind <> ALL ('{i,c,t}')"
+        " UNION SELECT 'functions', proname FROM pg_proc"
+        " WHERE pronamespace = 'public'::regnamespace",
+    )
+    expected = {(kind, name) for kind, names in schema_objects().items() for name in names}
+    assert {(row["kind"], row["name"]) for row in found} == expected
 
 
 def test_json_and_metrics_exclude_each_other(cli):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
-from client import CommandRunner
+from client import CommandRunner, grants
 from faults.cluster import follow, pair_of_servers
 from outcomes import rows
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -84,9 +84,8 @@ def test_each_form_of_the_setting_is_understood(pair, status, names, needed):
 
 def test_a_role_that_may_not_see_the_standbys_is_told_so(pair, status):
     with pair[0].connect() as connection:
-        connection.execute(
-            "CREATE ROLE plain LOGIN; GRANT ALL ON ALL TABLES IN SCHEMA public TO plain"
-        )
+        connection.execute("CREATE ROLE plain LOGIN")
+        connection.execute(grants(connection.info.dbname, "plain"))
     outcome = status(user="plain")
     assert re.search(
         r"(?m)^standby       .*unknown; GRANT pg_read_all_stats TO the user", outcome.stdout

@@ -1,13 +1,11 @@
 """Errors: every error is JSON of one form, with the headers of its status."""
 
-import uuid
-
 import pytest
 from client import TOKENS, Client, error_message, invalid_field
 from derived import views
 from openapi_check import check_against_document
-from psycopg.conninfo import make_conninfo
 
+from service.database.remedies import NO_RIGHTS
 from service.settings import Settings
 
 ALICE = {"Authorization": f"Bearer {TOKENS['alice']}"}
@@ -119,26 +117,21 @@ def test_an_unexpected_exception_is_a_500_without_details_and_is_logged(build, c
         (
             "REVOKE SELECT ON knowledge FROM {role}",
             "GRANT SELECT ON knowledge TO {role}",
-            "permission denied for table knowledge: GRANT the user of DATABASE_URL the rights,"
-            " or let it own the tables",
+            f"permission denied for table knowledge: {NO_RIGHTS}",
         ),
     ],
     ids=["no table", "no right"],
 )
 def test_an_error_that_only_an_operator_can_correct_is_503_and_one_log_line_tells_how(
-    spoil, restore, line, start, connection, database_url, logged, cast
+    spoil, restore, line, start, connection, database_url, granted, logged, cast
 ):
-    role = f"restricted_{uuid.uuid4().hex[:12]}"
-    connection.execute(f"CREATE ROLE {role} LOGIN IN ROLE pg_write_all_data")
-    connection.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
-    settings = Settings.read({"DATABASE_URL": make_conninfo(database_url, user=role)})
-    client = Client(start(settings), TOKENS["alice"])
-    connection.execute(spoil.format(role=role))
-    try:
-        response = client.get("/knowledge")
-    finally:
-        connection.execute(restore.format(role=role))
-        connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+    with granted(database_url) as (role, url):
+        client = Client(start(Settings.read({"DATABASE_URL": url})), TOKENS["alice"])
+        connection.execute(spoil.format(role=role))
+        try:
+            response = client.get("/knowledge")
+        finally:
+            connection.execute(restore.format(role=role))
     assert error_message(response, 503) == "The database is not available at the moment"
     assert response.headers["Retry-After"] == "1"
     (record,) = logged()

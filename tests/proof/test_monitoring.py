@@ -31,7 +31,7 @@ FIRING = {
     "AnythingIsWrong": {"problems": 1},
     "FiguresAreOld": {'node_textfile_mtime_seconds{file="/x/task-service.prom"}': -301},
     "SchemaIsOlderThanTheCode": {"migrations_pending": 1},
-    "SchemaWasChanged": {"tables_unusable": 1},
+    "SchemaWasChanged": {"objects_unusable": 1},
     "DatabaseTakesNoWrites": {"database_disk_full": 1},
     "NoWebProcess": {"web_processes": 0},
     "NoWorker": {"worker_silent_seconds": 121},

@@ -24,16 +24,16 @@ def announced(connection, cast, webhook):
 
 
 @pytest.fixture
-def worker(database_url):
-    return lambda **changes: Worker(Settings.read(environment(database_url, **changes)))
+def worker(plain_url):
+    return lambda **changes: Worker(Settings.read(environment(plain_url, **changes)))
 
 
 @pytest.fixture
-def process(database_url):
+def process(plain_url):
     """Return a function that starts ``task-service worker`` under these settings."""
     settings = {**WEBHOOK_SETTINGS, "WEB_THREADS": "2"}
     with ExitStack() as stack:
-        yield lambda **changes: stack.enter_context(working(database_url, **settings | changes))
+        yield lambda **changes: stack.enter_context(working(plain_url, **settings | changes))
 
 
 @pytest.fixture

@@ -1,9 +1,11 @@
 """Sections of ``status``: rights, the schema, and locks of its tables."""
 
+from itertools import groupby
 from typing import NamedTuple
 
 from service.commands.status.section import GRANT, Reader, Section
-from service.database.statements import UnusableTable
+from service.database.remedies import RIGHTS
+from service.database.statements import UnusableObject
 
 # Seconds from which a lock is a problem: one that nobody waits for, and one that somebody does. The
 # statements of the service end after STATEMENT_TIMEOUT.
@@ -32,19 +34,19 @@ class Lock(NamedTuple):
 
 
 def read_rights(reader: Reader) -> Section:
-    """Read which tables are missing, or belong to another role and may not be used by this one."""
-    forbidden = [table for table in reader.unusable_tables if table.owner]
+    """Read what is missing, or belongs to another role and may not be used by this one."""
+    forbidden = [item for item in reader.unusable if item.owner]
     problems = []
     if forbidden:
-        owners = ", ".join(sorted({table.owner or "" for table in forbidden}))
+        owners = ", ".join(sorted({item.owner or "" for item in forbidden}))
         problems.append(
             f"the user of DATABASE_URL lacks rights on {names(forbidden)}, which belong to"
-            f" {owners}: let it own them, or GRANT it the rights"
+            f" {owners}: {RIGHTS}"
         )
     return Section(
-        figures={"unusable_tables": reader.unusable_tables},
+        figures={"unusable": reader.unusable},
         lines=[],
-        metrics={"tables_unusable": len(reader.unusable_tables)},
+        metrics={"objects_unusable": len(reader.unusable)},
         problems=problems,
     )
 
@@ -53,7 +55,7 @@ def read_schema(reader: Reader) -> Section:
     """Compare the migrations; after the sections that find out whether a function is missing."""
     found = reader.migrations
     pending, newer = len(found.pending), len(found.newer)
-    missing = [table for table in reader.unusable_tables if not table.owner]
+    missing = [item for item in reader.unusable if not item.owner]
     problems: list[str] = []
     if pending:
         other = "" if found.applied else ", or correct the name of the database in DATABASE_URL"
@@ -63,7 +65,7 @@ def read_schema(reader: Reader) -> Section:
     elif missing:
         are = "are" if len(missing) > 1 else "is"
         problems.append(f"{names(missing)} {are} missing {BY_HAND}")
-    elif not reader.unusable_tables:
+    elif not reader.unusable:
         problems += [f"{error} {BY_HAND}" for error in dict.fromkeys(reader.broken)]
     notes = []
     if newer:
@@ -94,10 +96,13 @@ def read_locks(reader: Reader) -> Section:
     return Section({"locks": found, "locked": reader.locked}, lines, metrics, problems)
 
 
-def names(unusable: list[UnusableTable]) -> str:
-    """Name tables, in the singular or the plural."""
-    word = "the tables" if len(unusable) > 1 else "the table"
-    return f"{word} {', '.join(table.name for table in unusable)}"
+def names(unusable: list[UnusableObject]) -> str:
+    """Name objects after their kinds, which are in the singular or the plural."""
+    kinds = groupby(unusable, lambda item: item.kind)
+    found = [(kind, [item.name for item in items]) for kind, items in kinds]
+    return " and ".join(
+        f"the {kind}{'s' * (len(names) > 1)} {', '.join(names)}" for kind, names in found
+    )
 
 
 def describe(lock: Lock) -> str:

@@ -5,6 +5,7 @@ what they are in JSON, in the lines of the page and in metrics, and when they ar
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from time import time
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from psycopg import errors
 
 from service.commands.base import UNMIGRATED
 from service.commands.migrate import Comparison, compare
-from service.database.statements import Connection, Row, UnusableTable, tables
+from service.database.statements import Connection, Row, UnusableObject, schema_objects
 from service.settings import Settings
 
 GRANT = "GRANT pg_read_all_stats TO the user of DATABASE_URL shows more"
@@ -74,11 +75,13 @@ class Reader:
         (self.server,) = self.rows(Server, "status/server")
         self.clock_ahead = self.server.clock - (before + time()) / 2
         self.processes = self.rows(Process, "status/processes")
-        self.unusable_tables = self.rows(UnusableTable, "status/unusable", tables=tables())
-        try:
-            self.migrations = compare(connection)
-        except errors.InsufficientPrivilege:
-            self.migrations = Comparison(0, [], [])
+        unusable = self.rows(UnusableObject, "status/unusable", **schema_objects())
+        hidden = [item for item in unusable if item.kind == "schema"]
+        self.unusable = hidden or unusable
+        self.migrations = Comparison(0, [], [])
+        if not hidden:
+            with suppress(errors.InsufficientPrivilege):
+                self.migrations = compare(connection)
 
     def rows(self, kind: type[Row], name: str, **values: object) -> list[Row]:
         """Return all rows; none if a table is locked or missing, or belongs to another role."""
@@ -89,7 +92,7 @@ class Reader:
         except UNMIGRATED as error:
             self.broken.append(error.diag.message_primary or "")
         except errors.InsufficientPrivilege:
-            # The section of rights names the tables.
+            # The section of rights names what it may not use.
             pass
         return []
 
