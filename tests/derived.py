@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from client import UNKNOWN
 from resources import HERE as TABLE
-from resources import RESOURCES
+from resources import LISTS, RESOURCES
 
 from service.app import create_app
 from service.commands.load import lines
@@ -244,3 +244,38 @@ def filter_values(field, ids, text, cursor):
         case fields.Text():
             return [text, "-absent"]
     pytest.fail(f"{HERE} has no values for the filter {key(field)}, a {type(field).__name__}")
+
+
+# The bytes of text of a page, unless its first row has more.
+MAX_TEXT_BYTES = 1_048_576
+# These texts repeat themselves, so PostgreSQL could compress them to a hundredth.
+DOMAIN = f"{'b' * 60}.{'c' * 60}.{'d' * 37}.example.com"
+ADDRESSES = [f"{'a' * 60}{number:03}@{DOMAIN}" for number in range(200)]
+
+
+def longest(field):
+    """The longest value of a field, or None for a field of bounded size."""
+    match field:
+        case fields.StringList(inner=fields.Email()):
+            return ADDRESSES
+        case fields.StringList():
+            return [longest(field.inner)] * field.max
+        case fields.Text():
+            # The character is one byte in the table.
+            return "\x01" * field.max
+    return None
+
+
+def bytes_of(value):
+    return sum(map(len, value)) if value else 0
+
+
+@cache
+def large_fields():
+    """The (list, field) of which a page of the largest limit could be larger than its bound."""
+    return [
+        (name, column)
+        for name, paged in LISTS.items()
+        for column, field in view_of(paged).documented.schema().fields.items()
+        if bytes_of(longest(field)) * paged.maximum > MAX_TEXT_BYTES
+    ]

@@ -19,7 +19,7 @@ WITH target AS MATERIALIZED (
                        AND feed.read_at IS NOT NULL
                 )
                 THEN (
-                    SELECT coalesce(sum(octet_length(subtask.description)), 0)
+                    SELECT coalesce(sum(text_bytes(subtask)), 0)
                       FROM tasks AS subtask
                      WHERE subtask.workspace_id = %(workspace_id)s::uuid
                        AND subtask.parent_id = task.id

@@ -9,7 +9,7 @@ WITH page AS MATERIALIZED (
      LIMIT %(limit)s::integer + 1
 ), page_end AS (
     SELECT last_row(array_agg(bytes ORDER BY id DESC), sum(bytes), %(limit)s::integer) AS number
-      FROM (SELECT id, octet_length(description) AS bytes FROM page) AS sizes
+      FROM (SELECT id, text_bytes(ROW(page.*)::tasks) AS bytes FROM page) AS sizes
 )
 SELECT coalesce(json_agg(task_json(ROW(task.*)::tasks) ORDER BY task.id DESC), '[]') AS data,
        id_cursor(

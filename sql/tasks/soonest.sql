@@ -72,7 +72,7 @@ WITH wanted AS (
     SELECT last_row(
                array_agg(bytes ORDER BY due_date, id), sum(bytes), %(limit)s::integer
            ) AS number
-      FROM (SELECT due_date, id, octet_length(description) AS bytes FROM page) AS sizes
+      FROM (SELECT due_date, id, text_bytes(ROW(page.*)::tasks) AS bytes FROM page) AS sizes
 )
 SELECT coalesce(
            json_agg(task_json(ROW(task.*)::tasks) ORDER BY task.due_date, task.id), '[]'

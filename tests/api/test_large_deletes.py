@@ -2,36 +2,46 @@
 
 import pytest
 from client import TOKENS, Client, count, error_message, insert
+from derived import bytes_of, large_fields, longest
 from receivers import subscribe
+from resources import LISTS
 
-SUBTASK = 65_536
-MAX_SUBTASKS = 16 * 1024 * 1024 // SUBTASK
+from service.api.tasks import Task
+
+MAX_BYTES = 16 * 1024 * 1024
+COLUMNS = sorted({column for name, column in large_fields() if LISTS[name].table == "tasks"})
 
 
-@pytest.fixture
-def parent(connection, cast):
-    """Return the id of a task of Alice with one subtask more than one request can announce."""
+@pytest.fixture(params=COLUMNS)
+def family(request, connection, cast):
+    """Return the id of a task of Alice with one subtask more than one request can announce.
+
+    And how many it can announce. One field of the subtasks is as long as it may be.
+    """
     author = {"workspace_id": cast["acme"], "created_by": cast["alice"]}
     parent = insert(connection, "tasks", title="Parent", **author)
+    value = longest(Task().fields[request.param])
+    number = MAX_BYTES // bytes_of(value)
     connection.execute(
-        "INSERT INTO tasks (workspace_id, title, description, parent_id, created_by)"
-        " SELECT %s, 'Subtask', repeat(chr(1), %s), %s, %s FROM generate_series(0, %s)",
-        (cast["acme"], SUBTASK, parent, cast["alice"], MAX_SUBTASKS),
+        f"INSERT INTO tasks (workspace_id, title, {request.param}, parent_id, created_by)"
+        " SELECT %s, 'Subtask', %s, %s, %s FROM generate_series(0, %s)",
+        (cast["acme"], value, parent, cast["alice"], number),
     )
-    return parent
+    return parent, number
 
 
-def test_without_a_webhook_no_event_is_made_of_large_subtasks(build, connection, parent):
+def test_without_a_webhook_no_event_is_made_of_large_subtasks(build, connection, family):
     # To make JSON of all subtasks takes more than a second.
     alice = Client(build(statement_timeout=0.5), TOKENS["alice"])
-    assert alice.delete(f"/tasks/{parent}").status_code == 204
+    assert alice.delete(f"/tasks/{family[0]}").status_code == 204
     assert count(connection, "tasks") == 0
 
 
 @pytest.mark.parametrize("heard_by", ["a webhook", "a reader of the feed"])
 def test_subtasks_that_are_too_large_to_announce_are_409_and_stay(
-    build, connection, cast, parent, heard_by
+    build, connection, cast, family, heard_by
 ):
+    parent, announced = family
     alice = Client(build(statement_timeout=60), TOKENS["alice"])
     if heard_by == "a webhook":
         subscribe(connection, cast["acme"], "https://example.com/hook")
@@ -39,8 +49,8 @@ def test_subtasks_that_are_too_large_to_announce_are_409_and_stay(
         assert alice.get("/events").status_code == 200
     rejected = alice.delete(f"/tasks/{parent}")
     assert error_message(rejected, 409).endswith("delete some of them first")
-    assert (count(connection, "tasks"), count(connection, "events")) == (MAX_SUBTASKS + 2, 0)
+    assert (count(connection, "tasks"), count(connection, "events")) == (announced + 2, 0)
     subtask = alice.get(f"/tasks?parentId={parent}&limit=1").get_json()["data"][0]["id"]
     assert alice.delete(f"/tasks/{subtask}").status_code == 204
     assert alice.delete(f"/tasks/{parent}").status_code == 204
-    assert (count(connection, "tasks"), count(connection, "events")) == (0, MAX_SUBTASKS + 2)
+    assert (count(connection, "tasks"), count(connection, "events")) == (0, announced + 2)

@@ -2,46 +2,14 @@
 
 import pytest
 from client import ids
-from derived import view_of
+from derived import MAX_TEXT_BYTES, bytes_of, large_fields, longest, view_of
 from resources import LISTS
 
-from service.values import fields
-
-MAX_TEXT_BYTES = 1_048_576
 # A control character is six bytes of JSON; short texts and timestamps need some bytes too.
 MAX_BODY_BYTES = 6 * MAX_TEXT_BYTES + 100_000
-# These texts repeat themselves, so PostgreSQL could compress them to a hundredth.
-DOMAIN = f"{'b' * 60}.{'c' * 60}.{'d' * 37}.example.com"
-ADDRESSES = [f"{'a' * 60}{number:03}@{DOMAIN}" for number in range(200)]
 
 
-def longest(field):
-    """The longest value of a field, or None for a field of bounded size."""
-    match field:
-        case fields.StringList(inner=fields.Email()):
-            return ADDRESSES
-        case fields.StringList():
-            return [longest(field.inner)] * field.max
-        case fields.Text():
-            # The character is one byte in the table.
-            return "\x01" * field.max
-    return None
-
-
-def bytes_of(value):
-    return sum(map(len, value)) if value else 0
-
-
-# The fields of each list of which a page of the largest limit could be larger than its bound.
-LARGE_FIELDS = [
-    (name, column)
-    for name, paged in LISTS.items()
-    for column, field in view_of(paged).documented.schema().fields.items()
-    if bytes_of(longest(field)) * paged.maximum > MAX_TEXT_BYTES
-]
-
-
-@pytest.mark.parametrize(("name", "column"), LARGE_FIELDS)
+@pytest.mark.parametrize(("name", "column"), large_fields())
 def test_a_list_of_long_values_is_cut_and_its_pages_have_every_row_once(
     alice, connection, insert_into, name, column
 ):
@@ -58,7 +26,7 @@ def test_a_list_of_long_values_is_cut_and_its_pages_have_every_row_once(
 
 
 # A field of each list, a text if it has one.
-FIRST_LARGE = dict(reversed(LARGE_FIELDS))
+FIRST_LARGE = dict(reversed(large_fields()))
 
 
 @pytest.mark.parametrize("name", FIRST_LARGE)

@@ -175,7 +175,7 @@ def test_a_read_only_database_is_an_error_but_no_reason_not_to_start(other):
     ("grant", "lacks"),
     [
         ("SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public", "sequence event_pos"),
-        ("USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public", "tables attempts, deliveries, "),
+        ("USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public", "tables attempts, deleted_u"),
         ("CONNECT ON DATABASE {name}", "schema public"),
     ],
 )
@@ -190,9 +190,8 @@ def test_what_belongs_to_another_role_is_an_error_also_before_a_start(
     code, lines = check(url, "--start")
     assert code == 1
     assert lines[3].startswith("schema      ok")
-    assert lines[4].startswith(
-        f"rights      ERROR the user of DATABASE_URL lacks rights on the {lacks}"
-    )
+    assert lines[4].startswith("rights      ERROR the user of DATABASE_URL lacks rights on the ")
+    assert f" on the {lacks}" in lines[4]
 
 
 def test_a_missing_key_is_an_error_but_no_reason_not_to_start(database_url, cast, connection):

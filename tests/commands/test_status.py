@@ -566,8 +566,8 @@ def test_the_objects_that_status_expects_are_those_of_a_migrated_database(connec
     """Types need no right, and composite types and indexes are classes only by their form."""
     found = rows(
         connection,
-        "SELECT CASE relkind WHEN 'r' THEN 'tables' WHEN 'S' THEN 'sequences' ELSE relkind::text END"
-        " AS kind, relname AS name FROM pg_class"
+        "SELECT CASE relkind WHEN 'r' THEN 'tables' WHEN 'S' THEN 'sequences'"
+        " ELSE relkind::text END AS kind, relname AS name FROM pg_class"
         " WHERE relnamespace = 'public'::regnamespace AND relkind <> ALL ('{i,c,t}')"
         " UNION SELECT 'functions', proname FROM pg_proc"
         " WHERE pronamespace = 'public'::regnamespace",
