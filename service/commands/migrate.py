@@ -37,6 +37,25 @@ class Comparison(NamedTuple):
     # Migrations of a newer release, which this release does not have.
     newer: list[str]
 
+    @property
+    def conflict(self) -> str | None:
+        """Why no migration of this release can be applied, and the way out; None if they can."""
+        if not (self.pending and self.newer):
+            return None
+        return (
+            f"the database has migrations that this release lacks ({', '.join(self.newer)}), and"
+            f" lacks some of this release ({', '.join(self.pending)}): with the release that made"
+            " it run workspace export for each workspace, then load the files into a new database"
+        )
+
+
+def pending_migrations(connection: Connection) -> list[str]:
+    """Return the migrations to apply; raises ClickException if another release made the schema."""
+    found = compare(connection)
+    if found.conflict:
+        raise click.ClickException(found.conflict)
+    return found.pending
+
 
 def compare(connection: Connection) -> Comparison:
     """Compare the migrations of this release with those of the database."""
@@ -69,7 +88,7 @@ def migrate(settings: Settings) -> list[str]:
     Two parallel runs apply each file once: an advisory lock makes the second run wait.
     """
     with connect(settings, "migrate") as connection:
-        pending = compare(connection).pending
+        pending = pending_migrations(connection)
         done = []
         with progress("migrate", len(pending), shown=bool(pending)) as step:
             for name in pending:
@@ -101,7 +120,7 @@ def _apply_in_transaction(connection: Connection, name: str) -> bool:
     connection.run("migrate/lock", {})
     connection.run("migrate/prepare", {})
     # Another process may have applied it since the first comparison.
-    if name not in compare(connection).pending:
+    if name not in pending_migrations(connection):
         return False
     # libpq runs a script of many statements only without parameters.
     connection.execute(STATEMENTS[f"schema/{name}"].source)
@@ -155,7 +174,7 @@ def migrate_database(dry_run: bool) -> None:
     """
     if dry_run:
         with connect(current_settings(), "migrate") as connection:
-            names = compare(connection).pending
+            names = pending_migrations(connection)
     else:
         names = migrate(current_settings())
     for name in names:

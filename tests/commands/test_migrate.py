@@ -123,6 +123,24 @@ def test_a_killed_run_keeps_what_it_finished_and_can_be_repeated(empty, database
     assert apply(empty) == []
 
 
+def test_a_database_of_another_release_is_refused_with_the_way_out_and_stays_as_it_is(empty):
+    apply(empty)
+    with psycopg.connect(empty) as connection:
+        connection.execute(
+            "UPDATE schema_migrations SET name = '0002-other' WHERE name = '0002-accounts'"
+        )
+    before = schema(empty)
+    for option in ([], ["--dry-run"]):
+        outcome = run(empty, *option)
+        assert (outcome.exit_code, outcome.stdout) == (1, "")
+        assert outcome.stderr == (
+            "Error: the database has migrations that this release lacks (0002-other), and lacks"
+            " some of this release (0002-accounts): with the release that made it run workspace"
+            " export for each workspace, then load the files into a new database\n"
+        )
+    assert schema(empty) == before
+
+
 # Other processes in the way
 
 

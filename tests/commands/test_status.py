@@ -444,6 +444,11 @@ def problems(outcome):
             r"migrations are pending: 0001-functions, .*; run the command migrate, or correct the name.*",
         ),
         (
+            "UPDATE schema_migrations SET name = '0002-other' WHERE name = '0002-accounts'",
+            r"the database has migrations that this release lacks \(0002-other\), and lacks some of"
+            r" this release \(0002-accounts\): .*",
+        ),
+        (
             "ALTER TABLE plans RENAME TO renamed; ALTER TABLE mail RENAME TO other",
             f"the tables mail, plans are missing {schema.BY_HAND}",
         ),
@@ -452,7 +457,7 @@ def problems(outcome):
             rf"function iso\(.*\) does not exist {schema.BY_HAND}",
         ),
     ],
-    ids=["pending", "renamed", "dropped"],
+    ids=["pending", "another release", "renamed", "dropped"],
 )
 def test_a_schema_that_does_not_fit_is_the_one_problem(change, problem, used, start):
     with psycopg.connect(used) as connection:

@@ -57,7 +57,9 @@ def read_schema(reader: Reader) -> Section:
     pending, newer = len(found.pending), len(found.newer)
     missing = [item for item in reader.unusable if not item.owner]
     problems: list[str] = []
-    if pending:
+    if found.conflict:
+        problems.append(found.conflict)
+    elif pending:
         other = "" if found.applied else ", or correct the name of the database in DATABASE_URL"
         problems.append(
             f"migrations are pending: {', '.join(found.pending)}; run the command migrate{other}"
@@ -68,7 +70,7 @@ def read_schema(reader: Reader) -> Section:
     elif not reader.unusable:
         problems += [f"{error} {BY_HAND}" for error in dict.fromkeys(reader.broken)]
     notes = []
-    if newer:
+    if newer and not pending:
         # As after a rollback.
         notes = [f"{NEWER}: {', '.join(found.newer)}"]
     return Section(
