@@ -52,7 +52,7 @@ WITH searched AS MATERIALIZED (
         ON task.workspace_id = %(workspace_id)s::uuid AND task.id = best.id
 ), page_end AS (
     SELECT last_row(array_agg(bytes ORDER BY number), sum(bytes), %(limit)s::integer) AS number
-      FROM (SELECT number, octet_length((task).description) AS bytes FROM page) AS sizes
+      FROM (SELECT number, text_bytes(task) AS bytes FROM page) AS sizes
 )
 SELECT coalesce(json_agg(task_json(match.task) ORDER BY match.number), '[]') AS data,
        coalesce(
