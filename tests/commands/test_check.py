@@ -175,7 +175,7 @@ def test_a_read_only_database_is_an_error_but_no_reason_not_to_start(other):
     ("grant", "lacks"),
     [
         ("SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public", "sequence event_pos"),
-        ("USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public", "tables attempts, deleted_u"),
+        ("USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public", "tables attempts, "),
         ("CONNECT ON DATABASE {name}", "schema public"),
     ],
 )
