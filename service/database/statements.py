@@ -93,7 +93,7 @@ def migrations() -> list[str]:
 def schema_objects() -> dict[str, list[str]]:
     """Name what the migrations create, and the table of migrations, for status/unusable."""
     sources = b"".join(STATEMENTS[f"schema/{name}"].source for name in migrations())
-    found = re.findall(rb"(?m)^CREATE (TABLE|SEQUENCE|FUNCTION) (\w+)", sources)
+    found = re.findall(rb"(?m)^CREATE (?:UNLOGGED )?(TABLE|SEQUENCE|FUNCTION) (\w+)", sources)
     objects = {"tables": ["schema_migrations"], "sequences": [], "functions": []}
     for kind, name in found:
         objects[f"{kind.decode().lower()}s"].append(name.decode())
