@@ -314,8 +314,10 @@ def test_a_figure_is_a_problem_only_beyond_its_threshold(reader):
 
 
 def test_a_lock_is_shown_with_those_who_wait_and_is_a_problem_from_one_second_on(
-    reader, database_url, connection
+    reader, database_url, connection, monkeypatch
 ):
+    # As if nobody waited, it would be a problem later.
+    monkeypatch.setattr(schema, "LOCK", 600)
     with (
         ThreadPoolExecutor(2) as threads,
         connected(database_url, "plan list") as first,
