@@ -443,7 +443,8 @@ def problems(outcome):
     [
         (
             "DROP SCHEMA public CASCADE; CREATE SCHEMA public",
-            r"migrations are pending: 0001-functions, .*; run the command migrate, or correct the name.*",
+            r"migrations are pending: 0001-functions, .*; run the command migrate, or correct"
+            r" the name.*",
         ),
         (
             "UPDATE schema_migrations SET name = '0002-other' WHERE name = '0002-accounts'",
