@@ -469,6 +469,7 @@ def test_a_schema_that_does_not_fit_is_the_one_problem(change, problem, used, st
     assert outcome.exit_code == 1
     (found,) = problems(outcome)
     assert re.fullmatch(problem, found)
+    assert json.loads(outcome.stdout)["notes"] == []
 
 
 def test_after_a_rollback_the_newer_migrations_are_a_note(used, start):
