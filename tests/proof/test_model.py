@@ -58,7 +58,7 @@ TASK = {
 NEW_TASK = {
     "status": "todo",
     "priority": "medium",
-    **dict.fromkeys(["description", "dueDate", "assigneeId", "projectId", "parentId"]),
+    **dict.fromkeys(["description", "dueDate", "dueDay", "assigneeId", "projectId", "parentId"]),
 }
 FILTERS = {name: name for name in ("status", "priority", "projectId", "parentId")}
 FILTERS["assignee"] = "assigneeId"
