@@ -4,6 +4,7 @@ import os
 import resource
 import shutil
 import tempfile
+from dataclasses import fields
 
 import psycopg
 import pytest
@@ -11,7 +12,7 @@ from client import new_database
 from server import PROJECT
 
 from service.devkit.loopback import LIBPQ, SERVERS, forget
-from service.settings import Settings
+from service.settings import PLATFORMS, Settings
 
 # The folders of tests with these marks, which the options of setup.cfg deselect.
 LONG = {"proof", "faults"}
@@ -34,8 +35,9 @@ def pytest_configure(config):
     """
     server = os.environ.get("TEST_DATABASE_URL")
     config.option.task_service_database = config.option.task_service_database or server
-    for name in Settings.changed():
-        del os.environ[name]
+    settings = {field.name.upper() for field in fields(Settings)}
+    for name in {*settings, *(f"{name}_FILE" for name in settings), *PLATFORMS}:
+        os.environ.pop(name, None)
     # The URL of the tests may leave something to variables of libpq.
     forget(*SERVERS, *([] if server else [LIBPQ]))
     # curl and Python send a request to this machine through no proxy.
