@@ -1,7 +1,5 @@
 """The application, assembled."""
 
-from inspect import iscoroutinefunction
-
 from client import TOKENS, Client
 from flask.globals import app_ctx
 
@@ -18,10 +16,6 @@ def test_no_blueprint_has_hooks_because_the_service_would_not_run_them(build):
     ):
         assert hooks.keys() <= {None}
     assert not app.teardown_appcontext_funcs
-
-
-def test_no_view_is_a_coroutine_because_the_service_would_not_run_it(build):
-    assert not any(map(iscoroutinefunction, build().view_functions.values()))
 
 
 def test_a_service_whose_flask_passes_the_context_responds_the_same(settings, start, monkeypatch):

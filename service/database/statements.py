@@ -1,10 +1,9 @@
 """The statements: one SQL file each, run by libpq without a cursor of psycopg.
 
 Only ``db.row_client_bound``, migrate and ``workspace export`` use a cursor, which does more. One
-RawCursor for each statement, with ``prepare=True``, takes 99 thousand instructions more a request
-of two statements, 19 % of a list of one task. Without a cursor, this module alone uses what psycopg
-makes its own cursors of: ``Transformer``, a documented class with the methods of ``psycopg.abc``,
-and ``error_from_result``, which is not documented.
+RawCursor for each statement, with ``prepare=True``, takes 19 % more of a list of one task. Without
+a cursor, this module alone uses what psycopg makes its own of: ``Transformer``, a documented class
+with the methods of ``psycopg.abc``, and ``error_from_result``, which is not documented.
 """
 
 import json
@@ -29,6 +28,7 @@ SQL = (Path(__file__).parents[1] / "sql").resolve()
 PARAMETER = re.compile(rb"%\((\w+)\)s")
 
 SUCCESS = ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK
+
 # The errors of a prepared statement whose result has got another type, by a migration, or that a
 # connection pooler has dropped.
 STALE = errors.FeatureNotSupported, errors.InvalidSqlStatementName

@@ -1,18 +1,17 @@
 """The worker of the service: limits, the urgent path and the error page that it hands over."""
 
 import time
-from secrets import token_hex
 
 import request_worker
 from request_worker.errors import error_head
 from service.callers import MINUTE, STARTER_PER_MINUTE
-from service.http import errors
+from service.http import access_log, errors
 from service.settings import Settings
 
 
 def error_page(status: int, message: str, fields: list[tuple[str, str]]) -> bytes:
-    """Return head and body of an error response that has the form of all errors of the service."""
-    request_id = token_hex(8)
+    """Make head and body of an error response that has the form of all errors of the service."""
+    request_id = access_log.new_request_id()
     body = errors.error_body(status, message, request_id=request_id)
     head = [
         ("Content-Type", "application/json"),

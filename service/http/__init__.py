@@ -1,8 +1,8 @@
-"""Most hooks of each request, in this order.
+"""Registers the request hooks in the order in which they run; db, webhooks and page add four.
 
-If a hook before the view returns a response, the next hooks and the view do not run. A hook in
-``database/db.py`` gives the connection back. One in ``webhooks`` posts events, before the hooks
-after a request that are here. ``openapi/page.py`` has hooks of its own.
+If a hook before the view returns a response, the next hooks and the view do not run. The hook in
+``database/db.py`` gives the connection back; the one in ``webhooks`` posts events, before the hooks
+after a request that are here.
 """
 
 from flask import Flask

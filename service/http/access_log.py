@@ -27,12 +27,16 @@ REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}", re.ASCII)
 VARIABLE = re.compile(r"<(?:\w+:)?(\w+)>")
 
 
+def new_request_id() -> str:
+    # No secret, so it needs no call of the kernel.
+    return f"{getrandbits(64):016x}"
+
+
 def set_id_and_times() -> None:
     """Store the id and the times of the request, before any other hook can fail."""
     environ, state = current_request().environ, current_state()
     offered = environ.get("HTTP_X_REQUEST_ID", "")
-    # No secret, so it needs no call of the kernel.
-    state.request_id = offered if REQUEST_ID.fullmatch(offered) else f"{getrandbits(64):016x}"
+    state.request_id = offered if REQUEST_ID.fullmatch(offered) else new_request_id()
     state.arrived = environ.get(ARRIVED, state.arrived)
     state.queued = environ.get(QUEUED, 0)
     traceparent = environ.get("HTTP_TRACEPARENT")
