@@ -11,45 +11,55 @@ from importlib import import_module  # noqa: E402
 
 import click  # noqa: E402
 
-# The commands in the order of --help, each with the first sentence of its own help.
+# The commands in the order of --help: where each is below ``service``, and the first sentence of
+# its help; its docstring has the others.
 COMMANDS = {
-    "dev": "Run the service here with PostgreSQL and demo data, and reload changed code.",
-    "migrate": "Apply the pending migrations.",
-    "check": "Check settings, connection, encoding, schema, rights and key; exits with 1 if one is"
-    " wrong.",
-    "web": "Serve requests by gunicorn, in the foreground, until SIGTERM.",
-    "worker": "Deliver webhooks and prune old rows, until SIGTERM; any number of workers may run.",
-    "status": "Show the state of database, processes and webhooks; exits with 1 if something is"
-    " wrong.",
-    "workspace": "Create, list, export and delete workspaces, and change their plan.",
-    "user": "Create, show, deactivate and delete users, and choose their active workspace.",
-    "member": "Add members to workspaces, list and remove them.",
-    "token": "Create, list and revoke API tokens.",
-    "session": "Create session cookies, list and revoke the sessions of all users.",
-    "plan": "List plans and change their limits.",
-    "webhook": "List webhooks and deliveries, deliver again, stop and resume, rotate secrets.",
-    "load": "Load JSON Lines: an object a line, with its type and the API's fields; - is standard"
-    " input.",
-    "openapi": "Print the interface as OpenAPI 3.1, like GET /openapi.json; needs no database.",
-}
-
-# Where each command is, below ``service``.
-PLACES = {
-    "dev": "devkit.dev.dev",
-    "migrate": "commands.migrate.migrate_database",
-    "check": "commands.check.check",
-    "web": "commands.web.web",
-    "worker": "commands.worker.worker",
-    "status": "commands.status.show_status",
-    "workspace": "commands.workspaces.workspace",
-    "user": "commands.users.user",
-    "member": "commands.members.member",
-    "token": "commands.tokens.token",
-    "session": "commands.tokens.session",
-    "plan": "commands.plans.plan",
-    "webhook": "commands.webhooks.webhook",
-    "load": "commands.load.load",
-    "openapi": "commands.document.print_document",
+    "dev": (
+        "devkit.dev.dev",
+        "Run the service here with PostgreSQL and demo data, and reload changed code.",
+    ),
+    "migrate": ("commands.migrate.migrate_database", "Apply the pending migrations."),
+    "check": (
+        "commands.check.check",
+        "Check settings, connection, encoding, schema, rights and key; exits with 1 if one is"
+        " wrong.",
+    ),
+    "web": ("commands.web.web", "Serve requests by gunicorn, in the foreground, until SIGTERM."),
+    "worker": (
+        "commands.worker.worker",
+        "Deliver webhooks and prune old rows, until SIGTERM; any number of workers may run.",
+    ),
+    "status": (
+        "commands.status.show_status",
+        "Show the state of database, processes and webhooks; exits with 1 if something is wrong.",
+    ),
+    "workspace": (
+        "commands.workspaces.workspace",
+        "Create, list, export and delete workspaces, and change their plan.",
+    ),
+    "user": (
+        "commands.users.user",
+        "Create, show, deactivate and delete users, and choose their active workspace.",
+    ),
+    "member": ("commands.members.member", "Add members to workspaces, list and remove them."),
+    "token": ("commands.tokens.token", "Create, list and revoke API tokens."),
+    "session": (
+        "commands.tokens.session",
+        "Create session cookies, list and revoke the sessions of all users.",
+    ),
+    "plan": ("commands.plans.plan", "List plans and change their limits."),
+    "webhook": (
+        "commands.webhooks.webhook",
+        "List webhooks and deliveries, deliver again, stop and resume, rotate secrets.",
+    ),
+    "load": (
+        "commands.load.load",
+        "Load workspaces, users and what belongs to them from files of JSON Lines.",
+    ),
+    "openapi": (
+        "commands.document.print_document",
+        "Print the interface as OpenAPI 3.1, like GET /openapi.json; needs no database.",
+    ),
 }
 
 
@@ -60,11 +70,15 @@ class Commands(click.Group):
         return list(COMMANDS)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        """Import and return the command of this name; return None if there is none."""
-        if name not in PLACES:
+        """Import a command, and put its sentence before the rest of its help."""
+        if name not in COMMANDS:
             return None
-        module, _, attribute = PLACES[name].rpartition(".")
+        place, sentence = COMMANDS[name]
+        module, _, attribute = place.rpartition(".")
         command: click.Command = getattr(import_module(f"service.{module}"), attribute)
+        if command.short_help is None:
+            command.help = "\n\n".join(filter(None, (sentence, command.help)))
+            command.short_help = sentence
         return command
 
     def invoke(self, context: click.Context) -> object:
@@ -81,9 +95,8 @@ class Commands(click.Group):
                 raise
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the name of each command and the first sentence of its help."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, sentence) for name, (_, sentence) in COMMANDS.items()])
 
 
 @click.group(cls=Commands)
@@ -93,7 +106,7 @@ class Commands(click.Group):
     is_eager=True,
     expose_value=False,
     callback=lambda context, _option, asked: print_version(context) if asked else None,
-    help="Show the version, and what of the repository it was built from.",
+    help="Show the version and the commit.",
 )
 def main() -> None:
     """Run and manage the Task, Meeting and Workspace service.

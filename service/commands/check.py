@@ -49,14 +49,11 @@ class Finding:
 @click.option(
     "--start",
     is_flag=True,
-    help="Exit with 0 also if the service could start and wait: for a database that is away or"
-    " read-only, for a key of webhooks.",
+    help="Ignore what a running service recovers from: no database, a read-only one, a missing"
+    " webhook key.",
 )
 def check(start: bool) -> None:
-    """Check settings, connection, encoding, schema, rights and key; exits with 1 if one is wrong.
-
-    Prints a line for each; the line of one that is wrong has the remedy. It changes nothing.
-    """
+    """Prints a line for each; the line of one that is wrong has the remedy. It changes nothing."""
     failed = False
     for finding in findings():
         prevents = finding.wrong and not (start and finding.waits)

@@ -9,6 +9,5 @@ from service.commands.base import current_settings
 
 @click.command("openapi")
 def print_document() -> None:
-    """Print the interface as OpenAPI 3.1, like GET /openapi.json; needs no database."""
     with create_app(current_settings()).app_context():
         click.echo(openapi.document())

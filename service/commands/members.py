@@ -43,9 +43,7 @@ def require_owner(change: ChangedMember | RemovedMember, slug: str, email: str) 
         )
 
 
-@click.group("member")
-def member() -> None:
-    """Add members to workspaces, list and remove them."""
+member = click.Group("member")
 
 
 @member.command("add")
@@ -59,9 +57,10 @@ def member() -> None:
     help="Permissions: owners and admins may change the workspace.",
 )
 def add_member(slug: str, email: str, role: str) -> None:
-    """Add the user EMAIL to the workspace SLUG, or change a member's role; prints the user's id.
+    """Add the user EMAIL to the workspace SLUG.
 
-    A user's first workspace becomes the active one. The last owner stays an owner.
+    Changes the role of a member, and prints the id of the user. A user's first workspace becomes
+    the active one. The last owner stays an owner.
     """
     values = {**OPERATOR, "id": find_workspace(slug).id, "role": role}
     (added,) = query(AddedMember, "members/add", email=email, **values)
@@ -91,9 +90,10 @@ def list_members(slug: str, as_json: bool) -> None:
 @click.argument("email")
 @yes_option
 def remove_member(slug: str, email: str, yes: bool) -> None:
-    """Remove the user EMAIL from the workspace SLUG; prints the user's id.
+    """Remove the user EMAIL from the workspace SLUG.
 
-    The user's tasks there stay without an assignee. The last owner cannot be removed.
+    Prints the id of the user. The user's tasks there stay without an assignee. The last owner
+    cannot be removed.
     """
     id = find_workspace(slug).id
     absent = f"{email} is not a member of {slug}"

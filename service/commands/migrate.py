@@ -168,10 +168,7 @@ class Watch:
 @click.command("migrate")
 @click.option("--dry-run", is_flag=True, help="Print the pending migrations, and apply none.")
 def migrate_database(dry_run: bool) -> None:
-    """Apply the pending migrations. The command is repeatable, and runs may overlap.
-
-    Prints the name of each migration that the command applies.
-    """
+    """The command is repeatable, and runs may overlap. Prints the name of each migration."""
     if dry_run:
         with connect(current_settings(), "migrate") as connection:
             names = pending_migrations(connection)

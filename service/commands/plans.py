@@ -30,9 +30,7 @@ def quota(text: str) -> int:
     raise click.BadParameter(f"must be an integer from 1 to {MAX_QUOTA}, or the word unlimited")
 
 
-@click.group("plan")
-def plan() -> None:
-    """List plans and change their limits."""
+plan = click.Group("plan")
 
 
 @plan.command("list")
@@ -60,9 +58,10 @@ def list_plans(as_json: bool) -> None:
     help="Requests of a user in a day, or the word unlimited.",
 )
 def set_plan(name: str, per_minute: int | None, per_day: int | None) -> None:
-    """Change the limits of a plan from the next request on; prints the plan as the list does.
+    """Change the limits of a plan.
 
-    A limit whose option is absent keeps its value. With both options, NAME may be a new plan.
+    They hold from the next request on. Prints the plan as the list does. A limit whose option is
+    absent keeps its value. With both options, NAME may be a new plan.
     """
     if per_minute is None and per_day is None:
         raise click.UsageError("give --per-minute, --per-day, or both")

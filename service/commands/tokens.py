@@ -45,9 +45,7 @@ class ListedSession(NamedTuple):
     expires_at: str
 
 
-@click.group("token")
-def token() -> None:
-    """Create, list and revoke API tokens."""
+token = click.Group("token")
 
 
 @token.command("create")
@@ -76,10 +74,10 @@ def token() -> None:
 def create_token(
     email: str, scope: str, expires_in: int | None, name: str, workspace: str | None
 ) -> None:
-    """Create an API token for the user EMAIL; prints the token, which no command prints again.
+    """Create an API token for the user EMAIL.
 
-    With --workspace the token stays in this workspace, and is revoked when the user leaves it: make
-    such a token for each program.
+    Prints the token, which no command prints again. With --workspace the token stays in this
+    workspace, and is revoked when the user leaves it: make such a token for each program.
     """
     name = validate(Text(MAX_NAME), "--name", name)
     click.echo(new_token(email, scope, expires_in, name, workspace))
@@ -168,9 +166,7 @@ def require_active_user(email: str) -> ListedUser:
     return user
 
 
-@click.group("session")
-def session() -> None:
-    """Create session cookies, list and revoke the sessions of all users."""
+session = click.Group("session")
 
 
 @session.command("create")
@@ -184,9 +180,9 @@ def session() -> None:
     help="Days until the session expires.",
 )
 def create_session(email: str, expires_in: int) -> None:
-    """Create a session for the user EMAIL; prints the value of the cookie 'session'.
+    """Create a session for the user EMAIL.
 
-    No command prints the value again.
+    Prints the value of the cookie 'session', which no command prints again.
     """
     click.echo(new_session(email, expires_in))
 
@@ -216,9 +212,10 @@ def list_sessions(since: str | None, as_json: bool) -> None:
 )
 @yes_option
 def revoke_sessions(since: str, yes: bool) -> None:
-    """Revoke the sessions of all users created since a time, and print their ids.
+    """Revoke the sessions that were created since a time.
 
-    If LOGIN_KEY has leaked, first change it and restart, so that nobody creates more.
+    Those of all users; prints their ids. If LOGIN_KEY has leaked, first change it and restart, so
+    that nobody creates more.
     """
     moment = validate(Timestamp(), "--since", since)
     confirm(f"Revoke the sessions of all users created since {since}?", yes=yes)

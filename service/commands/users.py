@@ -45,9 +45,7 @@ class Deletion(NamedTuple):
     last_owner_of: list[str]
 
 
-@click.group("user")
-def user() -> None:
-    """Create, show, deactivate and delete users, and choose their active workspace."""
+user = click.Group("user")
 
 
 @user.command("create")
@@ -64,7 +62,10 @@ def create_user(email: str, name: str) -> None:
 @click.argument("email")
 @click.argument("slug")
 def activate_workspace(email: str, slug: str) -> None:
-    """Make SLUG the active workspace of the user EMAIL; prints the id of the workspace."""
+    """Choose the active workspace of the user EMAIL.
+
+    Prints the id of the workspace SLUG.
+    """
     absent = f"{email} is not a member of {slug}"
     click.echo(one_row(IdRow, "users/activate", absent, email=email, slug=slug).id)
 
@@ -84,7 +85,7 @@ def list_users(as_json: bool) -> None:
 @click.argument("name", metavar="ID_OR_EMAIL")
 @json_option
 def show_user(name: str, as_json: bool) -> None:
-    """Show the user with this id or e-mail address, with the columns of the list.
+    """Show one user with the columns of the list.
 
     The id of a deleted user still shows the state deleted, and when that was.
     """
@@ -97,10 +98,11 @@ def show_user(name: str, as_json: bool) -> None:
 @user.command("deactivate")
 @click.argument("email")
 def deactivate_user(email: str) -> None:
-    """Take away the access of the user EMAIL from the next request on; prints the id.
+    """Take away the access of the user EMAIL.
 
-    No API token and no session of the user works, and no task can be assigned to the user. The
-    user's name, memberships, roles and tasks stay; reactivate undoes it.
+    From the next request on no API token and no session of the user works, and no task can be
+    assigned to the user. The user's name, memberships, roles and tasks stay; reactivate undoes it.
+    Prints the id.
     """
     click.echo(one_row(IdRow, "users/deactivate", f"there is no user {email}", email=email).id)
 
@@ -108,7 +110,10 @@ def deactivate_user(email: str) -> None:
 @user.command("reactivate")
 @click.argument("email")
 def reactivate_user(email: str) -> None:
-    """Undo deactivate for the user EMAIL, whose tokens and sessions work again; prints the id."""
+    """Undo deactivate for the user EMAIL.
+
+    The user's tokens and sessions work again. Prints the id.
+    """
     click.echo(one_row(IdRow, "users/reactivate", f"there is no user {email}", email=email).id)
 
 
@@ -116,10 +121,11 @@ def reactivate_user(email: str) -> None:
 @click.argument("email")
 @yes_option
 def delete_user(email: str, yes: bool) -> None:
-    """Delete the user EMAIL with the user's tokens, memberships and mail; prints the id.
+    """Delete the user EMAIL; prints the id.
 
-    Tasks and meetings stay, with the id of the user in createdBy. The last owner of a workspace
-    cannot be deleted. To only take the access away, use deactivate.
+    The user's tokens, memberships and mail are deleted too. Tasks and meetings stay, with the id of
+    the user in createdBy. The last owner of a workspace cannot be deleted. To only take the access
+    away, use deactivate.
     """
     confirm(f"Delete the user {email} with all tokens, memberships and mail?", yes=yes)
     row = one_row(Deletion, "users/delete", f"there is no user {email}", email=email)

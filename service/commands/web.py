@@ -10,11 +10,9 @@ from service.commands.base import current_settings
 
 @click.command("web")
 def web() -> None:
-    """Serve requests by gunicorn, in the foreground, until SIGTERM.
-
-    HOST and PORT are the address, WEB_CONCURRENCY and WEB_THREADS the numbers of processes and of
-    threads. The command becomes gunicorn's master: at SIGHUP the master starts new workers with the
-    code on the disk.
+    """HOST and PORT are the address, WEB_CONCURRENCY and WEB_THREADS the numbers of processes and
+    of threads. The command becomes gunicorn's master: at SIGHUP the master starts new workers with
+    the code on the disk.
     """
     current_settings().require_database()
     if not os.access(".", os.X_OK):

@@ -76,9 +76,7 @@ class ListedAttempt(NamedTuple):
     about: str | None
 
 
-@click.group("webhook")
-def webhook() -> None:
-    """List webhooks and deliveries, deliver again, stop and resume, rotate secrets."""
+webhook = click.Group("webhook")
 
 
 @webhook.command("list")
@@ -137,9 +135,10 @@ def rotate(id: str) -> None:
 @webhook.command("disable")
 @click.argument("id")
 def disable(id: str) -> None:
-    """Stop sending to the webhook ID until it is enabled; prints the id.
+    """Stop sending to the webhook ID; prints the id.
 
-    Due deliveries wait. Events that occur while the webhook is disabled are never sent to it.
+    Due deliveries wait until it is enabled. Events that occur while the webhook is disabled are
+    never sent to it.
     """
     click.echo(set_enabled(id, False))
 
@@ -147,7 +146,7 @@ def disable(id: str) -> None:
 @webhook.command("enable")
 @click.argument("id")
 def enable(id: str) -> None:
-    """Send to the webhook ID again, its waiting deliveries first; prints the id."""
+    """Send to the webhook ID again; prints the id. Its waiting deliveries come first."""
     click.echo(set_enabled(id, True))
 
 
@@ -170,9 +169,10 @@ def set_enabled(id: str, enabled: bool) -> str:
 )
 @json_option
 def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool) -> None:
-    """List the latest deliveries of the webhook ID, or those --about a task, newest first.
+    """List the latest deliveries, newest first.
 
-    Each line is an attempt, or a delivery that was not attempted yet.
+    Those of the webhook ID, or those --about a task. Each line is an attempt, or a delivery that
+    was not attempted yet.
 
     Columns: delivery, event, state, attempt, when, status, milliseconds, error, answer, next
     attempt, webhook, id of the task, meeting or suggestion.
@@ -196,10 +196,11 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
     help="With --failed: only deliveries that failed since this time, like 2026-11-20T11:00:00Z.",
 )
 def redeliver(id: str, failed: bool, since: str | None) -> None:
-    """Make the worker attempt the delivery ID again, with the same bytes; prints the id.
+    """Attempt the delivery ID again; prints the id.
 
-    With --failed, ID is the id of a webhook; prints the id of each delivery that is attempted
-    again. A disabled webhook gets its deliveries once the webhook is enabled.
+    The worker posts the same bytes. With --failed, ID is the id of a webhook; prints the id of each
+    delivery that is attempted again. A disabled webhook gets its deliveries once the webhook is
+    enabled.
     """
     if failed:
         webhook_id = find_webhook(id).id

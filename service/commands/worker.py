@@ -15,10 +15,7 @@ log = logging.getLogger("service.worker")
 @click.command("worker")
 @click.option("--once", is_flag=True, help="Do what is due now and end; for cron.")
 def worker(once: bool) -> None:
-    """Deliver webhooks and prune old rows, until SIGTERM; any number of workers may run.
-
-    Without WEBHOOK_KEY the worker prunes, and deliveries wait.
-    """
+    """Without WEBHOOK_KEY the worker prunes, and deliveries wait."""
     settings = current_settings()
     settings.require_database()
     logs.configure(settings.log_format)

@@ -56,9 +56,7 @@ def find_workspace(slug: str) -> FoundWorkspace:
     return one_row(FoundWorkspace, "workspaces/find", absent, slugs=[slug])
 
 
-@click.group("workspace")
-def workspace() -> None:
-    """Create, list, export and delete workspaces, and change their plan."""
+workspace = click.Group("workspace")
 
 
 @workspace.command("create")
@@ -90,7 +88,10 @@ def list_workspaces(as_json: bool) -> None:
 @click.argument("slug")
 @click.argument("plan")
 def change_plan(slug: str, plan: str) -> None:
-    """Change the plan of the workspace SLUG to PLAN from its next request on; prints its id."""
+    """Change the plan of the workspace SLUG.
+
+    PLAN holds from its next request on. Prints the id of the workspace.
+    """
     check_plan(plan)
     absent = f"there is no workspace {slug}"
     click.echo(one_row(IdRow, "workspaces/set_plan", absent, slug=slug, plan=plan).id)
@@ -99,11 +100,12 @@ def change_plan(slug: str, plan: str) -> None:
 @workspace.command("export")
 @click.argument("slug")
 def export_workspace(slug: str) -> None:
-    """Print the workspace SLUG as JSON Lines that the command load reads, with ids and times.
+    """Print the workspace SLUG as JSON Lines.
 
-    The lines are one snapshot of the workspace: users, members, tasks, meetings, mail, knowledge
-    entries, suggestions and webhooks, but no tokens. The first line has the type export, and the
-    last one the type end: load rejects an export that was cut off.
+    The command load reads them, with ids and times. They are one snapshot of the workspace: users,
+    members, tasks, meetings, mail, knowledge entries, suggestions and webhooks, but no tokens. The
+    first line has the type export, and the last one the type end: load rejects an export that was
+    cut off.
     """
     # The schemas of the lines import the whole interface, which no other command here needs.
     from service.commands.load import export
@@ -124,9 +126,9 @@ def export_workspace(slug: str) -> None:
 @click.argument("slug")
 @yes_option
 def delete_workspace(slug: str, yes: bool) -> None:
-    """Delete the workspace SLUG with everything in it, for ever; prints its id.
+    """Delete the workspace SLUG with everything in it.
 
-    Its members keep their accounts.
+    Its members keep their accounts. Prints the id of the workspace.
     """
     absent = f"there is no workspace {slug}"
     contents = one_row(Contents, "workspaces/count", absent, slug=slug)

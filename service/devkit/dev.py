@@ -81,13 +81,11 @@ port_option = click.option(
     help="Run the test double instead, if it is installed; dev --json --help lists its options.",
 )
 def dev(port: int, folder: Path, reset: bool, limits: str, receive: bool) -> None:
-    """Run the service here with PostgreSQL and demo data, and reload changed code.
-
-    Prints the base URL, a token and a cookie of the demo owner, and three commands to begin with.
-    The command has a database of its own, and ignores DATABASE_URL and PGHOST, PGUSER, ...
+    """Prints the base URL, a token and a cookie of the demo owner, and three commands to begin
+    with. The command has a database of its own, and ignores DATABASE_URL and PGHOST.
 
     As root it creates the system user pgserver, who runs PostgreSQL, and for each checkout a folder
-    /var/lib/task-service-... of some 40 MB. To remove them: rm -r, and userdel pgserver.
+    of some 40 MB, /var/lib/task-service-ID. To remove them: rm -r, and userdel pgserver.
     """
     # The options are checked, and --help is shown, without the libraries of the service.
     from service.devkit.local import run

@@ -41,7 +41,7 @@ CUT_OFF = (
     help="Take users who exist for those with the same e-mail address and another id.",
 )
 def load(files: tuple[str, ...], match_users: str | None) -> None:
-    """Load JSON Lines: an object a line, with its type and the API's fields; - is standard input.
+    """One JSON object per line, with its type and the API's fields; - reads standard input.
 
     Prints each file and its number of objects, tab-separated. The command loads a file as a whole
     or not at all; the first invalid line ends the command, which names the line.

@@ -23,9 +23,7 @@ from service.commands.status.webhooks import read_deliveries, read_keys, read_ol
     help="Print a line for each number, as Prometheus' textfile collector reads them.",
 )
 def show_status(as_json: bool, as_metrics: bool) -> None:
-    """Show the state of database, processes and webhooks; exits with 1 if something is wrong.
-
-    Each problem is a line at the end of the page, and a member of "problems" in JSON. With
+    """Each problem is a line at the end of the page, and a member of "problems" in JSON. With
     --metrics the exit status is 0, and task_service_problems says how many there are.
     """
     if as_json and as_metrics:
