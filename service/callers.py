@@ -91,7 +91,7 @@ class Usage(NamedTuple):
 
     @property
     def windows(self) -> list[Window]:
-        """Return all windows of the plan, the shortest first."""
+        """All windows of the plan, the shortest first."""
         minute = self._window("minute", self.per_minute, self.minute_count, self.minute_ends)
         if self.per_day is None:
             return [minute]
@@ -106,13 +106,13 @@ class Usage(NamedTuple):
 
 
 def decisive(windows: list[Window]) -> Window:
-    """Return the window that X-RateLimit-* shows: the longest if it is used up, else the first."""
+    """Choose the window that X-RateLimit-* shows: the longest if it is used up, else the first."""
     first, longest = windows[0], windows[-1]
     return longest if longest.left == 0 else first
 
 
 @lru_cache(maxsize=64)
 def policy(per_minute: int, per_day: int | None) -> str:
-    """Return the header RateLimit-Policy, which is the same for all requests on a plan."""
+    """Write the header RateLimit-Policy, once for each plan."""
     minute = f'"minute";q={per_minute};w={MINUTE}'
     return minute if per_day is None else f'{minute}, "day";q={per_day};w={DAY}'

@@ -125,7 +125,7 @@ def configure(name: str) -> LineHandler:
 
 
 def is_rare(text: str) -> bool:
-    """Return whether a text was not logged within the last minute, and note that it is now."""
+    """Tell whether a text was not logged within the last minute, and note that it is now."""
     now = monotonic()
     if now < rarely_logged.get(text, -RARE) + RARE:
         return False

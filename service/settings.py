@@ -127,7 +127,6 @@ def split_keys(text: str) -> list[str]:
 
 
 def check_conninfo(text: str) -> None:
-    """Raise ValidationError unless libpq can parse ``text``."""
     try:
         conninfo_to_dict(text)
     except ProgrammingError:
@@ -137,7 +136,7 @@ def check_conninfo(text: str) -> None:
 
 
 def text_of(item: Field[Any], environment: Mapping[str, str]) -> str | None:
-    """Return the text of a setting that is set; raises InvalidSetting if its file cannot be read.
+    """Find the text of a setting; raises InvalidSetting if its file cannot be read.
 
     For a secret, ``DATABASE_URL_FILE`` names a file that has it, as secrets of containers are.
     """
@@ -247,7 +246,7 @@ class Settings:
     )
 
     def require_database(self) -> str:
-        """Return DATABASE_URL; raises InvalidSetting if it is not set."""
+        """DATABASE_URL; raises InvalidSetting if it is not set."""
         if not self.database_url:
             raise InvalidSetting(
                 "DATABASE_URL is not set: it names the PostgreSQL database, like"
@@ -256,7 +255,7 @@ class Settings:
         return self.database_url
 
     def require_webhook_key(self) -> str:
-        """Return the newest key of WEBHOOK_KEY; raises InvalidSetting if it is not set."""
+        """The newest key of WEBHOOK_KEY; raises InvalidSetting if it is not set."""
         if not self.webhook_key:
             raise InvalidSetting(
                 "WEBHOOK_KEY is not set: the secrets of the webhooks are derived from it;"

@@ -13,7 +13,7 @@ BUILT_FROM = "built_from.txt"
 
 @cache
 def version() -> str:
-    """Return the version of the package, also in a checkout with only its libraries installed."""
+    """The version of the package, also in a checkout with only its libraries installed."""
     try:
         return metadata.version("task-meeting-workspace-service")
     except metadata.PackageNotFoundError:

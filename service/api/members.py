@@ -145,6 +145,5 @@ def remove_member(id: str, member: str) -> Response:
 
 
 def require_permission(permitted: bool) -> None:
-    """Raise 403 unless the caller's role allows a change of this member."""
     if not permitted:
         raise http_error("member_role")

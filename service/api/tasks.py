@@ -118,7 +118,6 @@ class TaskFilter(schemas.PageQuery):
 
     @post_load
     def split_cursor(self, values: Values, **options: object) -> Values:
-        """Split the cursor, and reject that of the other order."""
         values = super().split_cursor(values, **options)
         if values["after_id"] and (values["after"] is None) == (values["sort"] == "dueDate"):
             raise ValidationError(fields.Cursor.default_error_messages["cursor"], "cursor")

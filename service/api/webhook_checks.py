@@ -30,8 +30,6 @@ RETRY_AFTER = 60
 
 
 class Permission(NamedTuple):
-    """The row of a member; true for owners and admins."""
-
     permitted: bool
 
 
@@ -44,7 +42,7 @@ def check_role() -> bool:
 
 
 def require_webhook(row: Row | None) -> Row:
-    """Return the row of a webhook; without one, raise 403 for the role, or NotFound.
+    """Pass the row of a webhook on; without one, raise 403 for the role, or NotFound.
 
     Each statement checks the role itself, so only a request that fails needs a second one.
     """

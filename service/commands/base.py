@@ -47,7 +47,7 @@ def errors_in_one_line() -> Iterator[None]:
 
 
 def describe(error: psycopg.Error) -> str:
-    """Return a constraint's sentence, or else PostgreSQL's message and the remedy in one line."""
+    """Explain an error in one line: by a constraint's sentence, or PostgreSQL's with the remedy."""
     constraint = error.diag.constraint_name or ""
     if " " in constraint:
         return constraint
@@ -59,7 +59,6 @@ def describe(error: psycopg.Error) -> str:
 
 
 def describe_invalid(error: ValidationError) -> str:
-    """Join the invalid fields and their messages into one line."""
     return "; ".join(f"{field}: {message}" for field, message in flatten(error))
 
 
@@ -148,7 +147,7 @@ def printable(text: str) -> str:
 
 
 def cell(value: object) -> str:
-    """Return a value as a line shows it: ``-`` for null, commas between the items of a list."""
+    """Show a value in a line: ``-`` for null, commas between the items of a list."""
     if isinstance(value, list):
         value = ",".join(value) or None
     return "-" if value is None else printable(str(value))
@@ -183,7 +182,6 @@ def echo_rows(rows: Iterable[NamedTuple], *, as_json: bool) -> None:
 
 
 def json_of(value: object) -> object:
-    """Return rows as dicts with camelCase names, at every depth."""
     if isinstance(value, list):
         return [json_of(item) for item in value]
     if isinstance(value, tuple):
@@ -193,7 +191,6 @@ def json_of(value: object) -> object:
 
 
 def echo_aligned(lines: list[list[str]]) -> None:
-    """Print lines whose columns begin below each other."""
     widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         padded = [
@@ -203,7 +200,7 @@ def echo_aligned(lines: list[list[str]]) -> None:
 
 
 def width(text: str) -> int:
-    """Return how many columns of a terminal the text takes: two for each wide character."""
+    """Count the columns that a text takes on a terminal: two for each wide character."""
     return sum(
         0 if unicodedata.combining(char) else 1 + (unicodedata.east_asian_width(char) in "WF")
         for char in text

@@ -117,7 +117,6 @@ def of_another_release() -> Iterator[Path]:
 
 
 def family_of(host: str) -> socket.AddressFamily:
-    """Return the family of an address as gunicorn takes it."""
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 

@@ -18,8 +18,6 @@ from service.values.fields import ROLES
 
 
 class ListedMember(NamedTuple):
-    """The row of a member in the list."""
-
     id: str
     email: str
     name: str
@@ -28,8 +26,6 @@ class ListedMember(NamedTuple):
 
 
 class FoundMember(NamedTuple):
-    """The row of a member who is to be removed."""
-
     id: str
     name: str
 

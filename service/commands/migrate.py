@@ -22,8 +22,6 @@ PAUSE, PATIENCE, WATCH_INTERVAL = 5, 300, 0.5
 
 
 class Migration(NamedTuple):
-    """The row of a migration that was applied."""
-
     name: str
 
 
@@ -50,7 +48,7 @@ class Comparison(NamedTuple):
 
 
 def pending_migrations(connection: Connection) -> list[str]:
-    """Return the migrations to apply; raises ClickException if another release made the schema."""
+    """Name the migrations to apply; raises ClickException if another release made the schema."""
     found = compare(connection)
     if found.conflict:
         raise click.ClickException(found.conflict)
@@ -58,7 +56,6 @@ def pending_migrations(connection: Connection) -> list[str]:
 
 
 def compare(connection: Connection) -> Comparison:
-    """Compare the migrations of this release with those of the database."""
     applied: set[str] = set()
     # Without its table, the command has never run.
     with suppress(psycopg.errors.UndefinedTable):
@@ -69,14 +66,10 @@ def compare(connection: Connection) -> Comparison:
 
 
 class Backend(NamedTuple):
-    """The row of a process of PostgreSQL."""
-
     pid: int
 
 
 class Blocker(NamedTuple):
-    """The row of a process that holds a lock."""
-
     pid: int
     # The process in words, with the statement that ends it.
     description: str

@@ -11,8 +11,6 @@ MAX_QUOTA = 2**31 - 1
 
 
 class ListedPlan(NamedTuple):
-    """The row of a plan in the list."""
-
     name: str
     per_minute: int
     # Null means unlimited.
@@ -74,11 +72,9 @@ def set_plan(name: str, per_minute: int | None, per_day: int | None) -> None:
 
 
 def names() -> str:
-    """Join the names of all plans, for a message."""
     return ", ".join(row.name for row in query(ListedPlan, "plans/list"))
 
 
 def check_plan(name: str) -> None:
-    """Raise ClickException unless there is this plan."""
     if name not in {row.name for row in query(ListedPlan, "plans/list")}:
         raise click.ClickException(f"plan must be the name of a plan: {names()}")

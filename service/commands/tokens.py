@@ -22,8 +22,6 @@ from service.values.fields import MAX_NAME, NIL_UUID, Text, Timestamp, uuid_or_n
 
 
 class ListedToken(NamedTuple):
-    """The row of a token in the list."""
-
     id: str
     kind: str
     scope: str
@@ -36,8 +34,6 @@ class ListedToken(NamedTuple):
 
 
 class ListedSession(NamedTuple):
-    """The row of a session in the list."""
-
     id: str
     email: str
     created_at: str
@@ -154,12 +150,10 @@ def revoke_tokens(id: str, of_user: bool, yes: bool) -> None:
 
 
 def require_user(email: str) -> ListedUser:
-    """Find the user with this address; raises ClickException if there is none."""
     return one_row(ListedUser, "users/list", f"there is no user {email}", email=email, id=NIL_UUID)
 
 
 def require_active_user(email: str) -> ListedUser:
-    """Find the user with this address; raises ClickException if absent or deactivated."""
     user = require_user(email)
     if user.state == "deactivated":
         raise click.ClickException(f"{email} is deactivated: first run user reactivate")

@@ -18,8 +18,6 @@ from service.values.fields import MAX_NAME, Email, Text, uuid_or_nil
 
 
 class ListedUser(NamedTuple):
-    """The row of a user in the list."""
-
     id: str
     # A deleted user has the id and the last two columns; the others are null, workspaces is empty.
     email: str | None

@@ -112,12 +112,11 @@ def line_of(row: ListedWebhook) -> WebhookLine:
 
 
 def find_webhook(id: str) -> FoundWebhook:
-    """Find a webhook by its id; raises ClickException if there is none."""
     return one_row(FoundWebhook, "webhooks/find", f"there is no webhook {id}", id=uuid_or_nil(id))
 
 
 def values_of(id: str) -> dict[str, object]:
-    """Return what names a webhook in a statement, which then asks for no role."""
+    """The parameters that select a webhook as an operator, whose role is not checked."""
     return {**find_webhook(id)._asdict(), "user_id": NO_USER}
 
 
@@ -151,7 +150,6 @@ def enable(id: str) -> None:
 
 
 def set_enabled(id: str, enabled: bool) -> str:
-    """Enable or disable a webhook and return its id."""
     change = {"enabled": enabled, "changes": "{}", "reason": BY_OPERATOR, "versions": None}
     absent = f"there is no webhook {id}"
     return one_row(MatchedWebhook, "webhooks/update", absent, **values_of(id), **change).id

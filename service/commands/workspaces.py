@@ -23,8 +23,6 @@ from service.values.fields import MAX_NAME, Text
 
 
 class ListedWorkspace(NamedTuple):
-    """The row of a workspace in the list."""
-
     id: str
     slug: str
     name: str
@@ -34,8 +32,6 @@ class ListedWorkspace(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """The row of a workspace: how much would be deleted with it."""
-
     members: int
     tasks: int
     meetings: int
@@ -51,7 +47,6 @@ class FoundWorkspace(NamedTuple):
 
 
 def find_workspace(slug: str) -> FoundWorkspace:
-    """Find a workspace; raises ClickException if there is none."""
     absent = f"there is no workspace {slug}"
     return one_row(FoundWorkspace, "workspaces/find", absent, slugs=[slug])
 

@@ -34,7 +34,6 @@ class Counters:
         self._due = 0.0
 
     def failed(self, error: psycopg.Error) -> None:
-        """Count an error that means corruption."""
         if error.sqlstate in CORRUPTED:
             self._errors.append(error.sqlstate or "")
 

@@ -74,7 +74,6 @@ def init_app(app: Flask, at_first: Callable[[Connection], None] | None = None) -
 
 
 def extend_deadline(seconds: float) -> None:
-    """Give this request the seconds back that it has waited for something but the database."""
     current_state().deadline += seconds
 
 

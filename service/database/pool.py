@@ -38,12 +38,12 @@ class WrongEncoding(psycopg.NotSupportedError):
 
 
 def encoding_of(connection: Connection) -> str:
-    """Return the encoding of the database; UTF8 if a connection pooler does not report one."""
+    """Read the encoding of the database; UTF8 if a connection pooler does not report one."""
     return connection.info.parameter_status("server_encoding") or "UTF8"
 
 
 def connection_options(settings: Settings, program: str) -> dict[str, Any]:
-    """Return the options of libpq and psycopg that every connection of a program has."""
+    """The options of libpq and psycopg that every connection of a program has."""
     return {
         # PostgreSQL shows this name in pg_stat_activity.
         "application_name": application_name(program),

@@ -72,14 +72,14 @@ TEXTS = {
 
 
 def state(error: psycopg.Error) -> str | None:
-    """Return the key of an error in REMEDIES."""
+    """Find the key of an error in REMEDIES."""
     text = str(error)
     found = (name for name, pattern in TEXTS.items() if re.search(pattern, text))
     return error.sqlstate or next(found, None)
 
 
 def remedy(error: psycopg.Error) -> str | None:
-    """Return what an operator does about this error; None if that is not known."""
+    """Tell what an operator does about this error; None if that is not known."""
     if error.sqlstate is None and not isinstance(error, psycopg.OperationalError):
         return None
     return REMEDIES.get(state(error))

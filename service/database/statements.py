@@ -47,7 +47,7 @@ class IdRow(NamedTuple):
 
 
 def to_json(value: object) -> str:
-    """Return a value as JSON text, for statements that take whole objects."""
+    """Write a value as JSON text, for statements that take whole objects."""
     return json.dumps(value, default=datetime.isoformat)
 
 
@@ -68,7 +68,7 @@ class Statement:
 
 
 def read_statements(folder: Path) -> dict[str, Statement]:
-    """Return the statements of all files in a folder, by their paths there without ``.sql``.
+    """Read the statements of all files in a folder, by their paths there without ``.sql``.
 
     Each begins with its name, ``/* tasks/list */``, by which pg_stat_statements, pg_stat_activity
     and the log of PostgreSQL show it.
@@ -118,7 +118,7 @@ class JsonAsBytes(Loader):
 
 
 def single_row(rows: list[Row]) -> Row | None:
-    """Return the only row, or None; raise ValueError if there are more."""
+    """Take the only row, or None; raises ValueError if there are more."""
     (row,) = rows or (None,)
     return row
 

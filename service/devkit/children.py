@@ -106,7 +106,7 @@ class Children:
         )
 
     def wait_until_up(self, address: str) -> None:
-        """Return once the service answers; raises ClickException after ``STARTED`` seconds."""
+        """Wait until the service answers; raises ClickException after ``STARTED`` seconds."""
         deadline = monotonic() + STARTED
         while not self.ended() and monotonic() < deadline:
             self.interrupt.check()
@@ -124,14 +124,14 @@ class Children:
         raise click.ClickException("gunicorn did not start; it says why above")
 
     def ended(self) -> str | None:
-        """Return the name and status of a child that has ended; a status below 0 is a signal."""
+        """Find the name and status of a child that has ended; a status below 0 is a signal."""
         for name, child in self.running.items():
             if child.poll() is not None:
                 return f"{name} has ended with status {child.returncode}"
         return None
 
     def wait(self) -> None:
-        """Return when interrupted; raises ClickException when a child ends by itself."""
+        """Wait until interrupted; raises ClickException when a child ends by itself."""
         while not self.interrupt.received:
             self._require_all()
             sleep(CHILDREN_INTERVAL)
@@ -204,7 +204,7 @@ def announce_migrations(added: set[Path]) -> None:
 
 
 def modification_times() -> dict[Path, int]:
-    """Return the files whose change restarts the service, with their times of modification."""
+    """Find the files whose change restarts the service, with their times of modification."""
     times = {}
     for folder in {PACKAGE, REQUEST_WORKER, SQL}:
         for path in folder.rglob("*"):

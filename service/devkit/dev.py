@@ -22,7 +22,7 @@ class Dev(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Return the context of the command that these arguments are for."""
+        """Choose the command that these arguments are for."""
         if JSON_OPTION not in args:
             return super().make_context(info_name, args, parent, **extra)
         others = [word for word in args if word != JSON_OPTION]
@@ -30,7 +30,7 @@ class Dev(click.Command):
 
 
 def import_double() -> click.Command:
-    """Return the command of the distribution task-service-double; raises ClickException."""
+    """Import the command of the distribution task-service-double; raises ClickException."""
     for found in metadata.entry_points(group="task_service.dev", name="json"):
         command: click.Command = found.load()
         return command

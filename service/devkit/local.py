@@ -54,8 +54,6 @@ For other commands (--help lists them), in another shell:
 
 
 class Existence(NamedTuple):
-    """The row that tells whether a workspace exists."""
-
     exists: bool
 
 
@@ -122,13 +120,12 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
 
 
 def execute(name: str, /, **values: object) -> None:
-    """Run ``sql/<name>.sql``, which returns no rows."""
     with connect() as connection:
         connection.run(name, values)
 
 
 def environment(database_url: str, port: int) -> dict[str, str]:
-    """Return the environment variables of the service and of its commands."""
+    """Make the environment of the service and of its commands."""
     own = {
         "DATABASE_URL": database_url,
         "HOST": "127.0.0.1",
@@ -162,6 +159,6 @@ def subscribe(printer: Printer) -> None:
 
 
 def without_limits(database_url: str) -> str:
-    """Return a URL of the same database whose connections find plans without limits."""
+    """Lead a URL to the same database with plans without limits."""
     execute("unlimited/create")
     return make_conninfo(database_url, options="-c search_path=unlimited,public")

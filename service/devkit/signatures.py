@@ -15,7 +15,7 @@ class Headers(Protocol):
 
 
 def is_genuine(headers: Headers, body: bytes, secret: str) -> bool:
-    """Return whether the secret made ``X-Service-Signature`` and one of ``webhook-signature``.
+    """Tell whether the secret made ``X-Service-Signature`` and one of ``webhook-signature``.
 
     After a rotation, ``webhook-signature`` has one signature for each secret.
     """

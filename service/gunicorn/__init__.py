@@ -10,5 +10,5 @@ APP = "service.app:create_app()"
 
 
 def command(*options: str, app: str = APP) -> list[str]:
-    """Return the command line that runs the service, or another application, with gunicorn."""
+    """The command line that runs the service, or another application, with gunicorn."""
     return [sys.executable, "-m", "gunicorn", "-c", str(CONFIGURATION), *options, app]

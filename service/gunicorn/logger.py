@@ -11,7 +11,6 @@ class ServiceLogger(Logger):
     """gunicorn's logger, whose lines are JSON, or text to read if LOG_FORMAT says so."""
 
     def setup(self, cfg: Config) -> None:
-        """Set the handlers up as gunicorn does, and replace their format."""
         super().setup(cfg)
         lines = logs.new_format(Settings.read().log_format)
         for handler in self.error_log.handlers:

@@ -32,6 +32,5 @@ class ServiceWorker(request_worker.Worker):
     on_error = staticmethod(error_page)
 
     def run(self) -> None:
-        """Serve, with the largest body that the settings allow."""
         self.max_body = Settings.read().max_body
         super().run()

@@ -91,7 +91,7 @@ def init_app(app: Flask) -> None:
 
 
 def milliseconds(seconds: float) -> float:
-    """Return milliseconds with two decimals, cut off; ``round`` takes longer than a hook."""
+    """Cut milliseconds off after two decimals; ``round`` takes longer than a hook."""
     return int(seconds * 100_000) / 100
 
 

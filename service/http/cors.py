@@ -47,7 +47,7 @@ def init_app(app: Flask) -> None:
 
 
 def is_preflight(request: Request) -> bool:
-    """Return whether a browser asks what a page of another origin may send."""
+    """Tell whether a browser asks what a page of another origin may send."""
     headers = request.headers
     return (
         request.method == "OPTIONS"

@@ -55,20 +55,17 @@ class InvalidFields(BadRequest):
 
 
 class VersionMismatch(PreconditionFailed):
-    """A 412 with the current ETag."""
-
     etag = ""
 
 
 def http_error(name: str, /, retry_after: int | None = None, **values: object) -> HTTPException:
-    """Return the exception for an entry of MESSAGES."""
+    """Make the exception for an entry of MESSAGES."""
     status, message = MESSAGES[name]
     options: dict[str, Any] = {} if retry_after is None else {"retry_after": retry_after}
     return default_exceptions[status](message.format(**values), **options)
 
 
 def invalid_field(field: str, name: str) -> HTTPException:
-    """Return the error for one member, query parameter or header, with an entry of MESSAGES."""
     status, message = MESSAGES[name]
     error = invalid_fields([FieldError(field, message)])
     error.code = status
@@ -76,7 +73,6 @@ def invalid_field(field: str, name: str) -> HTTPException:
 
 
 def invalid_fields(errors: list[FieldError]) -> HTTPException:
-    """Return the 400 that names the invalid fields, each with its message."""
     error = InvalidFields("; ".join(f"{field}: {message}" for field, message in errors))
     error.errors = errors
     return error
@@ -130,7 +126,7 @@ def error_body(
     errors: Sequence[FieldError] = (),
     request_id: str,
 ) -> bytes:
-    """Return an error body in ASCII, so that no text of a client can make it invalid UTF-8."""
+    """Write an error body in ASCII, so that no text of a client can make it invalid UTF-8."""
     content: dict[str, object] = {"message": " ".join(message.split()), "status": status}
     if errors:
         content["errors"] = [error._asdict() for error in errors]
@@ -145,7 +141,7 @@ def reply_invalid(error: ValidationError) -> Response:
 
 
 def from_database(error: psycopg.Error) -> HTTPException:
-    """Return the HTTP error for an error of PostgreSQL; log it unless a client has caused it.
+    """Translate an error of PostgreSQL, and log it unless a client has caused it.
 
     A constraint that a client can violate has a sentence as its name: the field and the message.
     """

@@ -140,7 +140,7 @@ def require_workspace(named: str, active: str | None) -> None:
 
 
 def credential(request: Request) -> tuple[str, str | None]:
-    """Return kind and text of the credential: the header, even a malformed one, or the cookie."""
+    """Find kind and text of the credential: the header, even a malformed one, or the cookie."""
     header = request.environ.get("HTTP_AUTHORIZATION")
     if header is None:
         return "session", request.cookies.get("session")
@@ -166,7 +166,7 @@ def session_only(message: str) -> Callable[[View], View]:
 
 @lru_cache(maxsize=1024)
 def client_address(text: str | None) -> str:
-    """Return the rate-limit key of callers without a valid credential.
+    """Find the rate-limit key of callers without a valid credential.
 
     It is an IPv4 address, the /64 of an IPv6 address, or ``unknown`` for any other text.
     """
@@ -202,7 +202,7 @@ def reject_cross_origin(request: Request) -> None:
 
 
 def rate_limit_error(usage: Usage) -> HTTPException:
-    """Return the 429 that names the exhausted window and the seconds until this window ends."""
+    """Make the 429 that names the exhausted window and the seconds until this window ends."""
     window = decisive(usage.windows)
     seconds = max(1, window.seconds_left)
     return http_error(
@@ -217,7 +217,7 @@ def add_headers(response: Response) -> Response:
 
 
 def gate_headers(request: Request, state: RequestState, status: int) -> list[tuple[str, str]]:
-    """Return the headers that the gate adds to the response with this status."""
+    """The headers that the gate adds to the response with this status."""
     usage, request_id = state.usage, ("X-Request-Id", state.request_id)
     if is_public(request.url_rule):
         return [request_id, NOSNIFF]

@@ -83,7 +83,7 @@ def reject_unknown_query() -> None:
 
 
 def query_values(query: bytes) -> dict[str, list[str]]:
-    """Return the names in a query, each with its values."""
+    """Find the names in a query, each with its values."""
     return parse_qs(query.decode(errors="replace"), keep_blank_values=True)
 
 
@@ -113,7 +113,7 @@ def read_object() -> Values:
 
 
 def content_length(request: Request) -> int | None:
-    """Return Content-Length, or None if the request has none, like a chunked one."""
+    """Read Content-Length; None if the request has none, like a chunked one."""
     # Werkzeug's own property raises and catches two exceptions if the header is absent.
     declared: str = request.environ.get("CONTENT_LENGTH", "")
     return int(declared) if declared.isascii() and declared.isdigit() else None

@@ -26,8 +26,6 @@ NO_HEADERS: Mapping[str, str] = {}
 
 
 class Body(NamedTuple):
-    """The row of a statement that returns a whole response."""
-
     body: bytes
 
 
@@ -92,7 +90,7 @@ class Reply(Response):
         return self
 
     def __iter__(self) -> Iterator[bytes]:
-        """Return the parts of the body; the server calls ``close`` after the last one."""
+        """The parts of the body; the server calls ``close`` after the last one."""
         return iter(self.response)
 
 
@@ -154,7 +152,7 @@ def reply_secret(
     status: int = 200,
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> Response:
-    """Return the response with an object and, as its last member, a secret that is never stored."""
+    """Answer with an object and, as its last member, a secret that is never stored."""
     members = body[:-1] + (b", " if len(body) > 2 else b"") + b'"%b": ' % name.encode()
     # A secret contains no character that JSON escapes.
     response = reply(members + b'"%b"}' % secret.encode(), status, headers)
@@ -163,7 +161,7 @@ def reply_secret(
 
 
 def reply_page(page: Page | BoundedPage) -> Response:
-    """Return the response with one page of a list; ``Link`` names the next page, if any."""
+    """Answer with one page of a list; ``Link`` names the next page, if any."""
     cursor = page.next_cursor
     if cursor is None:
         return reply(b'{"data": %b, "nextCursor": null}' % page.data)
@@ -177,7 +175,7 @@ def reply_page(page: Page | BoundedPage) -> Response:
 
 @lru_cache(maxsize=256)
 def without_cursor(query: bytes) -> str:
-    """Return the query without its cursor, as text to which ``cursor=…`` can be appended."""
+    """Take the cursor out of a query, so that another ``cursor=…`` can be appended."""
     rest = {name: values for name, values in query_values(query).items() if name != "cursor"}
     return urlencode(rest, doseq=True) + "&" if rest else ""
 

@@ -106,7 +106,7 @@ def idempotent_in_path(view: View) -> View:
 
 
 def fingerprint(request: Request) -> bytes:
-    """Return the SHA-256 of method, path, query and body, which a repeated request must share.
+    """Hash method, path, query and body, which a repeated request must share.
 
     A token that may use one workspace shares no response with other credentials: it may show more.
     """
@@ -124,7 +124,7 @@ def replay(stored: StoredResponse, status: int) -> Response:
 
 
 def expected_versions() -> list[int] | None:
-    """Return the versions that ``If-Match`` allows, as a parameter of statements; None allows all.
+    """Read the versions that ``If-Match`` allows, as a parameter of statements; None allows all.
 
     RFC 9110 requires strong comparison, but proxies that compress responses make tags weak (nginx,
     Cloudflare). This service accepts weak tags too: its versions name a state of the resource, not

@@ -46,7 +46,6 @@ def get_openapi() -> Response:
 
 
 def read(name: str) -> str:
-    """Read a file in this folder."""
     return (HERE / name).read_text(encoding="utf-8")
 
 

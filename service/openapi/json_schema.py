@@ -90,11 +90,9 @@ class Schemas:
         return {**parameter, **described, **commas, "schema": schema}
 
     def of_response(self, field: AnyField) -> JSON:
-        """Describe a field in a response."""
         return self.of_field(field, nullable=field.allow_none)
 
     def of_request(self, field: AnyField) -> JSON:
-        """Describe a field in a request."""
         schema = self.of_field(field, nullable=field.allow_none)
         return with_sentence(schema, getattr(field, "request_note", ""))
 
@@ -138,12 +136,10 @@ def with_sentence(schema: JSON, sentence: str) -> JSON:
 
 
 def keys(members: Iterable[AnyField]) -> list[str]:
-    """List the names of the fields in JSON."""
     return [str(field.data_key) for field in members]
 
 
 def object_of(properties: dict[str, JSON], required: list[str]) -> JSON:
-    """Describe an object with these members."""
     return {
         "type": "object",
         **({"required": required} if required else {}),

@@ -75,13 +75,10 @@ class Examples(NamedTuple):
 
 
 def refer(kind: str, *names: str) -> dict[str, JSON]:
-    """Refer to components, by name."""
     return {name: {"$ref": f"#/components/{kind}/{name}"} for name in names}
 
 
 class Tag(NamedTuple):
-    """A group of operations: those of one module."""
-
     name: str
     description: str
 

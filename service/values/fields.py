@@ -50,13 +50,13 @@ VERSION = {
 
 
 def camel_case(name: str) -> str:
-    """Return a name of Python or SQL as JSON has it: ``createdAt`` for ``created_at``."""
+    """Write a name of Python or SQL as JSON has it: ``createdAt`` for ``created_at``."""
     head, *rest = name.split("_")
     return head + "".join(map(str.title, rest))
 
 
 def uuid_or_nil(text: object) -> str:
-    """Return ``text`` in lower case if it is a UUID, else the nil UUID, which no row has."""
+    """Lower ``text`` if it is a UUID; replace any other by the nil UUID, which no row has."""
     return text.lower() if isinstance(text, str) and UUID.fullmatch(text) else NIL_UUID
 
 
@@ -75,7 +75,7 @@ class Options(TypedDict, total=False):
 
 
 def described(json_schema: Mapping[str, object], options: Options) -> dict[str, Any]:
-    """Return options for marshmallow, with JSON Schema and description in the metadata."""
+    """Make options for marshmallow, with JSON Schema and description in the metadata."""
     others = {name: value for name, value in options.items() if name != "description"}
     description = {name: options[name] for name in ("description",) if name in options}
     metadata = {**json_schema, **options.get("metadata", {}), **description}

@@ -31,7 +31,6 @@ class StrictSchema(Schema):
         unknown = RAISE
 
     def on_bind_field(self, field_name: str, field_obj: fields.Field[Any]) -> None:
-        """Give each field its wire name, in camelCase."""
         field_obj.data_key = field_obj.data_key or camel_case(field_name)
 
     def handle_error(self, error: ValidationError, data: Any, *, many: bool, **kwargs: Any) -> None:  # noqa: ARG002
@@ -61,7 +60,7 @@ class Resource(StrictSchema):
 
     @cached_property
     def by_key(self) -> dict[str | None, tuple[str, fields.Field[Any]]]:
-        """Return each field that a body may set, with its name in Python, by its name in JSON."""
+        """Each field that a body may set, with its name in Python, by its name in JSON."""
         return {field.data_key: (name, field) for name, field in self.load_fields.items()}
 
     @cached_property
@@ -70,12 +69,12 @@ class Resource(StrictSchema):
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
-        """Return the values of the other fields, or functions that make them."""
+        """The values of absent fields, or functions that make them."""
         values = {name: field.load_default for name, field in self.load_fields.items()}
         return {name: value for name, value in values.items() if value is not missing}
 
     def load(self, data: Any, **options: Any) -> Any:
-        """Return the values of a valid body; for any other one, marshmallow raises all errors.
+        """Load a valid body; for any other one, marshmallow raises all errors.
 
         This loop runs no hook or validator of a schema. Marshmallow's own way would add 16 % to the
         instructions of creating a task, a call of each absent field for its default 5 %.
@@ -117,7 +116,6 @@ class PageQuery(Query):
 
     @post_load
     def split_cursor(self, values: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """Give the two parts of the cursor their names in statements."""
         values["after"], values["after_id"] = values.pop("cursor")
         return values
 

@@ -53,7 +53,7 @@ def parse_object(content: bytes) -> dict[str, Any]:
 
 
 def _values(content: bytes) -> int:
-    """Return an estimate of the number of values: the strings, or the commas outside of them."""
+    """Estimate the number of values: the strings, or the commas outside of them."""
     unescaped = content.replace(b"\\\\", b"").replace(b'\\"', b"")
     strings = unescaped.count(b'"') // 2
     if strings > MAX_VALUES:

@@ -90,7 +90,6 @@ def init_app(app: Flask) -> None:
 
 
 def post_after_commit(*event_ids: str | None) -> None:
-    """Post these events after the commit of this request; ignore None."""
     current_state().event_ids += filter(None, event_ids)
 
 

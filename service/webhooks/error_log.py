@@ -21,7 +21,6 @@ class ErrorLog:
         self._failing: dict[str, str] = {}
 
     def failed(self, statement: str, error: psycopg.Error) -> None:
-        """Note that a statement has failed."""
         text = message_of(statement, error)
         with self._lock:
             if text not in self._failing.values():

@@ -53,7 +53,7 @@ def derive_secret(key: str, webhook_id: str, number: int) -> str:
 
 
 def fingerprint(key: str) -> str:
-    """Return 16 hex digits that name a key and do not reveal it."""
+    """Name a key by 16 hex digits that do not reveal it."""
     return hmac.digest(key.encode(), b"fingerprint", "sha256")[:8].hex()
 
 
@@ -69,8 +69,6 @@ class ReadRow(Protocol):
 
 
 class NewSecret(NamedTuple):
-    """A new secret of a webhook, which nothing shows again."""
-
     secret: str
 
 

@@ -154,7 +154,7 @@ def read(
 
 
 def pass_limit(kind: str, document: dict[str, Any], exported: int | None) -> int | None:
-    """Return the count after the first or the last line of an export; raises ValueError."""
+    """Begin or end the count of an export at its first or last line; raises ValueError."""
     begins = kind == "export"
     if begins != (exported is None) or document != ({} if begins else {"lines": exported}):
         raise ValueError(CUT_OFF)

@@ -14,8 +14,6 @@ from service.database.statements import STATEMENTS, Connection
 
 
 class Exported(NamedTuple):
-    """The row of one object."""
-
     # The JSON of the API, for users and members that of ``load``.
     body: str
 
@@ -52,5 +50,4 @@ def lines(connection: Connection, slug: str) -> Iterator[bytes]:
 
 
 def encode(line: dict[str, object]) -> bytes:
-    """Return a line of JSON."""
     return json.dumps(line, ensure_ascii=False).encode() + b"\n"

@@ -53,7 +53,7 @@ class Batch:
         self.parents: set[str] = set()
 
     def takes(self, kind: str, row: Row) -> bool:
-        """Return whether the statement of this batch may take the row too."""
+        """Tell whether the statement of this batch may take the row too."""
         return (
             kind == self.kind
             and len(self.rows) < MAX_ROWS
@@ -63,7 +63,6 @@ class Batch:
         )
 
     def add(self, row: Row, size: int) -> None:
-        """Take the row, whose line had ``size`` bytes."""
         self.rows.append(row)
         self.size += size
         if row.get("parent_id"):
@@ -170,7 +169,7 @@ def insert(connection: Connection, kind: str, rows: list[Row]) -> None:
 
 
 def rejection(error: psycopg.Error) -> str:
-    """Return why PostgreSQL rejected a line; a constraint's name is a sentence about a field."""
+    """Say why PostgreSQL rejected a line; a constraint's name is a sentence about a field."""
     constraint = error.diag.constraint_name or ""
     if constraint == "members_pkey":
         return "user: is a member of the workspace already"

@@ -138,8 +138,6 @@ class OwnedLine(Line):
 
 
 class WorkspaceLine(CreatedLine, WorkspaceDetails):
-    """A workspace."""
-
     slug = Text(MAX_REFERENCE, min=1, required=True)
     plan = Text(MAX_REFERENCE, min=1, load_default="Starter")
     timezone = Timezone(load_default="UTC")
@@ -147,8 +145,6 @@ class WorkspaceLine(CreatedLine, WorkspaceDetails):
 
 
 class UserLine(CreatedLine):
-    """A user."""
-
     email = Email(required=True)
     name = Text(MAX_NAME, min=1, trim=True, required=True)
     deactivated_at = PastTimestamp(load_default=None)
@@ -162,15 +158,11 @@ class DeletedUserLine(Line):
 
 
 class MemberLine(OwnedLine, Member):
-    """A user in a workspace."""
-
     user_id = UserRef(data_key="user", required=True)
     joined_at = Timestamp(load_default=None)
 
 
 class TaskLine(OwnedLine, CreatedLine, Task):
-    """A task."""
-
     due_day = Day(allow_none=True, load_default=None)
     assignee_id = UserRef(allow_none=True, load_default=None)
     created_by = UserRef(load_default=None)
@@ -180,8 +172,6 @@ class TaskLine(OwnedLine, CreatedLine, Task):
 
 
 class MeetingLine(OwnedLine, CreatedLine, MeetingDetails):
-    """A meeting, scheduled or completed."""
-
     status = Enum(*STATUSES, schema_name="MeetingStatus", load_default="scheduled")
     created_by = UserRef(load_default=None)
     updated_at = Timestamp(load_default=None)
@@ -189,15 +179,11 @@ class MeetingLine(OwnedLine, CreatedLine, MeetingDetails):
 
 
 class MailLine(OwnedLine, Mail):
-    """An e-mail of a user."""
-
     id = ExplicitId()
     user_id = UserRef(data_key="user", required=True)
 
 
 class KnowledgeLine(OwnedLine, CreatedLine, Knowledge):
-    """A knowledge base entry."""
-
     updated_at = Timestamp(load_default=None)
 
 

@@ -10,8 +10,6 @@ HOUR = 3600
 
 
 class Count(NamedTuple):
-    """The row of a series."""
-
     # The name and the labels, as Prometheus writes them.
     series: str
     value: float

@@ -16,8 +16,6 @@ CONNECTIONS = 0.8
 
 
 class Table(NamedTuple):
-    """The row of a table's size with its indexes."""
-
     name: str
     bytes: int
 
@@ -127,5 +125,4 @@ def read_clock(reader: Reader) -> Section:
 
 
 def megabytes(size: int) -> str:
-    """Return a size in MiB, for the page."""
     return f"{size / 2**20:.1f} MiB"

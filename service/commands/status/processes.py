@@ -10,8 +10,6 @@ STANDBY, SILENT = 5, 120
 
 
 class Wait(NamedTuple):
-    """The row of a session that waits."""
-
     process: int
     name: str
     # lock, or SyncRep: a synchronous standby.

@@ -31,8 +31,6 @@ class Host(NamedTuple):
 
 
 class Standby(NamedTuple):
-    """The row of a standby that is connected to the primary."""
-
     name: str
     # sync, quorum, potential or async; unknown without the role pg_read_all_stats.
     state: str
@@ -42,8 +40,6 @@ class Standby(NamedTuple):
 
 
 class Synchronous(NamedTuple):
-    """The row of what a commit waits for."""
-
     # As synchronous_standby_names has it.
     names: str
     # For how many standbys a commit waits; 0 on a standby, which commits nothing.

@@ -20,8 +20,6 @@ GRANT = "GRANT pg_read_all_stats TO the user of DATABASE_URL shows more"
 
 
 class Server(NamedTuple):
-    """The row of the server and the database."""
-
     name: str
     version: str
     # True for a standby, which takes no writes.
@@ -40,16 +38,12 @@ class Server(NamedTuple):
 
 
 class Role(NamedTuple):
-    """The row of a server's role."""
-
     standby: bool
     # Ends the setting by which a server that is no standby takes no writes.
     remedy: str | None
 
 
 class Process(NamedTuple):
-    """The row of a web process or a worker that has a connection."""
-
     # web or worker.
     program: str
     version: str
@@ -84,7 +78,7 @@ class Reader:
                 self.migrations = compare(connection)
 
     def rows(self, kind: type[Row], name: str, **values: object) -> list[Row]:
-        """Return all rows; none if a table is locked or missing, or belongs to another role."""
+        """Read all rows; none if a table is locked or missing, or belongs to another role."""
         try:
             return self.connection.rows(kind, name, values)
         except errors.LockNotAvailable:
@@ -97,7 +91,6 @@ class Reader:
         return []
 
     def count(self, program: str) -> int:
-        """Return how many processes of a program are connected."""
         return sum(process.program == program for process in self.processes)
 
 

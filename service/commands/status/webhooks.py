@@ -23,8 +23,6 @@ class Delivered(NamedTuple):
 
 
 class WebhookState(NamedTuple):
-    """The row of a webhook with its state."""
-
     id: str
     workspace: str
     # enabled, failing or disabled.
@@ -35,8 +33,6 @@ class WebhookState(NamedTuple):
 
 
 class OldestRow(NamedTuple):
-    """The row of the oldest row of a kind that the worker prunes."""
-
     kind: str
     seconds: float
     # The age at which the worker prunes it.
@@ -44,7 +40,6 @@ class OldestRow(NamedTuple):
 
 
 def read_deliveries(reader: Reader) -> Section:
-    """Count the deliveries by their state."""
     count = next(iter(reader.rows(Delivered, "status/deliveries")), Delivered())
     oldest = f"the oldest by {count.oldest_overdue_seconds:.0f} s"
     problems = []
@@ -68,7 +63,6 @@ def read_deliveries(reader: Reader) -> Section:
 
 
 def read_webhooks(reader: Reader) -> Section:
-    """Count the webhooks by their state."""
     found = reader.rows(WebhookState, "status/webhooks")
     counts = {state: sum(webhook.state == state for webhook in found) for state in STATES}
     problems = []
