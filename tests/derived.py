@@ -146,7 +146,7 @@ class Values:
         if name in VALUES:
             return VALUES[name]
         match field:
-            case fields.Enum():
+            case fields.OneOf():
                 return [*field.choices]
             case lines.ExplicitId():
                 return [UNKNOWN.replace("1890", str(number)) for number in (2222, 3333)]
@@ -176,8 +176,6 @@ class Values:
             case fields.URL():
                 # Neither needs a name server.
                 return ["https://1.1.1.1/one", "https://1.1.1.1/two"]
-            case fields.Choice():
-                return [*field.choices]
             case fields.Text():
                 return [f"{name} {n}".ljust(field.min, "x")[: field.max] for n in ("one", "two")]
             case fields.Boolean():
@@ -200,7 +198,7 @@ def full_line(kind, values):
     schema = lines.TYPES[kind]
     line = {key(field): values.of(field, schema)[0] for field in settable(schema)}
     for field in settable(schema):
-        if isinstance(field, fields.Enum):
+        if isinstance(field, fields.OneOf):
             line[key(field)] = field.choices[-1]
     # Alice and Bob are members already.
     return {**line, "user": "charlie@example.com"} if kind == "member" else line
@@ -235,7 +233,7 @@ def filter_values(field, ids, text, cursor):
             return [cursor]
         case fields.Timestamp():
             return ["2020-01-01T00:00:00Z", "2098-01-01T00:00:00Z"]
-        case fields.Enum() | fields.Enums():
+        case fields.OneOf() | fields.SomeOf():
             return [*field.choices]
         case fields.Id():
             return [*field.words, *ids]

@@ -15,7 +15,7 @@ from service.values import fields
 def edges(field):
     """Values that the field of a schema rejects, and some that it just accepts; so its column."""
     match field:
-        case fields.Enum():
+        case fields.OneOf():
             return ["other", ""], [*field.choices]
         case fields.StringList():
             most, longest = field.max, field.inner.max

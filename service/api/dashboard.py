@@ -1,7 +1,6 @@
 """Counts for the dashboard of a workspace."""
 
 from flask import Blueprint, Response
-from marshmallow.fields import Nested
 
 from service.api.tasks import PRIORITIES, STATUSES
 from service.database import db
@@ -12,14 +11,16 @@ from service.values import fields, schemas
 dashboard = Blueprint("dashboard", __name__)
 
 
-def figures(name: str, description: str, counts: dict[str, str], **nested: Nested) -> Nested:
+def figures(
+    name: str, description: str, counts: dict[str, str], **nested: fields.Nested
+) -> fields.Nested:
     """Make the field of an object of counts, each with its description.
 
     ``name`` names the schema of the object in the document.
     """
     members = {count: fields.Integer(description=counts[count]) for count in counts}
     schema = schemas.Resource.from_dict({**members, **nested}, name=name)
-    return Nested(schema, metadata={"description": description})
+    return fields.Nested(schema, description=description)
 
 
 class DashboardStats(schemas.Resource):

@@ -1,7 +1,6 @@
 """Deliveries of a webhook, with their last attempts."""
 
 from flask import Blueprint, Response
-from marshmallow.fields import List, Nested
 
 from service.api.webhook_checks import check_role, require_webhook
 from service.database import db
@@ -41,9 +40,9 @@ class Delivery(schemas.Resource):
         fields.MAX_REFERENCE,
         description="The id of the event, as in the header webhook-id",
     )
-    type = fields.Choice(*EVENT_TYPES, description="The type of the event")
+    type = fields.OneOf(*EVENT_TYPES, description="The type of the event")
     timestamp = fields.Timestamp(description="When the event occurred")
-    state = fields.Enum(
+    state = fields.OneOf(
         *STATES,
         schema_name="DeliveryState",
         description="failed: the service makes no further attempt",
@@ -51,10 +50,7 @@ class Delivery(schemas.Resource):
     next_attempt_at = fields.Timestamp(
         allow_none=True, description="When the next attempt is due, or null"
     )
-    attempts = List(
-        Nested(Attempt),
-        metadata={"description": "The last 20 attempts, oldest first"},
-    )
+    attempts = fields.NestedList(Attempt, description="The last 20 attempts, oldest first")
 
 
 class DeliveryDetails(Delivery):
@@ -64,7 +60,7 @@ class DeliveryDetails(Delivery):
 
 
 class DeliveryFilter(schemas.PageQuery):
-    state = fields.Enum(
+    state = fields.OneOf(
         *STATES,
         schema_name="DeliveryState",
         load_default=None,

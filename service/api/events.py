@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 from flask import Blueprint, Response
 from marshmallow import post_load
-from marshmallow.fields import List, Nested
 
 from service.database import db
 from service.http.errors import http_error
@@ -26,16 +25,14 @@ class WorkspaceEvent(schemas.Resource):
     id = fields.Field(
         {"type": "string", "pattern": "^evt_[0-9a-f]{32}$"}, description="The id of the event"
     )
-    type = fields.Enum(*EVENT_TYPES, schema_name="EventType", description="The type of the event")
+    type = fields.OneOf(*EVENT_TYPES, schema_name="EventType", description="The type of the event")
     timestamp = fields.Timestamp(description="When the event occurred")
     workspace_id = fields.Id(description="The workspace of the event")
     data = fields.Field({"type": "object", "additionalProperties": True}, description=DATA)
 
 
 class EventPage(schemas.Resource):
-    data = List(
-        Nested(WorkspaceEvent), metadata={"description": "The oldest events after the cursor"}
-    )
+    data = fields.NestedList(WorkspaceEvent, description="The oldest events after the cursor")
     next_cursor = fields.Text(fields.MAX_REFERENCE, description=NEXT)
     has_more = fields.Boolean(description=MORE)
 
@@ -43,7 +40,7 @@ class EventPage(schemas.Resource):
 class EventFilter(schemas.Query):
     after = fields.Cursor(keyed=True)
     limit = fields.Limit(100, 500)
-    type = fields.Enum(
+    type = fields.OneOf(
         *EVENT_TYPES,
         schema_name="EventType",
         load_default=None,

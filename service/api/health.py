@@ -40,7 +40,7 @@ class ServiceIndex(schemas.Resource):
 
 
 class Health(schemas.Resource):
-    status = fields.Enum(
+    status = fields.OneOf(
         "ok",
         schema_name="HealthStatus",
         description="ok if the service can serve requests",

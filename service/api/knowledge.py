@@ -29,9 +29,7 @@ class KnowledgeFilter(schemas.PageQuery):
     q = fields.Text(
         fields.MAX_TITLE,
         load_default=None,
-        metadata={
-            "description": "Words to search for, and phrases in double quotes; - excludes a word"
-        },
+        description="Words to search for, and phrases in double quotes; - excludes a word",
     )
     cursor = fields.Cursor(keyed=True)
 

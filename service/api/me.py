@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 from flask import Blueprint, Response
-from marshmallow.fields import Nested
 
 from service.api.workspaces import PLAN, SLUG
 from service.callers import CREDENTIALS, SCOPES
@@ -29,9 +28,9 @@ class User(schemas.Resource):
 class ActiveWorkspace(schemas.Resource):
     id = fields.Id(description="The id of the workspace")
     name = fields.Text(fields.MAX_NAME, min=1, description="The display name")
-    slug = fields.Text(fields.MAX_REFERENCE, min=1, metadata=SLUG)
-    plan = fields.Text(fields.MAX_REFERENCE, min=1, metadata=PLAN)
-    role = fields.Enum(*fields.ROLES, schema_name="Role", description="What the user may do in it")
+    slug = fields.Text(fields.MAX_REFERENCE, min=1, **SLUG)
+    plan = fields.Text(fields.MAX_REFERENCE, min=1, **PLAN)
+    role = fields.OneOf(*fields.ROLES, schema_name="Role", description="What the user may do in it")
 
 
 class RateLimitWindow(schemas.Resource):
@@ -43,20 +42,20 @@ class RateLimitWindow(schemas.Resource):
 class RateLimits(schemas.Resource):
     """The rate limits; ``day`` is null on a plan without a daily limit."""
 
-    minute = Nested(RateLimitWindow, metadata={"description": "The window of 60 seconds"})
-    day = Nested(
+    minute = fields.Nested(RateLimitWindow, description="The window of 60 seconds")
+    day = fields.Nested(
         RateLimitWindow,
         allow_none=True,
-        metadata={"description": "The window of 24 hours; null on a plan without a daily limit"},
+        description="The window of 24 hours; null on a plan without a daily limit",
     )
 
 
 class Me(schemas.Resource):
-    user = Nested(User, dump_only=True, metadata={"description": "The user who sends this request"})
-    scope = fields.Enum(
+    user = fields.Nested(User, dump_only=True, description="The user who sends this request")
+    scope = fields.OneOf(
         *SCOPES, schema_name="Scope", dump_only=True, description="What the credential may do"
     )
-    credential = fields.Enum(
+    credential = fields.OneOf(
         *CREDENTIALS,
         schema_name="CredentialKind",
         dump_only=True,
@@ -65,14 +64,14 @@ class Me(schemas.Resource):
     expires_at = fields.Timestamp(
         dump_only=True, allow_none=True, description="When the credential expires; null means never"
     )
-    workspace = Nested(
+    workspace = fields.Nested(
         ActiveWorkspace,
         dump_only=True,
         allow_none=True,
-        metadata={"description": "The active workspace; null without one"},
+        description="The active workspace; null without one",
     )
-    limits = Nested(
-        RateLimits, dump_only=True, metadata={"description": "The rate limits and what is left"}
+    limits = fields.Nested(
+        RateLimits, dump_only=True, description="The rate limits and what is left"
     )
     workspace_id = fields.Id(load_only=True, description=ACTIVE)
 

@@ -46,7 +46,7 @@ class Meeting(schemas.Resource):
     )
     start_time = fields.Timestamp(required=True, description="When it starts")
     end_time = fields.Timestamp(required=True, description="When it ends; must be after startTime")
-    platform = fields.Enum(
+    platform = fields.OneOf(
         *PLATFORMS,
         schema_name="Platform",
         allow_none=True,
@@ -64,13 +64,13 @@ class Meeting(schemas.Resource):
         fields.MAX_TEXT, allow_none=True, load_default=None, description="Topics to discuss"
     )
     notes = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None, description="Notes")
-    status = fields.Enum(
+    status = fields.OneOf(
         *STATUSES, schema_name="MeetingStatus", dump_only=True, description=COMPLETION
     )
     created_by = fields.Id(dump_only=True, description="The user who created the meeting")
     created_at = fields.Timestamp(dump_only=True, description="When the meeting was created")
     updated_at = fields.Timestamp(dump_only=True, description="When the meeting was last changed")
-    version = fields.Integer(min=1, metadata=fields.VERSION)
+    version = fields.Integer(min=1, description=fields.VERSION)
 
 
 class MeetingDetails(Meeting):
@@ -78,7 +78,7 @@ class MeetingDetails(Meeting):
 
     optional = "summary", "action_items", "decisions"
 
-    status = fields.Enum(*STATUSES, schema_name="MeetingStatus", description=COMPLETION)
+    status = fields.OneOf(*STATUSES, schema_name="MeetingStatus", description=COMPLETION)
     summary = fields.Text(
         fields.MAX_TEXT, allow_none=True, description="The outcome of a completed meeting"
     )

@@ -18,7 +18,7 @@ class Member(schemas.Resource):
     user_id = fields.Id(dump_only=True, description="The id of the user")
     name = fields.Text(fields.MAX_NAME, min=1, dump_only=True, description="The user's name")
     email = fields.Email(dump_only=True, description="The user's e-mail address")
-    role = fields.Enum(
+    role = fields.OneOf(
         *fields.ROLES,
         schema_name="Role",
         load_default="member",
@@ -33,7 +33,7 @@ class Person(Member):
     email = fields.Email(
         dump_only=True, allow_none=True, description="The e-mail address of a member"
     )
-    role = fields.Enum(
+    role = fields.OneOf(
         *fields.ROLES,
         schema_name="Role",
         allow_none=True,

@@ -4,7 +4,6 @@ from functools import partial, wraps
 from typing import Any
 
 from flask import Blueprint, Response
-from marshmallow.fields import Nested
 
 from service.api.me import User
 from service.callers import SESSION_DAYS, CreatedSession, create_credential
@@ -25,7 +24,7 @@ sessions = Blueprint("sessions", __name__)
 class Session(schemas.Resource):
     email = fields.Email(load_only=True, required=True, description="The user's e-mail address")
     expires_at = fields.Timestamp(load_default=None, description=EXPIRES)
-    user = Nested(User, dump_only=True, metadata={"description": "The user"})
+    user = fields.Nested(User, dump_only=True, description="The user")
     token = fields.Text(
         fields.MAX_NAME,
         dump_only=True,

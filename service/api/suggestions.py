@@ -7,7 +7,10 @@ from service.http.requests import Values, arguments
 from service.http.responses import Page, reply_page, response
 from service.values import fields, schemas
 
-KIND = {"examples": ["task", "due_date", "assignee"], "description": "What it suggests"}
+KIND: fields.Described = {
+    "description": "What it suggests",
+    "json_schema": {"examples": ["task", "due_date", "assignee"]},
+}
 STATUSES = "pending", "accepted", "dismissed"
 
 suggestions = Blueprint("suggestions", __name__)
@@ -17,7 +20,7 @@ class Suggestion(schemas.Resource):
     """A suggestion of the AI; the command ``load`` imports suggestions."""
 
     id = fields.Id(description="The id of the suggestion")
-    kind = fields.Text(fields.MAX_REFERENCE, min=1, required=True, metadata=KIND)
+    kind = fields.Text(fields.MAX_REFERENCE, min=1, required=True, **KIND)
     title = fields.Text(
         fields.MAX_TITLE, min=1, trim=True, required=True, description="The suggestion in brief"
     )
@@ -25,7 +28,7 @@ class Suggestion(schemas.Resource):
     task_id = fields.Id(
         allow_none=True, load_default=None, description="The task it concerns, or null"
     )
-    status = fields.Enum(
+    status = fields.OneOf(
         *STATUSES,
         schema_name="SuggestionStatus",
         load_default="pending",

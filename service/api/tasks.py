@@ -50,13 +50,13 @@ class Task(schemas.Resource):
     description = fields.Text(
         fields.MAX_TEXT, allow_none=True, load_default=None, description="More about the task"
     )
-    status = fields.Enum(
+    status = fields.OneOf(
         *STATUSES,
         schema_name="TaskStatus",
         load_default="todo",
         description="The progress; any status can follow any other",
     )
-    priority = fields.Enum(
+    priority = fields.OneOf(
         *PRIORITIES,
         schema_name="TaskPriority",
         load_default="medium",
@@ -77,7 +77,7 @@ class Task(schemas.Resource):
     created_at = fields.Timestamp(dump_only=True, description="When the task was created")
     updated_at = fields.Timestamp(dump_only=True, description="When the task was last changed")
     completed_at = fields.Timestamp(dump_only=True, allow_none=True, description=COMPLETED)
-    version = fields.Integer(min=1, metadata=fields.VERSION)
+    version = fields.Integer(min=1, description=fields.VERSION)
 
 
 class Deleted(NamedTuple):
@@ -91,13 +91,13 @@ class Deleted(NamedTuple):
 
 
 class TaskFilter(schemas.PageQuery):
-    status = fields.Enums(
+    status = fields.SomeOf(
         *STATUSES,
         schema_name="TaskStatus",
         load_default=None,
         description="Only tasks with one of these statuses",
     )
-    priority = fields.Enums(
+    priority = fields.SomeOf(
         *PRIORITIES,
         schema_name="TaskPriority",
         load_default=None,
@@ -113,7 +113,7 @@ class TaskFilter(schemas.PageQuery):
     )
     due_before = fields.DayOrTimestamp(load_default=None, description=f"Due before this time{DAY}")
     q = fields.Words(load_default=None, description=SEARCH)
-    sort = fields.Enum("dueDate", schema_name="TaskOrder", load_default=None, description=SORT)
+    sort = fields.OneOf("dueDate", schema_name="TaskOrder", load_default=None, description=SORT)
     cursor = fields.Cursor(keyed=None)
 
     @post_load

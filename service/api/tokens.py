@@ -33,7 +33,7 @@ class Token(schemas.Resource):
         fields.MAX_NAME,
         description="What the token is for; empty if an operator gave it no name",
     )
-    scope = fields.Enum(
+    scope = fields.OneOf(
         *SCOPES, schema_name="Scope", load_default="write", description="What the token may do"
     )
     created_at = fields.Timestamp(dump_only=True, description="When the token was created")

@@ -43,10 +43,10 @@ GAP_SINCE = (
     "When it was last disabled, or null; it gets no events that occurred between then and when it"
     " was enabled again"
 )
-WEBHOOK_VERSION = {
-    "description": "Increases with each change of url and events, and when the webhook is enabled"
-    " or disabled. To change only this version, send If-Match"
-}
+WEBHOOK_VERSION = (
+    "Increases with each change of url and events, and when the webhook is enabled or disabled. To"
+    " change only this version, send If-Match"
+)
 SHOWN_ONCE = "Signs the events; null if the Idempotency-Key is repeated"
 
 webhooks = Blueprint("webhooks", __name__)
@@ -56,7 +56,7 @@ class Webhook(schemas.Resource):
     id = fields.Id(dump_only=True, description="The id of the webhook")
     url = fields.URL(required=True, description="Where the service posts the events")
     events = fields.StringList(
-        fields.Choice(*EVENT_TYPES),
+        fields.OneOf(*EVENT_TYPES),
         100,
         min=1,
         unique=True,
@@ -64,7 +64,7 @@ class Webhook(schemas.Resource):
         load_default=None,
         description=ALL_EVENTS,
     )
-    state = fields.Enum(
+    state = fields.OneOf(
         *STATES,
         schema_name="WebhookState",
         dump_only=True,
@@ -80,7 +80,7 @@ class Webhook(schemas.Resource):
     waiting = fields.Integer(description="The number of waiting deliveries")
     next_attempt_at = fields.Timestamp(dump_only=True, allow_none=True, description=NEXT_ATTEMPT)
     created_at = fields.Timestamp(dump_only=True, description="When the webhook was created")
-    version = fields.Integer(min=1, metadata=WEBHOOK_VERSION)
+    version = fields.Integer(min=1, description=WEBHOOK_VERSION)
 
 
 class WebhookDetails(Webhook):

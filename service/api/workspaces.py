@@ -12,10 +12,13 @@ from service.http.responses import Body, One, reply, reply_one, require_match, r
 from service.http.safe_writes import expected_versions, idempotent
 from service.values import fields, schemas
 
-SLUG = {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$", "description": "The short name in URLs"}
-PLAN = {
-    "examples": ["Starter", "Pro", "Team"],
+SLUG: fields.Described = {
+    "description": "The short name in URLs",
+    "json_schema": {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$"},
+}
+PLAN: fields.Described = {
     "description": "The plan, which sets the rate limits",
+    "json_schema": {"examples": ["Starter", "Pro", "Team"]},
 }
 
 workspaces = Blueprint("workspaces", __name__)
@@ -28,8 +31,8 @@ class Workspace(schemas.Resource):
     name = fields.Text(
         fields.MAX_NAME, min=1, trim=True, required=True, description="The display name"
     )
-    slug = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=SLUG)
-    plan = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, metadata=PLAN)
+    slug = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, **SLUG)
+    plan = fields.Text(fields.MAX_REFERENCE, min=1, dump_only=True, **PLAN)
     member_count = fields.Integer(description="The number of members")
     created_at = fields.Timestamp(dump_only=True, description="When the workspace was created")
 

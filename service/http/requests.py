@@ -16,7 +16,7 @@ from werkzeug.routing import BaseConverter
 
 from service.database.db import current_application, current_request, current_state
 from service.http.errors import http_error, invalid_field
-from service.values.fields import Enums, uuid_or_nil
+from service.values.fields import SomeOf, uuid_or_nil
 from service.values.schemas import MAX_ECHO, Query
 from service.values.strict_json import StrictJSONError, parse_object
 
@@ -44,7 +44,7 @@ def arguments(schema: Schema) -> Callable[[View], View]:
     for invalid requests. One instance of the schema serves all requests.
     """
 
-    lists = {field.data_key for field in schema.fields.values() if isinstance(field, Enums)}
+    lists = {field.data_key for field in schema.fields.values() if isinstance(field, SomeOf)}
 
     # Clients repeat their queries, so the loaded values of a query are cached.
     @lru_cache(maxsize=256)

@@ -8,7 +8,7 @@ from typing import Any
 
 from marshmallow import Schema, fields, missing
 
-from service.values.fields import Enum, Enums
+from service.values.fields import OneOf, SomeOf
 from service.values.schemas import StrictSchema
 
 JSON = dict[str, object]
@@ -85,7 +85,7 @@ class Schemas:
         if isinstance(field.load_default, (int, str)):
             schema["default"] = field.load_default
         described = {"description": schema.pop("description")} if "description" in schema else {}
-        commas = {"style": "form", "explode": False} if isinstance(field, Enums) else {}
+        commas = {"style": "form", "explode": False} if isinstance(field, SomeOf) else {}
         parameter = {"name": field.data_key, "in": "query", "required": field.required}
         return {**parameter, **described, **commas, "schema": schema}
 
@@ -116,7 +116,7 @@ class Schemas:
             schema |= {"type": "array", "items": items}
         if isinstance(field, fields.Nested):
             schema |= self.response(type(field.schema))
-        if isinstance(field, Enum):
+        if isinstance(field, OneOf) and field.schema_name:
             values = {keyword: schema.pop(keyword) for keyword in ("type", "enum")}
             schema |= self.refer(field.schema_name, values)
         if nullable and "$ref" in schema:

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, TypedDict, Unpack
 from zoneinfo import available_timezones
 
-from marshmallow import fields
+from marshmallow import Schema, fields
 
 MAX_NAME, MAX_TITLE, MAX_TEXT, MAX_REFERENCE, MAX_EMAIL, MAX_URL = 120, 500, 65_536, 128, 254, 2048
 
@@ -39,14 +39,15 @@ NO_NUL = r"^[^\u0000]*$"
 # The characters that str.strip() removes; \s of ECMA-262, which JSON Schema uses, differs.
 BLANK = r"\t-\r\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 NOT_BLANK = rf"^[^\u0000]*[^\u0000{BLANK}][^\u0000]*$"
+WORD = rf"[{BLANK}]*[^\u0000{BLANK}]+"
 
 # The roles of the members of a workspace.
 ROLES = "owner", "admin", "member"
 
-VERSION = {
-    "description": "Increases with each change. To change only this version, send If-Match;"
-    " in a body, the version has no effect"
-}
+VERSION = (
+    "Increases with each change. To change only this version, send If-Match; in a body, the version"
+    " has no effect"
+)
 
 
 def camel_case(name: str) -> str:
@@ -60,7 +61,14 @@ def uuid_or_nil(text: object) -> str:
     return text.lower() if isinstance(text, str) and UUID.fullmatch(text) else NIL_UUID
 
 
-class Options(TypedDict, total=False):
+class Described(TypedDict, total=False):
+    """What the published document says about a field: a sentence, and more of JSON Schema."""
+
+    description: str
+    json_schema: Mapping[str, object]
+
+
+class Options(Described, total=False):
     """The options of a field that marshmallow defines."""
 
     required: bool
@@ -69,16 +77,14 @@ class Options(TypedDict, total=False):
     load_only: bool
     load_default: object
     data_key: str
-    metadata: Mapping[str, object]
-    # What the published document says about the field.
-    description: str
 
 
 def described(json_schema: Mapping[str, object], options: Options) -> dict[str, Any]:
     """Make options for marshmallow, with JSON Schema and description in the metadata."""
-    others = {name: value for name, value in options.items() if name != "description"}
-    description = {name: options[name] for name in ("description",) if name in options}
-    metadata = {**json_schema, **options.get("metadata", {}), **description}
+    others: dict[str, Any] = {**options}
+    metadata = {**json_schema, **others.pop("json_schema", {})}
+    if "description" in others:
+        metadata["description"] = others.pop("description")
     return {**others, "metadata": metadata}
 
 
@@ -88,12 +94,15 @@ class Converter:
     def _convert(self, value: object) -> object:
         raise NotImplementedError
 
-    def _deserialize(self, value: Any, *_: Any, **__: Any) -> Any:
+    def _deserialize(self, value: object, *_: Any, **__: Any) -> Any:
         return self._convert(value)
 
 
 class Field(Converter, fields.Field[Any]):
-    """A field that carries its JSON Schema; ``request_note`` is a sentence for requests alone."""
+    """A field that carries its JSON Schema; ``request_note`` is a sentence for requests alone.
+
+    The JSON Schema of a class comes after what its ``__init__`` knows, and before that of a field.
+    """
 
     default_error_messages = {
         "required": "is required",
@@ -101,9 +110,22 @@ class Field(Converter, fields.Field[Any]):
         "read_only": "is read-only; the service sets it",
     }
     request_note = ""
+    json_schema: Mapping[str, object] = {}
 
-    def __init__(self, json_schema: Mapping[str, object], **options: Unpack[Options]) -> None:
-        super().__init__(**described(json_schema, options))
+    def __init__(
+        self, known: Mapping[str, object] | None = None, /, **options: Unpack[Options]
+    ) -> None:
+        super().__init__(**described({**(known or {}), **self.json_schema}, options))
+
+
+class Nested(fields.Nested):
+    def __init__(self, schema: type[Schema], **options: Unpack[Options]) -> None:
+        super().__init__(schema, **described({}, options))
+
+
+class NestedList(fields.List[Any]):
+    def __init__(self, schema: type[Schema], **options: Unpack[Options]) -> None:
+        super().__init__(Nested(schema), **described({}, options))
 
 
 class Text(Field):
@@ -144,11 +166,10 @@ class Words(Text):
     """At most eight words, each loaded as a pattern of LIKE for the texts that contain it."""
 
     default_error_messages = {"words": "must have 1 to 8 words, not {actual}"}
+    json_schema = {"pattern": rf"^{WORD}([{BLANK}]{WORD}){{0,7}}[{BLANK}]*$"}
     wildcard = re.compile(r"[%_\\]")
 
     def __init__(self, **options: Unpack[Options]) -> None:
-        word = rf"[{BLANK}]*[^\u0000{BLANK}]+"
-        options["metadata"] = {"pattern": rf"^{word}([{BLANK}]{word}){{0,7}}[{BLANK}]*$"}
         super().__init__(MAX_NAME, min=1, **options)
 
     def _convert(self, value: object) -> list[str]:  # type: ignore[override]
@@ -158,13 +179,21 @@ class Words(Text):
         return ["%" + self.wildcard.sub(r"\\\g<0>", word) + "%" for word in words]
 
 
-class Enum(Field):
-    """One of a few strings; ``schema_name`` names their schema in the published document."""
+class OneOf(Field):
+    """One of a few strings.
+
+    ``schema_name`` names their enum in the published document. Without it the document has them as
+    examples, and a later version may add others, which breaks no typed client.
+    """
 
     default_error_messages = {"choice": "must be one of: {choices}"}
 
-    def __init__(self, *choices: str, schema_name: str, **options: Unpack[Options]) -> None:
-        super().__init__({"type": "string", "enum": [*choices]}, **options)
+    def __init__(
+        self, *choices: str, schema_name: str | None = None, **options: Unpack[Options]
+    ) -> None:
+        bounds = {"minLength": 1, "maxLength": MAX_REFERENCE, "pattern": NO_NUL}
+        values = {"enum": [*choices]} if schema_name else {**bounds, "examples": [*choices]}
+        super().__init__({"type": "string", **values}, **options)
         self.schema_name, self.choices = schema_name, choices
 
     def _convert(self, value: object) -> str:
@@ -173,7 +202,7 @@ class Enum(Field):
         return str(value)
 
 
-class Enums(Converter, fields.List[Any]):
+class SomeOf(Converter, fields.List[Any]):
     """In a query: one or more strings of an enum, separated by commas."""
 
     default_error_messages = {
@@ -183,7 +212,7 @@ class Enums(Converter, fields.List[Any]):
     }
 
     def __init__(self, *choices: str, schema_name: str, **options: Unpack[Options]) -> None:
-        items = Enum(*choices, schema_name=schema_name)
+        items = OneOf(*choices, schema_name=schema_name)
         super().__init__(items, **described({"minItems": 1}, options))
         self.choices = choices
 
@@ -236,17 +265,18 @@ class Timestamp(Field):
     well_formed = re.compile(TIMESTAMP, re.ASCII)
     request_note = "Years 1900 to 9998; seconds are optional; no offset means UTC"
 
-    def __init__(self, **options: Unpack[Options]) -> None:
-        # There is no pattern here: generated clients turn this format into a date, and a pattern
-        # applies to strings only.
-        json_schema = {
-            "type": "string",
-            "format": "date-time",
-            "examples": ["2026-11-20T11:02:43.743Z"],
-        }
-        super().__init__(json_schema, **options)
+    # There is no pattern here: generated clients turn this format into a date, and a pattern
+    # applies to strings only.
+    json_schema = {
+        "type": "string",
+        "format": "date-time",
+        "examples": ["2026-11-20T11:02:43.743Z"],
+    }
 
-    def _convert(self, value: object) -> datetime:
+    def _convert(self, value: object) -> object:
+        return self._moment(value)
+
+    def _moment(self, value: object) -> datetime:
         if not isinstance(value, str) or not self.well_formed.fullmatch(value):
             raise self.make_error("timestamp")
         try:
@@ -270,13 +300,10 @@ class Day(Timestamp):
     }
     well_formed = re.compile(DAY, re.ASCII)
     request_note = ""
+    json_schema = {"type": "string", "format": "date", "examples": ["2026-11-20"]}
 
-    def __init__(self, **options: Unpack[Options]) -> None:
-        options["metadata"] = {"format": "date", "examples": ["2026-11-20"]}
-        super().__init__(**options)
-
-    def _convert(self, value: object) -> str:  # type: ignore[override]
-        return super()._convert(value).date().isoformat()
+    def _convert(self, value: object) -> object:
+        return self._moment(value).date().isoformat()
 
 
 class DayOrTimestamp(Timestamp):
@@ -292,21 +319,21 @@ class DayOrTimestamp(Timestamp):
         " timezone"
     )
 
-    def _convert(self, value: object) -> str:  # type: ignore[override]
-        timestamp = super()._convert(value)
+    def _convert(self, value: object) -> object:
+        timestamp = self._moment(value)
         return str(value) if Day.well_formed.fullmatch(str(value)) else timestamp.isoformat()
 
 
 class Timezone(Text):
     default_error_messages = {"timezone": "must be an IANA timezone name, like Europe/Berlin"}
 
+    json_schema = {
+        "pattern": TIMEZONE,
+        "description": "An IANA timezone name",
+        "examples": ["Europe/Berlin", "America/New_York", "UTC"],
+    }
+
     def __init__(self, **options: Unpack[Options]) -> None:
-        metadata = {
-            "pattern": TIMEZONE,
-            "description": "An IANA timezone name",
-            "examples": ["Europe/Berlin", "America/New_York", "UTC"],
-        }
-        options["metadata"] = {**metadata, **options.get("metadata", {})}
         super().__init__(MAX_REFERENCE, min=1, **options)
 
     def _convert(self, value: object) -> str:
@@ -325,10 +352,9 @@ def timezones() -> frozenset[str]:
 class Email(Text):
     default_error_messages = {"email": "must be an e-mail address, like ada@example.com"}
     well_formed = re.compile(EMAIL, re.ASCII)
+    json_schema = {"format": "email", "pattern": EMAIL, "examples": ["ada@example.com"]}
 
     def __init__(self, **options: Unpack[Options]) -> None:
-        metadata = {"format": "email", "pattern": EMAIL, "examples": ["ada@example.com"]}
-        options["metadata"] = {**metadata, **options.get("metadata", {})}
         super().__init__(MAX_EMAIL, min=3, **options)
 
     def _convert(self, value: object) -> str:
@@ -348,9 +374,9 @@ class URL(Text):
         "private": "must lead to public addresses only",
     }
     well_formed = re.compile(URL_TEXT, re.ASCII)
+    json_schema = {"pattern": URL_TEXT, "examples": ["https://hooks.example.com/tasks"]}
 
     def __init__(self, **options: Unpack[Options]) -> None:
-        options["metadata"] = {"pattern": URL_TEXT, "examples": ["https://hooks.example.com/tasks"]}
         super().__init__(MAX_URL, min=1, **options)
 
     def _convert(self, value: object) -> str:
@@ -358,26 +384,6 @@ class URL(Text):
         if not self.well_formed.fullmatch(url):
             raise self.make_error("url")
         return url
-
-
-class Choice(Text):
-    """One of a few strings, to which a later version may add others.
-
-    The document has examples in place of an enum, so that a new string breaks no typed client.
-    """
-
-    default_error_messages = Enum.default_error_messages
-
-    def __init__(self, *choices: str, **options: Unpack[Options]) -> None:
-        options["metadata"] = {"examples": [*choices]}
-        super().__init__(MAX_REFERENCE, min=1, **options)
-        self.choices = choices
-
-    def _convert(self, value: object) -> str:
-        text = super()._convert(value)
-        if text not in self.choices:
-            raise self.make_error("choice", choices=", ".join(self.choices))
-        return text
 
 
 class StringList(Converter, fields.List[Any]):
@@ -393,7 +399,7 @@ class StringList(Converter, fields.List[Any]):
 
     def __init__(
         self,
-        item: Text,
+        item: Field,
         max: int,
         *,
         min: int = 0,

@@ -366,7 +366,7 @@ def tried(field):
     match field:
         case fields.StringList(inner=fields.Email()):
             return EMAIL_LISTS
-        case fields.StringList(inner=fields.Choice()):
+        case fields.StringList(inner=fields.OneOf()):
             return EVENT_LISTS
         case fields.StringList():
             longest = "x" * field.inner.max

@@ -53,7 +53,7 @@ def add_location(part):
                 add_location(each)
 
 
-VERSION = "    version = fields.Integer(min=1, metadata=fields.VERSION)\n"
+VERSION = "    version = fields.Integer(min=1, description=fields.VERSION)\n"
 LOCATION = (
     "    location = fields.Text(\n"
     '        500, allow_none=True, load_default=None, description="Where it takes place"\n'

@@ -24,9 +24,9 @@ from service.values.fields import (
     UUID,
     Day,
     Email,
-    Enum,
     Field,
     Id,
+    OneOf,
     Options,
     Text,
     Timestamp,
@@ -75,9 +75,9 @@ class UserRef(Text):
 class LineTimestamp(Timestamp):
     """A timestamp, or a day, which begins in UTC: other programs export days."""
 
-    def _convert(self, value: object) -> datetime:
+    def _moment(self, value: object) -> datetime:
         is_day = isinstance(value, str) and Day.well_formed.fullmatch(value)
-        return super()._convert(f"{value}T00:00:00Z" if is_day else value)
+        return super()._moment(f"{value}T00:00:00Z" if is_day else value)
 
 
 class PastTimestamp(LineTimestamp):
@@ -85,8 +85,8 @@ class PastTimestamp(LineTimestamp):
 
     default_error_messages = {"not_before_now": "must be between 1970 and now"}
 
-    def _convert(self, value: object) -> datetime:
-        timestamp = super()._convert(value)
+    def _moment(self, value: object) -> datetime:
+        timestamp = super()._moment(value)
         if not EPOCH <= timestamp <= datetime.now(UTC):
             raise self.make_error("not_before_now")
         return timestamp
@@ -96,9 +96,6 @@ class CountingNumber(Field):
     """A number that counts up from 1."""
 
     default_error_messages = {"number": "must be an integer from 1 to 999999999"}
-
-    def __init__(self, **options: Unpack[Options]) -> None:
-        super().__init__({"type": "integer"}, **options)
 
     def _convert(self, value: object) -> int:
         if type(value) is not int or not 1 <= value <= 999_999_999:
@@ -172,7 +169,7 @@ class TaskLine(OwnedLine, CreatedLine, Task):
 
 
 class MeetingLine(OwnedLine, CreatedLine, MeetingDetails):
-    status = Enum(*STATUSES, schema_name="MeetingStatus", load_default="scheduled")
+    status = OneOf(*STATUSES, schema_name="MeetingStatus", load_default="scheduled")
     created_by = UserRef(load_default=None)
     updated_at = Timestamp(load_default=None)
     version = CountingNumber(load_default=1)

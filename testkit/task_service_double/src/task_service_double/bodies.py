@@ -3,7 +3,7 @@
 from marshmallow import fields, validate
 
 from service.callers import CREDENTIALS, SCOPES
-from service.values.fields import MAX_EMAIL, MAX_TEXT, Enum, Text, Timestamp
+from service.values.fields import MAX_EMAIL, MAX_TEXT, OneOf, Text, Timestamp
 from service.values.schemas import StrictSchema
 from service.webhooks import EVENT_TYPES
 from task_service_double.faults import KINDS
@@ -39,7 +39,7 @@ class APIPath(Text):
 class PlanChange(StrictSchema):
     """The plan of the owner's workspace, and its limits; an absent value stays."""
 
-    name = Enum("Starter", "Pro", "Team", schema_name="Plan", load_default=None)
+    name = OneOf("Starter", "Pro", "Team", schema_name="Plan", load_default=None)
     per_minute = Count()
     per_day = Count()
 
@@ -71,18 +71,18 @@ class NextFault(StrictSchema):
     ``seconds`` are a delay, or the Retry-After. The fault ``latency`` delays all requests.
     """
 
-    kind = Enum(*KINDS, schema_name="FaultKind", required=True)
+    kind = OneOf(*KINDS, schema_name="FaultKind", required=True)
     times = Count(1)
     skip = Count(0, min=0)
     seconds = Duration(1, 60)
-    method = Enum("GET", "POST", "PATCH", "DELETE", schema_name="Method", load_default=None)
+    method = OneOf("GET", "POST", "PATCH", "DELETE", schema_name="Method", load_default=None)
     path = APIPath(MAX_TEXT, load_default=None)
 
 
 class Behavior(StrictSchema):
     """How the receiver treats the next ``times`` posts, or all from now on."""
 
-    behavior = Enum(*BEHAVIORS, schema_name="ReceiverBehavior", required=True)
+    behavior = OneOf(*BEHAVIORS, schema_name="ReceiverBehavior", required=True)
     times = Count()
     status = fields.Integer(strict=True, validate=validate.Range(300, 599), load_default=500)
 
@@ -91,8 +91,8 @@ class NewCredential(StrictSchema):
     """A credential for a user, for ``expiresIn`` days; a session lasts 30 days without them."""
 
     user = UserName()
-    kind = Enum(*CREDENTIALS, schema_name="CredentialKind", load_default="api")
-    scope = Enum(*SCOPES, schema_name="Scope", load_default="write")
+    kind = OneOf(*CREDENTIALS, schema_name="CredentialKind", load_default="api")
+    scope = OneOf(*SCOPES, schema_name="Scope", load_default="write")
     expires_in = Count(max=36_500)
 
 
@@ -100,4 +100,4 @@ class NewReceiver(StrictSchema):
     """A receiver of the test's own; no events mean all."""
 
     url = Text(2048, min=1, required=True)
-    events = fields.List(Enum(*EVENT_TYPES, schema_name="EventType"), load_default=list)
+    events = fields.List(OneOf(*EVENT_TYPES, schema_name="EventType"), load_default=list)
