@@ -2,9 +2,10 @@
 
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import psycopg
@@ -12,7 +13,7 @@ import psycopg
 from service.commands.base import connect, current_settings, describe, printable
 from service.commands.status.database import read_connections, read_database
 from service.commands.status.schema import read_rights, read_schema
-from service.commands.status.section import Reader
+from service.commands.status.section import Problem, Reader
 from service.commands.status.webhooks import read_keys, read_webhooks
 from service.database.pool import WrongEncoding, encoding_of
 from service.database.remedies import state
@@ -32,17 +33,12 @@ PLACES = {
 SOCKET = UNITS / "task-service-web.socket"
 
 
-class Finding:
-    """The outcome of one check: what is there, or what is wrong with its remedy.
+class Finding(NamedTuple):
+    """The outcome of one check: what is there, and what is wrong."""
 
-    A start may go on if the service ``waits`` for the remedy: it then needs no other start.
-    """
-
-    def __init__(self, name: str, text: str, *wrong: str, waits: bool = False) -> None:
-        self.name = name
-        self.text = "; ".join(wrong) or text
-        self.wrong = bool(wrong)
-        self.waits = waits
+    name: str
+    text: str
+    problems: Sequence[Problem] = ()
 
 
 @click.command("check")
@@ -54,11 +50,13 @@ class Finding:
 )
 def check(start: bool) -> None:
     """Prints a line for each; the line of one that is wrong has the remedy. It changes nothing."""
+    ignored = {"waits", "warning"} if start else {"warning"}
     failed = False
-    for finding in findings():
-        prevents = finding.wrong and not (start and finding.waits)
-        word = ("ERROR " if prevents else "warning ") if finding.wrong else ""
-        click.echo(f"{finding.name:<12}{word}{printable(finding.text)}")
+    for name, text, problems in findings():
+        prevents = any(problem.level not in ignored for problem in problems)
+        word = ("ERROR " if prevents else "warning ") if problems else ""
+        shown = "; ".join(map(str, problems)) or text
+        click.echo(f"{name:<12}{word}{printable(shown)}")
         failed = failed or prevents
     if failed:
         raise SystemExit(1)
@@ -70,24 +68,23 @@ def findings() -> Iterator[Finding]:
         current = current_settings()
         current.require_database()
     except InvalidSetting as error:
-        yield Finding("settings", "", str(error))
+        yield Finding("settings", "", [Problem(str(error))])
         return
     changed = " ".join(f"{name}={value}" for name, value in Settings.changed().items())
-    ineffective = list(without_effect())
-    yield Finding("settings", f"ok: {changed}", *ineffective, waits=True)
+    yield Finding("settings", f"ok: {changed}", [*without_effect()])
     if not SOCKET.exists():
         try:
             socket.create_server((current.host, 0), family=family_of(current.host)).close()
         except OSError as error:
-            yield Finding("settings", "", f"HOST={current.host!r}: {error.strerror}")
-    if changed_files := ", ".join(str(place) for place in of_another_release()):
-        remedy = f"as root run sh {DEPLOY}/install"
-        yield Finding("files", f"warning {changed_files}: not as in this release; {remedy}")
+            yield Finding("settings", "", [Problem(f"HOST={current.host!r}: {error.strerror}")])
+    if files := ", ".join(map(str, of_another_release())):
+        text, remedy = f"{files} not as in this release", f"as root run sh {DEPLOY}/install"
+        yield Finding("files", "", [Problem(text, remedy, "warning")])
     try:
         with connect() as connection:
             yield from of_database(connection, current)
     except WrongEncoding as error:
-        yield Finding("encoding", "", str(error))
+        yield Finding("encoding", "", [Problem(str(error))])
     except psycopg.Error as error:
         # PostgreSQL rejects a connection with FATAL; otherwise none has answered.
         waits = "FATAL" not in str(error) or state(error) in ("53300", "57P03")
@@ -95,16 +92,17 @@ def findings() -> Iterator[Finding]:
         # The password would end at a slash; not all of the others are harmless in each tool.
         if re.match("postgres(ql)?://[^:/@]*:[^@]*[][/?#@].*@", current.require_database()):
             text += "; write the characters :/?#[]@% of a password as %XX, like %2F for /"
-        yield Finding("connection", "", text, waits=waits)
+        yield Finding("connection", "", [Problem(text, level="waits" if waits else "error")])
 
 
-def without_effect() -> Iterator[str]:
+def without_effect() -> Iterator[Problem]:
     """Name the variables that somebody has set in vain."""
     for variable, nearest in Settings.misspelled().items():
-        yield f"{variable} is no setting: write {nearest}"
+        yield Problem(f"{variable} is no setting", f"write {nearest}", "waits")
     if SOCKET.exists():
         for variable in sorted({"HOST", "PORT"} & set(Settings.changed())):
-            yield f"{variable} has no effect: ListenStream of {SOCKET} is the address"
+            address = f"ListenStream of {SOCKET} is the address"
+            yield Problem(f"{variable} has no effect", address, "waits")
 
 
 def of_another_release() -> Iterator[Path]:
@@ -127,11 +125,11 @@ def of_database(connection: Connection, settings: Settings) -> Iterator[Finding]
     # Its statement calls a function of the schema, which may be missing.
     read_webhooks(reader)
     problems = [*server.problems, *read_connections(reader).problems]
-    yield Finding("connection", f"ok: {dict(server.lines)['database']}", *problems, waits=True)
+    yield Finding("connection", f"ok: {dict(server.lines)['database']}", problems)
     yield Finding("encoding", f"ok: {encoding_of(connection)}")
     applied = f"ok: {reader.migrations.applied} migrations"
-    yield Finding("schema", applied, *read_schema(reader).problems)
-    yield Finding("rights", f"ok: {connection.info.user}", *read_rights(reader).problems)
+    yield Finding("schema", applied, read_schema(reader).problems)
+    yield Finding("rights", f"ok: {connection.info.user}", read_rights(reader).problems)
     known = len(settings.webhook_keys)
     key = f"ok: {known}" if known else "WEBHOOK_KEY is not set: events of webhooks wait"
-    yield Finding("key", key, *missing_keys.problems, waits=True)
+    yield Finding("key", key, missing_keys.problems)

@@ -45,6 +45,10 @@ class MissingKey(NamedTuple):
     # The id of one of them.
     example: str
 
+    def __str__(self) -> str:
+        needs = f"{self.webhooks} webhook(s) wait, {self.example} among them"
+        return f"WEBHOOK_KEY does not list the key {self.key_fingerprint}, for which {needs}"
+
 
 def derive_secret(key: str, webhook_id: str, number: int) -> str:
     """Derive a secret of a webhook, as its owner gets it; it is stored nowhere."""
@@ -95,10 +99,7 @@ def warn_of_missing_keys(missing: Sequence[MissingKey], settings: Settings) -> N
         log.warning("WEBHOOK_KEY is not set: this process sends no event to a webhook")
         return
     for key in missing:
-        log.warning(
-            "WEBHOOK_KEY does not list the key %s: events for %s webhook(s) wait, %s among them",
-            *(key.key_fingerprint, key.webhooks, key.example),
-        )
+        log.warning("%s", key)
 
 
 def compare_keys(connection: Connection, settings: Settings) -> None:

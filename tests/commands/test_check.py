@@ -96,7 +96,7 @@ def test_an_installed_file_of_another_release_is_a_warning_with_its_remedy(tmp_p
     code, lines = check("host=/nowhere", "--start")
     assert code == 0
     assert lines[1] == (
-        f"files       warning {tmp_path}/task-service.slice: not as in this release;"
+        f"files       warning {tmp_path}/task-service.slice not as in this release:"
         f" as root run sh {PROJECT}/service/deploy/install"
     )
 
@@ -143,7 +143,7 @@ def test_more_connections_than_the_server_allows_are_an_error_but_no_reason_not_
 
 def test_a_database_without_migrations_may_be_the_wrong_one(empty):
     assert check(empty)[1][3].endswith(
-        "; run the command migrate, or correct the name of the database in DATABASE_URL"
+        ": run the command migrate, or correct the name of the database in DATABASE_URL"
     )
 
 

@@ -33,7 +33,7 @@ from service.webhooks.secrets import fingerprint
 
 VERSION = build()
 PATTERN = re.escape(VERSION)
-NO_WORKER = "no worker is connected: deliveries wait and nothing is pruned; start a worker"
+NO_WORKER = "no worker is connected, so deliveries wait and nothing is pruned: start a worker"
 
 
 @contextmanager
@@ -192,11 +192,11 @@ def test_a_problem_is_a_line_and_exit_status_1(cli):
         ),
         (
             "UPDATE webhooks SET failing_since = '2026-01-02T03:04:05Z'",
-            r"webhook {id} of acme has failed since 2026-01-02T03:04:05.000Z; webhook deliveries",
+            r"webhook {id} of acme has failed since 2026-01-02T03:04:05.000Z: webhook deliveries",
         ),
         (
             "UPDATE webhooks SET disabled_at = now(), disabled_reason = 'a reason'",
-            r"webhook {id} of acme is disabled: a reason; enable or delete it",
+            r"webhook {id} of acme is disabled, a reason: enable or delete it",
         ),
         (
             "INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, created_at)"
@@ -261,8 +261,8 @@ def test_a_key_that_webhook_key_does_not_list_is_a_problem(webhooks_app, cast, c
     assert (key["keyFingerprint"], key["webhooks"]) == (lost, 2)
     (problem,) = document["problems"]
     assert problem == (
-        f"WEBHOOK_KEY does not list the key {lost}: 2 webhook(s) wait, {key['example']} among"
-        " them; add that key at the end, or rotate their secrets"
+        f"WEBHOOK_KEY does not list the key {lost}, for which 2 webhook(s) wait, {key['example']}"
+        " among them: add that key at the end, or rotate their secrets"
     )
     metrics = status("--metrics").stdout
     assert "task_service_webhooks_without_key 2\n" in metrics
@@ -299,18 +299,19 @@ def test_a_figure_is_a_problem_only_beyond_its_threshold(reader):
     ):
         figures = {"connections_used": used, "connections_allowed": allowed}
         reader.server = reader.server._replace(**figures)
-        assert re.fullmatch(problems, "; ".join(database.read_connections(reader).problems))
+        assert re.fullmatch(
+            problems, "; ".join(map(str, database.read_connections(reader).problems))
+        )
     for seconds, number in ((5, 0), (-5, 0), (5.1, 1), (-5.1, 1)):
         reader.clock_ahead = seconds
         problems = database.read_clock(reader).problems
-        assert [f"differs by {seconds} s" in problem for problem in problems] == [True] * number
+        assert [f"differs by {seconds} s" in each.text for each in problems] == [True] * number
     reader.processes += [process("web", "c:3", 500)]
     section = processes.read_processes(reader)
     assert (section.problems, section.metrics["worker_silent_seconds"]) == ([], 30.5)
     reader.processes += [process("worker", "d:4", 121)]
-    assert processes.read_processes(reader).problems == [
-        "the worker d:4 has not used the database for 121 s: look into its log, or restart it"
-    ]
+    (problem,) = processes.read_processes(reader).problems
+    assert problem.text == "the worker d:4 has not used the database for 121 s"
 
 
 def test_a_lock_is_shown_with_those_who_wait_and_is_a_problem_from_one_second_on(
@@ -336,7 +337,7 @@ def test_a_lock_is_shown_with_those_who_wait_and_is_a_problem_from_one_second_on
             rf"process {pid} \(holder, idle in transaction for [0-9]+ s: LOCK TABLE plans\) locks"
             rf" plans; 2 wait, the longest [1-9]\.\d s; to end it: SELECT"
             rf" pg_terminate_backend\({pid}\)",
-            problem,
+            str(problem),
         )
         section = processes.read_waits(reader)
         for _, line in section.lines:
@@ -347,9 +348,8 @@ def test_a_lock_is_shown_with_those_who_wait_and_is_a_problem_from_one_second_on
         holder.rollback()
         running.result(10)
     reader.locked = ["tables"]
-    assert schema.read_locks(reader).problems == [
-        "a lock of a table hid the figures of tables, and has ended since"
-    ]
+    (problem,) = schema.read_locks(reader).problems
+    assert problem.text == "a lock of a table hid the figures of tables, and has ended since"
 
 
 @pytest.mark.parametrize("hidden", [False, True])
@@ -443,7 +443,7 @@ def problems(outcome):
     [
         (
             "DROP SCHEMA public CASCADE; CREATE SCHEMA public",
-            r"migrations are pending: 0001-functions, .*; run the command migrate, or correct"
+            r"migrations are pending \(0001-functions, .*\): run the command migrate, or correct"
             r" the name.*",
         ),
         (
@@ -453,11 +453,11 @@ def problems(outcome):
         ),
         (
             "ALTER TABLE plans RENAME TO renamed; ALTER TABLE mail RENAME TO other",
-            f"the tables mail, plans are missing {schema.BY_HAND}",
+            f"the tables mail, plans are missing {schema.BY_HAND}: {schema.CHANGE_BACK}",
         ),
         (
             "ALTER FUNCTION iso RENAME TO renamed",
-            rf"function iso\(.*\) does not exist {schema.BY_HAND}",
+            rf"function iso\(.*\) does not exist {schema.BY_HAND}: .*",
         ),
     ],
     ids=["pending", "another release", "renamed", "dropped"],
@@ -491,7 +491,9 @@ def test_after_a_rollback_the_newer_migrations_are_a_note(used, start):
 def test_without_a_web_process_that_is_the_problem(other, start):
     with connected(other, "worker"):
         outcome = status(start, other, "--json")
-    assert problems(outcome) == ["no web process is connected: no request is answered; start web"]
+    assert problems(outcome) == [
+        "no web process is connected, so no request is answered: start web"
+    ]
     # Those of the web processes that are to start, and of one worker.
     settings = Settings.read({})
     needed = (settings.web_concurrency + 1) * settings.web_threads

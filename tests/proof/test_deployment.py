@@ -25,7 +25,7 @@ CURL = (
     " https://api.example.com"
 )
 # Printed by check about files that are installed.
-DIFFERENT = ": not as in this release;"
+DIFFERENT = " not as in this release:"
 HEALTHY = '{"status" : "ok"}'
 PASSWORD = "sed -n 's|.*//service:\\([^@]*\\)@.*|\\1|p' /etc/task-service/env"
 KEY = "sed -n 's/^WEBHOOK_KEY=//p' /etc/task-service/env"

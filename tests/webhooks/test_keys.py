@@ -68,8 +68,8 @@ def test_a_webhook_whose_key_is_not_listed_waits_and_is_named(
     assert worker(WEBHOOK_KEY=NEW).run_once() == 0
     assert states(connection) == [("waiting", 0)]
     assert caplog.messages == [
-        f"WEBHOOK_KEY does not list the key {secrets.fingerprint(OLD)}:"
-        f" events for 1 webhook(s) wait, {old} among them"
+        f"WEBHOOK_KEY does not list the key {secrets.fingerprint(OLD)},"
+        f" for which 1 webhook(s) wait, {old} among them"
     ]
     assert OLD not in caplog.text
     assert worker(WEBHOOK_KEY=BOTH).run_once() == 1

@@ -9,8 +9,8 @@ from service.commands.status.counters import read_counters
 from service.commands.status.database import read_clock, read_connections, read_database
 from service.commands.status.processes import read_processes, read_waits
 from service.commands.status.replication import read_archive, read_servers, read_standbys
-from service.commands.status.schema import read_locks, read_rights, read_schema
-from service.commands.status.section import Reader, Section
+from service.commands.status.schema import explain, read_rights
+from service.commands.status.section import Problem, Reader, Section
 from service.commands.status.webhooks import read_deliveries, read_keys, read_oldest, read_webhooks
 
 
@@ -36,7 +36,7 @@ def show_status(as_json: bool, as_metrics: bool) -> None:
     except psycopg.OperationalError as error:
         up = False
         sections = [read_servers(current_settings())]
-        problems = [f"the database does not answer: {describe(error)}"]
+        problems = [Problem("the database does not answer", describe(error))]
     if as_metrics:
         click.echo("\n".join(output.metrics(sections, problems, up=up)))
         return
@@ -68,5 +68,4 @@ def read_sections(reader: Reader) -> list[Section]:
         read_oldest(reader),
         read_clock(reader),
     ]
-    # These two say why figures of the others are missing.
-    return [*first, read_schema(reader), read_locks(reader), *last]
+    return [*first, *explain(reader), *last]

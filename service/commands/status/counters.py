@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from service.commands.status.section import Reader, Section
+from service.commands.status.section import Problem, Reader, Section
 from service.database.remedies import CORRUPTED
 
 # Seconds for which corruption stays a problem.
@@ -27,14 +27,16 @@ def read_counters(reader: Reader) -> Section:
     ]
     return Section(
         figures={"counters": found},
-        lines=[],
         metrics={
             "database_corrupted": len(corrupted),
             **{count.series: count.value for count in found},
         },
         problems=[
-            f"an index or a table is corrupted ({count.series[-7:-2]}, last met"
-            f" {count.seconds / 60:.0f} min ago; the log has the error): {CORRUPTED}"
+            Problem(
+                f"an index or a table is corrupted ({count.series[-7:-2]}, last met"
+                f" {count.seconds / 60:.0f} min ago; the log has the error)",
+                CORRUPTED,
+            )
             for count in corrupted
         ],
     )

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from psycopg import errors
 
-from service.commands.status.section import GRANT, Reader, Role, Section
+from service.commands.status.section import GRANT, Problem, Reader, Role, Section
 from service.database.remedies import REMEDIES
 from service.database.statements import Connection
 from service.version import build
@@ -13,6 +13,10 @@ from service.version import build
 CLOCK = 5
 # The share of the allowed connections from which they are a problem.
 CONNECTIONS = 0.8
+STANDBY = (
+    "let DATABASE_URL name the primary, or all servers with target_session_attrs=read-write, and"
+    " restart web and worker"
+)
 
 
 class Table(NamedTuple):
@@ -21,7 +25,6 @@ class Table(NamedTuple):
 
 
 def read_database(reader: Reader) -> Section:
-    """Read the version of this program, server, size and disk."""
     server, info = reader.server, reader.connection.info
     host = f"{info.host}:{info.port}"
     tables = reader.rows(Table, "status/tables")
@@ -29,15 +32,13 @@ def read_database(reader: Reader) -> Section:
     size = megabytes(server.bytes)
     problems = []
     if server.standby:
-        problems.append(
-            "every request is 503, as this is a standby: let DATABASE_URL name the primary, or all"
-            " servers with target_session_attrs=read-write, and restart web and worker"
-        )
+        problems.append(Problem("every request is 503, as this is a standby", STANDBY, "waits"))
     elif server.read_only:
         (role,) = reader.rows(Role, "status/role")
-        problems.append(f"every request is 503, as the database is read-only: {role.remedy}")
+        text = "every request is 503, as the database is read-only"
+        problems.append(Problem(text, str(role.remedy), "waits"))
     if full:
-        problems.append("the disk of the database is full: free or extend it")
+        problems.append(Problem("the disk of the database is full", "free or extend it", "waits"))
     return Section(
         figures={
             "version": build(),
@@ -73,7 +74,6 @@ def disk_is_full(connection: Connection) -> bool:
 
 
 def read_connections(reader: Reader) -> Section:
-    """Read how many connections are in use, and the age of the oldest transaction."""
     server, settings = reader.server, reader.settings
     # How many the running processes may open together, by the settings of this host.
     processes = max(reader.count("web"), settings.web_concurrency) + max(reader.count("worker"), 1)
@@ -84,12 +84,11 @@ def read_connections(reader: Reader) -> Section:
         oldest += f"; {server.hidden_sessions} sessions are hidden: {GRANT}"
     problems = []
     if used > CONNECTIONS * allowed:
-        problems.append(f"{used} of {allowed} connections are in use: {REMEDIES['53300']}")
+        text = f"{used} of {allowed} connections are in use"
+        problems.append(Problem(text, REMEDIES["53300"], "waits"))
     if needed > allowed:
-        problems.append(
-            f"the processes may open {needed} connections, and the server allows {allowed}: raise"
-            " max_connections, or lower WEB_THREADS"
-        )
+        text = f"the processes may open {needed} connections, and the server allows {allowed}"
+        problems.append(Problem(text, "raise max_connections, or lower WEB_THREADS", "waits"))
     return Section(
         figures={"connections_needed": needed},
         lines=[
@@ -108,14 +107,14 @@ def read_connections(reader: Reader) -> Section:
 
 
 def read_clock(reader: Reader) -> Section:
-    """Compare the clock of the database with that of this host."""
     ahead = reader.clock_ahead
     problems = []
     if abs(ahead) > CLOCK:
-        problems.append(
+        text = (
             f"the clock of the database differs by {ahead:.1f} s from that of this host, so tokens"
-            " and signatures expire at wrong times: run NTP on both"
+            " and signatures expire at wrong times"
         )
+        problems.append(Problem(text, "run NTP on both"))
     return Section(
         figures={"clock_ahead_seconds": ahead},
         lines=[("clock", f"{ahead:+.3f} s against this host")],

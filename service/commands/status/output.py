@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from service.commands.base import json_of, printable
-from service.commands.status.section import Section
+from service.commands.status.section import Problem, Section
 from service.values.fields import camel_case
 from service.version import build
 
@@ -14,16 +14,16 @@ from service.version import build
 HISTOGRAM = "request_duration_seconds"
 
 
-def page(sections: Sequence[Section], problems: Sequence[str]) -> Iterator[str]:
+def page(sections: Sequence[Section], problems: Sequence[Problem]) -> Iterator[str]:
     """Yield the lines of the page, then the notes, and at the end each problem in a line."""
     lines = [line for section in sections for line in section.lines]
     lines += [("note", note) for section in sections for note in section.notes]
-    lines += [("PROBLEM", problem) for problem in problems]
+    lines += [("PROBLEM", str(problem)) for problem in problems]
     for name, text in lines:
         yield f"{name:<14}{printable(text)}"
 
 
-def document(sections: Sequence[Section], problems: list[str]) -> str:
+def document(sections: Sequence[Section], problems: Sequence[Problem]) -> str:
     """Write all figures, notes and problems as a JSON object."""
     figures = {
         camel_case(name): json_of(value)
@@ -31,10 +31,10 @@ def document(sections: Sequence[Section], problems: list[str]) -> str:
         for name, value in section.figures.items()
     }
     notes = [note for section in sections for note in section.notes]
-    return json.dumps({**figures, "notes": notes, "problems": problems}, indent=1)
+    return json.dumps({**figures, "notes": notes, "problems": [*map(str, problems)]}, indent=1)
 
 
-def metrics(sections: Sequence[Section], problems: Sequence[str], *, up: bool) -> Iterator[str]:
+def metrics(sections: Sequence[Section], problems: Sequence[Problem], *, up: bool) -> Iterator[str]:
     """Yield HELP, TYPE and the number of each metric, as the textfile collector reads them."""
     helps = tomllib.loads(Path(__file__).with_name("metrics.toml").read_text(encoding="utf-8"))
     version = f'build_info{{version="{build()}"}}'

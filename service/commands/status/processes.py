@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from service.commands.status.section import Reader, Section
+from service.commands.status.section import Problem, Reader, Section
 from service.version import build
 
 # Seconds from which a figure is a problem.
@@ -20,19 +20,18 @@ class Wait(NamedTuple):
 
 
 def read_processes(reader: Reader) -> Section:
-    """Read which web processes and workers are connected."""
     web = reader.count("web")
     workers = [process for process in reader.processes if process.program == "worker"]
     metrics: dict[str, float] = {"web_processes": web, "workers": len(workers)}
     lines, problems = [], []
     if not web:
-        problems.append("no web process is connected: no request is answered; start web")
+        text = "no web process is connected, so no request is answered"
+        problems.append(Problem(text, "start web"))
     if workers:
         metrics["worker_silent_seconds"] = min(worker.silent_seconds for worker in workers)
     else:
-        problems.append(
-            "no worker is connected: deliveries wait and nothing is pruned; start a worker"
-        )
+        text = "no worker is connected, so deliveries wait and nothing is pruned"
+        problems.append(Problem(text, "start a worker"))
     for process in reader.processes:
         text = (
             f"{process.process} version {process.version}, {process.connections} connections"
@@ -40,20 +39,17 @@ def read_processes(reader: Reader) -> Section:
         )
         lines.append((process.program, text))
         if process.program == "worker" and process.silent_seconds > SILENT:
-            problems.append(
-                f"the worker {process.process} has not used the database for"
-                f" {process.silent_seconds:.0f} s: look into its log, or restart it"
-            )
+            silent = f"has not used the database for {process.silent_seconds:.0f} s"
+            remedy = "look into its log, or restart it"
+            problems.append(Problem(f"the worker {process.process} {silent}", remedy))
         if process.version != build():
-            problems.append(
-                f"the {process.program} process {process.process} runs version"
-                f" {process.version}, and this is {build()}: restart it"
-            )
-    return Section({"processes": reader.processes}, lines, metrics, problems)
+            runs = f"runs version {process.version}, and this is {build()}"
+            text = f"the {process.program} process {process.process} {runs}"
+            problems.append(Problem(text, "restart it"))
+    return Section({"processes": reader.processes}, metrics, problems, lines)
 
 
 def read_waits(reader: Reader) -> Section:
-    """Read which sessions wait for a lock or for a synchronous standby."""
     found = reader.rows(Wait, "status/waits")
     metrics: dict[str, float] = {}
     lines, problems = [], []
@@ -68,5 +64,6 @@ def read_waits(reader: Reader) -> Section:
         lines.append(("waiting", text))
         # The section of locks has those who hold one.
         if wait.waits_for == "SyncRep" and wait.seconds > STANDBY:
-            problems.append(f"{session} has waited {wait.seconds:.0f} s for a synchronous standby")
-    return Section({"waits": found}, lines, metrics, problems)
+            text = f"{session} has waited {wait.seconds:.0f} s for a synchronous standby"
+            problems.append(Problem(text))
+    return Section({"waits": found}, metrics, problems, lines)

@@ -8,7 +8,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from service.commands.base import describe
-from service.commands.status.section import GRANT, Reader, Role, Section
+from service.commands.status.section import GRANT, Problem, Reader, Role, Section
 from service.database.pool import connect
 from service.settings import Settings
 
@@ -59,19 +59,17 @@ class Archived(NamedTuple):
 
 
 def read_servers(settings: Settings) -> Section:
-    """Ask each server that DATABASE_URL names for its role."""
     found = [ask(name, own) for name, own in each(settings)]
     names = {role: [server.name for server in found if server.role == role] for role in ROLES}
     problems = [
-        f"{server.name} of DATABASE_URL does not answer: {server.error}"
+        Problem(f"{server.name} of DATABASE_URL does not answer", server.error or "")
         for server in found
         if server.role == "silent"
     ]
     if len(names["primary"]) > 1:
         both = " and ".join(names["primary"])
-        problems.insert(
-            0, f"{both} both accept writes: immediately stop the one that is not the primary"
-        )
+        remedy = "immediately stop the one that is not the primary"
+        problems.insert(0, Problem(f"{both} both accept writes", remedy))
     return Section(
         figures={"servers": found},
         lines=[
@@ -88,7 +86,6 @@ def read_servers(settings: Settings) -> Section:
 
 
 def read_standbys(reader: Reader) -> Section:
-    """Read the standbys, and how many of them a commit waits for."""
     (synchronous,) = reader.rows(Synchronous, "status/synchronous")
     found = reader.rows(Standby, "status/standbys")
     lines, problems = [], []
@@ -104,11 +101,11 @@ def read_standbys(reader: Reader) -> Section:
     if needed:
         lines.append(("synchronous", f"{names}: a write waits for {needed}"))
     if connected < needed:
-        problems.append(
+        text = (
             f"synchronous_standby_names = '{names}' waits for {needed} standby(s), and {connected}"
-            " is connected: writes wait; if none comes within 30 s, as after a failover, start the"
-            " standby, or change the setting"
+            " is connected: writes wait; if none comes within 30 s, as after a failover"
         )
+        problems.append(Problem(text, "start the standby, or change the setting"))
     return Section(
         figures={"synchronous": synchronous, "standbys": found},
         lines=lines,
@@ -124,7 +121,6 @@ def read_standbys(reader: Reader) -> Section:
 
 
 def read_archive(reader: Reader) -> Section:
-    """Read whether the archive takes the WAL."""
     (found,) = reader.rows(Archived, "status/archive")
     lines, problems = [], []
     metrics: dict[str, float] = {"archive_fails": found.fails}
@@ -135,11 +131,12 @@ def read_archive(reader: Reader) -> Section:
     if found.seconds is not None:
         metrics["archived_seconds"] = found.seconds
     if found.fails:
-        problems.append(
-            f"the archive of the WAL does not take {found.failed}: pg_wal grows until the disk is"
-            " full; the log of PostgreSQL has the error of archive_command"
+        remedy = (
+            "pg_wal grows until the disk is full; the log of PostgreSQL has the error of"
+            " archive_command"
         )
-    return Section({"archive": found}, lines, metrics, problems)
+        problems.append(Problem(f"the archive of the WAL does not take {found.failed}", remedy))
+    return Section({"archive": found}, metrics, problems, lines)
 
 
 def each(settings: Settings) -> Iterator[tuple[str, Settings]]:

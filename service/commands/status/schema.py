@@ -3,7 +3,7 @@
 from itertools import groupby
 from typing import NamedTuple
 
-from service.commands.status.section import GRANT, Reader, Section
+from service.commands.status.section import GRANT, Problem, Reader, Section
 from service.database.remedies import RIGHTS
 from service.database.statements import UnusableObject
 
@@ -12,7 +12,8 @@ from service.database.statements import UnusableObject
 LOCK, WAITED = 5, 1
 
 NEWER = "the database has migrations of a newer release, which this one can use"
-BY_HAND = "although all migrations are applied: the schema was changed by hand, change it back"
+BY_HAND = "although all migrations are applied"
+CHANGE_BACK = "the schema was changed by hand, change it back"
 
 
 class Lock(NamedTuple):
@@ -39,36 +40,37 @@ def read_rights(reader: Reader) -> Section:
     problems = []
     if forbidden:
         owners = ", ".join(sorted({item.owner or "" for item in forbidden}))
-        problems.append(
-            f"the user of DATABASE_URL lacks rights on {names(forbidden)}, which belong to"
-            f" {owners}: {RIGHTS}"
-        )
+        lacks = f"lacks rights on {names(forbidden)}, which belong to {owners}"
+        problems.append(Problem(f"the user of DATABASE_URL {lacks}", RIGHTS))
     return Section(
         figures={"unusable": reader.unusable},
-        lines=[],
         metrics={"objects_unusable": len(reader.unusable)},
         problems=problems,
     )
 
 
+def explain(reader: Reader) -> list[Section]:
+    """Say why figures of the other sections are missing, once all of these were read."""
+    return [read_schema(reader), read_locks(reader)]
+
+
 def read_schema(reader: Reader) -> Section:
-    """Compare the migrations; after the sections that find out whether a function is missing."""
     found = reader.migrations
     pending, newer = len(found.pending), len(found.newer)
     missing = [item for item in reader.unusable if not item.owner]
-    problems: list[str] = []
+    problems: list[Problem] = []
     if found.conflict:
-        problems.append(found.conflict)
+        problems.append(Problem(found.conflict))
     elif pending:
         other = "" if found.applied else ", or correct the name of the database in DATABASE_URL"
-        problems.append(
-            f"migrations are pending: {', '.join(found.pending)}; run the command migrate{other}"
-        )
+        text = f"migrations are pending ({', '.join(found.pending)})"
+        problems.append(Problem(text, f"run the command migrate{other}"))
     elif missing:
         are = "are" if len(missing) > 1 else "is"
-        problems.append(f"{names(missing)} {are} missing {BY_HAND}")
+        problems.append(Problem(f"{names(missing)} {are} missing {BY_HAND}", CHANGE_BACK))
     elif not reader.unusable:
-        problems += [f"{error} {BY_HAND}" for error in dict.fromkeys(reader.broken)]
+        errors = dict.fromkeys(reader.broken)
+        problems += [Problem(f"{error} {BY_HAND}", CHANGE_BACK) for error in errors]
     notes = []
     if newer and not pending:
         # As after a rollback.
@@ -83,7 +85,6 @@ def read_schema(reader: Reader) -> Section:
 
 
 def read_locks(reader: Reader) -> Section:
-    """Read which sessions block others; after the sections whose figures they may hide."""
     found = reader.rows(Lock, "status/locks")
     hidden = ", ".join(reader.locked)
     lines, problems = [], []
@@ -91,11 +92,12 @@ def read_locks(reader: Reader) -> Section:
         lines.append(("lock", describe(lock)))
         if hidden or lock.waited >= WAITED or (lock.seconds or 0) > LOCK:
             hides = f", which hides the figures of {hidden}" if hidden else ""
-            problems.append(f"{describe(lock)}{hides}; to end it: {lock.end}")
+            problems.append(Problem(f"{describe(lock)}{hides}; to end it", lock.end))
     if hidden and not found:
-        problems.append(f"a lock of a table hid the figures of {hidden}, and has ended since")
+        text = f"a lock of a table hid the figures of {hidden}, and has ended since"
+        problems.append(Problem(text))
     metrics = {"longest_lock_seconds": max((lock.seconds or 0 for lock in found), default=0)}
-    return Section({"locks": found, "locked": reader.locked}, lines, metrics, problems)
+    return Section({"locks": found, "locked": reader.locked}, metrics, problems, lines)
 
 
 def names(unusable: list[UnusableObject]) -> str:

@@ -7,7 +7,7 @@ what they are in JSON, in the lines of the page and in metrics, and when they ar
 from collections.abc import Sequence
 from contextlib import suppress
 from time import time
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from psycopg import errors
 
@@ -94,16 +94,25 @@ class Reader:
         return sum(process.program == program for process in self.processes)
 
 
+class Problem(NamedTuple):
+    text: str
+    remedy: str = ""
+    # A service that runs recovers by itself from what ``waits`` for its remedy.
+    level: Literal["error", "waits", "warning"] = "error"
+
+    def __str__(self) -> str:
+        return f"{self.text}: {self.remedy}" if self.remedy else self.text
+
+
 class Section(NamedTuple):
     """The part of ``status`` about one subject, in each of its forms."""
 
     # The members of the JSON document: plain values, rows, lists of rows.
     figures: dict[str, object]
-    # The lines of the page: a name and a text.
-    lines: list[tuple[str, str]]
     # The metrics of Prometheus: the end of a name and its number.
     metrics: dict[str, float]
-    # What is wrong, each with its remedy.
-    problems: list[str]
+    problems: Sequence[Problem]
+    # The lines of the page: a name and a text.
+    lines: Sequence[tuple[str, str]] = ()
     # What an operator should know although nothing is wrong.
     notes: Sequence[str] = ()

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from service.commands.status.section import Reader, Section
+from service.commands.status.section import Problem, Reader, Section
 from service.webhooks.rows import BY_MANAGER, BY_OPERATOR
 from service.webhooks.secrets import MissingKey, fingerprints
 
@@ -44,10 +44,8 @@ def read_deliveries(reader: Reader) -> Section:
     oldest = f"the oldest by {count.oldest_overdue_seconds:.0f} s"
     problems = []
     if count.overdue:
-        problems.append(
-            f"{count.overdue} deliveries are overdue, {oldest}: is a worker with WEBHOOK_KEY"
-            " running?"
-        )
+        remedy = "is a worker with WEBHOOK_KEY running?"
+        problems.append(Problem(f"{count.overdue} deliveries are overdue, {oldest}", remedy))
     text = f"{count.waiting} waiting, {count.overdue} overdue ({oldest}), {count.failed} failed"
     return Section(
         figures={"deliveries": count},
@@ -69,10 +67,11 @@ def read_webhooks(reader: Reader) -> Section:
     for webhook in found:
         name = f"webhook {webhook.id} of {webhook.workspace}"
         if webhook.state == "disabled" and webhook.disabled_reason not in ON_PURPOSE:
-            problems.append(f"{name} is disabled: {webhook.disabled_reason}; enable or delete it")
+            text = f"{name} is disabled, {webhook.disabled_reason}"
+            problems.append(Problem(text, "enable or delete it"))
         if webhook.state == "failing" and webhook.failing_seconds > FAILING:
-            since = webhook.failing_since
-            problems.append(f"{name} has failed since {since}; webhook deliveries says why")
+            text = f"{name} has failed since {webhook.failing_since}"
+            problems.append(Problem(text, "webhook deliveries says why"))
     return Section(
         figures={"webhooks": found},
         lines=[("webhooks", ", ".join(f"{counts[state]} {state}" for state in STATES))],
@@ -96,15 +95,13 @@ def read_keys(reader: Reader) -> Section:
         ],
         metrics={"webhooks_without_key": sum(key.webhooks for key in missing)},
         problems=[
-            f"WEBHOOK_KEY does not list the key {key.key_fingerprint}: {key.webhooks} webhook(s)"
-            f" wait, {key.example} among them; add that key at the end, or rotate their secrets"
+            Problem(str(key), "add that key at the end, or rotate their secrets", "waits")
             for key in missing
         ],
     )
 
 
 def read_oldest(reader: Reader) -> Section:
-    """Read the ages of the oldest rows that the worker prunes."""
     found = reader.rows(OldestRow, "status/oldest", keep=reader.settings.webhook_keep)
     lines, metrics, problems = [], {}, []
     for row in found:
@@ -112,8 +109,6 @@ def read_oldest(reader: Reader) -> Section:
         lines.append(("oldest", f"{row.kind} {hours:.1f} h, pruned after {kept} h"))
         metrics[f"oldest_{row.kind.replace(' ', '_')}_seconds"] = row.seconds
         if row.seconds > row.kept_seconds + UNPRUNED:
-            problems.append(
-                f"the oldest {row.kind} is {hours:.0f} h old, and should have been pruned after"
-                f" {kept} h: is a worker running?"
-            )
-    return Section({"oldest": found}, lines, metrics, problems)
+            late = f"is {hours:.0f} h old, and should have been pruned after {kept} h"
+            problems.append(Problem(f"the oldest {row.kind} {late}", "is a worker running?"))
+    return Section({"oldest": found}, metrics, problems, lines)
