@@ -17,15 +17,9 @@ class AddedMember(NamedTuple):
 
 
 class ChangedMember(NamedTuple):
-    """The row of a member with the new role, which needs the permission and an owner."""
+    """The row of a new role or a removal, which needs the permission and an owner."""
 
     permitted: bool
     has_owner: bool
-    body: bytes
-
-
-class RemovedMember(NamedTuple):
-    """The row of a removal, which needs the permission and an owner."""
-
-    permitted: bool
-    has_owner: bool
+    # The member; null for a removal.
+    body: bytes | None

@@ -2,7 +2,7 @@
 
 from flask import Blueprint, Response
 
-from service.api.webhook_checks import check_role, require_webhook
+from service.api.webhook_checks import require_webhook, role_or_none
 from service.database import db
 from service.http.requests import Values, arguments
 from service.http.responses import Body, One, Page, reply, reply_page, response
@@ -71,7 +71,7 @@ class DeliveryFilter(schemas.PageQuery):
 def reply_delivery(delivery: Body | Redelivered | None) -> Response:
     """Answer with one delivery; raises 403 for the role, or NotFound."""
     if delivery is None:
-        check_role()
+        role_or_none()
         raise db.NotFound("delivery")
     return reply(delivery.body)
 

@@ -4,10 +4,10 @@ import json
 from typing import NamedTuple
 
 import psycopg
-from flask import Blueprint, Response, current_app
+from flask import Blueprint, Response
 
 from service.database import db
-from service.database.db import current_state
+from service.database.db import current_settings, current_state
 from service.database.pool import WrongEncoding
 from service.database.statements import UnusableObject, migrations, schema_objects
 from service.http.errors import http_error
@@ -54,7 +54,7 @@ def get_index() -> Response:
 
     ``docs`` is present only if this service has the reference page.
     """
-    docs = {"docs": "/docs"} if current_app.config["SETTINGS"].docs else {}
+    docs = {"docs": "/docs"} if current_settings().docs else {}
     paths = {**docs, "openapi": "/openapi.json", "health": "/healthz"}
     return reply(json.dumps({"name": "Task, Meeting and Workspace service", **paths}))
 

@@ -3,12 +3,12 @@
 from flask import Blueprint, Response
 
 from service.database import db
-from service.database.db import current_application
+from service.database.db import current_settings
 from service.http.errors import http_error
 from service.http.requests import Values, arguments
 from service.http.responses import Body, headers_of_created, reply, response
 from service.http.safe_writes import idempotent_in_path
-from service.members import AddedMember, ChangedMember, RemovedMember
+from service.members import AddedMember, ChangedMember
 from service.values import fields, schemas
 
 members = Blueprint("members", __name__)
@@ -82,12 +82,13 @@ def add_member(member: Values, id: str) -> Response:
     owners and admins. The response is 409 if the user is a member already, or deactivated.
     """
     with db.transaction():
-        if current_application().config["SETTINGS"].members_create_users:
+        if current_settings().members_create_users:
             db.execute("members/create_user", id=id, **member)
         added = db.row_or_none(AddedMember, "members/add", id=id, **member)
         if added is None:
             raise http_error("not_found", resource="Workspace")
-        require_permission(added.permitted)
+        if not added.permitted:
+            raise http_error("member_role")
         if added.id is None:
             raise http_error("unknown_address")
         if not added.can_join:
@@ -120,11 +121,7 @@ def update_member(changes: Values, id: str, member: str) -> Response:
     or make them. The last owner stays one (409). The service ignores read-only fields.
     """
     role = changes.get("role")
-    changed = db.row(ChangedMember, "members/update", id=id, member_id=member, role=role)
-    require_permission(changed.permitted)
-    if not changed.has_owner:
-        raise http_error("last_owner")
-    return reply(changed.body)
+    return change_member("members/update", id=id, member_id=member, role=role)
 
 
 @members.delete("/workspaces/<id:id>/members/<id:member>")
@@ -137,13 +134,13 @@ def remove_member(id: str, member: str) -> Response:
     The user's tasks in the workspace lose their assignee, each with its event. The user's tokens
     for the workspace are revoked.
     """
-    removed = db.row(RemovedMember, "members/remove", id=id, member_id=member)
-    require_permission(removed.permitted)
-    if not removed.has_owner:
-        raise http_error("last_owner")
-    return reply(None, 204)
+    return change_member("members/remove", id=id, member_id=member)
 
 
-def require_permission(permitted: bool) -> None:
-    if not permitted:
+def change_member(statement: str, **values: object) -> Response:
+    changed = db.row(ChangedMember, statement, **values)
+    if not changed.permitted:
         raise http_error("member_role")
+    if not changed.has_owner:
+        raise http_error("last_owner")
+    return reply(changed.body, 200 if changed.body else 204)

@@ -80,16 +80,6 @@ class Task(schemas.Resource):
     version = fields.Integer(min=1, description=fields.VERSION)
 
 
-class Deleted(NamedTuple):
-    """The row of a task after a DELETE, which deletes only if it is matched and deletable."""
-
-    version: int
-    matched: bool
-    # False if the events of the subtasks would be too large.
-    deletable: bool
-    event_ids: list[str]
-
-
 class TaskFilter(schemas.PageQuery):
     status = fields.SomeOf(
         *STATUSES,
@@ -213,6 +203,16 @@ def update_task(changes: Values, id: str) -> Response:
     require_match(task.matched, task.version)
     webhooks.post_after_commit(task.event_id)
     return reply_one(task)
+
+
+class Deleted(NamedTuple):
+    """The row of a task after a DELETE, which deletes only if it is matched and deletable."""
+
+    version: int
+    matched: bool
+    # False if the events of the subtasks would be too large.
+    deletable: bool
+    event_ids: list[str]
 
 
 @tasks.delete("/tasks/<id:id>")

@@ -4,21 +4,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import wraps
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from marshmallow import ValidationError
 from werkzeug.exceptions import HTTPException
 
 from service.database import db
-from service.database.db import current_application, current_state
+from service.database.db import current_application, current_settings, current_state
 from service.database.statements import Row
 from service.http.errors import http_error
 from service.http.requests import Values, View
 from service.http.safe_writes import idempotent
-from service.settings import InvalidSetting, Settings
+from service.settings import InvalidSetting
 from service.values import fields
 from service.webhooks import NoSlot, OutboundSlots, log
-from service.webhooks.delivery import Message
 from service.webhooks.outbound import BlockedURL, resolve
 
 # Seconds in which the host of a new URL must be resolved, and how many of them need no slot.
@@ -29,16 +28,23 @@ SLOT_TIMEOUT = 0.25
 RETRY_AFTER = 60
 
 
-class Permission(NamedTuple):
+class Manager(NamedTuple):
     permitted: bool
+    # The URL of the webhook with the ``id``; null if there is none.
+    url: str | None
 
 
-def check_role() -> bool:
-    """Raise 403 unless the caller is an owner or an admin; return False without a workspace."""
-    member = db.row_or_none(Permission, "webhooks/permitted")
+def role_or_none(id: str | None = None) -> Manager | None:
+    """Raise 403 unless the caller is an owner or an admin, NotFound if there is no webhook ``id``.
+
+    None without a workspace.
+    """
+    member = db.row_or_none(Manager, "webhooks/role", id=id)
     if member is not None and not member.permitted:
         raise http_error("webhook_role")
-    return member is not None
+    if id is not None and (member is None or member.url is None):
+        raise db.NotFound("webhook")
+    return member
 
 
 def require_webhook(row: Row | None) -> Row:
@@ -47,7 +53,7 @@ def require_webhook(row: Row | None) -> Row:
     Each statement checks the role itself, so only a request that fails needs a second one.
     """
     if row is None:
-        check_role()
+        role_or_none()
         raise db.NotFound("webhook")
     return row
 
@@ -73,39 +79,39 @@ def outbound_call() -> Iterator[None]:
 
 
 @contextmanager
-def signing() -> Iterator[Settings]:
-    """Yield the settings; raise 503 if WEBHOOK_KEY lacks the key, which the log says."""
+def with_signing_key() -> Iterator[None]:
+    """Let a view answer with 503 if WEBHOOK_KEY lacks the key, which the log says."""
     try:
-        yield current_application().config["SETTINGS"]
+        yield
     except InvalidSetting as error:
         log.error("%s", error)
         raise http_error("no_webhook_key", RETRY_AFTER) from None
 
 
-def idempotent_with_checked_url(view: View) -> View:
+def checks_url(view: View) -> View:
     """Do as ``idempotent`` does, for a view that may run only if a new URL passes ``check_url``.
 
     The check comes first, because the transaction would hold a connection meanwhile. Its error
     comes last, because it must not hide the stored response to a repeated request.
     """
 
-    @idempotent
     @wraps(view)
-    def unless_error(values: Values, error: Exception | None, **variables: Any) -> Any:
-        if error:
-            raise error
-        return view(values, **variables)
-
-    @wraps(unless_error)
-    def wrapper(values: Values, **variables: Any) -> Any:
+    def wrapper(values: Values, **variables: str) -> object:
         failure = None
         if "url" in values:
             try:
                 check_url(values["url"], **variables)
             except (HTTPException, ValidationError, db.NotFound) as error:
                 failure = error
-        return unless_error(values, failure, **variables)
 
+        def unless_failed(values: Values, **variables: str) -> object:
+            if failure:
+                raise failure
+            return view(values, **variables)
+
+        return idempotent(unless_failed)(values, **variables)
+
+    wrapper.__dict__["idempotent"] = True
     return wrapper
 
 
@@ -115,11 +121,10 @@ def check_url(url: str, id: str | None = None) -> None:
     With ``id`` it is the URL of an existing webhook, and passes if it does not change. The look-up
     holds no connection of the database.
     """
-    if id is None:
-        check_role()
-    elif require_webhook(db.row_or_none(Message, "webhooks/target", id=id)).url == url:
+    member = role_or_none(id)
+    if member and member.url == url:
         return
-    settings: Settings = current_application().config["SETTINGS"]
+    settings = current_settings()
     try:
         try:
             # Most look-ups are quick, so they need no slot.

@@ -5,14 +5,14 @@ import json
 from flask import Blueprint, Response
 
 from service.api.webhook_checks import (
-    check_role,
-    idempotent_with_checked_url,
+    checks_url,
     outbound_call,
     require_webhook,
-    signing,
+    role_or_none,
+    with_signing_key,
 )
 from service.database import db
-from service.database.db import current_state
+from service.database.db import current_settings, current_state
 from service.database.statements import to_json
 from service.http.errors import http_error
 from service.http.requests import Values, arguments
@@ -29,11 +29,7 @@ from service.http.safe_writes import expected_versions, idempotent
 from service.values import fields, schemas
 from service.webhooks import EVENT_TYPES, secrets
 from service.webhooks.delivery import Message, attempt
-from service.webhooks.rows import (
-    BY_MANAGER,
-    ListedWebhook,
-    MatchedWebhook,
-)
+from service.webhooks.rows import BY_MANAGER, ListedWebhook, MatchedWebhook
 
 STATES = "enabled", "failing", "disabled"
 
@@ -120,25 +116,25 @@ def list_webhooks() -> Response:
     """
     rows = db.rows(ListedWebhook, "webhooks/list")
     if not rows:
-        check_role()
+        role_or_none()
     return reply(b"[%b]" % b", ".join(row.body for row in rows))
 
 
 @webhooks.post("/webhooks")
 @arguments(NewWebhook())
-@idempotent_with_checked_url
+@checks_url
 @response(NewWebhook, 201, kind="live")
+@with_signing_key()
 def create_webhook(webhook: Values) -> Response:
     """Create a webhook for the active workspace; the response shows the secret
 
     ``url`` must lead to public addresses. Without ``events`` the webhook gets all types, including
     future ones. A workspace has at most 20 webhooks.
     """
-    with signing() as settings:
-        key = settings.require_webhook_key()
+    key = current_settings().require_webhook_key()
     made = secrets.create(db.row_or_none, key, **webhook)
     if made is None:
-        raise http_error("too_many_webhooks" if check_role() else "no_workspace")
+        raise http_error("too_many_webhooks" if role_or_none() else "no_workspace")
     created, secret = made
     headers = {**headers_of_created("/api/webhooks", created.id), "ETag": etag(created.version)}
     return reply_secret(created.body, "secret", secret, 201, headers)
@@ -157,7 +153,7 @@ def get_webhook(id: str) -> Response:
 
 @webhooks.patch("/webhooks/<id:id>")
 @arguments(WebhookDetails(partial=True))
-@idempotent_with_checked_url
+@checks_url
 @response(Webhook, kind="live")
 def update_webhook(changes: Values, id: str) -> Response:
     """Change the URL or the events of a webhook, or enable or disable it
@@ -200,6 +196,7 @@ def delete_webhook(id: str) -> Response:
 @webhooks.post("/webhooks/<id:id>/rotate")
 @idempotent
 @response(WebhookSecret, kind="object")
+@with_signing_key()
 def rotate_secret(id: str) -> Response:
     """Replace the secret of a webhook
 
@@ -207,15 +204,15 @@ def rotate_secret(id: str) -> Response:
     also has a signature with the old secret.
     """
     # 403 and 404 take precedence over 503.
-    require_webhook(db.row_or_none(Message, "webhooks/target", id=id))
-    with signing() as settings:
-        key = settings.require_webhook_key()
+    role_or_none(id)
+    key = current_settings().require_webhook_key()
     rotated = require_webhook(secrets.rotate(db.row_or_none, key, id=id))
     return reply_secret(b"{}", "secret", rotated.secret)
 
 
 @webhooks.post("/webhooks/<id:id>/ping")
 @response(Ping, kind="object")
+@with_signing_key()
 def ping_webhook(id: str) -> Response:
     """Post a signed ping event to a webhook now, and return the outcome
 
@@ -224,7 +221,8 @@ def ping_webhook(id: str) -> Response:
     failure changes nothing.
     """
     target = require_webhook(db.row_or_none(Message, "webhooks/target", id=id))
-    with outbound_call(), signing() as settings:
+    settings = current_settings()
+    with outbound_call():
         outcome = attempt(target, settings, settings.webhook_timeout, current_state().traceparent)
     if outcome.success:
         db.execute("webhooks/resume", id=id)

@@ -13,7 +13,7 @@ from service.commands.base import (
     yes_option,
 )
 from service.commands.workspaces import find_workspace
-from service.members import OPERATOR, AddedMember, ChangedMember, RemovedMember
+from service.members import OPERATOR, AddedMember, ChangedMember
 from service.values.fields import ROLES
 
 
@@ -30,7 +30,7 @@ class FoundMember(NamedTuple):
     name: str
 
 
-def require_owner(change: ChangedMember | RemovedMember, slug: str, email: str) -> None:
+def require_owner(change: ChangedMember, slug: str, email: str) -> None:
     """Raise ClickException if the last owner had to stay."""
     if not change.has_owner:
         raise click.ClickException(
@@ -95,8 +95,6 @@ def remove_member(slug: str, email: str, yes: bool) -> None:
     absent = f"{email} is not a member of {slug}"
     found = one_row(FoundMember, "members/find", absent, slug=slug, email=email)
     confirm(f"Remove {found.name} ({email}) from {slug}?", yes=yes)
-    removed = one_row(
-        RemovedMember, "members/remove", absent, **OPERATOR, id=id, member_id=found.id
-    )
-    require_owner(removed, slug, email)
+    values = {**OPERATOR, "id": id, "member_id": found.id}
+    require_owner(one_row(ChangedMember, "members/remove", absent, **values), slug, email)
     click.echo(found.id)

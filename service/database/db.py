@@ -15,6 +15,7 @@ from psycopg.rows import args_row
 from service.callers import Usage
 from service.database.pool import Pool
 from service.database.statements import STATEMENTS, Connection, Row, single_row
+from service.settings import Settings
 
 
 class RequestState:
@@ -56,6 +57,11 @@ class RequestState:
 current_application: Callable[[], Flask] = current_app._get_current_object  # type: ignore[attr-defined]
 current_state: Callable[[], RequestState] = g._get_current_object
 current_request: Callable[[], Request] = request._get_current_object  # type: ignore[attr-defined]
+
+
+def current_settings() -> Settings:
+    settings: Settings = current_application().config["SETTINGS"]
+    return settings
 
 
 class NotFound(LookupError):

@@ -7,7 +7,7 @@ writes.
 
 from flask import Flask, Request, Response
 
-from service.database.db import current_application, current_request
+from service.database.db import current_request, current_settings
 from service.http.responses import reply
 
 METHODS = "DELETE", "GET", "PATCH", "POST"
@@ -58,7 +58,7 @@ def is_preflight(request: Request) -> bool:
 
 def answer_preflight(request: Request) -> Response:
     """Answer a preflight request with 204, which allows nothing to an origin not listed."""
-    if request.headers["Origin"] not in current_application().config["SETTINGS"].cors_origins:
+    if request.headers["Origin"] not in current_settings().cors_origins:
         # The browser tells the page's developer that this service does not allow the origin.
         return reply(None, 204)
     # For an unknown path every method is allowed, so that the page gets to read the 404.

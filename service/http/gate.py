@@ -19,12 +19,7 @@ from werkzeug.routing import Rule
 
 from service.callers import STARTER_PER_MINUTE, Usage, decisive, hash_of, policy
 from service.database import db
-from service.database.db import (
-    RequestState,
-    current_application,
-    current_request,
-    current_state,
-)
+from service.database.db import RequestState, current_request, current_settings, current_state
 from service.http import cors
 from service.http.errors import http_error, invalid_field, invalid_fields
 from service.http.requests import JSON_TYPE, View
@@ -108,7 +103,7 @@ def authenticate_login_page(token: str | None) -> None:
     The request counts for its address. The view finds the user.
     """
     request, state = current_request(), current_state()
-    keys = current_application().config["SETTINGS"].login_keys
+    keys = current_settings().login_keys
     # No hash: an API token does not authenticate a login page, nor does the key anything else.
     state.usage = usage = db.row_with_retry(
         Usage,

@@ -9,9 +9,9 @@ from time import monotonic
 from flask import Flask, Response, current_app
 
 from service.database import db
-from service.database.db import current_state
+from service.database.db import current_settings, current_state
 from service.settings import Settings
-from service.webhooks.delivery import Message, Recorded, attempt, log_outcome
+from service.webhooks.delivery import Message, attempt, record
 from service.webhooks.secrets import fingerprints
 
 log = logging.getLogger("service.webhooks")
@@ -85,7 +85,7 @@ class OutboundSlots:
 def init_app(app: Flask) -> None:
     app.after_request(post_announced)
     settings: Settings = app.config["SETTINGS"]
-    # Receivers and name servers that hang block one thread in four, or one of fewer than four.
+    # Receivers and name servers that hang may hold a quarter of the threads, at least one.
     app.extensions["outbound_slots"] = OutboundSlots(max(1, settings.web_threads // 4))
 
 
@@ -100,7 +100,7 @@ def post_announced(response: Response) -> Response:
     """
     if event_ids := current_state().event_ids:
         slots: OutboundSlots = current_app.extensions["outbound_slots"]
-        settings: Settings = current_app.config["SETTINGS"]
+        settings = current_settings()
         if settings.webhook_key:
             with slots.for_posts() as free:
                 if free:
@@ -128,8 +128,7 @@ def _post(event_ids: list[str], settings: Settings) -> None:
             if claim is None or (left := end - monotonic()) < MIN_ATTEMPT_SECONDS:
                 return
             outcome = attempt(claim, settings, left, current_state().traceparent)
-            recorded = db.row_or_none(Recorded, "webhooks/record", **outcome._asdict())
-            log_outcome(claim, outcome, recorded)
+            record(claim, outcome, db.row_or_none)
     except Exception as error:
         # The change and its event are committed; the worker posts it.
         log.warning("delivery left to the worker: %s", type(error).__name__, exc_info=error)

@@ -10,7 +10,7 @@ from werkzeug.http import parse_date
 
 from service.settings import InvalidSetting, Settings
 from service.webhooks.outbound import Answer, post
-from service.webhooks.secrets import derive_secret, fingerprint, signatures
+from service.webhooks.secrets import ReadRow, derive_secret, fingerprint, signatures
 
 log = logging.getLogger("service.webhooks")
 
@@ -138,8 +138,9 @@ def outcome_of(message: Message, answer: Answer, settings: Settings) -> Outcome:
     )
 
 
-def log_outcome(message: Message, outcome: Outcome, recorded: Recorded | None) -> None:
-    """Log a failure and a webhook that it disabled; never a URL, which may hold a secret."""
+def record(message: Message, outcome: Outcome, read: ReadRow) -> None:
+    """Record an outcome, and log a failure; never a URL, which may hold a secret."""
+    recorded = read(Recorded, "webhooks/record", **outcome._asdict())
     if outcome.success:
         return
     reason = outcome.status or (outcome.error or "").partition(":")[0]

@@ -5,6 +5,7 @@ import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from math import inf
 from threading import Event, Lock, Thread
 from time import monotonic
@@ -18,7 +19,7 @@ from service.database.statements import Connection, Row
 from service.settings import Settings
 from service.values.fields import NIL_UUID
 from service.webhooks import delivery
-from service.webhooks.delivery import Message, Recorded
+from service.webhooks.delivery import Message
 from service.webhooks.error_log import ErrorLog
 from service.webhooks.secrets import (
     MissingKey,
@@ -135,9 +136,7 @@ class Worker:
         try:
             timeout = min(self.max_attempt_seconds, self.settings.webhook_lease / 2)
             outcome = delivery.attempt(claim, self.settings, timeout)
-            with self._connection("webhooks/record", patient=True) as connection:
-                recorded = connection.row(Recorded, "webhooks/record", outcome._asdict())
-            delivery.log_outcome(claim, outcome, recorded)
+            delivery.record(claim, outcome, partial(self.row, patient=True))
         finally:
             with self._claiming:
                 self._in_flight.remove(claim.workspace_id)
@@ -227,8 +226,10 @@ class Worker:
             lease=self.settings.webhook_lease,
         )
 
-    def row(self, kind: type[Row], name: str, **values: object) -> Row | None:
-        with self._connection(name) as connection:
+    def row(
+        self, kind: type[Row], name: str, *, patient: bool = False, **values: object
+    ) -> Row | None:
+        with self._connection(name, patient=patient) as connection:
             return connection.row(kind, name, values)
 
     @contextmanager

@@ -17,5 +17,5 @@ WITH asked AS MATERIALIZED (
        AND permitted
        AND has_owner
 )
-SELECT permitted, has_owner
+SELECT permitted, has_owner, NULL::json AS body
   FROM asked;

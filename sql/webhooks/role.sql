@@ -1,0 +1,10 @@
+-- Whether the caller may manage the webhooks of the active workspace, and the URL of the one with
+-- this id; no row without a workspace.
+SELECT member.role IN ('owner', 'admin') AS permitted, webhook.url
+  FROM members AS member
+  LEFT JOIN webhooks AS webhook
+    ON webhook.workspace_id = member.workspace_id
+   AND webhook.id = %(id)s::uuid
+   AND webhook.deleted_at IS NULL
+ WHERE member.workspace_id = %(workspace_id)s::uuid
+   AND member.user_id = %(user_id)s::uuid;
