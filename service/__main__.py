@@ -106,7 +106,7 @@ class Commands(click.Group):
     is_eager=True,
     expose_value=False,
     callback=lambda context, _option, asked: print_version(context) if asked else None,
-    help="Show the version and the commit that it was built from.",
+    help="Show the version and the Git hash that it was built from.",
 )
 def main() -> None:
     """Run and manage the Task, Meeting and Workspace service.
