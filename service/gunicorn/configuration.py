@@ -77,6 +77,10 @@ def end_at_signals() -> None:
 
 def when_ready(server: Any) -> None:
     server.log.info(lifecycle_line("web", "starts", settings))
+    # A platform sets PORT alone; one that is known needs no HOST.
+    if "PORT" in os.environ and "HOST" not in os.environ and settings.host == "127.0.0.1":
+        text = "HOST is not set: only this machine reaches PORT; HOST=0.0.0.0 serves others too"
+        server.log.info(text)
 
 
 def on_exit(server: Any) -> None:

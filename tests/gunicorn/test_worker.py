@@ -145,6 +145,8 @@ def test_a_stopping_server_answers_a_half_request_and_its_log_has_nothing_that_w
     messages = [json.loads(line).get("message") or "" for line in shown.splitlines()]
     assert "Rejected request from ip=127.0.0.1: 400" in messages
     assert any(message.startswith("Listening at") for message in messages)
+    # This server has PORT and no HOST.
+    assert any("HOST=0.0.0.0 serves others too" in message for message in messages)
     for event in ("starts", "stops"):
         lines = [message for message in messages if f" {event}: process " in message]
         assert len(lines) == 1, event

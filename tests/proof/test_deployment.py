@@ -32,7 +32,7 @@ KEY = "sed -n 's/^WEBHOOK_KEY=//p' /etc/task-service/env"
 # Prints the id of a new webhook; the API would reject its URL.
 SUBSCRIBE = (
     'runuser -u postgres -- psql -XAtq service -c "INSERT INTO webhooks (workspace_id, url,'
-    " key_fingerprint) SELECT id, 'http://127.0.0.1:9000/', '' FROM workspaces"
+    " key_fingerprint) SELECT id, 'http://127.0.0.1:9000/', repeat('0', 16) FROM workspaces"
     " WHERE slug = 'umbrella' RETURNING id\""
 )
 # What happens before the block of docs/operations.md that restores the state of a certain second.
@@ -141,6 +141,61 @@ def test_port_443_is_the_only_one_that_other_machines_reach(deployed):
     addresses = [line.split()[3] for line in listening]
     outside = [address for address in addresses if not address.startswith(("127.0.0.1:", "[::1]:"))]
     assert sorted(outside) == ["0.0.0.0:443", "[::]:443"]
+
+
+INSTALL = "sh /opt/task-service/current/lib/python3.*/site-packages/service/deploy/install"
+
+
+def test_nginx_speaks_http_2_tells_no_version_and_refuses_another_name(deployed):
+    asked = deployed.run(f"{CURL}/healthz -o /dev/null -D - -w '%{{http_version}}\n'").splitlines()
+    assert "server: nginx" in asked
+    assert asked[-1] == "2"
+    other = f"{CURL} -k".replace("api.example.com", "other.example.com")
+    assert "unrecognized name" in deployed.run(f"{other} 2>&1 || true")
+    assert "Empty reply" in deployed.run(f"{CURL} --http1.1 -H 'Host: x.example.com' 2>&1 || true")
+
+
+def test_a_second_installation_changes_nothing_and_nginx_reloads_only_for_another_file(deployed):
+    seen = "sha256sum /etc/task-service/env /etc/nginx/{*/*,*.crt}; pgrep -P $(pgrep -o nginx)"
+    before = deployed.run(seen)
+    printed = deployed.run(f"{INSTALL} --first api.example.com; {INSTALL}")
+    assert printed.splitlines()[:2] == [
+        "/etc/task-service/env stays as it is",
+        "/etc/nginx/task-service stays as it is",
+    ]
+    assert deployed.run(seen) == before
+    file = "/etc/nginx/conf.d/task-service.conf"
+    deployed.run(
+        f"cp -p {file} /tmp/site; echo '# older' >>{file}; {INSTALL}; cmp {file} /tmp/site"
+    )
+    wait_until(lambda: deployed.run(seen) != before)
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (f"{INSTALL} --frist x", "usage: install [--first NAME], where NAME is the host name"),
+        (f"{INSTALL} --first a/b", "'a/b' is no host name; write one like api.example.com"),
+        (f"runuser -u nobody -- {INSTALL}", "only root can install"),
+        (
+            f"mv /etc/task-service/env /tmp/away; {INSTALL} --first api.example.com || code=$?\n"
+            "mv /tmp/away /etc/task-service/env; exit $code",
+            "PostgreSQL has a role or a database 'service' already",
+        ),
+        (
+            "echo 'listen nowhere;' >>/etc/nginx/task-service/server.conf\n"
+            "echo '# older' >>/etc/nginx/conf.d/task-service.conf\n"
+            f"{INSTALL} || code=$?; sed -i '$d' /etc/nginx/task-service/server.conf\n"
+            f"tail -1 /etc/nginx/conf.d/task-service.conf | grep older; {INSTALL}; exit $code",
+            "nginx does not take",
+        ),
+    ],
+    ids=["usage", "name", "user", "database", "nginx"],
+)
+def test_an_installation_that_cannot_be_is_one_sentence(deployed, script, message):
+    output = deployed.run(f"( {script}\n) 2>/tmp/errors || echo status $?; cat /tmp/errors")
+    assert "status 1\n" in output
+    assert f"\nError: {message}" in output
 
 
 WRAPPED = "task-service user list"
@@ -257,6 +312,7 @@ def test_web_and_worker_run_without_a_capability_as_a_user_that_owns_no_file(dep
         status = deployed.run(f"cat /proc/{pid}/status")
         assert "CapEff:\t0000000000000000" in status
         assert "NoNewPrivs:\t1" in status
+        assert deployed.run(f"systemctl show --value -p LimitCORE {unit}").strip() == "0"
         assert deployed.run(f"ps -o user:20= -p {pid}").strip() == "task-service"
     assert deployed.run("find /etc /opt /tmp /var -user task-service") == ""
 

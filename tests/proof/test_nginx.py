@@ -133,6 +133,13 @@ def test_the_errors_of_nginx_itself_are_json(nginx, lines, status):
         hold_error(receive_all(client), status)
 
 
+def test_the_log_has_the_path_also_of_an_error_of_nginx_and_no_query(nginx):
+    for path, id in (("/api/nothing?secret", "of-the-service"), ("/-/error?secret", "of-nginx")):
+        request(nginx.port, "GET", path, headers={**ALICE, "X-Request-Id": id})
+        wait_until(lambda id=id: lines_of(nginx.log)[-1]["requestId"] == id)
+        assert lines_of(nginx.log)[-1]["path"] == path.partition("?")[0]
+
+
 def test_http_on_the_tls_port_is_400_as_json(nginx):
     with socket.create_connection(("127.0.0.1", nginx.port), timeout=20) as client:
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
