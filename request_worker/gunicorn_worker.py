@@ -63,16 +63,14 @@ BUSY = RequestError(
     503, "The service is busy: the request waited too long for a free thread", Retry_After="1"
 )
 
-# Seconds after which a thread that waits for the interpreter's lock requires it. With Python's 5 ms
-# a request that has arrived would be read as much later.
+# The GIL's switch interval. With Python's 5 ms, a request would be read as much later.
 SWITCH = 0.0005
 # Seconds between two looks at the clock, and between two looks at the threads.
 TICK, CHECK = 0.1, 1.0
-# Seconds for each open connection, and their maximum, that the process leaves to the others before
-# it accepts a client.
+# Before it accepts, a process sleeps YIELD seconds per open connection, for at most MAX_YIELDS.
 YIELD, MAX_YIELDS = 0.00005, 10
 # Seconds that idle and reading connections stay open after the signal to stop, because a client may
-# have sent a request before it can know; and that requests get that have run for too long.
+# have sent a request before it can know; also the grace for requests when the worker is stuck.
 STOP_GRACE = 2.0
 
 

@@ -73,7 +73,7 @@ REQUEST_LINE = re.compile(
 # CONNECT, whose authority-form names no resource of this server.
 CONNECT_LINE = re.compile(rb"CONNECT (?:%b+|%b):\d+ HTTP/1\.[01]\r\n" % (NAME, ADDRESS))
 # The parsers get these lines in place of the client's: they need not know its method, and the
-# parser of chunks gets no head of a client. It is to reject what follows the body.
+# parser of chunks gets no head of a client. `close` makes it reject bytes after the body.
 ANY_REQUEST = b"POST / HTTP/1.1\r\n"
 CHUNKED_HEAD = ANY_REQUEST + b"Connection: close\r\nTransfer-Encoding: chunked" + BLANK_LINE
 # The number of blank lines in a body that may be its end, before the search for the next request
@@ -92,7 +92,7 @@ class Head:
         key = environ_key(name)
         if key:
             text, environ = value.decode("latin-1").strip(" \t"), self.environ
-            # Two Hosts are none, because a host has no space.
+            # Two Host fields join to "a, b", which HOST refuses.
             environ[key] = f"{environ[key]}, {text}" if key in environ else text
 
 

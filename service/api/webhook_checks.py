@@ -20,7 +20,7 @@ from service.values import fields
 from service.webhooks import NoSlot, OutboundSlots, log
 from service.webhooks.outbound import BlockedURL, resolve
 
-# Seconds in which the host of a new URL must be resolved, and how many of them need no slot.
+# LOOK_UP: seconds in which a new URL's host must be resolved. QUICK_LOOK_UP: those without a slot.
 LOOK_UP, QUICK_LOOK_UP = 2, 0.1
 # Seconds that a request waits for a slot, which lets it wait for a receiver or a name server.
 SLOT_TIMEOUT = 0.25

@@ -45,7 +45,7 @@ class RequestState:
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
         # When the request was complete, by ``monotonic()``: its last byte read, and the response to
-        # the request before it on the connection sent. Without our worker, when Flask began.
+        # the one before it on the connection sent. Under another server: when Flask received it.
         self.arrived = monotonic()
         # Parameters of every statement: ``user_id``, ``workspace_id`` and ``token_workspace_id``.
         self.caller: dict[str, object] = {}
@@ -80,6 +80,7 @@ def init_app(app: Flask, at_first: Callable[[Connection], None] | None = None) -
 
 
 def extend_deadline(seconds: float) -> None:
+    """Extend the deadline by the time spent waiting for a receiver or name server."""
     current_state().deadline += seconds
 
 

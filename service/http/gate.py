@@ -14,6 +14,7 @@ from math import ceil
 from typing import Any
 
 from flask import Request, Response
+from marshmallow import ValidationError
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Rule
 
@@ -21,11 +22,10 @@ from service.callers import STARTER_PER_MINUTE, Usage, decisive, hash_of, policy
 from service.database import db
 from service.database.db import RequestState, current_request, current_settings, current_state
 from service.http import cors
-from service.http.errors import http_error, invalid_field, invalid_fields
+from service.http.errors import http_error, invalid_field
 from service.http.requests import JSON_TYPE, View
 from service.http.responses import append
 from service.values import fields
-from service.values.schemas import FieldError
 
 # Paths that need no credential and are not counted. Those of the reference page exist only if the
 # setting DOCS is on (openapi/page.py).
@@ -81,19 +81,23 @@ def authenticate_and_count() -> Response | None:
         raise rate_limit_error(usage)
     if usage.user_id is None:
         raise http_error("unauthorized")
-    if named is not None:
-        require_workspace(named, usage.workspace_id)
+    if named is not None and not fields.UUID.fullmatch(named):
+        raise ValidationError({"Workspace-Id": [fields.Id.default_error_messages["uuid"]]})
     state.caller = {
         "user_id": usage.user_id,
         "workspace_id": usage.workspace_id,
         "token_workspace_id": usage.token_workspace_id,
     }
-    if request.method not in SAFE_METHODS:
-        if kind == "session":
-            reject_cross_origin(request)
-        # 404 and 405 take precedence over this 403.
-        if usage.scope != "write" and request.routing_exception is None:
-            raise http_error("read_only_token")
+    writes = request.method not in SAFE_METHODS
+    if writes and kind == "session":
+        reject_cross_origin(request)
+    # 404 and 405 of the path take precedence over what follows.
+    if request.routing_exception is not None:
+        return None
+    if named is not None and named.lower() != usage.workspace_id:
+        raise invalid_field("Workspace-Id", "foreign_workspace")
+    if writes and usage.scope != "write":
+        raise http_error("read_only_token")
     return None
 
 
@@ -104,7 +108,7 @@ def authenticate_login_page(token: str | None) -> None:
     """
     request, state = current_request(), current_state()
     keys = current_settings().login_keys
-    # No hash: an API token does not authenticate a login page, nor does the key anything else.
+    # Without a hash the gate counts by address; an API token must not pass here.
     state.usage = usage = db.row_with_retry(
         Usage,
         "gate/authenticate_and_count",
@@ -122,16 +126,6 @@ def authenticate_login_page(token: str | None) -> None:
     if True not in equal:
         raise http_error("login_key")
     state.caller = {"user_id": None, "workspace_id": None, "token_workspace_id": None}
-
-
-def require_workspace(named: str, active: str | None) -> None:
-    """Raise 400 or 404 unless the header Workspace-Id names the workspace that the gate took."""
-    if not fields.UUID.fullmatch(named):
-        message = str(fields.Id.default_error_messages["uuid"])
-        raise invalid_fields([FieldError("Workspace-Id", message)])
-    # 404 and 405 of the path take precedence over this 404.
-    if named.lower() != active and current_request().routing_exception is None:
-        raise invalid_field("Workspace-Id", "foreign_workspace")
 
 
 def credential(request: Request) -> tuple[str, str | None]:

@@ -3,7 +3,7 @@
 from service.api.meetings import MeetingDetails
 from service.api.suggestions import Suggestion
 from service.api.tasks import Task
-from service.openapi.json_schema import JSON, Schemas, object_of
+from service.openapi.json_schema import JSON, Schemas, object_of, with_nulls
 from service.openapi.operations import refer
 from service.values.schemas import Resource
 
@@ -57,6 +57,7 @@ def webhook(name: str, schemas: Schemas, examples: dict[str, JSON]) -> JSON:
         },
         "data": data,
     }
+    example = {**examples[name], "data": with_nulls(examples[name]["data"], resource)}
     words = name.title().replace(".", "")
     event = schemas.refer(f"{words}Event", object_of(envelope, list(envelope)))
     return {
@@ -70,7 +71,7 @@ def webhook(name: str, schemas: Schemas, examples: dict[str, JSON]) -> JSON:
             "parameters": list(refer("parameters", *HEADERS).values()),
             "requestBody": {
                 "required": True,
-                "content": {"application/json": {"schema": event, "example": examples[name]}},
+                "content": {"application/json": {"schema": event, "example": example}},
             },
             "responses": RESPONSES,
         }

@@ -127,6 +127,22 @@ class Schemas:
         return schema
 
 
+def with_nulls(example: object, schema: type[Schema] | None) -> object:
+    """Add the fields to an example, a list of them or a page in which they are null."""
+    if isinstance(example, list):
+        return [with_nulls(item, schema) for item in example]
+    if schema is None or not isinstance(example, dict):
+        return example
+    fields = {str(field.data_key): (name, field) for name, field in schema().dump_fields.items()}
+    if "nextCursor" in example and "nextCursor" not in fields:
+        return {**example, "data": with_nulls(example["data"], schema)}
+    optional = getattr(schema, "optional", ())
+    nulls = {
+        key for key, (name, field) in fields.items() if field.allow_none and name not in optional
+    }
+    return {key: example.get(key) for key in fields if key in nulls or key in example}
+
+
 def with_sentence(schema: JSON, sentence: str) -> JSON:
     """Add a sentence to the description of a schema, unless it is empty."""
     if not sentence:

@@ -14,7 +14,7 @@ from werkzeug.routing import Rule
 from service.http.gate import is_public
 from service.http.requests import View
 from service.http.responses import Documented
-from service.openapi.json_schema import JSON, Schemas
+from service.openapi.json_schema import JSON, Schemas, with_nulls
 from service.values.fields import camel_case
 from service.values.schemas import Query
 
@@ -204,7 +204,7 @@ class Operation:
         if status != 204:
             content: JSON = {"schema": self.body(schemas)}
             if example is not None:
-                content["example"] = example
+                content["example"] = with_nulls(example, self.documented.schema)
             response["content"] = {"application/json": content}
         return response
 

@@ -17,7 +17,7 @@ from marshmallow import Schema, fields
 
 MAX_NAME, MAX_TITLE, MAX_TEXT, MAX_REFERENCE, MAX_EMAIL, MAX_URL = 120, 500, 65_536, 128, 254, 2048
 
-# No row has this id. It replaces a malformed id, which so gets the response of an unknown one.
+# No row has this id. It replaces a malformed id, so that this gets the response of an unknown one.
 NIL_UUID = "00000000-0000-0000-0000-000000000000"
 UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.ASCII)
 

@@ -13,7 +13,7 @@ from service.values.fields import Cursor, Field, Limit, camel_case
 
 # A response lists at most MAX_ERRORS errors, and at most MAX_ECHO characters of a client's name.
 MAX_ERRORS, MAX_ECHO = 20, 100
-# How alike two names are of which one is a hint for the other, from 0 to 1: "sort" is not "cursor".
+# Similarity (0 to 1) from which a known name is suggested: "sort" is not "cursor".
 NEAR = 0.65
 
 
@@ -51,7 +51,7 @@ class StrictSchema(Schema):
 class Resource(StrictSchema):
     """A resource of the API.
 
-    Where clients send it, ``dump_only`` marks the fields that they cannot set.
+    ``dump_only`` marks fields that only the service sets.
     ``Task()`` loads the body of POST, ``Task(partial=True)`` the body of PATCH. A response has all
     fields that are not ``load_only``, except that it may lack those in ``optional``.
     """
@@ -95,7 +95,7 @@ class Resource(StrictSchema):
     def ignore_read_only(self, members: dict[str, Any], **_: Any) -> dict[str, Any]:
         """Drop the read-only members of a PATCH.
 
-        A client can so send an object back as it was read (Google AIP-203, output-only fields).
+        So a client can send an object back as it was read (Google AIP-203, output-only fields).
         POST rejects read-only members: there is no object that the client could have read.
         """
         if not self.partial:

@@ -40,9 +40,9 @@ PRUNE = (
     "worker/prune_keys",
     "worker/prune_usage",
 )
-# In a running worker, a statement ends its round after so many batches with nothing to delete.
+# A running worker gives up a table for this round after this many empty batches.
 MAX_EMPTY_BATCHES = 10
-# Attempts in flight for each of WEB_THREADS; a workspace may have as many as WEB_THREADS.
+# Delivery threads per WEB_THREADS; one workspace may use WEB_THREADS of them.
 ATTEMPTS_PER_THREAD = 4
 MAX_ATTEMPT_SECONDS = 15
 # Seconds that connections of the pool may take to close when the worker ends.

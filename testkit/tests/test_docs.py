@@ -18,7 +18,6 @@ from server import free_port, is_running, wait_until
 
 from pytest_task_service import client
 from pytest_task_service.process import PASSED
-from service.commands.load.lines import TYPES
 from task_service_double import control, faults
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -273,23 +272,6 @@ def test_the_tables_name_everything_there_is(service):
         client.Webhooks
     )
     assert tuple(cell.strip("`") for cell in rows("\n| `kind` ")) == faults.KINDS
-
-
-def test_the_table_of_what_load_takes_has_the_fields_of_every_type():
-    given = {"workspace", "user"}
-    fields = {}
-    for line in TEXT.split("\n| `type` ", 1)[1].split("\n\n")[0].splitlines()[2:]:
-        kind, cell = (part.strip() for part in line.strip("|").split("|"))
-        fields[kind.strip("`")] = re.findall(r"(\**)`(\w+)`", cell)
-    assert list(fields) == list(TYPES)
-    for kind, schema in TYPES.items():
-        loaded = schema.load_fields.values()
-        required = {field.data_key for field in loaded if field.required}
-        # A member names its user; all else has the owner by default.
-        required -= {"workspace"} if kind == "member" else given
-        wrong = {name for _, name in fields[kind]} ^ {field.data_key for field in loaded}
-        assert not wrong, f"docs/testing.md, the table of what load takes, {kind}: {wrong}"
-        assert {name for bold, name in fields[kind] if bold} == required, kind
 
 
 def test_the_table_of_the_control_url_names_its_routes_and_members():

@@ -489,3 +489,9 @@ def test_every_field_of_a_line_is_stored_in_its_column(load, connection, cast, i
         if "id" in line:
             # Its address or its slug is free again.
             connection.execute(f"DELETE FROM {TABLE_OF[kind]} WHERE id = %s", (line["id"],))
+
+
+def test_it_shows_the_fields_of_each_type(cli):
+    lines = dict(line.split(": ") for line in cli("load", "--fields").stdout.splitlines())
+    assert list(lines) == list(TYPES)
+    assert lines["member"] == "user*, role, joinedAt, workspace*"

@@ -34,7 +34,8 @@ def test_every_command_says_what_it_does_and_needs(run, words):
     assert outcome.exit_code == 0
     command = ALL[words]
     assert re.match(r"[A-Z].*[.:]", command.help, re.DOTALL)
-    assert command.help.split(".")[0].split("\n")[0] in " ".join(outcome.stdout.split())
+    first = command.help.split(".")[0].split("\n")[0]
+    assert " ".join(outcome.stdout.split()).count(first) == 1
     # Only the line of its usage has "...": no sentence is cut off.
     assert "..." not in outcome.stdout.partition("\n\n")[2]
     for parameter in command.params:

@@ -43,16 +43,6 @@ def function(name):
     return f"CREATE OR REPLACE {found[-1]}"
 
 
-def add_location(part):
-    """Give a location to every meeting that the service has made, with its version."""
-    if "attendees" in part and "version" in part:
-        part["location"] = None
-    for inner in part.values():
-        for each in inner if isinstance(inner, list) else [inner]:
-            if isinstance(each, dict):
-                add_location(each)
-
-
 VERSION = "    version = fields.Integer(min=1, description=fields.VERSION)\n"
 LOCATION = (
     "    location = fields.Text(\n"
@@ -83,10 +73,6 @@ def add_a_field(folder):
     change(statement, "agenda, notes,\n", "agenda, notes,\n           location,\n")
     change(statement, "       item.notes,", "       item.notes,\n       item.location,")
     change(statement, "           notes text,", "           notes text,\n           location text,")
-    examples = folder / "service/openapi/examples/meetings.json"
-    content = json.loads(examples.read_text(encoding="utf-8"))
-    add_location(content)
-    create(examples, json.dumps(content, ensure_ascii=False))
 
 
 TAG = {"id": "0190163d-8694-7000-8000-000000000071", "name": "Release"}

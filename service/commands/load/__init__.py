@@ -40,6 +40,14 @@ CUT_OFF = (
     type=click.Choice(["email"]),
     help="Take users who exist for those with the same e-mail address and another id.",
 )
+@click.option(
+    "--fields",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=lambda context, _option, asked: print_fields(context) if asked else None,
+    help="Show each type with its fields; * is required.",
+)
 def load(files: tuple[str, ...], match_users: str | None) -> None:
     """One JSON object per line, with its type and the API's fields; - reads standard input.
 
@@ -53,6 +61,13 @@ def load(files: tuple[str, ...], match_users: str | None) -> None:
                 f"{click.format_filename(file)} has no object; did the command that wrote it fail?"
             )
         click.echo(f"{click.format_filename(file)}\t{total}")
+
+
+def print_fields(context: click.Context) -> None:
+    for kind, schema in TYPES.items():
+        names = [f"{field.data_key}{'*' * field.required}" for field in schema.load_fields.values()]
+        click.echo(f"{kind}: {', '.join(names)}")
+    context.exit()
 
 
 def load_file(

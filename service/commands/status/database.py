@@ -30,13 +30,14 @@ def read_database(reader: Reader) -> Section:
     tables = reader.rows(Table, "status/tables")
     full = disk_is_full(reader.connection)
     size = megabytes(server.bytes)
-    problems = []
+    problems, why, remedy = [], "", STANDBY
     if server.standby:
-        problems.append(Problem("every request is 503, as this is a standby", STANDBY, "waits"))
+        why = "this is a standby"
     elif server.read_only:
         (role,) = reader.rows(Role, "status/role")
-        text = "every request is 503, as the database is read-only"
-        problems.append(Problem(text, str(role.remedy), "waits"))
+        why, remedy = "the database is read-only", str(role.remedy)
+    if why:
+        problems.append(Problem(f"every request is 503, as {why}", remedy, "waits"))
     if full:
         problems.append(Problem("the disk of the database is full", "free or extend it", "waits"))
     return Section(
