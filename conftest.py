@@ -8,8 +8,8 @@ from dataclasses import fields
 
 import psycopg
 import pytest
-from client import new_database
-from server import PROJECT
+from support.project import PROJECT
+from support.statements import new_database
 
 from service.devkit.loopback import LIBPQ, SERVERS, forget
 from service.settings import PLATFORMS, Settings

@@ -14,20 +14,20 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from weakref import WeakSet
 
 import psycopg
 import pytest
-from client import SESSION, TOKENS, Client, grants, insert, insert_member, insert_token
-from openapi_check import LOGIN_KEY
-from proxy import Proxy
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.rows import dict_row, tuple_row
-from receivers import KEY, Receiver, environment
-from resources import TABLES
-from server import PROJECT
-from statement import until_waiting
-from world import World
+from psycopg.rows import dict_row
+from support.http import Client
+from support.openapi_check import LOGIN_KEY
+from support.project import PROJECT
+from support.proxy import Proxy
+from support.receivers import KEY, Receiver, environment
+from support.resources import TABLES
+from support.rows import SESSION, TOKENS, grants, insert, insert_member, insert_token, restore_cast
+from support.statements import until_waiting
+from support.world import World
 
 from service import logs
 from service.app import create_app
@@ -148,53 +148,6 @@ def readable():
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
-
-
-# A function of the session, because it runs before each test: PostgreSQL plans its statements once.
-# Rollback would be no substitute: what happens after commit must happen. All other rows go with
-# those deleted here.
-CAST = """
-CREATE FUNCTION pg_temp.restore_cast() RETURNS TABLE (name text, id text) LANGUAGE plpgsql AS $$
-#variable_conflict use_column
-BEGIN
-    DELETE FROM workspaces;
-    DELETE FROM users;
-    DELETE FROM deleted_users;
-    DELETE FROM usage;
-    DELETE FROM counters;
-    DELETE FROM idempotency_keys;
-    INSERT INTO workspaces (name, slug, plan)
-    VALUES ('Acme', 'acme', 'Team'), ('Globex', 'globex', 'Team');
-    INSERT INTO users (name, email)
-    SELECT name, lower(name) || '@example.com'
-      FROM unnest(ARRAY['Alice', 'Bob', 'Charlie']) AS name;
-    INSERT INTO members (workspace_id, user_id, role)
-    SELECT workspace.id, person.id, CASE person.name WHEN 'Bob' THEN 'member' ELSE 'owner' END
-      FROM users AS person
-      JOIN workspaces AS workspace
-        ON workspace.slug = CASE person.name WHEN 'Charlie' THEN 'globex' ELSE 'acme' END;
-    UPDATE users SET active_workspace_id = workspace_id FROM members WHERE user_id = users.id;
-    INSERT INTO tokens (user_id, kind, scope, hash)
-    SELECT id, 'api', 'write', sha256(convert_to('tmw_api_' || lower(name), 'UTF8')) FROM users;
-    -- Each member who joined has made a new version of the workspace.
-    UPDATE workspaces SET version = 1;
-    RETURN QUERY
-    SELECT slug, id::text FROM workspaces UNION ALL SELECT lower(name), id::text FROM users;
-END $$
-"""
-
-
-# The connections that have the function.
-WITH_CAST = WeakSet()
-
-
-def restore_cast(connection):
-    """Insert three users in two workspaces, and no other rows; return names to ids."""
-    if connection not in WITH_CAST:
-        connection.execute(CAST)
-        WITH_CAST.add(connection)
-    cursor = connection.cursor(row_factory=tuple_row)
-    return dict(cursor.execute("SELECT name, id FROM pg_temp.restore_cast()").fetchall())
 
 
 @pytest.fixture(autouse=True)

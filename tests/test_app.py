@@ -1,7 +1,8 @@
 """The application, assembled."""
 
-from client import TOKENS, Client
 from flask.globals import app_ctx
+from support.http import Client
+from support.rows import TOKENS
 
 import service.app
 

@@ -4,9 +4,9 @@ import re
 
 import psycopg
 import pytest
-from derived import settable
-from resources import HERE, RESOURCES, TABLE_OF
-from world import World
+from support.derived import settable
+from support.resources import HERE, RESOURCES, TABLE_OF
+from support.world import World
 
 from service.commands.load.lines import TYPES, UserRef
 from service.values import fields

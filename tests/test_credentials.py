@@ -6,12 +6,12 @@ Alice has two workspaces, of which Acme is active; Globex is not hers. ``pytest 
 import re
 
 import pytest
-from client import TOKENS, UNKNOWN, Client, count, error_message, insert_token, invalid_field
-from derived import Values, by_name, references, views
-from receivers import announce, deliveries, subscribe
-from resources import TABLES, WORD
-from test_tenants import body_of, session
-from world import World
+from support.derived import Values, body_of, by_name, references, session, views
+from support.http import Client, error_message, invalid_field
+from support.receivers import announce, deliveries, subscribe
+from support.resources import TABLES, WORD
+from support.rows import TOKENS, UNKNOWN, count, insert_token
+from support.world import World
 
 # A ping or a delivery posts nothing there.
 HOOK = "http://127.0.0.1:1/"

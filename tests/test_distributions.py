@@ -4,7 +4,7 @@ import configparser
 import tomllib
 
 import pytest
-from server import PROJECT
+from support.project import PROJECT
 
 pytestmark = pytest.mark.nodatabase
 

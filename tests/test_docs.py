@@ -9,8 +9,8 @@ from importlib import metadata
 import click
 import pytest
 from marshmallow.fields import Nested
-from openapi_check import WITH_LOGIN
-from pages import PROJECT, links, read, rows
+from support.openapi_check import WITH_LOGIN
+from support.project import PROJECT, links, read, rows
 
 from service.__main__ import COMMANDS, Commands
 from service.api.me import Me

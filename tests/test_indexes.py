@@ -4,9 +4,9 @@ import re
 
 import psycopg
 import pytest
-from client import configure, flattened, generic_plan, insert, insert_member, new_database
 from psycopg.rows import dict_row
-from test_sql import DEFINITIONS, NAMES
+from support.rows import insert, insert_member
+from support.statements import DEFINITIONS, NAMES, configure, flattened, generic_plan, new_database
 
 from service.database.statements import STATEMENTS
 

@@ -1,11 +1,12 @@
-"""The layers, whose contracts are in pyproject.toml."""
+"""The layers, whose contracts are in pyproject.toml, and what tests import."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from pages import PROJECT
+from support.project import PROJECT
 
 pytestmark = pytest.mark.nodatabase
 
@@ -19,3 +20,10 @@ def test_every_contract_of_imports_is_kept():
         text=True,
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_tests_import_only_what_is_in_support():
+    """A second copy of a conftest or of a test module would have its own state."""
+    for path in PROJECT.rglob("tests/**/*.py"):
+        imported = re.findall(r"(?m)^\s*(?:from|import) ((?:test_|conftest)\w*)", path.read_text())
+        assert not imported, f"{path}: move what it imports from {imported} to tests/support"

@@ -1,25 +1,14 @@
 """``requirements.lock`` has what setup.cfg requires, and nothing else."""
 
-import configparser
 import re
 from importlib import metadata
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from server import PROJECT
+from support.project import PROJECT, VERSIONS, required
 
 pytestmark = pytest.mark.nodatabase
-
-VERSIONS = "3.11", "3.12", "3.13", "3.14"
-
-
-def required():
-    """Return the requirements of setup.cfg."""
-    parser = configparser.ConfigParser()
-    parser.read(PROJECT / "setup.cfg")
-    lines = parser["options"]["install_requires"].splitlines()
-    return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
 
 def locked():

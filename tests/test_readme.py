@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from pages import PROJECT, read
+from support.project import PROJECT, read
 
 pytestmark = pytest.mark.nodatabase
 

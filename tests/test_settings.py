@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from pages import PROJECT
+from support.project import PROJECT
 
 from service.settings import InvalidSetting, Settings
 from service.version import version

@@ -7,8 +7,16 @@ import typing
 from fnmatch import fnmatch
 
 import pytest
-from client import configure, generic_plan, label, preparable
-from server import PROJECT
+from support.http import label
+from support.project import PROJECT
+from support.statements import (
+    DEFINITIONS,
+    NAME_IN_PYTHON,
+    NAMES,
+    configure,
+    generic_plan,
+    preparable,
+)
 
 from service.database.statements import SQL, STATEMENTS, Connection
 from task_service_double import statements as double
@@ -16,25 +24,10 @@ from task_service_double import statements as double
 # The service, and its test double.
 FOLDERS = SQL, double.SQL
 FILES = [path for folder in FOLDERS for path in sorted(folder.rglob("*.sql"))]
-NAMES = [name for name in STATEMENTS if not name.startswith("schema/")]
 PACKAGES = PROJECT / "service", double.SQL.parent
 MODULES = [path for package in PACKAGES for path in sorted(package.rglob("*.py"))]
 
-# Statement names in Python: a string of two words with a slash; the media type is none.
-NAME_IN_PYTHON = re.compile(r'"(?!application/)([a-z_]+/[a-z_{}]+)"')
 
-# PostgreSQL neither prepares nor explains statements that define a table, or deallocate.
-DEFINITIONS = {
-    "connection/deallocate",
-    "double/create_clock",
-    "double/create_now",
-    "double/create_snapshots",
-    "double/save",
-    "double/restore",
-    "migrate/prepare",
-    "unlimited/create",
-    "unlimited/drop",
-}
 # What only a test double has, for the statements that need it.
 NEEDED = {
     "double/create_now": ["double/create_clock"],

@@ -12,36 +12,31 @@ from itertools import pairwise, product
 from typing import NamedTuple
 
 import pytest
-from client import UNKNOWN, Client, activate, error_message, insert_member, insert_token
-from derived import (
+from support.derived import (
     Values,
+    body_of,
     by_name,
     filter_values,
     filters,
     key,
+    outcome,
     references,
+    session,
     settable,
     views,
     views_of,
 )
-from resources import HERE as TABLE
-from resources import WORD
-from server import PROJECT
-from test_sql import NAME_IN_PYTHON
+from support.http import Client, error_message
+from support.project import PROJECT
+from support.resources import HERE as TABLE
+from support.resources import WORD
+from support.rows import UNKNOWN, activate, insert_member, insert_token
+from support.statements import NAME_IN_PYTHON
 
 from service.database.statements import STATEMENTS
 from service.values import fields
 
 READS, WRITES = views_of("GET"), views_of("POST", "PATCH", "DELETE")
-# Members of responses that differ at each request.
-VOLATILE = {"requestId", "generatedAt", "remaining", "resetsAt", "lastUsedAt"}
-
-
-def session(app, name):
-    client = Client(app, cookie=f"tmw_session_{name}_{WORD}")
-    # A write with a cookie declares JSON, also without a body.
-    client.headers["Content-Type"] = "application/json"
-    return client
 
 
 @pytest.fixture
@@ -100,21 +95,6 @@ def prober(request, app, connection, cast, acme, globex, unlimited, view):
     elif request.param != "stranger":
         token = token_of_globex(app, connection, cast)
     return Prober(token, few, few, acme.delete)
-
-
-def stable(value):
-    """A response without the members that differ at each request."""
-    if isinstance(value, dict):
-        return {name: stable(inner) for name, inner in value.items() if name not in VOLATILE}
-    return [stable(inner) for inner in value] if isinstance(value, list) else value
-
-
-def outcome(response):
-    return (
-        response.status_code,
-        stable(response.get_json(silent=True)),
-        response.headers.get("ETag"),
-    )
 
 
 def paths(view, ids, world=None):
@@ -181,17 +161,6 @@ def test_what_a_view_shows_does_not_depend_on_rows_that_its_caller_may_not_see(
     for (path, query), old in zip(requests, before, strict=True):
         new = outcome(client.get(path, query_string=query))
         assert new == old, f"{path} {query} shows rows of others: see the WHERE in {view.files}"
-
-
-def body_of(view, values):
-    """A valid body for a view, or {} for one that takes none; None for DELETE."""
-    if view.method == "DELETE":
-        return None
-    if not view.takes_body:
-        return {}
-    body = values.required(view.arguments)
-    first = settable(view.arguments)[0]
-    return body or {key(first): values.of(first, view.arguments)[0]}
 
 
 @by_name([view for view in WRITES if view.variables])

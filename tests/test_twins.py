@@ -8,13 +8,12 @@ from itertools import product
 
 import psycopg
 import pytest
-from client import Client
-from derived import Values, references, views_of
 from psycopg.rows import dict_row
-from receivers import FINGERPRINT
-from resources import EVERYWHERE, RESOURCES, WORD
-from test_tenants import body_of, outcome
-from world import COUNTED, World
+from support.derived import Values, body_of, outcome, references, views_of
+from support.http import Client
+from support.receivers import FINGERPRINT
+from support.resources import EVERYWHERE, RESOURCES, WORD
+from support.world import COUNTED, World
 
 from service.database.statements import STATEMENTS
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 from gunicorn.config import Config
-from server import wait_until
+from support.processes import wait_until
 
 from request_worker import Worker
 from request_worker import gunicorn_worker as module

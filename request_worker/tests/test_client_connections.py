@@ -5,7 +5,7 @@ from select import EPOLLIN, epoll
 from threading import Lock
 
 import pytest
-from server import receive_all
+from support.processes import receive_all
 
 from request_worker.client_connections import (
     MAX_UNSENT_IN_KERNEL,

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from server import wait_until
+from support.processes import wait_until
 
 from request_worker import Worker
 from request_worker import gunicorn_worker as module

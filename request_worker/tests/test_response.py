@@ -4,7 +4,7 @@ import sys
 import time
 
 import pytest
-from server import Answer
+from support.processes import Answer
 
 from request_worker.response import Response, base_environment, run
 

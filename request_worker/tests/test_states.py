@@ -11,7 +11,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from server import Answer, receive, receive_all, wait_until
+from support.processes import Answer, receive, receive_all, wait_until
 
 from request_worker import Worker
 from request_worker import gunicorn_worker as module

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import urllib3
 from flask import Flask
-from server import free_port, is_running, wait_until
+from support.processes import free_port, is_running, wait_until
 
 from pytest_task_service import client
 from pytest_task_service.process import PASSED

@@ -14,9 +14,9 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 import urllib3
-from receivers import Receiver
-from server import is_running, wait_until
 from standardwebhooks import Webhook
+from support.processes import is_running, wait_until
+from support.receivers import Receiver
 
 from pytest_task_service import Service
 from pytest_task_service.process import Command

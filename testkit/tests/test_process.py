@@ -19,7 +19,8 @@ import psycopg
 import pytest
 import urllib3
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from server import PROJECT, children, free_port, is_running, wait_until
+from support.processes import children, free_port, is_running, wait_until
+from support.project import PROJECT
 
 pytestmark = pytest.mark.nodatabase
 

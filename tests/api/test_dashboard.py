@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from client import error_message
+from support.http import error_message
 
 NOTHING = {
     "tasks": {

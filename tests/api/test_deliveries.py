@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from client import configure, invalid_field, names, read_all
-from receivers import announce, answer, deliveries, reset, subscribe
-from statement import managed
+from support.http import invalid_field, names, read_all
+from support.receivers import announce, answer, deliveries, reset, subscribe
+from support.statements import configure, managed
 
 from service.api.deliveries import Attempt, Delivery, DeliveryDetails
 from service.database.statements import STATEMENTS

@@ -6,7 +6,9 @@ from zoneinfo import ZoneInfo
 
 import psycopg
 import pytest
-from client import CommandRunner, configure, flattened, ids, invalid_field, read_all
+from support.commands import CommandRunner
+from support.http import ids, invalid_field, read_all
+from support.statements import configure, flattened
 
 from service.database.statements import STATEMENTS
 

@@ -6,12 +6,13 @@ from time import monotonic
 
 import psycopg
 import pytest
-from client import activate, count, error_message, invalid_field
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
-from receivers import announce, subscribe
-from resources import TABLES
-from statement import run, until_waiting
+from support.http import error_message, invalid_field
+from support.receivers import announce, subscribe
+from support.resources import TABLES
+from support.rows import activate, count
+from support.statements import run, until_waiting
 
 from service.database.statements import STATEMENTS
 from service.webhooks import EVENT_TYPES

@@ -7,8 +7,8 @@ it. A failure names the file to edit.
 import json
 
 import pytest
-from client import UNKNOWN, Client, CommandRunner, error_message, insert_token, read_all
-from derived import (
+from support.commands import CommandRunner
+from support.derived import (
     COMPANIONS,
     HERE,
     NOT_SHOWN,
@@ -18,12 +18,14 @@ from derived import (
     key,
     references,
     settable,
+    stable,
     views,
     views_of,
 )
-from receivers import subscribe
-from resources import RESOURCES, TABLES
-from test_tenants import stable
+from support.http import Client, error_message, read_all
+from support.receivers import subscribe
+from support.resources import RESOURCES, TABLES
+from support.rows import UNKNOWN, insert_token
 
 from service.commands.load.lines import TYPES, UserRef
 from service.values import fields, schemas

@@ -4,10 +4,11 @@ from time import monotonic
 
 import psycopg
 import pytest
-from client import TOKENS, Client, error_message
-from openapi_check import check_against_document
 from psycopg.conninfo import conninfo_to_dict
-from server import wait_until
+from support.http import Client, error_message
+from support.openapi_check import check_against_document
+from support.processes import wait_until
+from support.rows import TOKENS
 
 from service.app import create_app
 from service.commands.migrate import migrate

@@ -1,7 +1,7 @@
 """Knowledge: what a search finds, and in which order."""
 
 import pytest
-from client import ids, read_all
+from support.http import ids, read_all
 
 
 @pytest.fixture

@@ -1,10 +1,11 @@
 """DELETE of a task with many large subtasks succeeds in time, or is 409 if its events are large."""
 
 import pytest
-from client import TOKENS, Client, count, error_message, insert
-from derived import bytes_of, large_fields, longest
-from receivers import subscribe
-from resources import LISTS
+from support.derived import bytes_of, large_fields, longest
+from support.http import Client, error_message
+from support.receivers import subscribe
+from support.resources import LISTS
+from support.rows import TOKENS, count, insert
 
 from service.api.tasks import Task
 

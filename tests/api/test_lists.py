@@ -3,9 +3,10 @@
 import re
 
 import pytest
-from client import TOKENS, Client, activate, ids
-from derived import views_of
-from resources import EDGES, HERE, LISTS
+from support.derived import views_of
+from support.http import Client, ids
+from support.resources import EDGES, HERE, LISTS
+from support.rows import TOKENS, activate
 
 from service.database.statements import STATEMENTS, Statement
 

@@ -5,11 +5,8 @@ from datetime import datetime
 from math import ceil
 
 import pytest
-from client import (
-    Client,
-    error_message,
-    insert_token,
-)
+from support.http import Client, error_message
+from support.rows import insert_token
 
 
 def me(client):

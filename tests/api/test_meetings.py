@@ -3,7 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from client import UNKNOWN, count, error_message, ids, invalid_field, read_all, row_of
+from support.http import error_message, ids, invalid_field, read_all
+from support.rows import UNKNOWN, count, row_of
 
 OUTCOME = {
     "summary": "It went well",

@@ -1,9 +1,10 @@
 """Members over HTTP: who may add, change and remove whom, and what a removal ends."""
 
 import pytest
-from client import TOKENS, Client, count, error_message, insert_member, insert_token, invalid_field
-from receivers import subscribe
-from statement import run
+from support.http import Client, error_message, invalid_field
+from support.receivers import subscribe
+from support.rows import TOKENS, count, insert_member, insert_token
+from support.statements import run
 
 NEW = {"email": "Mia@example.com"}
 MANAGED = "Only owners and admins of this workspace manage its members"

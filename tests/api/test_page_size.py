@@ -1,9 +1,9 @@
 """Pages: each has about 1 MiB of text at most, and together they have every row."""
 
 import pytest
-from client import ids
-from derived import MAX_TEXT_BYTES, bytes_of, large_fields, longest, view_of
-from resources import LISTS
+from support.derived import MAX_TEXT_BYTES, bytes_of, large_fields, longest, view_of
+from support.http import ids
+from support.resources import LISTS
 
 # A control character is six bytes of JSON; short texts and timestamps need some bytes too.
 MAX_BODY_BYTES = 6 * MAX_TEXT_BYTES + 100_000

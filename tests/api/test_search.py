@@ -2,7 +2,8 @@
 
 import psycopg
 import pytest
-from client import configure, flattened, ids, invalid_field, read_all
+from support.http import ids, invalid_field, read_all
+from support.statements import configure, flattened
 
 from service.database.statements import STATEMENTS
 from service.values.fields import Words

@@ -4,14 +4,8 @@ import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from client import (
-    TOKENS,
-    Client,
-    count,
-    error_message,
-    insert_token,
-    invalid_field,
-)
+from support.http import Client, error_message, invalid_field
+from support.rows import TOKENS, count, insert_token
 
 from service.app import create_app, openapi
 from service.settings import InvalidSetting, Settings

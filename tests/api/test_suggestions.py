@@ -1,7 +1,7 @@
 """Suggestions: the list has pending suggestions only."""
 
 import pytest
-from client import ids, read_all
+from support.http import ids, read_all
 
 PATH = "/ai/suggestions"
 

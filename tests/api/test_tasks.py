@@ -4,16 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from client import (
-    UNKNOWN,
-    activate,
-    count,
-    error_message,
-    invalid_field,
-    read_all,
-    row_of,
-)
-from statement import until_waiting
+from support.http import error_message, invalid_field, read_all
+from support.rows import UNKNOWN, activate, count, row_of
+from support.statements import until_waiting
 
 EMPTY = dict.fromkeys(["description", "dueDate", "assigneeId", "projectId", "parentId"])
 

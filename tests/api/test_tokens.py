@@ -7,19 +7,10 @@ from hashlib import sha256
 
 import psycopg
 import pytest
-from client import (
-    TOKENS,
-    UNKNOWN,
-    Client,
-    activate,
-    error_message,
-    insert_member,
-    insert_token,
-    invalid_field,
-    names,
-)
-from derived import by_name, views
-from statement import run, until_waiting
+from support.derived import by_name, views
+from support.http import Client, error_message, invalid_field, names
+from support.rows import TOKENS, UNKNOWN, activate, insert_member, insert_token
+from support.statements import run, until_waiting
 
 from service.api.tokens import NewToken, Token
 

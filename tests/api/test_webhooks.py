@@ -10,22 +10,11 @@ from io import StringIO
 from threading import Event
 
 import pytest
-from client import (
-    TOKENS,
-    UNKNOWN,
-    Client,
-    CommandRunner,
-    activate,
-    count,
-    error_message,
-    ids,
-    insert_member,
-    invalid_field,
-    names,
-)
-from derived import views
-from openapi_check import document, resolve, violations
-from receivers import (
+from support.commands import CommandRunner
+from support.derived import views
+from support.http import Client, error_message, ids, invalid_field, names
+from support.openapi_check import document, resolve, violations
+from support.receivers import (
     KEY,
     announce,
     answer,
@@ -38,7 +27,8 @@ from receivers import (
     verified,
     webhook_row,
 )
-from statement import run
+from support.rows import TOKENS, UNKNOWN, activate, count, insert_member
+from support.statements import run
 
 from service import logs
 from service.api.webhook_checks import LOOK_UP

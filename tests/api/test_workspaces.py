@@ -1,7 +1,8 @@
 """Workspaces: who can see them, and which roles may change them."""
 
 import pytest
-from client import error_message, insert_member, row_of
+from support.http import error_message
+from support.rows import insert_member, row_of
 
 
 @pytest.fixture

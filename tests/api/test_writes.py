@@ -1,7 +1,8 @@
 """Writes: unknown fields get a hint, and a body that changes nothing writes nothing."""
 
 import pytest
-from client import count, invalid_field, label, row_of
+from support.http import invalid_field, label
+from support.rows import count, row_of
 
 NEW = {
     "tasks": {"title": "Write the report", "dueDate": "2027-03-01T09:00:00.000Z"},

@@ -9,8 +9,9 @@ from contextlib import suppress
 
 import psycopg
 import pytest
-from client import CommandRunner, new_database
 from psycopg.conninfo import make_conninfo
+from support.commands import CommandRunner
+from support.statements import new_database
 
 
 @pytest.fixture

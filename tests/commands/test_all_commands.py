@@ -9,10 +9,12 @@ import sys
 import psycopg
 import pytest
 from click.testing import CliRunner
-from client import TOKENS, Client
 from commands.conftest import read_to_end
-from outcomes import UUID, assert_failed, lines, rows, value
-from server import environment, wait_until
+from support.commands import UUID, assert_failed, lines, rows, value
+from support.http import Client
+from support.processes import wait_until
+from support.project import environment
+from support.rows import TOKENS
 
 from service.__main__ import main
 from service.version import build

@@ -8,9 +8,9 @@ from pathlib import Path
 import psycopg
 import pytest
 from click.testing import CliRunner
-from pages import PROJECT
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from receivers import KEY, subscribe
+from support.project import PROJECT
+from support.receivers import KEY, subscribe
 
 from service.__main__ import main
 from service.webhooks.secrets import fingerprint

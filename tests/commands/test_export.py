@@ -6,13 +6,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from client import TOKENS, UNKNOWN, Client, count, waiting
-from derived import Values, full_line
-from outcomes import value
-from resources import RESOURCES
-from server import wait_until
 from standardwebhooks import Webhook as StandardWebhook
-from world import tables_with
+from support.commands import value
+from support.derived import Values, full_line
+from support.http import Client
+from support.processes import wait_until
+from support.resources import RESOURCES
+from support.rows import TOKENS, UNKNOWN, count
+from support.statements import waiting
+from support.world import tables_with
 
 from service.commands.load.lines import TYPES
 
@@ -190,7 +192,7 @@ def test_an_export_carries_each_table_of_a_workspace(connection):
         entry.table for entry in RESOURCES if entry.left_out or entry.line in TYPES
     }
     missing = sorted(set(tables_with(connection, "workspace_id")) - known)
-    assert not missing, f"tests/resources.py: sql/export and sql/load leave out {missing}"
+    assert not missing, f"tests/support/resources.py: sql/export and sql/load leave out {missing}"
 
 
 def test_the_export_has_nothing_of_another_workspace_or_of_a_credential(

@@ -5,8 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from client import Client, CommandRunner
-from pages import blocks
+from support.commands import CommandRunner
+from support.http import Client
+from support.project import blocks
 
 from service.settings import Settings
 

@@ -12,12 +12,13 @@ from uuid import UUID
 import psycopg
 import pytest
 from click import ClickException
-from client import CommandRunner, waiting
-from derived import Values, full_line, key, references
-from receivers import KEY
-from resources import TABLE_OF
-from server import wait_until
-from world import tables_with
+from support.commands import CommandRunner
+from support.derived import Values, full_line, key, references
+from support.processes import wait_until
+from support.receivers import KEY
+from support.resources import TABLE_OF
+from support.statements import waiting
+from support.world import tables_with
 
 from service.commands.load import MAX_LINE, load_file
 from service.commands.load.insert import Batch

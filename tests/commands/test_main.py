@@ -9,10 +9,8 @@ from importlib import metadata
 import click
 import pytest
 from click.testing import CliRunner
-from client import commands
-from copies import copy_project
-from pages import PROJECT
-from server import output
+from support.commands import commands
+from support.project import PROJECT, copy_project, output
 
 from service.__main__ import COMMANDS, main
 from service.version import build

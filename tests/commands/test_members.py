@@ -3,8 +3,9 @@
 import re
 
 import pytest
-from client import TOKENS, Client
-from outcomes import TIMESTAMP, assert_failed, lines, rows, value
+from support.commands import TIMESTAMP, assert_failed, lines, rows, value
+from support.http import Client
+from support.rows import TOKENS
 
 
 def test_adding_a_member_again_changes_the_role(cli, connection, cast):

@@ -15,11 +15,12 @@ import psycopg
 import pytest
 from click import ClickException
 from click.testing import CliRunner
-from client import TOKENS, Client, CommandRunner
 from psycopg.conninfo import make_conninfo
-from server import wait_until
+from support.commands import CommandRunner
+from support.http import Client
+from support.processes import wait_until
+from support.rows import TOKENS, restore_cast
 
-from conftest import restore_cast
 from service.__main__ import main
 from service.commands.migrate import LOCK_TIMEOUT, PATIENCE, PAUSE
 from service.commands.migrate import migrate as run_migrate

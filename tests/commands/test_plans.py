@@ -1,7 +1,7 @@
 """Plans by commands: how many requests a user may make in a workspace."""
 
 import pytest
-from outcomes import lines
+from support.commands import lines
 
 
 @pytest.fixture

@@ -10,15 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
-import pages
 import psycopg
 import pytest
 from click.testing import CliRunner
-from client import TOKENS, Client, CommandRunner, grants, waiting
-from outcomes import assert_failed, rows
 from psycopg.conninfo import conninfo_to_dict
-from receivers import FINGERPRINT, announce, subscribe
-from server import wait_until
+from support import project as pages
+from support.commands import CommandRunner, assert_failed, rows
+from support.http import Client
+from support.processes import wait_until
+from support.receivers import FINGERPRINT, announce, subscribe
+from support.rows import TOKENS, grants
+from support.statements import waiting
 
 from service.__main__ import main
 from service.commands.status import database, processes, schema, webhooks

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from client import TOKENS, Client, CommandRunner
-from outcomes import rows
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
-from server import get, serving
+from support.commands import CommandRunner, rows
+from support.http import Client
+from support.processes import get, serving
+from support.rows import TOKENS, restore_cast
 
-from conftest import restore_cast
 from service import logs
 from service.database.remedies import CORRUPTED
 from service.settings import Settings

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
-from client import CommandRunner, grants
 from faults.cluster import follow, pair_of_servers
-from outcomes import rows
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from server import get, serving, wait_until
+from support.commands import CommandRunner, rows
+from support.processes import get, serving, wait_until
+from support.rows import grants
 
 from service.commands.status.replication import each
 from service.settings import Settings

@@ -4,8 +4,9 @@ import re
 from hashlib import sha256
 
 import pytest
-from client import TOKENS, Client
-from outcomes import TIMESTAMP, UUID, assert_failed, lines, rows, value
+from support.commands import TIMESTAMP, UUID, assert_failed, lines, rows, value
+from support.http import Client
+from support.rows import TOKENS
 
 
 @pytest.mark.parametrize("kind", ["token", "session"])

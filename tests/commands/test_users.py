@@ -3,8 +3,9 @@
 import re
 
 import pytest
-from client import TOKENS, Client, activate, count, error_message
-from outcomes import TIMESTAMP, assert_failed, lines, rows, value
+from support.commands import TIMESTAMP, assert_failed, lines, rows, value
+from support.http import Client, error_message
+from support.rows import TOKENS, activate, count
 
 
 def test_the_first_workspace_becomes_the_active_one_and_later_ones_do_not(cli, connection, cast):

@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from outcomes import rows
 from psycopg.conninfo import conninfo_to_dict
-from server import children, environment, free_port, get, serving, wait_until
+from support.commands import rows
+from support.processes import children, free_port, get, serving, wait_until
+from support.project import environment
 
 from service.gunicorn import APP
 

@@ -5,17 +5,10 @@ import re
 from datetime import UTC
 
 import pytest
-from client import TOKENS, Client
-from outcomes import TIMESTAMP, assert_failed, lines
-from receivers import (
-    KEY,
-    announce,
-    answer,
-    deliveries,
-    reset,
-    subscribe,
-    webhook_row,
-)
+from support.commands import TIMESTAMP, assert_failed, lines
+from support.http import Client
+from support.receivers import KEY, announce, answer, deliveries, reset, subscribe, webhook_row
+from support.rows import TOKENS
 
 from service.webhooks.secrets import derive_secret
 

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from receivers import PROJECT, announce, deliveries, environment, subscribe
-from server import wait_until
+from support.processes import wait_until
+from support.receivers import PROJECT, announce, deliveries, environment, subscribe
 
 from service.version import build
 

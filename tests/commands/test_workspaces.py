@@ -2,8 +2,9 @@
 
 import re
 
-from client import TOKENS, Client, count
-from outcomes import TIMESTAMP, lines, rows, value
+from support.commands import TIMESTAMP, lines, rows, value
+from support.http import Client
+from support.rows import TOKENS, count
 
 
 def test_a_list_of_workspaces_has_plan_and_number_of_members(cli, cast):

@@ -9,12 +9,13 @@ from threading import Event
 
 import psycopg
 import pytest
-from client import TOKENS, Client, configure, count, flattened, numbered
-from proxy import Proxy
 from psycopg import sql
 from psycopg_pool import PoolTimeout
-from server import RATE, wait_until
-from statement import until_waiting
+from support.http import Client
+from support.processes import RATE, wait_until
+from support.proxy import Proxy
+from support.rows import TOKENS, count
+from support.statements import configure, flattened, numbered, until_waiting
 
 from service.commands.plans import ListedPlan
 from service.database.pool import Pool, Watchdog, WrongEncoding

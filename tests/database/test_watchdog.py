@@ -6,8 +6,9 @@ from time import monotonic
 
 import psycopg
 import pytest
-from client import TOKENS, Client
-from server import wait_until
+from support.http import Client
+from support.processes import wait_until
+from support.rows import TOKENS
 
 from service.database.pool import Pool, Watchdog, connect
 from service.settings import Settings

@@ -22,8 +22,9 @@ import psycopg
 import pytest
 import urllib3
 from click.testing import CliRunner
-from outcomes import assert_failed
-from server import PROJECT, children, environment, is_running, wait_until
+from support.commands import assert_failed
+from support.processes import children, is_running, wait_until
+from support.project import PROJECT, environment
 
 from service.__main__ import main
 from service.devkit import postgres as embedded

@@ -10,12 +10,12 @@ from functools import cached_property
 from pathlib import Path
 
 import psycopg
-from outcomes import rows
 from psycopg.rows import dict_row
-from receivers import subscribe
-from server import free_port, is_running, wait_until
+from support.commands import rows
+from support.processes import free_port, is_running, wait_until
+from support.receivers import subscribe
+from support.rows import restore_cast
 
-from conftest import restore_cast
 from service.commands.migrate import migrate
 from service.devkit.postgres import Postgres
 from service.settings import Settings

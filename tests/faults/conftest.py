@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from faults.table import Scenario, page, rows, title_of
 from psycopg.rows import dict_row
-from receivers import subscribe
-from server import PROJECT
+from support.project import PROJECT
+from support.receivers import subscribe
 
 from service.commands.migrate import migrate
 from service.devkit import postgres as embedded

@@ -3,7 +3,7 @@
 import re
 from itertools import cycle
 
-from server import PROJECT
+from support.project import PROJECT
 
 ADDRESS = re.compile(r"10\.\d\.0\.1\d:8000")
 

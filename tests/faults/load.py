@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import count
 from threading import Event, Lock, Thread
 
-from client import TOKENS
-from server import children, wait_until
+from support.processes import children, wait_until
+from support.rows import TOKENS
 
 NUMBERS = count()
 # Eight threads.

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from server import children, is_running, wait_until
+from support.processes import children, is_running, wait_until
 
 # Its end ends every process of the machine. It collects the processes whose parents were killed.
 INIT = "ip link set lo up; echo ready; read"

@@ -11,7 +11,7 @@ from urllib.request import urlopen
 
 from faults.documents import configuration
 from faults.network import Machine, Network, Unit
-from server import is_running, wait_until
+from support.processes import is_running, wait_until
 
 BINARIES = Path("/usr/lib/postgresql/15/bin")
 NAMES = "db1", "db2", "db3"

@@ -8,7 +8,7 @@ from time import monotonic
 
 import pytest
 from faults.load import Load, read
-from server import ALICE, children, connect, get, post, resident, serving
+from support.processes import ALICE, children, connect, get, post, resident, serving
 
 pytestmark = pytest.mark.faults
 

@@ -12,10 +12,10 @@ from threading import Event
 from time import monotonic
 
 import pytest
-from client import TOKENS
 from faults.load import WEB, Load, compare_events, compare_tasks
-from receivers import WEBHOOK_SETTINGS
-from server import call, get, serving, wait_until
+from support.processes import call, get, serving, wait_until
+from support.receivers import WEBHOOK_SETTINGS
+from support.rows import TOKENS
 
 pytestmark = pytest.mark.faults
 

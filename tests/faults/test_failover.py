@@ -6,8 +6,8 @@ from time import monotonic
 import pytest
 from faults.cluster import follow, insert_cast, pair_of_servers
 from faults.load import WEB, Load, compare_events, compare_tasks, read
-from receivers import WEBHOOK_SETTINGS
-from server import serving, wait_until
+from support.processes import serving, wait_until
+from support.receivers import WEBHOOK_SETTINGS
 
 # The pair has a cast of its own.
 pytestmark = [pytest.mark.faults]

@@ -3,14 +3,14 @@
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 
-import front
 import pytest
-from client import TOKENS
 from faults.documents import addressed, configuration
 from faults.load import WEB, Load, compare_events, compare_tasks, kill, read
 from psycopg.conninfo import conninfo_to_dict
-from receivers import WEBHOOK_SETTINGS
-from server import call, free_port, serving, wait_until
+from support import front
+from support.processes import call, free_port, serving, wait_until
+from support.receivers import WEBHOOK_SETTINGS
+from support.rows import TOKENS
 
 pytestmark = pytest.mark.faults
 

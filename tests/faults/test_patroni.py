@@ -15,10 +15,10 @@ from faults import network, patroni
 from faults.cluster import insert_cast
 from faults.documents import configuration
 from faults.load import WEB, Load, compare_events, compare_tasks, wait_until_delivered
-from front import running
 from psycopg.rows import dict_row
-from receivers import WEBHOOK_SETTINGS, Receiver
-from server import children, free_port, serving, wait_until, working
+from support.front import running
+from support.processes import children, free_port, serving, wait_until, working
+from support.receivers import WEBHOOK_SETTINGS, Receiver
 
 from service.commands.migrate import migrate
 from service.settings import Settings

@@ -12,7 +12,6 @@ from time import monotonic
 
 import psycopg
 import pytest
-from client import insert, waiting
 from faults.load import (
     WEB,
     Load,
@@ -22,9 +21,21 @@ from faults.load import (
     read,
     wait_until_delivered,
 )
-from front import connects
-from receivers import WEBHOOK_SETTINGS, announce, answer, attempts, hang, secret_of
-from server import ALICE, TASK, children, free_port, post, send, serving, wait_until, working
+from support.front import connects
+from support.processes import (
+    ALICE,
+    TASK,
+    children,
+    free_port,
+    post,
+    send,
+    serving,
+    wait_until,
+    working,
+)
+from support.receivers import WEBHOOK_SETTINGS, announce, answer, attempts, hang, secret_of
+from support.rows import insert
+from support.statements import waiting
 
 from service.devkit.signatures import is_genuine
 

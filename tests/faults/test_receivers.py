@@ -6,7 +6,6 @@ from threading import Event
 from time import monotonic
 
 import pytest
-from client import TOKENS
 from faults.load import (
     WEB,
     Load,
@@ -16,8 +15,9 @@ from faults.load import (
     read,
     wait_until_delivered,
 )
-from receivers import WEBHOOK_SETTINGS, Receiver, announce, hang, subscribe, webhook_row
-from server import free_port, serving, wait_until, working
+from support.processes import free_port, serving, wait_until, working
+from support.receivers import WEBHOOK_SETTINGS, Receiver, announce, hang, subscribe, webhook_row
+from support.rows import TOKENS
 
 pytestmark = pytest.mark.faults
 

@@ -6,18 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from server import (
-    CHUNKED,
-    PROJECT,
-    RATE,
-    TASK,
-    environment,
-    get,
-    post,
-    send,
-    serving,
-    web_line,
-)
+from support.processes import CHUNKED, RATE, TASK, get, post, send, serving, web_line
+from support.project import PROJECT, environment
 
 from request_worker.gunicorn_worker import MAX_DRAIN, MAX_PENDING, MAX_UNSENT, Worker
 

@@ -4,8 +4,8 @@ import json
 import time
 
 import pytest
-from openapi_check import document
-from server import RATE, Answer
+from support.openapi_check import document
+from support.processes import RATE, Answer
 
 from request_worker import gunicorn_worker
 from service.gunicorn.service_worker import ServiceWorker, error_page

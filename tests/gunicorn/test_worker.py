@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from server import (
+from support.processes import (
     ALICE,
     CHUNKED,
     connect,

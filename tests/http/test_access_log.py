@@ -11,11 +11,13 @@ from time import monotonic
 
 import psycopg
 import pytest
-from client import SESSION, TOKENS, Client, waiting
-from openapi_check import LOGIN_KEY
-from pages import read
-from receivers import answer, subscribe
-from server import TASK, get, post, send, serving, wait_until
+from support.http import Client
+from support.openapi_check import LOGIN_KEY
+from support.processes import TASK, get, post, send, serving, wait_until
+from support.project import read
+from support.receivers import answer, subscribe
+from support.rows import SESSION, TOKENS
+from support.statements import waiting
 
 from service.webhooks.worker import Worker
 

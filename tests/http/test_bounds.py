@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 
 import pytest
-from client import TOKENS, UNKNOWN, error_message
-from server import get, post, resident, send, serving
+from support.http import error_message
+from support.processes import get, post, resident, send, serving
+from support.rows import TOKENS, UNKNOWN
 from werkzeug.test import create_environ
 
 MEBIBYTE = 2**20 - 64

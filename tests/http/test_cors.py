@@ -4,8 +4,9 @@ import re
 from dataclasses import replace
 
 import pytest
-from client import TOKENS, Client, count, error_message, insert_token
-from openapi_check import DOCUMENTED, document
+from support.http import Client, error_message
+from support.openapi_check import DOCUMENTED, document
+from support.rows import TOKENS, count, insert_token
 
 from service.app import create_app
 from service.settings import Settings

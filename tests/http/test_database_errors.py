@@ -1,7 +1,8 @@
 """Errors of PostgreSQL: each SQLSTATE has its response. A trigger raises each of them."""
 
 import pytest
-from client import TOKENS, Client, count, error_message
+from support.http import Client, error_message
+from support.rows import TOKENS, count
 
 from service.database import db
 from service.http.responses import One

@@ -1,9 +1,10 @@
 """Errors: every error is JSON of one form, with the headers of its status."""
 
 import pytest
-from client import TOKENS, Client, error_message, invalid_field
-from derived import views
-from openapi_check import check_against_document
+from support.derived import views
+from support.http import Client, error_message, invalid_field
+from support.openapi_check import check_against_document
+from support.rows import TOKENS
 
 from service.database.remedies import NO_RIGHTS
 from service.settings import Settings

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from math import ceil
 
 import pytest
-from client import SESSION, TOKENS, Client, count, error_message, insert_member, insert_token
+from support.http import Client, error_message
+from support.rows import SESSION, TOKENS, count, insert_member, insert_token
 
 HOME = "http://localhost"
 TASK = {"title": "Write the report"}

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from openapi_check import document
+from support.openapi_check import document
 
 from request_worker.gunicorn_worker import BUSY, INCOMPLETE, TIMEOUT
 from request_worker.request_reader import unreadable

@@ -4,11 +4,11 @@ import json
 from io import BytesIO
 
 import pytest
-from client import TOKENS, UNKNOWN, count, error_message, invalid_field
-from derived import Values, by_name, views
-from openapi_check import check_against_document, document
-from resources import LISTS
-from test_tenants import body_of
+from support.derived import Values, body_of, by_name, views
+from support.http import error_message, invalid_field
+from support.openapi_check import check_against_document, document
+from support.resources import LISTS
+from support.rows import TOKENS, UNKNOWN, count
 from values.test_strict_json import INVALID, titled
 
 TASK = {"title": "Write the report"}

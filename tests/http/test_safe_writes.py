@@ -1,18 +1,9 @@
 """Safe writes: a repeated request runs once, and no client overwrites a version it has not read."""
 
 import pytest
-from client import (
-    TOKENS,
-    UNKNOWN,
-    Client,
-    activate,
-    count,
-    error_message,
-    insert_member,
-    invalid_field,
-    row_of,
-)
-from receivers import deliveries, subscribe
+from support.http import Client, error_message, invalid_field
+from support.receivers import deliveries, subscribe
+from support.rows import TOKENS, UNKNOWN, activate, count, insert_member, row_of
 
 from service.webhooks.worker import Worker
 

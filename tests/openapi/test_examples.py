@@ -3,10 +3,12 @@
 import json
 
 import pytest
-from client import Client, CommandRunner, row_of
-from openapi_check import LOGIN_KEY, document
-from receivers import FINGERPRINT
-from resources import RESOURCES
+from support.commands import CommandRunner
+from support.http import Client
+from support.openapi_check import LOGIN_KEY, document
+from support.receivers import FINGERPRINT
+from support.resources import RESOURCES
+from support.rows import row_of
 
 from service.devkit.local import DEMO, OWNER
 

@@ -3,7 +3,7 @@
 import builtins
 
 import pytest
-from openapi_check import document, resolve, violations
+from support.openapi_check import document, resolve, violations
 
 pytestmark = pytest.mark.nodatabase
 

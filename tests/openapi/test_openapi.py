@@ -1,6 +1,6 @@
 """The published document: complete, valid, and in agreement with the service.
 
-tests/client.py holds every response of the suite against it.
+tests/support/http.py holds every response of the suite against it.
 """
 
 import json
@@ -12,13 +12,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from client import Client, CommandRunner
-from derived import Values, by_name, key, settable, views_of
 from marshmallow import ValidationError
 from marshmallow.fields import Nested
-from openapi_check import WITH_LOGIN, document, resolve, violations
-from resources import HERE, WORD
-from world import World
+from support.commands import CommandRunner
+from support.derived import Values, by_name, key, settable, views_of
+from support.http import Client
+from support.openapi_check import WITH_LOGIN, document, resolve, violations
+from support.resources import HERE, WORD
+from support.world import World
 
 from service.api.tasks import TaskFilter
 from service.app import create_app

@@ -5,7 +5,7 @@ from base64 import b64encode
 from hashlib import sha256
 
 import pytest
-from client import TOKENS
+from support.rows import TOKENS
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from client import TOKENS
-from openapi_check import document
-from programs import run
-from server import serving
+from support.openapi_check import document
+from support.processes import serving
+from support.project import run
+from support.rows import TOKENS
 
 CLIENTS = Path(__file__).parent / "clients"
 

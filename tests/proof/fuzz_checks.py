@@ -3,8 +3,8 @@
 import re
 
 import schemathesis
-from openapi_check import closed
 from schemathesis import GenerationMode
+from support.openapi_check import closed
 
 # Reasons to reject a request that its schema allows: a field depends on another, or on a row.
 REASONS = re.compile(

@@ -7,10 +7,11 @@ import subprocess
 from contextlib import closing
 
 import pytest
-from client import TOKENS, count
-from openapi_check import LOGIN_KEY, document
-from receivers import Receiver, answer
-from server import PROJECT, serving
+from support.openapi_check import LOGIN_KEY, document
+from support.processes import serving
+from support.project import PROJECT
+from support.receivers import Receiver, answer
+from support.rows import TOKENS, count
 
 pytestmark = [
     pytest.mark.proof,

@@ -13,8 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from openapi_check import document
-from programs import run, start
+from support.openapi_check import document
+from support.project import run, start
 
 pytestmark = pytest.mark.proof
 

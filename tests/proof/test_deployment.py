@@ -6,10 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from copies import copy_project
-from debian import booted, missing
-from pages import PROJECT, blocks
-from server import wait_until
+from support.debian import booted, missing
+from support.processes import wait_until
+from support.project import PROJECT, blocks, copy_project
 
 from service.commands.check import PLACES, UNITS
 from service.webhooks.secrets import derive_secret

@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from client import TOKENS
-from server import environment, serving
+from support.processes import serving
+from support.project import environment
+from support.rows import TOKENS
 
 pytestmark = pytest.mark.proof
 

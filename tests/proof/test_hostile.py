@@ -8,8 +8,8 @@ import re
 from urllib.parse import unquote_to_bytes
 
 import pytest
-from client import insert
-from server import ALICE, RATE, send, serving
+from support.processes import ALICE, RATE, send, serving
+from support.rows import insert
 
 pytestmark = [pytest.mark.proof, pytest.mark.usefixtures("unlimited")]
 

@@ -14,9 +14,9 @@ from threading import Event, Thread
 from typing import ClassVar
 
 import pytest
-from client import TOKENS, insert_token
-from pages import blocks
-from server import PROJECT, call, free_port, serving, wait_until
+from support.processes import call, free_port, serving, wait_until
+from support.project import PROJECT, blocks
+from support.rows import TOKENS, insert_token
 
 pytestmark = pytest.mark.proof
 

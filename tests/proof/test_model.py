@@ -4,11 +4,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
-from client import TOKENS, Client, error_message, insert_member
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, multiple, rule
 from hypothesis.stateful import run_state_machine_as_test as run_machine
+from support.http import Client, error_message
+from support.rows import TOKENS, insert_member
 
 from service.api.tasks import PRIORITIES, STATUSES
 

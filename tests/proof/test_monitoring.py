@@ -6,7 +6,7 @@ import subprocess
 import pytest
 import yaml
 from click.testing import CliRunner
-from pages import PROJECT, read
+from support.project import PROJECT, read
 
 from service.__main__ import main
 

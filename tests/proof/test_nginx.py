@@ -9,11 +9,11 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-import front
 import pytest
-from client import TOKENS
-from pages import blocks, replaced
-from server import free_port, receive_all, serving, wait_until
+from support import front
+from support.processes import free_port, receive_all, serving, wait_until
+from support.project import blocks, replaced
+from support.rows import TOKENS
 
 pytestmark = [
     pytest.mark.proof,

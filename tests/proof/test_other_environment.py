@@ -7,8 +7,8 @@ import subprocess
 import sys
 
 import pytest
-from copies import PROJECT, copy_project
 from proof.test_versions import pythons
+from support.project import PROJECT, copy_project
 
 PINS = [
     "pytest==7.4",

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from copies import PROJECT, copy_project
+from support.project import PROJECT, copy_project
 
 pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
 
@@ -165,7 +165,7 @@ def add_an_endpoint(folder):
         ),
         ("service/api/__init__.py", "tags, ", "tasks, meetings,"),
         ("docs/api.md", "| GET | `/api/tags` | lists tags |\n", "| GET | `/api/workspaces` |"),
-        ("tests/resources.py", ENTRY, '    Resource(\n        "workspaces",'),
+        ("tests/support/resources.py", ENTRY, '    Resource(\n        "workspaces",'),
     ):
         change(folder / file, old, new + old)
     examples = {"responses": {"listTags": {"data": [TAG], "nextCursor": None}}}

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from client import TOKENS, Client, error_message
 from faults.cluster import Server
-from outcomes import rows
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
-from server import wait_until
+from support.commands import rows
+from support.http import Client, error_message
+from support.processes import wait_until
+from support.rows import TOKENS, restore_cast
 
-from conftest import restore_cast
 from service.app import create_app
 from service.commands.migrate import migrate
 from service.settings import Settings

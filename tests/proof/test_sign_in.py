@@ -8,13 +8,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import quote
 
-import front
 import pytest
-from client import TOKENS, count
-from openapi_check import LOGIN_KEY
-from pages import blocks, replaced
-from programs import run
-from server import environment, free_port, serving
+from support import front
+from support.openapi_check import LOGIN_KEY
+from support.processes import free_port, serving
+from support.project import blocks, environment, replaced, run
+from support.rows import TOKENS, count
 
 pytestmark = [
     pytest.mark.proof,

@@ -9,8 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from server import PROJECT, environment
-from test_lock import VERSIONS, required
+from support.project import PROJECT, VERSIONS, environment, required
 
 pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 from psycopg.rows import dict_row
-from receivers import announce, deliveries, subscribe
-from statement import URL, run, until_waiting
+from support.receivers import announce, deliveries, subscribe
+from support.statements import URL, run, until_waiting
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
-from client import insert
+from support.rows import insert
 
 
 def test_an_id_is_a_uuid_7_of_its_time_whose_last_62_bits_are_random(connection):

@@ -2,8 +2,8 @@
 
 import psycopg
 import pytest
-from receivers import announce, deliveries, subscribe
-from statement import URL, run
+from support.receivers import announce, deliveries, subscribe
+from support.statements import URL, run
 
 
 def test_the_parent_of_a_task_is_that_of_its_own_workspace(connection, insert_into):

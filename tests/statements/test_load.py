@@ -3,9 +3,9 @@
 import uuid
 
 import psycopg
-from client import insert
-from receivers import subscribe
-from statement import URL, run
+from support.receivers import subscribe
+from support.rows import insert
+from support.statements import URL, run
 
 
 def test_lines_are_inserted_in_their_order_whatever_the_order_of_the_rows(connection, cast):

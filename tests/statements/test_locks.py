@@ -4,18 +4,9 @@ import uuid
 
 import psycopg
 import pytest
-from client import insert, insert_member
-from receivers import FINGERPRINT, announce, deliveries, subscribe
-from statement import (
-    SUCCESS,
-    URL,
-    claim_due,
-    claim_new,
-    managed,
-    outcome_of,
-    record,
-    run,
-)
+from support.receivers import FINGERPRINT, announce, deliveries, subscribe
+from support.rows import insert, insert_member
+from support.statements import SUCCESS, URL, claim_due, claim_new, managed, outcome_of, record, run
 
 
 def is_locked(connection, table, condition, *values):

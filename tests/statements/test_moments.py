@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
-from receivers import announce, subscribe
-from statement import CREDENTIAL, URL, managed, run
+from support.receivers import announce, subscribe
+from support.statements import CREDENTIAL, URL, managed, run
 
 import task_service_double.statements  # noqa: F401  The clock: statements of the double.
 from service.database.statements import STATEMENTS

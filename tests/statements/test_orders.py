@@ -5,9 +5,9 @@ import uuid
 from datetime import timedelta
 
 import pytest
-from client import insert, insert_member
-from receivers import announce, deliveries, subscribe
-from statement import LAST, NIL, URL, claim_due, run
+from support.receivers import announce, deliveries, subscribe
+from support.rows import insert, insert_member
+from support.statements import LAST, NIL, URL, claim_due, run
 
 
 def test_the_oldest_due_delivery_of_a_webhook_is_claimed_first(connection, cast):

@@ -1,8 +1,8 @@
 """Claims of deliveries, and the outcomes of their attempts."""
 
 import pytest
-from receivers import announce, attempts, deliveries, subscribe, webhook_row
-from statement import SUCCESS, URL, claim_new, record
+from support.receivers import announce, attempts, deliveries, subscribe, webhook_row
+from support.statements import SUCCESS, URL, claim_new, record
 
 
 def test_a_request_claims_only_what_nobody_has_attempted(connection, cast, delivery):

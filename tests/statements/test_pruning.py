@@ -1,8 +1,8 @@
 """The tables that the worker prunes page by page."""
 
 import pytest
-from client import count
-from statement import run
+from support.rows import count
+from support.statements import run
 
 
 @pytest.mark.parametrize(("pages", "following"), [(128, [None]), (129, ["128", None])])

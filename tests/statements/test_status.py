@@ -4,8 +4,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from client import grants
-from statement import run, until_waiting
+from support.rows import grants
+from support.statements import run, until_waiting
 
 from service.database.statements import schema_objects
 

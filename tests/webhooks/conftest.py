@@ -3,9 +3,8 @@
 from contextlib import ExitStack
 
 import pytest
-from receivers import WEBHOOK_SETTINGS, announce, environment, subscribe
-from server import working
-from workers import Running
+from support.processes import Running, working
+from support.receivers import WEBHOOK_SETTINGS, announce, environment, subscribe
 
 from service.settings import Settings
 from service.webhooks.worker import Worker

@@ -8,8 +8,8 @@ from time import monotonic, sleep
 
 import pytest
 from psycopg_pool import PoolTimeout
-from receivers import announce, answer, attempts, deliveries, hang, subscribe
-from workers import seconds_until, states
+from support.processes import seconds_until, states
+from support.receivers import announce, answer, attempts, deliveries, hang, subscribe
 
 from service.database.statements import STATEMENTS
 from service.values.fields import NIL_UUID

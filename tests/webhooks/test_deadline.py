@@ -5,9 +5,10 @@ from time import monotonic, sleep
 
 import psycopg
 import pytest
-from client import TOKENS, Client, count
-from proxy import Proxy
-from receivers import deliveries, environment, subscribe
+from support.http import Client
+from support.proxy import Proxy
+from support.receivers import deliveries, environment, subscribe
+from support.rows import TOKENS, count
 
 from service.http.access_log import ARRIVED
 from service.settings import Settings

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from threading import Barrier
 
 import psycopg
-from receivers import PATIENCE, announce, answer, deliveries, webhook_row
-from workers import due_now, states
+from support.processes import due_now, states
+from support.receivers import PATIENCE, announce, answer, deliveries, webhook_row
 
 
 def test_410_disables_at_once_and_due_deliveries_wait(worker, cast, connection, receiver, webhook):

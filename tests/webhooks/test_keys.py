@@ -1,8 +1,9 @@
 """Keys: which secrets sign, and webhooks whose key is missing."""
 
-from client import TOKENS, Client
-from receivers import announce, subscribe
-from workers import states
+from support.http import Client
+from support.processes import states
+from support.receivers import announce, subscribe
+from support.rows import TOKENS
 
 from service.devkit.signatures import is_genuine
 from service.webhooks import secrets

@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from time import sleep
 
 import pytest
-from receivers import (
+from support.processes import wait_until
+from support.receivers import (
     CERTIFICATE,
     PATIENCE,
     PROJECT,
@@ -27,7 +28,6 @@ from receivers import (
     hang,
     reset,
 )
-from server import wait_until
 
 from service.webhooks.outbound import (
     MAX_LOOK_UPS,

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
-from receivers import announce, subscribe
-from world import World, tables_with
+from support.receivers import announce, subscribe
+from support.world import World, tables_with
 
 from service.webhooks.worker import Pruned
 

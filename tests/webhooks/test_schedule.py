@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 
 import pytest
-from receivers import (
+from support.processes import UUID, due_now, seconds_until, states, wait_until
+from support.receivers import (
     announce,
     answer,
     attempts,
@@ -16,9 +17,7 @@ from receivers import (
     subscribe,
     webhook_row,
 )
-from server import wait_until
 from werkzeug.http import http_date
-from workers import UUID, due_now, seconds_until, states
 
 from service.settings import Settings
 from service.webhooks import secrets

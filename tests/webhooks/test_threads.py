@@ -5,8 +5,8 @@ from threading import Event
 
 import psycopg
 import pytest
-from receivers import announce, hang
-from workers import states
+from support.processes import states
+from support.receivers import announce, hang
 
 
 class Rests(Event):

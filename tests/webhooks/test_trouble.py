@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import psycopg
 import pytest
-from receivers import PROJECT, environment
+from support.receivers import PROJECT, environment
 
 from service import logs
 from service.commands.migrate import migrate

@@ -6,8 +6,10 @@ from contextlib import ExitStack
 from threading import get_ident
 
 import pytest
-from client import TOKENS, Client, activate, insert_member
-from receivers import (
+from standardwebhooks import WebhookVerificationError
+from support.http import Client
+from support.processes import wait_until
+from support.receivers import (
     answer,
     attempts,
     deliveries,
@@ -21,8 +23,7 @@ from receivers import (
     verified,
     webhook_row,
 )
-from server import wait_until
-from standardwebhooks import WebhookVerificationError
+from support.rows import TOKENS, activate, insert_member
 
 from service.database.statements import Connection
 from service.settings import Settings

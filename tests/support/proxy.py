@@ -6,7 +6,7 @@ import threading
 from contextlib import suppress
 
 from psycopg.conninfo import conninfo_to_dict
-from server import free_port
+from support.processes import free_port
 
 # Close with RST instead of FIN.
 RESET = struct.pack("ii", 1, 0)

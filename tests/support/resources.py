@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from client import ids, insert, read_all
-from receivers import FINGERPRINT
+from support.http import ids, read_all
+from support.receivers import FINGERPRINT
+from support.rows import insert
 
 from service.api.knowledge import Knowledge
 from service.api.mail import Mail
@@ -18,7 +19,7 @@ from service.api.tasks import Task
 from service.values.schemas import Resource as Schema
 from service.webhooks import EVENT_TYPES
 
-HERE = "tests/resources.py"
+HERE = "tests/support/resources.py"
 MS = timedelta(milliseconds=1)
 # When meetings start and mail arrives unless a test says otherwise: in the future.
 NOON = datetime(2099, 1, 1, 12, tzinfo=UTC)

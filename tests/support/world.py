@@ -5,8 +5,8 @@ from itertools import permutations
 from uuid import UUID
 
 import pytest
-from client import insert_token
-from resources import HERE, RESOURCES, WORD
+from support.resources import HERE, RESOURCES, WORD
+from support.rows import insert_token
 
 # No test can fill this one: the gate counts requests.
 COUNTED = {"usage"}

@@ -9,9 +9,10 @@ from functools import cache
 from typing import NamedTuple
 
 import pytest
-from client import UNKNOWN
-from resources import HERE as TABLE
-from resources import LISTS, RESOURCES
+from support.http import Client
+from support.resources import HERE as TABLE
+from support.resources import LISTS, RESOURCES, WORD
+from support.rows import UNKNOWN
 
 from service.app import create_app
 from service.commands.load import lines
@@ -20,7 +21,7 @@ from service.settings import Settings
 from service.values import fields
 from service.values.schemas import Query, StrictSchema
 
-HERE = "tests/derived.py"
+HERE = "tests/support/derived.py"
 # The name of a statement in the source of a view.
 STATEMENT = re.compile(r'"([a-z_]+/[a-z_]+)"')
 
@@ -277,3 +278,40 @@ def large_fields():
         for column, field in view_of(paged).documented.schema().fields.items()
         if bytes_of(longest(field)) * paged.maximum > MAX_TEXT_BYTES
     ]
+
+
+# Members of responses that differ at each request.
+VOLATILE = {"requestId", "generatedAt", "remaining", "resetsAt", "lastUsedAt"}
+
+
+def stable(value):
+    """A response without the members that differ at each request."""
+    if isinstance(value, dict):
+        return {name: stable(inner) for name, inner in value.items() if name not in VOLATILE}
+    return [stable(inner) for inner in value] if isinstance(value, list) else value
+
+
+def outcome(response):
+    return (
+        response.status_code,
+        stable(response.get_json(silent=True)),
+        response.headers.get("ETag"),
+    )
+
+
+def body_of(view, values):
+    """A valid body for a view, or {} for one that takes none; None for DELETE."""
+    if view.method == "DELETE":
+        return None
+    if not view.takes_body:
+        return {}
+    body = values.required(view.arguments)
+    first = settable(view.arguments)[0]
+    return body or {key(first): values.of(first, view.arguments)[0]}
+
+
+def session(app, name):
+    client = Client(app, cookie=f"tmw_session_{name}_{WORD}")
+    # A write with a cookie declares JSON, also without a body.
+    client.headers["Content-Type"] = "application/json"
+    return client

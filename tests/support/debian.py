@@ -9,7 +9,7 @@ import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
-from server import children, wait_until
+from support.processes import children, wait_until
 
 # Runs in the new namespaces. The folder $SHARE is /mnt in there.
 BOOT = """

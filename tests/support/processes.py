@@ -3,23 +3,23 @@
 import http.client
 import inspect
 import json
-import os
 import re
 import secrets
 import shlex
-import shutil
+import signal
 import socket
 import subprocess
-import sys
 import time
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
+from threading import Thread
 
-import pytest
-from client import TOKENS
+from support.project import PROJECT, environment, output
+from support.receivers import deliveries
+from support.rows import TOKENS
 
-PROJECT = Path(__file__).resolve().parents[1]
 RATE = "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"
 ALICE = f"Host: x\r\nAuthorization: Bearer {TOKENS['alice']}\r\n"
 CHUNKED = "Transfer-Encoding: chunked\r\n"
@@ -36,11 +36,6 @@ def procfile_line(name):
     return shlex.split(
         next(line for line in lines if line.startswith(f"{name}:")).partition(":")[2]
     )
-
-
-def environment(**settings):
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, **settings}
 
 
 @contextmanager
@@ -130,13 +125,6 @@ def wait_until(happened, running=None, seconds=60):
             assert running.poll() is None, f"it ended before {inspect.getsource(happened)}"
         assert time.monotonic() < end, f"not within {seconds} s: {inspect.getsource(happened)}"
         time.sleep(0.005)
-
-
-def output(program, *options, cwd=None):
-    """Return what a program prints; where it is not installed, the test is skipped."""
-    if not shutil.which(program):
-        pytest.skip(f"{program} is missing")
-    return subprocess.run([program, *options], cwd=cwd, stdout=subprocess.PIPE, text=True).stdout
 
 
 def is_running(pid):
@@ -232,3 +220,39 @@ def call(port, method, path, token, document=None):
         return answer.status, json.loads(answer.read() or b"null")
     finally:
         connection.close()
+
+
+UUID = "0190163d-8694-739b-aea5-966c26f8ad91"
+
+
+class Running(Thread):
+    """A worker that runs in this process, until SIGTERM for its thread."""
+
+    def __init__(self, worker):
+        super().__init__(target=worker.run, kwargs={"deliver": True})
+        self.pool = worker.pool
+        # The thread and those of the worker block the signal from the beginning.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+        self.start()
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+    def stop(self):
+        """Send SIGTERM; return whether the worker has ended, and its connections too."""
+        if self.is_alive():
+            signal.pthread_kill(self.ident, signal.SIGTERM)
+        self.join(10)
+        return self.pool.closed and not self.is_alive()
+
+
+def due_now(connection):
+    """Make every delivery due and end every back-off."""
+    connection.execute("UPDATE deliveries SET due_at = now() WHERE state = 'waiting'")
+    connection.execute("UPDATE webhooks SET backoff_until = NULL")
+
+
+def states(connection):
+    return [(row["state"], row["attempts"]) for row in deliveries(connection)]
+
+
+def seconds_until(timestamp):
+    return (timestamp - datetime.now(UTC)).total_seconds()

@@ -14,9 +14,9 @@ from queue import Empty, Queue
 from socket import SO_LINGER, SOL_SOCKET
 from threading import Event, Lock, Thread
 
-from client import insert
-from openapi_check import LOGIN_KEY
-from pages import PROJECT, blocks
+from support.openapi_check import LOGIN_KEY
+from support.project import PROJECT, blocks
+from support.rows import insert
 
 from service.webhooks import secrets
 

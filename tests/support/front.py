@@ -5,8 +5,8 @@ import socket
 import subprocess
 from contextlib import contextmanager
 
-from pages import read, replaced
-from server import free_port, wait_until
+from support.processes import free_port, wait_until
+from support.project import read, replaced
 
 
 def connects(port):

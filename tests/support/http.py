@@ -1,0 +1,94 @@
+"""A client of the service in this process, and checks of its responses."""
+
+from support.openapi_check import check_against_document
+
+
+class Client:
+    """A client with a bearer token, with a session cookie, or without credentials."""
+
+    def __init__(self, app, token=None, *, cookie=None):
+        self.client = app.test_client(use_cookies=False)
+        self.headers = {}
+        if token:
+            self.headers["Authorization"] = f"Bearer {token}"
+        if cookie:
+            self.headers["Cookie"] = f"session={cookie}"
+
+    def send(self, method, path, *, headers=(), **options):
+        response = self.client.open(
+            f"/api{path}", method=method, headers={**self.headers, **dict(headers)}, **options
+        )
+        check_against_document(response)
+        return response
+
+    def get(self, path, **options):
+        return self.send("GET", path, **options)
+
+    def post(self, path, json=None, **options):
+        return self.send("POST", path, json=json, **options)
+
+    def patch(self, path, json=None, **options):
+        return self.send("PATCH", path, json=json, **options)
+
+    def delete(self, path, **options):
+        return self.send("DELETE", path, **options)
+
+
+def error_message(response, status):
+    """Return the message of an error response, after checking its form."""
+    error = response.get_json()
+    assert response.status_code == status, error
+    assert list(error) == [
+        name for name in ("message", "status", "errors", "requestId") if name in error
+    ]
+    assert error["status"] == status
+    assert error["requestId"] == response.headers["X-Request-Id"]
+    assert response.headers["X-Content-Type-Options"] == "nosniff"
+    assert error["message"]
+    return error["message"]
+
+
+def invalid_field(response, field):
+    """Return the message of a 400 about its one field; body and errors must agree."""
+    message = error_message(response, 400)
+    (fault,) = response.get_json()["errors"]
+    assert list(fault) == ["field", "message"]
+    assert fault["field"].split("[")[0] == field
+    assert message == f"{fault['field']}: {fault['message']}"
+    return fault["message"]
+
+
+def read_all(client, path, **query):
+    """Return all items of a list, page by page; Link must lead where nextCursor leads."""
+    items = []
+    response = client.get(path, query_string=query)
+    while True:
+        page = response.get_json()
+        assert response.status_code == 200, page
+        assert list(page) == ["data", "nextCursor"]
+        items += page["data"]
+        if page["nextCursor"] is None:
+            assert "Link" not in response.headers
+            return items
+        assert page["data"]
+        query["cursor"] = page["nextCursor"]
+        link = response.headers["Link"]
+        assert link.startswith("</api/")
+        assert link.endswith('>; rel="next"')
+        response = client.get(path, query_string=query)
+        assert client.get(link[5 : link.index(">")]).get_json() == response.get_json()
+
+
+def names(schema):
+    """The names of the members of a response, in their order."""
+    return [field.data_key for field in schema().dump_fields.values()]
+
+
+def ids(items):
+    return [item["id"] for item in items]
+
+
+def label(value):
+    """The name of a parameter in the output of pytest."""
+    text = ascii(value)
+    return text if len(text) < 40 else f"{len(text)} characters"

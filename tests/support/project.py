@@ -1,0 +1,98 @@
+"""The project: its pages and requirements, copies of it, and the programs that tests run."""
+
+import configparser
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def read(page):
+    return PROJECT.joinpath(page).read_text(encoding="utf-8")
+
+
+def replaced(text, *pairs):
+    """Return the text with each old part replaced; every one has to be there."""
+    for old, new in pairs:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
+
+
+def section(page, heading):
+    """Return the text below a heading of any level, up to the next heading."""
+    _, found, text = read(page).partition(f"# {heading}\n")
+    assert found, f"{page} has no heading {heading}"
+    return re.split(r"^#+ ", text, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def rows(page, heading):
+    """Return the cells of the table below a heading, without its head."""
+    lines = [line for line in section(page, heading).splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def blocks(page, language="sh"):
+    """Return the blocks of code in a language, except those that the page marks as not run."""
+    found = re.findall(rf"(?ms)^(<!-- not run -->\n)?```{language}\n(.*?)^```$", read(page))
+    return [block for not_run, block in found if not not_run]
+
+
+def links(page):
+    """Return the relative links of a page, without those in blocks of code."""
+    text = re.sub(r"(?ms)^```.*?^```$", "", read(page))
+    return [link for link in re.findall(r"\]\(([^)]*)\)", text) if "://" not in link]
+
+
+def environment(**settings):
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, **settings}
+
+
+def output(program, *options, cwd=None):
+    """Return what a program prints; where it is not installed, the test is skipped."""
+    if not shutil.which(program):
+        pytest.skip(f"{program} is missing")
+    return subprocess.run([program, *options], cwd=cwd, stdout=subprocess.PIPE, text=True).stdout
+
+
+def copy_project(folder):
+    """Copy every file of the repository, changed or not, new ones included."""
+    options = "-z", "--cached", "--others", "--exclude-standard"
+    for name in filter(None, output("git", "ls-files", *options, cwd=PROJECT).split("\0")):
+        if PROJECT.joinpath(name).exists():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(PROJECT / name, target, follow_symlinks=False)
+
+
+def start(*command, cwd, **variables):
+    """Run a command, with the programs from npm in its path."""
+    path = os.pathsep.join([str(cwd / "node_modules/.bin"), environment()["PATH"]])
+    variables = environment(**{"PATH": path, **variables})
+    return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True)
+
+
+def run(*command, cwd, **variables):
+    """Return the output of a command, which must succeed."""
+    ran = start(*command, cwd=cwd, **variables)
+    assert ran.returncode == 0, f"{command}\n{ran.stdout}\n{ran.stderr}"
+    return ran.stdout
+
+
+VERSIONS = "3.11", "3.12", "3.13", "3.14"
+
+
+def required():
+    """Return the requirements of setup.cfg."""
+    parser = configparser.ConfigParser()
+    parser.read(PROJECT / "setup.cfg")
+    lines = parser["options"]["install_requires"].splitlines()
+    return [Requirement(line) for line in lines if line and not line.startswith("#")]

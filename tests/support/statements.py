@@ -1,0 +1,156 @@
+"""Single statements, run as a request or a worker runs them, and their plans."""
+
+import re
+import uuid
+from hashlib import sha256
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+from support.processes import wait_until
+from support.receivers import FINGERPRINT
+from support.rows import TOKENS
+
+from service.commands.migrate import migrate
+from service.database.statements import STATEMENTS
+from service.settings import Settings
+
+
+def numbered(name):
+    """``sql/<name>.sql`` as PREPARE takes it, and the names of its parameters in order."""
+    statement = STATEMENTS[name]
+    return statement.text.decode(), statement.parameters
+
+
+def preparable(name):
+    """``sql/<name>.sql`` as PREPARE takes it, and NULLs to EXECUTE it with."""
+    text, names = numbered(name)
+    return text, f"({', '.join(['NULL'] * len(names))})" if names else ""
+
+
+def configure(connection):
+    """Set up a connection in a transaction as the pool does, so that plans are the pool's."""
+    timeouts = {"statement_timeout": "0", "idle_timeout": "0"}
+    connection.execute(STATEMENTS["connection/configure"].source, timeouts)
+
+
+def flattened(tree):
+    """Return the nodes of a plan."""
+    nodes, stack = [], [tree["Plan"]]
+    while stack:
+        nodes.append(stack.pop())
+        stack.extend(nodes[-1].get("Plans", ()))
+    return nodes
+
+
+def generic_plan(connection, name):
+    """Return the nodes of the plan that ``sql/<name>.sql`` has for any values."""
+    text, nulls = preparable(name)
+    connection.execute(f"PREPARE it AS {text}")
+    explained = connection.execute(f"EXPLAIN (FORMAT json) EXECUTE it{nulls}").fetchone()
+    connection.execute("DEALLOCATE it")
+    return flattened(explained["QUERY PLAN"][0])
+
+
+def waiting(connection):
+    """Return how many statements wait for a lock."""
+    return connection.execute(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    ).fetchone()["count"]
+
+
+def new_database(server):
+    """Yield the URL of a migrated database on this server; drop the database in the end."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+        url = make_conninfo(server, dbname=name)
+        migrate(Settings.read({"DATABASE_URL": url}))
+        yield url
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+URL = "https://example.com/hook"
+# No id is larger.
+LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
+# What the gate takes of a request of Alice.
+CREDENTIAL = {
+    "hash": sha256(TOKENS["alice"].encode()).digest(),
+    "kind": "api",
+    "address": "x",
+    "requested_workspace_id": None,
+}
+NIL = "00000000-0000-0000-0000-000000000000"
+
+
+def run(connection, name, /, **values):
+    """Run a statement, as for a credential without a workspace of its own; return its rows."""
+    values = {"token_workspace_id": None, **values}
+    cursor = connection.execute(STATEMENTS[name].source, values)
+    return cursor.fetchall() if cursor.description else []
+
+
+def until_waiting(connection, running, number=1):
+    """Return once so many statements wait for a lock; fail if the last one has ended."""
+    wait_until(lambda: waiting(connection) >= number, running)
+
+
+def managed(cast):
+    """The parameters of a statement about a webhook that Alice manages."""
+    return {"workspace_id": cast["acme"], "user_id": cast["alice"]}
+
+
+def claim_new(connection, cast, *rows):
+    values = {"user_id": cast["alice"], "event_ids": [row["event_id"] for row in rows]}
+    return run(connection, "webhooks/claim_new", **values, keys=[FINGERPRINT], lease=60)
+
+
+def claim_due(connection, after=(NIL, NIL), busy=()):
+    values = {"after_workspace_id": after[0], "after_webhook_id": after[1], "busy": [*busy]}
+    return run(connection, "webhooks/claim_due", **values, keys=[FINGERPRINT], lease=60)
+
+
+def outcome_of(delivery, **changes):
+    """The parameters that record a first attempt, which has failed unless ``changes`` say more."""
+    outcome = {
+        "in_workspace_id": delivery["workspace_id"],
+        "webhook_id": delivery["webhook_id"],
+        "delivery_id": delivery["id"],
+        "number": 1,
+        "success": False,
+        "status": 500,
+        "milliseconds": 1,
+        "error": None,
+        "answer": "",
+        "retry_delay": 60.0,
+        "backoff": 5.0,
+        "disable_after": 120,
+    }
+    return {**outcome, **changes}
+
+
+def record(connection, delivery, **changes):
+    return run(connection, "webhooks/record", **outcome_of(delivery, **changes))
+
+
+SUCCESS = {"success": True, "status": 200, "retry_delay": None}
+
+NAMES = [name for name in STATEMENTS if not name.startswith("schema/")]
+
+
+# Statement names in Python: a string of two words with a slash; the media type is none.
+NAME_IN_PYTHON = re.compile(r'"(?!application/)([a-z_]+/[a-z_{}]+)"')
+
+
+# PostgreSQL neither prepares nor explains statements that define a table, or deallocate.
+DEFINITIONS = {
+    "connection/deallocate",
+    "double/create_clock",
+    "double/create_now",
+    "double/create_snapshots",
+    "double/save",
+    "double/restore",
+    "migrate/prepare",
+    "unlimited/create",
+    "unlimited/drop",
+}
