@@ -24,6 +24,7 @@ def test_every_contract_of_imports_is_kept():
 
 def test_tests_import_only_what_is_in_support():
     """A second copy of a conftest or of a test module would have its own state."""
-    for path in PROJECT.rglob("tests/**/*.py"):
+    folders = "tests", "request_worker/tests", "testkit/tests"
+    for path in (path for folder in folders for path in PROJECT.joinpath(folder).rglob("*.py")):
         imported = re.findall(r"(?m)^\s*(?:from|import) ((?:test_|conftest)\w*)", path.read_text())
         assert not imported, f"{path}: move what it imports from {imported} to tests/support"
