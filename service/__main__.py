@@ -1,15 +1,8 @@
 """``task-service``: all commands, from any folder; also ``python -m service``."""
 
-import signal
+from importlib import import_module
 
-# Ctrl-C ends the process without a traceback until click can handle it.
-ON_INTERRUPT = signal.getsignal(signal.SIGINT)
-if ON_INTERRUPT is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-from importlib import import_module  # noqa: E402
-
-import click  # noqa: E402
+import click
 
 # The commands in the order of --help: where each is below ``service``, and the first sentence of
 # its help; its docstring has the others.
@@ -129,8 +122,6 @@ def print_version(context: click.Context) -> None:
     click.echo(build())
     context.exit()
 
-
-signal.signal(signal.SIGINT, ON_INTERRUPT)
 
 if __name__ == "__main__":
     main()

@@ -386,28 +386,6 @@ def test_without_the_test_double_it_says_how_to_install_it(monkeypatch):
     )
 
 
-@pytest.mark.parametrize("module", ["click", "flask", "service.commands.base", "psycopg"])
-def test_ctrl_c_while_it_imports_prints_no_traceback(folder, module):
-    """Python names each module once it has imported it."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "service", "dev", "--port", "0", "--data", folder],
-        cwd=PROJECT,
-        env={**environment(), "PYTHONVERBOSE": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=obey_signals,
-    ) as process:
-        for line in process.stderr:
-            if line.startswith(f"import '{module}'"):
-                break
-        process.send_signal(signal.SIGINT)
-        printed, errors = process.communicate(timeout=60)
-    assert "Traceback" not in errors
-    assert printed == ""
-    assert not (folder / "postgres" / "postmaster.pid").exists()
-
-
 def test_a_folder_that_cannot_be_made_is_named():
     outcome = run("--port", 0, "--data", "/proc/data")
     assert_failed(outcome, "Error: the folder /proc/data: No such file or directory\n")

@@ -47,27 +47,6 @@ def test_those_who_lock_tables_or_may_lock_rows_while_idle_are_listed_longest_fi
     assert second["statement"] == f"SELECT '{'x' * 52}"
 
 
-def test_sessions_that_wait_are_listed_longest_first_with_those_in_their_way(connection, connect):
-    holders = [connect(application_name=f"holder {number}") for number in (1, 2)]
-    for holder in holders:
-        holder.execute("LOCK TABLE plans IN SHARE MODE")
-    waiters = [connect(application_name=name) for name in ("early", "late", "elsewhere")]
-    with ThreadPoolExecutor(2) as threads:
-        for number, waiter in enumerate(waiters[:2], 1):
-            asked = threads.submit(waiter.execute, "LOCK TABLE plans IN ROW EXCLUSIVE MODE")
-            until_waiting(connection, asked, number)
-        found = run(connection, "status/waits")
-        for holder in holders:
-            holder.rollback()
-    assert [row["name"] for row in found] == ["early", "late"]
-    assert [row["process"] for row in found] == [one.info.backend_pid for one in waiters[:2]]
-    assert {row["waits_for"] for row in found} == {"lock"}
-    assert found[0]["seconds"] >= found[1]["seconds"] >= 0
-    pids = sorted((holder.info.backend_pid, f"holder {n}") for n, holder in enumerate(holders, 1))
-    expected = [f"{pid} {name} idle in transaction" for pid, name in pids]
-    assert found[0]["blocked_by"] == expected
-
-
 def test_what_a_migration_waits_for_is_described_also_to_a_role_that_may_not_see_it(
     connection, connect
 ):
@@ -93,17 +72,6 @@ def test_what_a_migration_waits_for_is_described_also_to_a_role_that_may_not_see
         assert row["description"].startswith(told % state)
         assert row["description"].endswith(end)
     assert "LOCK TABLE plans IN SHARE MODE" in seen["description"]
-
-
-def test_processes_are_listed_by_the_names_of_their_connections(connection, connect):
-    for name in ("worker 9.9 b:2", "web 9.9 b:1", "web 9.9 a:7", "web 9.9 a:7", "check 9.9 a:1"):
-        connect(application_name=f"task-service {name}")
-    found = [row for row in run(connection, "status/processes") if row["version"] == "9.9"]
-    assert [(row["program"], row["process"], row["connections"]) for row in found] == [
-        ("web", "a:7", 2), ("web", "b:1", 1), ("worker", "b:2", 1),
-    ]  # fmt: skip
-    assert all(0 <= row["silent_seconds"] < 60 for row in found)
-    assert all(row["connected_at"].endswith("Z") for row in found)
 
 
 def test_the_oldest_transaction_is_that_of_another_session(connect):
@@ -141,17 +109,6 @@ def test_the_transactions_of_autovacuum_are_not_counted_as_oldest(connection, ki
         )
         (row,) = run(connection, "status/server")
     assert row["oldest_transaction_seconds"] == pytest.approx(seconds, abs=60)
-
-
-def test_the_five_largest_tables_are_listed_largest_first(connection):
-    rows = run(connection, "status/tables")
-    sizes = connection.execute(
-        "SELECT pg_total_relation_size(relid) AS bytes FROM pg_stat_user_tables"
-    ).fetchall()
-    assert [row["bytes"] for row in rows] == sorted((row["bytes"] for row in sizes), reverse=True)[
-        :5
-    ]
-    assert rows == sorted(rows, key=lambda row: (-row["bytes"], row["name"]))
 
 
 # The rights of a role in the schema, from the catalogue.
