@@ -1,7 +1,6 @@
 """Sessions, which a login page creates with the operator's key."""
 
 from functools import partial, wraps
-from typing import Any
 
 from flask import Blueprint, Response
 
@@ -37,7 +36,7 @@ def as_user(view: View) -> View:
     """Run the decorated view as the user that the body names; raises 404 if there is none."""
 
     @wraps(view)
-    def wrapper(session: Values) -> Any:
+    def wrapper(session: Values) -> object:
         user = db.row_or_none(IdRow, "sessions/find_user", email=session["email"])
         if user is None:
             raise http_error("not_found", resource="User")

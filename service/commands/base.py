@@ -184,9 +184,8 @@ def echo_rows(rows: Iterable[NamedTuple], *, as_json: bool) -> None:
 def json_of(value: object) -> object:
     if isinstance(value, list):
         return [json_of(item) for item in value]
-    if isinstance(value, tuple):
-        columns: dict[str, object] = value._asdict()  # type: ignore[attr-defined]
-        return {camel_case(name): json_of(item) for name, item in columns.items()}
+    if columns := getattr(value, "_asdict", None):
+        return {camel_case(name): json_of(item) for name, item in columns().items()}
     return value
 
 

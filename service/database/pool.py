@@ -87,12 +87,12 @@ class Watchdog:
     INTERVAL = 0.1
 
     def __init__(self) -> None:
-        self._deadlines: dict[psycopg.Connection[Any], float] = {}
+        self._deadlines: dict[Connection, float] = {}
         self._lock = Lock()
         self._stopping = Event()
         self._thread: Thread | None = None
 
-    def watch(self, connection: psycopg.Connection[Any], deadline: float) -> None:
+    def watch(self, connection: Connection, deadline: float) -> None:
         """Shut the connection down at ``deadline`` (``monotonic()``) unless released before."""
         with self._lock:
             # The thread starts with the first connection: a fork of gunicorn copies no threads.
@@ -102,7 +102,7 @@ class Watchdog:
                 self._thread = thread
             self._deadlines[connection] = deadline
 
-    def release(self, connection: psycopg.Connection[Any]) -> None:
+    def release(self, connection: Connection) -> None:
         with self._lock:
             self._deadlines.pop(connection, None)
 
@@ -121,7 +121,7 @@ class Watchdog:
                         shut_down(connection)
 
 
-def shut_down(connection: psycopg.Connection[Any]) -> None:
+def shut_down(connection: Connection) -> None:
     """Shut down the socket of a connection, even while another thread waits for data on it."""
     with (
         suppress(OSError, psycopg.Error),

@@ -55,7 +55,7 @@ control_socket_disable = True
 STOP = signal.SIGTERM, signal.SIGQUIT, signal.SIGINT
 
 
-def on_starting(_server: Any) -> None:
+def on_starting(_server: object) -> None:
     """Let the master stop a worker that is only starting.
 
     Until a worker has set its handlers it would run those of the master, which only remember a
@@ -87,7 +87,7 @@ def on_exit(server: Any) -> None:
     server.log.info(lifecycle_line("web", "stops", settings))
 
 
-def post_fork(_server: Any, _worker: Any) -> None:
+def post_fork(_server: object, _worker: object) -> None:
     """Make free() return large buffers to the system; glibc would keep some for each thread."""
     mmap_threshold = -3
     with suppress(AttributeError):
@@ -99,5 +99,5 @@ def post_worker_init(worker: Any) -> None:
     worker.app.wsgi().extensions["pool"].stay_connected()
 
 
-def worker_exit(_server: Any, worker: Any) -> None:
+def worker_exit(_server: object, worker: Any) -> None:
     worker.app.wsgi().extensions["pool"].close()

@@ -11,7 +11,6 @@ from functools import lru_cache, wraps
 from hmac import compare_digest
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
-from typing import Any
 
 from flask import Request, Response
 from marshmallow import ValidationError
@@ -142,7 +141,7 @@ def session_only(message: str) -> Callable[[View], View]:
 
     def decorate(view: View) -> View:
         @wraps(view)
-        def wrapper(*args: Any, **variables: Any) -> Any:
+        def wrapper(*args: object, **variables: object) -> object:
             if credential(current_request())[0] != "session":
                 raise http_error(message)
             return view(*args, **variables)

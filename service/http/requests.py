@@ -63,7 +63,7 @@ def arguments(schema: Schema) -> Callable[[View], View]:
 
     def decorate(view: View) -> View:
         @wraps(view)
-        def wrapper(**variables: Any) -> Any:
+        def wrapper(**variables: object) -> object:
             return view(read(), **variables)
 
         wrapper.__dict__["arguments"] = schema

@@ -7,7 +7,7 @@ import json
 import re
 from functools import wraps
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from flask import Request, Response
 
@@ -47,7 +47,7 @@ def idempotent(view: View, **whose: object) -> View:
     """
 
     @wraps(view)
-    def wrapper(*args: Any, **variables: Any) -> Any:
+    def wrapper(*args: object, **variables: object) -> object:
         request = current_request()
         key = request.environ.get("HTTP_IDEMPOTENCY_KEY")
         if key is None:
@@ -98,7 +98,7 @@ def idempotent_in_path(view: View) -> View:
     """
 
     @wraps(view)
-    def wrapper(*args: Any, **variables: Any) -> Any:
+    def wrapper(*args: object, **variables: object) -> object:
         return idempotent(view, workspace_id=variables["id"])(*args, **variables)
 
     wrapper.__dict__["idempotent"] = True

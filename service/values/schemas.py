@@ -92,7 +92,7 @@ class Resource(StrictSchema):
         return super().load(data)
 
     @pre_load
-    def ignore_read_only(self, members: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def ignore_read_only(self, members: dict[str, Any], **_: object) -> dict[str, Any]:
         """Drop the read-only members of a PATCH.
 
         So a client can send an object back as it was read (Google AIP-203, output-only fields).
@@ -115,7 +115,7 @@ class PageQuery(Query):
     cursor = Cursor()
 
     @post_load
-    def split_cursor(self, values: dict[str, Any], **_: Any) -> dict[str, Any]:
+    def split_cursor(self, values: dict[str, Any], **_: object) -> dict[str, Any]:
         values["after"], values["after_id"] = values.pop("cursor")
         return values
 

@@ -16,7 +16,7 @@ import click
 from marshmallow import ValidationError
 
 from service.commands.base import current_settings, describe_invalid, progress
-from service.commands.load.insert import Batch, InvalidLine, store
+from service.commands.load.insert import Batch, InvalidLine, Row, store
 from service.commands.load.lines import TYPES, UserRef
 from service.database.pool import connect
 from service.settings import Settings
@@ -118,7 +118,7 @@ def load_lines(
 
 def read(
     settings: Settings, file: IO[bytes], step: Callable[[int], None]
-) -> Iterator[tuple[str, dict[str, Any], int]]:
+) -> Iterator[tuple[str, Row, int]]:
     """Yield the type, the checked content and the size of every line; raises InvalidLine.
 
     An export begins with a line of type export; its last line, of type end, counts those between.
@@ -168,7 +168,7 @@ def read(
         yield kind, row, len(text)
 
 
-def pass_limit(kind: str, document: dict[str, Any], exported: int | None) -> int | None:
+def pass_limit(kind: str, document: Row, exported: int | None) -> int | None:
     """Begin or end the count of an export at its first or last line; raises ValueError."""
     begins = kind == "export"
     if begins != (exported is None) or document != ({} if begins else {"lines": exported}):
@@ -176,7 +176,7 @@ def pass_limit(kind: str, document: dict[str, Any], exported: int | None) -> int
     return 0 if begins else None
 
 
-def batches(lines: Iterable[tuple[str, dict[str, Any], int]]) -> Iterator[Batch]:
+def batches(lines: Iterable[tuple[str, Row, int]]) -> Iterator[Batch]:
     """Yield the lines in batches."""
     batch = None
     try:
