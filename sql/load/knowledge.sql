@@ -7,14 +7,5 @@ SELECT item.workspace_id,
        item.tags,
        coalesce(item.created_at, now_ms()),
        coalesce(item.updated_at, item.created_at, now_ms())
-  FROM json_to_recordset(%(rows)s::json) AS item (
-           line integer,
-           workspace_id uuid,
-           id uuid,
-           title text,
-           content text,
-           tags text[],
-           created_at timestamptz,
-           updated_at timestamptz
-       )
- ORDER BY item.line;
+  FROM json_populate_recordset(NULL::knowledge, %(rows)s::json) WITH ORDINALITY AS item
+ ORDER BY item.ordinality;

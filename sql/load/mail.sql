@@ -11,16 +11,5 @@ SELECT item.workspace_id,
        item.snippet,
        item.read,
        item.received_at
-  FROM json_to_recordset(%(rows)s::json) AS item (
-           line integer,
-           workspace_id uuid,
-           id uuid,
-           user_id uuid,
-           sender text,
-           recipients text[],
-           subject text,
-           snippet text,
-           read boolean,
-           received_at timestamptz
-       )
- ORDER BY item.line;
+  FROM json_populate_recordset(NULL::mail, %(rows)s::json) WITH ORDINALITY AS item
+ ORDER BY item.ordinality;

@@ -21,24 +21,5 @@ SELECT item.workspace_id,
        coalesce(item.created_at, now_ms()),
        coalesce(item.updated_at, item.created_at, now_ms()),
        item.version
-  FROM json_to_recordset(%(rows)s::json) AS item (
-           line integer,
-           workspace_id uuid,
-           id uuid,
-           title text,
-           start_time timestamptz,
-           end_time timestamptz,
-           platform text,
-           attendees text[],
-           agenda text,
-           notes text,
-           status text,
-           summary text,
-           action_items text[],
-           decisions text[],
-           created_by uuid,
-           created_at timestamptz,
-           updated_at timestamptz,
-           version integer
-       )
- ORDER BY item.line;
+  FROM json_populate_recordset(NULL::meetings, %(rows)s::json) WITH ORDINALITY AS item
+ ORDER BY item.ordinality;

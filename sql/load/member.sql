@@ -1,25 +1,19 @@
 -- Insert members; a user without an active workspace gets the first one of these lines.
 WITH item AS MATERIALIZED (
-    SELECT line, workspace_id, user_id, role, joined_at
-      FROM json_to_recordset(%(rows)s::json) AS item (
-               line integer,
-               workspace_id uuid,
-               user_id uuid,
-               role text,
-               joined_at timestamptz
-           )
+    SELECT ordinality, workspace_id, user_id, role, joined_at
+      FROM json_populate_recordset(NULL::members, %(rows)s::json) WITH ORDINALITY AS item
 ), joined AS (
     INSERT INTO members (workspace_id, user_id, role, joined_at)
     SELECT item.workspace_id, item.user_id, item.role, coalesce(item.joined_at, now_ms())
       FROM item
-     ORDER BY item.line
+     ORDER BY item.ordinality
 )
 UPDATE users AS person
    SET active_workspace_id = first.workspace_id
   FROM (
            SELECT DISTINCT ON (item.user_id) item.user_id, item.workspace_id
              FROM item
-            ORDER BY item.user_id, item.line
+            ORDER BY item.user_id, item.ordinality
        ) AS first
  WHERE person.id = first.user_id
    AND person.active_workspace_id IS NULL;

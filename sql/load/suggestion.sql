@@ -11,18 +11,8 @@ WITH created AS (
            item.task_id,
            item.status,
            coalesce(item.created_at, now_ms())
-      FROM json_to_recordset(%(rows)s::json) AS item (
-               line integer,
-               workspace_id uuid,
-               id uuid,
-               kind text,
-               title text,
-               body text,
-               task_id uuid,
-               status text,
-               created_at timestamptz
-           )
-     ORDER BY item.line
+      FROM json_populate_recordset(NULL::suggestions, %(rows)s::json) WITH ORDINALITY AS item
+     ORDER BY item.ordinality
  RETURNING suggestion.workspace_id,
            suggestion.id,
            suggestion.status,

@@ -6,18 +6,11 @@ SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
        item.name,
        coalesce(item.created_at, now_ms()),
        item.deactivated_at
-  FROM json_to_recordset(%(rows)s::json) AS item (
-           line integer,
-           id uuid,
-           email text,
-           name text,
-           created_at timestamptz,
-           deactivated_at timestamptz
-       )
+  FROM json_populate_recordset(NULL::users, %(rows)s::json) WITH ORDINALITY AS item
  WHERE NOT EXISTS (
            SELECT
              FROM users AS person
             WHERE person.id = item.id
               AND lower(person.email) = lower(item.email)
        )
- ORDER BY item.line;
+ ORDER BY item.ordinality;

@@ -14,17 +14,5 @@ SELECT item.workspace_id,
        item.disabled_at,
        item.disabled_reason,
        item.version
-  FROM json_to_recordset(%(rows)s::json) AS item (
-           line integer,
-           workspace_id uuid,
-           id uuid,
-           url text,
-           events text[],
-           secret_number integer,
-           key_fingerprint text,
-           created_at timestamptz,
-           disabled_at timestamptz,
-           disabled_reason text,
-           version integer
-       )
- ORDER BY item.line;
+  FROM json_populate_recordset(NULL::webhooks, %(rows)s::json) WITH ORDINALITY AS item
+ ORDER BY item.ordinality;

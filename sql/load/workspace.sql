@@ -7,14 +7,5 @@ SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
        item.timezone,
        coalesce(item.created_at, now_ms()),
        coalesce(item.version, 1)
-  FROM json_to_recordset(%(rows)s::json) AS item (
-           line integer,
-           id uuid,
-           name text,
-           slug text,
-           plan text,
-           timezone text,
-           created_at timestamptz,
-           version integer
-       )
- ORDER BY item.line;
+  FROM json_populate_recordset(NULL::workspaces, %(rows)s::json) WITH ORDINALITY AS item
+ ORDER BY item.ordinality;

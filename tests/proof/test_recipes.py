@@ -72,7 +72,6 @@ def add_a_field(folder):
     statement = folder / "sql/load/meeting.sql"
     change(statement, "agenda, notes,\n", "agenda, notes,\n           location,\n")
     change(statement, "       item.notes,", "       item.notes,\n       item.location,")
-    change(statement, "           notes text,", "           notes text,\n           location text,")
 
 
 TAG = {"id": "0190163d-8694-7000-8000-000000000071", "name": "Release"}

