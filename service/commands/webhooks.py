@@ -17,7 +17,7 @@ from service.commands.base import (
 )
 from service.commands.workspaces import find_workspace
 from service.database.statements import IdRow
-from service.values.fields import Timestamp, uuid_or_nil
+from service.values.fields import Timestamp, camel_case, uuid_or_nil
 from service.webhooks import secrets
 from service.webhooks.rows import BY_OPERATOR, NO_USER, ListedWebhook, MatchedWebhook, Redelivered
 
@@ -96,19 +96,9 @@ def list_webhooks(slug: str, as_json: bool) -> None:
 def line_of(row: ListedWebhook) -> WebhookLine:
     """Join what the API shows of a webhook and the columns for operators."""
     shown = json.loads(row.body)
-    return WebhookLine(
-        id=shown["id"],
-        state=shown["state"],
-        url=shown["url"],
-        events=shown["events"] or ["all"],
-        failing_since=shown["failingSince"],
-        disabled_reason=shown["disabledReason"],
-        waiting=shown["waiting"],
-        next_attempt_at=shown["nextAttemptAt"],
-        backoff_until=row.backoff_until,
-        last_attempt_at=row.last_attempt_at,
-        last_status=row.last_status,
-    )
+    shown["events"] = shown["events"] or ["all"]
+    names = WebhookLine._fields[: -len(row[1:])]
+    return WebhookLine._make([*(shown[camel_case(name)] for name in names), *row[1:]])
 
 
 def find_webhook(id: str) -> FoundWebhook:

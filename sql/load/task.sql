@@ -10,8 +10,8 @@ SELECT item.workspace_id,
        item.description,
        item.status,
        item.priority,
-       due_moment(coalesce(item.due_date, item.due_day), item.workspace_id),
-       (CASE length(item.due_date) WHEN 10 THEN item.due_date ELSE item.due_day END)::date,
+       coalesce(item.due_date, end_of_day(item.due_day, item.workspace_id)),
+       item.due_day,
        item.assignee_id,
        item.project_id,
        item.parent_id,
@@ -23,23 +23,5 @@ SELECT item.workspace_id,
            THEN coalesce(item.completed_at, item.updated_at, item.created_at, now_ms())
        END,
        item.version
-  FROM json_to_recordset(%(rows)s::json) AS item (
-           line integer,
-           workspace_id uuid,
-           id uuid,
-           title text,
-           description text,
-           status text,
-           priority text,
-           due_date text,
-           due_day text,
-           assignee_id uuid,
-           project_id text,
-           parent_id uuid,
-           created_by uuid,
-           created_at timestamptz,
-           updated_at timestamptz,
-           completed_at timestamptz,
-           version integer
-       )
- ORDER BY item.line;
+  FROM json_populate_recordset(NULL::tasks, %(rows)s::json) WITH ORDINALITY AS item
+ ORDER BY item.ordinality;

@@ -84,16 +84,6 @@ BEGIN
 END
 $$;
 
--- The moment of a due date: a timestamp, or the end of a day like 2026-12-01.
-CREATE FUNCTION due_moment(due_date text, workspace_id uuid) RETURNS timestamptz
-LANGUAGE sql STABLE
-AS $$
-    SELECT CASE length(due_date)
-               WHEN 10 THEN end_of_day(due_date::date, workspace_id)
-               ELSE due_date::timestamptz
-           END
-$$;
-
 -- The moment of a bound of due dates or meetings: a timestamp, or the beginning of a day.
 CREATE FUNCTION time_bound(bound text, workspace_id uuid) RETURNS timestamptz
 LANGUAGE sql STABLE

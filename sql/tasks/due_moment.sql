@@ -1,2 +1,2 @@
 -- The last millisecond of a day in the timezone of the active workspace.
-SELECT iso(due_moment(%(day)s::text, %(workspace_id)s::uuid)) AS moment;
+SELECT iso(end_of_day(%(day)s::date, %(workspace_id)s::uuid)) AS moment;

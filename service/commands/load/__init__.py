@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from itertools import count
 from pwd import getpwuid
-from typing import IO, Any
+from typing import IO
 
 import click
 from marshmallow import ValidationError
@@ -20,6 +20,7 @@ from service.commands.load.insert import Batch, InvalidLine, Row, store
 from service.commands.load.lines import TYPES, UserRef
 from service.database.pool import connect
 from service.settings import Settings
+from service.values.fields import Day
 from service.values.strict_json import parse_object
 from service.webhooks.secrets import fingerprints
 
@@ -145,6 +146,8 @@ def read(
             if not isinstance(kind, str) or kind not in TYPES:
                 raise ValueError(f"type: must be one of: {', '.join(TYPES)}")
             row = TYPES[kind].load(document)
+            if (day := row.get("due_date")) and Day.well_formed.fullmatch(day):
+                row["due_date"], row["due_day"] = None, day
             if row.get("completed_at") and row["status"] != "done":
                 raise ValueError("completedAt: needs status done")
             if row.get("key_fingerprint", "") is None:
