@@ -1,5 +1,5 @@
 """Tenants: a stranger, a former member, a colleague and the token of a member for another workspace
-try every view, id, filter and cursor.
+try every view, id, filter and cursor; and an owner, while another workspace has rows with her ids.
 
 The views and their parameters come from the url_map, the ids from a world with a row in every
 table. What a caller reads must not depend on rows that the caller may not see: each response is
@@ -11,7 +11,9 @@ from collections.abc import Callable
 from itertools import pairwise, product
 from typing import NamedTuple
 
+import psycopg
 import pytest
+from psycopg.rows import dict_row
 from support.derived import (
     Values,
     body_of,
@@ -28,10 +30,11 @@ from support.derived import (
 )
 from support.http import Client, error_message
 from support.project import PROJECT
+from support.resources import EVERYWHERE, RESOURCES, WORD
 from support.resources import HERE as TABLE
-from support.resources import WORD
 from support.rows import UNKNOWN, activate, insert_member, insert_token
-from support.statements import NAME_IN_PYTHON
+from support.statements import NAME_IN_PYTHON, SUCCESS, claim_due, claim_new, record
+from support.world import COUNTED, World
 
 from service.database.statements import STATEMENTS
 from service.values import fields
@@ -75,14 +78,22 @@ class Prober(NamedTuple):
     delete: Callable[[], None]
 
 
-@pytest.fixture(params=["stranger", "former member", "colleague", "token of another workspace"])
-def prober(request, app, connection, cast, acme, globex, unlimited, view):
+OUTSIDERS = ["stranger", "former member", "colleague", "token of another workspace"]
+SAME_IDS = "owner of rows with the same ids"
+
+
+@pytest.fixture(params=OUTSIDERS)
+def prober(request, app, connection, cast, acme, unlimited, view):
     """Return one of them. The former member tries all ids, and the others a few of each table.
 
     The stranger comes with a token, where the view takes one; former member and colleague with a
     cookie.
     """
     few = acme.ids(few=True)
+    if request.param == SAME_IDS:
+        copies = request.getfixturevalue("copies")
+        return Prober(session(app, "alice"), [], few, copies.delete)
+    request.getfixturevalue("globex")
     if request.param == "colleague":
         client = colleague(app, connection, cast)
         return Prober(client, acme.personal_ids(), few, acme.delete_personal)
@@ -144,6 +155,7 @@ def test_a_view_shows_its_caller_rows_of_the_world(owner, acme, unlimited, view)
     )
 
 
+@pytest.mark.parametrize("prober", [*OUTSIDERS, SAME_IDS], indirect=True)
 @by_name(READS)
 def test_what_a_view_shows_does_not_depend_on_rows_that_its_caller_may_not_see(
     prober, owner, acme, view
@@ -317,6 +329,106 @@ def test_a_member_who_has_left_and_has_no_other_workspace_reads_and_writes_nothi
     error_message(bob.post("/tasks", {"title": "New"}), 409)
     error_message(bob.post("/meetings", {"title": "New", **times}), 409)
     assert acme.everything() == before
+
+
+# Rows with the same ids
+
+# Rows that are no copies: an id that is looked for everywhere is unique.
+NOT_COPIED = {"feeds", "event_cursors", "members", "tokens", *COUNTED} | {
+    resource.table for resource in RESOURCES if resource.visible_to == EVERYWHERE
+}
+
+
+@pytest.fixture
+def copies(connection, cast, acme):
+    """Charlie's workspace with copies of the rows of Acme, under their ids.
+
+    A workspace that is loaded or moved keeps its ids, and a key of most tables is one with the
+    workspace: an id alone never decides.
+    """
+    tables = connection.execute(
+        "SELECT class.oid, relname AS name, string_agg(quote_ident(attname), ', ') AS columns"
+        "  FROM pg_class AS class JOIN pg_attribute ON attrelid = class.oid"
+        " WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND attnum > 0"
+        "   AND NOT attisdropped AND attgenerated = ''"
+        " GROUP BY class.oid HAVING bool_or(attname = 'workspace_id') ORDER BY class.oid"
+    )
+    for row in tables.fetchall():
+        if row["name"] in NOT_COPIED:
+            continue
+        copied = ", ".join(f"copy.{column}" for column in row["columns"].split(", "))
+        connection.execute(
+            f"INSERT INTO {row['name']} ({row['columns']}) SELECT {copied}"
+            f"  FROM {row['name']} AS original CROSS JOIN LATERAL jsonb_populate_record("
+            f"           NULL::{row['name']},"
+            "            replace(replace(to_jsonb(original)::text, %s, %s), %s, %s)::jsonb"
+            "        ) AS copy WHERE original.workspace_id = %s",
+            (cast["acme"], cast["globex"], cast["alice"], cast["charlie"], cast["acme"]),
+        )
+    return World(connection, cast["globex"], cast["charlie"])
+
+
+def test_a_write_changes_nothing_of_rows_with_the_same_ids(
+    silent_app, acme, copies, connection, cast, insert_into, unlimited
+):
+    client, ids = session(silent_app, "alice"), acme.ids()
+    before, done = copies.everything(), set()
+    values = Values(references(connection, cast, insert_into))
+    # Deletions last.
+    for view in [*views_of("PATCH"), *views_of("POST"), *views_of("DELETE")]:
+        if not view.variables:
+            continue
+        for path in paths(view, ids, acme):
+            status = client.send(view.method, path, json=body_of(view, values)).status_code
+            # Two rows of one id are an error.
+            assert status != 500, path
+            if status < 300:
+                done.add(view.name)
+        assert copies.everything() == before, view.name
+    assert len(done) > 8, done
+
+
+def test_a_worker_reads_and_changes_nothing_of_rows_with_the_same_ids(
+    acme, copies, database_url, connection, cast
+):
+    """The worker passes over Globex."""
+    due, _ = (
+        row
+        for row in acme.rows("deliveries", "workspace_id", acme.workspace_id)
+        if row["state"] == "waiting"
+    )
+    statements = {
+        "record a failure": lambda still: record(still, due, number=0),
+        "record a success": lambda still: record(still, due, number=0, **SUCCESS),
+        "claim_due": lambda still: claim_due(still, busy=[cast["globex"]]),
+        "claim_new": lambda still: claim_new(still, cast, due),
+    }
+    # One delivery is due now, and another one when the webhook has recovered.
+    connection.execute("UPDATE webhooks SET failing_since = now(), backoff_until = now()")
+    connection.execute("UPDATE deliveries SET attempts = 0 WHERE state = 'waiting'")
+    connection.execute(
+        "UPDATE deliveries SET state = 'waiting', due_at = now() + interval '1 hour'"
+        " WHERE state = 'delivered'"
+    )
+    found = []
+    with (
+        psycopg.connect(database_url, row_factory=dict_row) as still,
+        still.transaction(force_rollback=True),
+    ):
+        world = World(still, copies.workspace_id, copies.user_id)
+        for _ in range(2):
+            rows = {}
+            for name, statement in statements.items():
+                with still.transaction(force_rollback=True):
+                    if name == "claim_new":
+                        still.execute("UPDATE webhooks SET failing_since = NULL")
+                    before = world.everything()
+                    rows[name] = statement(still)
+                    assert world.everything() == before, name
+            found.append(rows)
+            still.execute("DELETE FROM workspaces WHERE id = %s", (copies.workspace_id,))
+    assert found[0] == found[1]
+    assert all(found[0].values())
 
 
 # Statements
