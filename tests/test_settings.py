@@ -64,14 +64,11 @@ INVALID = {
 }
 
 
-@pytest.mark.parametrize(
-    ("variable", "text"),
-    [(variable, text) for variable, texts in INVALID.items() for text in texts],
-)
-def test_an_invalid_value_names_its_variable_and_what_is_allowed(variable, text):
-    with pytest.raises(InvalidSetting, match="must be") as caught:
-        Settings.read({variable: text})
-    assert str(caught.value).startswith(f"{variable}={text!r}: must be")
+@pytest.mark.parametrize("variable", INVALID)
+def test_an_invalid_value_names_its_variable_and_what_is_allowed(variable):
+    for text in INVALID[variable]:
+        with pytest.raises(InvalidSetting, match=f"^{re.escape(f'{variable}={text!r}: must be')}"):
+            Settings.read({variable: text})
 
 
 @pytest.mark.parametrize(

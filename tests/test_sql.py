@@ -5,9 +5,10 @@ import importlib
 import re
 import typing
 from fnmatch import fnmatch
+from itertools import takewhile
 
+import psycopg
 import pytest
-from support.http import label
 from support.project import PROJECT
 from support.statements import (
     DEFINITIONS,
@@ -43,35 +44,37 @@ def create_needed(connection, name):
 
 
 @pytest.mark.nodatabase
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_a_file_begins_with_a_sentence_and_has_at_most_100_columns(path):
-    lines = path.read_text(encoding="utf-8").split("\n")
-    comment = []
-    for line in lines:
-        if not line.startswith("--"):
-            break
-        comment.append(line.removeprefix("--").strip())
-    assert re.match(r"[A-Z\"]", comment[0])
-    assert re.search(r"[.:]$", " ".join(comment))
-    assert max(map(len, lines)) <= 100
+def test_a_file_begins_with_a_sentence_and_has_at_most_100_columns():
+    wrong = set()
+    for path in FILES:
+        lines = path.read_text(encoding="utf-8").split("\n")
+        comment = [line[2:].strip() for line in takewhile(lambda line: line[:2] == "--", lines)]
+        if not re.fullmatch(r'[A-Z"].*[.:]', " ".join(comment)) or max(map(len, lines)) > 100:
+            wrong.add(f"{path.parent.name}/{path.name}")
+    assert not wrong
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_file_is_one_statement_that_postgresql_prepares_and_that_fits_the_schema(
-    connection, name
-):
-    text = STATEMENTS[name].source
-    assert text.rstrip().endswith(b";")
-    assert re.sub(rb"(?s)\$\$.*?\$\$|--[^\n]*|'[^']*'", b"", text).count(b";") == 1
-    text, nulls = preparable(name)
-    with connection.transaction(force_rollback=True):
-        create_needed(connection, name)
-        if name in DEFINITIONS:
-            connection.execute(text)
-            return
-        connection.execute(f"PREPARE it AS {text}")
-        assert connection.execute(f"EXPLAIN EXECUTE it{nulls}").fetchall()
-        connection.execute("DEALLOCATE it")
+def test_a_file_is_one_statement_that_postgresql_prepares_and_that_fits_the_schema(connection):
+    wrong = {}
+    for name in NAMES:
+        source = STATEMENTS[name].source.rstrip()
+        code = re.sub(rb"(?s)\$\$.*?\$\$|--[^\n]*|'[^']*'", b"", source)
+        if not source.endswith(b";") or code.count(b";") != 1:
+            wrong[name] = "not one statement that ends with ;"
+            continue
+        text, nulls = preparable(name)
+        try:
+            with connection.transaction(force_rollback=True):
+                create_needed(connection, name)
+                if name in DEFINITIONS:
+                    connection.execute(text)
+                    continue
+                connection.execute(f"PREPARE it AS {text}")
+                assert connection.execute(f"EXPLAIN EXECUTE it{nulls}").fetchall()
+        except psycopg.Error as error:
+            wrong[name] = str(error)
+        connection.execute("DEALLOCATE ALL")
+    assert not wrong
 
 
 @pytest.mark.parametrize("prepare_threshold", [None, 1])
@@ -115,32 +118,30 @@ PYTHON_TYPES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"), sorted(set(typed_rows()), key=str), ids=lambda value: label(value)
-)
-def test_a_row_type_has_the_columns_of_its_statement(connection, name, kind):
+def test_a_row_type_has_the_columns_of_its_statement(connection):
     """Names, order and types; null where the column of a table may be null."""
-    libpq, text = connection.pgconn, STATEMENTS[name].text
-    with connection.transaction(force_rollback=True):
-        create_needed(connection, name)
-        assert libpq.prepare(b"", text).error_message == b""
-        described = libpq.describe_prepared(b"")
-    columns = range(described.nfields)
-    names = [described.fname(column).decode() for column in columns]
-    assert list(kind._fields) == names
-    hints = typing.get_type_hints(kind)
-    for column in columns:
-        types = typing.get_args(hints[names[column]]) or (hints[names[column]],)
-        if typing.get_origin(hints[names[column]]) is list:
-            types = (hints[names[column]],)
-        expected = PYTHON_TYPES[described.ftype(column)]
-        assert [one for one in types if one is not type(None)] == [expected], names[column]
-        if described.ftable(column):
-            attribute = connection.execute(
-                "SELECT attnotnull FROM pg_attribute WHERE attrelid = %s AND attnum = %s",
-                (described.ftable(column), described.ftablecol(column)),
-            ).fetchone()
-            assert attribute["attnotnull"] or type(None) in types, names[column]
+    libpq = connection.pgconn
+    for name, kind in sorted({*typed_rows()}, key=str):
+        with connection.transaction(force_rollback=True):
+            create_needed(connection, name)
+            assert libpq.prepare(b"", STATEMENTS[name].text).error_message == b"", name
+            described = libpq.describe_prepared(b"")
+        columns = range(described.nfields)
+        names = [described.fname(column).decode() for column in columns]
+        assert list(kind._fields) == names, name
+        hints = typing.get_type_hints(kind)
+        for column in columns:
+            hint, place = hints[names[column]], f"{name}: {names[column]}"
+            is_list = typing.get_origin(hint) is list
+            types = (hint,) if is_list else typing.get_args(hint) or (hint,)
+            expected = PYTHON_TYPES[described.ftype(column)]
+            assert [one for one in types if one is not type(None)] == [expected], place
+            if described.ftable(column):
+                attribute = connection.execute(
+                    "SELECT attnotnull FROM pg_attribute WHERE attrelid = %s AND attnum = %s",
+                    (described.ftable(column), described.ftablecol(column)),
+                ).fetchone()
+                assert attribute["attnotnull"] or type(None) in types, place
 
 
 @pytest.mark.nodatabase
@@ -193,14 +194,19 @@ SQL_TEXT = re.compile(
 
 
 @pytest.mark.nodatabase
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_no_module_of_python_has_text_of_sql(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    # A string that is a statement of its own is a docstring.
-    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            assert id(node) in docstrings or not SQL_TEXT.search(node.value), node.lineno
+def test_no_module_of_python_has_text_of_sql():
+    found = []
+    for path in MODULES:
+        nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+        # A string that is a statement of its own is a docstring.
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        found += [
+            f"{path}:{node.lineno}"
+            for node in nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if id(node) not in docstrings and SQL_TEXT.search(node.value)
+        ]
+    assert not found
 
 
 @pytest.mark.nodatabase

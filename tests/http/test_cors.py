@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from support.http import Client, error_message
@@ -68,29 +69,28 @@ def is_readable(response, origin=APP):
 # Preflight requests
 
 
-@pytest.mark.parametrize("origin", [APP, OTHER])
-@pytest.mark.parametrize("rule", RULES)
 def test_a_preflight_request_is_204_without_a_credential_and_is_not_counted(
-    app_of_pages, connection, rule, origin
+    app_of_pages, connection
 ):
-    path = re.sub("<.*?>", "x", rule)
+    bob = {"Authorization": f"Bearer {TOKENS['bob']}"}
     wanted = {"Access-Control-Request-Headers": "authorization,content-type"}
-    response = ask(app_of_pages, path, origin, **wanted)
-    assert (response.status_code, response.data) == (204, b"")
-    assert response.headers["Access-Control-Allow-Origin"] == origin
-    rejected = app_of_pages.test_client().put(
-        path, headers={"Authorization": f"Bearer {TOKENS['bob']}"}
-    )
-    assert set(response.headers["Access-Control-Allow-Methods"].split(", ")) == set(
-        rejected.headers["Allow"].split(", ")
-    )
-    assert set(response.headers["Access-Control-Allow-Headers"].split(", ")) == ALLOWED
-    assert response.headers["Access-Control-Max-Age"] == "7200"
-    assert "Access-Control-Allow-Credentials" not in response.headers
-    assert "Origin" in response.headers["Vary"]
-    assert response.headers["X-Request-Id"]
-    # The service has counted only the rejected request.
-    assert [row["minute_count"] for row in connection.execute("SELECT * FROM usage")] == [1]
+    for number, (rule, origin) in enumerate(product(RULES, (APP, OTHER)), 1):
+        path = re.sub("<.*?>", "x", rule)
+        response = ask(app_of_pages, path, origin, **wanted)
+        headers = response.headers
+        assert (response.status_code, response.data) == (204, b""), path
+        assert headers["Access-Control-Allow-Origin"] == origin
+        rejected = app_of_pages.test_client().put(path, headers=bob)
+        allowed = {*headers["Access-Control-Allow-Methods"].split(", ")}
+        assert allowed == {*rejected.headers["Allow"].split(", ")}, path
+        assert {*headers["Access-Control-Allow-Headers"].split(", ")} == ALLOWED
+        assert headers["Access-Control-Max-Age"] == "7200"
+        assert "Access-Control-Allow-Credentials" not in headers
+        assert "Origin" in headers["Vary"]
+        assert headers["X-Request-Id"]
+        # The service has counted only the rejected requests.
+        counted = [row["minute_count"] for row in connection.execute("SELECT * FROM usage")]
+        assert counted == [number], path
 
 
 @pytest.mark.nodatabase
@@ -114,15 +114,14 @@ def test_a_preflight_request_needs_no_database(start):
         assert int(response.headers[name]) >= 60
 
 
-@pytest.mark.parametrize("origin", FOREIGN)
 def test_a_preflight_request_of_another_origin_is_204_that_allows_nothing_and_is_not_counted(
-    app, app_of_pages, connection, origin
+    app, app_of_pages, connection
 ):
-    for service in (app, app_of_pages):
-        for path in ("/api/tasks", "/api/nothing", "/healthz"):
-            response = ask(service, path, origin)
-            assert (response.status_code, response.data) == (204, b"")
-            assert cors_headers(response) == {}
+    paths = "/api/tasks", "/api/nothing", "/healthz"
+    for service, path, origin in product((app, app_of_pages), paths, FOREIGN):
+        response = ask(service, path, origin)
+        assert (response.status_code, response.data) == (204, b""), (path, origin)
+        assert cors_headers(response) == {}, (path, origin)
     assert count(connection, "usage") == 0
 
 
@@ -188,20 +187,19 @@ def test_a_page_of_a_listed_origin_reads_503_without_a_database(start):
         assert is_readable(response, OTHER)
 
 
-@pytest.mark.parametrize("path", ["/", "/healthz", "/openapi.json"])
-def test_a_page_of_a_listed_origin_reads_the_public_documents(app_of_pages, path):
-    response = app_of_pages.test_client().get(path, headers={"Origin": APP})
-    assert response.status_code == 200
-    assert is_readable(response)
+def test_a_page_of_a_listed_origin_reads_the_public_documents(app_of_pages):
+    for path in ("/", "/healthz", "/openapi.json"):
+        response = app_of_pages.test_client().get(path, headers={"Origin": APP})
+        assert response.status_code == 200, path
+        assert is_readable(response)
 
 
-@pytest.mark.parametrize("origin", [None, *FOREIGN])
-def test_a_page_of_another_origin_reads_nothing(app_of_pages, origin):
+def test_a_page_of_another_origin_reads_nothing(app_of_pages):
     alice = Client(app_of_pages, TOKENS["alice"])
-    headers = {} if origin is None else {"Origin": origin}
-    for path in ("/tasks", "/nothing", "/tasks?limit=0"):
+    origins = {}, *({"Origin": origin} for origin in FOREIGN)
+    for path, headers in product(("/tasks", "/nothing", "/tasks?limit=0"), origins):
         response = alice.get(path, headers=headers)
-        assert cors_headers(response) == {}
+        assert cors_headers(response) == {}, (path, headers)
         # Otherwise a cache could give this response to a page of a listed origin.
         assert response.headers["Vary"] == "Authorization, Cookie, Workspace-Id, Origin"
 

@@ -1,5 +1,7 @@
 """Strict JSON: an object by RFC 8259 loads; every other text is rejected with a reason."""
 
+import re
+
 import pytest
 
 from service.values.strict_json import (
@@ -27,7 +29,7 @@ def members(count):
 SYNTAX = "must be a JSON object: "
 ENCODING, DEPTH = MESSAGES["encoding"], MESSAGES["depth"]
 
-# Texts and how their messages begin; http/test_requests.py sends each.
+# Texts and how their messages begin.
 INVALID = {
     "empty": (b"", SYNTAX),
     "white space": (b" \n", SYNTAX),
@@ -81,6 +83,13 @@ INVALID = {
     "UTF-16 without mark": ('{"title": "x"}'.encode("utf-16-le"), SYNTAX),
     "UTF-32": ('{"title": "x"}'.encode("utf-32-be"), SYNTAX),
 }  # fmt: skip
+
+
+def test_any_other_text_is_rejected_with_a_short_reason():
+    for name, (content, reason) in INVALID.items():
+        with pytest.raises(StrictJSONError, match=f"^{re.escape(reason)}") as caught:
+            parse_object(content)
+        assert len(str(caught.value)) < 280, name
 
 
 @pytest.mark.parametrize(

@@ -147,19 +147,16 @@ def send(url, allowed=("127.0.0.1/32",), timeout=5, **headers):
 
 
 @pytest.mark.parametrize("host", PRIVATE)
-def test_an_address_that_is_not_public_is_blocked(host, connects):
+def test_an_address_that_is_not_public_is_blocked(host, names, connects):
+    """As the host of a URL, and as that to which a name resolves."""
     for url in (f"http://{host}/", f"https://{host}:8443/x?y"):
         with pytest.raises(BlockedURL, match=r"not a public address|cannot be resolved"):
             resolve(url, ())
         assert send(url, allowed=()).error.startswith("blocked: ")
-    assert connects == []
-
-
-@pytest.mark.parametrize("address", PRIVATE)
-def test_a_name_that_resolves_to_an_address_that_is_not_public_is_blocked(address, names, connects):
-    names["innocent.example.com"] = [[address.strip("[]")]]
+    address = host.strip("[]")
+    names["innocent.example.com"] = [[address]]
     sent = send("http://innocent.example.com/", allowed=())
-    assert sent.error == (f"blocked: leads to {address.strip('[]')}, which is not a public address")
+    assert sent.error == f"blocked: leads to {address}, which is not a public address"
     assert connects == []
 
 
@@ -179,10 +176,10 @@ class Global6(ipaddress.IPv6Address):
     is_global, is_reserved, is_multicast, is_private = True, False, False, False
 
 
-@pytest.mark.parametrize("address", RESERVED)
-def test_a_reserved_network_is_not_public_even_if_the_standard_library_says_so(address):
+def test_a_reserved_network_is_not_public_even_if_the_standard_library_says_so():
     """Its tables differ between versions of Python."""
-    assert not public((Global6 if ":" in address else Global4)(address))
+    kinds = {address: Global6 if ":" in address else Global4 for address in RESERVED}
+    assert [address for address, kind in kinds.items() if public(kind(address))] == []
 
 
 def test_an_address_is_public_only_if_the_standard_library_agrees():
@@ -195,9 +192,10 @@ def test_an_address_is_public_only_if_the_standard_library_agrees():
     assert not public(mapped)
 
 
-@pytest.mark.parametrize("host", SPELLINGS)
-def test_loopback_is_blocked_in_every_spelling(host, connects, receiver):
-    assert send(f"http://{host}:{receiver.port}/", allowed=()).error.startswith("blocked: ")
+def test_loopback_is_blocked_in_every_spelling(connects, receiver):
+    for host in SPELLINGS:
+        sent = send(f"http://{host}:{receiver.port}/", allowed=())
+        assert (sent.error or "").startswith("blocked: "), host
     assert connects == []
     assert receiver.connections == 0
 
