@@ -91,7 +91,6 @@ class Usage(NamedTuple):
 
     @property
     def windows(self) -> list[Window]:
-        """All windows of the plan, the shortest first."""
         minute = self._window("minute", self.per_minute, self.minute_count, self.minute_ends)
         if self.per_day is None:
             return [minute]

@@ -41,7 +41,6 @@ class JSONFormat(logging.Formatter):
         return self.encode(line)
 
     def request(self, line: Line) -> str:
-        """Write the members of the line, after its time."""
         return f'{{"time": "{timestamp(time())}", {", ".join(starmap(member, line.items()))}}}'
 
 

@@ -54,8 +54,6 @@ def switch() -> fields.Boolean:
 
 
 class CommaSeparated(fields.List[Any]):
-    """Values separated by commas, loaded as a tuple."""
-
     def _deserialize(self, value: Any, *args: Any, **kwargs: Any) -> Any:
         items = [item.strip() for item in value.split(",") if item.strip()]
         try:
@@ -275,7 +273,6 @@ class Settings:
 
     @classmethod
     def secrets(cls) -> list[str]:
-        """List the settings that a file may have."""
         return [item.name for item in dataclass_fields(cls) if item.metadata["secret"]]
 
     @classmethod

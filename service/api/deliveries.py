@@ -17,8 +17,6 @@ deliveries = Blueprint("deliveries", __name__)
 
 
 class Attempt(schemas.Resource):
-    """One post of an event to the URL; ``answer`` is the beginning of the receiver's response."""
-
     at = fields.Timestamp(description="When the attempt ended")
     status = fields.Integer(allow_none=True, description="The receiver's status, or null")
     milliseconds = fields.Integer(description="The duration of the attempt")
@@ -33,8 +31,6 @@ class Attempt(schemas.Resource):
 
 
 class Delivery(schemas.Resource):
-    """One event for one webhook, with its last 20 attempts, oldest first."""
-
     id = fields.Id(description="The id of the delivery")
     event_id = fields.Text(
         fields.MAX_REFERENCE,
@@ -54,8 +50,6 @@ class Delivery(schemas.Resource):
 
 
 class DeliveryDetails(Delivery):
-    """A single delivery with the body that the service signs and sends."""
-
     body = fields.Text(10_000_000, description="The body that the service signs and sends")
 
 

@@ -40,8 +40,6 @@ class RateLimitWindow(schemas.Resource):
 
 
 class RateLimits(schemas.Resource):
-    """The rate limits; ``day`` is null on a plan without a daily limit."""
-
     minute = fields.Nested(RateLimitWindow, description="The window of 60 seconds")
     day = fields.Nested(
         RateLimitWindow,

@@ -167,8 +167,6 @@ def update_meeting(changes: Values, id: str) -> Response:
 
 
 class DeletedMeeting(NamedTuple):
-    """The row of a meeting that is deleted if it is matched."""
-
     version: int
     matched: bool
     event_id: str | None

@@ -154,12 +154,10 @@ def cell(value: object) -> str:
 
 
 def echo_row(row: Iterable[object]) -> None:
-    """Print a row in one line, with tabs between the values."""
     click.echo("\t".join(map(cell, row)))
 
 
 def echo_ids(rows: Iterable[IdRow]) -> None:
-    """Print one id a line, on a terminal too."""
     for row in rows:
         click.echo(row.id)
 

@@ -34,8 +34,6 @@ SOCKET = UNITS / "task-service-web.socket"
 
 
 class Finding(NamedTuple):
-    """The outcome of one check: what is there, and what is wrong."""
-
     name: str
     text: str
     problems: Sequence[Problem] = ()
@@ -119,7 +117,6 @@ def family_of(host: str) -> socket.AddressFamily:
 
 
 def of_database(connection: Connection, settings: Settings) -> Iterator[Finding]:
-    """Yield what can be found out on a connection."""
     reader = Reader(connection, settings)
     server, missing_keys = read_database(reader), read_keys(reader)
     # Its statement calls a function of the schema, which may be missing.

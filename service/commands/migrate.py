@@ -26,8 +26,6 @@ class Migration(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """The migrations of this release and those of the database, compared."""
-
     # How many migrations the database has had.
     applied: int
     # The migrations to apply, in order.
@@ -131,7 +129,6 @@ class Watch:
 
     @contextmanager
     def over(self, connection: Connection) -> Iterator[None]:
-        """Watch the transaction of a connection."""
         (backend,) = connection.rows(Backend, "migrate/pid", {})
         ended = Event()
         # A daemon thread, so that the command can end while the thread waits.

@@ -23,8 +23,6 @@ from service.webhooks.rows import BY_OPERATOR, NO_USER, ListedWebhook, MatchedWe
 
 
 class WebhookLine(NamedTuple):
-    """The line of a webhook in the list."""
-
     id: str
     # enabled, failing or disabled.
     state: str
@@ -44,15 +42,11 @@ class WebhookLine(NamedTuple):
 
 
 class FoundWebhook(NamedTuple):
-    """The row of a webhook that a command names by its id alone."""
-
     workspace_id: str
     id: str
 
 
 class FoundDelivery(NamedTuple):
-    """The row of a delivery that a command names by its id alone."""
-
     workspace_id: str
     webhook_id: str
     id: str
@@ -94,7 +88,6 @@ def list_webhooks(slug: str, as_json: bool) -> None:
 
 
 def line_of(row: ListedWebhook) -> WebhookLine:
-    """Join what the API shows of a webhook and the columns for operators."""
     shown = json.loads(row.body)
     shown["events"] = shown["events"] or ["all"]
     names = WebhookLine._fields[: -len(row[1:])]

@@ -38,8 +38,6 @@ class Contents(NamedTuple):
 
 
 class FoundWorkspace(NamedTuple):
-    """The row of a workspace that a command or a line names."""
-
     slug: str
     id: str
     # Null in a workspace without an owner.

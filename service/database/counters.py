@@ -6,7 +6,6 @@ table, so counts outlive a process, and one host reads those of all. A crash may
 
 from bisect import bisect_left
 from collections import defaultdict, deque
-from itertools import accumulate
 from time import monotonic
 
 import psycopg
@@ -49,25 +48,21 @@ class Counters:
             self._unsaved.clear()
 
     def _add_up(self) -> None:
-        # Of each method, route and status: how many requests took so long, and their seconds.
-        found: dict[tuple[str, str, int], list[float]] = {}
-        seconds: float = 0
+        # Of each method, route, status and bucket: requests, their seconds, those of statements.
+        cells: defaultdict[tuple[str, str, int, int], list[float]] = defaultdict(lambda: [0] * 3)
         for _ in range(len(self.requests)):
             method, route, status, took, database = self.requests.popleft()
-            numbers = found.get((method, route, status))
-            if numbers is None:
-                numbers = found[method, route, status] = [0] * (len(BOUNDS) + 2)
-            numbers[bisect_left(BOUNDS, took)] += 1
-            numbers[-1] += took
-            seconds += database
-        for (method, route, status), (*numbers, took) in found.items():
+            cell = cells[method, route, status, bisect_left(BOUNDS, took)]
+            cell[0] += 1
+            cell[1] += took
+            cell[2] += database
+        for (method, route, status, bucket), (number, took, database) in cells.items():
             labels, name = f'method="{method}",route="{route}"', "request_duration_seconds"
-            self._unsaved[f'requests_total{{{labels},status="{status}"}}'] += sum(numbers)
-            self._unsaved[f"{name}_count{{{labels}}}"] += sum(numbers)
+            self._unsaved[f'requests_total{{{labels},status="{status}"}}'] += number
+            self._unsaved[f"{name}_count{{{labels}}}"] += number
             self._unsaved[f"{name}_sum{{{labels}}}"] += took
-            for le, number in zip((*BOUNDS, "+Inf"), accumulate(numbers), strict=True):
-                self._unsaved[f'{name}_bucket{{{labels},le="{le}"}}'] += number
-        if found:
-            self._unsaved["database_seconds_total"] += seconds
+            for place, le in enumerate((*BOUNDS, "+Inf")):
+                self._unsaved[f'{name}_bucket{{{labels},le="{le}"}}'] += number * (bucket <= place)
+            self._unsaved["database_seconds_total"] += database
         for _ in range(len(self._errors)):
             self._unsaved[f'corruption_total{{sqlstate="{self._errors.popleft()}"}}'] += 1

@@ -32,7 +32,6 @@ RESPONSES = {
 
 
 def webhook(name: str, schemas: Schemas, examples: dict[str, JSON]) -> JSON:
-    """Describe one event: the request that its receivers get."""
     resource, summary = EVENTS[name]
     data: JSON = {"type": "object", "description": "Empty"}
     if resource:

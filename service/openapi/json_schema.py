@@ -77,7 +77,6 @@ class Schemas:
         return {**object_of(properties, []), "propertyNames": {"enum": names}}
 
     def parameter(self, field: AnyField) -> JSON:
-        """Describe one parameter of a query."""
         # A query cannot express null, so the default None is left out.
         schema = self.of_field(field, nullable=False)
         # The reference page would send an example.

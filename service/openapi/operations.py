@@ -111,7 +111,6 @@ class Operation:
         self.name = camel_case(view.__name__)
 
     def document(self, schemas: Schemas, examples: Examples, errors: dict[str, Failure]) -> JSON:
-        """Describe the operation, with all its responses."""
         summary, _, description = (getdoc(self.view) or "").partition("\n\n")
         operation: JSON = {
             "operationId": self.name,
@@ -145,7 +144,6 @@ class Operation:
         return operation
 
     def parameters(self, schemas: Schemas, path_example: dict[str, str]) -> list[JSON]:
-        """List the parameters in the path, in the query and in headers."""
         query = self.arguments.fields.values() if isinstance(self.arguments, Query) else ()
         return [
             *(
@@ -191,7 +189,6 @@ class Operation:
         return (*RATE_LIMIT, *WINDOWS, "X-Request-Id") if self.gated else ("X-Request-Id",)
 
     def success(self, schemas: Schemas, example: object) -> JSON:
-        """Describe the response to a request that succeeds."""
         status, kind = self.documented.status, self.documented.kind
         names = [
             *self.common_headers(),

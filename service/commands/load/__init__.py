@@ -180,7 +180,6 @@ def pass_limit(kind: str, document: Row, exported: int | None) -> int | None:
 
 
 def batches(lines: Iterable[tuple[str, Row, int]]) -> Iterator[Batch]:
-    """Yield the lines in batches."""
     batch = None
     try:
         for kind, row, size in lines:

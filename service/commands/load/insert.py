@@ -34,8 +34,6 @@ class InvalidLine(Exception):
 
 
 class FoundUser(NamedTuple):
-    """The row of a user that a line names, by e-mail address or id."""
-
     name: str
     id: str
 

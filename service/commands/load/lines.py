@@ -58,8 +58,6 @@ class ExplicitId(Text):
 
 
 class UserRef(Text):
-    """A user, by e-mail address or by id."""
-
     default_error_messages = {"user": "must be the e-mail address or the id of a user"}
 
     def __init__(self, **options: Unpack[Options]) -> None:
@@ -93,8 +91,6 @@ class PastTimestamp(LineTimestamp):
 
 
 class CountingNumber(Field):
-    """A number that counts up from 1."""
-
     default_error_messages = {"number": "must be an integer from 1 to 999999999"}
 
     def _convert(self, value: object) -> int:
@@ -104,8 +100,6 @@ class CountingNumber(Field):
 
 
 class Fingerprint(Field):
-    """The fingerprint of a key of WEBHOOK_KEY."""
-
     default_error_messages = {"fingerprint": "must have 16 of: 0-9 a-f"}
 
     def __init__(self) -> None:
@@ -122,8 +116,6 @@ class Line(Resource):
 
 
 class CreatedLine(Line):
-    """A line of an object that has an id and a time of creation."""
-
     id = ExplicitId()
     created_at = PastTimestamp(load_default=None)
 

@@ -18,7 +18,6 @@ class Count(NamedTuple):
 
 
 def read_counters(reader: Reader) -> Section:
-    """Read the counts of requests, and whether a process has met corruption within an hour."""
     found = reader.rows(Count, "status/counters")
     corrupted = [
         count

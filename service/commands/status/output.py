@@ -24,7 +24,6 @@ def page(sections: Sequence[Section], problems: Sequence[Problem]) -> Iterator[s
 
 
 def document(sections: Sequence[Section], problems: Sequence[Problem]) -> str:
-    """Write all figures, notes and problems as a JSON object."""
     figures = {
         camel_case(name): json_of(value)
         for section in sections

@@ -18,8 +18,6 @@ ROLES = "primary", "standby", "silent"
 
 
 class Host(NamedTuple):
-    """A server of DATABASE_URL."""
-
     # As in DATABASE_URL, like db1:5432.
     name: str
     # primary, standby or silent.
@@ -47,8 +45,6 @@ class Synchronous(NamedTuple):
 
 
 class Archived(NamedTuple):
-    """The row of the archive."""
-
     enabled: bool
     # The last file in the archive, and since when it is there.
     last: str | None

@@ -81,7 +81,6 @@ def read_webhooks(reader: Reader) -> Section:
 
 
 def read_keys(reader: Reader) -> Section:
-    """Read which keys webhooks need that this process does not have."""
     missing: list[MissingKey] = []
     # Not read without WEBHOOK_KEY: the processes that have the key may run on another host.
     if reader.settings.webhook_keys:
