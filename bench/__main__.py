@@ -8,14 +8,10 @@ from pathlib import Path
 import click
 
 from bench.cases import CASES
-from bench.compare import compare, compare_servers
-from bench.instructions import NotCounted, instructions, instructions_table, missing
-from bench.report import servers_table, table
+from bench.compare import compare
+from bench.instructions import count_instructions
 
 AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
-
-# With --instructions, a count.
-REQUESTS_COUNTED = 200
 
 
 @click.command(context_settings={"show_default": True})
@@ -35,10 +31,8 @@ REQUESTS_COUNTED = 200
     type=click.Choice([case.name for case in CASES]),
     help="Only this case; may be given more than once.",
 )
-@click.option("--servers", is_flag=True, help="Compare the installed web servers instead.")
 @click.option(
     "--instructions",
-    "counting",
     is_flag=True,
     help="Instructions a request of one worker under valgrind instead; they repeat to 2 %.",
 )
@@ -47,32 +41,23 @@ REQUESTS_COUNTED = 200
     type=click.Path(path_type=Path, file_okay=False),
     help="With --instructions: the folder for callgrind's files, to read by callgrind_annotate.",
 )
-def main(tasks, seconds, rounds, names, servers, counting, keep):
-    """CPU per request of the service, beside a bare WSGI callable and pgbench with the same SQL."""
-    if counting:
-        count(names, tasks or 20_000, keep)
+def main(tasks, seconds, rounds, names, instructions, keep):
+    """CPU per request of the service, beside a bare WSGI callable with the same SQL."""
+    program = "valgrind" if instructions else "wrk"
+    if not shutil.which(program):
+        sys.exit(f"Error: {program} is missing; install it, with: apt-get install {program}")
+    cases = [case for case in CASES if not names or case.name in names]
+    if instructions:
+        click.echo(count_instructions(cases, tasks=tasks or 20_000, say=tell, keep=keep))
         return
-    if not shutil.which("wrk"):
-        sys.exit("Error: wrk is missing; install it, with: apt-get install wrk")
     if AUTOGROUP.exists() and AUTOGROUP.read_text().strip() != "0":
         tell("autogroup is on: some statements will wait long for a CPU (docs/benchmark.md)")
     load = os.getloadavg()[0]
     tasks = tasks or 100_000
-    measure, show = (compare_servers, servers_table) if servers else (compare, table)
-    click.echo(show(measure(names, tasks=tasks, seconds=seconds, rounds=rounds, say=tell)))
+    click.echo(compare(cases, tasks=tasks, seconds=seconds, rounds=rounds, say=tell))
     click.echo(f"\n{tasks:,} tasks, {rounds} rounds of {seconds} s, 8 connections")
     after = os.getloadavg()[0]
     click.echo(f"\n{os.cpu_count()} cores; load average before {load:.1f}, after {after:.1f}")
-
-
-def count(names, tasks, keep):
-    if lacking := missing():
-        sys.exit(f"Error: {lacking[0]} is missing; install it, with: apt-get install valgrind")
-    try:
-        found = instructions(names, tasks=tasks, requests=REQUESTS_COUNTED, say=tell, keep=keep)
-    except NotCounted as error:
-        sys.exit(f"Error: {error}")
-    click.echo(instructions_table(found))
 
 
 def tell(text):

@@ -1,93 +1,109 @@
-"""The comparison: service, bare callable and pgbench in turn, round after round."""
+"""The comparison of the service and the floor, in turn, round after round, under wrk."""
 
 import json
-from contextlib import ExitStack
-from importlib.util import find_spec
-from itertools import product
+import subprocess
+import tempfile
+from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
-from bench import drive
-from bench.cases import CASES
-from bench.servers import SERVERS, ask, gunicorn
-from bench.stage import READERS, cluster
+from bench import processes
+from bench.servers import Client, gunicorn
+from bench.stage import READERS, database
 
+LUA = Path(__file__).with_name("wrk.lua")
 CONNECTIONS = 8
-RUNNERS = "service", "floor", "pgbench"
+RUNNERS = "service", "floor"
+COLUMNS = "CPU", "of PostgreSQL", "p50", "p99", "p99.9", "requests/s"
 
 
 class WrongAnswer(Exception):
-    """The service or the floor gave another response than the one to be timed."""
+    """A request failed, or service and floor responded differently."""
 
 
-def compare(names, *, tasks, seconds, rounds, say):
-    """Return medians of all rounds: {case name: {runner: Run}}."""
-    cases = [case for case in CASES if not names or case.name in names]
-    runs = {case.name: {runner: [] for runner in RUNNERS} for case in cases}
-    with cluster() as postgres:
-        say(f"seeding {tasks:,} tasks")
-        url = postgres.database("bench", tasks)
-        with gunicorn(url) as service, gunicorn(url, app="bench.floor:app") as floor:
-            ports = {"service": service[0], "floor": floor[0]}
-            pids = {"service": service[1], "floor": floor[1]}
-            for case in cases:
-                check(case, **ports)
-                for runner in ports:
-                    # Warm up: connections, plans, and the first minute of every token.
-                    drive.wrk(case, ports[runner], [pids[runner]], seconds=1, connections=8)
-            for number in range(rounds):
-                say(f"round {number + 1} of {rounds}")
-                for case in cases:
-                    for runner in RUNNERS:
-                        options = {"seconds": seconds, "connections": CONNECTIONS}
-                        if runner == "pgbench":
-                            found = drive.pgbench(case, postgres, url, **options)
-                        else:
-                            both = [pids[runner], postgres.pid]
-                            found = drive.wrk(case, ports[runner], both, **options)
-                        runs[case.name][runner].append(found)
-    return {
-        name: {runner: middle(found) for runner, found in runners.items()}
-        for name, runners in runs.items()
-    }
+class Run(NamedTuple):
+    """The figures of one run; milliseconds of CPU for one request, latencies in milliseconds."""
+
+    cpu: float
+    postgres: float
+    p50: float
+    p99: float
+    p999: float
+    rate: float
+
+    def __str__(self):
+        cpu = f"{self.cpu:.3f} | {self.postgres:.3f}"
+        return f"{cpu} | {self.p50:.1f} | {self.p99:.1f} | {self.p999:.1f} | {self.rate:.0f}"
 
 
-def compare_servers(names, *, tasks, seconds, rounds, say):
-    """Return all rounds of the service on each web server: {(case name, server): [Run, …]}."""
-    cases = [case for case in CASES if case.name in (names or ("list 50", "list 1", "create"))]
-    servers = {name: words for name, (needs, *words) in SERVERS.items() if find_spec(needs)}
-    with cluster() as postgres, ExitStack() as up:
-        say(f"seeding {tasks:,} tasks for {'; '.join(servers)}")
-        url = postgres.database("bench", tasks)
-        ports = {name: up.enter_context(gunicorn(url, words)) for name, words in servers.items()}
-        runs = {(case.name, name): [] for case in cases for name in ports}
-        # The first round, of a second each, warms up.
+def compare(cases, *, tasks, seconds, rounds, say):
+    """Return a Markdown table of the medians of all rounds."""
+    runs = {(case, runner): [] for case in cases for runner in RUNNERS}
+    say(f"seeding {tasks:,} tasks")
+    with (
+        database(tasks) as (url, postgres),
+        gunicorn(url) as service,
+        gunicorn(url, app="bench.floor:app") as floor,
+    ):
+        for case in cases:
+            check(case, service[0], floor[0])
+        # The first round, of a second each, warms up: connections, plans, minutes of tokens.
         for number in range(rounds + 1):
-            for case, (name, (port, pid)) in product(cases, ports.items()):
-                options = {"seconds": seconds if number else 1, "connections": CONNECTIONS}
-                found = drive.wrk(case, port, [pid, postgres.pid], **options)
-                runs[case.name, name].append(found)
-    return {key: found[1:] for key, found in runs.items()}
+            say(f"round {number} of {rounds}" if number else "warming up")
+            for case, runner in runs:
+                port, pid = service if runner == "service" else floor
+                found = run(case, port, pid, postgres, seconds if number else 1)
+                runs[case, runner].append(found)
+    medians = {key: Run(*map(median, zip(*found[1:], strict=True))) for key, found in runs.items()}
+    return "\n".join(table(cases, medians))
 
 
-def middle(runs):
-    columns = zip(*((run.cpu, run.rate, run.p50, run.p99, run.p999) for run in runs), strict=True)
-    return drive.Run(*(None if None in column else median(column) for column in columns))
+def table(cases, medians):
+    """Yield the lines of the table."""
+    yield f"| request | target | {' | '.join(COLUMNS)} | floor's {' | '.join(COLUMNS)} | ÷ floor |"
+    yield "|---" + "|--:" * (2 + 2 * len(COLUMNS)) + "|"
+    for case in cases:
+        service, floor = (medians[case, runner] for runner in RUNNERS)
+        target = f"{case.target:.2f}" if case.target else ""
+        ratio = f"{service.cpu / floor.cpu:.2f}"
+        yield f"| {case.name} | {target} | {service} | {floor} | {ratio} |"
 
 
-def check(case, *, service, floor):
+def run(case, port, web, postgres, seconds):
+    """Send requests without a pause; return the figures."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.writelines(f"{token} {path}\n" for token, path in case.requests())
+        file.flush()
+        before = [processes.milliseconds(pid) for pid in (web, postgres)]
+        ended = subprocess.run(  # noqa: S603
+            [
+                *("wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(LUA)),
+                *(f"http://127.0.0.1:{port}", "--", case.method, case.text(), file.name),
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        after = [processes.milliseconds(pid) for pid in (web, postgres)]
+    found = json.loads(ended.stdout.splitlines()[-1])
+    requests = found["requests"]
+    if found["failed"] or not requests:
+        raise WrongAnswer(f"{case.name}: {found['failed']} of {requests} requests failed")
+    of_web, of_postgres = ((b - a) / requests for a, b in zip(before, after, strict=True))
+    latencies = (found[name] for name in ("p50", "p99", "p999"))
+    return Run(of_web + of_postgres, of_postgres, *latencies, requests / found["seconds"])
+
+
+def check(case, service, floor):
     """Require the same response of both; bodies of reads must have the same bytes."""
-    for index in range(0, len(READERS), 7):
-        status, body = ask(service, case, index)
-        other_status, other_body = ask(floor, case, index)
-        content = json.loads(body)
-        same = body == other_body or case.method != "GET" or case.name == "dashboard"
-        alike = same and keys(content) == keys(json.loads(other_body))
-        if status != other_status or status not in (200, 201) or not alike:
-            raise WrongAnswer(
-                f"{case.name}: {status} {body[:200]}, {other_status} {other_body[:200]}"
-            )
-        if "limit" in case.values and len(content["data"]) != case.values["limit"]:
-            raise WrongAnswer(f"{case.name}: {len(content['data'])} items")
+    clients = Client(service), Client(floor)
+    for caller in range(0, len(READERS), 7):
+        body, other = (client.send(case, caller) for client in clients)
+        same = body == other or case.method != "GET" or case.name == "dashboard"
+        if not same or keys(json.loads(body)) != keys(json.loads(other)):
+            raise WrongAnswer(f"{case.name}: {body[:200]}, {other[:200]}")
+        if "limit" in case.values and len(json.loads(body)["data"]) != case.values["limit"]:
+            raise WrongAnswer(f"{case.name}: {body[:200]} has another number of items")
 
 
 def keys(content):

@@ -1,5 +1,6 @@
-"""gunicorn as the Procfile starts it, for the service and for the floor."""
+"""gunicorn as the Procfile starts it, for the service and for the floor, and a client."""
 
+import http.client
 import os
 import secrets
 import shlex
@@ -11,35 +12,24 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 
-import urllib3
-
 ROOT = Path(__file__).resolve().parent.parent
-# The web servers that are compared: the module that each needs, and its options.
-SERVERS = {
-    "request_worker": ("httptools",),
-    "gthread": ("gunicorn", "-kgthread", "--http-parser=python"),
-    "gthread, parser in C": ("gunicorn_h1c", "-kgthread", "--http-parser=fast"),
-    "granian": ("granian", "--interface=wsgi", "--workers=2", "--blocking-threads=4"),
-}
+
+
+class WrongStatus(Exception):
+    """A request of the benchmark failed."""
 
 
 @contextmanager
-def gunicorn(url, options=(), *, app="app:app", under=(), **environment):
+def gunicorn(url, *, app="app:app", under=(), **environment):
     """Run one on a free port of this machine, by the command ``under``; yields (port, pid)."""
-    line = next(
-        line.partition(":")[2]
-        for line in (ROOT / "Procfile").read_text().splitlines()
-        if line.startswith("web:")
-    )
-    program, *rest = shlex.split(line)
+    lines = (ROOT / "Procfile").read_text().splitlines()
+    (line,) = (line.partition(":")[2] for line in lines if line.startswith("web:"))
+    program, *rest = (app if word == "app:app" else word for word in shlex.split(line))
     port = free_port()
-    words = [*under, sys.executable, "-m", program]
-    words += [*options, *(app if word == "app:app" else word for word in rest)]
-    if "--interface=wsgi" in options:
-        words = [sys.executable, "-m", "granian", *options, f"--port={port}", app]
     environment = {**os.environ, "DATABASE_URL": url, "PORT": str(port), **environment}
     # The service logs one line for each request to this file.
     with tempfile.TemporaryFile() as log:
+        words = [*under, sys.executable, "-m", program, *rest]
         server = subprocess.Popen(words, cwd=ROOT, env=environment, stdout=log, stderr=log)  # noqa: S603
         try:
             wait_until_up(server, port)
@@ -69,15 +59,25 @@ def wait_until_up(server, port):
     raise RuntimeError("gunicorn did not start")
 
 
-def ask(port, case, index=0):
-    """One request of the case; returns its status and body."""
-    token, path = case.requests()[index]
-    headers = {"Authorization": f"Bearer {token}"}
-    body = None
-    if case.body:
-        headers["Content-Type"] = "application/json"
-        body = case.text().replace("#", os.urandom(4).hex())
-    answer = urllib3.request(
-        case.method, f"http://127.0.0.1:{port}{path}", headers=headers, body=body, retries=False
-    )
-    return answer.status, answer.data
+class Client:
+    """One client, which keeps its connection and sends one request after the other."""
+
+    def __init__(self, port):
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        # Two clients send different numbers: a PATCH without effect is no change.
+        self.number = secrets.randbelow(10_000_000)
+
+    def send(self, case, caller=0):
+        """Send one request of the case; return its body, or raise WrongStatus."""
+        token, path = case.requests()[caller]
+        headers = {"Authorization": f"Bearer {token}"}
+        if case.body:
+            headers["Content-Type"] = "application/json"
+        self.number += 1
+        body = case.text().replace("#", f"{self.number:08}") or None
+        self.connection.request(case.method, path, body, headers)
+        response = self.connection.getresponse()
+        content = response.read()
+        if response.status not in (200, 201):
+            raise WrongStatus(f"{case.name}: {response.status} {content[:200]!r}")
+        return content

@@ -22,55 +22,32 @@ def row_id(number):
     return str(UUID(f"{1_700_000_000_000 + number:012x}70008000000000000000"))
 
 
-def token(user):
-    return f"bench-{user}"
-
-
 # Readers and writers have workspaces of their own: no write changes a page that is read.
 READERS = [user for user in range(USERS) if user % WORKSPACES < WORKSPACES // 2]
 WRITERS = [user for user in range(USERS) if user % WORKSPACES >= WORKSPACES // 2]
 
 
 @contextmanager
-def cluster():
-    """A PostgreSQL of its own, thrown away afterwards."""
+def database(tasks):
+    """A PostgreSQL with so many tasks, thrown away afterwards; yields its URL and process."""
     with tempfile.TemporaryDirectory(prefix="service-bench-", ignore_cleanup_errors=True) as folder:
         # PostgreSQL runs as another user when this one is root.
         os.chmod(folder, 0o711)  # noqa: S103
         postgres = embedded.start(folder)
         try:
-            yield Cluster(postgres)
+            url = postgres.get_uri()
+            migrate(Settings.read({"DATABASE_URL": url}))
+            fill(url, {"workspaces": WORKSPACES, "users": USERS, "tasks": tasks})
+            yield url, postgres.get_pid()
         finally:
             postgres.cleanup()
 
 
-class Cluster:
-    """Where the databases of one run live."""
-
-    def __init__(self, postgres):
-        self.server = postgres.get_uri()
-        self.pid = postgres.get_pid()
-        # pgbench lies beside the server that runs.
-        self.bin = Path(f"/proc/{self.pid}/exe").resolve().parent
-
-    def database(self, name, tasks):
-        """A new database with so many tasks, migrated and settled; returns its URL."""
-        with psycopg.connect(self.server, autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
-        url = psycopg.conninfo.make_conninfo(self.server, dbname=name)
-        migrate(Settings.read({"DATABASE_URL": url}))
-        sizes = {"workspaces": WORKSPACES, "users": USERS, "tasks": tasks}
-        # As a replica, so without triggers and foreign keys: a million rows in seconds.
-        options = "-c session_replication_role=replica"
-        with psycopg.connect(url, autocommit=True, options=options) as connection:
-            for step in (
-                *("functions", "plans", "workspaces", "users", "members", "tokens"),
-                *("tasks", "settle", "checkpoint"),
-            ):
-                run(connection, step, sizes)
-        return url
-
-
-def run(connection, name, sizes):
-    text = (SQL / f"{name}.sql").read_text(encoding="utf-8")
-    return connection.execute(text, sizes if "%(" in text else None)
+def fill(url, sizes):
+    # As a replica, so without triggers and foreign keys: a million rows in seconds.
+    options = "-c session_replication_role=replica"
+    steps = "functions plans workspaces users members tokens tasks settle checkpoint"
+    with psycopg.connect(url, autocommit=True, options=options) as connection:
+        for step in steps.split():
+            text = (SQL / f"{step}.sql").read_text(encoding="utf-8")
+            connection.execute(text, sizes if "%(" in text else None)
