@@ -157,12 +157,16 @@ def test_credentials_expire_with_time_and_the_token_of_the_owner_does_not(servic
     assert call("POST", "/tasks", token, TASK).status == 403
     cookie = service.create_token(kind="session", expires_in=8)
     session = {"Cookie": f"session={cookie}"}
+    month = {"Cookie": f"session={service.create_token(kind='session')}"}
     assert call("GET", "/tasks", token).status == call("GET", "/tasks", **session).status == 200
     service.set_clock(service.now + timedelta(days=7))
     assert call("GET", "/tasks", token).status == 401
     assert call("GET", "/tasks", **session).status == 200
-    service.set_clock(service.now + timedelta(days=23))
+    service.set_clock(service.now + timedelta(days=22))
     assert call("GET", "/tasks", **session).status == 401
+    assert call("GET", "/tasks", **month).status == 200
+    service.set_clock(service.now + timedelta(days=1))
+    assert call("GET", "/tasks", **month).status == 401
     assert call("GET", "/tasks", Cookie=f"session={service.cookie}").status == 401
     assert call("GET", "/tasks").status == 200
 

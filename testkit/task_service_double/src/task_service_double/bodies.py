@@ -11,17 +11,9 @@ from task_service_double.initial_state import USERS
 from task_service_double.receiver import BEHAVIORS
 
 
-def Count(  # noqa: N802
-    default: int | None = None, *, min: int = 1, max: int = 1_000_000_000
-) -> fields.Integer:
+def number(default: int | None = None, *, min: int = 1, max: int = 10**9) -> fields.Integer:
     """Return a field for an integer from ``min`` to ``max``."""
-    in_range = validate.Range(min, max)
-    return fields.Integer(strict=True, validate=in_range, load_default=default)
-
-
-def Duration(default: float, max: float) -> fields.Float:  # noqa: N802
-    """Return a field for a duration in the unit of its name."""
-    return fields.Float(validate=validate.Range(0, max), load_default=default)
+    return fields.Integer(strict=True, validate=validate.Range(min, max), load_default=default)
 
 
 class APIPath(Text):
@@ -40,8 +32,8 @@ class PlanChange(StrictSchema):
     """The plan of the owner's workspace, and its limits; an absent value stays."""
 
     name = OneOf("Starter", "Pro", "Team", schema_name="Plan", load_default=None)
-    per_minute = Count()
-    per_day = Count()
+    per_minute = number()
+    per_day = number()
 
 
 class UserName(Text):
@@ -72,9 +64,9 @@ class NextFault(StrictSchema):
     """
 
     kind = OneOf(*KINDS, schema_name="FaultKind", required=True)
-    times = Count(1)
-    skip = Count(0, min=0)
-    seconds = Duration(1, 60)
+    times = number(1)
+    skip = number(0, min=0)
+    seconds = fields.Float(validate=validate.Range(0, 60), load_default=1)
     method = OneOf("GET", "POST", "PATCH", "DELETE", schema_name="Method", load_default=None)
     path = APIPath(MAX_TEXT, load_default=None)
 
@@ -83,8 +75,8 @@ class Behavior(StrictSchema):
     """How the receiver treats the next ``times`` posts, or all from now on."""
 
     behavior = OneOf(*BEHAVIORS, schema_name="ReceiverBehavior", required=True)
-    times = Count()
-    status = fields.Integer(strict=True, validate=validate.Range(300, 599), load_default=500)
+    times = number()
+    status = number(500, min=300, max=599)
 
 
 class NewCredential(StrictSchema):
@@ -93,7 +85,7 @@ class NewCredential(StrictSchema):
     user = UserName()
     kind = OneOf(*CREDENTIALS, schema_name="CredentialKind", load_default="api")
     scope = OneOf(*SCOPES, schema_name="Scope", load_default="write")
-    expires_in = Count(max=36_500)
+    expires_in = number(max=36_500)
 
 
 class NewReceiver(StrictSchema):

@@ -1,47 +1,31 @@
 """``task-service dev --json``: the options of the command; ``serving`` runs it."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any
 
 import click
 
 from service.devkit.dev import port_option
 from service.devkit.loopback import LIBPQ, SERVERS, forget, listen
 
-TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,200}", re.ASCII)
-CONTROL_PATH = re.compile(r"[A-Za-z0-9._~-]{1,100}", re.ASCII)
 
+def text_of(least: int, most: int, signs: str) -> Callable[..., str | None]:
+    """Return a callback of an option: letters, digits and signs; raises BadParameter for others."""
 
-class DoubleOptions(TypedDict):
-    """The options, beside the port."""
+    def check(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+        if value is None or re.fullmatch(f"[A-Za-z0-9{signs}]{{{least},{most}}}", value, re.ASCII):
+            return value
+        allowed = f"{least} to {most} of the characters A-Z a-z 0-9 {' '.join(signs)}"
+        raise click.BadParameter(f"must have {allowed}")
 
-    token: str | None
-    database: str | None
-    control_port: int
-    control_path: str | None
-    json_file: Path | None
-    log_file: Path | None
-    keep: bool
-
-
-def check_token(_context: click.Context, _option: click.Parameter, token: str | None) -> str | None:
-    """Return the token if a header can carry it; raises BadParameter."""
-    if token is not None and not TOKEN.fullmatch(token):
-        raise click.BadParameter("must have 16 to 200 of the characters A-Z a-z 0-9 . _ ~ + / = -")
-    return token
-
-
-def check_path(_context: click.Context, _option: click.Parameter, path: str | None) -> str | None:
-    """Return the path if it is one segment; raises BadParameter."""
-    if path is not None and not CONTROL_PATH.fullmatch(path):
-        raise click.BadParameter("must have 1 to 100 of the characters A-Z a-z 0-9 . _ ~ -")
-    return path
+    return check
 
 
 @click.command()
 @port_option
-@click.option("--token", callback=check_token, help="The API token of the owner.")
+@click.option("--token", callback=text_of(16, 200, "._~+/=-"), help="The API token of the owner.")
 @click.option("--database", metavar="URL", help="The PostgreSQL server to use.")
 @click.option(
     "--control-port",
@@ -51,7 +35,10 @@ def check_path(_context: click.Context, _option: click.Parameter, path: str | No
     show_default=True,
 )
 @click.option(
-    "--control-path", callback=check_path, help="Path of the control URL.", show_default="random"
+    "--control-path",
+    callback=text_of(1, 100, "._~-"),
+    help="Path of the control URL.",
+    show_default="random",
 )
 @click.option(
     "--json-file",
@@ -67,15 +54,15 @@ def check_path(_context: click.Context, _option: click.Parameter, path: str | No
 @click.option(
     "--keep", is_flag=True, help="Return once the double serves; POST /stop or SIGTERM ends it."
 )
-def run_double(port: int, **options: Unpack[DoubleOptions]) -> None:
+def run_double(port: int, control_port: int, **options: Any) -> None:
     """Run the service as a test double, with a control URL and no demo data; print one JSON line.
 
     The double ends with its parent process, or with --keep by POST /stop or SIGTERM. It ignores
     DATABASE_URL and PGHOST, PGUSER, ...
     """
     forget(LIBPQ, *SERVERS)
-    listeners = listen(port), listen(options["control_port"], "--control-port")
+    listeners = listen(port), listen(control_port, "--control-port")
     # The options are checked, and --help is shown, without the libraries of the service.
     from task_service_double.serving import serve
 
-    serve(*listeners, options)
+    serve(*listeners, **options)

@@ -288,23 +288,17 @@ def add_fault(fault: Values) -> Response:
 @arguments(NewCredential())
 def create_token(token: Values) -> Response:
     """Make a credential for a user"""
-    user, days = find_user(token["user"]), token["expires_in"]
-    if token["kind"] == "session":
-        secret, _ = create_credential(
-            partial(db.row, CreatedSession, "sessions/create"),
-            "session",
-            user_id=user.id,
-            days=days or SESSION_DAYS,
-            expires_at=None,
-        )
-        return reply_json(token=secret)
+    is_session = token["kind"] == "session"
+    row, statement = (CreatedSession, "sessions") if is_session else (IdRow, "tokens")
     secret, _ = create_credential(
-        partial(db.row, IdRow, "tokens/create"),
-        "api",
+        partial(db.row, row, f"{statement}/create"),
+        token["kind"],
+        user_id=find_user(token["user"]).id,
         email=email_of(token["user"]),
         name="",
         scope=token["scope"],
-        days=days,
+        days=token["expires_in"] or (SESSION_DAYS if is_session else None),
+        expires_at=None,
         workspace=None,
     )
     return reply_json(token=secret)

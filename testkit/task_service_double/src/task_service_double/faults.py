@@ -20,18 +20,6 @@ from service.http.responses import reply
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-KINDS = (
-    "500",
-    "503",
-    "429",
-    "drop",
-    "drop-after-commit",
-    "truncated",
-    "garbled",
-    "slow",
-    "latency",
-)
-
 # The kinds after which a client gets no response.
 NO_RESPONSE = "drop", "drop-after-commit"
 
@@ -188,6 +176,8 @@ BREAKS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
     "truncated": truncate,
     "garbled": garble,
 }
+
+KINDS = "500", "503", "429", *BREAKS, "slow", "latency"
 
 
 class BreakResponses:

@@ -21,7 +21,6 @@ from service.devkit.loopback import LOOPBACK
 from service.devkit.postgres import Postgres, temporary_base
 from service.settings import Settings
 from task_service_double.cleanup import PREFIX, FirstProcess, fork, older, remove_abandoned, silence
-from task_service_double.command import DoubleOptions
 from task_service_double.environment import Environment
 from task_service_double.initial_state import InitialState
 from task_service_double.statements import STATEMENTS
@@ -33,88 +32,93 @@ LAST_LINES = 20
 SEARCH_PATH = "-c search_path=public,clock,pg_catalog"
 
 
-def serve(listener: socket.socket, control: socket.socket, options: DoubleOptions) -> None:
+def serve(
+    listener: socket.socket,
+    control: socket.socket,
+    *,
+    token: str | None,
+    database: str | None,
+    control_path: str | None,
+    json_file: Path | None,
+    log_file: Path | None,
+    keep: bool,
+) -> None:
     """Serve until this process is stopped, or without ``keep`` its parent ends; remove everything.
 
     The database is a new one, on the server of the URL ``database`` or on an embedded server.
     """
     base = temporary_base()
     folder = base / f"{PREFIX}{token_hex(6)}"
-    channel = fork(folder, keep=options["keep"])
+    channel = fork(folder, keep=keep)
     interrupt = Interrupt()
-    first = FirstProcess(channel, interrupt, keep=options["keep"])
+    first = FirstProcess(channel, interrupt, keep=keep)
     remove_abandoned(*older(base))
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         folder.mkdir()
         folder.chmod(0o711)
-        if options["database"]:
+        if database:
             postgres = None
-            url = stack.enter_context(new_database(options["database"]))
+            url = stack.enter_context(new_database(database))
         else:
             postgres = stack.enter_context(Postgres(folder, durable=False))
             url = postgres.future_uri()
-        host, port = listener.getsockname()
         key = token_hex(32)
-        os.environ.update(
-            DATABASE_URL=conninfo.make_conninfo(url, options=SEARCH_PATH),
-            HOST=host,
-            PORT=str(port),
-            WEB_CONCURRENCY="1",
-            WEBHOOK_KEY=key,
-            WEBHOOK_ALLOW=",".join(filter(None, (LOOPBACK, os.environ.get("WEBHOOK_ALLOW")))),
-        )
-        # Tests may block some threads on purpose.
-        os.environ.setdefault("WEB_THREADS", "16")
+        base_url = set_environment(listener, url, key)
         settings = Settings.read()
-        path = options["control_path"] or token_hex(8)
-        control_url = f"http://127.0.0.1:{control.getsockname()[1]}/{path}"
+        control_url = f"http://127.0.0.1:{control.getsockname()[1]}/{control_path or token_hex(8)}"
         ready, preparing = os.pipe()
-        environment = Environment(
-            control_url, control.fileno(), ready, options["token"], os.getpid()
-        )
+        environment = Environment(control_url, control.fileno(), ready, token, os.getpid())
         # The output of a test runner stays readable: the log is on stderr only if it has a format.
-        quiet = options["keep"] or "LOG_FORMAT" not in os.environ
-        log_path = options["log_file"] or (folder / "log" if quiet else None)
+        quiet = keep or "LOG_FORMAT" not in os.environ
+        log_path = log_file or (folder / "log" if quiet else None)
         log = stack.enter_context(log_path.open("ab")) if log_path else None
+        variables = {**os.environ, **environment.variables()}
+        sockets = listener.fileno(), control.fileno(), ready
         children = stack.enter_context(
-            Children(
-                {**os.environ, **environment.variables()},
-                interrupt,
-                listener.fileno(),
-                control.fileno(),
-                ready,
-                at_once=True,
-                log=log,
-            )
+            Children(variables, interrupt, *sockets, at_once=True, log=log)
         )
         # gunicorn imports the service while PostgreSQL starts: both take about as long.
         children.start_web(app="task_service_double.wsgi:app")
         if postgres:
             postgres.start()
         interrupt.check()
-        initial = InitialState(key, control_url, options["token"])
+        initial = InitialState(key, control_url, token)
         prepare(settings, initial)
         os.close(preparing)
         with end_of_log(log_path):
-            children.wait_until_up(f"http://{host}:{port}")
-        line = json.dumps(
-            {
-                "baseUrl": f"http://{host}:{port}/api",
-                **initial.describe(),
-                "databaseUrl": url,
-                "pid": os.getpid(),
-                "version": version("task-meeting-workspace-service"),
-            }
-        )
-        if options["json_file"]:
-            stack.callback(options["json_file"].unlink, missing_ok=True)
-            write(options["json_file"], line)
-        if options["keep"]:
+            children.wait_until_up(base_url)
+        line = {
+            "baseUrl": f"{base_url}/api",
+            **initial.describe(),
+            "databaseUrl": url,
+            "pid": os.getpid(),
+            "version": version("task-meeting-workspace-service"),
+        }
+        if json_file:
+            stack.callback(json_file.unlink, missing_ok=True)
+            write(json_file, json.dumps(line))
+        if keep:
             silence(log_path or folder / "log")
-        first.print(line)
-        with end_of_log(None if options["keep"] else log_path):
+        first.print(json.dumps(line))
+        with end_of_log(None if keep else log_path):
             children.wait()
+
+
+def set_environment(listener: socket.socket, database_url: str, key: str) -> str:
+    """Give the service its settings; return the URL that it will have."""
+    host, port = listener.getsockname()
+    os.environ.update(
+        DATABASE_URL=conninfo.make_conninfo(database_url, options=SEARCH_PATH),
+        HOST=host,
+        PORT=str(port),
+        WEB_CONCURRENCY="1",
+        WEBHOOK_KEY=key,
+        WEBHOOK_ALLOW=",".join(filter(None, (LOOPBACK, os.environ.get("WEBHOOK_ALLOW")))),
+    )
+    # Tests may block some threads on purpose.
+    os.environ.setdefault("WEB_THREADS", "16")
+    return f"http://{host}:{port}"
 
 
 @contextmanager
