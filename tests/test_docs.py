@@ -8,12 +8,10 @@ from importlib import metadata
 
 import click
 import pytest
-from marshmallow.fields import Nested
 from support.openapi_check import WITH_LOGIN
 from support.project import PROJECT, links, read, rows
 
 from service.__main__ import COMMANDS, Commands
-from service.api.me import Me
 from service.app import create_app
 from service.settings import Settings
 from service.webhooks import worker
@@ -26,14 +24,6 @@ PAGES = sorted(
 )
 
 
-def members(schema):
-    """The names of all members of a response, and of those within them."""
-    for field in schema.dump_fields.values():
-        yield field.data_key
-        if isinstance(field, Nested):
-            yield from members(field.schema)
-
-
 def test_the_table_of_endpoints_has_every_route_and_no_other():
     listed = {(method, path.strip("`")) for method, path, _ in rows("docs/api.md", "Endpoints")}
     routes = {
@@ -43,12 +33,6 @@ def test_the_table_of_endpoints_has_every_route_and_no_other():
     }
     assert not routes - listed, f"docs/api.md, Endpoints: add {sorted(routes - listed)}"
     assert not listed - routes, f"docs/api.md, Endpoints: remove {sorted(listed - routes)}"
-
-
-def test_the_table_of_me_names_every_member_and_no_other():
-    table = read("docs/api.md").split("\n`GET /api/me` returns\n", 1)[1].split("\n\n")[0]
-    values = {"read", "write", "api", "session"}
-    assert set(re.findall(r"`(\w+)`", table)) - values == set(members(Me()))
 
 
 def test_the_page_lists_the_characters_that_are_removed_at_both_ends():
