@@ -28,14 +28,7 @@ WITH page AS MATERIALIZED (
     SELECT last_row(
                array_agg(bytes ORDER BY start_time DESC, id DESC), sum(bytes), %(limit)s::integer
            ) AS number
-      FROM (
-           SELECT start_time,
-                  id,
-                  coalesce(octet_length(agenda), 0)
-                + coalesce(octet_length(notes), 0)
-                + pg_column_size(attendees) AS bytes
-             FROM page
-           ) AS sizes
+      FROM (SELECT start_time, id, text_bytes(ROW(page.*)::meetings) AS bytes FROM page) AS sizes
 )
 SELECT coalesce(
            json_agg(

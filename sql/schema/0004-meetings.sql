@@ -78,6 +78,15 @@ CREATE TRIGGER keep_completed
     WHEN (OLD.status = 'completed' AND NEW.status <> 'completed')
     EXECUTE FUNCTION keep_completed();
 
+-- The bytes of long texts and lists of a meeting, which bound pages; inlined like that of tasks.
+CREATE FUNCTION text_bytes(meeting meetings) RETURNS integer
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT coalesce(octet_length(meeting.agenda), 0)
+         + coalesce(octet_length(meeting.notes), 0)
+         + pg_column_size(meeting.attendees)
+$$;
+
 -- A meeting in lists.
 CREATE TYPE meeting_document AS (
     "id" uuid,
