@@ -13,7 +13,7 @@ from flask import Blueprint, Flask, Response, current_app
 
 from service.http.responses import reply, response
 from service.openapi import page
-from service.openapi.events import EVENTS, webhook
+from service.openapi.events import WEBHOOKS, feed, webhook
 from service.openapi.json_schema import JSON, Schemas
 from service.openapi.operations import ERRORS, Examples, Operation, error_response, tag
 
@@ -55,6 +55,7 @@ def build(app: Flask) -> JSON:
     examples = Examples.read(HERE / "examples")
     components = common["components"]
     schemas, errors = Schemas(components["schemas"]), components["responses"]
+    feed(schemas, examples)
     tags: dict[str, JSON] = {}
     paths: dict[str, JSON] = {}
     for rule in app.url_map.iter_rules():
@@ -77,5 +78,5 @@ def build(app: Flask) -> JSON:
         "components": {**components, "responses": responses},
         "tags": list(tags.values()),
         "paths": paths,
-        "webhooks": {name: webhook(name, schemas, examples.events) for name in EVENTS},
+        "webhooks": {name: webhook(name, schemas, examples) for name in WEBHOOKS},
     }

@@ -1,26 +1,26 @@
-"""The webhooks of the document: the events of docs/specification.md, section 6, and ping."""
+"""The events of the document, as webhooks and in the feed; webhooks get pings too."""
 
 from service.api.meetings import MeetingDetails
 from service.api.suggestions import Suggestion
 from service.api.tasks import Task
 from service.openapi.json_schema import JSON, Schemas, object_of, with_nulls
-from service.openapi.operations import refer
+from service.openapi.operations import Examples, refer
 from service.values.schemas import Resource
+from service.webhooks import EVENT_TYPES
 
-# Each event with its summary and the schema of its data, or None if the data is empty.
-EVENTS: dict[str, tuple[type[Resource] | None, str]] = {
-    "task.created": (Task, "A task was created"),
-    "task.updated": (Task, "A task was updated"),
-    "task.deleted": (Task, "A task was deleted; data is its last state"),
-    "meeting.created": (MeetingDetails, "A meeting was created"),
-    "meeting.updated": (MeetingDetails, "A meeting was changed, but not completed"),
-    "meeting.completed": (MeetingDetails, "A meeting was completed"),
-    "meeting.deleted": (MeetingDetails, "A meeting was deleted; data is its last state"),
-    "ai.suggestion.created": (Suggestion, "An AI suggestion was created"),
-    "ping": (None, "A user tested the webhook with POST …/ping"),
-}
+# The summary of each webhook.
+WEBHOOKS = {**EVENT_TYPES, "ping": "A user tested the webhook with POST …/ping"}
+
+# The schema of the data of an event, by the first word of its type.
+DATA: dict[str, type[Resource]] = {"task": Task, "meeting": MeetingDetails, "ai": Suggestion}
 
 HEADERS = "X-Service-Signature", "webhook-id", "webhook-timestamp", "webhook-signature"
+
+ACTOR = "The user who made the request, also through an API token; null for operators' commands"
+CHANGED = (
+    "The members of data that an update changed, in their order; updatedAt and version, which every"
+    " update changes, are not listed. Empty for all other events"
+)
 
 RESPONSES = {
     "2XX": {"description": "Received; redirects and all other responses count as failures"},
@@ -31,10 +31,17 @@ RESPONSES = {
 }
 
 
-def webhook(name: str, schemas: Schemas, examples: dict[str, JSON]) -> JSON:
-    resource, summary = EVENTS[name]
+def words(name: str) -> str:
+    return name.title().replace(".", "")
+
+
+def resource_of(name: str) -> type[Resource] | None:
+    return DATA.get(name.partition(".")[0])
+
+
+def event(name: str, schemas: Schemas) -> JSON:
     data: JSON = {"type": "object", "description": "Empty"}
-    if resource:
+    if resource := resource_of(name):
         about = "The object after the event, as the API returns it; if deleted, its last state"
         data = {**schemas.response(resource), "description": about}
     envelope: dict[str, JSON] = {
@@ -54,15 +61,48 @@ def webhook(name: str, schemas: Schemas, examples: dict[str, JSON]) -> JSON:
             "format": "uuid",
             "description": "The workspace of the event",
         },
+        "actorId": {"type": ["string", "null"], "format": "uuid", "description": ACTOR},
+        "changed": {"type": "array", "items": {"type": "string"}, "description": CHANGED},
         "data": data,
     }
-    example = {**examples[name], "data": with_nulls(examples[name]["data"], resource)}
-    words = name.title().replace(".", "")
-    event = schemas.refer(f"{words}Event", object_of(envelope, list(envelope)))
+    return schemas.refer(f"{words(name)}Event", object_of(envelope, list(envelope)))
+
+
+def example_of(name: str, examples: Examples) -> JSON:
+    shown = examples.events[name]
+    return {**shown, "data": with_nulls(shown["data"], resource_of(name))}
+
+
+def feed(schemas: Schemas, examples: Examples) -> None:
+    """Add the schemas of the events of the feed, and an example of a page.
+
+    The schema for events of later releases has no properties: openapi-typescript makes a type of it
+    that a comparison of ``type`` excludes, so that the comparison narrows ``data``.
+    """
+    examples.responses["listEvents"] = {
+        "data": [example_of("meeting.updated", examples)],
+        "nextCursor": "4711.5f0d8a1cbe2a4c7e9d3b6f8a0c1e2d4f",
+        "hasMore": False,
+    }
+    known = {"$ref": "#/components/schemas/EventType", "description": "A type of this release"}
+    schemas.refer("WorkspaceEvent", {"anyOf": [event(name, schemas) for name in EVENT_TYPES]})
+    schemas.refer(
+        "OtherEvent",
+        {
+            "type": "object",
+            "description": "An event of a later release: ignore it",
+            "required": ["id", "type"],
+            "not": {"properties": {"type": known}},
+        },
+    )
+
+
+def webhook(name: str, schemas: Schemas, examples: Examples) -> JSON:
+    content = {"schema": event(name, schemas), "example": example_of(name, examples)}
     return {
         "post": {
-            "operationId": f"on{words}",
-            "summary": summary,
+            "operationId": f"on{words(name)}",
+            "summary": WEBHOOKS[name],
             "tags": ["webhooks"],
             "security": [],
             # Otherwise openapi-generator makes functions that send events, and they do not compile.
@@ -70,7 +110,7 @@ def webhook(name: str, schemas: Schemas, examples: dict[str, JSON]) -> JSON:
             "parameters": list(refer("parameters", *HEADERS).values()),
             "requestBody": {
                 "required": True,
-                "content": {"application/json": {"schema": event, "example": example}},
+                "content": {"application/json": content},
             },
             "responses": RESPONSES,
         }

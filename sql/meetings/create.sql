@@ -22,6 +22,6 @@ SELECT body,
        id,
        CASE
            WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = created.workspace_id)
-           THEN announce(workspace_id, 'meeting.created', body)
+           THEN announce(workspace_id, 'meeting.created', body, %(user_id)s::uuid)
        END AS event_id
   FROM created;

@@ -22,7 +22,9 @@ SELECT target.version,
        matched,
        CASE
            WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = deleted.workspace_id)
-           THEN announce(deleted.workspace_id, 'meeting.deleted', deleted.body)
+           THEN announce(
+                    deleted.workspace_id, 'meeting.deleted', deleted.body, %(user_id)s::uuid
+                )
        END AS event_id
   FROM target
   LEFT JOIN deleted ON true;

@@ -35,19 +35,18 @@ WITH locked AS MATERIALIZED (
            meeting.version,
            meeting.status <> (before).status AS completed
 )
-SELECT body,
-       version,
-       true AS matched,
+SELECT coalesce(changed.body, meeting_details(before)) AS body,
+       coalesce(changed.version, (before).version) AS version,
+       matched,
        CASE
            WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = changed.workspace_id)
            THEN announce(
-                    workspace_id,
+                    changed.workspace_id,
                     CASE WHEN completed THEN 'meeting.completed' ELSE 'meeting.updated' END,
-                    body
+                    changed.body,
+                    %(user_id)s::uuid,
+                    changed_members(meeting_with_outcome(before), changed.body)
                 )
        END AS event_id
-  FROM changed
- UNION ALL
-SELECT meeting_details(before), (before).version, matched, NULL
   FROM locked
- WHERE NOT EXISTS (SELECT FROM changed);
+  LEFT JOIN changed ON true;

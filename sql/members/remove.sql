@@ -1,7 +1,10 @@
 -- Remove a member from a workspace, unless the workspace would have no owner then. Everybody may
 -- leave. To be removed is like to become a plain member, for roles and owners.
 WITH asked AS MATERIALIZED (
-    SELECT permitted OR %(user_id)s::uuid = %(member_id)s::uuid AS permitted, has_owner
+    SELECT permitted OR %(user_id)s::uuid = %(member_id)s::uuid AS permitted,
+           has_owner,
+           -- For the events of the user's tasks.
+           set_config('service.actor_id', %(user_id)s::uuid::text, true)
       FROM lock_member(
                %(user_id)s::uuid,
                %(token_workspace_id)s::uuid,

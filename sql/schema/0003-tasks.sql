@@ -229,12 +229,19 @@ CREATE TRIGGER check_assignee_of_changed
 
 -- When an assignee leaves the workspace, a foreign key updates the task, and no statement of the
 -- service runs. This trigger announces that change, unless the workspace itself is being deleted.
+-- A request that removes a member says by service.actor_id whose it is.
 CREATE FUNCTION announce_unassigned() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
     IF EXISTS (SELECT FROM workspaces WHERE workspaces.id = NEW.workspace_id) THEN
-        PERFORM announce(NEW.workspace_id, 'task.updated', task_json(NEW));
+        PERFORM announce(
+                    NEW.workspace_id,
+                    'task.updated',
+                    task_json(NEW),
+                    nullif(current_setting('service.actor_id', true), '')::uuid,
+                    '["assigneeId"]'
+                );
     END IF;
     RETURN NULL;
 END

@@ -128,19 +128,26 @@ AS $$
            )
 $$;
 
+-- A meeting with its outcome, which is empty until it is completed.
+CREATE FUNCTION meeting_with_outcome(meeting meetings) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT json_join(
+               meeting_json(meeting),
+               json_build_object(
+                   'summary', meeting.summary,
+                   'actionItems', meeting.action_items,
+                   'decisions', meeting.decisions
+               )
+           )
+$$;
+
 -- A single meeting, with its outcome once it is completed.
 CREATE FUNCTION meeting_details(meeting meetings) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT CASE meeting.status
-               WHEN 'completed' THEN json_join(
-                   meeting_json(meeting),
-                   json_build_object(
-                       'summary', meeting.summary,
-                       'actionItems', meeting.action_items,
-                       'decisions', meeting.decisions
-                   )
-               )
+               WHEN 'completed' THEN meeting_with_outcome(meeting)
                ELSE meeting_json(meeting)
            END
 $$;

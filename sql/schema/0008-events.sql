@@ -94,6 +94,40 @@ BEGIN
 END
 $$;
 
+-- The body of an event, for webhooks and the feed.
+CREATE FUNCTION event_body(
+    id uuid,
+    type text,
+    workspace_id uuid,
+    actor_id uuid,
+    changed json,
+    data json
+) RETURNS text
+LANGUAGE sql STABLE
+AS $$
+    SELECT json_build_object(
+               'id', 'evt_' || replace(id::text, '-', ''),
+               'type', type,
+               'timestamp', iso(now()),
+               'workspaceId', workspace_id,
+               'actorId', actor_id,
+               'changed', changed,
+               'data', data
+           )::text
+$$;
+
+-- The names of the members that an update changed, in the order of the object. Each update changes
+-- updatedAt and version, so they are not listed.
+CREATE FUNCTION changed_members(before json, after json) RETURNS json
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT coalesce(json_agg(name ORDER BY number), '[]')
+      FROM json_each_text(after) WITH ORDINALITY AS new (name, value, number)
+      JOIN json_each_text(before) AS old (name, value) USING (name)
+     WHERE new.value IS DISTINCT FROM old.value
+       AND name NOT IN ('updatedAt', 'version')
+$$;
+
 -- Write an event, and a delivery for each webhook that subscribes to it, in the transaction of the
 -- change. Without a webhook that subscribes, write the event only if a client pulls events.
 -- Return the event's id, or NULL without a delivery. The deliveries are due at once: either the
@@ -101,7 +135,15 @@ $$;
 -- Most workspaces have no row in feeds: the statements of requests ask for it before they call,
 -- which is cheaper. A statement locks its tables before its snapshot, so wait_for_writers() sees
 -- each one that does not see a new feed.
-CREATE FUNCTION announce(workspace_id uuid, type text, data json) RETURNS uuid
+CREATE FUNCTION announce(
+    workspace_id uuid,
+    type text,
+    data json,
+    -- The user whose request it is; NULL for a command.
+    actor_id uuid DEFAULT NULL,
+    -- Of an update: its changed_members.
+    changed json DEFAULT '[]'
+) RETURNS uuid
 LANGUAGE plpgsql
 AS $$
 DECLARE
@@ -132,12 +174,13 @@ BEGIN
                announce.workspace_id,
                new_event_id,
                announce.type,
-               json_build_object(
-                   'id', 'evt_' || replace(new_event_id::text, '-', ''),
-                   'type', announce.type,
-                   'timestamp', iso(now()),
-                   'workspaceId', announce.workspace_id,
-                   'data', announce.data
+               event_body(
+                   new_event_id,
+                   announce.type,
+                   announce.workspace_id,
+                   actor_id,
+                   changed,
+                   announce.data
                )
            );
     INSERT INTO deliveries (workspace_id, webhook_id, event_id, due_at)

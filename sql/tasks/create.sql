@@ -25,6 +25,6 @@ SELECT body,
        id,
        CASE
            WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = created.workspace_id)
-           THEN announce(workspace_id, 'task.created', body)
+           THEN announce(workspace_id, 'task.created', body, %(user_id)s::uuid)
        END AS event_id
   FROM created;

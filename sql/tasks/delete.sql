@@ -43,7 +43,10 @@ SELECT target.version,
        coalesce(bytes_to_announce, 0) <= 16777216 AS deletable,
        ARRAY(
            SELECT announce(
-                      %(workspace_id)s::uuid, 'task.deleted', task_json(ROW(deleted.*)::tasks)
+                      %(workspace_id)s::uuid,
+                      'task.deleted',
+                      task_json(ROW(deleted.*)::tasks),
+                      %(user_id)s::uuid
                   )
              FROM deleted
             WHERE bytes_to_announce IS NOT NULL

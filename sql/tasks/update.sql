@@ -37,15 +37,18 @@ WITH locked AS MATERIALIZED (
        AND after IS DISTINCT FROM before
  RETURNING task.workspace_id, task_json(task) AS body, task.version
 )
-SELECT body,
-       version,
-       true AS matched,
+SELECT coalesce(changed.body, task_json(before)) AS body,
+       coalesce(changed.version, (before).version) AS version,
+       matched,
        CASE
            WHEN EXISTS (SELECT FROM feeds WHERE feeds.workspace_id = changed.workspace_id)
-           THEN announce(workspace_id, 'task.updated', body)
+           THEN announce(
+                    changed.workspace_id,
+                    'task.updated',
+                    changed.body,
+                    %(user_id)s::uuid,
+                    changed_members(task_json(before), changed.body)
+                )
        END AS event_id
-  FROM changed
- UNION ALL
-SELECT task_json(before), (before).version, matched, NULL
   FROM locked
- WHERE NOT EXISTS (SELECT FROM changed);
+  LEFT JOIN changed ON true;

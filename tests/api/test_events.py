@@ -8,10 +8,11 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
-from support.http import error_message, invalid_field
+from support.commands import CommandRunner
+from support.http import Client, error_message, invalid_field
 from support.receivers import announce, subscribe
 from support.resources import TABLES
-from support.rows import activate, count
+from support.rows import activate, count, insert, insert_member, insert_token
 from support.statements import run, until_waiting
 
 from service.database.statements import STATEMENTS
@@ -63,6 +64,58 @@ def test_each_change_after_the_first_cursor_is_listed_once_in_order_deletions_to
     assert read(alice, cursor, limit=1)[0] == events
 
 
+@pytest.mark.parametrize("role", ["owner", "admin", "member"])
+@pytest.mark.parametrize("kind", ["api", "session", "of the workspace", "with a header"])
+def test_each_event_names_the_user_of_its_request(app, alice, cast, connection, role, kind):
+    dora = insert(connection, "users", name="Dora", email="dora@example.com")
+    for workspace in cast["globex"], cast["acme"]:
+        insert_member(connection, workspace, dora, role)
+    activate(connection, cast["globex" if "header" in kind else "acme"], dora)
+    token = "session" if kind == "session" else "api"
+    only = cast["acme"] if kind == "of the workspace" else None
+    insert_token(connection, dora, "tmw_dora", kind=token, workspace_id=only)
+    client = Client(app, cookie="tmw_dora") if token == "session" else Client(app, "tmw_dora")
+    if "header" in kind:
+        client.headers["Workspace-Id"] = cast["acme"]
+    parent = alice.post("/tasks", {"title": "Of Alice"}).get_json()["id"]
+    alice.post("/tasks", {"title": "Of Alice", "parentId": parent})
+    cursor = begin(alice)
+    client.delete(f"/tasks/{parent}")
+    path = f"/tasks/{client.post('/tasks', {'title': 'New', 'assigneeId': dora}).get_json()['id']}"
+    client.patch(path, {"title": "Changed"})
+    times = {"startTime": "2027-01-01T09:00:00Z", "endTime": "2027-01-01T10:00:00Z"}
+    meeting = client.post("/meetings", {"title": "New", **times}).get_json()["id"]
+    client.patch(f"/meetings/{meeting}", {"title": "Changed"})
+    client.patch(f"/meetings/{meeting}", {"status": "completed"})
+    client.delete(f"/meetings/{meeting}")
+    events, _ = read(alice, cursor)
+    assert len(events) == 8
+    assert {event["actorId"] for event in events} == {dora}
+
+
+def test_a_removal_clears_assignments_in_the_name_of_the_remover_and_a_command_in_nobody_s(
+    app, alice, bob, cast, connection
+):
+    member = f"/workspaces/{cast['acme']}/members/{cast['bob']}"
+    path = f"/tasks/{alice.post('/tasks', {'title': 'Write'}).get_json()['id']}"
+    command, email = CommandRunner(app).invoke, "bob@example.com"
+    for remove, actor in (
+        (lambda: alice.delete(member, headers={"Idempotency-Key": "k"}), cast["alice"]),
+        (lambda: bob.delete(member), cast["bob"]),
+        (lambda: command(["member", "remove", "acme", email, "--yes"]), None),
+        (lambda: command(["user", "delete", email, "--yes"]), None),
+    ):
+        connection.execute("DELETE FROM members WHERE user_id = %s", (cast["bob"],))
+        insert_member(connection, cast["acme"], cast["bob"])
+        alice.patch(path, {"assigneeId": cast["bob"]})
+        cursor = begin(alice)
+        remove()
+        ((event,), _) = read(alice, cursor)
+        assert (event["type"], event["actorId"]) == ("task.updated", actor)
+        assert event["changed"] == ["assigneeId"]
+        assert event["data"] == alice.get(path).get_json()
+
+
 def test_the_bodies_are_those_of_webhooks_byte_for_byte(ada, cast, connection, receiver):
     subscribe(connection, cast["acme"], receiver.url)
     cursor = begin(ada)
@@ -98,7 +151,7 @@ def test_a_filter_by_type_passes_over_the_others_and_its_cursor_moves_on(alice):
 
 def test_a_page_has_a_hundred_events_or_limit_at_most_500(alice, cast, connection):
     cursor = begin(alice)
-    announce(connection, cast["acme"], 501)
+    announce(connection, cast["acme"], 501, "note.created")
     for query, length in ({}, 100), ({"limit": 7}, 7), ({"limit": 1000}, 500):
         page = alice.get("/events", query_string={"after": cursor, **query}).get_json()
         assert [event["data"]["number"] for event in page["data"]] == list(range(1, length + 1))
@@ -111,7 +164,7 @@ def test_a_page_has_a_hundred_events_or_limit_at_most_500(alice, cast, connectio
 def test_a_page_has_at_most_a_mebibyte_of_bodies_or_one(alice, cast, connection):
     cursor = begin(alice)
     connection.execute(
-        "SELECT announce(%s, 'task.created', json_build_object('text', repeat('x', 600000)))"
+        "SELECT announce(%s, 'note.created', json_build_object('text', repeat('x', 600000)))"
         " FROM generate_series(1, 3)",
         (cast["acme"],),
     )
@@ -127,7 +180,7 @@ def test_an_event_that_commits_after_a_later_one_is_not_passed_over(
 ):
     cursor = begin(alice)
     with psycopg.connect(database_url) as early:
-        write = "SELECT announce(%s, 'task.created', json_build_object('title', %s::text))"
+        write = "SELECT announce(%s, 'note.created', json_build_object('title', %s::text))"
         early.execute(write, (cast["acme"], "early"))
         alice.post("/tasks", {"title": "late"})
         # The transaction before it may still commit.
@@ -293,7 +346,7 @@ def test_an_event_is_not_pruned_while_an_earlier_one_may_still_be_committed(
 ):
     begin(alice)
     with psycopg.connect(database_url) as early:
-        early.execute("SELECT announce(%s, 'task.created', '{}')", (cast["acme"],))
+        early.execute("SELECT announce(%s, 'note.created', '{}')", (cast["acme"],))
         alice.post("/tasks", {"title": "late"})
         connection.execute("UPDATE events SET created_at = '2020-01-01'")
         assert run(connection, "worker/prune_events", keep=72, after="")[0]["deleted"] == 0

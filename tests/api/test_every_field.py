@@ -68,7 +68,10 @@ class Writer:
         subscribe(connection, cast["acme"], "https://example.com/hook")
 
     def send(self, view, body, *ids):
-        """Send a body, and check the event of a change; return the response and the event."""
+        """Send a body, and check the event of a change; return the response.
+
+        ``changed`` is then what the event says that the request has changed.
+        """
         self.connection.execute("DELETE FROM events")
         if view.method == "POST":
             # An address can be added once.
@@ -78,9 +81,7 @@ class Writer:
             f"{body}: {response.text}; if it is 500, a statement of {view.files} names a column"
             " that no migration adds, or a parameter that the schema of the view lacks"
         )
-        events = self.connection.execute(
-            "SELECT type, body::json -> 'data' AS data FROM events"
-        ).fetchall()
+        events = self.connection.execute("SELECT type, body::json AS body FROM events").fetchall()
         about = view.resource.removesuffix("s")
         if f"{about}.{VERBS[view.method]}" in EVENT_TYPES:
             (event,) = events
@@ -93,8 +94,12 @@ class Writer:
         if "Location" in response.headers:
             location = f"/api{view.path(*ids)}/{id_of(shown)}"
             assert response.headers["Location"] == location
-        for event in events:
+        self.changed = []
+        for event in (event["body"] for event in events):
             assert event["data"] == shown, f"the event differs from the response: {view.files}"
+            assert event["actorId"] == self.cast["alice"], view.files
+            self.changed = event["changed"]
+        assert view.method == "PATCH" or self.changed == []
         return shown
 
     def refuse(self, view, body, *ids):
@@ -172,12 +177,16 @@ def check(view, field, value, shown, source):
     )
 
 
-def check_touched(view, field, companions, before, shown):
-    """Fail unless a change has touched its field only."""
-    touched = {name for name, value in shown.items() if value != before.get(name, value)}
+def check_touched(view, field, companions, before, shown, changed):
+    """Fail unless a change has touched its field only, and its event names what it has touched."""
+    before = {"summary": None, "actionItems": [], "decisions": [], **before}
+    touched = [name for name, value in shown.items() if value != before.get(name, value)]
     allowed = {key(field), *companions, *TOUCHED.get(key(field), ())}
-    assert touched <= allowed | {"updatedAt", "version"}, f"see {view.files}"
+    assert {*touched} <= allowed | {"updatedAt", "version"}, f"see {view.files}"
     assert shown.get("updatedAt", "") >= before.get("updatedAt", "")
+    if view.resource in ("tasks", "meetings"):
+        assert key(field) in changed
+        assert changed == [name for name in touched if name not in ("updatedAt", "version")]
 
 
 def empty_values(field):
@@ -225,7 +234,7 @@ def test_a_field_that_is_changed_is_stored_shown_announced_and_cleared_alone(
         version, others = writer.rows(view, ids) if ids else (0, {})
         shown = writer.send(view, {**companions, key(field): value}, *ids)
         check(view, field, value, shown, view)
-        check_touched(view, field, companions, before, shown)
+        check_touched(view, field, companions, before, shown, writer.changed)
         if ids:
             assert writer.rows(view, ids) == (version and version + 1, others)
         for reader, read in writer.read_back(view, ids, shown):

@@ -492,6 +492,7 @@ def test_a_ping_is_a_signed_event_and_leaves_no_trace(alice, cast, connection, r
     received = receiver.take()
     event = json.loads(received.body)
     assert (event["type"], event["workspaceId"]) == ("ping", cast["acme"])
+    assert (event["actorId"], event["changed"]) == (cast["alice"], [])
     assert event["id"] == received.headers["webhook-id"]
     assert verified(secret_of(webhook), received) == event
     documented = document()["webhooks"]["ping"]["post"]

@@ -58,7 +58,8 @@ def test_a_deletion_announces_the_newest_subtask_first_and_the_parent_last(
     for id in (family[1], parent):
         connection.execute("UPDATE tasks SET title = 'Moved' WHERE id = %s", (id,))
     shown = connection.execute("SELECT task_json(task)::text AS json FROM tasks AS task").fetchall()
-    values = {"workspace_id": cast["acme"], "id": parent, "versions": None}
+    caller = {"workspace_id": cast["acme"], "user_id": cast["alice"]}
+    values = {**caller, "id": parent, "versions": None}
     (deleted,) = run(connection, "tasks/delete", **values)
     sent = connection.execute(
         "SELECT id, type, body::json #>> '{data,id}' AS task, body::json ->> 'data' AS json"

@@ -79,7 +79,7 @@ class World:
         )
         for state in ("waiting", "delivered", "failed"):
             self.connection.execute(
-                "SELECT announce(%s::uuid, 'task.created', json_build_object('id', new_id()))",
+                "SELECT announce(%s::uuid, 'note.created', json_build_object('id', new_id()))",
                 (self.workspace_id,),
             )
             self.connection.execute(
