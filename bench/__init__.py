@@ -1,1 +1,1 @@
-"""The benchmark: CPU per request of the service, and of a bare WSGI callable."""
+"""The benchmark: CPU per request of the service."""

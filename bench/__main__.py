@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from bench.cases import CASES
-from bench.compare import compare
 from bench.instructions import count_instructions
+from bench.load import measure
 
 AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
 
@@ -42,7 +42,7 @@ AUTOGROUP = Path("/proc/sys/kernel/sched_autogroup_enabled")
     help="With --instructions: the folder for callgrind's files, to read by callgrind_annotate.",
 )
 def main(tasks, seconds, rounds, names, instructions, keep):
-    """CPU per request of the service, beside a bare WSGI callable with the same SQL."""
+    """CPU per request of the service and of PostgreSQL, latencies, and requests per second."""
     program = "valgrind" if instructions else "wrk"
     if not shutil.which(program):
         sys.exit(f"Error: {program} is missing; install it, with: apt-get install {program}")
@@ -54,7 +54,7 @@ def main(tasks, seconds, rounds, names, instructions, keep):
         tell("autogroup is on: some statements will wait long for a CPU (docs/benchmark.md)")
     load = os.getloadavg()[0]
     tasks = tasks or 100_000
-    click.echo(compare(cases, tasks=tasks, seconds=seconds, rounds=rounds, say=tell))
+    click.echo(measure(cases, tasks=tasks, seconds=seconds, rounds=rounds, say=tell))
     click.echo(f"\n{tasks:,} tasks, {rounds} rounds of {seconds} s, 8 connections")
     after = os.getloadavg()[0]
     click.echo(f"\n{os.cpu_count()} cores; load average before {load:.1f}, after {after:.1f}")

@@ -1,4 +1,4 @@
-"""gunicorn as the Procfile starts it, for the service and for the floor, and a client."""
+"""gunicorn as the Procfile starts it, and a client."""
 
 import http.client
 import os
@@ -20,11 +20,11 @@ class WrongStatus(Exception):
 
 
 @contextmanager
-def gunicorn(url, *, app="app:app", under=(), **environment):
+def gunicorn(url, *, under=(), **environment):
     """Run one on a free port of this machine, by the command ``under``; yields (port, pid)."""
     lines = (ROOT / "Procfile").read_text().splitlines()
     (line,) = (line.partition(":")[2] for line in lines if line.startswith("web:"))
-    program, *rest = (app if word == "app:app" else word for word in shlex.split(line))
+    program, *rest = shlex.split(line)
     port = free_port()
     environment = {**os.environ, "DATABASE_URL": url, "PORT": str(port), **environment}
     # The service logs one line for each request to this file.

@@ -1,0 +1,66 @@
+"""CPU, latencies and rate of the service under wrk, in rounds."""
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from bench import processes
+from bench.servers import Client, gunicorn
+from bench.stage import database
+
+LUA = Path(__file__).with_name("wrk.lua")
+CONNECTIONS = 8
+
+
+def measure(cases, *, tasks, seconds, rounds, say):
+    """Return a Markdown table of the medians of all rounds."""
+    runs = {case: [] for case in cases}
+    say(f"seeding {tasks:,} tasks")
+    with database(tasks) as (url, postgres), gunicorn(url) as (port, web):
+        client = Client(port)
+        for case in cases:
+            client.send(case)
+        # The first round, of a second each, warms up: connections, plans, minutes of tokens.
+        for number in range(rounds + 1):
+            say(f"round {number} of {rounds}" if number else "warming up")
+            for case in cases:
+                runs[case].append(run(case, port, (web, postgres), seconds if number else 1))
+    lines = [
+        "| request | target | CPU | of PostgreSQL | p50 | p99 | p99.9 | requests/s |",
+        "|---" + "|--:" * 7 + "|",
+    ]
+    for case, figures in runs.items():
+        cpu, postgres, p50, p99, p999, rate = map(median, zip(*figures[1:], strict=True))
+        target = f"{case.target:.2f}" if case.target else ""
+        latencies = f"{p50:.1f} | {p99:.1f} | {p999:.1f}"
+        lines.append(
+            f"| {case.name} | {target} | {cpu:.3f} | {postgres:.3f} | {latencies} | {rate:.0f} |"
+        )
+    return "\n".join(lines)
+
+
+def run(case, port, pids, seconds):
+    """Send requests without a pause; return the figures, in milliseconds, and the rate."""
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.writelines(f"{token} {path}\n" for token, path in case.requests())
+        file.flush()
+        before = [processes.milliseconds(pid) for pid in pids]
+        ended = subprocess.run(  # noqa: S603
+            [
+                *("wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(LUA)),
+                *(f"http://127.0.0.1:{port}", "--", case.method, case.text(), file.name),
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        after = [processes.milliseconds(pid) for pid in pids]
+    found = json.loads(ended.stdout.splitlines()[-1])
+    requests = found["requests"]
+    if found["failed"] or not requests:
+        raise RuntimeError(f"{case.name}: {found['failed']} of {requests} requests failed")
+    web, postgres = ((b - a) / requests for a, b in zip(before, after, strict=True))
+    latencies = (found[name] for name in ("p50", "p99", "p999"))
+    return (web + postgres, postgres, *latencies, requests / found["seconds"])
