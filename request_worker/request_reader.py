@@ -112,9 +112,9 @@ class RequestReader:
     """The requests of a connection, one after the other.
 
     ``base`` has the members of the environment that all its requests share. The requests for the
-    path ``urgent_path`` are ``urgent``. A body of more than
-    ``max_body`` bytes is not kept: the request then counts as complete, with no body if its length
-    was declared, and with one byte more than ``max_body`` if it is chunked.
+    path ``urgent_path`` are ``urgent``. A body of more than ``max_body`` bytes is not kept: the
+    request then counts as complete, with no body if its length was declared, and with one byte
+    more than ``max_body`` if it is chunked.
     """
 
     def __init__(

@@ -36,7 +36,6 @@ failed_starts: dict[str, int] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options."""
     group = parser.getgroup("task-service")
     group.addoption(
         "--task-service-command",

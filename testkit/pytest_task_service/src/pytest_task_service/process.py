@@ -127,11 +127,10 @@ class Process:
         return "\n".join([f"{self.command} {end}:", *last])
 
     def log_size(self) -> int:
-        """Return how many bytes the service has logged."""
         return os.fstat(self._log.fileno()).st_size
 
     def log(self, start: int = 0) -> str:
-        """Return the log behind its first ``start`` bytes."""
+        """The log behind its first ``start`` bytes."""
         size = self.log_size() - start
         return os.pread(self._log.fileno(), size, start).decode(errors="replace")
 

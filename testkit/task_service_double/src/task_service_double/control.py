@@ -108,13 +108,11 @@ def reject(error: click.ClickException) -> Response:
 
 
 def double() -> Double:
-    """Return the object that this request acts on."""
     found: Double = current_app.extensions["double"]
     return found
 
 
 def reply_json(**members: object) -> Response:
-    """Return an object as JSON."""
     return reply(json.dumps(members))
 
 
@@ -206,8 +204,6 @@ def creation(text: object) -> datetime | None:
 
 
 class Plan(NamedTuple):
-    """The row of a plan."""
-
     name: str
     per_minute: int
     per_day: int | None
@@ -222,14 +218,10 @@ def change_plan(change: Values) -> Response:
 
 
 class NewIds(NamedTuple):
-    """The row of ids that no object has yet."""
-
     ids: list[str]
 
 
 class Now(NamedTuple):
-    """The row with the time of the clock."""
-
     now: str
 
 
@@ -249,7 +241,6 @@ def find_user(user: str) -> FoundUser:
 
 @control.get("/clock")
 def get_clock() -> Response:
-    """Read the clock of the service"""
     return reply_json(now=db.row(Now, "double/now").now)
 
 
@@ -265,7 +256,6 @@ def set_clock(clock: Values) -> Response:
 
 @control.get("/faults")
 def list_unmet_faults() -> Response:
-    """List the faults that wait for requests"""
     return reply_json(data=double().faults.unmet())
 
 
@@ -287,7 +277,6 @@ def add_fault(fault: Values) -> Response:
 @control.post("/tokens")
 @arguments(NewCredential())
 def create_token(token: Values) -> Response:
-    """Make a credential for a user"""
     is_session = token["kind"] == "session"
     row, statement = (CreatedSession, "sessions") if is_session else (IdRow, "tokens")
     secret, _ = create_credential(
@@ -341,7 +330,6 @@ def rotate() -> Response:
 
 @control.post("/ping")
 def ping() -> Response:
-    """Post a test event to the webhook of the owner"""
     target = db.row(Message, "webhooks/target", **owners_webhook())
     db.release()
     settings = double().settings
@@ -388,13 +376,11 @@ def list_requests() -> Response:
 @control.post("/behavior")
 @arguments(Behavior())
 def behave(behavior: Values) -> Response:
-    """Tell the receiver how to treat the next posts"""
     double().receiver.behave(**behavior)
     return reply_json()
 
 
 @control.post("/receiver")
 def receive() -> Response:
-    """Receive a post to the webhook of the owner"""
     status = double().receiver.receive(request.headers, request.get_data())
     return reply(None if status == 204 else "{}", status)

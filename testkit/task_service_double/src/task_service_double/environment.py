@@ -22,9 +22,7 @@ class Environment(NamedTuple):
 
     @classmethod
     def read(cls) -> "Environment":
-        """Return the values of this process's environment."""
         return cls(**json.loads(os.environ[VARIABLE]))
 
     def variables(self) -> dict[str, str]:
-        """Return the environment variable for gunicorn."""
         return {VARIABLE: json.dumps(self._asdict())}

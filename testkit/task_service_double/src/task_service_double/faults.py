@@ -44,7 +44,6 @@ class Fault:
     met: bool = False
 
     def concerns(self, method: str, path: str) -> bool:
-        """Return whether a request of this method and path meets the fault."""
         if self.method not in (None, method):
             return False
         pattern = "(?s)" + ".*".join(map(re.escape, (self.path or "*").split("*")))
@@ -189,7 +188,6 @@ class BreakResponses:
     def __call__(
         self, environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
-        """Respond, or break the response."""
         response = self.app(environ, start_response)
         kind = environ.pop(BROKEN, None)
         if kind is None:

@@ -42,7 +42,6 @@ class InitialUser(NamedTuple):
     cookie: str
 
     def describe(self) -> dict[str, object]:
-        """Return the user as JSON members."""
         return {**self._asdict(), "workspace": self.workspace._asdict()}
 
     def row(self) -> dict[str, str]:

@@ -34,12 +34,11 @@ class Journal:
         self._requests: deque[SentRequest] = deque(maxlen=MAX_REQUESTS)
 
     def clear(self) -> None:
-        """Forget all requests."""
         with self._lock:
             self._requests.clear()
 
     def requests(self) -> list[SentRequest]:
-        """Return all requests that are kept, the oldest first."""
+        """All requests that are kept, the oldest first."""
         with self._lock:
             return list(self._requests)
 

@@ -46,7 +46,6 @@ class Receiver:
             self._changed.notify_all()
 
     def posts(self) -> list[Post]:
-        """Return all posts so far."""
         with self._changed:
             return list(self._posts)
 

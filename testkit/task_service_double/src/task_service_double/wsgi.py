@@ -22,7 +22,7 @@ class RequestHandler(WSGIRequestHandler):
     """Logs no request to the control URL."""
 
     def log(self, type: str, message: str, *args: object) -> None:
-        """Log nothing."""
+        pass
 
 
 environment = Environment.read()
