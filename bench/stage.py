@@ -46,8 +46,7 @@ def database(tasks):
 def fill(url, sizes):
     # As a replica, so without triggers and foreign keys: a million rows in seconds.
     options = "-c session_replication_role=replica"
-    steps = "functions plans workspaces users members tokens tasks settle checkpoint"
     with psycopg.connect(url, autocommit=True, options=options) as connection:
-        for step in steps.split():
+        for step in ("functions", "fill", "settle", "checkpoint"):
             text = (SQL / f"{step}.sql").read_text(encoding="utf-8")
             connection.execute(text, sizes if "%(" in text else None)
