@@ -31,6 +31,13 @@ yes_option = click.option(
 )
 
 
+class FoundWorkspace(NamedTuple):
+    slug: str
+    id: str
+    # Null in a workspace without an owner.
+    owner_id: str | None
+
+
 @contextmanager
 def errors_in_one_line() -> Iterator[None]:
     """Let the errors of a command end it with one line on stderr and exit status 1."""

@@ -16,7 +16,7 @@ from service.commands.status.schema import read_rights, read_schema
 from service.commands.status.section import Problem, Reader
 from service.commands.status.webhooks import read_keys, read_webhooks
 from service.database.pool import WrongEncoding, encoding_of
-from service.database.remedies import state
+from service.database.remedies import kind_of
 from service.database.statements import Connection
 from service.settings import InvalidSetting, Settings
 
@@ -85,7 +85,7 @@ def findings() -> Iterator[Finding]:
         yield Finding("encoding", "", [Problem(str(error))])
     except psycopg.Error as error:
         # PostgreSQL rejects a connection with FATAL; otherwise none has answered.
-        waits = "FATAL" not in str(error) or state(error) in ("53300", "57P03")
+        waits = "FATAL" not in str(error) or kind_of(error) in ("53300", "57P03")
         text = describe(error)
         # The password would end at a slash; not all of the others are harmless in each tool.
         if re.match("postgres(ql)?://[^:/@]*:[^@]*[][/?#@].*@", current.require_database()):

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import click
 
 from service.commands.base import (
+    FoundWorkspace,
     confirm,
     connect,
     echo_rows,
@@ -35,13 +36,6 @@ class Contents(NamedTuple):
     members: int
     tasks: int
     meetings: int
-
-
-class FoundWorkspace(NamedTuple):
-    slug: str
-    id: str
-    # Null in a workspace without an owner.
-    owner_id: str | None
 
 
 def find_workspace(slug: str) -> FoundWorkspace:

@@ -71,7 +71,7 @@ TEXTS = {
 }
 
 
-def state(error: psycopg.Error) -> str | None:
+def kind_of(error: psycopg.Error) -> str | None:
     """Find the key of an error in REMEDIES."""
     text = str(error)
     found = (name for name, pattern in TEXTS.items() if re.search(pattern, text))
@@ -82,4 +82,4 @@ def remedy(error: psycopg.Error) -> str | None:
     """Tell what an operator does about this error; None if that is not known."""
     if error.sqlstate is None and not isinstance(error, psycopg.OperationalError):
         return None
-    return REMEDIES.get(state(error))
+    return REMEDIES.get(kind_of(error))

@@ -15,7 +15,7 @@ from service.commands.base import connect, current_settings, one_row, query, row
 from service.commands.load import load_file
 from service.commands.migrate import migrate
 from service.commands.tokens import new_session, new_token
-from service.commands.workspaces import FoundWorkspace
+from service.commands.base import FoundWorkspace
 from service.devkit.children import Children, Interrupt
 from service.devkit.loopback import LIBPQ, LOOPBACK, SERVERS, forget, listen
 from service.devkit.postgres import Postgres

@@ -8,8 +8,8 @@ import click
 from psycopg import IsolationLevel
 from psycopg.rows import args_row
 
+from service.commands.base import FoundWorkspace
 from service.commands.load.lines import TYPES
-from service.commands.workspaces import FoundWorkspace
 from service.database.statements import STATEMENTS, Connection
 
 

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from service.commands.base import describe, printable
-from service.commands.workspaces import FoundWorkspace
+from service.commands.base import FoundWorkspace, describe, printable
 from service.database.statements import Connection, to_json
 
 Row = dict[str, Any]

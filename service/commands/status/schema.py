@@ -40,7 +40,7 @@ def read_rights(reader: Reader) -> Section:
     problems = []
     if forbidden:
         owners = ", ".join(sorted({item.owner or "" for item in forbidden}))
-        lacks = f"lacks rights on {names(forbidden)}, which belong to {owners}"
+        lacks = f"lacks rights on {objects_in_words(forbidden)}, which belong to {owners}"
         problems.append(Problem(f"the user of DATABASE_URL {lacks}", RIGHTS))
     return Section(
         figures={"unusable": reader.unusable},
@@ -67,7 +67,9 @@ def read_schema(reader: Reader) -> Section:
         problems.append(Problem(text, f"run the command migrate{other}"))
     elif missing:
         are = "are" if len(missing) > 1 else "is"
-        problems.append(Problem(f"{names(missing)} {are} missing {BY_HAND}", CHANGE_BACK))
+        problems.append(
+            Problem(f"{objects_in_words(missing)} {are} missing {BY_HAND}", CHANGE_BACK)
+        )
     elif not reader.unusable:
         errors = dict.fromkeys(reader.broken)
         problems += [Problem(f"{error} {BY_HAND}", CHANGE_BACK) for error in errors]
@@ -89,10 +91,10 @@ def read_locks(reader: Reader) -> Section:
     hidden = ", ".join(reader.locked)
     lines, problems = [], []
     for lock in found:
-        lines.append(("lock", describe(lock)))
+        lines.append(("lock", lock_in_words(lock)))
         if hidden or lock.waited >= WAITED or (lock.seconds or 0) > LOCK:
             hides = f", which hides the figures of {hidden}" if hidden else ""
-            problems.append(Problem(f"{describe(lock)}{hides}; to end it", lock.end))
+            problems.append(Problem(f"{lock_in_words(lock)}{hides}; to end it", lock.end))
     if hidden and not found:
         text = f"a lock of a table hid the figures of {hidden}, and has ended since"
         problems.append(Problem(text))
@@ -100,7 +102,7 @@ def read_locks(reader: Reader) -> Section:
     return Section({"locks": found, "locked": reader.locked}, metrics, problems, lines)
 
 
-def names(unusable: list[UnusableObject]) -> str:
+def objects_in_words(unusable: list[UnusableObject]) -> str:
     """Name objects after their kinds, which are in the singular or the plural."""
     kinds = groupby(unusable, lambda item: item.kind)
     found = [(kind, [item.name for item in items]) for kind, items in kinds]
@@ -109,7 +111,7 @@ def names(unusable: list[UnusableObject]) -> str:
     )
 
 
-def describe(lock: Lock) -> str:
+def lock_in_words(lock: Lock) -> str:
     """Say which session holds a lock, what it does, which tables it locks, and who waits."""
     session = f"process {lock.process} ({lock.name}"
     if lock.state is None:
