@@ -11,11 +11,17 @@ from typing import NamedTuple
 import click
 from psycopg.conninfo import make_conninfo
 
-from service.commands.base import connect, current_settings, one_row, query, row_or_none
+from service.commands.base import (
+    FoundWorkspace,
+    connect,
+    current_settings,
+    one_row,
+    query,
+    row_or_none,
+)
 from service.commands.load import load_file
 from service.commands.migrate import migrate
 from service.commands.tokens import new_session, new_token
-from service.commands.base import FoundWorkspace
 from service.devkit.children import Children, Interrupt
 from service.devkit.loopback import LIBPQ, LOOPBACK, SERVERS, forget, listen
 from service.devkit.postgres import Postgres
