@@ -89,6 +89,9 @@ class Server:
         assert self.application.waiting.acquire(timeout=60)
         return client
 
+    def wait_for_connections(self, number, state=None):
+        wait_until(lambda: len(self.connections(state)) == number)
+
     def connections(self, state=None):
         found = list(self.worker.connections.values())
         return [conn for conn in found if state is None or conn.state is state]
@@ -98,11 +101,14 @@ class Server:
         found = self.connections(state)
         return found and all(conn.since < time.monotonic() - 0.3 for conn in found)
 
+    def wait_for_its_end(self):
+        self.thread.join(20)
+        assert not self.thread.is_alive(), "the worker has not ended"
+
     def end(self):
         self.worker.alive = False
         self.application.proceed.set()
-        self.thread.join(20)
-        assert not self.thread.is_alive()
+        self.wait_for_its_end()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import weakref
 from contextlib import suppress
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from request_worker import request_reader
@@ -31,6 +31,7 @@ COMPLETE = {
     "length": (b"Content-Length: 9\r\n\r\n123456789", b"123456789"),
     "length in other case": (b"cOntent-lEngth:9 \r\n\r\n123456789", b"123456789"),
     "the largest body": (b"Content-Length: 10\r\n\r\n1234567890", b"1234567890"),
+    "length of thousands of zeros": (b"Content-Length: " + b"0" * 5000 + b"3\r\n\r\nabc", b"abc"),
     "no length": (b"Content-Length: 0\r\n\r\n", b""),
     "chunks": (CHUNKED + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", b"abcde"),
     "chunks with extension and trailer": (
@@ -69,6 +70,7 @@ def test_requests_one_after_the_other_are_complete_at_their_last_byte(name, size
         assert reader.reuse
         environ = reader.take()
         assert environ["wsgi.input"].read() == body
+        assert environ.get("CONTENT_LENGTH", "0") == ("0" if b"hunked" in rest else str(len(body)))
         assert environ["REQUEST_METHOD"] == "POST"
         assert (environ["PATH_INFO"], environ["QUERY_STRING"]) == ("/a b", "c=d")
         assert environ["SERVER_PROTOCOL"] == "HTTP/1.1"
@@ -278,7 +280,6 @@ def mutations():
 
 @settings(max_examples=300, deadline=None, database=None, derandomize=True)
 @given(mutations(), st.integers(1, 20))
-@example(START + b"Content-Length: " + b"0" * 5000 + b"5\r\n\r\n", 1)
 def test_bytes_are_a_request_or_a_request_error_and_nothing_else(data, parts):
     reader, size = RequestReader({}, MAX_BODY), 1 + len(data) // parts
     with suppress(RequestError):
@@ -287,14 +288,6 @@ def test_bytes_are_a_request_or_a_request_error_and_nothing_else(data, parts):
                 reader.take()
                 while reader.feed(b""):
                     reader.take()
-
-
-def test_a_length_may_begin_with_thousands_of_zeros():
-    reader = RequestReader({}, MAX_BODY)
-    for zeros in (1, 5000):
-        assert reader.feed(START + b"Content-Length: " + b"0" * zeros + b"3\r\n\r\nabc")
-        environ = reader.take()
-        assert (environ["CONTENT_LENGTH"], environ["wsgi.input"].read()) == ("3", b"abc")
 
 
 def test_the_end_of_a_chunked_body_may_come_in_two_pieces_with_the_next_request():
@@ -329,18 +322,11 @@ def test_the_limits_of_heads_are_those_of_apache_and_nginx():
 
 
 def test_a_head_has_at_most_its_size():
-    for more, complete in ((0, True), (1, False)):
-        reader = RequestReader({}, MAX_BODY)
-        line = b"X-A: " + b"b" * 4000 + b"\r\n"
-        head = START + line * (HEAD // len(line))
-        rest = HEAD + more - len(head) - len(b"X-B: \r\n\r\n")
-        head += b"X-B: " + b"b" * rest + b"\r\n\r\n"
-        assert len(head) == HEAD + more
-        if complete:
-            assert reader.feed(head)
-        else:
-            with pytest.raises(RequestError):
-                reader.feed(head)
+    head = START + (b"X-A: " + b"b" * 4000 + b"\r\n") * (HEAD // 4007)
+    head += b"X-B: ".ljust(HEAD - len(head) - 4, b"b")
+    assert RequestReader({}, MAX_BODY).feed(head + b"\r\n\r\n")
+    with pytest.raises(RequestError):
+        RequestReader({}, MAX_BODY).feed(head + b"b\r\n\r\n")
 
 
 def test_chunks_may_have_framing_of_eight_times_their_size_and_a_head_beyond_that():

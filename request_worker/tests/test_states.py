@@ -59,17 +59,15 @@ def test_a_request_that_does_not_arrive_in_time_is_408_also_if_bytes_come(serve)
 
 
 def test_an_idle_connection_is_closed_after_keepalive_without_a_response(serve):
+    """Without keepalive, each connection has one request."""
+    answer = Answer(receive_all(serve(keepalive=0).ask()))
+    assert (answer.status, answer.headers["connection"]) == (200, "close")
     server = serve(keepalive=1)
     start = time.monotonic()
     client = server.ask()
     assert read(client).headers["connection"] == "keep-alive"
     assert receive_all(client) == b""
     assert time.monotonic() - start >= 1
-
-
-def test_without_keepalive_each_connection_has_one_request(serve):
-    answer = Answer(receive_all(serve(keepalive=0).ask()))
-    assert (answer.status, answer.headers["connection"]) == (200, "close")
 
 
 def test_a_client_that_does_not_close_is_left_after_linger_and_one_that_closes_at_once(serve):
@@ -92,7 +90,7 @@ def test_a_client_that_reads_nothing_is_reset_and_one_that_reads_slowly_gets_eve
     raw = slow.recv(len(ACCEPTED))
     wait_until(lambda: server.at_rest(server.worker.flushing))
     still = server.ask("/large/8000000", buffer=2**15)
-    wait_until(lambda: len(server.connections(server.worker.flushing)) == 2)
+    server.wait_for_connections(2, server.worker.flushing)
     wait_until(lambda: server.at_rest(server.worker.flushing))
     first, second = server.connections()
     for conn in (first, second):
@@ -133,7 +131,7 @@ def test_the_application_is_told_when_a_request_has_arrived_and_how_long_it_has_
     times, clients = [time.monotonic()], [server.occupy()]
     times.append(time.monotonic())
     clients.append(server.ask("/queued"))
-    wait_until(lambda: len(server.connections(server.worker.complete)) == 2)
+    server.wait_for_connections(2, server.worker.complete)
     times.append(time.monotonic())
     server.application.proceed.set()
     assert [read(client).status for client in clients] == [200, 200]
@@ -150,11 +148,8 @@ def test_a_worker_ends_with_the_request_that_is_its_last(serve, caplog):
     assert server.worker.alive
     assert read(server.ask(client=client)).headers["connection"] == "close"
     client.close()
-    server.thread.join(10)
-    assert not server.thread.is_alive()
-    assert [record.message for record in caplog.records] == [
-        "Autorestarting worker after current request."
-    ]
+    server.wait_for_its_end()
+    assert caplog.messages == ["Autorestarting worker after current request."]
 
 
 def test_a_worker_gives_signs_of_life_and_ends_when_its_master_has_ended(serve):
@@ -163,8 +158,7 @@ def test_a_worker_gives_signs_of_life_and_ends_when_its_master_has_ended(serve):
         seen = server.worker.tmp.last_update()
         wait_until(lambda seen=seen: server.worker.tmp.last_update() != seen)
     server.worker.ppid = -1
-    server.thread.join(10)
-    assert not server.thread.is_alive()
+    server.wait_for_its_end()
 
 
 def test_one_thread_more_than_may_run_waits_and_none_holds_up_the_end_of_the_process(serve):
@@ -185,17 +179,17 @@ def test_with_too_many_connections_the_oldest_idle_one_goes_and_one_line_says_so
     for number in range(1, 11):
         clients.append(server.ask())
         assert read(clients[-1]).headers["connection"] == "keep-alive"
-        wait_until(lambda number=number: len(server.connections(server.worker.idle)) == number)
+        server.wait_for_connections(number, server.worker.idle)
     running = server.ask("/wait")
     assert receive_all(clients[0]) == b""
-    wait_until(lambda: len(server.connections()) == 10)
+    server.wait_for_connections(10)
     second = server.ask("/wait")
     assert receive_all(clients[1]) == b""
-    wait_until(lambda: len(server.connections()) == 10)
+    server.wait_for_connections(10)
     server.application.proceed.set()
     assert {read(client).headers["connection"] for client in (running, second)} == {"keep-alive"}
     # Two went; the line comes once a minute.
-    (line,) = [record.message for record in caplog.records]
+    (line,) = caplog.messages
     assert line.startswith("Too many connections for this process, which takes 12:")
 
 
@@ -204,9 +198,9 @@ def test_a_state_that_a_fifth_of_the_connections_has_loses_none(serve):
     server = serve(worker_connections=19, threads=9)
     running = [server.occupy() for _ in range(9)]
     idle = server.connect()
-    wait_until(lambda: len(server.connections()) == 10)
+    server.wait_for_connections(10)
     other = server.ask("/wait")
-    wait_until(lambda: len(server.connections(server.worker.complete)) == 10)
+    server.wait_for_connections(10, server.worker.complete)
     assert server.connections(server.worker.reading)
     server.application.proceed.set()
     assert read(running[0]).headers["connection"] == "close"
@@ -219,7 +213,7 @@ def test_a_client_beyond_the_maximum_is_accepted_when_another_one_has_gone(serve
     clients = []
     for number in range(1, 7):
         clients.append(server.ask("/wait"))
-        wait_until(lambda number=number: len(server.connections(server.worker.complete)) == number)
+        server.wait_for_connections(number, server.worker.complete)
     clients.append(server.ask())
     settle()
     assert len(server.connections()) == 6
@@ -270,7 +264,7 @@ def test_a_stopping_worker_answers_what_is_there_and_lets_idle_clients_send_a_la
     server = serve()
     idle, forgotten = server.ask(), server.ask()
     assert [read(idle).status, read(forgotten).status] == [200, 200]
-    wait_until(lambda: len(server.connections(server.worker.idle)) == 2)
+    server.wait_for_connections(2, server.worker.idle)
     for conn in server.connections():
         conn.since -= 60
     half = server.connect()
@@ -282,7 +276,7 @@ def test_a_stopping_worker_answers_what_is_there_and_lets_idle_clients_send_a_la
         socket.create_connection(server.address)
     settle()
     server.ask(client=idle)
-    wait_until(lambda: len(server.connections(server.worker.complete)) == 2)
+    server.wait_for_connections(2, server.worker.complete)
     server.application.proceed.set()
     for client in (running, idle):
         answer = Answer(receive_all(client))
@@ -293,8 +287,7 @@ def test_a_stopping_worker_answers_what_is_there_and_lets_idle_clients_send_a_la
     assert receive_all(forgotten) == b""
     assert Answer(receive_all(half)).status == 408
     half.close()
-    server.thread.join(10)
-    assert not server.thread.is_alive()
+    server.wait_for_its_end()
 
 
 def test_a_worker_waits_for_a_request_no_longer_than_graceful_timeout(serve):
@@ -302,8 +295,7 @@ def test_a_worker_waits_for_a_request_no_longer_than_graceful_timeout(serve):
     server.occupy()
     start = time.monotonic()
     server.worker.alive = False
-    server.thread.join(20)
-    assert not server.thread.is_alive()
+    server.wait_for_its_end()
     assert time.monotonic() - start > 0.9
 
 
@@ -336,8 +328,7 @@ def test_without_a_file_descriptor_a_waiting_connection_goes_and_otherwise_one_l
         wait_until(lambda: server.connections(server.worker.complete)[1:])
         # The next round has no waiting connection from its beginning.
     assert receive_all(idle) == b""
-    lines = [record.message for record in caplog.records]
-    assert lines == ["No file descriptor is left for a new client"] * 2
+    assert caplog.messages == ["No file descriptor is left for a new client"] * 2
     server.application.proceed.set()
     assert [read(client).status for client in (running, late)] == [200, 200]
 
@@ -432,11 +423,11 @@ def test_requests_that_wait_for_a_slot_are_bounded_together(serve, monkeypatch, 
     server = serve()
     body = b"x" * 90_000
     running = [server.occupy(), *[server.ask("/", body=body) for _ in range(number)]]
-    wait_until(lambda: len(server.connections(server.worker.complete)) == number + 1)
+    server.wait_for_connections(number + 1, server.worker.complete)
     answer = Answer(receive_all(server.ask("/", body=body)))
     assert (answer.status, answer.headers["retry-after"]) == (503, "1")
     small = server.ask("/", body=body[:40_000])
-    wait_until(lambda: len(server.connections(server.worker.complete)) == number + 2)
+    server.wait_for_connections(number + 2, server.worker.complete)
     server.application.proceed.set()
     assert [read(client).status for client in (*running, small)] == [200] * (number + 2)
     assert [len(body) for body in server.application.bodies] == [0, *[90_000] * number, 40_000]
@@ -507,16 +498,15 @@ def test_requests_that_come_together_are_answered_in_turn_and_head_without_a_bod
     assert b"Connection: close" in heads[3]
 
 
-def test_a_client_that_sends_everything_first_can_read_an_early_response(serve):
-    client = serve({"LINGER": 60}).ask("/", body=b" " * 2_000_000)
-    answer = read(client)
+def test_a_client_that_sends_everything_can_read_an_early_response_and_an_endless_one_is_cut_off(
+    serve,
+):
+    server = serve({"LINGER": 60})
+    answer = read(server.ask("/", body=b" " * 2_000_000))
     assert (answer.status, answer.headers["connection"]) == (200, "close")
-
-
-def test_a_client_that_goes_on_sending_after_an_early_response_is_cut_off(serve):
-    client = serve({"LINGER": 60}).ask("/", "Content-Length: 1000000000")
+    endless = server.ask("/", "Content-Length: 1000000000")
     with pytest.raises(ConnectionError):
-        client.sendall(b" " * 20 * module.MAX_DRAIN)
+        endless.sendall(b" " * 20 * module.MAX_DRAIN)
 
 
 def test_connect_is_405_and_its_target_allows_no_method(serve):
@@ -556,10 +546,9 @@ def test_a_worker_whose_slots_are_all_taken_for_longer_than_timeout_says_so_and_
         assert read(server.ask()).status == 200
         time.sleep(0.1)
     server.occupy()
-    server.thread.join(10)
-    assert not server.thread.is_alive()
+    server.wait_for_its_end()
     assert time.monotonic() - start > 1.2
-    assert [record.message for record in caplog.records] == [
+    assert caplog.messages == [
         "Worker ends, so that another one starts: all requests run for too long"
     ]
 
@@ -592,11 +581,8 @@ def test_a_worker_that_has_lost_a_thread_says_so_and_ends(serve, caplog):
     wait_until(lambda: not server.worker.listeners)
     server.application.proceed.set()
     assert read(running).status == 200
-    server.thread.join(10)
-    assert not server.thread.is_alive()
-    assert [record.message for record in caplog.records] == [
-        "Worker ends, so that another one starts: a thread has ended"
-    ]
+    server.wait_for_its_end()
+    assert caplog.messages == ["Worker ends, so that another one starts: a thread has ended"]
 
 
 class Slow:
@@ -621,8 +607,7 @@ def test_a_client_that_is_accepted_while_the_worker_stops_is_answered(serve, cap
     server.worker.listeners[number] = Slow(server)
     answer = read(server.ask())
     assert (answer.status, answer.headers["connection"]) == (200, "close")
-    server.thread.join(10)
-    assert not server.thread.is_alive()
+    server.wait_for_its_end()
     assert not caplog.records
 
 

@@ -60,6 +60,15 @@ def started(*options, command=COMMAND, start_new_session=False, **environment):
         process.communicate(timeout=30)
 
 
+def fails(*words, **environment):
+    """Run the command, which fails before it prints a line; return its stderr."""
+    ended = subprocess.run(
+        words, capture_output=True, text=True, timeout=60, env={**os.environ, **environment}
+    )
+    assert (ended.returncode != 0, ended.stdout) == (True, "")
+    return ended.stderr
+
+
 def get(line, path, token=None):
     headers = {"Authorization": f"Bearer {token or line['token']}"}
     return http.request("GET", line["baseUrl"] + path, headers=headers)
@@ -155,22 +164,6 @@ def test_a_signal_during_the_start_leaves_nothing_behind(number, moment, folder)
     assert folder not in commands()
 
 
-@pytest.mark.proof
-def test_it_ends_with_its_parent():
-    parent = [
-        sys.executable,
-        "-c",
-        "import subprocess, sys; subprocess.Popen(sys.argv[1:]); sys.stdin.read()",
-        *COMMAND,
-    ]
-    process = subprocess.Popen(parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    gone = everything(json.loads(process.stdout.readline()))
-    process.stdin.close()
-    process.wait(60)
-    wait_until(gone)
-    process.stdout.close()
-
-
 def everything(line):
     """Return a function that tells whether a test double runs or has files on the disk."""
     folder, postmaster = postgres(line)
@@ -192,15 +185,25 @@ def test_sigkill_leaves_nothing_behind(victim):
         wait_until(gone)
 
 
+PARENT = "import subprocess, sys; subprocess.Popen(sys.argv[1:]); sys.stdin.read()"
+# How it is started, and whose end ends it: as when node exits, which has started it by ``sh -c``,
+# the shell lives on.
+STARTERS = {
+    "its parent": [sys.executable, "-c", PARENT, *COMMAND],
+    "the reader of its stdout": ["sh", "-c", f"{shlex.join(COMMAND)}; true"],
+}
+
+
 @pytest.mark.proof
-def test_it_ends_when_nothing_reads_its_stdout_any_more():
-    """As when node exits, which has started the double by ``sh -c``: the shell lives on."""
-    shell = ["sh", "-c", f"{shlex.join(COMMAND)}; true"]
-    process = subprocess.Popen(shell, stdout=subprocess.PIPE, start_new_session=True)
-    gone = everything(json.loads(process.stdout.readline()))
-    process.stdout.close()
-    wait_until(gone)
-    assert process.wait(60) == 0
+@pytest.mark.parametrize("ended", STARTERS)
+def test_it_ends_with_its_parent_and_when_nothing_reads_its_stdout_any_more(ended):
+    with subprocess.Popen(
+        STARTERS[ended], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        gone = everything(json.loads(process.stdout.readline()))
+        (process.stdin if ended == "its parent" else process.stdout).close()
+        wait_until(gone)
+        assert process.wait(60) == 0
 
 
 @pytest.mark.proof
@@ -225,11 +228,8 @@ def test_with_keep_it_returns_once_it_serves_and_ends_when_told_to(folder):
 
 
 def test_with_keep_a_failed_start_is_reported_before_the_command_returns():
-    ended = subprocess.run(
-        [*COMMAND, "--keep"], capture_output=True, text=True, env={**os.environ, "MAX_BODY": "much"}
-    )
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr == "Error: MAX_BODY='much': must be an integer from 1 to 1073741824\n"
+    errors = fails(*COMMAND, "--keep", MAX_BODY="much")
+    assert errors == "Error: MAX_BODY='much': must be an integer from 1 to 1073741824\n"
 
 
 @pytest.mark.proof
@@ -270,11 +270,7 @@ def test_an_error_of_postgres_shows_its_log(folder):
             program = fake / name
             program.write_text('#!/bin/sh\necho "no space for $1" >&2; exit 1\n')
             program.chmod(0o755)
-        ended = subprocess.run(
-            COMMAND, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": site}
-        )
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert "Error: initdb failed\nno space for -D" in ended.stderr
+        assert "Error: initdb failed\nno space for -D" in fails(*COMMAND, PYTHONPATH=site)
 
 
 def test_the_log_is_quiet_until_gunicorn_dies_and_then_its_end_is_shown(folder, database_url):
@@ -295,12 +291,9 @@ def test_a_user_without_a_name_is_told_of_the_option_that_helps():
     nameless = ["unshare", "--user", "--map-user=54321"]
     if not shutil.which("unshare") or subprocess.run([*nameless, "true"]).returncode:
         pytest.skip("this machine makes no user namespaces")
-    ended = subprocess.run(
-        [*nameless, "env", "--unset=HOME", *COMMAND], capture_output=True, text=True
-    )
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert "the user id 54321 has none in /etc/passwd" in ended.stderr
-    assert "--json --database URL" in ended.stderr
+    errors = fails(*nameless, "env", "--unset=HOME", *COMMAND)
+    assert "the user id 54321 has none in /etc/passwd" in errors
+    assert "--json --database URL" in errors
 
 
 @pytest.mark.proof
@@ -375,12 +368,5 @@ def test_a_slow_request_outlives_the_timeout_of_statements():
     ],
 )
 def test_options_that_cannot_be_are_named_before_anything_starts(options, message):
-    ended = subprocess.run(
-        [sys.executable, "-m", "service", "dev", *options],
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
-    assert ended.returncode != 0
-    assert ended.stdout == ""
-    assert re.search(message, ended.stderr, re.DOTALL)
+    errors = fails(sys.executable, "-m", "service", "dev", *options)
+    assert re.search(message, errors, re.DOTALL)

@@ -116,6 +116,7 @@ def test_a_setting_that_does_not_fit_is_named_in_one_line(command, settings, mes
         ["session", "create", "alice@example.com", "--expires-in", "-1"],
         ["member", "add", "acme", "alice@example.com", "--role", "king"], ["member", "add", "acme"],
         ["plan", "set", "Pro"], ["plan", "set", "Pro", "--per-day", "none"], ["status", "--csv"],
+        ["status", "--json", "--metrics"],
         ["token", "create"], ["token", "steal"],
     ],
 )  # fmt: skip

@@ -74,100 +74,66 @@ class Installation(Server):
             configuration.writelines(f"{line}\n" for line in lines)
         self.start()
 
+    def recover_to_the_end_of_the_backup(self):
+        (self.folder / "copy" / "recovery.signal").touch()
+        self.put_back(
+            f"restore_command = 'cp {self.folder}/lost/pg_wal/%f %p'",
+            "recovery_target = 'immediate'",
+            "recovery_target_action = 'promote'",
+        )
+        with self.connect() as connection:
+            wait_until(lambda: not rows(connection, "SELECT WHERE pg_is_in_recovery()"))
 
-# Each makes a backup, and restores it when it goes on.
+    def empty_tables(self):
+        with self.connect("service") as connection:
+            tables = "SELECT string_agg(relname, ', ') AS all FROM pg_stat_user_tables"
+            connection.execute(f"TRUNCATE {connection.execute(tables).fetchone()['all']}")
 
-
-def dump_into_another_database(server):
-    server.dump()
-    yield
-    server.execute("CREATE DATABASE restored TEMPLATE template0")
-    server.restore("restored")
-    server.rename("restored")
-
-
-def dump_into_the_same_database(server):
-    server.dump()
-    yield
-    server.restore("service", "--clean", "--if-exists")
-
-
-def data_of_a_dump(server):
-    server.dump()
-    yield
-    with server.connect("service") as connection:
-        tables = "SELECT string_agg(relname, ', ') AS all FROM pg_stat_user_tables"
-        connection.execute(f"TRUNCATE {connection.execute(tables).fetchone()['all']}")
-    server.restore("service", "--data-only", "--disable-triggers")
+    def take(self, steps):
+        for method, *arguments in steps:
+            getattr(self, method)(*arguments)
 
 
-def copy_of_the_database(server):
-    server.execute("CREATE DATABASE kept TEMPLATE service")
-    yield
-    server.rename("kept")
-
-
-def files_without_recovery(server):
-    server.base_backup()
-    yield
-    server.put_back()
-
-
-def files_of_a_stopped_server(server):
-    server.copy_files("fast")
-    yield
-    server.put_back()
-
-
-def snapshot_of_the_disk(server):
-    server.copy_files("immediate")
-    yield
-    server.put_back()
-
-
-def point_in_time(server):
-    server.base_backup()
-    yield
-    (server.folder / "copy" / "recovery.signal").touch()
-    server.put_back(
-        f"restore_command = 'cp {server.folder}/lost/pg_wal/%f %p'",
-        "recovery_target = 'immediate'",
-        "recovery_target_action = 'promote'",
-    )
-    with server.connect() as connection:
-        wait_until(lambda: not rows(connection, "SELECT WHERE pg_is_in_recovery()"))
-
-
-def standby_that_was_behind(server):
-    server.base_backup("-R")
-    yield
-    server.put_back()
-    server.pg_ctl("promote")
-
-
-def crash_that_loses_commits(server):
-    server.execute(
-        "ALTER DATABASE service SET synchronous_commit = off",
-        "ALTER SYSTEM SET wal_writer_delay = '10s'",
-        "SELECT pg_reload_conf()",
-    )
-    yield
-    server.kill()
-    server.start()
-
-
-WAYS = [
-    dump_into_another_database,
-    dump_into_the_same_database,
-    data_of_a_dump,
-    copy_of_the_database,
-    files_without_recovery,
-    files_of_a_stopped_server,
-    snapshot_of_the_disk,
-    point_in_time,
-    standby_that_was_behind,
-    crash_that_loses_commits,
-]
+STOPPED, SNAPSHOT = "files of a stopped server", "snapshot of the disk"
+# What makes each backup, and what restores it: methods of the server with their arguments.
+WAYS = {
+    "dump into another database": (
+        [("dump",)],
+        [
+            ("execute", "CREATE DATABASE restored TEMPLATE template0"),
+            ("restore", "restored"),
+            ("rename", "restored"),
+        ],
+    ),
+    "dump into the same database": (
+        [("dump",)],
+        [("restore", "service", "--clean", "--if-exists")],
+    ),
+    "data of a dump": (
+        [("dump",)],
+        [("empty_tables",), ("restore", "service", "--data-only", "--disable-triggers")],
+    ),
+    "copy of the database": (
+        [("execute", "CREATE DATABASE kept TEMPLATE service")],
+        [("rename", "kept")],
+    ),
+    "files without recovery": ([("base_backup",)], [("put_back",)]),
+    STOPPED: ([("copy_files", "fast")], [("put_back",)]),
+    SNAPSHOT: ([("copy_files", "immediate")], [("put_back",)]),
+    "point in time": ([("base_backup",)], [("recover_to_the_end_of_the_backup",)]),
+    "standby that was behind": ([("base_backup", "-R")], [("put_back",), ("pg_ctl", "promote")]),
+    "crash that loses commits": (
+        [
+            (
+                "execute",
+                "ALTER DATABASE service SET synchronous_commit = off",
+                "ALTER SYSTEM SET wal_writer_delay = '10s'",
+                "SELECT pg_reload_conf()",
+            )
+        ],
+        [("kill",), ("start",)],
+    ),
+}
 
 
 @pytest.fixture
@@ -200,7 +166,7 @@ def titles(client):
     return [task["title"] for task in client.get("/tasks").get_json()["data"]]
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize("way", WAYS)
 def test_every_cursor_from_before_is_gone_at_once_and_after_new_changes(server, way):
     """Those with and without an event at their position, from before and after the backup."""
     cursors = []
@@ -216,18 +182,18 @@ def test_every_cursor_from_before_is_gone_at_once_and_after_new_changes(server, 
         alice.post("/tasks", {"title": "Kept"})
         second = read(alice, first)
     # Where no transaction was lost, a reader who has listed nothing since may go on.
-    good = {second} if way is files_of_a_stopped_server else set()
-    steps = way(server)
-    next(steps)
+    good = {second} if way == STOPPED else set()
+    backup, restore = WAYS[way]
+    server.take(backup)
     with clients(server) as (alice, charlie):
         for number in range(3):
             alice.post("/tasks", {"title": f"Lost {number}"})
         read(charlie)
         read(alice, read(alice))
-        if way not in (files_of_a_stopped_server, snapshot_of_the_disk):
+        if way not in (STOPPED, SNAPSHOT):
             assert len(poll(alice, second)["data"]) == 3
             read(alice, second)
-    next(steps, None)
+    server.take(restore)
     with clients(server) as (alice, charlie):
         assert "Lost 2" not in titles(alice)
         for number in range(2):

@@ -18,7 +18,7 @@ QUICK = (
     *("request_worker/tests/test_request_reader.py", "request_worker/tests/test_response.py"),
     *("tests/gunicorn/test_configuration.py", "tests/http/test_requests.py"),
     *("tests/http/test_safe_writes.py", "tests/openapi/test_openapi.py"),
-    *("tests/api/test_every_field.py", "tests/api/test_tasks.py", "tests/database/test_db.py"),
+    *("tests/api/test_every_field.py", "tests/api/test_tasks.py", "tests/database/test_pool.py"),
     *("tests/values/test_fields.py", "tests/webhooks/test_outbound.py", "tests/test_settings.py"),
 )
 DISTRIBUTIONS = "-e", "testkit/pytest_task_service", "-e", "testkit/task_service_double"

@@ -26,11 +26,16 @@ def connect(database_url):
 
 @pytest.fixture
 def meanwhile(connection, connect):
-    """Run a statement while the transaction of ``other`` holds it up; then commit that one."""
+    """Run a statement while what another connection runs holds it up; then commit that one.
+
+    ``held`` is that connection, or what it runs.
+    """
 
     @contextmanager
-    def meanwhile(other, name, **values):
-        rows = []
+    def meanwhile(held, name, **values):
+        rows, other = [], connect() if isinstance(held, str) else held
+        if other is not held:
+            other.execute(held)
         with connect() as late, ThreadPoolExecutor(1) as threads:
             running = threads.submit(run, late, name, **values)
             try:
@@ -42,6 +47,17 @@ def meanwhile(connection, connect):
             late.commit()
 
     return meanwhile
+
+
+@pytest.fixture
+def after(meanwhile):
+    """Run a statement that has waited for a change; return its rows."""
+
+    def after(held, name, **values):
+        with meanwhile(held, name, **values) as rows:
+            return rows
+
+    return after
 
 
 @pytest.fixture

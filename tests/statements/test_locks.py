@@ -17,6 +17,15 @@ def is_locked(connection, table, condition, *values):
     return not found
 
 
+@pytest.fixture
+def impatient(connect):
+    """A connection that waits for no lock."""
+    impatient = connect()
+    impatient.execute("SET lock_timeout = '1ms'")
+    impatient.commit()
+    return impatient
+
+
 # A change of each table, and what reads the version that it makes.
 CHANGES = {
     "tasks": "title = 'New'",
@@ -37,7 +46,7 @@ WRITES = {
 
 @pytest.mark.parametrize("name", WRITES)
 def test_a_write_that_waits_for_a_change_compares_the_new_version(
-    connection, connect, meanwhile, cast, insert_into, name
+    connection, after, cast, insert_into, name
 ):
     table, workspace = WRITES[name], cast["acme"]
     connection.execute("DELETE FROM workspaces WHERE id <> %s", (workspace,))
@@ -45,12 +54,9 @@ def test_a_write_that_waits_for_a_change_compares_the_new_version(
         id = subscribe(connection, workspace, URL)
     else:
         id = workspace if table == "workspaces" else insert_into(table)
-    other = connect()
-    other.execute(f"UPDATE {table} SET {CHANGES[table]}")
-    changes = {"changes": "{}", "enabled": False, "reason": None}
-    with meanwhile(other, name, id=id, versions=[1], **managed(cast), **changes) as rows:
-        pass
-    assert (rows[0]["matched"], rows[0]["version"]) == (False, 2)
+    changes = {"changes": "{}", "enabled": False, "reason": None, **managed(cast)}
+    (row,) = after(f"UPDATE {table} SET {CHANGES[table]}", name, id=id, versions=[1], **changes)
+    assert (row["matched"], row["version"]) == (False, 2)
     new = f"SELECT FROM {table} WHERE {CHANGES[table]} AND version = 2"
     assert len(connection.execute(new).fetchall()) == 1
 
@@ -77,26 +83,22 @@ def leaving(cast, name, by=None):
 
 @pytest.mark.parametrize("name", LEAVING)
 def test_owners_who_leave_at_once_are_locked_in_the_order_of_their_ids(
-    connection, connect, meanwhile, cast, owners, name
+    connection, meanwhile, cast, owners, name
 ):
     """Two statements that lock the owners in different orders would wait for each other."""
     low, high = owners
-    other = connect()
-    other.execute("SELECT FROM members WHERE user_id = %s FOR UPDATE", (low,))
-    with meanwhile(other, name, **leaving(cast, name)):
+    held = f"SELECT FROM members WHERE user_id = '{low}' FOR UPDATE"
+    with meanwhile(held, name, **leaving(cast, name)):
         assert not is_locked(connection, "members", "user_id = %s", high)
 
 
 @pytest.mark.parametrize("name", LEAVING)
 def test_an_owner_who_leaves_after_the_only_other_one_has_left_stays(
-    connection, connect, meanwhile, cast, owners, name
+    connection, after, cast, owners, name
 ):
     low, high = owners
-    other = connect()
-    other.execute("DELETE FROM members WHERE user_id = %s", (low,))
-    with meanwhile(other, name, **leaving(cast, name)) as rows:
-        pass
-    (row,) = rows
+    gone = f"DELETE FROM members WHERE user_id = '{low}'"
+    (row,) = after(gone, name, **leaving(cast, name))
     assert row.get("has_owner") is False or row["last_owner_of"] == ["acme"]
     left = connection.execute("SELECT user_id::text AS id, role FROM members").fetchall()
     assert left == [{"id": high, "role": "owner"}]
@@ -105,19 +107,16 @@ def test_an_owner_who_leaves_after_the_only_other_one_has_left_stays(
 @pytest.mark.parametrize("name", ["members/remove", "members/update"])
 @pytest.mark.parametrize("change", ["DELETE FROM members", "UPDATE members SET role = 'member'"])
 def test_an_owner_who_has_just_left_or_given_up_the_role_changes_nobody(
-    connection, connect, meanwhile, cast, owners, name, change
+    connection, after, cast, owners, name, change
 ):
     low, high = owners
-    other = connect()
-    other.execute(f"{change} WHERE user_id = %s", (low,))
-    with meanwhile(other, name, **leaving(cast, name, by=low)) as rows:
-        pass
+    rows = after(f"{change} WHERE user_id = '{low}'", name, **leaving(cast, name, by=low))
     assert not any(row["permitted"] for row in rows)
     owner = "SELECT user_id::text AS id FROM members WHERE role = 'owner'"
     assert connection.execute(owner).fetchall() == [{"id": high}]
 
 
-def test_members_who_join_and_leave_at_once_are_all_counted(connection, connect, meanwhile, cast):
+def test_members_who_join_and_leave_at_once_are_all_counted(connection, connect, after, cast):
     def count():
         select = "SELECT member_count, version FROM workspaces WHERE slug = 'acme'"
         return connection.execute(select).fetchone()
@@ -126,47 +125,42 @@ def test_members_who_join_and_leave_at_once_are_all_counted(connection, connect,
     other = connect()
     insert_member(other, cast["acme"], cast["charlie"])
     acme = {"user_id": None, "id": cast["acme"]}
-    with meanwhile(other, "members/remove", **acme, member_id=cast["bob"]):
-        pass
+    after(other, "members/remove", **acme, member_id=cast["bob"])
     # A change of the role is no change of the number.
     run(connection, "members/update", **acme, member_id=cast["charlie"], role="admin")
     assert count() == {**before, "version": before["version"] + 2}
 
 
 def test_a_user_who_leaves_several_workspaces_locks_them_in_the_order_of_their_ids(
-    connection, connect, meanwhile, cast
+    connection, meanwhile, cast
 ):
     """Two users who leave at once would wait for each other; the later row has the lower id."""
     low = str(uuid.UUID(int=1))
     insert(connection, "workspaces", id=low, name="Low", slug="low")
     insert_member(connection, low, cast["bob"])
-    other = connect()
-    other.execute("SELECT FROM workspaces WHERE id = %s FOR UPDATE", (low,))
-    with meanwhile(other, "users/delete", email="bob@example.com"):
+    held = f"SELECT FROM workspaces WHERE id = '{low}' FOR UPDATE"
+    with meanwhile(held, "users/delete", email="bob@example.com"):
         assert not is_locked(connection, "workspaces", "id = %s", cast["acme"])
 
 
 def test_a_session_that_is_made_during_a_deactivation_waits_for_it_and_is_none(
-    connect, meanwhile, cast
+    connect, after, cast
 ):
     other = connect()
     run(other, "users/deactivate", email="alice@example.com")
     session = {"user_id": cast["alice"], "hash": b"x" * 32, "expires_at": None, "days": 30}
-    with meanwhile(other, "sessions/create", **session) as rows:
-        pass
-    assert rows == []
+    assert after(other, "sessions/create", **session) == []
 
 
 def test_a_second_rotation_waits_for_the_first_and_makes_the_secret_after_it(
-    connection, connect, meanwhile, cast
+    connection, connect, after, cast
 ):
     webhook = subscribe(connection, cast["acme"], URL)
     other = connect()
     run(other, "webhooks/rotate", id=webhook, key_fingerprint="b", **managed(cast))
     values = {"id": webhook, "key_fingerprint": "c", **managed(cast)}
-    with meanwhile(other, "webhooks/rotate", **values) as rows:
-        pass
-    assert rows[0]["secret_number"] == 3
+    (row,) = after(other, "webhooks/rotate", **values)
+    assert row["secret_number"] == 3
     previous = connection.execute("SELECT * FROM previous_secrets ORDER BY number").fetchall()
     assert [(row["number"], row["key_fingerprint"]) for row in previous] == [
         (1, FINGERPRINT),
@@ -174,59 +168,43 @@ def test_a_second_rotation_waits_for_the_first_and_makes_the_secret_after_it(
     ]
 
 
-def test_a_request_does_not_wait_for_a_worker_that_claims_its_delivery(
-    connection, connect, cast, delivery
+def test_a_claim_waits_for_no_other_one_and_passes_over_what_that_has(
+    connection, connect, impatient, cast, delivery
 ):
-    worker = connect()
-    worker.execute("SELECT FROM deliveries FOR UPDATE")
-    with connect() as request:
-        request.execute("SET lock_timeout = '1ms'")
-        assert claim_new(request, cast, delivery) == []
-
-
-def test_a_worker_passes_over_a_delivery_that_a_request_claims(connection, connect, cast, delivery):
     announce(connection, cast["acme"])
-    request = connect()
-    request.execute("SELECT FROM deliveries WHERE id = %s FOR UPDATE", (delivery["id"],))
-    with connect() as worker:
-        worker.execute("SET lock_timeout = '1ms'")
-        (other,) = claim_due(worker)
-        assert other["id"] != delivery["id"]
-        assert claim_due(worker) == []
+    other = connect()
+    other.execute("SELECT FROM deliveries WHERE id = %s FOR UPDATE", (delivery["id"],))
+    assert claim_new(impatient, cast, delivery) == []
+    (claimed,) = claim_due(impatient)
+    assert claimed["id"] != delivery["id"]
+    assert claim_due(impatient) == []
 
 
-def test_an_event_is_not_made_for_a_webhook_that_is_being_deleted(
-    connection, connect, meanwhile, cast
-):
+def test_an_event_is_not_made_for_a_webhook_that_is_being_deleted(connection, after, cast):
     webhook = subscribe(connection, cast["acme"], URL)
     announce(connection, cast["acme"])
     before = connection.execute("SELECT id FROM events").fetchall()
-    other = connect()
-    other.execute("DELETE FROM webhooks WHERE id = %s", (webhook,))
+    gone = f"DELETE FROM webhooks WHERE id = '{webhook}'"
     fields = ["description", "due_date", "due_day", "assignee_id", "project_id", "parent_id"]
     task = {"title": "x", "status": "todo", "priority": "low", **dict.fromkeys(fields)}
-    with meanwhile(other, "tasks/create", **managed(cast), **task) as rows:
-        pass
-    assert rows[0]["event_id"] is None
+    (row,) = after(gone, "tasks/create", **managed(cast), **task)
+    assert row["event_id"] is None
     assert connection.execute("SELECT id FROM events").fetchall() == before
 
 
 def test_no_task_is_newer_than_the_deactivation_of_its_assignee(
-    connection, connect, meanwhile, cast
+    connection, connect, meanwhile, after, cast
 ):
     """Otherwise load would reject the task of an export."""
-    other = connect()
-    other.execute("UPDATE users SET deactivated_at = now_ms() WHERE name = 'Bob'")
+    leaving = "UPDATE users SET deactivated_at = now_ms() WHERE name = 'Bob'"
     task = {"title": "x", "status": "todo", "priority": "low", "assignee_id": cast["bob"]}
     fields = dict.fromkeys(["description", "due_date", "due_day", "project_id", "parent_id"])
-    with (
-        pytest.raises(psycopg.errors.CheckViolation),
-        meanwhile(other, "tasks/create", **managed(cast), **task, **fields),
-    ):
-        pass
+    with pytest.raises(psycopg.errors.CheckViolation):
+        after(leaving, "tasks/create", **managed(cast), **task, **fields)
     connection.execute("UPDATE users SET deactivated_at = NULL")
     # The reverse: the task is there before the deactivation ends, and was created later.
     new = {"workspace_id": cast["acme"], "title": "x", "created_by": cast["alice"]}
+    other = connect()
     insert(other, "tasks", **new, assignee_id=cast["bob"])
     with meanwhile(other, "users/deactivate", email="bob@example.com"):
         created = "date_trunc('milliseconds', clock_timestamp())"
@@ -238,20 +216,18 @@ def test_no_task_is_newer_than_the_deactivation_of_its_assignee(
 
 
 def test_an_outcome_waits_for_the_webhook_before_it_locks_the_delivery(
-    connection, connect, meanwhile, delivery
+    connection, meanwhile, delivery
 ):
     """The deletion of a webhook locks them in this order; else each would wait for the other."""
     connection.execute("UPDATE deliveries SET attempts = 1")
-    other = connect()
-    other.execute("SELECT FROM webhooks FOR UPDATE")
-    outcome = outcome_of(delivery)
-    with meanwhile(other, "webhooks/record", **outcome) as rows:
+    held = "SELECT FROM webhooks FOR UPDATE"
+    with meanwhile(held, "webhooks/record", **outcome_of(delivery)) as rows:
         assert not is_locked(connection, "deliveries", "true")
     assert len(rows) == 1
 
 
 def test_a_webhook_recovers_without_waiting_for_an_attempt_of_another_delivery(
-    connection, connect, cast, delivery
+    connection, connect, impatient, cast, delivery
 ):
     announce(connection, cast["acme"])
     first, second = deliveries(connection)
@@ -266,24 +242,23 @@ def test_a_webhook_recovers_without_waiting_for_an_attempt_of_another_delivery(
     connection.execute("UPDATE webhooks SET failing_since = now()")
     other = connect()
     other.execute("SELECT FROM deliveries WHERE id = %s FOR UPDATE", (second["id"],))
-    with connect() as recording:
-        recording.execute("SET lock_timeout = '1ms'")
-        (row,) = record(recording, first, **SUCCESS)
-        assert row["caught_up"] == 0
-        recording.rollback()
+    (row,) = record(impatient, first, **SUCCESS)
+    assert row["caught_up"] == 0
+    impatient.rollback()
     other.rollback()
     (row,) = record(connection, first, **SUCCESS)
     assert row["caught_up"] == 1
 
 
-def test_a_worker_that_prunes_does_not_wait_for_another_one(connection, connect, cast, delivery):
+def test_a_worker_that_prunes_does_not_wait_for_another_one(
+    connection, connect, impatient, delivery
+):
     connection.execute("DELETE FROM deliveries")
     connection.execute("UPDATE events SET created_at = now() - interval '30 days'")
     other = connect()
     other.execute("SELECT FROM events FOR UPDATE")
-    with connect() as worker:
-        worker.execute("SET lock_timeout = '1ms'")
-        (row,) = run(worker, "worker/prune_events", keep=72, after="")
+    (row,) = run(impatient, "worker/prune_events", keep=72, after="")
     assert row["deleted"] == 0
+    impatient.rollback()
     other.rollback()
     assert run(connection, "worker/prune_events", keep=72, after="")[0]["deleted"] == 1

@@ -8,6 +8,7 @@ from time import monotonic, sleep
 
 import pytest
 from psycopg_pool import PoolTimeout
+from support.database import end_connections
 from support.processes import seconds_until, states
 from support.receivers import announce, answer, attempts, deliveries, hang, subscribe
 
@@ -107,10 +108,7 @@ def test_after_a_signal_an_outcome_still_waits_for_a_connection_and_nothing_else
 def test_a_worker_survives_the_loss_of_the_database(run, cast, connection, receiver, announced):
     running = run()
     receiver.take()
-    connection.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND application_name LIKE 'task-service %'"
-    )
+    end_connections(connection)
     announce(connection, cast["acme"])
     receiver.take()
     assert running.stop()

@@ -146,6 +146,13 @@ def send(url, allowed=("127.0.0.1/32",), timeout=5, **headers):
     return post(url, b"{}", headers, timeout=timeout, allowed=allowed)
 
 
+def times_out(url, timeout, *, least=0, most=9000):
+    """Require that an attempt ends with its timeout, after so many milliseconds."""
+    sent = send(url, timeout=timeout)
+    assert (sent.status, sent.error) == (None, "timeout")
+    assert least <= sent.milliseconds <= most
+
+
 @pytest.mark.parametrize("host", PRIVATE)
 def test_an_address_that_is_not_public_is_blocked(host, names, connects):
     """As the host of a URL, and as that to which a name resolves."""
@@ -154,9 +161,10 @@ def test_an_address_that_is_not_public_is_blocked(host, names, connects):
             resolve(url, ())
         assert send(url, allowed=()).error.startswith("blocked: ")
     address = host.strip("[]")
-    names["innocent.example.com"] = [[address]]
-    sent = send("http://innocent.example.com/", allowed=())
-    assert sent.error == f"blocked: leads to {address}, which is not a public address"
+    for addresses in ([address], ["8.8.8.8", address]):
+        names["innocent.example.com"] = [addresses]
+        sent = send("http://innocent.example.com/", allowed=())
+        assert sent.error == f"blocked: leads to {address}, which is not a public address"
     assert connects == []
 
 
@@ -252,12 +260,6 @@ def test_a_host_can_be_allowed_by_its_name_in_any_case(names, receiver):
     assert receiver.connections == 4
 
 
-def test_a_name_with_one_address_that_is_not_public_is_blocked(names, connects):
-    names["both.example.com"] = [["8.8.8.8", "10.0.0.1"]]
-    assert send("http://both.example.com/").error.startswith("blocked: leads to 10.0.0.1")
-    assert connects == []
-
-
 def test_a_connection_goes_to_the_address_that_was_checked(names, connects, receiver):
     """DNS rebinding: the second look-up of the name returns another address."""
     inside = Receiver(address=("127.0.0.2", receiver.port))
@@ -335,27 +337,21 @@ def test_compressed_responses_are_not_decompressed(receiver):
 @pytest.mark.parametrize("behaviour", [drip_headers, drip_body, drip_body_of_unknown_length, hang])
 def test_one_deadline_covers_the_whole_attempt(behaviour, receiver):
     receiver.behaves(behaviour)
-    sent = send(receiver.url, timeout=0.7)
-    assert (sent.status, sent.error) == (None, "timeout")
-    assert 650 <= sent.milliseconds <= 9000
+    times_out(receiver.url, 0.7, least=650)
 
 
 def test_the_time_of_a_look_up_is_part_of_the_attempt(names, receiver):
     names["slow.example.com"] = [lambda: sleep(1) or ["127.0.0.1"]]
     receiver.behaves(hang)
-    sent = send(f"http://slow.example.com:{receiver.port}/", timeout=1.5)
-    assert (sent.status, sent.error) == (None, "timeout")
+    times_out(f"http://slow.example.com:{receiver.port}/", 1.5, least=1450, most=2400)
     assert receiver.connections == 1
-    assert 1450 <= sent.milliseconds <= 2400
 
 
 def test_a_receiver_that_accepts_no_connection_is_a_timeout():
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         address = full.getsockname()
         with socket.create_connection(address):
-            sent = send("http://{}:{}/".format(*address), timeout=0.3)
-    assert (sent.status, sent.error) == (None, "timeout")
-    assert sent.milliseconds >= 250
+            times_out("http://{}:{}/".format(*address), 0.3, least=250)
 
 
 def test_a_receiver_is_late_also_if_the_thread_of_the_deadline_is(monkeypatch, receiver):
@@ -363,8 +359,7 @@ def test_a_receiver_is_late_also_if_the_thread_of_the_deadline_is(monkeypatch, r
         "service.webhooks.outbound.Timer", lambda left, abort: threading.Timer(left + 30, abort)
     )
     receiver.behaves(hang)
-    sent = send(receiver.url, timeout=0.2)
-    assert (sent.status, sent.error) == (None, "timeout")
+    times_out(receiver.url, 0.2)
 
 
 def test_a_connection_that_is_made_after_the_deadline_is_shut_down(monkeypatch, receiver):
@@ -372,9 +367,7 @@ def test_a_connection_that_is_made_after_the_deadline_is_shut_down(monkeypatch, 
     receiver.behaves(drip_body)
     monkeypatch.setattr(sys.modules[__name__], "pause", 0.6)
     # Each byte comes in time.
-    sent = send(receiver.url, timeout=0.4)
-    assert (sent.status, sent.error) == (None, "timeout")
-    assert 550 <= sent.milliseconds <= 9000
+    times_out(receiver.url, 0.4, least=550)
 
 
 def test_an_attempt_leaves_no_thread_and_no_socket_behind(receiver):
@@ -482,17 +475,17 @@ def test_a_dead_name_server_delays_no_other_host(names, receiver, connects):
 
 
 @pytest.fixture
-def secure_receiver():
+def secure_receiver(names):
+    names["receiver.test"] = [["127.0.0.1"]]
     receiver = Receiver(tls=True)
     yield receiver
     receiver.close()
 
 
 def test_tls_verifies_the_name_at_the_address_that_was_checked(
-    names, monkeypatch, secure_receiver, connects
+    monkeypatch, secure_receiver, connects
 ):
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
-    names["receiver.test"] = [["127.0.0.1"]]
     assert send(f"https://receiver.test:{secure_receiver.port}/").status == 200
     assert secure_receiver.server_names == ["receiver.test"]
     received = secure_receiver.take()
@@ -500,20 +493,17 @@ def test_tls_verifies_the_name_at_the_address_that_was_checked(
     assert connects == [("127.0.0.1", secure_receiver.port)]
 
 
-def test_the_deadline_covers_the_handshake_of_tls(names, monkeypatch, secure_receiver):
+def test_the_deadline_covers_the_handshake_of_tls(monkeypatch, secure_receiver):
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
-    names["receiver.test"] = [["127.0.0.1"]]
     secure_receiver.behaves(drip_body)
-    sent = send(f"https://receiver.test:{secure_receiver.port}/", timeout=0.7)
-    assert (sent.status, sent.error) == (None, "timeout")
-    assert 650 <= sent.milliseconds <= 9000
+    times_out(f"https://receiver.test:{secure_receiver.port}/", 0.7, least=650)
 
 
 @pytest.mark.parametrize("trusted", [False, True], ids=["unknown issuer", "other name"])
 def test_an_invalid_certificate_receives_nothing(trusted, names, monkeypatch, secure_receiver):
     if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
-    names["receiver.test"] = names["other.test"] = [["127.0.0.1"]]
+    names["other.test"] = [["127.0.0.1"]]
     host = "other.test" if trusted else "receiver.test"
     sent = send(f"https://{host}:{secure_receiver.port}/")
     assert (sent.status, sent.error) == (None, "SSLCertVerificationError")

@@ -7,6 +7,7 @@ from threading import get_ident
 
 import pytest
 from standardwebhooks import WebhookVerificationError
+from support.database import end_connections
 from support.http import Client
 from support.processes import wait_until
 from support.receivers import (
@@ -324,10 +325,7 @@ def test_a_database_lost_while_posting_changes_no_response_and_the_event_is_retr
     webhooks_app, database_url, connection, receiver, caplog, webhook
 ):
     def lose_the_database(handler):
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND application_name LIKE 'task-service %'"
-        )
+        end_connections(connection)
         answer(200)(handler)
 
     receiver.behaves(lose_the_database, answer(200))

@@ -1,0 +1,192 @@
+"""The pool: the settings of its connections, and who gets which one."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from psycopg_pool import PoolTimeout
+from support.database import alice_at, open_pool
+from support.proxy import Proxy
+
+from service.commands.plans import ListedPlan
+from service.database.pool import Watchdog, WrongEncoding
+
+
+def test_the_app_opens_no_connection_before_its_first_request(build, connection):
+    app = build()
+    assert app.extensions["pool"].closed
+    app.test_client().get("/openapi.json")
+    assert app.extensions["pool"].closed
+
+
+def test_a_connection_of_the_pool_has_its_timeouts_and_its_planner(build):
+    app = build(statement_timeout=3.5, web_threads=1)
+    assert alice_at(app).get("/tasks").status_code == 200
+    with app.extensions["pool"].connection() as connection:
+        for name, value in (
+            # Only the counter of requests is written without waiting for the disk.
+            ("synchronous_commit", "on"),
+            ("statement_timeout", "3500ms"),
+            ("lock_timeout", "3500ms"),
+            ("idle_in_transaction_session_timeout", "10s"),
+            ("plan_cache_mode", "force_generic_plan"),
+            ("enable_seqscan", "off"),
+            ("jit", "off"),
+        ):
+            assert connection.execute(f"SHOW {name}").fetchone()[0] == value
+
+
+def test_a_dead_peer_is_detected_after_15_seconds_on_linux_and_after_25_elsewhere(build):
+    pool = open_pool(build())
+    with pool.connection() as connection:
+        options = connection.info.get_parameters()
+    assert options["connect_timeout"] == "2"
+    idle, user_timeout = int(options["keepalives_idle"]), int(options["tcp_user_timeout"]) / 1000
+    # With data in flight.
+    assert user_timeout == 5
+    assert idle + user_timeout == 15
+    assert idle + int(options["keepalives_interval"]) * int(options["keepalives_count"]) == 25
+
+
+def test_the_watchdog_comes_after_the_timeout_of_the_statement_and_within_a_second(build):
+    pool = build(statement_timeout=3.5).extensions["pool"]
+    assert 3.5 < pool.seconds < pool.seconds + Watchdog.INTERVAL < 4.5
+
+
+def test_a_closed_pool_has_ended_its_connections(build):
+    pool = open_pool(build())
+    first, second = pool.getconn(), pool.getconn()
+    pool.putconn(first)
+    pool.close()
+    assert pool.closed
+    assert first.closed
+    pool.putconn(second)
+    assert second.closed
+
+
+class Pooler(Proxy):
+    """Like poolers that report only some parameters of the server."""
+
+    def forwarded(self, content):
+        return content.replace(b"server_encoding", b"hidden_encoding")
+
+
+def test_a_database_behind_a_pooler_that_does_not_report_its_encoding_is_used(build, database_url):
+    pooler = Pooler(database_url)
+    app = build(database_url=pooler.url)
+    with open_pool(app).connection(timeout=60) as connection:
+        assert connection.info.parameter_status("server_encoding") is None
+    assert alice_at(app).get("/tasks").status_code == 200
+    app.extensions["pool"].close()
+    pooler.close()
+
+
+def test_a_statement_for_one_row_that_returns_more_is_an_error(build):
+    with open_pool(build()).connection() as connection:
+        assert len(connection.rows(ListedPlan, "plans/list", {})) > 1
+        with pytest.raises(ValueError, match="too many values"):
+            connection.row(ListedPlan, "plans/list", {})
+
+
+def test_the_connection_that_was_used_last_is_used_next(build):
+    pool = open_pool(build(web_threads=3))
+    first, second, third = (pool.getconn() for _ in range(3))
+    for connection in (first, third, second):
+        pool.putconn(connection)
+    for _ in range(3):
+        with pool.connection() as connection:
+            assert connection is second
+    assert [pool.getconn() for _ in range(3)] == [second, third, first]
+    for connection in (first, second, third):
+        pool.putconn(connection)
+
+
+def test_after_a_wait_in_vain_the_next_one_gets_the_connection_that_becomes_free(build):
+    pool = open_pool(build(web_threads=1, pool_timeout=5))
+    only = pool.getconn()
+    with pytest.raises(PoolTimeout, match=r"within 0\.0 s"):
+        pool.getconn(0)
+    with ThreadPoolExecutor(1) as threads:
+        following = threads.submit(pool.take, time.monotonic() + 5, 0)
+        # Longer than a request waits that has waited for a thread.
+        with pytest.raises(TimeoutError):
+            following.result(2 * pool.SHORTEST_WAIT)
+        pool.putconn(only)
+        assert following.result() is only
+    pool.give_back(only)
+
+
+def test_a_wait_for_a_database_that_refuses_connections_costs_no_later_request_its_turn(
+    build, proxy
+):
+    proxy.refuse()
+    pool = open_pool(build(database_url=proxy.url, web_threads=1))
+    for _ in range(2):
+        with pytest.raises(PoolTimeout):
+            pool.getconn(0.1)
+    proxy.listen()
+    pool.putconn(pool.getconn(10))
+    pool.close()
+
+
+def test_a_connection_whose_end_is_interrupted_costs_no_later_request_its_turn(build):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    pool = open_pool(build(web_threads=1))
+    connection = pool.getconn()
+    connection.execute("BEGIN")
+    connection.rollback = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        pool.putconn(connection)
+    pool.putconn(pool.getconn())
+
+
+def test_a_connection_to_a_database_of_another_encoding_is_closed(build):
+    """The next one may lead to another database, so the encoding is that of the newest."""
+    pool = open_pool(build(web_threads=1))
+    pool.give_back(pool.take(time.monotonic() + 5, 0))
+    pool.encoding = "SQL_ASCII"
+    with pytest.raises(WrongEncoding):
+        pool.take(time.monotonic() + 5, 0)
+    pool.give_back(pool.take(time.monotonic() + 5, 0))
+
+
+def test_a_request_with_half_a_second_left_gets_a_connection_and_one_with_none_does_not(build):
+    pool = open_pool(build())
+    pool.give_back(pool.take(time.monotonic() + 0.5, 0))
+    with pytest.raises(PoolTimeout, match="no time is left"):
+        pool.take(time.monotonic(), 0)
+
+
+def test_a_connection_goes_back_to_psycopg_pool_when_it_was_kept_for_long_or_was_drained(build):
+    pool = open_pool(build(web_threads=2))
+    kept, idle = pool.getconn(), pool.getconn()
+    for connection in (idle, kept):
+        pool.putconn(connection)
+    assert pool.get_stats()["pool_available"] == 0
+    # It ends old connections, and those that nothing has used for ten minutes.
+    idle.taken_at -= pool.MAX_WARM_SECONDS
+    with pool.connection():
+        pass
+    assert pool.get_stats()["pool_available"] == 1
+    with pool.connection() as used:
+        pool.drain()
+        # This one is free before it.
+        with pool.connection() as new:
+            assert new not in (kept, idle)
+    assert used.closed
+    assert not new.closed
+
+
+def test_more_threads_than_connections_each_find_one_in_time_even_if_some_are_broken(build):
+    pool = open_pool(build(web_threads=3, pool_timeout=20))
+
+    def use(number):
+        with pool.connection() as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+            if number % 7 == 0:
+                connection.close()
+
+    with ThreadPoolExecutor(8) as threads:
+        assert len(list(threads.map(use, range(200)))) == 200

@@ -1,0 +1,66 @@
+"""Prepared statements that the database has changed, lost or mixed up."""
+
+import pytest
+from support.database import alice_at, open_pool, traced, unavailable
+from support.rows import count
+
+from service.database.statements import STATEMENTS
+
+TASK = {"title": "Write the report"}
+
+
+@pytest.fixture
+def changed(connection):
+    """Return a function that changes the type of a column; the old type comes back in the end."""
+    old = []
+
+    def change(table, column):
+        connection.execute(f"ALTER TABLE {table} ALTER {column} TYPE bigint")
+        old.append((table, column))
+
+    yield change
+    for table, column in old:
+        connection.execute(f"ALTER TABLE {table} ALTER {column} TYPE integer")
+
+
+def test_a_migration_that_changes_the_type_of_a_result_fails_no_request(build, changed):
+    app = build(web_threads=1)
+    alice = alice_at(app)
+    assert alice.get("/tasks").status_code == 200
+    changed("usage", "minute_count")
+    assert [alice.get("/tasks").status_code for _ in range(2)] == [200] * 2
+    # They are prepared again.
+    assert traced(app, "GET", "/tasks") == {"statements": 2, "round trips": 2}
+
+
+def test_within_a_transaction_a_changed_type_is_503_once_and_writes_nothing(
+    build, changed, connection
+):
+    alice = alice_at(build(web_threads=1))
+    assert alice.post("/tasks", TASK, headers={"Idempotency-Key": "1"}).status_code == 201
+    changed("idempotency_keys", "status")
+    assert unavailable(alice.post("/tasks", TASK, headers={"Idempotency-Key": "2"}))
+    assert count(connection, "tasks") == 1
+    assert alice.post("/tasks", TASK, headers={"Idempotency-Key": "2"}).status_code == 201
+    assert count(connection, "tasks") == 2
+
+
+def test_prepared_statements_that_the_server_has_forgotten_fail_no_request(build):
+    app = build(web_threads=1)
+    alice = alice_at(app)
+    assert alice.get("/tasks").status_code == 200
+    with app.extensions["pool"].connection() as connection:
+        connection.execute("DEALLOCATE ALL")
+    assert [alice.get("/tasks").status_code for _ in range(2)] == [200] * 2
+
+
+def test_a_pooler_that_mixes_up_prepared_statements_is_logged_with_the_setting_that_ends_it(
+    build, logged
+):
+    app = build(web_threads=1)
+    with open_pool(app).connection() as connection:
+        statement = STATEMENTS["gate/authenticate_and_count"]
+        connection.pgconn.prepare(statement.name, statement.text)
+    assert unavailable(alice_at(app).get("/tasks"))
+    (record,) = logged()
+    assert "already exists: set DATABASE_PREPARE=off: a connection pooler" in record.getMessage()

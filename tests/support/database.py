@@ -1,0 +1,54 @@
+"""The pool of a service in this process, and what happens on its connections."""
+
+import re
+import tempfile
+
+from support.http import Client
+from support.rows import TOKENS
+
+
+def alice_at(app):
+    return Client(app, TOKENS["alice"])
+
+
+def open_pool(app):
+    """Return the pool of a service that has had no request yet."""
+    app.extensions["pool"].open()
+    return app.extensions["pool"]
+
+
+def end_connections(connection):
+    """End those of all processes of the service; return how many there were."""
+    return len(
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name LIKE 'task-service %'"
+        ).fetchall()
+    )
+
+
+def unavailable(response):
+    assert response.status_code == 503
+    assert response.content_type == "application/json"
+    assert response.get_json()["status"] == 503
+    assert "database" in response.get_json()["message"]
+    assert int(response.headers["Retry-After"]) >= 1
+    return True
+
+
+def traced(app, method, path, body=None):
+    """Return the messages that libpq sends and gets during a request on the only connection."""
+    pool = app.extensions["pool"]
+    with tempfile.TemporaryFile("r") as trace:
+        with pool.connection() as connection:
+            connection.pgconn.trace(trace.fileno())
+        response = alice_at(app).send(method, path, json=body)
+        with pool.connection() as connection:
+            connection.pgconn.untrace()
+        assert response.status_code < 500
+        trace.seek(0)
+        sent = re.findall(r"^[0-9 :.-]+\tF\t[0-9]+\t(\w+)", trace.read(), re.MULTILINE)
+    return {
+        "statements": sent.count("Execute") + sent.count("Query"),
+        "round trips": sent.count("Sync") + sent.count("Query"),
+    }
