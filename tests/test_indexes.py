@@ -124,13 +124,11 @@ def plans(connection, workspace, user):
         yield f"tasks/filter?{name}", flattened(tree)
 
 
-@pytest.mark.parametrize(
-    ("index", "columns", "name"),
-    [(index, columns, name) for index, (columns, *names) in SERVED.items() for name in names],
-)
-def test_a_statement_finds_its_rows_by_all_columns_of_the_index(conditions, index, columns, name):
-    found = [words for *scan, words in conditions if scan == [name, index]]
-    assert any({*columns.split()} <= words for words in found), found
+def test_a_statement_finds_its_rows_by_all_columns_of_the_index(conditions):
+    for index, (columns, *names) in SERVED.items():
+        for name in names:
+            found = [words for *scan, words in conditions if scan == [name, index]]
+            assert any({*columns.split()} <= words for words in found), (index, name, found)
 
 
 def test_each_index_is_named_with_the_statement_that_it_serves(connection):

@@ -26,22 +26,6 @@ def test_a_search_finds_the_titles_that_contain_all_words_in_any_case(alice, ins
     assert ids(read_all(alice, "/tasks", q=q, sort="dueDate")) == [tasks[n] for n in found]
 
 
-def test_a_search_passes_the_other_filters_too(alice, insert_into):
-    for status in ("todo", "done"):
-        for priority in ("low", "high"):
-            insert_into("tasks", title="Report", status=status, priority=priority)
-    insert_into("tasks", title="Other")
-    for sort in ({}, {"sort": "dueDate"}):
-        for query, size in (({}, 4), ({"status": "done"}, 2), ({"status": "todo,done"}, 4)):
-            for more, part in (({}, 1), ({"priority": "low"}, 2)):
-                listed = read_all(alice, "/tasks", q="report", limit=1, **query, **more, **sort)
-                assert len(listed) == size / part
-    assert len(read_all(alice, "/tasks", q="report", assignee="none", parentId="none")) == 4
-    assert read_all(alice, "/tasks", q="report", assignee="me") == []
-    response = alice.get("/tasks?q=x&dueAfter=2026-12-01&dueBefore=2026-12-01")
-    assert invalid_field(response, "dueAfter") == "must be before dueBefore"
-
-
 @pytest.mark.parametrize("q", ["", " ", "a b c d e f g h i", "x" * 121, "\0"])
 def test_a_search_without_words_or_with_too_many_is_400(alice, q):
     message = invalid_field(alice.get("/tasks", query_string={"q": q}), "q")

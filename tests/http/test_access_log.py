@@ -253,7 +253,3 @@ def test_a_log_that_cannot_be_written_changes_no_response(database_url, connecti
         assert created.status == 201
         assert get(server.port, "/healthz").status == 200
     assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 1
-
-
-def test_each_request_has_an_id_of_its_own(alice):
-    assert len({alice.get("/me").headers["X-Request-Id"] for _ in range(3)}) == 3

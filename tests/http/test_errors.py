@@ -1,5 +1,7 @@
 """Errors: every error is JSON of one form, with the headers of its status."""
 
+from itertools import product
+
 import pytest
 from support.derived import views
 from support.http import Client, error_message, invalid_field
@@ -30,10 +32,11 @@ UNKNOWN_PATHS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("path", UNKNOWN_PATHS)
-def test_an_unknown_path_is_404_for_every_method(app, path):
-    for method in ("GET", "POST", "OPTIONS", "HEAD"):
-        check_error(app.test_client().open(path, method=method, headers=ALICE), 404)
+def test_an_unknown_path_is_404_for_every_method(app):
+    for path, method in product(UNKNOWN_PATHS, ("GET", "POST", "OPTIONS", "HEAD")):
+        response = app.test_client().open(path, method=method, headers=ALICE)
+        assert response.status_code == 404, (path, method)
+        check_error(response, 404)
 
 
 METHODS = "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "CONNECT", "FOO"
@@ -57,22 +60,20 @@ def test_a_path_with_a_slash_at_its_end_is_the_same_path(alice):
     assert alice.get("/workspaces/").get_json() == alice.get("/workspaces").get_json()
 
 
-@pytest.mark.parametrize(
-    "path", ["/tasks", "/workspaces", "/dashboard/stats", "/nothing", "/tasks/x"]
-)
-def test_head_is_get_without_a_body(alice, path):
-    head, get = alice.send("HEAD", path), alice.get(path)
-    assert head.status_code == get.status_code
-    assert head.data == b""
-    assert (head.content_type, head.content_length) == (get.content_type, get.content_length)
+def test_head_is_get_without_a_body(alice):
+    for path in ("/tasks", "/workspaces", "/dashboard/stats", "/nothing", "/tasks/x"):
+        head, get = alice.send("HEAD", path), alice.get(path)
+        assert (path, head.status_code, head.data) == (path, get.status_code, b"")
+        assert (head.content_type, head.content_length) == (get.content_type, get.content_length)
 
 
-@pytest.mark.parametrize("path", ["/", "/healthz", "/openapi.json"])
-def test_the_public_documents_have_get_only(app, path):
-    assert app.test_client().get(path).headers["X-Content-Type-Options"] == "nosniff"
-    for method in ("POST", "OPTIONS", "DELETE", "PUT"):
-        response = check_error(app.test_client().open(path, method=method, headers=ALICE), 405)
-        assert "GET" in response.headers["Allow"]
+def test_the_public_documents_have_get_only(app):
+    client = app.test_client()
+    for path in ("/", "/healthz", "/openapi.json"):
+        assert client.get(path).headers["X-Content-Type-Options"] == "nosniff"
+        for method in ("POST", "OPTIONS", "DELETE", "PUT"):
+            response = check_error(client.open(path, method=method, headers=ALICE), 405)
+            assert "GET" in response.headers["Allow"]
 
 
 def test_all_invalid_fields_are_named_at_once(alice):

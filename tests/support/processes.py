@@ -59,18 +59,9 @@ def serving(
         preexec_fn=preexec_fn,
     )
     server.port = port
-    try:
+    with ending(server):
         wait_until(lambda: answers(port), server)
         yield server
-    finally:
-        server.terminate()
-        try:
-            server.wait(60)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
-        if server.stderr:
-            server.stderr.close()
 
 
 @contextmanager
@@ -82,15 +73,23 @@ def working(database_url, **settings):
         env=environment(DATABASE_URL=database_url, **settings),
         stderr=subprocess.DEVNULL,
     )
-    try:
+    with ending(worker):
         yield worker
+
+
+@contextmanager
+def ending(process):
+    try:
+        yield
     finally:
-        worker.terminate()
+        process.terminate()
         try:
-            worker.wait(60)
+            process.wait(60)
         except subprocess.TimeoutExpired:
-            worker.kill()
-            worker.wait()
+            process.kill()
+            process.wait()
+        if process.stderr:
+            process.stderr.close()
 
 
 def connect(port, *, buffer=None, timeout=60):
