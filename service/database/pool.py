@@ -43,7 +43,6 @@ def encoding_of(connection: Connection) -> str:
 
 
 def connection_options(settings: Settings, program: str) -> dict[str, Any]:
-    """The options of libpq and psycopg that every connection of a program has."""
     return {
         # PostgreSQL shows this name in pg_stat_activity.
         "application_name": application_name(program),

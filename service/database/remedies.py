@@ -72,7 +72,6 @@ TEXTS = {
 
 
 def kind_of(error: psycopg.Error) -> str | None:
-    """Find the key of an error in REMEDIES."""
     text = str(error)
     found = (name for name, pattern in TEXTS.items() if re.search(pattern, text))
     return error.sqlstate or next(found, None)

@@ -142,7 +142,6 @@ class Connection(psycopg.Connection[TupleRow]):
     _named: set[bytes] = set()
 
     def row(self, kind: type[Row], name: str, values: dict[str, object]) -> Row | None:
-        """Run a statement and return its only row, or None."""
         return single_row(self.rows(kind, name, values))
 
     def rows(self, kind: type[Row], name: str, values: dict[str, object]) -> list[Row]:
@@ -150,7 +149,6 @@ class Connection(psycopg.Connection[TupleRow]):
         return rows.load_rows(0, number, kind._make)
 
     def run(self, name: str, values: dict[str, object]) -> int:
-        """Run a statement and return the number of its rows."""
         return self._run(name, values)[1]
 
     def _run(self, name: str, values: dict[str, object]) -> tuple[abc.Transformer, int]:

@@ -45,7 +45,6 @@ class Interrupt:
         self.received = True
 
     def check(self) -> None:
-        """Raise SystemExit if a signal has come."""
         if self.received:
             sys.exit()
 
@@ -88,7 +87,6 @@ class Children:
         self._start("gunicorn", *gunicorn.command(*options, app=app))
 
     def start_worker(self) -> None:
-        """Start the worker."""
         self._start("worker", sys.executable, "-m", "service", "worker")
 
     def _start(self, name: str, *command: str) -> None:
@@ -193,7 +191,6 @@ class Children:
 
 
 def announce_migrations(added: set[Path]) -> None:
-    """Print how to apply the migrations among these new files."""
     for path in sorted(added):
         if path.parent == SQL / "schema":
             click.echo(

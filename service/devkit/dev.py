@@ -22,7 +22,6 @@ class Dev(click.Command):
         parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:
-        """Choose the command that these arguments are for."""
         if JSON_OPTION not in args:
             return super().make_context(info_name, args, parent, **extra)
         others = [word for word in args if word != JSON_OPTION]

@@ -131,7 +131,6 @@ def execute(name: str, /, **values: object) -> None:
 
 
 def environment(database_url: str, port: int) -> dict[str, str]:
-    """Make the environment of the service and of its commands."""
     own = {
         "DATABASE_URL": database_url,
         "HOST": "127.0.0.1",
@@ -148,7 +147,6 @@ def environment(database_url: str, port: int) -> dict[str, str]:
 
 
 def subscribe(printer: Printer) -> None:
-    """Send the events of the demo workspace to the printer."""
     absent = f"there is no workspace {WORKSPACE} to receive from: start with --reset"
     workspace = one_row(FoundWorkspace, "workspaces/find", absent, slugs=[WORKSPACE])
     made = secrets.create(

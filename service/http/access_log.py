@@ -45,7 +45,6 @@ def set_id_and_times() -> None:
 
 
 def init_app(app: Flask) -> None:
-    """Log each request once its response is made; the other hooks have run by then."""
     write = logs.configure(app.config["SETTINGS"].log_format).write
 
     def write_line(response: Response) -> Response:

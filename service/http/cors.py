@@ -31,7 +31,6 @@ def init_app(app: Flask) -> None:
     origins = frozenset(app.config["SETTINGS"].cors_origins)
 
     def add_headers(response: Response) -> Response:
-        """Let the pages of a listed origin read the response."""
         request = current_request()
         # Vary is sent without an Origin too: caches must keep the responses for origins apart.
         varies = response.headers.get("Vary")

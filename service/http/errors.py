@@ -59,7 +59,6 @@ class VersionMismatch(PreconditionFailed):
 
 
 def http_error(name: str, /, retry_after: int | None = None, **values: object) -> HTTPException:
-    """Make the exception for an entry of MESSAGES."""
     status, message = MESSAGES[name]
     options: dict[str, Any] = {} if retry_after is None else {"retry_after": retry_after}
     return default_exceptions[status](message.format(**values), **options)
@@ -135,7 +134,6 @@ def error_body(
 
 
 def reply_invalid(error: ValidationError) -> Response:
-    """Answer an error of marshmallow with 400 and the invalid fields."""
     forget_frames(error)
     return reply_error(invalid_fields(flatten(error)))
 

@@ -190,7 +190,6 @@ def reject_cross_origin(request: Request) -> None:
 
 
 def rate_limit_error(usage: Usage) -> HTTPException:
-    """Make the 429 that names the exhausted window and the seconds until this window ends."""
     window = decisive(usage.windows)
     seconds = max(1, window.seconds_left)
     return http_error(
@@ -205,7 +204,6 @@ def add_headers(response: Response) -> Response:
 
 
 def gate_headers(request: Request, state: RequestState, status: int) -> list[tuple[str, str]]:
-    """The headers that the gate adds to the response with this status."""
     usage, request_id = state.usage, ("X-Request-Id", state.request_id)
     if is_public(request.url_rule):
         return [request_id, NOSNIFF]

@@ -83,7 +83,6 @@ def reject_unknown_query() -> None:
 
 
 def query_values(query: bytes) -> dict[str, list[str]]:
-    """Find the names in a query, each with its values."""
     return parse_qs(query.decode(errors="replace"), keep_blank_values=True)
 
 

@@ -37,8 +37,6 @@ class Page(NamedTuple):
 
 
 class BoundedPage(NamedTuple):
-    """The row of one page of a list between two bounds."""
-
     data: bytes
     next_cursor: str | None
     # False if the bounds are in the wrong order.

@@ -5,7 +5,7 @@ Sources: RFC 9110 section 13; IETF draft-ietf-httpapi-idempotency-key-header.
 
 import json
 import re
-from functools import wraps
+from functools import partial, wraps
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -86,9 +86,8 @@ def idempotent(view: View, **whose: object) -> View:
     return wrapper
 
 
-def idempotent_of_user(view: View) -> View:
-    """Do as ``idempotent`` does, for a resource of the user: the key holds in all workspaces."""
-    return idempotent(view, workspace_id=None)
+# For a resource of the user: the key holds in all workspaces.
+idempotent_of_user = partial(idempotent, workspace_id=None)
 
 
 def idempotent_in_path(view: View) -> View:
