@@ -85,7 +85,15 @@ def feed(schemas: Schemas, examples: Examples) -> None:
         "hasMore": False,
     }
     known = {"$ref": "#/components/schemas/EventType", "description": "A type of this release"}
-    schemas.refer("WorkspaceEvent", {"anyOf": [event(name, schemas) for name in EVENT_TYPES]})
+    described = {name: event(name, schemas) for name in EVENT_TYPES}
+    mapping = {name: schema["$ref"] for name, schema in described.items()}
+    schemas.refer(
+        "WorkspaceEvent",
+        {
+            "anyOf": [*described.values()],
+            "discriminator": {"propertyName": "type", "mapping": mapping},
+        },
+    )
     schemas.refer(
         "OtherEvent",
         {

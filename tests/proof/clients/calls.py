@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 from task_meeting_and_workspace_service_client import AuthenticatedClient
+from task_meeting_and_workspace_service_client.api.events import list_events
 from task_meeting_and_workspace_service_client.api.me import get_me
 from task_meeting_and_workspace_service_client.api.tasks import (
     create_task,
@@ -20,7 +21,9 @@ from task_meeting_and_workspace_service_client.api.tasks import (
 from task_meeting_and_workspace_service_client.models import (
     CredentialKind,
     ErrorResponse,
+    EventPage,
     Me,
+    OtherEvent,
     Role,
     Scope,
     Task,
@@ -29,6 +32,7 @@ from task_meeting_and_workspace_service_client.models import (
     TaskPage,
     TaskPriority,
     TaskStatus,
+    TaskUpdatedEvent,
 )
 from task_meeting_and_workspace_service_client.types import Response
 
@@ -87,9 +91,16 @@ def tasks(alice: AuthenticatedClient, caller: Me) -> None:
     assert (same.status_code, same.parsed) == (HTTPStatus.NOT_MODIFIED, None)
     error(get_task.sync_detailed(task.id, client=client("tmw_api_nobody")), 401)
 
+    after = parsed(EventPage, list_events.sync_detailed(client=alice)).next_cursor
     changes = TaskChanges(status=TaskStatus.IN_PROGRESS, due_date=None)
     changed = update_task.sync_detailed(task.id, client=alice, body=changes, if_match=tag)
     assert parsed(Task, changed).due_date is None
+    (event,) = parsed(EventPage, list_events.sync_detailed(client=alice, after=after)).data
+    assert isinstance(event, TaskUpdatedEvent)
+    assert (event.data, event.actor_id) == (parsed(Task, changed), caller.user.id)
+    assert event.changed == ["status", "dueDate"]
+    later = {"data": [{"id": "1", "type": "note.created"}], "nextCursor": "1", "hasMore": False}
+    assert isinstance(EventPage.from_dict(later).data[0], OtherEvent)
     back = TaskChanges.from_dict(parsed(Task, changed).to_dict())
     assert parsed(Task, update_task.sync_detailed(task.id, client=alice, body=back)).version == 2
     error(update_task.sync_detailed(task.id, client=alice, body=changes, if_match=tag), 412)
