@@ -26,5 +26,6 @@ def test_tests_import_only_what_is_in_support():
     """A second copy of a conftest or of a test module would have its own state."""
     folders = "tests", "request_worker/tests", "testkit/tests"
     for path in (path for folder in folders for path in PROJECT.joinpath(folder).rglob("*.py")):
-        imported = re.findall(r"(?m)^\s*(?:from|import) ((?:test_|conftest)\w*)", path.read_text())
+        pattern = r"(?m)^\s*(?:from|import) ([\w.]*\b(?:test_|conftest)\w*)"
+        imported = re.findall(pattern, path.read_text())
         assert not imported, f"{path}: move what it imports from {imported} to tests/support"

@@ -5,12 +5,11 @@ import pty
 import termios
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from support.commands import CommandRunner
+from support.commands import CommandRunner, read_to_end
 from support.statements import new_database
 
 
@@ -66,12 +65,3 @@ def on_a_terminal(monkeypatch):
             return shown.result(30).decode().splitlines()
 
     return run
-
-
-def read_to_end(terminal):
-    text = b""
-    # At the end of a terminal, Linux reports EIO.
-    with suppress(OSError):
-        while more := terminal.read(65536):
-            text += more
-    return text

@@ -9,8 +9,7 @@ import sys
 import psycopg
 import pytest
 from click.testing import CliRunner
-from commands.conftest import read_to_end
-from support.commands import UUID, assert_failed, lines, rows, value
+from support.commands import UUID, assert_failed, lines, read_to_end, rows, value
 from support.http import Client
 from support.processes import wait_until
 from support.project import environment

@@ -7,8 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from proof.test_versions import pythons
-from support.project import PROJECT, copy_project
+from support.project import PROJECT, copy_project, pythons
 
 PINS = [
     "pytest==7.4",

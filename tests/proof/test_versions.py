@@ -1,15 +1,11 @@
 """The versions that setup.cfg names: lowest libraries, each Python, files for two platforms."""
 
-import platform
 import re
-import shutil
 import subprocess
 import sys
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
-from support.project import PROJECT, VERSIONS, environment, required
+from support.project import PROJECT, VERSIONS, environment, pythons, required
 
 pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 
@@ -41,28 +37,6 @@ def run_quick_part(folder, python, *options):
     ran = subprocess.run(command, cwd=PROJECT, env=environment(), capture_output=True, text=True)
     print(ran.stdout[-4000:])
     assert ran.returncode == 0
-
-
-def pythons(minors=range(11, 30)):
-    """Return {version: path} of each other Python here, by default those for the service.
-
-    This one runs the whole suite. A name in the path may be a shim of pyenv for a version that is
-    not switched on. That of the system may be an older release of the same version.
-    """
-    ask = "import platform, venv; print(platform.python_version())"
-    found = {}
-    for minor in minors:
-        name = f"python3.{minor}"
-        installed = Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/{name}")
-        for path in filter(None, (shutil.which(name), *map(str, installed), f"/usr/bin/{name}")):
-            with suppress(OSError):
-                asked = subprocess.run([path, "-c", ask], capture_output=True, text=True)
-                found.setdefault(asked.stdout.strip(), path)
-    return {
-        version: path
-        for version, path in found.items()
-        if version not in ("", platform.python_version())
-    }
 
 
 def test_the_quick_part_passes_with_the_lowest_versions(tmp_path):

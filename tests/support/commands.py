@@ -1,5 +1,6 @@
 """Commands that run in this process: their output and their failures."""
 
+from contextlib import suppress
 from threading import Lock
 
 import click
@@ -63,6 +64,15 @@ def assert_failed(outcome, message, code=1):
     if code == 1:
         (line,) = outcome.stderr.splitlines()
         assert line.startswith("Error: ")
+
+
+def read_to_end(terminal):
+    text = b""
+    # At the end of a terminal, Linux reports EIO.
+    with suppress(OSError):
+        while more := terminal.read(65536):
+            text += more
+    return text
 
 
 def rows(connection, sql, *values):

@@ -2,10 +2,12 @@
 
 import configparser
 import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -85,6 +87,28 @@ def run(*command, cwd, **variables):
     ran = start(*command, cwd=cwd, **variables)
     assert ran.returncode == 0, f"{command}\n{ran.stdout}\n{ran.stderr}"
     return ran.stdout
+
+
+def pythons(minors=range(11, 30)):
+    """Return {version: path} of each other Python here, by default those for the service.
+
+    This one runs the whole suite. A name in the path may be a shim of pyenv for a version that is
+    not switched on. That of the system may be an older release of the same version.
+    """
+    ask = "import platform, venv; print(platform.python_version())"
+    found = {}
+    for minor in minors:
+        name = f"python3.{minor}"
+        installed = Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/{name}")
+        for path in filter(None, (shutil.which(name), *map(str, installed), f"/usr/bin/{name}")):
+            with suppress(OSError):
+                asked = subprocess.run([path, "-c", ask], capture_output=True, text=True)
+                found.setdefault(asked.stdout.strip(), path)
+    return {
+        version: path
+        for version, path in found.items()
+        if version not in ("", platform.python_version())
+    }
 
 
 VERSIONS = "3.11", "3.12", "3.13", "3.14"
