@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from itertools import count
 from pathlib import Path
 from statistics import median
 
@@ -46,11 +47,11 @@ def count_instructions(cases, *, tasks, say, keep=None):
             for case in cases:
                 send(client, case, WARM_UP)
             (worker,) = (one for one, _ in processes.below(pid) if one != pid)
-            counter = Counter(worker, files)
+            counter = dumps(worker, files)
             for case in cases:
-                count, spread = agreed(case, client, counter, say)
+                found, spread = agreed(case, client, counter, say)
                 percent = 100 * (spread - 1)
-                lines.append(f"| {case.name} | {count / 1000:,.0f} | {percent:.1f} % |")
+                lines.append(f"| {case.name} | {found / 1000:,.0f} | {percent:.1f} % |")
     python = ".".join(map(str, sys.version_info[:3]))
     return "\n".join([*lines, "", f"Python {python}, {os.uname().machine}"])
 
@@ -59,9 +60,9 @@ def agreed(case, client, counter, say):
     """Count until the last counts agree; return their median, and the highest by the lowest."""
     counts = []
     while len(counts) < ATTEMPTS:
-        counter.dump()
+        next(counter)
         send(client, case, REQUESTS)
-        counts.append(counter.dump() / REQUESTS)
+        counts.append(next(counter) / REQUESTS)
         say(f"{case.name}: {counts[-1]:,.0f}")
         last = counts[-COUNTS:]
         if len(last) == COUNTS and max(last) <= AGREE * min(last):
@@ -74,17 +75,10 @@ def send(client, case, times):
         client.send(case)
 
 
-class Counter:
-    """Reads the count of callgrind in one process."""
-
-    def __init__(self, pid, folder):
-        self.pid, self.folder = pid, folder
-        self.dumps = 0
-
-    def dump(self):
-        """Return the instructions since the last dump."""
-        self.dumps += 1
-        command = (shutil.which("callgrind_control"), "--dump", str(self.pid))
+def dumps(pid, folder):
+    """Yield the instructions of a process since the last dump, at each request for one."""
+    for number in count(1):
+        command = (shutil.which("callgrind_control"), "--dump", str(pid))
         subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: S603
-        text = (self.folder / f"{self.pid}.{self.dumps}").read_text(errors="replace")
-        return int(re.search(r"^totals: (\d+)", text, re.MULTILINE)[1])
+        text = (folder / f"{pid}.{number}").read_text(errors="replace")
+        yield int(re.search(r"^totals: (\d+)", text, re.MULTILINE)[1])

@@ -2,10 +2,7 @@
 WITH page AS MATERIALIZED (
     SELECT delivery.*
       FROM unnest(
-               CASE
-                   WHEN %(state)s::text IS NULL THEN ARRAY['waiting', 'delivered', 'failed']
-                   ELSE ARRAY[%(state)s::text]
-               END
+               coalesce(string_to_array(%(state)s::text, ','), '{waiting,delivered,failed}')
            ) AS wanted (state)
      -- The newest of each state, so that no other state is read. Compared as pairs, they have their
      -- order from deliveries_by_state alone: the planner cannot walk through all by their ids.

@@ -9,6 +9,7 @@ import subprocess
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
+from itertools import groupby
 from pathlib import Path
 
 # A busy machine is slower: a time fails its test only beyond so many times its pass line. The table
@@ -89,18 +90,21 @@ def worst(scenario):
 
 
 def rows(scenarios):
-    """The table in Markdown: a row for each scenario, a heading for each module."""
-    lines, heading = [], None
-    for scenario in scenarios:
-        if scenario.heading != heading:
-            heading = scenario.heading
-            lines += ["", f"## {heading}", "", "| scenario | lost | doubled | worst time | |"]
-            lines += ["|---|---|---|---|---|"]
-        missed = ", ".join(f"**missed**: {one.text}" for one in scenario.measures if not one.passed)
-        outcome = scenario.reason or missed or "passed"
-        lost = total(scenario, "lost", "did not arrive", "without an event")
-        doubled = total(scenario, "doubled", "arrived twice")
-        lines.append(f"| {scenario.title} | {lost} | {doubled} | {worst(scenario)} | {outcome} |")
+    """The table in Markdown: a row for each claim, which may have several scenarios."""
+    lines = ["", "| scenario | lost | doubled | worst time | |", "|---|---|---|---|---|"]
+    heading = None
+    for (above, title), group in groupby(scenarios, key=operator.attrgetter("heading", "title")):
+        if above != heading:
+            heading = above
+            lines.append(f"| **{heading}** | | | | |")
+        found = list(group)
+        whole = Scenario(title, heading, [one for each in found for one in each.measures])
+        missed = [f"**missed**: {one.text}" for one in whole.measures if not one.passed]
+        reasons = [each.reason for each in found if each.reason]
+        outcome = ", ".join(dict.fromkeys(reasons + missed)) or "passed"
+        lost = total(whole, "lost", "did not arrive", "without an event")
+        doubled = total(whole, "doubled", "arrived twice")
+        lines.append(f"| {title} | {lost} | {doubled} | {worst(whole)} | {outcome} |")
     return "\n".join(lines)
 
 

@@ -49,6 +49,12 @@ from task_service_double.receiver import Receiver
 
 # Bytes of a request to the control URL.
 MAX_BODY = 64 * 1024 * 1024
+# The types of lines that get an id if they have none; a list, because a type can be any JSON.
+WITH_ID = [
+    kind
+    for kind, line in TYPES.items()
+    if "id" in line.load_fields and not line.load_fields["id"].required
+]
 
 control = Blueprint("control", __name__)
 
@@ -180,19 +186,11 @@ def complete(line: bytes) -> Values | None:
 
 def choose_ids(items: list[Values]) -> None:
     """Give an id to each object that has none, as the database would, so that it is known."""
-    anew = [item for item in items if "id" not in item and has_id(item.get("type"))]
+    anew = [item for item in items if "id" not in item and item.get("type") in WITH_ID]
     created = [creation(item.get("createdAt")) for item in anew]
     ids = db.row(NewIds, "double/new_ids", created=created).ids
     for item, id in zip(anew, ids, strict=True):
         item["id"] = id
-
-
-def has_id(kind: object) -> bool:
-    """Return whether objects of this type get an id if they are loaded without one."""
-    if not isinstance(kind, str) or kind not in TYPES:
-        return False
-    field = TYPES[kind].load_fields.get("id")
-    return field is not None and not field.required
 
 
 def creation(text: object) -> datetime | None:
@@ -223,20 +221,6 @@ class NewIds(NamedTuple):
 
 class Now(NamedTuple):
     now: str
-
-
-def email_of(user: str) -> str:
-    """Return the e-mail address of a user of the initial state; another name is an address."""
-    known = double().initial.users.get(user)
-    return known.email if known else user
-
-
-def find_user(user: str) -> FoundUser:
-    """Return a user; raises ClickException if there is none."""
-    found = db.row_or_none(FoundUser, "users/find", emails=[email_of(user)], ids=[])
-    if found is None:
-        raise click.ClickException(f"user: there is no user {user}")
-    return found
 
 
 @control.get("/clock")
@@ -277,13 +261,18 @@ def add_fault(fault: Values) -> Response:
 @control.post("/tokens")
 @arguments(NewCredential())
 def create_token(token: Values) -> Response:
+    known = double().initial.users.get(token["user"])
+    email = known.email if known else token["user"]
+    user = db.row_or_none(FoundUser, "users/find", emails=[email], ids=[])
+    if user is None:
+        raise click.ClickException(f"user: there is no user {email}")
     is_session = token["kind"] == "session"
     row, statement = (CreatedSession, "sessions") if is_session else (IdRow, "tokens")
     secret, _ = create_credential(
         partial(db.row, row, f"{statement}/create"),
         token["kind"],
-        user_id=find_user(token["user"]).id,
-        email=email_of(token["user"]),
+        user_id=user.id,
+        email=email,
         name="",
         scope=token["scope"],
         days=token["expires_in"] or (SESSION_DAYS if is_session else None),
