@@ -126,6 +126,7 @@ def test_load_returns_ids_takes_datetimes_and_keeps_the_order_of_creation(servic
     ("act", "message"),
     [
         (lambda service: service.load(TASK | {"type": "task"}, {"type": "task"}), "objects:2: tit"),
+        (lambda service: service.load({"type": "deleted_user"}), "objects:1: id: is required"),
         (lambda service: service.load({"type": "job"}), "objects:1: type: must be one of: "),
         (lambda service: service.load({"type": ["task"]}), "objects:1: type: must be one of: "),
         (lambda service: service.fault("503", path="/tasks"), "path: must begin with /api/"),
