@@ -49,7 +49,6 @@ class Meeting(schemas.Resource):
     platform = fields.OneOf(
         *PLATFORMS,
         schema_name="Platform",
-        allow_none=True,
         load_default=None,
         description="Where it takes place",
     )
@@ -60,10 +59,8 @@ class Meeting(schemas.Resource):
         load_default=list,
         description="The e-mail addresses of the people invited",
     )
-    agenda = fields.Text(
-        fields.MAX_TEXT, allow_none=True, load_default=None, description="Topics to discuss"
-    )
-    notes = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None, description="Notes")
+    agenda = fields.Text(fields.MAX_TEXT, load_default=None, description="Topics to discuss")
+    notes = fields.Text(fields.MAX_TEXT, load_default=None, description="Notes")
     status = fields.OneOf(
         *STATUSES, schema_name="MeetingStatus", dump_only=True, description=COMPLETION
     )

@@ -24,10 +24,8 @@ class Suggestion(schemas.Resource):
     title = fields.Text(
         fields.MAX_TITLE, min=1, trim=True, required=True, description="The suggestion in brief"
     )
-    body = fields.Text(fields.MAX_TEXT, allow_none=True, load_default=None, description="Details")
-    task_id = fields.Id(
-        allow_none=True, load_default=None, description="The task it concerns, or null"
-    )
+    body = fields.Text(fields.MAX_TEXT, load_default=None, description="Details")
+    task_id = fields.Id(load_default=None, description="The task it concerns, or null")
     status = fields.OneOf(
         *STATUSES,
         schema_name="SuggestionStatus",

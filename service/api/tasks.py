@@ -47,9 +47,7 @@ class Task(schemas.Resource):
     id = fields.Id(dump_only=True, description="The id of the task")
     workspace_id = fields.Id(dump_only=True, description="The workspace of the task")
     title = fields.Text(fields.MAX_TITLE, min=1, trim=True, required=True, description="What to do")
-    description = fields.Text(
-        fields.MAX_TEXT, allow_none=True, load_default=None, description="More about the task"
-    )
+    description = fields.Text(fields.MAX_TEXT, load_default=None, description="More about the task")
     status = fields.OneOf(
         *STATUSES,
         schema_name="TaskStatus",
@@ -62,17 +60,11 @@ class Task(schemas.Resource):
         load_default="medium",
         description="How urgent the task is",
     )
-    due_date = fields.DayOrTimestamp(
-        allow_none=True, load_default=None, description="When it is due"
-    )
+    due_date = fields.DayOrTimestamp(load_default=None, description="When it is due")
     due_day = fields.Day(dump_only=True, allow_none=True, description=DUE_DAY)
-    assignee_id = fields.Id(
-        allow_none=True, load_default=None, description="The id of a member of the workspace"
-    )
-    project_id = fields.Text(
-        fields.MAX_REFERENCE, min=1, allow_none=True, load_default=None, description=PROJECT
-    )
-    parent_id = fields.Id(allow_none=True, load_default=None, description=PARENT)
+    assignee_id = fields.Id(load_default=None, description="The id of a member of the workspace")
+    project_id = fields.Text(fields.MAX_REFERENCE, min=1, load_default=None, description=PROJECT)
+    parent_id = fields.Id(load_default=None, description=PARENT)
     created_by = fields.Id(dump_only=True, description="The user who created the task")
     created_at = fields.Timestamp(dump_only=True, description="When the task was created")
     updated_at = fields.Timestamp(dump_only=True, description="When the task was last changed")

@@ -38,12 +38,12 @@ class Token(schemas.Resource):
     )
     created_at = fields.Timestamp(dump_only=True, description="When the token was created")
     expires_at = fields.Timestamp(
-        allow_none=True, load_default=None, description="When the token expires; null means never"
+        load_default=None, description="When the token expires; null means never"
     )
     last_used_at = fields.Timestamp(
         dump_only=True, allow_none=True, description="When it was last used, to the minute, or null"
     )
-    workspace_id = fields.Id(allow_none=True, load_default=None, description=WORKSPACE)
+    workspace_id = fields.Id(load_default=None, description=WORKSPACE)
 
 
 class NewToken(Token):

@@ -56,7 +56,6 @@ class Webhook(schemas.Resource):
         100,
         min=1,
         unique=True,
-        allow_none=True,
         load_default=None,
         description=ALL_EVENTS,
     )

@@ -75,6 +75,7 @@ class Options(Described, total=False):
     allow_none: bool
     dump_only: bool
     load_only: bool
+    # None allows null too.
     load_default: object
     data_key: str
 

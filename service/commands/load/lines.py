@@ -152,11 +152,11 @@ class MemberLine(OwnedLine, Member):
 
 
 class TaskLine(OwnedLine, CreatedLine, Task):
-    due_day = Day(allow_none=True, load_default=None)
-    assignee_id = UserRef(allow_none=True, load_default=None)
+    due_day = Day(load_default=None)
+    assignee_id = UserRef(load_default=None)
     created_by = UserRef(load_default=None)
     updated_at = LineTimestamp(load_default=None)
-    completed_at = LineTimestamp(allow_none=True, load_default=None)
+    completed_at = LineTimestamp(load_default=None)
     version = CountingNumber(load_default=1)
 
 
