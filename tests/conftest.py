@@ -210,13 +210,22 @@ def browser(app, cast, connection):
 
 
 @pytest.fixture
-def adam(app, cast, connection):
-    """Return a client of an admin of Acme."""
-    id = insert(connection, "users", email="adam@example.com", name="Adam")
-    insert_member(connection, cast["acme"], id, "admin")
-    insert_token(connection, id, "tmw_api_adam")
-    cast["adam"] = id
-    return Client(app, "tmw_api_adam")
+def join(app, cast, connection):
+    """Return a function that makes one more member of Acme and returns their client."""
+
+    def join(name, role):
+        id = insert(connection, "users", email=f"{name}@example.com", name=name.capitalize())
+        insert_member(connection, cast["acme"], id, role)
+        insert_token(connection, id, f"tmw_api_{name}")
+        cast[name] = id
+        return Client(app, f"tmw_api_{name}")
+
+    return join
+
+
+@pytest.fixture
+def adam(join):
+    return join("adam", "admin")
 
 
 @pytest.fixture

@@ -27,15 +27,8 @@ def roles(connection, cast):
 
 
 @pytest.fixture
-def dora(app, connection, cast):
-    """Return a client of a second owner of Acme."""
-    id = connection.execute(
-        "INSERT INTO users (email, name) VALUES ('dora@example.com', 'Dora') RETURNING id::text"
-    ).fetchone()["id"]
-    insert_member(connection, cast["acme"], id, "owner")
-    insert_token(connection, id, "tmw_api_dora")
-    cast["dora"] = id
-    return Client(app, "tmw_api_dora")
+def dora(join):
+    return join("dora", "owner")
 
 
 # List
