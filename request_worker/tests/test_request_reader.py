@@ -59,7 +59,7 @@ COMPLETE = {
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 @pytest.mark.parametrize("name", COMPLETE)
-def test_requests_one_after_the_other_are_complete_at_their_last_byte(name, size):
+def test_requests_one_after_the_other_or_together_are_complete_at_their_last_byte(name, size):
     rest, body = COMPLETE[name]
     request = START + rest
     reader = RequestReader({"wsgi.version": (1, 0)}, MAX_BODY)
@@ -78,17 +78,9 @@ def test_requests_one_after_the_other_are_complete_at_their_last_byte(name, size
         assert environ["wsgi.version"] == (1, 0)
         assert not {"HTTP_X_A", "HTTP_UPGRADE"} & environ.keys()
         assert reader.size == 0
-
-
-@pytest.mark.parametrize("name", COMPLETE)
-def test_requests_that_come_together_are_taken_one_by_one(name):
-    rest, body = COMPLETE[name]
-    reader = RequestReader({}, MAX_BODY)
-    data = (START + rest) * 3
-    for _ in range(3):
+    for data in (request * 3, b"", b""):
         assert reader.feed(data)
         assert reader.take()["wsgi.input"].read() == body
-        data = b""
     assert not reader.feed(b"")
 
 

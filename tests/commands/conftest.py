@@ -12,6 +12,8 @@ from psycopg.conninfo import make_conninfo
 from support.commands import CommandRunner, read_to_end
 from support.statements import new_database
 
+from service.settings import Settings
+
 
 @pytest.fixture
 def cli(app):
@@ -23,6 +25,17 @@ def cli(app):
 def with_settings(with_webhooks):
     """Return a function that runs a command under changed settings."""
     return lambda *words, **changes: CommandRunner(with_webhooks(**changes)).invoke(args=words)
+
+
+@pytest.fixture
+def status_of(start):
+    """Return a function that runs ``status`` on the database of a URL."""
+
+    def status_of(url, *options):
+        runner = CommandRunner(start(Settings.read({"DATABASE_URL": url})))
+        return runner.invoke(args=["status", *options])
+
+    return status_of
 
 
 @pytest.fixture

@@ -352,7 +352,7 @@ def test_a_lock_is_shown_with_those_who_wait_and_is_a_problem_from_one_second_on
 
 @pytest.mark.parametrize("hidden", [False, True])
 def test_a_row_lock_of_a_person_is_a_problem_with_the_statement_that_ends_it(
-    hidden, used, stranger, start, monkeypatch
+    hidden, used, stranger, status_of, monkeypatch
 ):
     """Its age and statement, and a lock that nobody waits for now, need pg_read_all_stats."""
     role, url = stranger
@@ -363,7 +363,7 @@ def test_a_row_lock_of_a_person_is_a_problem_with_the_statement_that_ends_it(
             connection.execute(f"GRANT pg_read_all_stats TO {role}")
 
     def found():
-        lines = status(start, url).stdout.splitlines()
+        lines = status_of(url).stdout.splitlines()
         return [line[14:] for line in lines if line.startswith("PROBLEM")]
 
     update = "UPDATE workspaces SET name = name"
@@ -427,9 +427,9 @@ def used(other):
         yield other
 
 
-def status(start, url, *options):
-    runner = CommandRunner(start(Settings.read({"DATABASE_URL": url})))
-    return runner.invoke(args=["status", *options])
+def run_in(url, sql):
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(sql.format(database=connection.info.dbname))
 
 
 def problems(outcome):
@@ -460,24 +460,22 @@ def problems(outcome):
     ],
     ids=["pending", "another release", "renamed", "dropped"],
 )
-def test_a_schema_that_does_not_fit_is_the_one_problem(change, problem, used, start):
-    with psycopg.connect(used) as connection:
-        connection.execute(change)
-    outcome = status(start, used, "--json")
+def test_a_schema_that_does_not_fit_is_the_one_problem(change, problem, used, status_of):
+    run_in(used, change)
+    outcome = status_of(used, "--json")
     assert outcome.exit_code == 1
     (found,) = problems(outcome)
     assert re.fullmatch(problem, found)
     assert json.loads(outcome.stdout)["notes"] == []
 
 
-def test_after_a_rollback_the_newer_migrations_are_a_note(used, start):
-    with psycopg.connect(used) as connection:
-        connection.execute("INSERT INTO schema_migrations (name) VALUES ('9999-later')")
+def test_after_a_rollback_the_newer_migrations_are_a_note(used, status_of):
+    run_in(used, "INSERT INTO schema_migrations (name) VALUES ('9999-later')")
     note = "the database has migrations of a newer release, which this one can use: 9999-later"
-    outcome = status(start, used)
+    outcome = status_of(used)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     assert f"note          {note}\n" in outcome.stdout
-    document = json.loads(status(start, used, "--json").stdout)
+    document = json.loads(status_of(used, "--json").stdout)
     assert document["notes"] == [note]
     assert document["migrations"] == {
         "applied": len(migrations()) + 1,
@@ -486,9 +484,9 @@ def test_after_a_rollback_the_newer_migrations_are_a_note(used, start):
     }
 
 
-def test_without_a_web_process_that_is_the_problem(other, start):
+def test_without_a_web_process_that_is_the_problem(other, status_of):
     with connected(other, "worker"):
-        outcome = status(start, other, "--json")
+        outcome = status_of(other, "--json")
     assert problems(outcome) == [
         "no web process is connected, so no request is answered: start web"
     ]
@@ -498,19 +496,17 @@ def test_without_a_web_process_that_is_the_problem(other, start):
     assert json.loads(outcome.stdout)["connectionsNeeded"] == needed
 
 
-def test_a_read_only_database_is_a_problem(used, start):
-    with psycopg.connect(used, autocommit=True) as connection:
-        name = connection.info.dbname
-        connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
-    outcome = status(start, used, "--json")
+def test_a_read_only_database_is_a_problem(used, status_of):
+    run_in(used, "ALTER DATABASE {database} SET default_transaction_read_only = on")
+    outcome = status_of(used, "--json")
     (problem,) = problems(outcome)
     assert problem.startswith("every request is 503, as the database is read-only: ")
-    assert "task_service_database_read_only 1\n" in status(start, used, "--metrics").stdout
+    assert "task_service_database_read_only 1\n" in status_of(used, "--metrics").stdout
 
 
-def test_tables_of_another_role_are_the_problem_and_not_the_figures(used, stranger, start):
+def test_tables_of_another_role_are_the_problem_and_not_the_figures(used, stranger, status_of):
     _, url = stranger
-    outcome = status(start, url, "--json")
+    outcome = status_of(url, "--json")
     assert outcome.stderr == ""
     (problem,) = problems(outcome)
     with psycopg.connect(used) as connection:
@@ -526,14 +522,16 @@ def test_tables_of_another_role_are_the_problem_and_not_the_figures(used, strang
     assert figures["migrations"] == {"applied": 0, "pending": [], "newer": []}
 
 
-def test_a_lock_of_a_hidden_session_is_named_with_the_grant_that_shows_more(used, stranger, start):
+def test_a_lock_of_a_hidden_session_is_named_with_the_grant_that_shows_more(
+    used, stranger, status_of
+):
     role, url = stranger
     with psycopg.connect(used, autocommit=True) as connection:
         connection.execute(grants(connection.info.dbname, role))
     with psycopg.connect(used, application_name="maintenance") as holder:
         holder.execute("LOCK TABLE webhooks")
         pid = holder.info.backend_pid
-        outcome = status(start, url)
+        outcome = status_of(url)
         settings = Settings.read({"DATABASE_URL": url})
         with connect(settings, "status") as other_reader:
             # How long it has lasted is hidden too.
@@ -549,7 +547,7 @@ def test_a_lock_of_a_hidden_session_is_named_with_the_grant_that_shows_more(used
     )
 
 
-def test_a_full_disk_is_a_problem(used, start):
+def test_a_full_disk_is_a_problem(used, status_of):
     with psycopg.connect(used, autocommit=True) as connection:
         (data,) = connection.execute("SHOW data_directory").fetchone()
         folder = tempfile.mkdtemp(dir=Path(data).parent)
@@ -563,7 +561,7 @@ def test_a_full_disk_is_a_problem(used, start):
         connection.execute(f"CREATE TABLESPACE {space} LOCATION '{folder}'")
         try:
             connection.execute(f"ALTER DATABASE {name} SET temp_tablespaces = {space}")
-            outcome = status(start, used, "--json")
+            outcome = status_of(used, "--json")
         finally:
             connection.execute(f"ALTER DATABASE {name} RESET temp_tablespaces")
             connection.execute(f"DROP TABLESPACE {space}")

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 from faults.cluster import follow, pair_of_servers
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from support.commands import CommandRunner, rows
+from support.commands import rows
 from support.processes import get, serving, wait_until
 from support.rows import grants
 
@@ -28,13 +28,12 @@ def pair():
 
 
 @pytest.fixture
-def status(pair, start):
+def status(pair, status_of):
     def status(*options, user="postgres", silent=()):
         ports = [str(server.port) for server in pair] + [*silent]
         hosts = ",".join(["127.0.0.1"] * len(ports))
         url = f"host={hosts} port={','.join(ports)} user={user} dbname=postgres"
-        settings = Settings.read({"DATABASE_URL": f"{url} target_session_attrs=read-write"})
-        return CommandRunner(start(settings)).invoke(args=["status", *options])
+        return status_of(f"{url} target_session_attrs=read-write", *options)
 
     return status
 
@@ -96,7 +95,7 @@ def test_a_role_that_may_not_see_the_standbys_is_told_so(pair, status):
         assert f"task_service_{line}" in metrics
 
 
-def test_a_standby_whose_lag_postgresql_does_not_measure_is_shown(pair, start):
+def test_a_standby_whose_lag_postgresql_does_not_measure_is_shown(pair, status_of):
     """PostgreSQL forgets the lag of a standby after ten seconds without a write."""
     primary, _ = pair
     with primary.connect() as connection:
@@ -107,10 +106,9 @@ def test_a_standby_whose_lag_postgresql_does_not_measure_is_shown(pair, start):
             "   FROM pg_catalog.pg_stat_replication"
         )
     url = make_conninfo(primary.url, options="-c search_path=silent,pg_catalog,public")
-    runner = CommandRunner(start(Settings.read({"DATABASE_URL": url})))
-    page = runner.invoke(args=["status"]).stdout
+    page = status_of(url).stdout
     assert re.search(r"(?m)^standby       standby async, \d+ bytes and 0\.0 s behind$", page)
-    metrics = runner.invoke(args=["status", "--metrics"]).stdout.splitlines()
+    metrics = status_of(url, "--metrics").stdout.splitlines()
     assert "task_service_standby_behind_seconds 0" in metrics
 
 
@@ -192,7 +190,7 @@ def test_without_a_primary_each_server_is_shown_with_what_it_says_and_what_to_do
     assert {"task_service_up 0", "task_service_servers_standby 1"} <= {*metrics}
 
 
-def test_a_connection_that_a_proxy_ends_at_once_may_mean_that_there_is_no_primary(start):
+def test_a_connection_that_a_proxy_ends_at_once_may_mean_that_there_is_no_primary(status_of):
     with socket.create_server(("127.0.0.1", 0)) as proxy, ThreadPoolExecutor(1) as threads:
         port = proxy.getsockname()[1]
 
@@ -202,18 +200,17 @@ def test_a_connection_that_a_proxy_ends_at_once_may_mean_that_there_is_no_primar
                     proxy.accept()[0].close()
 
         threads.submit(end_all)
-        settings = Settings.read({"DATABASE_URL": f"postgresql://127.0.0.1:{port}/service"})
-        page = CommandRunner(start(settings)).invoke(args=["status"]).stdout
+        page = status_of(f"postgresql://127.0.0.1:{port}/service").stdout
         proxy.shutdown(socket.SHUT_RDWR)
     assert "through HAProxy no server is the primary: Patroni promotes a standby" in page
 
 
-def test_connections_that_are_used_up_are_named_with_who_still_gets_in(pair, start):
+def test_connections_that_are_used_up_are_named_with_who_still_gets_in(pair, status_of):
     primary, _ = pair
     with primary.connect() as connection:
         connection.execute("CREATE ROLE full LOGIN CONNECTION LIMIT 0")
     url = make_conninfo(primary.url, user="full")
-    page = CommandRunner(start(Settings.read({"DATABASE_URL": url}))).invoke(args=["status"]).stdout
+    page = status_of(url).stdout
     assert "a superuser still gets in, and sees who holds" in page
 
 
@@ -228,7 +225,7 @@ def test_connections_that_are_used_up_are_named_with_who_still_gets_in(pair, sta
     ],
 )
 def test_the_statements_that_status_prints_end_each_way_of_being_read_only(
-    pair, status, start, named
+    pair, status, status_of, named
 ):
     """Also for the open sessions of a service; psql itself begins read-only."""
     primary, _ = pair
@@ -246,8 +243,7 @@ def test_the_statements_that_status_prints_end_each_way_of_being_read_only(
         )
         wait_until(lambda: health() == 503)
         server = next(line for line in status().stdout.splitlines() if " primary, " in line)
-        runner = CommandRunner(start(Settings.read({"DATABASE_URL": primary.url})))
-        problem = runner.invoke(args=["status", "--json"])
+        problem = status_of(primary.url, "--json")
         remedy = server.partition("in psql: ")[2]
         assert any(text.endswith(remedy) for text in problems(problem))
         psql = [primary.binaries / "psql", "-v", "ON_ERROR_STOP=1", primary.url]
@@ -256,9 +252,8 @@ def test_the_statements_that_status_prints_end_each_way_of_being_read_only(
         assert "read-only" not in status().stdout
 
 
-def test_a_standby_itself_waits_for_none(pair, start):
-    settings = Settings.read({"DATABASE_URL": pair[1].url})
-    outcome = CommandRunner(start(settings)).invoke(args=["status", "--json"])
+def test_a_standby_itself_waits_for_none(pair, status_of):
+    outcome = status_of(pair[1].url, "--json")
     document = json.loads(outcome.stdout)
     assert document["synchronous"] == {"names": "standby", "needed": 0}
     assert [server["role"] for server in document["servers"]] == ["standby"]

@@ -43,10 +43,7 @@ def test_an_error_page_has_the_documented_headers_and_the_limits():
     assert answer.headers["retry-after"] == "1"
 
 
-def test_requests_for_health_are_the_urgent_ones():
+def test_the_urgent_requests_and_the_times_of_a_request_are_where_the_worker_has_them():
     assert ServiceWorker.urgent_path == b"/healthz"
-
-
-def test_the_times_of_a_request_are_where_the_worker_has_them():
     assert access_log.ARRIVED == gunicorn_worker.ARRIVED
     assert access_log.QUEUED == gunicorn_worker.QUEUED

@@ -72,6 +72,8 @@ def owners(connection, cast):
     return low, cast["alice"]
 
 
+FIELDS = "description", "due_date", "due_day", "assignee_id", "project_id", "parent_id"
+TASK = {"title": "x", "status": "todo", "priority": "low", **dict.fromkeys(FIELDS)}
 LEAVING = {"members/remove": {}, "members/update": {"role": "member"}, "users/delete": {}}
 
 
@@ -185,9 +187,7 @@ def test_an_event_is_not_made_for_a_webhook_that_is_being_deleted(connection, af
     announce(connection, cast["acme"])
     before = connection.execute("SELECT id FROM events").fetchall()
     gone = f"DELETE FROM webhooks WHERE id = '{webhook}'"
-    fields = ["description", "due_date", "due_day", "assignee_id", "project_id", "parent_id"]
-    task = {"title": "x", "status": "todo", "priority": "low", **dict.fromkeys(fields)}
-    (row,) = after(gone, "tasks/create", **managed(cast), **task)
+    (row,) = after(gone, "tasks/create", **managed(cast), **TASK)
     assert row["event_id"] is None
     assert connection.execute("SELECT id FROM events").fetchall() == before
 
@@ -197,10 +197,9 @@ def test_no_task_is_newer_than_the_deactivation_of_its_assignee(
 ):
     """Otherwise load would reject the task of an export."""
     leaving = "UPDATE users SET deactivated_at = now_ms() WHERE name = 'Bob'"
-    task = {"title": "x", "status": "todo", "priority": "low", "assignee_id": cast["bob"]}
-    fields = dict.fromkeys(["description", "due_date", "due_day", "project_id", "parent_id"])
+    task = {**TASK, "assignee_id": cast["bob"]}
     with pytest.raises(psycopg.errors.CheckViolation):
-        after(leaving, "tasks/create", **managed(cast), **task, **fields)
+        after(leaving, "tasks/create", **managed(cast), **task)
     connection.execute("UPDATE users SET deactivated_at = NULL")
     # The reverse: the task is there before the deactivation ends, and was created later.
     new = {"workspace_id": cast["acme"], "title": "x", "created_by": cast["alice"]}

@@ -107,21 +107,17 @@ def test_the_time_that_an_attempt_takes_counts_for_the_next_one(receiver):
 @pytest.mark.parametrize(
     ("text", "least", "most"),
     [
-        ("120", 120, 120), ("1", 4, 6), ("0", 4, 6), ("99999", 86400, 86400),
-        ("9" * 100, 86400, 86400), ("Fri, 31 Dec 9999 23:59:59 GMT", 86400, 86400),
-        ("Sun, 06 Nov 1994 08:49:37 GMT", 4, 6), ("Sun, 99 Nov 1994 08:49:37 GMT", 4, 6),
-        ("-5", 4, 6), ("1.5", 4, 6), ("٣", 4, 6), ("soon", 4, 6),
-        (f"Mon, 01 Jan 2026 00:00:00 +{'9' * 30}", 4, 6), ("", 4, 6), (None, 4, 6),
+        ("120", 120, 120), ("1", 1, 1), ("99999", 86400, 86400), ("9" * 100, 86400, 86400),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 86400, 86400),
+        # These ask for no time.
+        *((text, 0.08, 0.12) for text in (
+            "0", "Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 99 Nov 1994 08:49:37 GMT", "-5", "1.5", "٣",
+            "soon", f"Mon, 01 Jan 2026 00:00:00 +{'9' * 30}", "", None,
+        )),
     ],
 )  # fmt: skip
 def test_retry_after_lengthens_the_delay_up_to_a_day(text, least, most):
-    assert least <= retry_delay(0, Answer(1, 429, retry_after=text), (5,)) <= most
-
-
-@pytest.mark.nodatabase
-@pytest.mark.parametrize("text", ["0", "Sun, 06 Nov 1994 08:49:37 GMT", "soon", None])
-def test_a_retry_after_that_asks_for_no_time_lengthens_no_delay(text):
-    assert 0.08 <= retry_delay(0, Answer(1, 429, retry_after=text), (0.1,)) <= 0.12
+    assert least <= retry_delay(0, Answer(1, 429, retry_after=text), (0.1,)) <= most
 
 
 @pytest.mark.nodatabase
