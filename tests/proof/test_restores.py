@@ -1,5 +1,7 @@
 """Each way to restore a backup: afterwards every cursor of events from before is gone."""
 
+import os
+import signal
 import subprocess
 import tempfile
 from contextlib import contextmanager
@@ -12,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 from support.commands import rows
 from support.http import Client, error_message
-from support.processes import wait_until
+from support.processes import is_running, wait_until
 from support.rows import TOKENS, restore_cast
 
 from service.app import create_app
@@ -84,6 +86,20 @@ class Installation(Server):
         with self.connect() as connection:
             wait_until(lambda: not rows(connection, "SELECT WHERE pg_is_in_recovery()"))
 
+    def commit_to_memory(self):
+        """Stop the process that writes commits to the disk, at the latest with the next page."""
+        self.execute("ALTER DATABASE service SET synchronous_commit = off")
+        with self.connect() as connection:
+            query = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"
+            self.wal_writer = connection.execute(query).fetchone()["pid"]
+        os.kill(self.wal_writer, signal.SIGSTOP)
+
+    def crash(self):
+        self.kill()
+        os.kill(self.wal_writer, signal.SIGKILL)
+        wait_until(lambda: not is_running(self.wal_writer))
+        self.start()
+
     def empty_tables(self):
         with self.connect("service") as connection:
             tables = "SELECT string_agg(relname, ', ') AS all FROM pg_stat_user_tables"
@@ -123,15 +139,8 @@ WAYS = {
     "point in time": ([("base_backup",)], [("recover_to_the_end_of_the_backup",)]),
     "standby that was behind": ([("base_backup", "-R")], [("put_back",), ("pg_ctl", "promote")]),
     "crash that loses commits": (
-        [
-            (
-                "execute",
-                "ALTER DATABASE service SET synchronous_commit = off",
-                "ALTER SYSTEM SET wal_writer_delay = '10s'",
-                "SELECT pg_reload_conf()",
-            )
-        ],
-        [("kill",), ("start",)],
+        [("commit_to_memory",)],
+        [("crash",)],
     ),
 }
 
