@@ -11,7 +11,7 @@ from support.derived import Values, body_of, by_name, references, session, views
 from support.http import Client, error_message, invalid_field
 from support.receivers import announce, deliveries, subscribe
 from support.resources import TABLES, WORD
-from support.rows import TOKENS, UNKNOWN, count, insert_token
+from support.rows import TOKENS, UNKNOWN, count, insert, insert_member, insert_token
 from support.world import World
 
 # A ping or a delivery posts nothing there.
@@ -49,13 +49,10 @@ def ids_of_new_row(view, connection, world):
     if names == ["workspaces"]:
         return [world.workspace_id]
     if names[-1] == "members":
-        (row,) = connection.execute(
-            "WITH person AS (INSERT INTO users (email, name)"
-            " SELECT new_id() || '@example.com', 'New' RETURNING id) INSERT INTO members"
-            " (workspace_id, user_id) SELECT %s, id FROM person RETURNING user_id::text AS id",
-            (world.workspace_id,),
-        )
-        return [world.workspace_id, row["id"]]
+        email = f"{count(connection, 'users')}@example.com"
+        id = insert(connection, "users", email=email, name="New")
+        insert_member(connection, world.workspace_id, id)
+        return [world.workspace_id, id]
     assert names[0] == "webhooks", f"{view.rule}: insert a row for it here"
     webhook = subscribe(connection, world.workspace_id, HOOK)
     announce(connection, world.workspace_id)

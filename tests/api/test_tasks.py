@@ -131,7 +131,10 @@ def test_a_subtask_can_change_its_parent_and_become_a_task(alice, task, plain):
 
 @pytest.fixture
 def various(alice, cast):
-    """Create four tasks that differ in every field that filters use; a is the parent of b."""
+    """Create four tasks that differ in every field that filters use; a is the parent of b.
+
+    Two have a due date, because in that order those without one are found in another way.
+    """
     parent = None
     for title, status, priority, project, assignee in (
         ("a", "todo", "urgent", APOLLO, cast["alice"]),
@@ -140,7 +143,7 @@ def various(alice, cast):
         ("d", "done", "high", None, None),
     ):
         task = {"status": status, "priority": priority, "projectId": project}
-        task["title"] = f"Task {title}"
+        task |= {"title": f"Task {title}", "dueDate": "2099-01-01" if title in "ac" else None}
         more = {"assigneeId": assignee, "parentId": parent if title == "b" else None}
         created = alice.post("/tasks", {**task, **more})
         assert created.status_code == 201

@@ -36,12 +36,6 @@ def is_unauthorized(response):
 # Credentials
 
 
-def test_bearer_and_cookie_are_the_same_user(alice, browser):
-    created = browser.post("/tasks", TASK)
-    assert created.status_code == 201
-    assert alice.get(f"/tasks/{created.get_json()['id']}").get_json() == created.get_json()
-
-
 def test_a_request_with_header_and_cookie_is_authenticated_by_the_header_alone(app, browser, cast):
     for header in ("Bearer nonsense", "Basic YTpi", "", f"Bearer {SESSION}"):
         assert is_unauthorized(browser.get("/tasks", headers={"Authorization": header}))
