@@ -40,8 +40,11 @@ class JSONFormat(logging.Formatter):
             line["exception"] = self.formatException(record.exc_info)
         return self.encode(line)
 
-    def request(self, line: Line) -> str:
-        return f'{{"time": "{timestamp(time())}", {", ".join(starmap(member, line.items()))}}}'
+    def request(self, line: Line, ms: float, request_id: str) -> str:
+        members = ", ".join(starmap(member, line.items()))
+        # No other line shares these; an id contains no character that JSON escapes.
+        own = f'"ms": {ms}, "requestId": "{request_id}"'
+        return f'{{"time": "{timestamp(time())}", {members}, {own}}}'
 
 
 class TextFormat(logging.Formatter):
@@ -54,14 +57,14 @@ class TextFormat(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
         self.colour = colour
 
-    def request(self, line: Line) -> str:
+    def request(self, line: Line, ms: float, _request_id: str) -> str:
         """Write time, status, method, path and milliseconds; only the status has a colour."""
         status, path = str(line["status"]), str(line["path"])
         if self.colour:
             status = f"\x1b[{self.COLOURS.get(status[0], 0)}m{status}\x1b[0m"
         # A terminal would execute control characters in a path.
         shown = path if path.isprintable() else repr(path)
-        return f"{datetime.now():%H:%M:%S} {status} {line['method']} {shown} {line['ms']} ms"
+        return f"{datetime.now():%H:%M:%S} {status} {line['method']} {shown} {ms} ms"
 
 
 class LineHandler(logging.StreamHandler[TextIO]):
@@ -75,9 +78,9 @@ class LineHandler(logging.StreamHandler[TextIO]):
         self.setFormatter(lines)
         self.lines = lines
 
-    def write(self, line: Line) -> None:
+    def write(self, line: Line, ms: float, request_id: str) -> None:
         try:
-            self.stream.write(self.lines.request(line) + "\n")
+            self.stream.write(self.lines.request(line, ms, request_id) + "\n")
         except (OSError, ValueError):
             # The response stays the same.
             return

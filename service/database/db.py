@@ -51,6 +51,12 @@ class RequestState:
         self.caller: dict[str, object] = {}
         self.event_ids: list[str] = []
 
+    def release(self) -> None:
+        if self.connection is not None:
+            self.database += self.connection.seconds
+            self.pool.give_back(self.connection)
+            self.connection = None
+
 
 # The current Flask application, the state of the current request, and the request. Flask's proxies
 # look up their object again for each attribute, which takes longer than most hooks.
@@ -100,11 +106,7 @@ def connection(state: RequestState) -> Connection:
 
 def release(_error: BaseException | None = None) -> None:
     """Give the connection of this request back; the next statement takes another connection."""
-    state = current_state()
-    if state.connection is not None:
-        state.database += state.connection.seconds
-        state.pool.give_back(state.connection)
-        state.connection = None
+    current_state().release()
 
 
 @contextmanager
@@ -130,7 +132,7 @@ def row_with_retry(kind: type[Row], name: str, /, **values: object) -> Row:
         lost = state.connection is not None and state.connection.broken
         if not lost or monotonic() >= state.deadline:
             raise
-        release()
+        state.release()
         # The other connections of the pool have died too.
         state.pool.drain()
         row = connection(state).row(kind, name, values)

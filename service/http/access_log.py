@@ -8,7 +8,7 @@ from time import monotonic
 from flask import Flask, Response
 
 from service import logs
-from service.database.db import current_request, current_state, release
+from service.database.db import current_request, current_state
 
 # Keys of the environment, which ``request_worker`` sets. ARRIVED: when the request was complete and
 # first on its connection, by ``monotonic()``. QUEUED: the seconds that it then waited for a thread.
@@ -46,25 +46,23 @@ def set_id_and_times() -> None:
 
 def init_app(app: Flask) -> None:
     write = logs.configure(app.config["SETTINGS"].log_format).write
+    count = app.extensions["pool"].counters.requests.append
 
     def write_line(response: Response) -> Response:
         """Log the request and its status; ``ms`` counts from the arrival of the request."""
         request, state = current_request(), current_state()
         # The line may wait for the reader of the log; it should hold no connection.
-        release()
+        state.release()
         usage, rule = state.usage, request.url_rule
         seconds, path = monotonic() - state.arrived, route(rule.rule) if rule else "-"
         # Anybody can make up a method.
-        method = request.method if rule else "-"
-        state.pool.counters.requests.append(
-            (method, path, response.status_code, seconds, state.database)
-        )
+        method, status = request.method if rule else "-", response.status_code
+        count((method, path, status, seconds, state.database))
         line: logs.Line = {
             "method": request.method,
             "path": bounded(request.path),
             "route": path,
-            "status": response.status_code,
-            "ms": milliseconds(seconds),
+            "status": status,
             "client": (request.remote_addr or "")[:MAX_ADDRESS],
             "user": state.caller.get("user_id") or (usage and usage.user_id),
             "workspace": usage and usage.workspace_id,
@@ -82,8 +80,7 @@ def init_app(app: Flask) -> None:
             line["posted"] = milliseconds(state.posted)
         if state.traceparent:
             line["trace"] = state.traceparent[3:35]
-        line["requestId"] = state.request_id
-        write(line)
+        write(line, milliseconds(seconds), state.request_id)
         return response
 
     app.after_request(write_line)

@@ -7,6 +7,7 @@ from math import ceil
 import pytest
 from support.http import Client, error_message
 from support.rows import insert_token
+from support.statements import trigger
 
 
 def me(client):
@@ -139,15 +140,8 @@ def test_a_user_who_is_deleted_during_the_request_gets_401(
     """A trigger deletes the user between the two statements of the request."""
     insert_token(connection, cast["alice"], "tmw_session_alice", kind="session")
     alice = Client(app, cookie="tmw_session_alice")
-    connection.execute(
-        "CREATE FUNCTION delete_users() RETURNS trigger LANGUAGE plpgsql"
-        " AS 'BEGIN DELETE FROM users; RETURN NULL; END';"
-        "CREATE TRIGGER delete_users AFTER INSERT ON usage EXECUTE FUNCTION delete_users()"
-    )
-    try:
+    with trigger(connection, "AFTER INSERT ON usage", "DELETE FROM users; RETURN NULL;"):
         response = alice.send(method, path, json=body, content_type="application/json")
         assert "Unauthorized" in error_message(response, 401)
         assert response.headers["X-RateLimit-Limit"] == "1000"
-    finally:
-        connection.execute("DROP FUNCTION delete_users CASCADE")
     assert connection.execute("SELECT count(*) FROM tokens").fetchone()["count"] == 0

@@ -18,7 +18,7 @@ from support.processes import TASK, get, post, send, serving, wait_until
 from support.project import read
 from support.receivers import answer, subscribe
 from support.rows import SESSION, TOKENS
-from support.statements import waiting
+from support.statements import trigger, waiting
 
 from service.webhooks.worker import Worker
 
@@ -132,14 +132,21 @@ def test_the_line_tells_how_long_the_request_has_queued_and_waited_for_a_connect
     assert 300 <= entry["waited"] <= entry["ms"]
 
 
+@pytest.mark.parametrize("at_commit", [False, True])
 def test_the_line_tells_how_long_the_statements_and_the_commit_took(
-    alice, lines, database_url, connection
+    ada, lines, database_url, connection, cast, receiver, at_commit
 ):
-    """With an Idempotency-Key, the change and its commit are a transaction."""
-    task = alice.post("/tasks", {"title": "x"}).get_json()
-    change = partial(alice.patch, f"/tasks/{task['id']}", headers={"Idempotency-Key": "k"})
-    with psycopg.connect(database_url) as other, ThreadPoolExecutor(1) as threads:
-        other.execute("SELECT FROM tasks FOR UPDATE")
+    """With an Idempotency-Key, the change and its commit are a transaction; a post follows."""
+    task = ada.post("/tasks", {"title": "x"}).get_json()
+    subscribe(connection, cast["acme"], receiver.url)
+    change = partial(ada.patch, f"/tasks/{task['id']}", headers={"Idempotency-Key": "k"})
+    locked = "PERFORM pg_advisory_xact_lock(1); RETURN NULL;"
+    with (
+        trigger(connection, "AFTER UPDATE ON tasks", locked, at_commit=at_commit),
+        ThreadPoolExecutor(1) as threads,
+        psycopg.connect(database_url) as other,
+    ):
+        other.execute("SELECT pg_advisory_xact_lock(1)")
         changed = threads.submit(change, {"title": "y"})
         wait_until(lambda: waiting(connection), changed)
         held_until = monotonic() + 0.1

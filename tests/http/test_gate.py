@@ -10,6 +10,7 @@ from math import ceil
 import pytest
 from support.http import Client, error_message
 from support.rows import SESSION, TOKENS, count, insert_member, insert_token
+from support.statements import trigger
 
 HOME = "http://localhost"
 TASK = {"title": "Write the report"}
@@ -327,16 +328,10 @@ def test_forwarded_addresses_count_as_far_as_proxies_are_trusted(app, build):
 
 @pytest.mark.parametrize(("state", "status"), [("53300", 503), ("P0001", 500)])
 def test_a_request_that_cannot_be_counted_has_nothing_left(alice, connection, state, status):
-    connection.execute(f"""
-        CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS
-        $$ BEGIN RAISE EXCEPTION 'the count fails' USING ERRCODE = '{state}'; END $$;
-        CREATE TRIGGER fail BEFORE INSERT ON usage FOR EACH ROW EXECUTE FUNCTION fail();
-    """)
+    fails = f"RAISE EXCEPTION 'the count fails' USING ERRCODE = '{state}';"
     began = ceil(time.time())
-    try:
+    with trigger(connection, "BEFORE INSERT ON usage", fails):
         response = alice.get("/tasks")
-    finally:
-        connection.execute("DROP FUNCTION fail CASCADE")
     error_message(response, status)
     limit, left, reset = (response.headers[name] for name in RATE)
     assert (limit, left) == ("60", "0")

@@ -6,6 +6,7 @@ import pytest
 from support.http import Client, error_message, invalid_field
 from support.receivers import deliveries, subscribe
 from support.rows import TOKENS, UNKNOWN, activate, count, insert_member, row_of
+from support.statements import trigger
 
 from service.webhooks.worker import Worker
 
@@ -216,36 +217,17 @@ def test_a_failed_request_stores_no_key(bob, subscribed, connection, status, met
     assert (mended.status_code, replayed(mended)) == (201, False)
 
 
-@pytest.fixture(params=["at once", "at commit"])
-def broken(request, connection):
-    """Let each insertion of a task fail, at the statement or at the commit."""
-    connection.execute(
-        "CREATE FUNCTION break() RETURNS trigger LANGUAGE plpgsql AS"
-        " $$ BEGIN RAISE 'broken'; END $$"
-    )
-    deferred = "DEFERRABLE INITIALLY DEFERRED" if request.param == "at commit" else ""
-    connection.execute(
-        f"CREATE CONSTRAINT TRIGGER break AFTER INSERT ON tasks {deferred}"
-        " FOR EACH ROW EXECUTE FUNCTION break()"
-    )
-
-    def mend():
-        connection.execute("DROP FUNCTION IF EXISTS break() CASCADE")
-
-    yield mend
-    mend()
-
-
+@pytest.mark.parametrize("at_commit", [False, True])
 def test_a_request_that_ends_in_500_stores_no_key_and_no_event_and_posts_nothing(
-    ada, cast, connection, receiver, broken
+    ada, cast, connection, receiver, at_commit
 ):
     connection.execute("DELETE FROM idempotency_keys")
     subscribe(connection, cast["acme"], receiver.url)
-    error_message(ada.post("/tasks", {"title": "New"}, headers=keyed()), 500)
+    with trigger(connection, "AFTER INSERT ON tasks", "RAISE 'broken';", at_commit=at_commit):
+        error_message(ada.post("/tasks", {"title": "New"}, headers=keyed()), 500)
     for table in ("tasks", "events", "deliveries", "idempotency_keys"):
         assert count(connection, table) == 0
     assert receiver.connections == 0
-    broken()
     response = ada.post("/tasks", {"title": "New"}, headers=keyed())
     assert (response.status_code, replayed(response)) == (201, False)
     assert (count(connection, "tasks"), len(receiver.take_all())) == (1, 1)

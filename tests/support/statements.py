@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from contextlib import contextmanager
 from hashlib import sha256
 
 import psycopg
@@ -57,6 +58,21 @@ def waiting(connection):
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
     ).fetchone()["count"]
+
+
+@contextmanager
+def trigger(connection, event, body, *, at_commit=False):
+    """Run ``body`` for each row, ``event`` (AFTER INSERT ON tasks), at once or at the commit."""
+    kind, deferred = ("CONSTRAINT", "DEFERRABLE INITIALLY DEFERRED") if at_commit else ("", "")
+    connection.execute(
+        f"CREATE FUNCTION triggered() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} END $$;"
+        f"CREATE {kind} TRIGGER triggered {event} {deferred}"
+        " FOR EACH ROW EXECUTE FUNCTION triggered()"
+    )
+    try:
+        yield
+    finally:
+        connection.execute("DROP FUNCTION triggered CASCADE")
 
 
 def new_database(server):

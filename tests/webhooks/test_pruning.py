@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 from support.receivers import announce, subscribe
+from support.statements import trigger
 from support.world import World, tables_with
 
 from service.webhooks.worker import Pruned
@@ -121,18 +122,11 @@ def test_pruning_that_fails_for_one_kind_of_row_goes_on_with_the_others(
     finished(connection, days=8)
     alice.get("/tasks")
     connection.execute("UPDATE usage SET day_started_at = now() - interval '49 hours'")
-    connection.execute(
-        "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql"
-        " AS 'BEGIN RAISE ''no deletion''; END'"
-    )
-    connection.execute(
-        "CREATE TRIGGER fail BEFORE DELETE ON events FOR EACH ROW EXECUTE FUNCTION fail()"
-    )
-    try:
-        with pytest.raises(psycopg.errors.RaiseException):
-            worker().run_once()
-    finally:
-        connection.execute("DROP TRIGGER fail ON events; DROP FUNCTION fail")
+    with (
+        trigger(connection, "BEFORE DELETE ON events", "RAISE 'no deletion';"),
+        pytest.raises(psycopg.errors.RaiseException),
+    ):
+        worker().run_once()
     assert counts(connection) == (1, 1, 1)
     assert connection.execute("SELECT count(*) FROM usage").fetchone()["count"] == 0
     assert "worker/prune_events failed: RaiseException" in caplog.messages
