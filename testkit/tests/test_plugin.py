@@ -110,9 +110,14 @@ def test_load_returns_ids_takes_datetimes_and_keeps_the_order_of_creation(servic
         *[task] * 100,
         {"type": "user", "name": "Eve", "email": "eve@example.com"},
         {"type": "member", "user": "eve@example.com"},
+        {
+            "type": "deleted_user",
+            "id": service.member.id.replace(service.member.id[:8], "01900000"),
+        },
     )
-    *tasks, eve, member = ids
+    *tasks, eve, member, gone = ids
     assert member is None
+    assert gone.startswith("01900000")
     assert call("GET", f"/tasks/{tasks[0]}").json()["dueDate"] == "2026-01-02T03:04:00.000Z"
     listed = [item["id"] for item in call("GET", "/tasks?limit=200").json()["data"]]
     assert listed == tasks[::-1]

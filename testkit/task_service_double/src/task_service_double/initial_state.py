@@ -116,7 +116,7 @@ class InitialState:
     def complete(self, item: dict[str, object]) -> dict[str, object]:
         """Return a line for the command load with the owner where the line names none."""
         owners = {"workspace": self.user.workspace.slug, "user": self.user.email}
-        needed = {"workspace": (), "user": (), "mail": ("workspace", "user")}
+        needed = {"workspace": (), "user": (), "deleted_user": (), "mail": ("workspace", "user")}
         kind = item.get("type")
         # The command rejects a type that is no string.
         names = needed.get(kind if isinstance(kind, str) else "", ("workspace",))
