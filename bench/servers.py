@@ -8,9 +8,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from time import monotonic, sleep
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -24,39 +23,26 @@ def gunicorn(url, *, under=(), **environment):
     """Run one on a free port of this machine, by the command ``under``; yields (port, pid)."""
     lines = (ROOT / "Procfile").read_text().splitlines()
     (line,) = (line.partition(":")[2] for line in lines if line.startswith("web:"))
-    program, *rest = shlex.split(line)
-    port = free_port()
-    environment = {**os.environ, "DATABASE_URL": url, "PORT": str(port), **environment}
+    words = [*under, sys.executable, "-m", *shlex.split(line)]
+    environment = {**os.environ, "DATABASE_URL": url, **environment}
     # The service logs one line for each request to this file.
     with tempfile.TemporaryFile() as log:
-        words = [*under, sys.executable, "-m", program, *rest]
-        server = subprocess.Popen(words, cwd=ROOT, env=environment, stdout=log, stderr=log)  # noqa: S603
+        # Until gunicorn is up, requests wait in the queue of the socket.
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            fd, port = listener.fileno(), listener.getsockname()[1]
+            server = subprocess.Popen(  # noqa: S603
+                [*words, "--bind", f"fd://{fd}"],
+                cwd=ROOT,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                pass_fds=[fd],
+            )
         try:
-            wait_until_up(server, port)
             yield port, server.pid
         finally:
             server.terminate()
             server.wait(40)
-
-
-def free_port():
-    """Return a loopback port below those that the kernel gives to connections, from 32768 on."""
-    while True:
-        port = 20_000 + secrets.randbelow(12_000)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-
-
-def wait_until_up(server, port):
-    # Valgrind runs everything fifty times slower.
-    deadline = monotonic() + 120
-    while server.poll() is None and monotonic() < deadline:
-        try:
-            with socket.create_connection(("127.0.0.1", port), 1):
-                return
-        except OSError:
-            sleep(0.05)
-    raise RuntimeError("gunicorn did not start")
 
 
 class Client:
