@@ -71,26 +71,37 @@ def test_each_event_names_the_user_of_its_request(app, alice, cast, connection, 
     for workspace in cast["globex"], cast["acme"]:
         insert_member(connection, workspace, dora, role)
     activate(connection, cast["globex" if "header" in kind else "acme"], dora)
-    token = "session" if kind == "session" else "api"
     only = cast["acme"] if kind == "of the workspace" else None
-    insert_token(connection, dora, "tmw_dora", kind=token, workspace_id=only)
-    client = Client(app, cookie="tmw_dora") if token == "session" else Client(app, "tmw_dora")
+    stored = "session" if kind == "session" else "api"
+    insert_token(connection, dora, "tmw_dora", kind=stored, workspace_id=only)
+    client = Client(app, cookie="tmw_dora") if kind == "session" else Client(app, "tmw_dora")
     if "header" in kind:
         client.headers["Workspace-Id"] = cast["acme"]
     parent = alice.post("/tasks", {"title": "Of Alice"}).get_json()["id"]
     alice.post("/tasks", {"title": "Of Alice", "parentId": parent})
     cursor = begin(alice)
     client.delete(f"/tasks/{parent}")
-    path = f"/tasks/{client.post('/tasks', {'title': 'New', 'assigneeId': dora}).get_json()['id']}"
-    client.patch(path, {"title": "Changed"})
+    client.post("/tasks", {"title": "New", "assigneeId": dora})
     times = {"startTime": "2027-01-01T09:00:00Z", "endTime": "2027-01-01T10:00:00Z"}
-    meeting = client.post("/meetings", {"title": "New", **times}).get_json()["id"]
-    client.patch(f"/meetings/{meeting}", {"title": "Changed"})
-    client.patch(f"/meetings/{meeting}", {"status": "completed"})
-    client.delete(f"/meetings/{meeting}")
+    meeting = client.post("/meetings", {"title": "New", **times}).get_json()
+    path, shown = f"/meetings/{meeting['id']}", [meeting]
+    for changes in (
+        {"title": "Other"},
+        {"status": "completed", "summary": "Done"},
+        {"notes": "Late"},
+    ):
+        shown.append(client.patch(path, changes).get_json())
+    client.delete(path)
     events, _ = read(alice, cursor)
-    assert len(events) == 8
     assert {event["actorId"] for event in events} == {dora}
+    assert [(event["type"], *event["changed"]) for event in events] == [
+        ("task.deleted",), ("task.deleted",), ("task.created",),
+        ("meeting.created",), ("meeting.updated", "title"),
+        ("meeting.completed", "status", "summary"), ("meeting.updated", "notes"),
+        ("meeting.deleted",),
+    ]  # fmt: skip
+    # The whole resource, which for a meeting is what reading it by itself shows.
+    assert [event["data"] for event in events[3:]] == [*shown, shown[-1]]
 
 
 def test_a_removal_clears_assignments_in_the_name_of_the_remover_and_a_command_in_nobody_s(
