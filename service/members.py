@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-# The parameter ``user_id`` of an operator, whom no statement restricts.
+# The caller of an operator's statement, whom no statement restricts.
 OPERATOR: dict[str, object] = {"user_id": None, "token_workspace_id": None}
 
 

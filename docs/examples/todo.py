@@ -26,12 +26,15 @@ class Tasks:
 
     def send(self, method, path, document=None, headers=()):
         headers = self.headers | dict(headers)
-        for _ in range(5):
+        for attempt in range(5):
             try:
                 body = None if document is None else json.dumps(document)
                 url = self.base_url + path
                 response = self.http.request(method, url, body=body, headers=headers)
             except urllib3.exceptions.ProtocolError:
+                if attempt == 4:
+                    raise
+                time.sleep(attempt)
                 continue  # Repeated under its key, it is done once.
             if response.status not in (429, 503):
                 break

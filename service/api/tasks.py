@@ -111,7 +111,7 @@ class DueMoment(NamedTuple):
 
 
 def with_due_day(values: Values) -> Values:
-    """Add the day to a due date that is one, which becomes its end in the workspace's timezone.
+    """If the due date is a day, keep it as the due day, and its end in the timezone as the date.
 
     A statement of its own: within those that write, it would cost each write 2 % of its work.
     """

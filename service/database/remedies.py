@@ -17,7 +17,7 @@ PATRONI = (
     " -c /etc/patroni/config.yml list on a database host says which one is missing"
 )
 POOLER = (
-    "set DATABASE_PREPARE=off: a connection pooler, as PgBouncer before 1.21, mixes up prepared"
+    "set DATABASE_PREPARE=off: a connection pooler, as PgBouncer before 1.22, mixes up prepared"
     " statements"
 )
 

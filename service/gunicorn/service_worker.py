@@ -1,11 +1,8 @@
 """The worker of the service: limits, the urgent path and the error page that it hands over."""
 
-import time
-
 import request_worker
 from request_worker.errors import error_head
-from service.callers import MINUTE, STARTER_PER_MINUTE
-from service.http import access_log, errors
+from service.http import access_log, errors, gate
 from service.settings import Settings
 
 
@@ -15,11 +12,8 @@ def error_page(status: int, message: str, fields: list[tuple[str, str]]) -> byte
     body = errors.error_body(status, message, request_id=request_id)
     head = [
         ("Content-Type", "application/json"),
-        ("Cache-Control", "private, no-cache"),
         ("X-Request-Id", request_id),
-        ("X-RateLimit-Limit", str(STARTER_PER_MINUTE)),
-        ("X-RateLimit-Remaining", "0"),
-        ("X-RateLimit-Reset", str(int(time.time()) + MINUTE)),
+        *gate.uncounted_headers(status),
         *fields,
     ]
     return error_head(status, head, body) + body

@@ -1,8 +1,8 @@
-"""Registers the request hooks in the order in which they run; db, webhooks and page add four.
+"""Registers the request hooks in the order in which they run.
 
-If a hook before the view returns a response, the next hooks and the view do not run. The hook in
-``database/db.py`` gives the connection back; the one in ``webhooks`` posts events, before the hooks
-after a request that are here.
+If a hook before the view returns a response, the next hooks and the view do not run. Three others
+run after it: ``database/db.py`` gives the connection back, ``webhooks`` posts events, before the
+hooks that are here, and ``openapi/page.py`` protects the reference page.
 """
 
 from flask import Flask
@@ -12,9 +12,9 @@ from service.http import access_log, cors, errors, forwarded, gate, requests
 
 def init_app(app: Flask) -> None:
     """Register the hooks; Flask runs the hooks after a request in reverse order."""
-    forwarded.init_app(app)
     app.before_request(access_log.set_id_and_times)
     access_log.init_app(app)
+    forwarded.init_app(app)
     cors.init_app(app)
     app.before_request(gate.authenticate_and_count)
     app.before_request(requests.reject_unknown_query)

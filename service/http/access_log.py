@@ -1,4 +1,4 @@
-"""The log line of each request; it contains no token, no cookie, no query and no body."""
+"""The log line of each request; it has the id of a credential, and no cookie, query or body."""
 
 import re
 from functools import cache

@@ -1,7 +1,7 @@
 """Flask's dispatch, without what this service never uses.
 
-No route has a host, and no blueprint has hooks of its own. Each docstring ends with what Flask's
-own takes more: a share of a list of one task, whose total is in docs/benchmark.md.
+No route has a host, and no blueprint has hooks of its own. "N % more" are instructions of a list of
+one task, of which docs/benchmark.md has the total.
 
 Flask 3.2 calls the methods for hooks with the context as the first argument, Flask 3.1 without it.
 A parameter that has the name ``ctx`` and no type tells Flask 3.2 that the method knows.
@@ -71,7 +71,7 @@ class Service(Flask):
         """
 
     def create_url_adapter(self, request: Request | None) -> MapAdapter | None:
-        """Find the rule of a path without variables, or with one id at its end.
+        """Route a path without variables, or with one id at its end.
 
         For other paths, return the adapter that finds their rule by path and method alone. Without
         an adapter, Flask looks for no rule. Its matcher, which tries each part of a path again for
@@ -92,7 +92,7 @@ class Service(Flask):
 
     @cached_property
     def rules(self) -> dict[tuple[str, str, bool], Rule]:
-        """Such rules by method, path, and whether an id follows; made by the first request."""
+        """The rules without variables, or with one id at the end, by method, path and which."""
         rules = {}
         for rule in self.url_map.iter_rules():
             path, _, variables = rule.rule.partition("<")

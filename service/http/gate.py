@@ -203,20 +203,26 @@ def add_headers(response: Response) -> Response:
     return response
 
 
+def uncounted_headers(status: int) -> list[tuple[str, str]]:
+    """Make the headers for a request that the gate has not counted.
+
+    The database is not available, or the request is a preflight request or one that the worker
+    rejects.
+    """
+    return [
+        *NOT_SHARED,
+        ("X-RateLimit-Limit", str(STARTER_PER_MINUTE)),
+        ("X-RateLimit-Remaining", "0" if status >= 500 else str(STARTER_PER_MINUTE)),
+        ("X-RateLimit-Reset", str(ceil(time.time()) + 1)),
+    ]
+
+
 def gate_headers(request: Request, state: RequestState, status: int) -> list[tuple[str, str]]:
     usage, request_id = state.usage, ("X-Request-Id", state.request_id)
     if is_public(request.url_rule):
         return [request_id, NOSNIFF]
     if usage is None:
-        # The gate has not counted this request: the database is not available, or the request is a
-        # preflight request.
-        return [
-            request_id,
-            *NOT_SHARED,
-            ("X-RateLimit-Limit", str(STARTER_PER_MINUTE)),
-            ("X-RateLimit-Remaining", "0" if status >= 500 else str(STARTER_PER_MINUTE)),
-            ("X-RateLimit-Reset", str(ceil(time.time()) + 1)),
-        ]
+        return [request_id, *uncounted_headers(status)]
     windows = usage.windows
     shown = decisive(windows)
     left = [f'"{name}";r={left};t={seconds}' for name, _, left, seconds, _ in windows]

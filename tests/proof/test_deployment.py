@@ -148,6 +148,8 @@ INSTALL = "sh /opt/task-service/current/lib/python3.*/site-packages/service/depl
 def test_nginx_speaks_http_2_tells_no_version_and_refuses_another_name(deployed):
     asked = deployed.run(f"{CURL}/healthz -o /dev/null -D - -w '%{{http_version}}\n'").splitlines()
     assert "server: nginx" in asked
+    named = deployed.run("openssl x509 -noout -ext subjectAltName -in /etc/nginx/service.crt")
+    assert "DNS:api.example.com" in named
     assert asked[-1] == "2"
     other = f"{CURL} -k".replace("api.example.com", "other.example.com")
     assert "unrecognized name" in deployed.run(f"{other} 2>&1 || true")
@@ -175,6 +177,7 @@ def test_a_second_installation_changes_nothing_and_nginx_reloads_only_for_anothe
     [
         (f"{INSTALL} --frist x", "usage: install [--first NAME], where NAME is the host name"),
         (f"{INSTALL} --first a/b", "'a/b' is no host name; write one like api.example.com"),
+        (f"{INSTALL} --first ''", "'' is no host name"),
         (f"runuser -u nobody -- {INSTALL}", "only root can install"),
         (
             f"mv /etc/task-service/env /tmp/away; {INSTALL} --first api.example.com || code=$?\n"
@@ -189,7 +192,7 @@ def test_a_second_installation_changes_nothing_and_nginx_reloads_only_for_anothe
             "nginx does not take",
         ),
     ],
-    ids=["usage", "name", "user", "database", "nginx"],
+    ids=["usage", "name", "empty", "user", "database", "nginx"],
 )
 def test_an_installation_that_cannot_be_is_one_sentence(deployed, script, message):
     output = deployed.run(f"( {script}\n) 2>/tmp/errors || echo status $?; cat /tmp/errors")
