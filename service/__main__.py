@@ -1,6 +1,7 @@
 """``task-service``: all commands, from any folder; also ``python -m service``."""
 
 from importlib import import_module
+from inspect import cleandoc
 
 import click
 
@@ -70,7 +71,7 @@ class Commands(click.Group):
         module, _, attribute = place.rpartition(".")
         command: click.Command = getattr(import_module(f"service.{module}"), attribute)
         if command.short_help is None:
-            command.help = "\n\n".join(filter(None, (sentence, command.help)))
+            command.help = f"{sentence}\n\n{cleandoc(command.help or '')}".strip()
             command.short_help = sentence
         return command
 

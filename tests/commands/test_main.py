@@ -34,6 +34,8 @@ def test_every_command_says_what_it_does_and_needs(run, words):
     assert re.match(r"[A-Z].*[.:]", command.help, re.DOTALL)
     first = command.help.split(".")[0].split("\n")[0]
     assert " ".join(outcome.stdout.split()).count(first) == 1
+    # Its paragraphs begin at one margin.
+    assert words not in COMMANDS or "\n    " not in command.help
     # Only the line of its usage has "...": no sentence is cut off.
     assert "..." not in outcome.stdout.partition("\n\n")[2]
     for parameter in command.params:
