@@ -3,6 +3,7 @@
 import pytest
 from support.http import Client, error_message
 from support.rows import TOKENS, count
+from support.statements import trigger
 
 from service.database import db
 from service.http.responses import One
@@ -28,8 +29,7 @@ ERRORS = [(state, *error) for error, states in STATES.items() for state in state
 @pytest.fixture
 def failing(connection):
     """Let each new task, and each task that is changed or deleted, raise its description."""
-    connection.execute("""
-        CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
+    body = """
         DECLARE
             item tasks := coalesce(NEW, OLD);
         BEGIN
@@ -43,13 +43,10 @@ def failing(connection):
                 ERRCODE = item.description,
                 CONSTRAINT = item.project_id,
                 COLUMN = item.project_id;
-        END
-        $$;
-        CREATE TRIGGER fail BEFORE INSERT OR UPDATE OR DELETE ON tasks
-        FOR EACH ROW EXECUTE FUNCTION fail();
-    """)
-    yield
-    connection.execute("DROP FUNCTION fail CASCADE")
+        END;
+    """
+    with trigger(connection, "BEFORE INSERT OR UPDATE OR DELETE ON tasks", body):
+        yield
 
 
 def send(alice, state, name=None):
