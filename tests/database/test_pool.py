@@ -159,6 +159,12 @@ def test_a_request_with_half_a_second_left_gets_a_connection_and_one_with_none_d
         pool.take(time.monotonic(), 0)
 
 
+def test_a_request_that_was_queued_for_the_pool_timeout_still_waits_for_a_moment(build):
+    pool = open_pool(build())
+    pool.SHORTEST_WAIT = pool.timeout = 20
+    pool.give_back(pool.take(time.monotonic() + 60, 2 * pool.timeout))
+
+
 def test_a_connection_goes_back_to_psycopg_pool_when_it_was_kept_for_long_or_was_drained(build):
     pool = open_pool(build(web_threads=2))
     kept, idle = pool.getconn(), pool.getconn()
