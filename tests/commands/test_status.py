@@ -93,6 +93,8 @@ def test_if_all_is_well_it_exits_with_0_and_shows_the_same_figures_as_page_and_j
     code, document = report(cli)
     assert (code, document["problems"]) == (0, [])
     assert document["version"] == VERSION
+    sizes = [table["bytes"] for table in document["tables"]]
+    assert sizes == sorted(sizes, reverse=True)
     assert abs(document["clockAheadSeconds"]) < 60
     assert document["server"]["connectionsUsed"] <= document["server"]["connectionsAllowed"]
     (worker,) = [item for item in document["processes"] if item["program"] == "worker"]
@@ -341,6 +343,7 @@ def test_a_lock_is_shown_with_those_who_wait_and_is_a_problem_from_one_second_on
         for _, line in section.lines:
             assert re.search(rf"plan list .* for lock of {pid} holder idle in tran", line)
         seconds = [wait.seconds for wait in section.figures["waits"]]
+        assert seconds == sorted(seconds, reverse=True)
         assert section.metrics["waiting_for_lock"] == 2
         assert section.metrics["longest_wait_for_lock_seconds"] == max(seconds) > min(seconds)
         holder.rollback()
