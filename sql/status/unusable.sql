@@ -1,5 +1,5 @@
--- The tables and sequences of the service that are missing, and what this role may not use: these,
--- a function, or the schema that has all of them. To use a type no role needs a right.
+-- The tables, sequences and functions of the service that are missing, and what this role may not
+-- use: these, or the schema that has all of them. To use a type no role needs a right.
 WITH wanted AS (
     SELECT 'table' AS kind, unnest(%(tables)s::text[]) AS name
      UNION ALL
@@ -31,6 +31,12 @@ WITH wanted AS (
      WHERE function.proname = ANY (%(functions)s::text[])
        AND function.pronamespace IN (SELECT schema_oid FROM known)
        AND NOT has_function_privilege(function.oid, 'EXECUTE')
+     UNION ALL
+    -- As in the database of an earlier build, which has all tables.
+    SELECT 'function', wanted.name, NULL
+      FROM unnest(%(functions)s::text[]) AS wanted (name)
+     WHERE NOT EXISTS (SELECT FROM known WHERE known.oid IS NULL)
+       AND NOT EXISTS (SELECT FROM pg_proc AS function WHERE function.proname = wanted.name)
      UNION ALL
     -- To a role without USAGE of a schema, everything in it seems to be missing.
     SELECT 'schema', schema.nspname, schema.nspowner

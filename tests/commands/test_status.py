@@ -458,10 +458,14 @@ def problems(outcome):
         ),
         (
             "ALTER FUNCTION iso RENAME TO renamed",
-            rf"function iso\(.*\) does not exist {schema.BY_HAND}: .*",
+            f"the function iso is missing {schema.BY_HAND}: {schema.CHANGE_BACK}",
+        ),
+        (
+            "ALTER TABLE webhooks RENAME failing_since TO renamed",
+            f"column .*failing_since does not exist {schema.BY_HAND}: .*",
         ),
     ],
-    ids=["pending", "another release", "renamed", "dropped"],
+    ids=["pending", "another release", "renamed", "function", "column"],
 )
 def test_a_schema_that_does_not_fit_is_the_one_problem(change, problem, used, status_of):
     run_in(used, change)
