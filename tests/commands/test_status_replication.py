@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 
 
 MISSING = (
-    " is connected: writes wait; if none comes within 30 s, as after a failover: start the standby,"
-    " or change the setting"
+    " is connected, so writes wait: if none comes within 30 s of a failover, start the standby or"
+    " change the setting"
 )
 
 

@@ -99,9 +99,10 @@ def read_standbys(reader: Reader) -> Section:
     if connected < needed:
         text = (
             f"synchronous_standby_names = '{names}' waits for {needed} standby(s), and {connected}"
-            " is connected: writes wait; if none comes within 30 s, as after a failover"
+            " is connected, so writes wait"
         )
-        problems.append(Problem(text, "start the standby, or change the setting"))
+        remedy = "if none comes within 30 s of a failover, start the standby or change the setting"
+        problems.append(Problem(text, remedy))
     return Section(
         figures={"synchronous": synchronous, "standbys": found},
         lines=lines,
