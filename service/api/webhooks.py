@@ -219,7 +219,7 @@ def ping_webhook(id: str) -> Response:
     is not recorded. A success makes waiting deliveries due now, unless the webhook is disabled; a
     failure changes nothing.
     """
-    target = require_webhook(db.row_or_none(Message, "webhooks/target", id=id))
+    target = require_webhook(db.row_or_none(Message, "webhooks/ping", id=id))
     settings = current_settings()
     with outbound_call():
         outcome = attempt(target, settings, settings.webhook_timeout, current_state().traceparent)

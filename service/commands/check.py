@@ -48,7 +48,7 @@ class Finding(NamedTuple):
 )
 def check(start: bool) -> None:
     """Prints a line for each; the line of one that is wrong has the remedy. It changes nothing."""
-    ignored = {"waits", "warning"} if start else {"warning"}
+    ignored = {"tolerable", "warning"} if start else {"warning"}
     failed = False
     for name, text, problems in findings():
         prevents = any(problem.level not in ignored for problem in problems)
@@ -90,17 +90,17 @@ def findings() -> Iterator[Finding]:
         # The password would end at a slash; not all of the others are harmless in each tool.
         if re.match("postgres(ql)?://[^:/@]*:[^@]*[][/?#@].*@", current.require_database()):
             text += "; write the characters :/?#[]@% of a password as %XX, like %2F for /"
-        yield Finding("connection", "", [Problem(text, level="waits" if waits else "error")])
+        yield Finding("connection", "", [Problem(text, level="tolerable" if waits else "error")])
 
 
 def without_effect() -> Iterator[Problem]:
     """Name the variables that somebody has set in vain."""
     for variable, nearest in Settings.misspelled().items():
-        yield Problem(f"{variable} is no setting", f"write {nearest}", "waits")
+        yield Problem(f"{variable} is no setting", f"write {nearest}", "tolerable")
     if SOCKET.exists():
         for variable in sorted({"HOST", "PORT"} & set(Settings.changed())):
             address = f"ListenStream of {SOCKET} is the address"
-            yield Problem(f"{variable} has no effect", address, "waits")
+            yield Problem(f"{variable} has no effect", address, "tolerable")
 
 
 def of_another_release() -> Iterator[Path]:

@@ -32,6 +32,8 @@ class NoSession(SessionInterface):
 
 
 class Service(Flask):
+    """Flask without its loops over blueprints, its signals and its matcher of paths."""
+
     session_interface = NoSession()
 
     def preprocess_request(self, *ctx) -> ResponseReturnValue | None:  # type: ignore[no-untyped-def] # noqa: ANN002, ARG002

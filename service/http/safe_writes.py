@@ -5,6 +5,7 @@ Sources: RFC 9110 section 13; IETF draft-ietf-httpapi-idempotency-key-header.
 
 import json
 import re
+from collections.abc import Callable
 from functools import partial, wraps
 from hashlib import sha256
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from flask import Request, Response
 from service.database import db
 from service.database.db import current_request, current_state
 from service.http.errors import http_error, invalid_field
-from service.http.requests import View, read_bytes
+from service.http.requests import Values, View, read_bytes
 from service.http.responses import reply
 
 KEY = re.compile(r"[\x21-\x7e]{1,255}", re.ASCII)
@@ -36,13 +37,15 @@ class StoredResponse(NamedTuple):
     same: bool
 
 
-def idempotent(view: View, **whose: object) -> View:
+def idempotent(view: View, whose: Callable[[Values], Values] = lambda _: {}) -> View:
     """Let a view run once per ``Idempotency-Key``; repeats get its stored response.
 
-    A key belongs to the user in the active workspace, unless ``whose`` names another one; with a
-    token that may use one workspace only, always in that one. One transaction stores key, change,
+    A key belongs to the user in the active workspace, unless ``whose`` names another one, which may
+    be a variable of the path: then the key ends with the caller's membership there. With a token
+    that may use one workspace only, it belongs to that one. One transaction stores key, change,
     event and response; a failed request stores no key. The stored response has null in place of a
     secret.
+
     The view raises 400 for a malformed key, and 422 for a key of another request.
     """
 
@@ -60,7 +63,7 @@ def idempotent(view: View, **whose: object) -> View:
                 "idempotency/begin",
                 key=key,
                 fingerprint=fingerprint(request),
-                **whose,
+                **whose(variables),
             )
             if stored.status is not None:
                 return replay(stored, stored.status)
@@ -78,7 +81,7 @@ def idempotent(view: View, **whose: object) -> View:
                 status=response.status_code,
                 headers=json.dumps(headers),
                 body=body,
-                **whose,
+                **whose(variables),
             )
         return response
 
@@ -87,21 +90,9 @@ def idempotent(view: View, **whose: object) -> View:
 
 
 # For a resource of the user: the key holds in all workspaces.
-idempotent_of_user = partial(idempotent, workspace_id=None)
-
-
-def idempotent_in_path(view: View) -> View:
-    """Do as ``idempotent`` does, for members: the key belongs to the workspace ``id`` of the path.
-
-    So the key ends with the caller's membership there.
-    """
-
-    @wraps(view)
-    def wrapper(*args: object, **variables: object) -> object:
-        return idempotent(view, workspace_id=variables["id"])(*args, **variables)
-
-    wrapper.__dict__["idempotent"] = True
-    return wrapper
+idempotent_of_user = partial(idempotent, whose=lambda _: {"workspace_id": None})
+# For members of the workspace in the path.
+idempotent_in_path = partial(idempotent, whose=lambda variables: {"workspace_id": variables["id"]})
 
 
 def fingerprint(request: Request) -> bytes:

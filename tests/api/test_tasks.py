@@ -36,9 +36,16 @@ def test_a_task_needs_only_a_title_and_gets_the_defaults(alice, cast, connection
     task = alice.post("/tasks", {"title": "Plain"}).get_json()
     expected = {
         **EMPTY,
-        **{"id": task["id"], "workspaceId": cast["acme"], "title": "Plain", "status": "todo"},
-        **{"priority": "medium", "createdBy": cast["alice"], "completedAt": None, "version": 1},
-        **dict.fromkeys(["createdAt", "updatedAt"], task["createdAt"]),
+        "id": task["id"],
+        "workspaceId": cast["acme"],
+        "title": "Plain",
+        "status": "todo",
+        "priority": "medium",
+        "createdBy": cast["alice"],
+        "createdAt": task["createdAt"],
+        "updatedAt": task["createdAt"],
+        "completedAt": None,
+        "version": 1,
     }
     assert task.items() >= expected.items()
     row = row_of(connection, "tasks", task["id"])

@@ -65,7 +65,7 @@ def test_a_secret_that_expires_now_signs_no_more(still, cast):
             f" expires_at) VALUES (%s, %s, %s, %s, now() {change})",
             (cast["acme"], id, number, str(number)),
         )
-    (target,) = run(still, "webhooks/target", id=webhook, **managed(cast))
+    (target,) = run(still, "webhooks/ping", id=webhook, **managed(cast))
     assert target["secret_numbers"] == [8, 1]
     run(still, "webhooks/rotate", id=webhook, key_fingerprint="a", **managed(cast))
     left = still.execute(

@@ -13,6 +13,7 @@ from support.http import Client
 from support.resources import HERE as TABLE
 from support.resources import LISTS, RESOURCES, WORD
 from support.rows import UNKNOWN
+from support.statements import NAME_IN_PYTHON
 
 from service.app import create_app
 from service.commands.load import lines
@@ -22,8 +23,6 @@ from service.values import fields
 from service.values.schemas import Query, StrictSchema
 
 HERE = "tests/support/derived.py"
-# The name of a statement in the source of a view.
-STATEMENT = re.compile(r'"([a-z_]+/[a-z_]+)"')
 
 VALUES = {name: values for entry in RESOURCES for name, values in entry.values.items()}
 # A field that its response shows elsewhere or not at all, and why.
@@ -95,7 +94,7 @@ def views():
                 rule.rule,
                 getattr(view, "arguments", None),
                 documented,
-                tuple(STATEMENT.findall(source)),
+                tuple(NAME_IN_PYTHON.findall(source)),
                 getattr(view, "session_only", False),
             )
             for method in sorted(rule.methods - {"HEAD", "OPTIONS"})

@@ -32,7 +32,7 @@ def read_counters(reader: Reader) -> Section:
         },
         problems=[
             Problem(
-                f"an index or a table is corrupted ({count.series[-7:-2]}, last met"
+                f"an index or a table is corrupted ({count.series.split('"')[1]}, last met"
                 f" {count.seconds / 60:.0f} min ago; the log has the error)",
                 CORRUPTED,
             )

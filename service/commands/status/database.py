@@ -37,9 +37,10 @@ def read_database(reader: Reader) -> Section:
         (role,) = reader.rows(Role, "status/role")
         why, remedy = "the database is read-only", str(role.remedy)
     if why:
-        problems.append(Problem(f"every request is 503, as {why}", remedy, "waits"))
+        problems.append(Problem(f"every request is 503, as {why}", remedy, "tolerable"))
     if full:
-        problems.append(Problem("the disk of the database is full", "free or extend it", "waits"))
+        text = "the disk of the database is full"
+        problems.append(Problem(text, "free or extend it", "tolerable"))
     return Section(
         figures={
             "version": build(),
@@ -86,10 +87,10 @@ def read_connections(reader: Reader) -> Section:
     problems = []
     if used > CONNECTIONS * allowed:
         text = f"{used} of {allowed} connections are in use"
-        problems.append(Problem(text, REMEDIES["53300"], "waits"))
+        problems.append(Problem(text, REMEDIES["53300"], "tolerable"))
     if needed > allowed:
         text = f"the processes may open {needed} connections, and the server allows {allowed}"
-        problems.append(Problem(text, "raise max_connections, or lower WEB_THREADS", "waits"))
+        problems.append(Problem(text, "raise max_connections, or lower WEB_THREADS", "tolerable"))
     return Section(
         figures={"connections_needed": needed},
         lines=[

@@ -97,8 +97,8 @@ class Reader:
 class Problem(NamedTuple):
     text: str
     remedy: str = ""
-    # A service that runs recovers by itself from what ``waits`` for its remedy.
-    level: Literal["error", "waits", "warning"] = "error"
+    # A start may go on with what is ``tolerable``: the service waits for the remedy, or needs none.
+    level: Literal["error", "tolerable", "warning"] = "error"
 
     def __str__(self) -> str:
         return f"{self.text}: {self.remedy}" if self.remedy else self.text

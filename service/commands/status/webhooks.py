@@ -94,7 +94,7 @@ def read_keys(reader: Reader) -> Section:
         ],
         metrics={"webhooks_without_key": sum(key.webhooks for key in missing)},
         problems=[
-            Problem(str(key), "add that key at the end, or rotate their secrets", "waits")
+            Problem(str(key), "add that key at the end, or rotate their secrets", "tolerable")
             for key in missing
         ],
     )

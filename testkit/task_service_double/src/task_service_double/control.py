@@ -319,7 +319,7 @@ def rotate() -> Response:
 
 @control.post("/ping")
 def ping() -> Response:
-    target = db.row(Message, "webhooks/target", **owners_webhook())
+    target = db.row(Message, "webhooks/ping", **owners_webhook())
     db.release()
     settings = double().settings
     return reply_json(status=attempt(target, settings, settings.webhook_timeout).status)
