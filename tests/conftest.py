@@ -26,7 +26,7 @@ from support.proxy import Proxy
 from support.receivers import KEY, Receiver, environment
 from support.resources import TABLES
 from support.rows import SESSION, TOKENS, grants, insert, insert_member, insert_token, restore_cast
-from support.statements import until_waiting
+from support.statements import empty_database, until_waiting
 from support.world import World
 
 from service import logs
@@ -91,11 +91,7 @@ def app(settings, start_shared):
 @pytest.fixture
 def empty(database_url):
     """Yield the URL of a new database without any schema."""
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    with psycopg.connect(database_url, autocommit=True) as server:
-        server.execute(f"CREATE DATABASE {name}")
-        yield make_conninfo(database_url, dbname=name)
-        server.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    yield from empty_database(database_url)
 
 
 @pytest.fixture

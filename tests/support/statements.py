@@ -75,15 +75,20 @@ def trigger(connection, event, body, *, at_commit=False):
         connection.execute("DROP FUNCTION triggered CASCADE")
 
 
-def new_database(server):
-    """Yield the URL of a migrated database on this server; drop the database in the end."""
+def empty_database(server):
+    """Yield the URL of a new database on this server; drop the database in the end."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}")
-        url = make_conninfo(server, dbname=name)
+        yield make_conninfo(server, dbname=name)
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def new_database(server):
+    """Yield the URL of a migrated one."""
+    for url in empty_database(server):
         migrate(Settings.read({"DATABASE_URL": url}))
         yield url
-        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 URL = "https://example.com/hook"

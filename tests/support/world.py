@@ -110,7 +110,7 @@ class World:
         found = {
             table: self.rows(table, "workspace_id", self.workspace_id)
             for table in tables_with(self.connection, "workspace_id")
-            if table != "usage"
+            if table not in COUNTED
         }
         found["workspaces"] = self.rows("workspaces", "id", self.workspace_id)
         for table in tables_with(self.connection, "user_id"):
