@@ -34,7 +34,7 @@ def dora(join):
 # List
 
 
-@pytest.mark.usefixtures("adam")
+@pytest.mark.usefixtures("adam", "initech")
 def test_members_are_listed_with_their_roles_in_the_order_of_joining(
     alice, bob, cast, connection, path
 ):
