@@ -95,6 +95,7 @@ def test_if_all_is_well_it_exits_with_0_and_shows_the_same_figures_as_page_and_j
     assert document["version"] == VERSION
     sizes = [table["bytes"] for table in document["tables"]]
     assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] > sizes[-1]
     assert abs(document["clockAheadSeconds"]) < 60
     assert document["server"]["connectionsUsed"] <= document["server"]["connectionsAllowed"]
     (worker,) = [item for item in document["processes"] if item["program"] == "worker"]
