@@ -32,10 +32,14 @@ def read_counters(reader: Reader) -> Section:
         },
         problems=[
             Problem(
-                f"an index or a table is corrupted ({count.series.split('"')[1]}, last met"
+                f"an index or a table is corrupted ({sqlstate_of(count)}, last met"
                 f" {count.seconds / 60:.0f} min ago; the log has the error)",
                 CORRUPTED,
             )
             for count in corrupted
         ],
     )
+
+
+def sqlstate_of(count: Count) -> str:
+    return count.series.split('"')[1]
