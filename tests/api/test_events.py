@@ -344,14 +344,17 @@ def test_events_older_than_webhook_keep_are_pruned_and_older_cursors_gone(app, a
 
 
 def test_an_event_is_not_pruned_while_an_earlier_one_may_still_be_committed(
-    alice, cast, connection, database_url
+    alice, charlie, cast, connection, database_url
 ):
-    begin(alice)
+    """Charlie's later event, in another workspace, is pruned."""
+    for client in (alice, charlie):
+        begin(client)
     with psycopg.connect(database_url) as early:
         early.execute("SELECT announce(%s, 'note.created', '{}')", (cast["acme"],))
-        alice.post("/tasks", {"title": "late"})
+        for client in (alice, charlie):
+            client.post("/tasks", {"title": "late"})
         connection.execute("UPDATE events SET created_at = '2020-01-01'")
-        assert run(connection, "worker/prune_events", keep=72, after="")[0]["deleted"] == 0
+        assert run(connection, "worker/prune_events", keep=72, after="")[0]["deleted"] == 1
         # A reader who begins now gets what is not committed.
         cursor = begin(alice)
         early.commit()
