@@ -116,7 +116,7 @@ def with_due_day(values: Values) -> Values:
     A statement of its own: within those that write, it would cost each write 2 % of its work.
     """
     day = values.get("due_date")
-    if not day or not fields.Day.well_formed.fullmatch(day):
+    if not fields.Day.matches(day):
         return values
     moment = db.row(DueMoment, "tasks/due_moment", day=day).moment
     return {**values, "due_date": moment, "due_day": day}

@@ -303,6 +303,11 @@ class Day(Timestamp):
     request_note = ""
     json_schema = {"type": "string", "format": "date", "examples": ["2026-11-20"]}
 
+    @classmethod
+    def matches(cls, value: object) -> bool:
+        """Whether this is written as a day, not as a timestamp."""
+        return isinstance(value, str) and bool(cls.well_formed.fullmatch(value))
+
     def _convert(self, value: object) -> object:
         return self._moment(value).date().isoformat()
 
@@ -322,7 +327,7 @@ class DayOrTimestamp(Timestamp):
 
     def _convert(self, value: object) -> object:
         timestamp = self._moment(value)
-        return str(value) if Day.well_formed.fullmatch(str(value)) else timestamp.isoformat()
+        return value if Day.matches(value) else timestamp.isoformat()
 
 
 class Timezone(Text):

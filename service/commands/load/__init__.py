@@ -146,7 +146,7 @@ def read(
             if not isinstance(kind, str) or kind not in TYPES:
                 raise ValueError(f"type: must be one of: {', '.join(TYPES)}")
             row = TYPES[kind].load(document)
-            if (day := row.get("due_date")) and Day.well_formed.fullmatch(day):
+            if Day.matches(day := row.get("due_date")):
                 row["due_date"], row["due_day"] = None, day
             if row.get("completed_at") and row["status"] != "done":
                 raise ValueError("completedAt: needs status done")

@@ -74,7 +74,7 @@ class LineTimestamp(Timestamp):
     """A timestamp, or a day, which begins in UTC: other programs export days."""
 
     def _moment(self, value: object) -> datetime:
-        is_day = isinstance(value, str) and Day.well_formed.fullmatch(value)
+        is_day = Day.matches(value)
         return super()._moment(f"{value}T00:00:00Z" if is_day else value)
 
 
