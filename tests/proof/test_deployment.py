@@ -165,6 +165,12 @@ def test_a_second_installation_changes_nothing_and_nginx_reloads_only_for_anothe
         "/etc/nginx/task-service stays as it is",
     ]
     assert deployed.run(seen) == before
+    # One that was interrupted before the folder was complete goes on; nothing else changes.
+    log = "/var/log/nginx/task-service.log"
+    deployed.run(f"echo kept >>{log}")
+    again = f"rm -r /etc/nginx/task-service; {INSTALL} --first api.example.com; grep kept {log}"
+    assert "kept" in deployed.run(again)
+    assert deployed.run(seen) == before
     file = "/etc/nginx/conf.d/task-service.conf"
     deployed.run(
         f"cp -p {file} /tmp/site; echo '# older' >>{file}; {INSTALL}; cmp {file} /tmp/site"
