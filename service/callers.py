@@ -18,6 +18,10 @@ SCOPES = "read", "write"
 SESSION_DAYS = 30
 
 
+# The caller of a statement that no rights restrict: an operator's, or a login page's.
+OPERATOR: dict[str, object] = {"user_id": None, "token_workspace_id": None}
+
+
 class CreatedSession(NamedTuple):
     """The row of a new session; the id is null if it would have expired already."""
 

@@ -2,9 +2,6 @@
 
 from typing import NamedTuple
 
-# The caller of an operator's statement, whom no statement restricts.
-OPERATOR: dict[str, object] = {"user_id": None, "token_workspace_id": None}
-
 
 class AddedMember(NamedTuple):
     permitted: bool

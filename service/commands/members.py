@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import click
 
+from service.callers import OPERATOR
 from service.commands.base import (
     confirm,
     echo_rows,
@@ -13,7 +14,7 @@ from service.commands.base import (
     yes_option,
 )
 from service.commands.workspaces import find_workspace
-from service.members import OPERATOR, AddedMember, ChangedMember
+from service.members import AddedMember, ChangedMember
 from service.values.fields import ROLES
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import click
 
+from service.callers import OPERATOR
 from service.commands.base import (
     current_settings,
     echo_ids,
@@ -19,7 +20,7 @@ from service.commands.workspaces import find_workspace
 from service.database.statements import IdRow
 from service.values.fields import Timestamp, camel_case, uuid_or_nil
 from service.webhooks import secrets
-from service.webhooks.rows import BY_OPERATOR, NO_USER, ListedWebhook, MatchedWebhook, Redelivered
+from service.webhooks.rows import BY_OPERATOR, ListedWebhook, MatchedWebhook, Redelivered
 
 
 class WebhookLine(NamedTuple):
@@ -83,7 +84,7 @@ def list_webhooks(slug: str, as_json: bool) -> None:
     next attempt, backs off until, last attempt, its status or error.
     """
     workspace_id = find_workspace(slug).id
-    rows = query(ListedWebhook, "webhooks/list", workspace_id=workspace_id, user_id=NO_USER)
+    rows = query(ListedWebhook, "webhooks/list", workspace_id=workspace_id, **OPERATOR)
     echo_rows(map(line_of, rows), as_json=as_json)
 
 
@@ -100,7 +101,7 @@ def find_webhook(id: str) -> FoundWebhook:
 
 def values_of(id: str) -> dict[str, object]:
     """The parameters that select a webhook as an operator, whose role is not checked."""
-    return {**find_webhook(id)._asdict(), "user_id": NO_USER}
+    return {**OPERATOR, **find_webhook(id)._asdict()}
 
 
 @webhook.command("rotate")
@@ -192,6 +193,6 @@ def redeliver(id: str, failed: bool, since: str | None) -> None:
     else:
         absent = f"there is no delivery {id}"
         found = one_row(FoundDelivery, "deliveries/find", absent, id=uuid_or_nil(id))
-        values = {**found._asdict(), "user_id": NO_USER}
+        values = {**OPERATOR, **found._asdict()}
         ids = [IdRow(one_row(Redelivered, "deliveries/redeliver", absent, **values).id)]
     echo_ids(ids)

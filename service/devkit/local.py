@@ -11,6 +11,7 @@ from typing import NamedTuple
 import click
 from psycopg.conninfo import make_conninfo
 
+from service.callers import OPERATOR
 from service.commands.base import (
     FoundWorkspace,
     connect,
@@ -28,7 +29,6 @@ from service.devkit.postgres import Postgres
 from service.devkit.printer import URL_PATTERN, Printer, printing
 from service.settings import Settings
 from service.webhooks import secrets
-from service.webhooks.rows import NO_USER
 
 OWNER, WORKSPACE = "ada@example.com", "demo"
 DEMO = Path(__file__).with_name("demo.jsonl")
@@ -153,7 +153,7 @@ def subscribe(printer: Printer) -> None:
         row_or_none,
         current_settings().require_webhook_key(),
         workspace_id=workspace.id,
-        user_id=NO_USER,
+        **OPERATOR,
         url=printer.url,
         events=[],
     )

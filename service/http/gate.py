@@ -17,7 +17,7 @@ from marshmallow import ValidationError
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Rule
 
-from service.callers import STARTER_PER_MINUTE, Usage, decisive, hash_of, policy
+from service.callers import OPERATOR, STARTER_PER_MINUTE, Usage, decisive, hash_of, policy
 from service.database import db
 from service.database.db import RequestState, current_request, current_settings, current_state
 from service.http import cors
@@ -66,18 +66,7 @@ def authenticate_and_count() -> Response | None:
         authenticate_login_page(token if kind == "api" else None)
         return None
     named = request.environ.get("HTTP_WORKSPACE_ID")
-    state.usage = usage = db.row_with_retry(
-        Usage,
-        "gate/authenticate_and_count",
-        kind=kind,
-        hash=hash_of(token) if token else None,
-        address=client_address(request.remote_addr),
-        requested_workspace_id=None if named is None else fields.uuid_or_nil(named),
-    )
-    if usage.record_use:
-        db.execute("tokens/record_use", token_id=usage.token_id)
-    if not usage.admitted:
-        raise rate_limit_error(usage)
+    usage = count(kind, token, named)
     if usage.user_id is None:
         raise http_error("unauthorized")
     if named is not None and not fields.UUID.fullmatch(named):
@@ -100,31 +89,42 @@ def authenticate_and_count() -> Response | None:
     return None
 
 
+def count(kind: str, token: str | None, named: str | None) -> Usage:
+    """Find the caller by a token, or else the address, and count the request; raises 429.
+
+    ``named`` is the header Workspace-Id.
+    """
+    request, state = current_request(), current_state()
+    state.usage = usage = db.row_with_retry(
+        Usage,
+        "gate/authenticate_and_count",
+        kind=kind,
+        hash=hash_of(token) if token else None,
+        address=client_address(request.remote_addr),
+        requested_workspace_id=None if named is None else fields.uuid_or_nil(named),
+    )
+    if usage.record_use:
+        db.execute("tokens/record_use", token_id=usage.token_id)
+    if not usage.admitted:
+        raise rate_limit_error(usage)
+    return usage
+
+
 def authenticate_login_page(token: str | None) -> None:
     """Compare a token with the keys of LOGIN_KEY, in constant time; raises 401, 404 or 429.
 
     The request counts for its address. The view finds the user.
     """
-    request, state = current_request(), current_state()
     keys = current_settings().login_keys
-    # Without a hash the gate counts by address; an API token must not pass here.
-    state.usage = usage = db.row_with_retry(
-        Usage,
-        "gate/authenticate_and_count",
-        kind="api",
-        hash=None,
-        address=client_address(request.remote_addr),
-        requested_workspace_id=None,
-    )
-    if not usage.admitted:
-        raise rate_limit_error(usage)
+    # Without a token the gate counts by address; an API token must not pass here.
+    count("api", None, None)
     if not keys:
         raise http_error("unknown_path")
     # Compare every key, so that the time does not tell which one is right.
     equal = [compare_digest((token or "").encode(), key.encode()) for key in keys]
     if True not in equal:
         raise http_error("login_key")
-    state.caller = {"user_id": None, "workspace_id": None, "token_workspace_id": None}
+    current_state().caller = {**OPERATOR, "workspace_id": None}
 
 
 def credential(request: Request) -> tuple[str, str | None]:

@@ -2,9 +2,6 @@
 
 from typing import NamedTuple
 
-# The parameter ``user_id`` of an operator, whom no statement restricts.
-NO_USER = None
-
 # Why somebody has disabled a webhook; all other reasons come from its receiver.
 BY_OPERATOR, BY_MANAGER = "by an operator", "by an owner or an admin"
 

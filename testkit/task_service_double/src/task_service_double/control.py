@@ -17,7 +17,7 @@ from flask import Blueprint, Flask, Response, current_app, request
 from marshmallow import ValidationError
 from werkzeug.exceptions import default_exceptions
 
-from service.callers import SESSION_DAYS, CreatedSession, create_credential
+from service.callers import OPERATOR, SESSION_DAYS, CreatedSession, create_credential
 from service.commands.load import load_lines
 from service.commands.load.insert import FoundUser
 from service.commands.load.lines import TYPES, PastTimestamp
@@ -32,7 +32,6 @@ from service.values.strict_json import StrictJSONError, parse_object
 from service.webhooks import OutboundSlots, secrets
 from service.webhooks.delivery import Message, attempt
 from service.webhooks.outbound import BlockedURL, resolve
-from service.webhooks.rows import NO_USER
 from service.webhooks.worker import Worker
 from task_service_double.bodies import (
     Behavior,
@@ -292,7 +291,7 @@ def create_webhook(webhook: Values) -> Response:
         raise click.ClickException(f"url: {error}") from None
     key = double().settings.require_webhook_key()
     workspace_id = double().initial.user.workspace.id
-    values = {"workspace_id": workspace_id, "user_id": NO_USER, **webhook}
+    values = {**OPERATOR, "workspace_id": workspace_id, **webhook}
     made = secrets.create(db.row_or_none, key, **values)
     if made is None:
         raise click.ClickException("the workspace has 20 webhooks, the maximum")
@@ -304,7 +303,7 @@ def owners_webhook() -> dict[str, object]:
     """Return the parameters of a statement about the webhook of the owner."""
     initial = double().initial
     workspace_id = initial.user.workspace.id
-    return {"workspace_id": workspace_id, "id": initial.webhook_id, "user_id": NO_USER}
+    return {**OPERATOR, "workspace_id": workspace_id, "id": initial.webhook_id}
 
 
 @control.post("/rotate")
