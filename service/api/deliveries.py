@@ -2,13 +2,13 @@
 
 from flask import Blueprint, Response
 
+from service.api.event_types import EVENT_TYPES
 from service.api.webhook_checks import require_webhook, role_or_none
 from service.database import db
 from service.http.requests import Values, arguments
 from service.http.responses import Body, One, Page, reply, reply_page, response
 from service.http.safe_writes import idempotent
 from service.values import fields, schemas
-from service.webhooks import EVENT_TYPES
 from service.webhooks.rows import Redelivered
 
 STATES = "waiting", "delivered", "failed"

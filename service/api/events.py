@@ -5,12 +5,12 @@ from typing import NamedTuple
 from flask import Blueprint, Response
 from marshmallow import post_load
 
+from service.api.event_types import EVENT_TYPES
 from service.database import db
 from service.http.errors import http_error
 from service.http.requests import Values, arguments
 from service.http.responses import Body, reply, response
 from service.values import fields, schemas
-from service.webhooks import EVENT_TYPES
 
 NEXT = "The cursor for the next request, even if the page is empty"
 MORE = "Whether more events follow now: ask at once; else wait"

@@ -4,6 +4,7 @@ import json
 
 from flask import Blueprint, Response
 
+from service.api.event_types import EVENT_TYPES
 from service.api.webhook_checks import (
     checks_url,
     outbound_call,
@@ -27,7 +28,7 @@ from service.http.responses import (
 )
 from service.http.safe_writes import expected_versions, idempotent
 from service.values import fields, schemas
-from service.webhooks import EVENT_TYPES, secrets
+from service.webhooks import secrets
 from service.webhooks.delivery import Message, attempt
 from service.webhooks.rows import BY_MANAGER, ListedWebhook, MatchedWebhook
 

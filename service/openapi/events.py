@@ -1,18 +1,12 @@
 """The events of the document, as webhooks and in the feed; webhooks get pings too."""
 
-from service.api.meetings import MeetingDetails
-from service.api.suggestions import Suggestion
-from service.api.tasks import Task
+from service.api.event_types import EVENT_TYPES
 from service.openapi.json_schema import JSON, Schemas, object_of, with_nulls
 from service.openapi.operations import Examples, refer
-from service.values.schemas import Resource
-from service.webhooks import EVENT_TYPES
 
 # The summary of each webhook.
-WEBHOOKS = {**EVENT_TYPES, "ping": "A user tested the webhook with POST …/ping"}
-
-# The schema of the data of an event, by the first word of its type.
-DATA: dict[str, type[Resource]] = {"task": Task, "meeting": MeetingDetails, "ai": Suggestion}
+WEBHOOKS = {name: kind.summary for name, kind in EVENT_TYPES.items()}
+WEBHOOKS["ping"] = "A user tested the webhook with POST …/ping"
 
 HEADERS = "X-Service-Signature", "webhook-id", "webhook-timestamp", "webhook-signature"
 
@@ -35,15 +29,11 @@ def words(name: str) -> str:
     return name.title().replace(".", "")
 
 
-def resource_of(name: str) -> type[Resource] | None:
-    return DATA.get(name.partition(".")[0])
-
-
 def event(name: str, schemas: Schemas) -> JSON:
     data: JSON = {"type": "object", "description": "Empty"}
-    if resource := resource_of(name):
+    if name in EVENT_TYPES:
         about = "The object after the event, as the API returns it; if deleted, its last state"
-        data = {**schemas.response(resource), "description": about}
+        data = {**schemas.response(EVENT_TYPES[name].data), "description": about}
     envelope: dict[str, JSON] = {
         "id": {
             "type": "string",
@@ -70,7 +60,8 @@ def event(name: str, schemas: Schemas) -> JSON:
 
 def example_of(name: str, examples: Examples) -> JSON:
     shown = examples.events[name]
-    return {**shown, "data": with_nulls(shown["data"], resource_of(name))}
+    schema = EVENT_TYPES[name].data if name in EVENT_TYPES else None
+    return {**shown, "data": with_nulls(shown["data"], schema)}
 
 
 def feed(schemas: Schemas, examples: Examples) -> None:

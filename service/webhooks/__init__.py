@@ -21,19 +21,6 @@ RECORD_SECONDS = 0.5
 # Seconds that must be left for an attempt to begin.
 MIN_ATTEMPT_SECONDS = 0.05
 
-# The types of events, each with its summary in the document: those of docs/specification.md,
-# section 6, and two that let a copy of the meetings follow them.
-EVENT_TYPES = {
-    "task.created": "A task was created",
-    "task.updated": "A task was updated",
-    "task.deleted": "A task was deleted; data is its last state",
-    "meeting.created": "A meeting was created",
-    "meeting.updated": "A meeting was changed, but not completed",
-    "meeting.completed": "A meeting was completed",
-    "meeting.deleted": "A meeting was deleted; data is its last state",
-    "ai.suggestion.created": "An AI suggestion was created",
-}
-
 
 class NoSlot(Exception):
     """All slots are taken, or the one of a workspace; the text is the name of the error."""

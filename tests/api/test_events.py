@@ -15,8 +15,8 @@ from support.resources import TABLES
 from support.rows import activate, count, insert, insert_member, insert_token
 from support.statements import run, until_waiting
 
+from service.api.event_types import EVENT_TYPES
 from service.database.statements import STATEMENTS
-from service.webhooks import EVENT_TYPES
 from service.webhooks.worker import Worker
 
 WRITTEN = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM) ([a-z]\w*)")

@@ -27,9 +27,9 @@ from support.receivers import subscribe
 from support.resources import RESOURCES, TABLES
 from support.rows import UNKNOWN, insert_token
 
+from service.api.event_types import EVENT_TYPES
 from service.commands.load.lines import TYPES, UserRef
 from service.values import fields, schemas
-from service.webhooks import EVENT_TYPES
 
 VERBS = {"POST": "created", "PATCH": "updated"}
 # What a change of a field may change beside it.

@@ -19,12 +19,12 @@ from support.derived import Values, by_name, key, session, settable, views_of
 from support.openapi_check import WITH_LOGIN, document, resolve, violations
 from support.resources import HERE
 
+from service.api.event_types import EVENT_TYPES
 from service.api.tasks import TaskFilter
 from service.app import create_app
 from service.openapi.events import WEBHOOKS
 from service.openapi.json_schema import Schemas
 from service.values import fields
-from service.webhooks import EVENT_TYPES
 
 PROJECT = Path(__file__).parents[2]
 

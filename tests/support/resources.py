@@ -11,13 +11,13 @@ from support.http import ids, read_all
 from support.receivers import FINGERPRINT
 from support.rows import insert
 
+from service.api.event_types import EVENT_TYPES
 from service.api.knowledge import Knowledge
 from service.api.mail import Mail
 from service.api.meetings import MeetingDetails
 from service.api.suggestions import Suggestion
 from service.api.tasks import Task
 from service.values.schemas import Resource as Schema
-from service.webhooks import EVENT_TYPES
 
 HERE = "tests/support/resources.py"
 MS = timedelta(milliseconds=1)

@@ -1,0 +1,27 @@
+"""The types of events: docs/specification.md, section 6, and two for a copy of the meetings."""
+
+from typing import NamedTuple
+
+from service.api.meetings import MeetingDetails
+from service.api.suggestions import Suggestion
+from service.api.tasks import Task
+from service.values.schemas import Resource
+
+
+class EventType(NamedTuple):
+    # The summary of its webhook in the document.
+    summary: str
+    # The schema of its data.
+    data: type[Resource]
+
+
+EVENT_TYPES = {
+    "task.created": EventType("A task was created", Task),
+    "task.updated": EventType("A task was updated", Task),
+    "task.deleted": EventType("A task was deleted; data is its last state", Task),
+    "meeting.created": EventType("A meeting was created", MeetingDetails),
+    "meeting.updated": EventType("A meeting was changed, but not completed", MeetingDetails),
+    "meeting.completed": EventType("A meeting was completed", MeetingDetails),
+    "meeting.deleted": EventType("A meeting was deleted; data is its last state", MeetingDetails),
+    "ai.suggestion.created": EventType("An AI suggestion was created", Suggestion),
+}
