@@ -24,7 +24,6 @@ DESCRIPTORS = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 def pytest_addoption(parser):
     group = parser.getgroup("faults", "the scenarios of -m faults")
     group.addoption("--long", action="store_true", help="more rounds and longer outages")
-    group.addoption("--write", action="store_true", help="write all measures to docs/faults.md")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -6,9 +6,8 @@ from contextlib import ExitStack
 
 import psycopg
 import pytest
-from faults.table import Scenario, page, rows, title_of
+from faults.table import Scenario, rows, title_of
 from psycopg.rows import dict_row
-from support.project import PROJECT
 from support.receivers import subscribe
 
 from service.commands.migrate import migrate
@@ -16,7 +15,6 @@ from service.devkit import postgres as embedded
 from service.settings import Settings
 
 SCENARIOS = pytest.StashKey()
-LOAD_BEFORE = os.getloadavg()[0]
 
 
 def pytest_collection_modifyitems(config, items):
@@ -41,15 +39,9 @@ def pytest_runtest_makereport(item, call):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    scenarios = list(config.stash.get(SCENARIOS, {}).values())
-    if not scenarios:
-        return
-    terminalreporter.section("faults")
-    terminalreporter.line(rows(scenarios))
-    if config.option.write:
-        options = "--long " if config.option.long else ""
-        text = page(scenarios, options=options, load=LOAD_BEFORE)
-        (PROJECT / "docs/faults.md").write_text(text, encoding="utf-8")
+    if scenarios := config.stash.get(SCENARIOS, {}):
+        terminalreporter.section("faults")
+        terminalreporter.line(rows(scenarios.values()))
 
 
 @pytest.fixture

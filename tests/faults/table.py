@@ -1,16 +1,8 @@
-"""The table of all scenarios: printed at the end, and written to docs/faults.md."""
+"""The table of all scenarios, printed at the end of a run; docs/faults.md shows one."""
 
 import operator
-import os
-import platform
-import re
-import shutil
-import subprocess
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib import metadata
 from itertools import groupby
-from pathlib import Path
 
 # A busy machine is slower: a time fails its test only beyond so many times its pass line. The table
 # shows whether it has met the line itself.
@@ -22,8 +14,6 @@ PROPER = {
     "postgresql": "PostgreSQL",
     "sigterm": "SIGTERM",
 }
-
-PAGE = Path(__file__).with_name("page.md")
 
 
 @dataclass
@@ -106,39 +96,3 @@ def rows(scenarios):
         doubled = total(whole, "doubled", "arrived twice")
         lines.append(f"| {title} | {lost} | {doubled} | {worst(whole)} | {outcome} |")
     return "\n".join(lines)
-
-
-def page(scenarios, *, options, load):
-    return PAGE.read_text(encoding="utf-8").format(
-        options=options,
-        date=datetime.now(UTC).date(),
-        cores=os.cpu_count(),
-        load=load,
-        versions=", ".join(versions()),
-        margin=MARGIN,
-        rows=rows(scenarios),
-    )
-
-
-def versions():
-    yield f"Python {platform.python_version()}"
-    for name in ("gunicorn", "psycopg"):
-        yield f"{name} {metadata.version(name)}"
-    # The embedded PostgreSQL of the extra `contribute`, and the one of the system.
-    from faults.cluster import installed_version
-
-    yield "PostgreSQL 18 (embedded)"
-    if found := installed_version():
-        yield f"PostgreSQL {found} (pair, Patroni)"
-    for name, *arguments in (
-        ("nginx", "-v"),
-        ("haproxy", "-v"),
-        ("pgbouncer", "--version"),
-        ("patroni", "--version"),
-        ("etcd", "--version"),
-        ("slowhttptest", "-h"),
-    ):
-        if shutil.which(name):
-            ran = subprocess.run([name, *arguments], capture_output=True, text=True)
-            found = re.search(r"\d+\.\d+[.\d]*", ran.stdout + ran.stderr)
-            yield f"{name} {found[0]}" if found else name
