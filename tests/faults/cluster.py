@@ -1,9 +1,7 @@
 """A primary and a synchronous standby: PostgreSQL of the machine, or else the embedded one."""
 
 import os
-import re
 import signal
-import subprocess
 import tempfile
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
@@ -25,14 +23,6 @@ def installed_binaries():
     """The newest PostgreSQL that Debian has installed, or None."""
     found = Path("/usr/lib/postgresql").glob("*/bin/pg_basebackup")
     return max((path.parent for path in found), key=lambda path: int(path.parts[-2]), default=None)
-
-
-def installed_version():
-    binaries = installed_binaries()
-    if binaries is None:
-        return None
-    told = subprocess.run([binaries / "postgres", "--version"], capture_output=True, text=True)
-    return re.search(r"[\d.]+", told.stdout)[0]
 
 
 class Server(Postgres):
