@@ -90,7 +90,6 @@ def app(settings, start_shared):
 
 @pytest.fixture
 def empty(database_url):
-    """Yield the URL of a new database without any schema."""
     yield from empty_database(database_url)
 
 
@@ -102,7 +101,6 @@ def build(settings, start):
 
 @pytest.fixture(scope="session")
 def webhooks_app(plain_url, start_shared):
-    """Return a service that posts webhooks."""
     return start_shared(Settings.read(environment(plain_url)))
 
 
@@ -123,7 +121,6 @@ def connection(database_url):
 
 @pytest.fixture
 def proxy(database_url):
-    """Yield the network to PostgreSQL, which a test can break."""
     with closing(Proxy(database_url)) as proxy:
         yield proxy
 
@@ -277,7 +274,6 @@ def with_webhooks(plain_url, start):
 
 @pytest.fixture
 def ada(webhooks_app):
-    """Return Alice's client in a service that posts webhooks."""
     return Client(webhooks_app, TOKENS["alice"])
 
 

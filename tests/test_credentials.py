@@ -30,7 +30,6 @@ def elsewhere(initech, acme, connection, cast):
 
 @pytest.fixture
 def clients(silent_app, elsewhere):
-    """Alice's credentials, by their names in the table."""
     in_b = session(silent_app, "alice")
     in_b.headers["Workspace-Id"] = elsewhere.workspace_id
     token, token_of_a = TOKENS["alice"], f"tmw_api_alice_{WORD}"

@@ -12,14 +12,12 @@ OTHERS = "task_service_double", "pytest_task_service"
 
 
 def service():
-    """Return the metadata of the service."""
     parser = configparser.ConfigParser()
     parser.read(PROJECT / "setup.cfg")
     return parser["metadata"]
 
 
 def project(name):
-    """Return the metadata of another distribution."""
     return tomllib.loads(PROJECT.joinpath("testkit", name, "pyproject.toml").read_text())["project"]
 
 

@@ -252,7 +252,6 @@ def test_the_javascript_example_passes(run):
 
 
 def rows(heading):
-    """The first cells of the table below this line."""
     table = TEXT.split(heading, 1)[1].split("\n\n")[0]
     return [line.split("|")[1].strip() for line in table.splitlines()[2:]]
 

@@ -84,7 +84,6 @@ def control(line, path, **values):
 
 
 def postgres(line):
-    """The folder of the data, and the process."""
     folder = Path(conninfo_to_dict(line["databaseUrl"])["host"])
     return folder, int((folder / "postmaster.pid").read_text().split()[0])
 

@@ -26,7 +26,6 @@ def work(app):
 
 @pytest.fixture
 def webhook(connection, cast, receiver):
-    """Return the id of a webhook of Acme."""
     return subscribe(connection, cast["acme"], receiver.url)
 
 

@@ -30,8 +30,6 @@ DAYS = [
 
 @pytest.fixture
 def zone(connection, cast):
-    """Set the timezone of Acme."""
-
     def set_zone(name):
         connection.execute("UPDATE workspaces SET timezone = %s WHERE slug = 'acme'", (name,))
 

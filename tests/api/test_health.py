@@ -52,7 +52,6 @@ def test_healthz_is_503_until_all_migrations_are_applied(empty, check):
 
 @pytest.fixture
 def migrated(empty):
-    """Return the URL of a new database with the schema."""
     migrate(Settings.read({"DATABASE_URL": empty}))
     return empty
 

@@ -6,8 +6,6 @@ from support.http import ids, read_all
 
 @pytest.fixture
 def put(insert_into):
-    """Return a function that inserts an entry by SQL and returns its id."""
-
     def put(title, content="", tags=(), workspace="acme", **values):
         return insert_into(
             "knowledge", workspace, title=title, content=content, tags=list(tags), **values

@@ -21,7 +21,6 @@ NEW = {
 
 @pytest.fixture
 def meeting(alice):
-    """Return a meeting of Acme."""
     created = alice.post("/meetings", {**NEW, "platform": "zoom", "notes": "Bring cake"})
     assert created.status_code == 201
     return created.get_json()

@@ -17,7 +17,6 @@ def path(cast):
 
 @pytest.fixture
 def roles(connection, cast):
-    """Return a function that returns the names and roles of the members of Acme."""
     query = (
         "SELECT name, role FROM members JOIN users ON users.id = user_id WHERE workspace_id = %s"
     )

@@ -16,7 +16,6 @@ EMPTY = dict.fromkeys(["description", "dueDate", "assigneeId", "projectId", "par
 
 @pytest.fixture
 def task(alice):
-    """Return a subtask of Acme."""
     parent = alice.post("/tasks", {"title": "Parent"}).get_json()
     created = alice.post("/tasks", {"title": "Write the report", "parentId": parent["id"]})
     assert created.status_code == 201
@@ -25,7 +24,6 @@ def task(alice):
 
 @pytest.fixture
 def plain(alice):
-    """Return a task of Acme that has only a title."""
     return alice.post("/tasks", {"title": "Plain"}).get_json()
 
 

@@ -30,7 +30,6 @@ def charlie(app, cast, connection):
 
 
 def rows(connection, user_id):
-    """Return the tokens of a user, the oldest first."""
     found = connection.execute("SELECT * FROM tokens WHERE user_id = %s ORDER BY id", (user_id,))
     return [{**row, "id": str(row["id"])} for row in found]
 
@@ -178,7 +177,6 @@ def test_a_request_is_repeated_in_another_workspace_and_makes_one_token(alice, c
 
 @pytest.fixture
 def worker(app, alice, cast):
-    """Return a client with a token of Alice's that is made for Acme."""
     token = alice.post("/tokens", {"name": "Worker", "workspaceId": cast["acme"]}).get_json()
     assert token["workspaceId"] == cast["acme"]
     return Client(app, token["token"])

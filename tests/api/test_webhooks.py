@@ -39,13 +39,11 @@ from service.webhooks.worker import Worker
 
 @pytest.fixture
 def app(webhooks_app):
-    """Return a service that posts webhooks."""
     return webhooks_app
 
 
 @pytest.fixture
 def webhook(connection, cast, receiver):
-    """Return the id of a webhook of Acme that subscribes to all events."""
     return subscribe(connection, cast["acme"], receiver.url)
 
 
@@ -56,7 +54,6 @@ def work(app):
 
 
 def about(webhook, delivery=UNKNOWN):
-    """Pairs of method and path of every request about one webhook."""
     found = [view for view in views() if view.rule.startswith("/api/webhooks/<")]
     assert len(found) >= 8
     return [(view.method, view.path(webhook, delivery)) for view in found]

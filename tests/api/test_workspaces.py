@@ -7,7 +7,6 @@ from support.rows import insert_member, row_of
 
 @pytest.fixture
 def acme(alice, cast):
-    """Return Acme as GET shows it to Alice."""
     return alice.get(f"/workspaces/{cast['acme']}").get_json()
 
 

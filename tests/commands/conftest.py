@@ -23,14 +23,11 @@ def cli(app):
 
 @pytest.fixture
 def with_settings(with_webhooks):
-    """Return a function that runs a command under changed settings."""
     return lambda *words, **changes: CommandRunner(with_webhooks(**changes)).invoke(args=words)
 
 
 @pytest.fixture
 def status_of(start):
-    """Return a function that runs ``status`` on the database of a URL."""
-
     def status_of(url, *options):
         runner = CommandRunner(start(Settings.read({"DATABASE_URL": url})))
         return runner.invoke(args=["status", *options])

@@ -6,7 +6,6 @@ from support.commands import lines
 
 @pytest.fixture
 def plans(connection):
-    """Restore the built-in plans after the test."""
     yield
     connection.execute("UPDATE workspaces SET plan = 'Team'")
     connection.execute("DELETE FROM plans WHERE name = 'Gold'")

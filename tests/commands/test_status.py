@@ -40,7 +40,6 @@ NO_WORKER = "no worker is connected, so deliveries wait and nothing is pruned: s
 
 @contextmanager
 def connected(url, program):
-    """Yield a connection that has the name of a process of this program."""
     name = f"task-service {program} {VERSION} host7:4711"
     with psycopg.connect(url, application_name=name) as connection:
         yield connection
@@ -54,7 +53,6 @@ def web(database_url):
 
 @pytest.fixture
 def worker(database_url, web):
-    """Yield the connection of a worker, beside a web process."""
     with connected(database_url, "worker") as connection:
         yield connection
 
@@ -281,7 +279,6 @@ def test_a_process_of_another_version_is_a_problem(cli, database_url):
 
 @pytest.fixture
 def reader(database_url):
-    """Yield a reader of figures, which a test may change."""
     settings = {"DATABASE_URL": database_url, "WEB_CONCURRENCY": "3", "WEB_THREADS": "5"}
     with connect(Settings.read(settings), "status") as connection:
         yield Reader(connection, Settings.read(settings))

@@ -51,7 +51,6 @@ def run(*words):
 
 
 def modes(*paths):
-    """Return the modes of these paths and of all folders above them."""
     return {
         part: stat.filemode(part.stat().st_mode) for path in paths for part in (path, *path.parents)
     }
@@ -110,7 +109,6 @@ class Dev:
         assert fetch(self.base.removesuffix("/api") + "/").status == 200
 
     def read_until(self, end):
-        """Read stdout up to a line that contains ``end``, and return the text."""
         read = ""
         while end not in read:
             line = self.process.stdout.readline()
@@ -130,7 +128,6 @@ class Dev:
         return shown.decode()
 
     def log_until(self, end):
-        """Read the terminal until it shows this."""
         shown, deadline = "", time.monotonic() + 60
         while end not in shown:
             assert time.monotonic() < deadline, shown

@@ -26,8 +26,6 @@ def installed_binaries():
 
 
 class Server(Postgres):
-    """One PostgreSQL on a loopback port of its own."""
-
     def __init__(self, folder):
         super().__init__(folder, durable=False)
         self.port = free_port()
@@ -45,7 +43,6 @@ class Server(Postgres):
         self._run("initdb", "--auth=trust", "--encoding=utf8", "-U", "postgres", "--no-sync")
 
     def copy(self, primary):
-        """Copy the data of a primary, as a standby of it."""
         self.erase()
         self._give_folder()
         name = f"{primary.url}?application_name=standby"
@@ -96,7 +93,6 @@ def follow(standby, primary):
 
 @contextmanager
 def pair_of_servers():
-    """Yield a migrated primary, and a standby that each commit waits for."""
     with ExitStack() as stack:
         servers = []
         for _ in range(2):

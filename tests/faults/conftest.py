@@ -89,7 +89,6 @@ def connection(database_url):
 
 @pytest.fixture
 def reconnect(database_url):
-    """Return a function that connects past the service, after a restart of the server."""
     options = {"autocommit": True, "row_factory": dict_row, "connect_timeout": 5}
     with ExitStack() as stack:
         yield lambda: stack.enter_context(psycopg.connect(database_url, **options))
@@ -97,7 +96,6 @@ def reconnect(database_url):
 
 @pytest.fixture(autouse=True)
 def plan(connection, cast):
-    """Put all workspaces of the cast on a plan whose limits no scenario reaches."""
     connection.execute(
         "INSERT INTO plans (name, per_minute) VALUES ('Faults', 10000000) ON CONFLICT DO NOTHING"
     )

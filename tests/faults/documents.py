@@ -9,7 +9,6 @@ ADDRESS = re.compile(r"10\.\d\.0\.1\d:8000")
 
 
 def configuration(name):
-    """The block of docs/scaling.md below this name."""
     text = (PROJECT / "docs/scaling.md").read_text(encoding="utf-8")
     (found,) = re.findall(rf"<!-- file: {re.escape(name)} -->\n```\w*\n(.*?)```", text, re.DOTALL)
     return found

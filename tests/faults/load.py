@@ -136,7 +136,6 @@ class Load:
             self._new.clear()
 
     def wait_for_replies(self, number):
-        """Return after so many more good replies."""
         goal = len(self.good()) + number
         self.wait_for(lambda load: len(load.good()) >= goal)
 
@@ -154,7 +153,6 @@ class Load:
 
     @property
     def acknowledged(self):
-        """The titles of acknowledged tasks, by id."""
         return {reply.id: reply.title for reply in self.replies if reply.id}
 
     def number(self, *statuses):
@@ -168,7 +166,6 @@ class Load:
         return max(reply.seconds for reply in self.replies)
 
     def percentile(self, share):
-        """The seconds within which this share of the good requests was done."""
         return percentile(self.good(), share)
 
 
@@ -178,7 +175,6 @@ def percentile(replies, share):
 
 
 def compare_tasks(measure, connection, load):
-    """No acknowledged task is lost, and none is there twice."""
     rows = connection.execute("SELECT id::text, title FROM tasks").fetchall()
     kept = {row["id"] for row in rows}
     titles = Counter(row["title"] for row in rows)
@@ -187,7 +183,6 @@ def compare_tasks(measure, connection, load):
 
 
 def compare_events(measure, connection):
-    """Each task has an event, and each event a task."""
     events = Counter(
         row["id"]
         for row in connection.execute(
@@ -200,7 +195,6 @@ def compare_events(measure, connection):
 
 
 def kill(server):
-    """End all processes of a web server by SIGKILL."""
     for pid in (server.pid, *children(server.pid)):
         os.kill(pid, signal.SIGKILL)
     server.wait()

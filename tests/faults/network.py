@@ -46,14 +46,12 @@ class Machine:
         (self.pid,) = children(self._shell.pid)
 
     def command(self, *words, user=None):
-        """The command line that runs these words in the machine."""
         inside = ["nsenter", f"--target={self.pid}", "--net", "--pid", "--mount"]
         if user:
             inside += ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
         return [*inside, *map(str, words)]
 
     def run(self, *words, user=None, check=True):
-        """Return the output of a command in the machine."""
         ran = subprocess.run(
             self.command(*words, user=user), capture_output=True, text=True, timeout=120, cwd="/"
         )

@@ -20,7 +20,6 @@ PATIENCE = 120
 
 
 def database_url(name):
-    """The DATABASE_URL in this file of docs/scaling.md."""
     (url,) = re.findall(r"(?m)^DATABASE_URL='(.*)'$", configuration(name))
     return url
 
@@ -165,12 +164,10 @@ class Cluster:
         self.primary.machine.run("bash", "-euxc", script)
 
     def addressed(self, text):
-        """The text with the addresses of this network."""
         return re.sub(r"\b10\.0\.0\.(?=2[123]\b|0/24)", self.network.prefix, text)
 
     @property
     def url(self):
-        """The DATABASE_URL of docs/scaling.md, with all three hosts."""
         return self.addressed(database_url("patroni.env"))
 
     def members(self):

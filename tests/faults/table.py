@@ -59,7 +59,6 @@ def show(figure, unit):
 
 
 def title_of(name):
-    """The claim that the name of a test is."""
     words = name.partition("[")[0].removeprefix("test_").capitalize().split("_")
     return " ".join(PROPER.get(word.lower(), word) for word in words)
 

@@ -29,8 +29,6 @@ SETTINGS = {**WEBHOOK_SETTINGS, **WEB, "WEBHOOK_LEASE": "600"}
 
 @pytest.fixture
 def backends(connection):
-    """The processes that serve connections of the web processes; a function."""
-
     def find():
         rows = connection.execute(
             "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
@@ -43,7 +41,6 @@ def backends(connection):
 
 @contextmanager
 def stopped(pids):
-    """These processes answer nothing while the block runs."""
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
@@ -54,7 +51,6 @@ def stopped(pids):
 
 
 def measure_replies(measure, load):
-    """No client waited in vain: each got a response."""
     measure("responses other than 201 and 503", load.other_than(201, 503), exactly=0)
 
 

@@ -68,7 +68,6 @@ class Stage:
         self.acknowledged, self.arrived = {}, set()
 
     def connect(self):
-        """A connection to the primary, past the service."""
         return psycopg.connect(self.url, autocommit=True, row_factory=dict_row, connect_timeout=2)
 
     def _haproxy(self, folder, port):

@@ -14,7 +14,6 @@ from request_worker.gunicorn_worker import MAX_DRAIN, MAX_PENDING, MAX_UNSENT, W
 
 @pytest.fixture(scope="module")
 def server(database_url):
-    """Yield a server of two processes with four threads each."""
     settings = {"WEB_CONCURRENCY": "2", "WEB_THREADS": "4", "MAX_BODY": "1500000"}
     with serving(database_url, **settings) as server:
         yield server

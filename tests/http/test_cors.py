@@ -30,13 +30,11 @@ ALLOWED = {
 
 @pytest.fixture(scope="module")
 def app_of_pages(settings, start_shared):
-    """Return the service with two listed origins."""
     return start_shared(replace(settings, cors_origins=(APP, OTHER)))
 
 
 @pytest.fixture
 def ada(app_of_pages):
-    """Return Alice's client in a page of a listed origin."""
     return in_page(app_of_pages)
 
 
@@ -56,7 +54,6 @@ def cors_headers(response):
 
 
 def is_readable(response, origin=APP):
-    """Tell whether the page of this origin can read the response and all its headers."""
     assert response.headers["Access-Control-Allow-Origin"] == origin
     assert "Access-Control-Allow-Credentials" not in response.headers
     assert "Origin" in response.headers["Vary"].split(", ")

@@ -19,7 +19,6 @@ RATE = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
 
 @pytest.fixture
 def starter(connection):
-    """Put Acme on the plan Starter, and restore the limits of the plan afterwards."""
     connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE slug = 'acme'")
     yield
     connection.execute("UPDATE plans SET per_minute = 60, per_day = 10000 WHERE name = 'Starter'")
@@ -428,7 +427,6 @@ def test_an_address_with_a_port_counts_by_its_address(build, connection):
 
 @pytest.fixture
 def renamed_starter(connection, cast):
-    """Rename the plan Starter and change its limits."""
     connection.execute(
         "UPDATE plans SET name = 'Free', per_minute = 7, per_day = 70 WHERE name = 'Starter'"
     )

@@ -103,7 +103,6 @@ def test_a_json_media_type_or_none_is_accepted_and_any_other_one_is_415(alice, c
 
 
 def padded(size):
-    """Return a task of exactly this many bytes."""
     content = json.dumps(TASK).encode()
     return content + b" " * (size - len(content))
 

@@ -64,7 +64,6 @@ def replayed(response):
 
 
 def snapshot(connection):
-    """Return all rows that a write can change."""
     tables = "tasks", "meetings", "workspaces", "events", "deliveries"
     return [connection.execute(f"SELECT * FROM {table} ORDER BY id").fetchall() for table in tables]
 

@@ -41,20 +41,17 @@ def credential(service, kind):
 
 @pytest.fixture
 def newcomer(service):
-    """A client with a token of the demo's owner."""
     return Client(service, credential(service, "token"))
 
 
 @pytest.fixture
 def browser(service):
-    """A client with a session of the demo's owner."""
     client = Client(service, cookie=credential(service, "session"))
     client.headers["Content-Type"] = "application/json"
     return client
 
 
 def shown(operation_id):
-    """Return the response that the document shows for an operation."""
     (responses,) = (
         operation["responses"]
         for _, _, operation in operations()

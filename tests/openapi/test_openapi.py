@@ -273,7 +273,6 @@ def shorten_texts(connection):
 
 @pytest.fixture
 def plan_x(connection, cast):
-    """Insert a plan with a name of one character."""
     connection.execute("INSERT INTO plans (name, per_minute) VALUES ('x', 1000)")
     yield
     connection.execute("DELETE FROM workspaces WHERE plan = 'x'")

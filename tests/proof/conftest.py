@@ -16,7 +16,6 @@ CLIENTS = Path(__file__).parent / "clients"
 
 @pytest.fixture
 def service(database_url, unlimited):
-    """A server for clients."""
     with serving(database_url) as server:
         yield {"URL": f"http://127.0.0.1:{server.port}", "TOKEN": TOKENS["alice"]}
 

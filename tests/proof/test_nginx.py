@@ -25,8 +25,6 @@ TLS = ssl._create_unverified_context()
 
 
 class Nginx(NamedTuple):
-    """An nginx that runs, the service behind it, and its log."""
-
     port: int
     service: subprocess.Popen
     log: Path

@@ -12,7 +12,6 @@ from support.statements import URL, run, until_waiting
 
 @pytest.fixture
 def connect(database_url):
-    """Return a function that opens one more connection."""
     opened = []
 
     def connect(**options):
@@ -62,7 +61,6 @@ def after(meanwhile):
 
 @pytest.fixture
 def delivery(connection, cast):
-    """A due delivery of Acme, with its event and its webhook."""
     subscribe(connection, cast["acme"], URL)
     announce(connection, cast["acme"])
     (row,) = deliveries(connection)

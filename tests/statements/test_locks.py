@@ -10,7 +10,6 @@ from support.statements import SUCCESS, URL, claim_due, claim_new, managed, outc
 
 
 def is_locked(connection, table, condition, *values):
-    """Return whether another transaction holds a lock on a row."""
     found = connection.execute(
         f"SELECT FROM {table} WHERE {condition} FOR UPDATE SKIP LOCKED", values
     ).fetchall()

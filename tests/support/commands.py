@@ -44,7 +44,6 @@ TIMESTAMP = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 
 
 def value(outcome):
-    """Return the one line that a command printed."""
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     assert outcome.stdout.endswith("\n")
     (line,) = outcome.stdout.splitlines()
@@ -52,7 +51,6 @@ def value(outcome):
 
 
 def lines(outcome):
-    """Return the lines that a command printed, as lists of columns."""
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     return [line.split("\t") for line in outcome.stdout.splitlines()]
 

@@ -78,7 +78,6 @@ class View(NamedTuple):
 
 @cache
 def views():
-    """Every view below /api."""
     app = create_app(Settings.read({}))
     found = []
     for rule in app.url_map.iter_rules():
@@ -114,7 +113,6 @@ def views_of(*methods, kinds=None, body=None):
 
 
 def view_of(paged):
-    """The view of a list."""
     found = [view for view in views_of("GET") if view.rule == f"/api{paged.path}"]
     assert found, f"no view has the path of the list {paged.path}: see service/api/__init__.py"
     return found[0]
@@ -125,12 +123,10 @@ def by_name(views):
 
 
 def key(field):
-    """The name of a field in JSON."""
     return field.data_key
 
 
 def settable(schema):
-    """The fields of a schema that a client may set."""
     return [field for field in schema.load_fields.values() if not field.dump_only]
 
 
@@ -187,7 +183,6 @@ class Values:
         pytest.fail(f"{HERE} has no values for the field {name}, a {type(field).__name__}")
 
     def required(self, schema):
-        """The smallest body that a schema loads."""
         return {
             key(field): self.of(field, schema)[0] for field in settable(schema) if field.required
         }

@@ -51,7 +51,6 @@ def service_site(folder, hosts, server):
 
 @contextmanager
 def nginx(folder, site, port):
-    """nginx with this file in its context ``http``, which listens on ``port``."""
     (folder / "site.conf").write_text(site)
     # Debian's default folders belong to root.
     names = "client_body", "proxy", "fastcgi", "uwsgi", "scgi"
@@ -71,7 +70,6 @@ def nginx(folder, site, port):
 
 @contextmanager
 def haproxy(folder, configuration):
-    """HAProxy with this configuration, on a free port and without TLS."""
     port = free_port()
     bind = "bind :443 ssl crt /etc/haproxy/service.pem"
     text = replaced(configuration, (bind, f"bind 127.0.0.1:{port}"))

@@ -80,7 +80,6 @@ def read_all(client, path, **query):
 
 
 def names(schema):
-    """The names of the members of a response, in their order."""
     return [field.data_key for field in schema().dump_fields.values()]
 
 
@@ -89,6 +88,5 @@ def ids(items):
 
 
 def label(value):
-    """The name of a parameter in the output of pytest."""
     text = ascii(value)
     return text if len(text) < 40 else f"{len(text)} characters"

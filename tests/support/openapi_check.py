@@ -91,7 +91,6 @@ def resolve(part):
 
 
 def operation_of(method, path):
-    """The operation of a request, or None."""
     for pattern, item in routes():
         if pattern.fullmatch(path):
             return item.get("get" if method == "HEAD" else method.lower())

@@ -31,7 +31,6 @@ def web_line():
 
 
 def procfile_line(name):
-    """The command that the Procfile has for this process."""
     lines = (PROJECT / "Procfile").read_text().splitlines()
     return shlex.split(
         next(line for line in lines if line.startswith(f"{name}:")).partition(":")[2]
@@ -132,7 +131,6 @@ def is_running(pid):
 
 
 def children(pid):
-    """Return the children of a process, like the workers of gunicorn."""
     table = output("ps", "-A", "-o", "pid=", "-o", "ppid=")
     pairs = (map(int, line.split()) for line in table.splitlines())
     return [child for child, parent in pairs if parent == pid]

@@ -83,7 +83,6 @@ def start(*command, cwd, **variables):
 
 
 def run(*command, cwd, **variables):
-    """Return the output of a command, which must succeed."""
     ran = start(*command, cwd=cwd, **variables)
     assert ran.returncode == 0, f"{command}\n{ran.stdout}\n{ran.stderr}"
     return ran.stdout
@@ -115,7 +114,6 @@ VERSIONS = "3.11", "3.12", "3.13", "3.14"
 
 
 def required():
-    """Return the requirements of setup.cfg."""
     parser = configparser.ConfigParser()
     parser.read(PROJECT / "setup.cfg")
     lines = parser["options"]["install_requires"].splitlines()

@@ -60,7 +60,6 @@ class Proxy:
         self.flowing.clear()
 
     def thaw(self):
-        """Forward again, the bytes that have waited too."""
         self.flowing.set()
 
     def lose(self):

@@ -31,8 +31,6 @@ PATIENCE = 60
 
 @dataclass(frozen=True)
 class Received:
-    """One request as received."""
-
     path: str
     headers: Message
     body: bytes
@@ -101,11 +99,9 @@ class Receiver(ThreadingHTTPServer):
             return self.behaviours.popleft() if len(self.behaviours) > 1 else self.behaviours[0]
 
     def take(self):
-        """Return the next request; wait for it if necessary."""
         return self.received.get(timeout=PATIENCE)
 
     def take_all(self):
-        """Return all requests so far."""
         received = []
         with suppress(Empty):
             while True:

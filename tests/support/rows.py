@@ -31,7 +31,6 @@ def insert_member(connection, workspace_id, user_id, role="member"):
 
 
 def activate(connection, workspace_id, user_id):
-    """Make a workspace the active one of a user."""
     connection.execute(
         "UPDATE users SET active_workspace_id = %s WHERE id = %s", (workspace_id, user_id)
     )

@@ -35,7 +35,6 @@ def configure(connection):
 
 
 def flattened(tree):
-    """Return the nodes of a plan."""
     nodes, stack = [], [tree["Plan"]]
     while stack:
         nodes.append(stack.pop())
@@ -53,7 +52,6 @@ def generic_plan(connection, name):
 
 
 def waiting(connection):
-    """Return how many statements wait for a lock."""
     return connection.execute(
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"

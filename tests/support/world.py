@@ -149,7 +149,6 @@ class World:
         )
 
     def cursor(self):
-        """The cursor of the beginning of the feed."""
         return self.connection.execute(
             "SELECT keyed_cursor(position, cursor_proof(history, id, event_cursors.xmin)) AS cursor"
             "  FROM feeds JOIN event_cursors USING (workspace_id) WHERE workspace_id = %s",
@@ -157,7 +156,6 @@ class World:
         ).fetchone()["cursor"]
 
     def delete(self):
-        """Delete the workspace with everything in it."""
         self.connection.execute("DELETE FROM workspaces WHERE id = %s", (self.workspace_id,))
 
     def delete_personal(self):

@@ -12,13 +12,11 @@ from service.webhooks.worker import Worker
 
 @pytest.fixture
 def webhook(connection, cast, receiver):
-    """Acme's webhook to the receiver; its id."""
     return subscribe(connection, cast["acme"], receiver.url)
 
 
 @pytest.fixture
 def announced(connection, cast, webhook):
-    """One event, which waits for the webhook."""
     announce(connection, cast["acme"])
 
 
@@ -29,7 +27,6 @@ def worker(plain_url):
 
 @pytest.fixture
 def process(plain_url):
-    """Return a function that starts ``task-service worker`` under these settings."""
     settings = {**WEBHOOK_SETTINGS, "WEB_THREADS": "2"}
     with ExitStack() as stack:
         yield lambda **changes: stack.enter_context(working(plain_url, **settings | changes))
