@@ -162,9 +162,6 @@ def test_a_page_has_about_1_mib_of_attempts_at_most(alice, webhook, cast, connec
     assert len(listed(alice, webhook, limit=200)) == 200
 
 
-# Redeliver
-
-
 def test_a_redelivery_sends_the_same_bytes_under_the_same_id(
     alice, webhook, connection, receiver, work
 ):

@@ -18,9 +18,6 @@ def titles(client, q, **query):
     return [entry["title"] for entry in read_all(client, "/knowledge", q=q, **query)]
 
 
-# Search
-
-
 def test_a_match_in_the_title_ranks_above_tags_and_tags_above_content(alice, put):
     put("In the content", "All about a kettle")
     put("Kettle in the title")

@@ -23,9 +23,6 @@ def test_every_paged_list_is_in_the_table_of_lists():
     assert not missing, f"add the list to an entry of {HERE}: {missing}"
 
 
-# Pages
-
-
 def test_an_empty_list_is_an_empty_page(paged, alice):
     assert paged.get(alice).get_json() == {"data": [], "nextCursor": None}
 
@@ -93,9 +90,6 @@ def test_a_cursor_works_after_its_row_is_deleted(paged, alice, connection, inser
     if paged.order.endswith("DESC"):
         insert_into(paged.table)
     assert paged.ids(alice, cursor=first["nextCursor"]) == everything[2:]
-
-
-# Tenancy
 
 
 def test_a_list_follows_the_active_workspace(paged, alice, cast, connection, initech, insert_into):

@@ -87,9 +87,6 @@ def test_me_without_an_active_workspace_shows_none_and_the_limits_of_starter(
     assert [shown["limits"][name]["limit"] for name in ("minute", "day")] == [60, 10_000]
 
 
-# The active workspace
-
-
 def active(connection, user_id):
     row = connection.execute("SELECT active_workspace_id FROM users WHERE id = %s", (user_id,))
     return str(row.fetchone()["active_workspace_id"])

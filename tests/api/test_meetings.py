@@ -26,9 +26,6 @@ def meeting(alice):
     return created.get_json()
 
 
-# Create
-
-
 def test_a_meeting_needs_a_title_and_two_times_and_gets_the_defaults(alice, cast, connection):
     created = alice.post("/meetings", {**NEW, "title": "  Weekly\n"})
     assert created.status_code == 201
@@ -55,9 +52,6 @@ def test_a_new_meeting_cannot_be_completed(alice, connection, field):
     expected = "is read-only; the service sets it" if field == "status" else "unknown field; "
     assert invalid_field(response, field).startswith(expected)
     assert count(connection, "meetings") == 0
-
-
-# The end is after the start
 
 
 NINE, TEN = NEW["startTime"], NEW["endTime"]
@@ -118,9 +112,6 @@ def test_a_member_reads_and_changes_the_meetings_of_all_their_workspaces(
     assert row_of(connection, "meetings", id)["title"] == "Renamed"
 
 
-# Completion
-
-
 def test_a_completed_meeting_shows_its_outcome_by_id_and_never_in_lists(
     alice, meeting, connection, cast
 ):
@@ -175,9 +166,6 @@ def test_an_outcome_of_a_scheduled_meeting_is_400(alice, meeting, connection, fi
         assert "status completed" in invalid_field(response, field)
     assert row_of(connection, "meetings", meeting["id"]) == before
     assert alice.get(path).get_json() == meeting
-
-
-# List
 
 
 @pytest.mark.parametrize("upcoming", ["true", "false"])

@@ -30,9 +30,6 @@ def dora(join):
     return join("dora", "owner")
 
 
-# List
-
-
 @pytest.mark.usefixtures("adam", "initech")
 def test_members_are_listed_with_their_roles_in_the_order_of_joining(
     alice, bob, cast, connection, path
@@ -77,9 +74,6 @@ def test_of_an_author_who_has_left_the_name_stays_readable(
 def test_of_a_former_member_who_made_nothing_there_is_no_name(alice, cast, path):
     assert alice.delete(f"{path}/{cast['bob']}").status_code == 204
     error_message(alice.get(f"{path}/{cast['bob']}"), 404)
-
-
-# Add
 
 
 def test_an_unknown_address_becomes_a_user_whose_first_workspace_is_active(
@@ -134,9 +128,6 @@ def test_a_malformed_address_or_role_is_400_and_creates_nobody(alice, connection
     assert invalid_field(alice.post(path, {**NEW, "role": "guest"}), "role")
     assert invalid_field(alice.post(path, {**NEW, "name": " "}), "name")
     assert count(connection, "users") == 3
-
-
-# Roles
 
 
 @pytest.mark.parametrize(
@@ -215,9 +206,6 @@ def test_a_member_of_another_workspace_of_the_owner_is_not_found(
     assert roles() == before
 
 
-# Remove
-
-
 def test_a_removal_ends_all_that_the_member_had_in_the_workspace(
     app, alice, bob, cast, connection, path
 ):
@@ -241,9 +229,6 @@ def test_a_removal_ends_all_that_the_member_had_in_the_workspace(
     # The user exists, and comes back with a new membership.
     assert alice.post(path, {"email": "bob@example.com"}).get_json()["userId"] == cast["bob"]
     assert bob.get("/me").get_json()["workspace"]["id"] == cast["acme"]
-
-
-# Safe writes
 
 
 def test_a_repeat_is_the_first_response_until_the_membership_ends(

@@ -27,9 +27,6 @@ def plain(alice):
     return alice.post("/tasks", {"title": "Plain"}).get_json()
 
 
-# Create
-
-
 def test_a_task_needs_only_a_title_and_gets_the_defaults(alice, cast, connection):
     task = alice.post("/tasks", {"title": "Plain"}).get_json()
     expected = {
@@ -72,9 +69,6 @@ def test_a_member_can_be_the_assignee_until_they_leave(alice, cast, connection, 
     assert alice.get(f"/tasks/{plain['id']}").get_json()["assigneeId"] is None
 
 
-# Changes
-
-
 def test_completed_at_is_set_while_the_status_is_done(alice, plain, connection):
     path = f"/tasks/{plain['id']}"
     born = alice.post("/tasks", {"title": "Done", "status": "done"}).get_json()
@@ -89,9 +83,6 @@ def test_completed_at_is_set_while_the_status_is_done(alice, plain, connection):
         task = alice.patch(path, {"status": status}).get_json()
         assert (task["status"], bool(task["completedAt"])) == (status, status == "done")
     assert row_of(connection, "tasks", plain["id"])["completed_at"] is None
-
-
-# Subtasks
 
 
 def test_deleting_a_task_deletes_its_subtasks_and_no_other_tasks(alice, connection):
@@ -129,9 +120,6 @@ def test_a_subtask_can_change_its_parent_and_become_a_task(alice, task, plain):
     assert alice.patch(path, {"parentId": plain["id"]}).get_json()["parentId"] == plain["id"]
     assert alice.patch(path, {"parentId": None}).get_json()["parentId"] is None
     assert alice.patch(f"/tasks/{plain['id']}", {"parentId": task["id"]}).status_code == 200
-
-
-# List
 
 
 @pytest.fixture
@@ -200,9 +188,6 @@ def test_a_new_task_belongs_to_the_active_workspace(alice, cast, connection, ini
     created = alice.post("/tasks", {"title": "New"}).get_json()
     assert created["workspaceId"] == initech
     assert read_all(alice, "/tasks") == [created]
-
-
-# At the same time
 
 
 @pytest.fixture

@@ -34,9 +34,6 @@ def rows(connection, user_id):
     return [{**row, "id": str(row["id"])} for row in found]
 
 
-# Create
-
-
 def test_a_new_token_works_and_is_shown_once(app, alice, cast, connection):
     response = alice.post("/tokens", {"name": " Nightly export "})
     assert response.status_code == 201
@@ -172,9 +169,6 @@ def test_a_request_is_repeated_in_another_workspace_and_makes_one_token(alice, c
     assert alice.delete(revoke, headers=KEY).status_code == 204
 
 
-# One workspace
-
-
 @pytest.fixture
 def worker(app, alice, cast):
     token = alice.post("/tokens", {"name": "Worker", "workspaceId": cast["acme"]}).get_json()
@@ -250,9 +244,6 @@ def test_a_membership_that_ends_meanwhile_leaves_no_token(alice, cast, connectio
     assert [row for row in rows(connection, cast["alice"]) if row["workspace_id"]] == []
 
 
-# List
-
-
 def test_the_list_has_the_live_api_tokens_of_the_caller_newest_first(
     app, alice, charlie, cast, connection
 ):
@@ -269,9 +260,6 @@ def test_the_list_has_the_live_api_tokens_of_the_caller_newest_first(
     assert listed[1]["lastUsedAt"] >= listed[1]["createdAt"]
 
 
-# Revoke
-
-
 def test_only_api_tokens_of_the_caller_can_be_revoked(alice, charlie, cast, connection):
     theirs = charlie.post("/tokens", {"name": "Charlie's"}).get_json()["id"]
     (session,) = (row["id"] for row in rows(connection, cast["alice"]) if row["kind"] == "session")
@@ -279,9 +267,6 @@ def test_only_api_tokens_of_the_caller_can_be_revoked(alice, charlie, cast, conn
         assert error_message(alice.delete(f"/tokens/{id}"), 404) == "Token not found"
     assert all(row["revoked_at"] is None for row in rows(connection, cast["alice"]))
     assert theirs in charlie.get("/tokens").text
-
-
-# Only with a session
 
 
 @by_name([view for view in views() if view.session_only])
@@ -298,9 +283,6 @@ def test_with_an_api_token_it_is_403_with_the_reason(app, cast, connection, view
     assert [(row["id"], row["revoked_at"]) for row in after] == [
         (row["id"], row["revoked_at"]) for row in before
     ]
-
-
-# The session
 
 
 def test_the_end_of_a_session_clears_the_cookie_and_leaves_other_sessions(

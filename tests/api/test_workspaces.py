@@ -10,9 +10,6 @@ def acme(alice, cast):
     return alice.get(f"/workspaces/{cast['acme']}").get_json()
 
 
-# List
-
-
 def test_the_list_has_six_fields(alice, cast, connection):
     response = alice.get("/workspaces")
     assert response.status_code == 200
@@ -42,9 +39,6 @@ def test_the_list_holds_the_workspaces_of_the_caller_and_no_other(
     assert listed(alice) == [(cast["acme"], 1), (initech, 1)]
 
 
-# Read
-
-
 def test_a_workspace_that_is_not_the_active_one_can_be_read_and_changed(
     alice, cast, connection, initech
 ):
@@ -53,9 +47,6 @@ def test_a_workspace_that_is_not_the_active_one_can_be_read_and_changed(
     assert changed.get_json()["name"] == "Initrode"
     assert row_of(connection, "workspaces", initech)["name"] == "Initrode"
     assert row_of(connection, "workspaces", cast["acme"])["name"] == "Acme"
-
-
-# Update
 
 
 @pytest.mark.parametrize("role", ["owner", "admin"])

@@ -142,9 +142,6 @@ def test_a_database_of_another_release_is_refused_with_the_way_out_and_stays_as_
     assert schema(empty) == before
 
 
-# Other processes in the way
-
-
 def said(capsys, text):
     """Read what this process prints to stderr until it contains the text; return that line."""
     seen, end = "", time.monotonic() + 20
@@ -227,9 +224,6 @@ def test_the_page_says_how_long_a_migration_waits():
     assert f"gives up after {PATIENCE} s " in page
 
 
-# Old processes on a new schema
-
-
 def write_until(client, ended):
     """Create, complete and delete tasks, once more after the event; return the statuses."""
     statuses, last = [], False
@@ -266,9 +260,6 @@ def test_while_a_later_release_migrates_every_write_of_this_one_succeeds(
             statuses = [status for writer in writers for status in writer.result(timeout=60)]
         assert len(statuses) > 50
         assert set(statuses) == {200, 201, 204}
-
-
-# Encodings
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])

@@ -63,9 +63,6 @@ def is_readable(response, origin=APP):
     return True
 
 
-# Preflight requests
-
-
 def test_a_preflight_request_is_204_without_a_credential_and_is_not_counted(
     app_of_pages, connection
 ):
@@ -140,9 +137,6 @@ def test_an_options_request_that_is_no_preflight_request_passes_the_gate(
     assert error_message(asked, 401)
 
 
-# Responses
-
-
 @pytest.mark.parametrize(
     ("method", "path", "options", "status"),
     [
@@ -209,9 +203,6 @@ def test_without_the_setting_no_page_of_another_origin_reads_anything(app, alice
         assert response.headers["Vary"] == "Authorization, Cookie, Workspace-Id"
         public = app.test_client().get("/openapi.json", headers={"Origin": origin})
         assert not {"Vary", *cors_headers(public)} & set(public.headers.keys())
-
-
-# Cookies
 
 
 def test_a_cookie_neither_writes_from_a_listed_origin_nor_shows_it_anything(

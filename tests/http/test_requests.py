@@ -77,9 +77,6 @@ def test_an_invalid_value_is_400_and_names_its_field(alice, connection, content,
     assert count(connection, "tasks") == 0
 
 
-# Content-Type
-
-
 def test_a_json_media_type_or_none_is_accepted_and_any_other_one_is_415(alice, connection):
     for type in (
         "text/plain", "text/json", "application/x-www-form-urlencoded",
@@ -97,9 +94,6 @@ def test_a_json_media_type_or_none_is_accepted_and_any_other_one_is_415(alice, c
     ):  # fmt: skip
         response = alice.post("/tasks", data=json.dumps(TASK), content_type=type)
         assert response.status_code == 201, type
-
-
-# Sizes
 
 
 def padded(size):
@@ -142,9 +136,6 @@ def test_a_body_ends_at_its_content_length(alice):
     body = json.dumps(TASK).encode()
     length = {"CONTENT_LENGTH": str(len(body))}
     assert alice.post("/tasks", data=body + b"GET /", environ_overrides=length).status_code == 201
-
-
-# Queries
 
 
 def anywhere(view):

@@ -35,9 +35,6 @@ SECRET = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 OLD_SECRET = "whsec_" + "b2xk" * 10 + "bw=="
 
 
-# Signing
-
-
 @pytest.mark.nodatabase
 def test_the_published_test_vectors_hold():
     headers = secrets.signatures(b'{"type":"task.created"}', "evt_1", 1700000000, [SECRET])
@@ -94,9 +91,6 @@ def test_a_received_event_verifies_in_both_ways(ada, receiver, webhook):
         verified(secret, received, received.body + b" ")
     with pytest.raises(WebhookVerificationError):
         verified(secret_of(webhook, 2), received)
-
-
-# Events
 
 
 def a_task(client):
@@ -195,9 +189,6 @@ def test_one_statement_writes_a_change_and_the_event_of_a_subscribed_webhook(
         for row in connection.execute(f"SELECT xmin::text FROM {table}").fetchall()
     ]
     assert (len(written), len({*written})) == (3 if events == [] else 1, 1)
-
-
-# Posting
 
 
 def test_the_stored_bytes_are_posted(ada, connection, receiver, webhook):
