@@ -29,9 +29,7 @@ USAGE = Usage(
     ("ends", "left", "retry_after"),
     [(NOW + 10.25, 11, 11), (NOW + 10, 10, 10), (NOW + 0.001, 1, 1), (NOW, 0, 1), (NOW - 5, 0, 1)],
 )
-def test_the_seconds_of_a_window_are_rounded_up_and_a_retry_is_never_at_once(
-    ends, left, retry_after
-):
+def test_a_window_s_seconds_are_rounded_up_and_a_retry_is_never_at_once(ends, left, retry_after):
     usage = USAGE._replace(minute_ends=ends)
     assert usage.windows[0].seconds_left == left
     error = rate_limit_error(usage)

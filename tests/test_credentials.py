@@ -119,9 +119,7 @@ MALFORMED = (
 )  # fmt: skip
 
 
-def test_a_malformed_id_is_400_and_counts_like_a_request_without_the_header(
-    alice, connection, cast
-):
+def test_a_malformed_id_is_400_and_counts_as_without_the_header(alice, connection, cast):
     sent = [*product(MALFORMED, ("/tasks", "/me", "/nothing"))]
     for number, (named, path) in enumerate(sent, 1):
         header = {"Workspace-Id": named.encode().decode("latin-1")}
@@ -177,9 +175,7 @@ def test_a_request_counts_in_the_workspace_that_it_names_with_the_limits_of_its_
     assert initech in lines()[0]
 
 
-def test_a_repeat_under_a_key_in_the_other_workspace_is_another_request(
-    alice, cast, connection, in_initech
-):
+def test_a_key_in_another_workspace_is_another_request(alice, cast, connection, in_initech):
     first, there, again = (
         alice.post("/tasks", TASK, headers={**KEY, **header}) for header in ({}, in_initech, {})
     )
@@ -204,7 +200,7 @@ def test_the_choice_that_is_stored_is_not_that_of_the_header(alice, cast, in_ini
     assert alice.get("/me").get_json()["workspace"]["slug"] == "acme"
 
 
-def test_a_token_of_a_workspace_gets_no_stored_response_about_another_one(
+def test_a_token_of_a_workspace_gets_no_repeat_of_another_one(
     app, alice, connection, cast, initech
 ):
     """In each place where a key can be: the active workspace, the user, the path."""

@@ -78,9 +78,7 @@ def test_a_file_is_one_statement_that_postgresql_prepares_and_that_fits_the_sche
 
 
 @pytest.mark.parametrize("prepare_threshold", [None, 1])
-def test_postgresql_shows_the_name_of_a_statement_first(
-    database_url, connection, prepare_threshold
-):
+def test_postgresql_shows_a_statement_s_name_first(database_url, connection, prepare_threshold):
     with Connection.connect(database_url, prepare_threshold=prepare_threshold) as other:
         other.run("status/role", {})
         shown = connection.execute(

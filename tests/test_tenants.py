@@ -157,9 +157,7 @@ def test_a_view_shows_its_caller_rows_of_the_world(owner, acme, unlimited, view)
 
 @pytest.mark.parametrize("prober", [*OUTSIDERS, SAME_IDS], indirect=True)
 @by_name(READS)
-def test_what_a_view_shows_does_not_depend_on_rows_that_its_caller_may_not_see(
-    prober, owner, acme, view
-):
+def test_what_a_view_shows_is_independent_of_rows_its_caller_may_not_see(prober, owner, acme, view):
     client = prober.client
     requests = [
         (path, query)
@@ -314,9 +312,7 @@ def test_a_caller_without_a_credential_gets_401_and_one_with_the_scope_read_writ
     assert acme.everything() == before
 
 
-def test_a_member_who_has_left_and_has_no_other_workspace_reads_and_writes_nothing(
-    bob, acme, connection, cast
-):
+def test_a_member_who_has_left_the_only_one_reads_and_writes_nothing(bob, acme, connection, cast):
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["bob"],))
     before = acme.everything()
     empty = {"page": {"data": [], "nextCursor": None}, "list": []}

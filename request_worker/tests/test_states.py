@@ -257,9 +257,7 @@ def test_clients_that_arrive_together_do_not_wait_for_the_clock(serve):
     Timeless.clock.set()
 
 
-def test_a_stopping_worker_answers_what_is_there_and_lets_idle_clients_send_a_last_request(
-    serve, monkeypatch
-):
+def test_a_stopping_worker_answers_what_is_there_and_a_last_request_of_the_idle(serve, monkeypatch):
     monkeypatch.setattr(module, "STOP_GRACE", 60)
     server = serve()
     idle, forgotten = server.ask(), server.ask()
@@ -310,9 +308,7 @@ class Exhausted:
         raise OSError(self.number, os.strerror(self.number))
 
 
-def test_without_a_file_descriptor_a_waiting_connection_goes_and_otherwise_one_line_says_so(
-    serve, caplog
-):
+def test_without_a_file_descriptor_a_waiting_connection_goes_or_one_line_says_so(serve, caplog):
     server = serve()
     (number,) = server.worker.listeners
     idle = server.ask()
@@ -348,9 +344,7 @@ def test_a_client_that_gives_up_before_it_is_accepted_costs_no_other_one(serve, 
 
 
 @pytest.mark.parametrize("fault", ["value", "os", "exit"])
-def test_an_application_that_fails_is_500_and_the_log_does_not_have_the_message(
-    serve, caplog, fault
-):
+def test_an_application_that_fails_is_500_and_the_log_lacks_the_message(serve, caplog, fault):
     server = serve()
     for _ in range(2):
         client = server.ask()
@@ -498,9 +492,7 @@ def test_requests_that_come_together_are_answered_in_turn_and_head_without_a_bod
     assert b"Connection: close" in heads[3]
 
 
-def test_a_client_that_sends_everything_can_read_an_early_response_and_an_endless_one_is_cut_off(
-    serve,
-):
+def test_a_client_that_has_sent_all_can_read_an_early_response_and_an_endless_one_is_cut_off(serve):
     server = serve({"LINGER": 60})
     answer = read(server.ask("/", body=b" " * 2_000_000))
     assert (answer.status, answer.headers["connection"]) == (200, "close")

@@ -180,9 +180,7 @@ def test_a_project_whose_own_package_is_called_service_can_use_the_plugin(tmp_pa
         (["--task-service-command=sh -c 'echo why >&2'"], "", "did not start:\nwhy\n"),
     ],
 )
-def test_a_service_that_does_not_start_is_an_error_without_frames(
-    tmp_path, options, variable, message
-):
+def test_a_service_that_cannot_start_is_no_traceback(tmp_path, options, variable, message):
     tests = "def test_it(service):\n    pass\ndef test_more(service):\n    pass\n"
     printed = run_pytest(tmp_path, tests, "-rN", *options, TASK_SERVICE_COMMAND=variable)
     assert "2 errors" in printed

@@ -305,9 +305,7 @@ def test_what_is_there_at_a_snapshot_is_there_after_each_reset(service, call):
 @pytest.mark.parametrize(
     ("kind", "stored"), [("drop", []), ("drop-after-commit", ["Write"]), ("truncated", ["Write"])]
 )
-def test_a_connection_is_closed_before_or_after_the_change_or_within_the_body(
-    service, call, kind, stored
-):
+def test_a_connection_is_closed_before_or_after_the_change_or_midway(service, call, kind, stored):
     service.fault(kind)
     with pytest.raises(urllib3.exceptions.ProtocolError):
         call("POST", "/tasks", json=TASK, Idempotency_Key="once")
@@ -388,9 +386,7 @@ def test_deliver_attempts_what_waits_before_its_time_and_one_of_a_webhook_that_f
     assert len(service.webhooks.events) == 3
 
 
-def test_an_event_is_given_up_once_it_is_as_old_as_the_schedule_and_at_410_its_webhook(
-    service, call
-):
+def test_an_event_is_given_up_at_the_end_of_the_schedule_and_at_410_its_webhook(service, call):
     service.webhooks.fail()
     call("POST", "/tasks", json=TASK)
     service.set_clock(service.now + timedelta(days=3))
@@ -474,9 +470,7 @@ def test_the_clock_goes_forth_and_back_and_what_is_created_has_its_time(service,
     assert created()[:4] == first["createdAt"][:4]
 
 
-def test_the_events_of_the_fixture_are_those_that_a_client_pulls_until_they_are_too_old(
-    service, call
-):
+def test_the_fixture_s_events_are_those_that_a_client_pulls_until_they_are_too_old(service, call):
     begin = call("GET", "/events").json()["nextCursor"]
     task = call("POST", "/tasks", json=TASK).json()["id"]
     call("DELETE", f"/tasks/{task}")

@@ -83,9 +83,7 @@ def test_each_figure_counts_what_its_name_says_and_mail_is_that_of_the_caller(al
     assert figures(bob) == {**busy, "mail": {"unread": 1}}
 
 
-def test_each_workspace_of_the_caller_has_figures_of_its_own(
-    alice, bob, cast, busy, initech, insert_into
-):
+def test_each_workspace_has_figures_of_its_own(alice, bob, cast, busy, initech, insert_into):
     insert_into("tasks", initech, status="in_progress", priority="low")
     insert_into("mail", initech)
     shown = stats(alice, workspaceId=initech)

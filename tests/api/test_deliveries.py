@@ -33,9 +33,7 @@ def listed(client, webhook, **query):
     return read_all(client, f"/webhooks/{webhook}/deliveries", **query)
 
 
-def test_a_delivery_has_the_event_its_state_and_its_attempts(
-    alice, webhook, connection, receiver, work
-):
+def test_a_delivery_has_its_event_state_and_attempts(alice, webhook, connection, receiver, work):
     receiver.behaves(answer(500, b"try later"), answer(200, b"thanks"))
     alice.post("/tasks", {"title": "Sent"})
     (delivery,) = listed(alice, webhook)
@@ -162,9 +160,7 @@ def test_a_page_has_about_1_mib_of_attempts_at_most(alice, webhook, cast, connec
     assert len(listed(alice, webhook, limit=200)) == 200
 
 
-def test_a_redelivery_sends_the_same_bytes_under_the_same_id(
-    alice, webhook, connection, receiver, work
-):
+def test_a_redelivery_sends_the_same_bytes_and_id(alice, webhook, connection, receiver, work):
     alice.post("/tasks", {"title": "Sent"})
     (delivery,) = listed(alice, webhook)
     assert delivery["state"] == "delivered"

@@ -48,9 +48,7 @@ def shown(at):
 
 
 @pytest.mark.parametrize(("name", "day"), DAYS)
-def test_a_day_is_its_last_millisecond_in_the_workspaces_timezone(
-    alice, app, zone, tmp_path, name, day
-):
+def test_a_day_is_its_last_millisecond_in_the_timezone(alice, app, zone, tmp_path, name, day):
     zone(name)
     end = shown(first_moment(date.fromisoformat(day) + timedelta(days=1), name) - MS)
     task = alice.post("/tasks", {"title": "Plain", "dueDate": day}).get_json()

@@ -177,9 +177,7 @@ def test_a_page_has_at_most_a_mebibyte_of_bodies_or_one(alice, cast, connection)
 
 
 @pytest.mark.usefixtures("unlimited")
-def test_an_event_that_commits_after_a_later_one_is_not_passed_over(
-    alice, cast, connection, database_url
-):
+def test_an_event_that_commits_late_is_not_passed_over(alice, cast, connection, database_url):
     cursor = begin(alice)
     with psycopg.connect(database_url) as early:
         write = "SELECT announce(%s, 'note.created', json_build_object('title', %s::text))"
@@ -200,7 +198,7 @@ def test_an_event_that_commits_after_a_later_one_is_not_passed_over(
         assert [event["data"]["title"] for event in read(alice, end)[0]] == ["after"]
 
 
-def test_each_transaction_takes_one_lock_for_each_workspace_with_events(
+def test_each_transaction_takes_one_lock_for_a_workspace_s_events(
     alice, charlie, cast, database_url
 ):
     begin(alice)
@@ -250,9 +248,7 @@ def test_the_order_is_that_of_the_changes_also_if_a_transaction_with_a_key_began
 
 
 @pytest.mark.usefixtures("unlimited")
-def test_the_first_cursor_waits_for_changes_that_have_announced_nothing(
-    alice, cast, connection, database_url
-):
+def test_the_first_cursor_waits_for_changes_without_an_event(alice, cast, connection, database_url):
     tables = connection.execute("SELECT unnest(announcing_tables())::text AS name").fetchall()
     for table in [row["name"] for row in tables]:
         connection.execute("DELETE FROM feeds")
@@ -390,9 +386,7 @@ def test_a_feed_without_a_reader_ends_an_hour_after_webhook_keep(app, alice, con
     assert begin(alice) != cursor
 
 
-def test_a_reader_without_a_workspace_is_told_so_and_a_reader_who_left_has_none(
-    app, bob, cast, connection
-):
+def test_a_reader_without_a_workspace_is_told_so_and_who_left_has_none(app, bob, cast, connection):
     cursor = begin(bob)
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["bob"],))
     assert "no active workspace" in error_message(bob.get("/events"), 409)

@@ -102,9 +102,7 @@ def test_healthz_is_503_while_the_service_may_not_use_an_object(migrated, start,
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
-def test_healthz_is_503_until_the_database_has_the_encoding_utf8(
-    encoding, database_url, empty, check, caplog
-):
+def test_healthz_is_503_until_the_database_has_utf8(encoding, database_url, empty, check, caplog):
     name = conninfo_to_dict(empty)["dbname"]
     with psycopg.connect(database_url, autocommit=True) as server:
         server.execute(f"DROP DATABASE {name}")

@@ -92,9 +92,7 @@ def test_the_newest_of_more_than_5000_matches_are_first(alice, put_many, q):
 
 
 @pytest.mark.parametrize("count", [5000, 5001])
-def test_pages_keep_their_order_when_the_number_of_matches_crosses_5000(
-    alice, put, put_many, connection, count
-):
+def test_pages_keep_their_order_while_matches_cross_5000(alice, put, put_many, connection, count):
     put_many(count)
     everything = ids(read_all(alice, "/knowledge", q="tea", limit=200))
     first = alice.get("/knowledge?q=tea&limit=2").get_json()

@@ -39,9 +39,7 @@ def test_without_a_webhook_no_event_is_made_of_large_subtasks(build, connection,
 
 
 @pytest.mark.parametrize("heard_by", ["a webhook", "a reader of the feed"])
-def test_subtasks_that_are_too_large_to_announce_are_409_and_stay(
-    build, connection, cast, family, heard_by
-):
+def test_subtasks_too_large_to_announce_are_409_and_stay(build, connection, cast, family, heard_by):
     parent, announced = family
     alice = Client(build(statement_timeout=60), TOKENS["alice"])
     if heard_by == "a webhook":

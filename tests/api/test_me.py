@@ -64,9 +64,7 @@ def test_me_shows_the_limits_of_the_headers_which_count_this_request(alice, conn
 
 
 @pytest.mark.parametrize("kind", ["api", "session"])
-def test_me_shows_the_scope_and_the_expiry_of_the_credential_that_was_sent(
-    app, cast, connection, kind
-):
+def test_me_shows_the_scope_and_the_expiry_of_the_sent_credential(app, cast, connection, kind):
     expiry = "2099-01-01T09:00:00.743Z"
     insert_token(connection, cast["bob"], "of-bob", kind=kind, scope="read", expires=expiry)
     bob = Client(app, "of-bob") if kind == "api" else Client(app, cookie="of-bob")
@@ -77,9 +75,7 @@ def test_me_shows_the_scope_and_the_expiry_of_the_credential_that_was_sent(
     assert shown["workspace"]["role"] == "member"
 
 
-def test_me_without_an_active_workspace_shows_none_and_the_limits_of_starter(
-    alice, cast, connection
-):
+def test_me_without_an_active_workspace_shows_none_and_starter_s_limits(alice, cast, connection):
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))
     shown = me(alice)
     assert shown["workspace"] is None
@@ -107,7 +103,7 @@ def test_a_user_chooses_the_active_workspace_and_sees_its_tasks_at_once(
     assert [task["id"] for task in alice.get("/tasks").get_json()["data"]] == [there]
 
 
-def test_the_change_counts_against_the_workspace_that_was_active_before(
+def test_the_change_counts_in_the_workspace_that_was_active_before(
     alice, cast, connection, initech
 ):
     connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE id = %s", (initech,))
@@ -131,9 +127,7 @@ def test_a_user_without_an_active_workspace_can_choose_one(alice, cast, connecti
         ("DELETE", "/session", None),
     ],
 )  # fmt: skip
-def test_a_user_who_is_deleted_during_the_request_gets_401(
-    app, cast, connection, method, path, body
-):
+def test_a_user_deleted_during_the_request_gets_401(app, cast, connection, method, path, body):
     """A trigger deletes the user between the two statements of the request."""
     insert_token(connection, cast["alice"], "tmw_session_alice", kind="session")
     alice = Client(app, cookie="tmw_session_alice")

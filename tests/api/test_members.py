@@ -31,9 +31,7 @@ def dora(join):
 
 
 @pytest.mark.usefixtures("adam", "initech")
-def test_members_are_listed_with_their_roles_in_the_order_of_joining(
-    alice, bob, cast, connection, path
-):
+def test_members_are_listed_with_roles_in_the_order_of_joining(alice, bob, cast, connection, path):
     for name, day in (("alice", 2), ("bob", 1)):
         connection.execute(
             "UPDATE members SET joined_at = %s WHERE user_id = %s",
@@ -76,9 +74,7 @@ def test_of_a_former_member_who_made_nothing_there_is_no_name(alice, cast, path)
     error_message(alice.get(f"{path}/{cast['bob']}"), 404)
 
 
-def test_an_unknown_address_becomes_a_user_whose_first_workspace_is_active(
-    app, alice, cast, connection, path
-):
+def test_an_unknown_address_becomes_a_user_in_this_workspace(app, alice, cast, connection, path):
     response = alice.post(path, NEW)
     assert response.status_code == 201
     mia = response.get_json()
@@ -179,9 +175,7 @@ def test_a_plain_member_changes_nobody_and_may_leave(bob, adam, cast, path, role
     assert "Bob" not in roles()
 
 
-def test_an_owner_makes_owners_and_admins_and_may_leave_unless_it_is_the_last_one(
-    alice, bob, cast, path, roles
-):
+def test_an_owner_makes_owners_and_may_leave_unless_it_is_the_last(alice, bob, cast, path, roles):
     mine, bobs = f"{path}/{cast['alice']}", f"{path}/{cast['bob']}"
     for response in (alice.delete(mine), alice.patch(mine, {"role": "admin"})):
         assert "last owner" in error_message(response, 409)
@@ -195,9 +189,7 @@ def test_an_owner_makes_owners_and_admins_and_may_leave_unless_it_is_the_last_on
     assert "last owner" in error_message(bob.delete(bobs), 409)
 
 
-def test_a_member_of_another_workspace_of_the_owner_is_not_found(
-    alice, cast, initech, path, roles, connection
-):
+def test_a_member_of_another_workspace_is_not_found(alice, cast, initech, path, roles, connection):
     insert_member(connection, initech, cast["charlie"])
     before = roles()
     for place in (f"{path}/{cast['charlie']}", f"/workspaces/{initech}/members/{cast['bob']}"):
@@ -206,9 +198,7 @@ def test_a_member_of_another_workspace_of_the_owner_is_not_found(
     assert roles() == before
 
 
-def test_a_removal_ends_all_that_the_member_had_in_the_workspace(
-    app, alice, bob, cast, connection, path
-):
+def test_a_removal_ends_all_that_the_member_had_there(app, alice, bob, cast, connection, path):
     """As the command does."""
     subscribe(connection, cast["acme"], "https://example.com/hook")
     insert_member(connection, cast["globex"], cast["bob"])
@@ -231,7 +221,7 @@ def test_a_removal_ends_all_that_the_member_had_in_the_workspace(
     assert bob.get("/me").get_json()["workspace"]["id"] == cast["acme"]
 
 
-def test_a_repeat_is_the_first_response_until_the_membership_ends(
+def test_a_repeat_is_the_first_response_for_members_only(
     alice, bob, cast, connection, path, initech
 ):
     def sent(client, method, place, body=None):

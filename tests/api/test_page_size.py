@@ -30,9 +30,7 @@ FIRST_LARGE = dict(reversed(large_fields()))
 
 
 @pytest.mark.parametrize("name", FIRST_LARGE)
-def test_a_page_ends_before_the_row_with_which_it_would_exceed_the_bound(
-    alice, connection, insert_into, name
-):
+def test_a_page_ends_before_the_row_that_exceeds_the_bound(alice, connection, insert_into, name):
     """Of each fifteen rows with one sort key, six are long: the order of the sizes matters."""
     paged, column = LISTS[name], FIRST_LARGE[name]
     # A little shorter, so that the bytes of an empty list add no row.
@@ -50,7 +48,7 @@ def test_a_page_ends_before_the_row_with_which_it_would_exceed_the_bound(
     assert page == order[: long[MAX_TEXT_BYTES // size]]
 
 
-def test_rows_of_exactly_the_bound_are_one_page_and_one_byte_more_is_the_next(
+def test_rows_of_just_the_bound_are_a_page_and_a_byte_more_is_the_next(
     alice, connection, insert_into
 ):
     sizes = [{}] + [{"description": "é" * 32_768}] * (MAX_TEXT_BYTES // 65_536)

@@ -84,7 +84,7 @@ def test_a_session_can_end_earlier_but_not_before_now(page, connection):
     assert count(connection, "tokens") == len(TOKENS) + 1
 
 
-def test_a_repeat_makes_no_second_session_and_shows_no_token_with_the_older_key_too(
+def test_a_repeat_also_with_the_older_key_makes_no_session_and_shows_no_token(
     service, page, connection
 ):
     for email in ("alice@example.com", "bob@example.com"):

@@ -172,7 +172,7 @@ def test_pages_in_each_order_and_of_a_search_have_the_tasks_that_match_all_filte
             assert sorted(task["title"][-1] for task in listed) == [*titles], (filters, sort, q)
 
 
-def test_the_filter_me_is_the_caller_of_each_request_even_for_equal_queries(
+def test_the_filter_me_is_each_request_s_caller_even_for_equal_queries(
     alice, bob, charlie, various
 ):
     expected = [(alice, "a"), (bob, "bc"), (charlie, ""), (alice, "a")]

@@ -220,9 +220,7 @@ def test_a_token_of_one_workspace_needs_no_choice_and_makes_none(worker, cast, c
     ],
     ids=["membership", "workspace"],
 )
-def test_the_end_of_the_membership_revokes_the_token_for_ever(
-    worker, alice, cast, connection, initech, end
-):
+def test_the_end_of_the_membership_revokes_the_token(worker, alice, cast, connection, initech, end):
     connection.execute(end, cast)
     error_message(worker.get("/me"), 401)
     if end.startswith("DELETE FROM members"):
@@ -244,9 +242,7 @@ def test_a_membership_that_ends_meanwhile_leaves_no_token(alice, cast, connectio
     assert [row for row in rows(connection, cast["alice"]) if row["workspace_id"]] == []
 
 
-def test_the_list_has_the_live_api_tokens_of_the_caller_newest_first(
-    app, alice, charlie, cast, connection
-):
+def test_the_list_has_the_caller_s_live_tokens_newest_first(app, alice, charlie, cast, connection):
     older = alice.post("/tokens", {"name": "Older"}).get_json()
     newer = alice.post("/tokens", {"name": "Newer", "scope": "read"}).get_json()
     insert_token(connection, cast["alice"], "expired", expires="2020-01-01T00:00:00Z")
@@ -285,9 +281,7 @@ def test_with_an_api_token_it_is_403_with_the_reason(app, cast, connection, view
     ]
 
 
-def test_the_end_of_a_session_clears_the_cookie_and_leaves_other_sessions(
-    app, alice, cast, connection
-):
+def test_the_end_of_a_session_clears_the_cookie_and_leaves_others(app, alice, cast, connection):
     insert_token(connection, cast["alice"], "tmw_session_other", kind="session")
     response = alice.delete("/session")
     assert (response.status_code, response.data) == (204, b"")

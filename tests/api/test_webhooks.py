@@ -134,9 +134,7 @@ def test_of_simultaneous_new_webhooks_the_21st_is_409(alice, cast, connection, r
     assert "20 webhooks" in error_message(alice.post("/webhooks", {"url": receiver.url}), 409)
 
 
-def test_without_an_active_workspace_there_are_no_webhooks(
-    alice, cast, connection, receiver, webhook
-):
+def test_without_an_active_workspace_are_no_webhooks(alice, cast, connection, receiver, webhook):
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))
     assert alice.get("/webhooks").get_json() == []
     created = alice.post("/webhooks", {"url": receiver.url})
@@ -148,9 +146,7 @@ def test_without_an_active_workspace_there_are_no_webhooks(
 # Secrets
 
 
-def test_a_repeated_request_makes_one_webhook_and_no_table_has_its_secret(
-    alice, connection, receiver
-):
+def test_a_repeat_makes_no_other_webhook_and_no_table_has_its_secret(alice, connection, receiver):
     key = {"Idempotency-Key": "once"}
     first = alice.post("/webhooks", {"url": receiver.url}, headers=key)
     repeat = alice.post("/webhooks", {"url": receiver.url}, headers=key)
@@ -182,9 +178,7 @@ def test_a_repeat_gets_its_response_although_the_host_is_not_resolved_any_more(
     assert (repeat.status_code, repeat.get_json()["id"]) == (201, first.get_json()["id"])
 
 
-def test_a_rotated_secret_signs_at_once_and_both_older_ones_for_24_hours(
-    alice, connection, receiver
-):
+def test_a_new_secret_signs_at_once_and_both_older_ones_for_24_hours(alice, connection, receiver):
     created = alice.post("/webhooks", {"url": receiver.url}).get_json()
     path = f"/webhooks/{created['id']}"
     rotations = [alice.post(f"{path}/rotate") for _ in range(2)]
@@ -259,9 +253,7 @@ def everything(connection):
     return [connection.execute(f"SELECT * FROM {table}").fetchall() for table in tables]
 
 
-def test_a_member_gets_403_for_every_request_about_webhooks_and_changes_nothing(
-    bob, cast, connection, receiver
-):
+def test_a_member_gets_403_for_every_webhook_and_changes_nothing(bob, cast, connection, receiver):
     def refused(method, path, body):
         response = bob.send(method, path, json=body)
         assert "owner or an admin" in error_message(response, 403), path
@@ -309,7 +301,7 @@ def test_a_member_of_two_workspaces_manages_the_active_one_where_the_role_allows
 # List and read
 
 
-def test_the_list_shows_what_the_command_shows_oldest_first(
+def test_the_list_is_that_of_the_command_oldest_first(
     webhooks_app, alice, cast, connection, receiver
 ):
     long_ago = "2026-01-02T03:04:05Z"
@@ -359,9 +351,7 @@ def test_a_url_that_stays_is_not_checked_again(with_webhooks, alice, receiver):
     assert (response.status_code, response.get_json()["events"]) == (200, ["task.created"])
 
 
-def test_a_disabled_webhook_gets_nothing_until_it_is_enabled(
-    alice, cast, connection, receiver, webhook, work
-):
+def test_a_disabled_webhook_waits_until_enabled(alice, cast, connection, receiver, webhook, work):
     announce(connection, cast["acme"])
     path = f"/webhooks/{webhook}"
     disabled = alice.patch(path, {"enabled": False}).get_json()
@@ -443,9 +433,7 @@ def test_a_deleted_webhook_is_gone_at_once_and_the_worker_deletes_its_deliveries
 # Disabled
 
 
-def test_a_webhook_that_is_disabled_twice_keeps_the_first_reason(
-    alice, cast, connection, receiver, work
-):
+def test_a_webhook_disabled_twice_keeps_the_first_reason(alice, cast, connection, receiver, work):
     """An attempt was in flight, or a manager disables it again."""
     webhook = subscribe(connection, cast["acme"], receiver.url)
     path = f"/webhooks/{webhook}"

@@ -39,9 +39,7 @@ def test_the_list_holds_the_workspaces_of_the_caller_and_no_other(
     assert listed(alice) == [(cast["acme"], 1), (initech, 1)]
 
 
-def test_a_workspace_that_is_not_the_active_one_can_be_read_and_changed(
-    alice, cast, connection, initech
-):
+def test_a_workspace_that_is_not_active_can_be_read_and_changed(alice, cast, connection, initech):
     assert alice.get(f"/workspaces/{initech}").get_json()["name"] == "Initech"
     changed = alice.patch(f"/workspaces/{initech}", {"name": "Initrode"})
     assert changed.get_json()["name"] == "Initrode"

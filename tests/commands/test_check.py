@@ -76,9 +76,7 @@ def test_an_invalid_setting_is_an_error_also_before_a_start(settings, line, star
 
 
 @pytest.mark.nodatabase
-def test_a_setting_without_effect_is_named_with_its_remedy_and_prevents_no_start(
-    tmp_path, monkeypatch
-):
+def test_a_setting_without_effect_is_named_with_its_remedy_at_the_start(tmp_path, monkeypatch):
     unit = tmp_path / "task-service-web.socket"
     unit.touch()
     monkeypatch.setattr("service.commands.check.SOCKET", unit)
@@ -126,9 +124,7 @@ def test_a_database_that_is_away_is_an_error_with_its_remedy_but_no_reason_not_t
             assert remedy in line
 
 
-def test_more_connections_than_the_server_allows_are_an_error_but_no_reason_not_to_start(
-    database_url,
-):
+def test_more_connections_than_allowed_are_an_error_but_no_reason_not_to_start(database_url):
     line = warned(database_url, WEB_CONCURRENCY="256", WEB_THREADS="256")[1]
     assert re.match(r"connection  ERROR the processes may open \d+ connections, and the ", line)
 
@@ -171,9 +167,7 @@ def test_a_read_only_database_is_an_error_but_no_reason_not_to_start(other):
         ("CONNECT ON DATABASE {name}", "schema public"),
     ],
 )
-def test_what_belongs_to_another_role_is_an_error_also_before_a_start(
-    other, stranger, grant, lacks
-):
+def test_what_belongs_to_another_role_is_an_error_before_a_start(other, stranger, grant, lacks):
     role, url = stranger
     with psycopg.connect(other, autocommit=True) as connection:
         if lacks.startswith("schema"):

@@ -94,7 +94,7 @@ def test_load_prints_each_file_with_its_count(load, tmp_path):
     assert empty.stderr.endswith("in.jsonl has no object; did the command that wrote it fail?\n")
 
 
-def test_a_task_needs_only_a_title_and_a_done_one_is_completed_at_its_last_change(
+def test_a_task_needs_a_title_only_and_a_done_one_was_completed_at_its_last_change(
     load, alice, cast
 ):
     done = TASK | {"status": "done", "updatedAt": "2025-01-01T00:00:00Z"}
@@ -189,9 +189,7 @@ def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, 
         (MEMBER | {"id": ID}, "id: unknown field"),
     ],
 )
-def test_an_invalid_line_is_named_and_nothing_of_its_file_is_loaded(
-    load, connection, line, message
-):
+def test_an_invalid_line_is_named_and_nothing_of_the_file_loaded(load, connection, line, message):
     before = counts(connection)
     result = load(TASK | {"id": ID}, b"", MEETING, TASK, line, TASK, {"type": "?"})
     assert rejection(result).startswith(f"in.jsonl:5: {message}")
@@ -272,7 +270,7 @@ def test_a_meeting_has_an_id_that_no_other_workspace_has(load, connection):
     assert counts(connection)["meetings"] == 1
 
 
-def test_two_files_at_once_cannot_give_two_meetings_one_id(
+def test_two_files_at_once_give_no_two_meetings_one_id(
     database_url, settings, connection, tmp_path
 ):
     """The second file waits for the first one, which a row holds up after its meeting."""

@@ -188,9 +188,7 @@ def test_while_a_long_reader_blocks_a_migration_requests_go_on_and_the_reader_is
     assert f"process {line.split()[3]} " not in capsys.readouterr().err
 
 
-def test_a_lock_that_a_session_has_left_behind_is_named_and_not_awaited_for_ever(
-    empty, monkeypatch, capsys
-):
+def test_a_lock_that_a_session_left_is_named_and_not_awaited_for_ever(empty, monkeypatch, capsys):
     """Between two attempts the migration waits for no lock, and the requests behind it go on."""
     for name, value in (("LOCK_TIMEOUT", "500ms"), ("WATCH_INTERVAL", 0.1), ("PATIENCE", 0.1)):
         monkeypatch.setattr(f"service.commands.migrate.{name}", value)
@@ -238,9 +236,7 @@ def write_until(client, ended):
     return statuses
 
 
-def test_while_a_later_release_migrates_every_write_of_this_one_succeeds(
-    empty, later, start, monkeypatch
-):
+def test_while_a_later_release_migrates_each_write_succeeds(empty, later, start, monkeypatch):
     settings = Settings.read({"DATABASE_URL": empty})
     run_migrate(settings)
     with psycopg.connect(empty, autocommit=True) as connection:
@@ -263,9 +259,7 @@ def test_while_a_later_release_migrates_every_write_of_this_one_succeeds(
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
-def test_a_database_of_another_encoding_than_utf8_is_rejected_with_what_to_do(
-    encoding, database_url
-):
+def test_a_database_that_is_not_utf8_is_rejected_with_what_to_do(encoding, database_url):
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(database_url, autocommit=True) as server:
         server.execute(

@@ -64,9 +64,7 @@ def report(cli):
 
 
 @pytest.mark.usefixtures("worker")
-def test_if_all_is_well_it_exits_with_0_and_shows_the_same_figures_as_page_and_json(
-    app, cli, database_url
-):
+def test_if_all_is_well_it_exits_with_0_and_page_and_json_agree(app, cli, database_url):
     Client(app, TOKENS["alice"]).get("/tasks")
     outcome = cli("status")
     assert (outcome.exit_code, outcome.stderr) == (0, "")
@@ -524,9 +522,7 @@ def test_tables_of_another_role_are_the_problem_and_not_the_figures(used, strang
     assert figures["migrations"] == {"applied": 0, "pending": [], "newer": []}
 
 
-def test_a_lock_of_a_hidden_session_is_named_with_the_grant_that_shows_more(
-    used, stranger, status_of
-):
+def test_a_lock_of_a_hidden_session_is_named_with_the_grant_to_see_more(used, stranger, status_of):
     role, url = stranger
     with psycopg.connect(used, autocommit=True) as connection:
         connection.execute(grants(connection.info.dbname, role))

@@ -222,9 +222,7 @@ def test_connections_that_are_used_up_are_named_with_who_still_gets_in(pair, sta
         "ROLE postgres IN DATABASE postgres",
     ],
 )
-def test_the_statements_that_status_prints_end_each_way_of_being_read_only(
-    pair, status, status_of, named
-):
+def test_the_statements_of_status_end_each_way_of_being_read_only(pair, status, status_of, named):
     """Also for the open sessions of a service; psql itself begins read-only."""
     primary, _ = pair
     with serving(primary.url, WEB_CONCURRENCY="1") as service, primary.connect() as connection:

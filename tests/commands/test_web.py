@@ -22,9 +22,7 @@ COMMANDS = {
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_after_sighup_and_not_before_it_serves_the_code_on_the_disk(
-    name, copied, database_url, unlimited
-):
+def test_after_sighup_and_not_before_it_serves_new_code(name, copied, database_url, unlimited):
     options = {"command": COMMANDS[name], "cwd": copied, "WEB_CONCURRENCY": "1"}
     with serving(database_url, **options) as server:
         gate = copied / "service" / "http" / "gate.py"

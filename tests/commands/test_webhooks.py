@@ -126,9 +126,7 @@ def test_deliveries_are_found_by_the_id_of_the_task(cli, with_webhooks, cast, co
 # redeliver
 
 
-def test_redeliver_retries_a_failed_delivery_once_its_webhook_is_enabled(
-    work, cli, cast, connection, receiver
-):
+def test_redeliver_retries_a_failed_one_once_it_is_enabled(work, cli, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
     connection.execute("UPDATE deliveries SET state = 'failed', attempts = 9, finished_at = now()")

@@ -41,9 +41,7 @@ def test_the_worker_delivers_with_a_key_and_prunes_always(
 
 
 @pytest.mark.usefixtures("old_delivery")
-def test_without_a_key_the_running_worker_says_so_once_and_ends_at_sigterm(
-    database_url, connection
-):
+def test_without_a_key_the_worker_says_so_once_and_ends_at_sigterm(database_url, connection):
     command = [sys.executable, "-m", "service", "worker"]
     variables = {**os.environ, **environment(database_url, WEBHOOK_KEY="")}
     with subprocess.Popen(

@@ -116,9 +116,7 @@ def test_after_a_wait_in_vain_the_next_one_gets_the_connection_that_becomes_free
     pool.give_back(only)
 
 
-def test_a_wait_for_a_database_that_refuses_connections_costs_no_later_request_its_turn(
-    build, proxy
-):
+def test_waiting_for_a_database_that_refuses_costs_no_later_request_its_turn(build, proxy):
     proxy.refuse()
     pool = open_pool(build(database_url=proxy.url, web_threads=1))
     for _ in range(2):

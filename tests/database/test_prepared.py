@@ -33,9 +33,7 @@ def test_a_migration_that_changes_the_type_of_a_result_fails_no_request(build, c
     assert traced(app, "GET", "/tasks") == {"statements": 2, "round trips": 2}
 
 
-def test_within_a_transaction_a_changed_type_is_503_once_and_writes_nothing(
-    build, changed, connection
-):
+def test_in_a_transaction_a_changed_type_is_503_once_and_writes_nothing(build, changed, connection):
     alice = alice_at(build(web_threads=1))
     assert alice.post("/tasks", TASK, headers={"Idempotency-Key": "1"}).status_code == 201
     changed("idempotency_keys", "status")
@@ -54,9 +52,7 @@ def test_prepared_statements_that_the_server_has_forgotten_fail_no_request(build
     assert [alice.get("/tasks").status_code for _ in range(2)] == [200] * 2
 
 
-def test_a_pooler_that_mixes_up_prepared_statements_is_logged_with_the_setting_that_ends_it(
-    build, logged
-):
+def test_a_pooler_that_mixes_up_prepared_statements_is_logged_with_the_remedy(build, logged):
     app = build(web_threads=1)
     with open_pool(app).connection() as connection:
         statement = STATEMENTS["gate/authenticate_and_count"]

@@ -16,9 +16,7 @@ from service.settings import Settings
 REQUESTS = 8
 
 
-def test_a_watchdog_that_cannot_start_its_thread_costs_no_connection_and_starts_it_later(
-    build, monkeypatch
-):
+def test_a_watchdog_that_cannot_start_costs_no_connection_and_starts_later(build, monkeypatch):
     def fail(_thread):
         raise RuntimeError("can't start new thread")
 

@@ -244,9 +244,7 @@ def test_a_terminal_gets_a_line_to_read_for_each_request(running):
     assert "secret" not in line
 
 
-def test_without_the_reference_page_s_package_it_starts_says_so_and_logs_after_its_banner(
-    folder, tmp_path
-):
+def test_without_the_reference_page_it_starts_says_so_and_logs_after_its_banner(folder, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.modules['flask_swagger_ui'] = None\n"
     )
@@ -396,9 +394,7 @@ def test_a_taken_port_is_named_before_anything_starts(folder):
     assert not (folder / "postgres").exists()
 
 
-def test_the_data_of_a_checkout_are_in_it_and_those_of_a_wheel_in_the_user_s_folder(
-    tmp_path, monkeypatch
-):
+def test_the_data_of_a_checkout_are_in_it_those_of_a_wheel_in_the_home(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("HOME", "/home/rosa")
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
@@ -424,7 +420,7 @@ def test_reset_removes_the_data_and_nothing_else(folder):
 
 
 @as_root
-def test_as_root_no_folder_changes_its_mode_and_one_for_data_must_be_open(
+def test_as_root_no_folder_changes_mode_and_that_of_data_must_be_open(
     folder, tmp_path, monkeypatch
 ):
     site = closed_tree(tmp_path)

@@ -121,9 +121,7 @@ LEAKY = {
 }
 
 
-def test_a_stopping_server_answers_a_half_request_and_its_log_has_nothing_that_was_sent(
-    database_url, tmp_path
-):
+def test_a_stopping_server_answers_a_half_request_and_logs_nothing_of_it(database_url, tmp_path):
     log = tmp_path / "stderr"
     with (
         log.open("wb") as stderr,

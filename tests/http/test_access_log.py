@@ -38,9 +38,7 @@ def test_a_line_is_short_enough_to_be_written_at_once(build, lines):
         assert entry["client"] == "\x7f" * 100
 
 
-def test_each_request_is_one_line_of_json_with_time_and_client(
-    app, alice, stranger, cast, connection, lines
-):
+def test_each_request_is_a_line_with_time_and_client(app, alice, stranger, cast, connection, lines):
     alice.get(f"/tasks/{cast['acme']}", headers={"X-Request-Id": "one"})
     stranger.post("/tasks", {"title": "x"}, headers={"X-Request-Id": "two"})
     app.test_client().get("/healthz", headers={"X-Request-Id": "three"})
@@ -190,9 +188,7 @@ def test_the_trace_of_a_valid_traceparent_is_in_the_line_and_in_what_the_request
     assert "traceparent" not in second.headers
 
 
-def test_the_line_tells_how_long_the_request_has_posted_webhooks(
-    ada, lines, connection, cast, receiver
-):
+def test_the_line_tells_how_long_the_request_has_posted(ada, lines, connection, cast, receiver):
     subscribe(connection, cast["acme"], receiver.url)
     ada.post("/tasks", {"title": "x"})
     entry = json.loads(lines()[-1])

@@ -83,9 +83,7 @@ def test_memory_returns_after_eight_large_bodies_at_once(database_url, unlimited
         ("PATCH", "task", '{"title": "y"}', 412),
     ],
 )
-def test_a_request_is_freed_before_the_garbage_collector_runs(
-    app, alice, method, path, body, status
-):
+def test_a_request_is_freed_without_the_garbage_collector(app, alice, method, path, body, status):
     if path == "task":
         path = "/api/tasks/" + alice.post("/tasks", {"title": "x"}).get_json()["id"]
 

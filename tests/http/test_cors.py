@@ -63,9 +63,7 @@ def is_readable(response, origin=APP):
     return True
 
 
-def test_a_preflight_request_is_204_without_a_credential_and_is_not_counted(
-    app_of_pages, connection
-):
+def test_a_preflight_request_is_204_without_a_credential_and_uncounted(app_of_pages, connection):
     bob = {"Authorization": f"Bearer {TOKENS['bob']}"}
     wanted = {"Access-Control-Request-Headers": "authorization,content-type"}
     for number, (rule, origin) in enumerate(product(RULES, (APP, OTHER)), 1):
@@ -126,9 +124,7 @@ def test_a_page_may_learn_that_a_path_does_not_exist(app_of_pages, connection):
     assert count(connection, "usage") == 0
 
 
-def test_an_options_request_that_is_no_preflight_request_passes_the_gate(
-    app_of_pages, ada, stranger
-):
+def test_an_options_request_that_is_no_preflight_passes_the_gate(app_of_pages, ada, stranger):
     # Without Access-Control-Request-Method, OPTIONS is no preflight request.
     rejected = ada.send("OPTIONS", "/tasks")
     assert error_message(rejected, 405)
@@ -205,9 +201,7 @@ def test_without_the_setting_no_page_of_another_origin_reads_anything(app, alice
         assert not {"Vary", *cors_headers(public)} & set(public.headers.keys())
 
 
-def test_a_cookie_neither_writes_from_a_listed_origin_nor_shows_it_anything(
-    app_of_pages, cast, connection
-):
+def test_a_cookie_writes_and_shows_nothing_for_a_listed_origin(app_of_pages, cast, connection):
     insert_token(connection, cast["alice"], "cookie", kind="session")
     browser = Client(app_of_pages, cookie="cookie")
     for site in ("cross-site", "same-site"):

@@ -55,9 +55,7 @@ def send(alice, state, name=None):
 
 @pytest.mark.usefixtures("failing")
 @pytest.mark.parametrize(("state", "status", "message"), ERRORS)
-def test_an_sqlstate_has_its_status_and_its_message(
-    alice, connection, logged, state, status, message
-):
+def test_an_sqlstate_has_its_status_and_message(alice, connection, logged, state, status, message):
     response = send(alice, state)
     assert error_message(response, status) == message
     assert response.headers.get("Retry-After") == ("1" if status == 503 else None)

@@ -124,9 +124,7 @@ def test_last_use_is_written_at_most_once_a_minute(alice, connection):
         ("Content-Type", ["multipart/form-data; boundary=x", "text/plain; application/json"], 415),
     ],
 )
-def test_a_cookie_writes_only_from_its_own_origin_and_as_json(
-    browser, connection, header, values, status
-):
+def test_a_cookie_writes_from_its_origin_only_as_json(browser, connection, header, values, status):
     for value in values:
         for more in ({}, {"Origin": HOME}):
             headers = {"Content-Type": "application/json", **more, header: value}

@@ -25,9 +25,7 @@ PATHS = sorted({paged.path for paged in LISTS.values()})
         (b'{"title": "x", "title": "y"}', 'must not repeat the name "title"'),
     ],
 )  # fmt: skip
-def test_a_body_that_is_no_json_object_is_400_and_changes_nothing(
-    alice, connection, content, reason
-):
+def test_a_body_that_is_no_object_is_400_and_changes_nothing(alice, connection, content, reason):
     task = alice.post("/tasks", TASK).get_json()
     path = f"/tasks/{task['id']}"
     for response in (

@@ -97,9 +97,7 @@ def test_a_repeated_request_gets_the_first_response_and_with_another_body_422(
     assert count(connection, "idempotency_keys") == 1
 
 
-def test_a_repeated_request_gets_the_first_response_even_after_later_changes(
-    alice, ids, connection
-):
+def test_a_repeat_gets_the_first_response_even_after_later_changes(alice, ids, connection):
     path = f"/tasks/{ids['task']}"
     options = {"json": {"title": "New"}, "headers": keyed(**{"If-Match": '"1"'})}
     first = alice.send("PATCH", path, **options)
@@ -275,9 +273,7 @@ def test_the_worker_prunes_keys_after_24_hours(alice, ids, connection, settings)
     assert [row["key"] for row in connection.execute("SELECT key FROM idempotency_keys")] == ["new"]
 
 
-def test_the_worker_does_not_prune_an_expired_key_in_use(
-    alice, ids, connection, settings, together
-):
+def test_the_worker_prunes_no_expired_key_in_use(alice, ids, connection, settings, together):
     path = f"/tasks/{ids['task']}"
     alice.post("/tasks", {"title": "New"}, headers=keyed())
     age_keys(connection, "24:00:01")

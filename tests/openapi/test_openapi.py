@@ -292,9 +292,7 @@ def test_each_id_in_a_path_has_the_name_of_its_resource():
 
 
 @pytest.mark.usefixtures("plan_x")
-def test_the_document_allows_the_shortest_texts_that_the_database_stores(
-    app, acme, connection, cast
-):
+def test_the_document_allows_the_shortest_texts_that_can_be_stored(app, acme, connection, cast):
     # One row where names are unique.
     connection.execute("DELETE FROM workspaces WHERE id <> %s", (cast["acme"],))
     connection.execute("DELETE FROM users WHERE id <> %s", (cast["alice"],))

@@ -238,9 +238,7 @@ def test_a_file_that_the_user_may_read_is_found_from_where_root_is(deployed):
     ],
 )
 @pytest.mark.parametrize("mode", ["prefer", "require"])
-def test_what_is_wrong_with_the_database_is_said_also_where_libpq_tries_tls(
-    deployed, change, message, mode
-):
+def test_what_is_wrong_with_the_database_is_said_also_over_tls(deployed, change, message, mode):
     """libpq looks for a certificate below HOME, which must not be that of root."""
     deployed.run(
         "mkdir -p ~root/.postgresql\n"
@@ -337,9 +335,7 @@ FILES = {"ENV": "/etc/task-service/env", "PROGRAM": "/opt/task-service/1.0.0/bin
         ("chmod 0 $PROGRAM", "control process exited with error code"),
     ],
 )
-def test_a_start_that_fails_is_an_error_of_systemctl_and_a_502_until_it_is_mended(
-    deployed, broken, logged
-):
+def test_a_start_that_fails_is_an_error_and_a_502_until_it_is_mended(deployed, broken, logged):
     names = "; ".join(f"{name}={path}" for name, path in FILES.items())
     output = deployed.run(
         f"{names}; cp -p $ENV /tmp/env; cp -p $PROGRAM /tmp/program; {broken}\n"
@@ -465,9 +461,7 @@ def test_the_operations_page_backs_up_restores_upgrades_and_rolls_back(operated)
     assert DIFFERENT not in operated.output
 
 
-def test_check_names_each_file_of_another_release_and_its_remedy_installs_those_of_this_one(
-    operated,
-):
+def test_check_names_files_of_another_release_and_its_remedy_installs_those_of_this(operated):
     units = "web.service", "web.socket", "worker.service"
     names = [*(f"task-service-{unit}" for unit in units), "task-service.slice"]
     for place in (*PLACES.values(), *(UNITS / name for name in names)):
@@ -565,9 +559,7 @@ def test_each_line_for_cron_runs_with_the_variables_of_cron(operated):
     operated.run("test -s /var/lib/prometheus/node-exporter/task-service.prom")
 
 
-def test_the_blocks_that_change_the_key_of_webhooks_leave_the_new_one_and_print_new_secrets(
-    operated,
-):
+def test_the_blocks_that_change_the_webhook_key_leave_the_new_one_and_print_secrets(operated):
     key = operated.run(KEY)
     assert re.fullmatch("'[0-9a-f]{64}'\n", key)
     assert key != operated.key

@@ -99,7 +99,7 @@ def test_promtool_accepts_the_rules_and_every_metric_query_of_the_dashboard(tmp_
         ("SessionBlocksOthers", {"longest_lock_seconds": 5.1}, 0),
     ],
 )
-def test_an_alert_fires_beyond_its_threshold_and_not_while_all_is_well(
+def test_an_alert_fires_beyond_its_threshold_and_not_before(
     alert, figures, later, metrics, tmp_path
 ):
     rule = ALERTS[alert]

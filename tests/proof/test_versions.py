@@ -67,9 +67,7 @@ def test_an_older_python_is_refused_at_once(version):
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_lock_installs_built_files_alone_on_linux_of_two_architectures(
-    tmp_path, version, platform
-):
+def test_the_lock_installs_built_files_alone_on_two_architectures(tmp_path, version, platform):
     options = ("--python-platform", platform, "--python-version", version, "--target", tmp_path)
     exact = ("--no-deps", "--require-hashes", "--only-binary", ":all:", "--dry-run")
     uv("install", *options, *exact, "-r", "requirements.lock")

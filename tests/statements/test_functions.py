@@ -33,9 +33,7 @@ def test_only_workspaces_whose_members_change_get_a_new_version(connection, cast
 
 
 @pytest.mark.parametrize(("later", "taken"), [(0, True), (1, False)])
-def test_a_task_that_is_older_than_the_deactivation_keeps_its_assignee(
-    connection, cast, later, taken
-):
+def test_a_task_older_than_the_deactivation_keeps_its_assignee(connection, cast, later, taken):
     left = datetime(2026, 1, 1, tzinfo=UTC)
     connection.execute(
         "UPDATE users SET deactivated_at = %s WHERE id IN (%s, %s)",

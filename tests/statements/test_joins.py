@@ -71,9 +71,7 @@ def test_a_delivery_is_shown_with_its_own_event_webhook_and_attempts(connection,
     ]
 
 
-def test_a_webhook_is_listed_with_its_own_deliveries_and_its_last_attempt(
-    connection, cast, crossed
-):
+def test_a_webhook_is_listed_with_its_deliveries_and_its_last_attempt(connection, cast, crossed):
     hooks = [*crossed]
     connection.execute(
         "UPDATE deliveries SET due_at = '2098-01-01T00:00Z' WHERE id = %s",

@@ -44,7 +44,7 @@ WRITES = {
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_a_write_that_waits_for_a_change_compares_the_new_version(
+def test_a_write_compares_the_version_that_it_waited_for(
     connection, after, cast, insert_into, name
 ):
     table, workspace = WRITES[name], cast["acme"]
@@ -94,9 +94,7 @@ def test_owners_who_leave_at_once_are_locked_in_the_order_of_their_ids(
 
 
 @pytest.mark.parametrize("name", LEAVING)
-def test_an_owner_who_leaves_after_the_only_other_one_has_left_stays(
-    connection, after, cast, owners, name
-):
+def test_an_owner_who_leaves_after_the_other_one_stays(connection, after, cast, owners, name):
     low, high = owners
     gone = f"DELETE FROM members WHERE user_id = '{low}'"
     (row,) = after(gone, name, **leaving(cast, name))
@@ -132,9 +130,7 @@ def test_members_who_join_and_leave_at_once_are_all_counted(connection, connect,
     assert count() == {**before, "version": before["version"] + 2}
 
 
-def test_a_user_who_leaves_several_workspaces_locks_them_in_the_order_of_their_ids(
-    connection, meanwhile, cast
-):
+def test_a_user_who_leaves_workspaces_locks_them_in_the_order_of_ids(connection, meanwhile, cast):
     """Two users who leave at once would wait for each other; the later row has the lower id."""
     low = str(uuid.UUID(int=1))
     insert(connection, "workspaces", id=low, name="Low", slug="low")
@@ -144,18 +140,14 @@ def test_a_user_who_leaves_several_workspaces_locks_them_in_the_order_of_their_i
         assert not is_locked(connection, "workspaces", "id = %s", cast["acme"])
 
 
-def test_a_session_that_is_made_during_a_deactivation_waits_for_it_and_is_none(
-    connect, after, cast
-):
+def test_a_session_made_during_a_deactivation_waits_for_it_and_is_none(connect, after, cast):
     other = connect()
     run(other, "users/deactivate", email="alice@example.com")
     session = {"user_id": cast["alice"], "hash": b"x" * 32, "expires_at": None, "days": 30}
     assert after(other, "sessions/create", **session) == []
 
 
-def test_a_second_rotation_waits_for_the_first_and_makes_the_secret_after_it(
-    connection, connect, after, cast
-):
+def test_a_second_rotation_waits_for_the_first_and_numbers_on(connection, connect, after, cast):
     webhook = subscribe(connection, cast["acme"], URL)
     other = connect()
     run(other, "webhooks/rotate", id=webhook, key_fingerprint="b", **managed(cast))
@@ -191,9 +183,7 @@ def test_an_event_is_not_made_for_a_webhook_that_is_being_deleted(connection, af
     assert connection.execute("SELECT id FROM events").fetchall() == before
 
 
-def test_no_task_is_newer_than_the_deactivation_of_its_assignee(
-    connection, connect, meanwhile, after, cast
-):
+def test_no_task_is_newer_than_its_assignee_s_end(connection, connect, meanwhile, after, cast):
     """Otherwise load would reject the task of an export."""
     leaving = "UPDATE users SET deactivated_at = now_ms() WHERE name = 'Bob'"
     task = {**TASK, "assignee_id": cast["bob"]}
@@ -213,9 +203,7 @@ def test_no_task_is_newer_than_the_deactivation_of_its_assignee(
     assert connection.execute(newer).fetchall() == []
 
 
-def test_an_outcome_waits_for_the_webhook_before_it_locks_the_delivery(
-    connection, meanwhile, delivery
-):
+def test_an_outcome_locks_the_webhook_before_the_delivery(connection, meanwhile, delivery):
     """The deletion of a webhook locks them in this order; else each would wait for the other."""
     connection.execute("UPDATE deliveries SET attempts = 1")
     held = "SELECT FROM webhooks FOR UPDATE"
@@ -248,9 +236,7 @@ def test_a_webhook_recovers_without_waiting_for_an_attempt_of_another_delivery(
     assert row["caught_up"] == 1
 
 
-def test_a_worker_that_prunes_does_not_wait_for_another_one(
-    connection, connect, impatient, delivery
-):
+def test_a_worker_prunes_without_waiting_for_another_one(connection, connect, impatient, delivery):
     connection.execute("DELETE FROM deliveries")
     connection.execute("UPDATE events SET created_at = now() - interval '30 days'")
     other = connect()

@@ -48,7 +48,7 @@ def test_webhooks_are_claimed_in_the_order_of_their_ids_and_busy_workspaces_not(
     assert claim_due(connection, after=(LAST, LAST)) == []
 
 
-def test_a_deletion_announces_the_newest_subtask_first_and_the_parent_last(
+def test_a_deletion_announces_the_newest_subtask_first_the_parent_last(
     connection, cast, insert_into
 ):
     subscribe(connection, cast["acme"], URL)
@@ -108,9 +108,7 @@ EXPORTED = ["user", "deleted_user", "task", "meeting", "mail", "knowledge", "sug
 
 
 @pytest.mark.parametrize("kind", EXPORTED)
-def test_an_export_is_in_the_order_of_ids_and_has_parents_before_subtasks(
-    connection, cast, reversed_rows, kind
-):
+def test_an_export_has_the_order_of_ids_and_parents_first(connection, cast, reversed_rows, kind):
     rows = run(connection, f"export/{kind}", id=cast["acme"])
     expected = reversed_rows[kind] + (reversed_rows["subtask"] if kind == "task" else [])
     assert [json.loads(row["body"])["id"] for row in rows] == expected

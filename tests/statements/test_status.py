@@ -10,9 +10,7 @@ from support.statements import run, until_waiting
 from service.database.statements import schema_objects
 
 
-def test_those_who_lock_tables_or_may_lock_rows_while_idle_are_listed_longest_first(
-    connection, connect
-):
+def test_who_locks_tables_or_may_lock_rows_while_idle_is_listed_longest_first(connection, connect):
     named, silent, writer, idle, reader = (
         connect(application_name=name) for name in ("first", "", "writer", "idle", "reader")
     )
@@ -47,9 +45,7 @@ def test_those_who_lock_tables_or_may_lock_rows_while_idle_are_listed_longest_fi
     assert second["statement"] == f"SELECT '{'x' * 52}"
 
 
-def test_what_a_migration_waits_for_is_described_also_to_a_role_that_may_not_see_it(
-    connection, connect
-):
+def test_what_a_migration_waits_for_is_described_to_a_role_that_may_not_see_it(connection, connect):
     holder, waiter = connect(application_name="holder"), connect()
     holder.execute("LOCK TABLE plans IN SHARE MODE")
     pid = holder.info.backend_pid

@@ -29,9 +29,7 @@ def test_due_deliveries_are_attempted_and_recorded(worker, cast, connection, rec
     assert worker().run_once() == 0
 
 
-def test_no_other_worker_attempts_a_delivery_during_its_lease(
-    worker, connection, receiver, announced
-):
+def test_no_other_worker_attempts_a_leased_delivery(worker, connection, receiver, announced):
     receiver.behaves(hang)
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(worker().run_once)
@@ -66,9 +64,7 @@ def test_the_claims_of_a_killed_worker_are_due_when_their_lease_ends(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_attempts_in_flight_finish(
-    number, process, cast, connection, receiver, announced
-):
+def test_a_signal_lets_attempts_finish(number, process, cast, connection, receiver, announced):
     receiver.behaves(hang)
     running = process()
     receiver.take()
@@ -114,9 +110,7 @@ def test_a_worker_survives_the_loss_of_the_database(run, cast, connection, recei
     assert running.stop()
 
 
-def test_webhooks_take_turns_and_each_begins_with_its_oldest_delivery(
-    worker, cast, connection, receiver
-):
+def test_webhooks_take_turns_and_begin_with_their_oldest_event(worker, cast, connection, receiver):
     urls = [f"{receiver.url}/{name}" for name in ("a", "b", "c")]
     for url, slug in zip(urls, ("acme", "acme", "globex"), strict=True):
         subscribe(connection, cast[slug], url)

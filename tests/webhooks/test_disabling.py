@@ -40,9 +40,7 @@ def test_four_responses_of_410_at_once_do_not_deadlock(worker, cast, connection,
     assert states(connection) == [("waiting", 1)] * 4
 
 
-def test_only_failures_for_webhook_disable_after_disable(
-    worker, cast, connection, receiver, webhook
-):
+def test_failures_for_webhook_disable_after_disable(worker, cast, connection, receiver, webhook):
     receiver.behaves(answer(500))
     announce(connection, cast["acme"], 2)
     for seconds, reason in ((-60, None), (1, "only failures for 1 hours")):

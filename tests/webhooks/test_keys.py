@@ -61,7 +61,7 @@ def test_after_a_new_key_old_webhooks_sign_as_before_and_new_ones_with_the_new_k
     assert signs(received["new"], NEW, new)
 
 
-def test_a_webhook_whose_key_is_not_listed_waits_and_is_named(
+def test_a_webhook_whose_key_is_missing_waits_and_is_named(
     worker, cast, connection, receiver, caplog
 ):
     old = new_webhook(connection, cast["acme"], receiver.url, OLD)

@@ -483,9 +483,7 @@ def secure_receiver(names):
     receiver.close()
 
 
-def test_tls_verifies_the_name_at_the_address_that_was_checked(
-    monkeypatch, secure_receiver, connects
-):
+def test_tls_verifies_the_name_at_the_checked_address(monkeypatch, secure_receiver, connects):
     monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
     assert send(f"https://receiver.test:{secure_receiver.port}/").status == 200
     assert secure_receiver.server_names == ["receiver.test"]

@@ -89,9 +89,7 @@ def test_pruning_deletes_a_bounded_batch_at_a_time(worker, cast, connection, web
     assert counts(connection) == (0, 0, 0)
 
 
-def test_events_that_stay_do_not_keep_younger_ones_from_being_pruned(
-    worker, cast, connection, receiver
-):
+def test_events_that_stay_keep_no_younger_ones_from_pruning(worker, cast, connection, receiver):
     slow = subscribe(connection, cast["acme"], receiver.url, backoff_until="infinity")
     announce(connection, cast["acme"], 2500)
     finished(connection, days=9)

@@ -25,7 +25,7 @@ from service.webhooks.delivery import Message, attempt, retry_delay
 from service.webhooks.outbound import Answer
 
 
-def test_failures_and_disabling_are_logged_without_the_url(
+def test_failures_and_the_end_are_logged_without_the_url(
     worker, cast, connection, receiver, caplog
 ):
     receiver.behaves(answer(200), answer(503), reset, answer(410))
@@ -197,9 +197,7 @@ def rejects_number(number):
     return behave
 
 
-def test_an_event_that_fails_among_others_keeps_its_whole_schedule(
-    worker, cast, connection, receiver, webhook
-):
+def test_an_event_that_fails_alone_keeps_its_schedule(worker, cast, connection, receiver, webhook):
     receiver.behaves(rejects_number(1))
     poisoned = []
     # All are due at the same moment, so in any order.
@@ -216,7 +214,7 @@ def test_an_event_that_fails_among_others_keeps_its_whole_schedule(
     assert {state for state, _ in states(connection)} == {"delivered"}
 
 
-def test_a_success_makes_the_waiting_deliveries_of_its_webhook_due(
+def test_a_success_makes_what_waits_for_the_webhook_due(
     worker, cast, connection, receiver, webhook
 ):
     receiver.behaves(answer(500))
@@ -246,7 +244,7 @@ def test_retry_after_makes_the_whole_webhook_back_off(worker, cast, connection, 
     assert receiver.connections == 1
 
 
-def test_a_failing_receiver_delays_no_other(
+def test_a_failing_receiver_delays_none(
     worker, cast, connection, receiver, other_receiver, webhook
 ):
     receiver.behaves(answer(500))

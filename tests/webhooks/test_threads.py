@@ -22,9 +22,7 @@ class Rests(Event):
 
 
 @pytest.mark.nodatabase
-def test_no_error_ends_a_thread_and_it_rests_after_an_idle_call_and_after_each_error(
-    worker, caplog
-):
+def test_no_error_ends_a_thread_and_it_rests_after_an_idle_call_and_each_error(worker, caplog):
     running = worker()
     running.stopping = Rests()
     outcomes = [True, False, RuntimeError("unforeseen"), psycopg.OperationalError("lost"), True]

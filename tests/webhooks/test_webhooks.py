@@ -67,9 +67,7 @@ def test_the_fingerprint_and_the_secrets_of_a_key_do_not_change():
     assert secret == "whsec_alnq38qyJEqpy6OHHK17ul0fD9bbfbxtcu99ht/AMx0="
 
 
-def test_in_a_database_without_migrations_a_line_says_that_no_keys_were_compared(
-    with_webhooks, empty, caplog
-):
+def test_without_migrations_a_line_says_that_no_keys_were_compared(with_webhooks, empty, caplog):
     app = with_webhooks(DATABASE_URL=empty)
     assert app.test_client().get("/healthz").status_code == 503
     line = "WEBHOOK_KEY was not compared with the database: UndefinedTable"
@@ -141,9 +139,7 @@ def test_each_enabled_webhook_that_subscribes_gets_one_delivery(ada, cast, conne
     assert receiver.connections == 2
 
 
-def test_meetings_of_a_workspace_that_is_not_the_active_one_are_posted_too(
-    ada, bob, cast, connection, receiver
-):
+def test_meetings_of_a_workspace_not_active_are_posted_too(ada, bob, cast, connection, receiver):
     meeting = a_meeting(bob)
     insert_member(connection, cast["globex"], cast["alice"])
     activate(connection, cast["globex"], cast["alice"])
