@@ -131,9 +131,7 @@ def test_a_malformed_id_is_400_and_counts_as_without_the_header(alice, connectio
     assert (str(row["workspace_id"]), row["minute_count"]) == (cast["acme"], len(sent))
 
 
-def test_a_workspace_that_the_credential_cannot_use_is_404_and_counts_in_its_own(
-    app, alice, connection, cast, initech
-):
+def test_a_workspace_out_of_reach_is_404_and_counts_at_home(app, alice, connection, cast, initech):
     insert_token(connection, cast["alice"], "of-acme", workspace_id=cast["acme"])
     insert_token(connection, cast["alice"], "reader", scope="read")
     token, reader = Client(app, "of-acme"), Client(app, "reader")
@@ -200,9 +198,7 @@ def test_the_choice_that_is_stored_is_not_that_of_the_header(alice, cast, in_ini
     assert alice.get("/me").get_json()["workspace"]["slug"] == "acme"
 
 
-def test_a_token_of_a_workspace_gets_no_repeat_of_another_one(
-    app, alice, connection, cast, initech
-):
+def test_a_token_of_a_workspace_gets_no_repeat_of_another(app, alice, connection, cast, initech):
     """In each place where a key can be: the active workspace, the user, the path."""
     insert_token(connection, cast["alice"], "of-acme", workspace_id=cast["acme"])
     token = Client(app, "of-acme")

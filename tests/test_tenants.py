@@ -200,9 +200,7 @@ def own_paths(view, client, world):
 
 # The parent of a member is the workspace itself; test_members.py has that of another workspace.
 @by_name([view for view in views() if len(view.variables) == 2 and view.resource != "members"])
-def test_a_row_below_another_parent_of_its_own_workspace_is_404(
-    owner, acme, connection, cast, insert_into, view
-):
+def test_a_row_below_another_parent_there_is_404(owner, acme, connection, cast, insert_into, view):
     body = body_of(view, Values(references(connection, cast, insert_into)))
     (reader,) = (other for other in READS if other.variables == view.variables)
     related = {pair for pair in acme.pairs() if owner.get(reader.path(*pair)).status_code == 200}
@@ -384,9 +382,7 @@ def test_a_write_changes_nothing_of_rows_with_the_same_ids(
     assert len(done) > 8, done
 
 
-def test_a_worker_reads_and_changes_nothing_of_rows_with_the_same_ids(
-    acme, copies, database_url, connection, cast
-):
+def test_a_worker_touches_no_rows_with_the_same_ids(acme, copies, database_url, connection, cast):
     """The worker passes over Globex."""
     due, _ = (
         row

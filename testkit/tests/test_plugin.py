@@ -331,7 +331,7 @@ def test_a_slow_request_ends_at_the_reset_and_changes_nothing(service, call):
     assert titles(call("GET", "/tasks")) == []
 
 
-def test_a_reset_while_a_receiver_hangs_and_ctrl_c_at_a_debugger_do_not_end_it(
+def test_a_hanging_receiver_and_ctrl_c_in_a_debugger_end_nothing(
     service, call, task_service_running
 ):
     service.webhooks.hang()

@@ -198,9 +198,7 @@ def test_an_event_that_commits_late_is_not_passed_over(alice, cast, connection, 
         assert [event["data"]["title"] for event in read(alice, end)[0]] == ["after"]
 
 
-def test_each_transaction_takes_one_lock_for_a_workspace_s_events(
-    alice, charlie, cast, database_url
-):
+def test_a_transaction_takes_one_lock_for_a_workspace_s_events(alice, charlie, cast, database_url):
     begin(alice)
     begin(charlie)
     with psycopg.connect(database_url) as writer:

@@ -214,9 +214,7 @@ def test_a_field_of_a_new_object_is_stored_shown_and_announced(writer, view, fie
 
 
 @cases("PATCH")
-def test_a_changed_field_is_stored_shown_announced_and_cleared_alone(
-    writer, insert_into, view, field
-):
+def test_a_changed_field_is_stored_shown_announced_cleared_alone(writer, insert_into, view, field):
     ids = writer.existing(view)
     companions = {}
     if field.name in view.documented.schema.optional:
@@ -304,9 +302,7 @@ def test_a_valid_body_loads_as_marshmallow_would_load_it(view):
     [entry for entry in RESOURCES if entry.path and entry.line],
     ids=lambda entry: entry.table,
 )
-def test_a_list_shows_each_field_as_loaded(
-    app, bob, connection, cast, insert_into, tmp_path, entry
-):
+def test_a_list_shows_the_loaded_fields(app, bob, connection, cast, insert_into, tmp_path, entry):
     line = full_line(entry.line, Values(references(connection, cast, insert_into)))
     if entry.table == "suggestions":
         # Those that were accepted or dismissed are not listed.

@@ -120,9 +120,7 @@ def test_healthz_is_503_until_the_database_has_utf8(encoding, database_url, empt
         pass
 
 
-def test_pgclientencoding_does_not_change_the_encoding_of_responses(
-    database_url, monkeypatch, start, connection, cast
-):
+def test_pgclientencoding_changes_no_response(database_url, monkeypatch, start, connection, cast):
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
     client = Client(start(Settings.read({"DATABASE_URL": database_url})), TOKENS["alice"])
     created = client.post("/tasks", {"title": "Grüße, 世界"})

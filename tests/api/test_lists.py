@@ -47,9 +47,7 @@ def test_the_order_of_a_page_does_not_depend_on_how_postgresql_scans_its_rows(
     assert paged.ids(alice) == expected
 
 
-def test_the_pages_hold_every_row_of_the_caller_exactly_once_in_order(
-    paged, alice, connection, initech, insert_into
-):
+def test_pages_hold_the_caller_s_rows_once_in_order(paged, alice, connection, initech, insert_into):
     """Rows share a sort key, pages end between such rows, and rows of others lie between them."""
     listed = set()
     for n in range(2 * len(EDGES)):

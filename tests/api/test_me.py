@@ -88,9 +88,7 @@ def active(connection, user_id):
     return str(row.fetchone()["active_workspace_id"])
 
 
-def test_a_user_chooses_the_active_workspace_and_sees_its_tasks_at_once(
-    alice, cast, connection, initech, insert_into
-):
+def test_who_chooses_a_workspace_sees_its_tasks(alice, cast, connection, initech, insert_into):
     connection.execute("UPDATE members SET role = 'admin' WHERE workspace_id = %s", (initech,))
     here, there = insert_into("tasks"), insert_into("tasks", initech)
     assert [task["id"] for task in alice.get("/tasks").get_json()["data"]] == [here]
@@ -103,9 +101,7 @@ def test_a_user_chooses_the_active_workspace_and_sees_its_tasks_at_once(
     assert [task["id"] for task in alice.get("/tasks").get_json()["data"]] == [there]
 
 
-def test_the_change_counts_in_the_workspace_that_was_active_before(
-    alice, cast, connection, initech
-):
+def test_the_change_counts_in_the_workspace_that_was_active(alice, cast, connection, initech):
     connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE id = %s", (initech,))
     response = alice.patch("/me", {"workspaceId": initech})
     assert response.get_json()["limits"]["minute"]["limit"] == 1000

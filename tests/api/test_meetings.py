@@ -99,9 +99,7 @@ def test_two_changes_at_once_let_no_meeting_end_before_it_starts(alice, bob, mee
     assert (changed["startTime"] < changed["endTime"], changed["version"]) == (True, 2)
 
 
-def test_a_member_reads_and_changes_the_meetings_of_all_their_workspaces(
-    alice, bob, connection, initech, insert_into
-):
+def test_a_member_changes_meetings_of_each_workspace(alice, bob, connection, initech, insert_into):
     id = insert_into("meetings", initech)
     assert alice.get(f"/meetings/{id}").get_json()["workspaceId"] == initech
     assert alice.patch(f"/meetings/{id}", {"title": "Renamed"}).get_json()["title"] == "Renamed"

@@ -90,9 +90,7 @@ def test_an_unknown_address_becomes_a_user_in_this_workspace(app, alice, cast, c
     assert (me["workspace"]["id"], me["workspace"]["role"]) == (cast["acme"], "member")
 
 
-def test_a_user_of_another_workspace_keeps_the_name_and_the_active_workspace(
-    alice, charlie, cast, connection, path
-):
+def test_a_user_from_elsewhere_keeps_name_and_own_workspace(alice, charlie, cast, connection, path):
     users = count(connection, "users")
     body = {"email": "CHARLIE@example.com", "name": "Chuck", "role": "admin"}
     added = alice.post(path, body).get_json()
@@ -221,9 +219,7 @@ def test_a_removal_ends_all_that_the_member_had_there(app, alice, bob, cast, con
     assert bob.get("/me").get_json()["workspace"]["id"] == cast["acme"]
 
 
-def test_a_repeat_is_the_first_response_for_members_only(
-    alice, bob, cast, connection, path, initech
-):
+def test_a_repeat_is_the_first_response_for_members(alice, bob, cast, connection, path, initech):
     def sent(client, method, place, body=None):
         return client.send(method, place, json=body, headers={"Idempotency-Key": f"{method}-1"})
 
@@ -248,9 +244,7 @@ def test_a_repeat_is_the_first_response_for_members_only(
     assert error_message(sent(bob, "POST", path, NEW), 404)
 
 
-def test_two_owners_who_remove_each_other_at_once_leave_one(
-    together, alice, dora, cast, path, connection, roles
-):
+def test_owners_removing_each_other_leave_one(together, alice, dora, cast, path, connection, roles):
     first, second = together(
         "members",
         # The first one that both lock.

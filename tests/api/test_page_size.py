@@ -10,9 +10,7 @@ MAX_BODY_BYTES = 6 * MAX_TEXT_BYTES + 100_000
 
 
 @pytest.mark.parametrize(("name", "column"), large_fields())
-def test_a_list_of_long_values_is_cut_and_its_pages_have_every_row_once(
-    alice, connection, insert_into, name, column
-):
+def test_a_list_of_long_values_is_cut_to_whole_pages(alice, connection, insert_into, name, column):
     paged = LISTS[name]
     value = longest(view_of(paged).documented.schema().fields[column])
     for _ in range(MAX_TEXT_BYTES // bytes_of(value) + 2):
@@ -48,9 +46,7 @@ def test_a_page_ends_before_the_row_that_exceeds_the_bound(alice, connection, in
     assert page == order[: long[MAX_TEXT_BYTES // size]]
 
 
-def test_rows_of_just_the_bound_are_a_page_and_a_byte_more_is_the_next(
-    alice, connection, insert_into
-):
+def test_rows_of_the_bound_are_a_page_and_a_byte_more_is_the_next(alice, connection, insert_into):
     sizes = [{}] + [{"description": "é" * 32_768}] * (MAX_TEXT_BYTES // 65_536)
     rows = [insert_into("tasks", **row) for row in sizes][::-1]
     page = alice.get("/tasks").get_json()

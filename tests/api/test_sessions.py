@@ -84,9 +84,7 @@ def test_a_session_can_end_earlier_but_not_before_now(page, connection):
     assert count(connection, "tokens") == len(TOKENS) + 1
 
 
-def test_a_repeat_also_with_the_older_key_makes_no_session_and_shows_no_token(
-    service, page, connection
-):
+def test_a_repeat_with_the_older_key_makes_no_session_and_shows_no_token(service, page, connection):
     for email in ("alice@example.com", "bob@example.com"):
         body, headers = {"email": email}, {"Idempotency-Key": "login-1"}
         first = page.post("/session", body, headers=headers)

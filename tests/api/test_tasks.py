@@ -172,9 +172,7 @@ def test_pages_in_each_order_and_of_a_search_have_the_tasks_that_match_all_filte
             assert sorted(task["title"][-1] for task in listed) == [*titles], (filters, sort, q)
 
 
-def test_the_filter_me_is_each_request_s_caller_even_for_equal_queries(
-    alice, bob, charlie, various
-):
+def test_the_filter_me_is_each_request_s_caller_for_equal_queries(alice, bob, charlie, various):
     expected = [(alice, "a"), (bob, "bc"), (charlie, ""), (alice, "a")]
     for client, titles in expected:
         listed = read_all(client, "/tasks", assignee="me", limit=1)
@@ -226,7 +224,7 @@ def test_two_equal_changes_at_once_are_one_change(alice, plain, race):
         ("delete", "subtask", [(204, 400, 0), (204, 201, 0), (409, 201, 2)]),
     ],
 )
-def test_a_delete_at_the_same_time_as_a_change_deletes_everything_or_is_409(
+def test_a_delete_beside_a_change_deletes_everything_or_is_409(
     connection, race, first, second, outcomes
 ):
     statuses = [response.status_code for response in race(first, second)]

@@ -167,9 +167,7 @@ def test_a_repeat_makes_no_other_webhook_and_no_table_has_its_secret(alice, conn
             assert found.fetchone()["count"] == 0
 
 
-def test_a_repeat_gets_its_response_although_the_host_is_not_resolved_any_more(
-    with_webhooks, webhooks_app, receiver
-):
+def test_a_repeat_gets_its_response_though_the_host_is_gone(with_webhooks, webhooks_app, receiver):
     key, body = {"Idempotency-Key": "once"}, {"url": receiver.url}
     first = Client(webhooks_app, TOKENS["alice"]).post("/webhooks", body, headers=key)
     later = Client(with_webhooks(WEBHOOK_ALLOW=""), TOKENS["alice"])
@@ -215,9 +213,7 @@ def test_no_log_line_has_a_secret(alice, receiver, caplog):
         assert secret not in written
 
 
-def test_without_the_key_it_is_503_and_the_log_tells_the_operator(
-    with_webhooks, connection, receiver, caplog, webhook
-):
+def test_without_the_key_it_is_503_and_logged(with_webhooks, connection, receiver, caplog, webhook):
     alice = Client(with_webhooks(WEBHOOK_KEY=""), TOKENS["alice"])
     for path, body in (
         ("/webhooks", {"url": receiver.url}),
@@ -301,9 +297,7 @@ def test_a_member_of_two_workspaces_manages_the_active_one_where_the_role_allows
 # List and read
 
 
-def test_the_list_is_that_of_the_command_oldest_first(
-    webhooks_app, alice, cast, connection, receiver
-):
+def test_the_list_is_the_command_s_oldest_first(webhooks_app, alice, cast, connection, receiver):
     long_ago = "2026-01-02T03:04:05Z"
     ended = {"disabled_at": long_ago, "disabled_reason": "a reason"}
     acme = connection, cast["acme"], receiver.url
@@ -329,9 +323,7 @@ def test_the_list_is_that_of_the_command_oldest_first(
         assert {name: shown[name] for name in same} == {name: printed[name] for name in same}
 
 
-def test_the_figures_of_a_webhook_are_never_stale_for_a_client_that_knows_its_version(
-    alice, cast, connection, webhook
-):
+def test_a_webhook_s_figures_are_fresh_for_who_knows_its_version(alice, cast, connection, webhook):
     path = f"/webhooks/{webhook}"
     read = alice.get(path)
     announce(connection, cast["acme"])
@@ -406,9 +398,7 @@ def test_an_attempt_makes_no_new_version_but_the_end_of_a_webhook_does(
 # Remove
 
 
-def test_a_deleted_webhook_is_gone_at_once_and_the_worker_deletes_its_deliveries(
-    alice, cast, connection, receiver, work
-):
+def test_a_deleted_webhook_is_gone_and_then_its_deliveries(alice, cast, connection, receiver, work):
     gone, stays = (subscribe(connection, cast["acme"], receiver.url) for _ in range(2))
     for _ in range(18):
         subscribe(connection, cast["acme"], receiver.url, "task.deleted")
@@ -561,9 +551,7 @@ def test_a_workspace_whose_receiver_hangs_is_refused_alone(
     assert alice.post(f"/webhooks/{webhook}/ping").status_code == 200
 
 
-def test_a_url_is_checked_while_receivers_take_all_threads_that_may_wait_for_them(
-    with_webhooks, receiver, webhook
-):
+def test_a_url_is_checked_while_receivers_take_all_their_threads(with_webhooks, receiver, webhook):
     app = with_webhooks(WEB_THREADS="4", WEBHOOK_TIMEOUT="30")
     alice, charlie = (Client(app, TOKENS[name]) for name in ("alice", "charlie"))
     with hanging(alice, webhook, receiver):
@@ -572,9 +560,7 @@ def test_a_url_is_checked_while_receivers_take_all_threads_that_may_wait_for_the
 
 
 @pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "once"}], ids=["", "with a key"])
-def test_a_request_that_waits_for_a_name_server_holds_no_connection(
-    with_webhooks, connection, monkeypatch, headers
-):
+def test_a_slow_name_server_holds_no_connection(with_webhooks, connection, monkeypatch, headers):
     """A look-up never ends by itself; getaddrinfo is that of the system, not ours."""
     monkeypatch.setattr(sys.modules["service.api.webhook_checks"], "LOOK_UP", 1)
     alice = Client(with_webhooks(WEB_THREADS="1"), TOKENS["alice"])

@@ -25,9 +25,7 @@ def test_the_list_has_six_fields(alice, cast, connection):
     }
 
 
-def test_the_list_holds_the_workspaces_of_the_caller_and_no_other(
-    alice, bob, charlie, cast, connection, initech
-):
+def test_the_list_holds_the_caller_s_workspaces(alice, bob, charlie, cast, connection, initech):
     def listed(who):
         return [(one["id"], one["memberCount"]) for one in who.get("/workspaces").get_json()]
 
@@ -70,7 +68,7 @@ def test_a_member_cannot_change_the_workspace(bob, acme, connection):
     assert row_of(connection, "workspaces", acme["id"]) == before
 
 
-def test_the_owner_of_another_workspace_cannot_change_a_workspace_as_its_member(
+def test_an_owner_elsewhere_cannot_change_a_workspace_as_its_member(
     bob, cast, acme, connection, initech
 ):
     insert_member(connection, initech, cast["bob"], "owner")

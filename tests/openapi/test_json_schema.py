@@ -148,9 +148,7 @@ def test_a_list_without_duplicates_says_so_in_prose_and_for_requests_alone():
 
 
 @pytest.mark.parametrize(("request_name", "response_name"), CHANGES)
-def test_a_change_has_the_fields_that_a_client_may_set_and_takes_whole_what_was_read(
-    request_name, response_name
-):
+def test_a_change_has_fields_that_clients_set_and_takes_what_was_read(request_name, response_name):
     change, returned = schemas()[request_name], schemas()[response_name]["properties"]
     assert not {"id", "createdAt", "version"} & change["properties"].keys()
     assert change["properties"].keys() - WRITTEN_ONLY < returned.keys()

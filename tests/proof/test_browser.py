@@ -236,9 +236,7 @@ document.body.append(Object.assign(document.createElement("pre"), result));
 </script>"""
 
 
-def test_the_page_of_tasks_does_what_a_person_asks_and_says_in_words_what_fails(
-    service, browse, listed, connection
-):
+def test_the_page_of_tasks_does_what_one_asks_or_says_why_not(service, browse, listed, connection):
     person = PERSON.replace("TOKEN", json.dumps(TOKENS["alice"]))
     person = person.replace("SERVICE", json.dumps(service))
     page = (PROJECT / "docs/examples/tasks.html").read_text() + person

@@ -99,9 +99,7 @@ def test_promtool_accepts_the_rules_and_every_metric_query_of_the_dashboard(tmp_
         ("SessionBlocksOthers", {"longest_lock_seconds": 5.1}, 0),
     ],
 )
-def test_an_alert_fires_beyond_its_threshold_and_not_before(
-    alert, figures, later, metrics, tmp_path
-):
+def test_an_alert_fires_beyond_its_threshold_alone(alert, figures, later, metrics, tmp_path):
     rule = ALERTS[alert]
     wait = rule.get("for", "0m")
     minutes = int(wait[:-1]) * (60 if wait[-1] == "h" else 1) + 1 + later

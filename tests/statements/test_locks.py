@@ -44,9 +44,7 @@ WRITES = {
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_a_write_compares_the_version_that_it_waited_for(
-    connection, after, cast, insert_into, name
-):
+def test_a_write_compares_the_version_it_waited_for(connection, after, cast, insert_into, name):
     table, workspace = WRITES[name], cast["acme"]
     connection.execute("DELETE FROM workspaces WHERE id <> %s", (workspace,))
     if table == "webhooks":
@@ -83,9 +81,7 @@ def leaving(cast, name, by=None):
 
 
 @pytest.mark.parametrize("name", LEAVING)
-def test_owners_who_leave_at_once_are_locked_in_the_order_of_their_ids(
-    connection, meanwhile, cast, owners, name
-):
+def test_owners_who_leave_at_once_are_locked_in_order(connection, meanwhile, cast, owners, name):
     """Two statements that lock the owners in different orders would wait for each other."""
     low, high = owners
     held = f"SELECT FROM members WHERE user_id = '{low}' FOR UPDATE"
@@ -105,9 +101,7 @@ def test_an_owner_who_leaves_after_the_other_one_stays(connection, after, cast, 
 
 @pytest.mark.parametrize("name", ["members/remove", "members/update"])
 @pytest.mark.parametrize("change", ["DELETE FROM members", "UPDATE members SET role = 'member'"])
-def test_an_owner_who_has_just_left_or_given_up_the_role_changes_nobody(
-    connection, after, cast, owners, name, change
-):
+def test_an_owner_who_has_just_left_changes_nobody(connection, after, cast, owners, name, change):
     low, high = owners
     rows = after(f"{change} WHERE user_id = '{low}'", name, **leaving(cast, name, by=low))
     assert not any(row["permitted"] for row in rows)
@@ -161,7 +155,7 @@ def test_a_second_rotation_waits_for_the_first_and_numbers_on(connection, connec
     ]
 
 
-def test_a_claim_waits_for_no_other_one_and_passes_over_what_that_has(
+def test_a_claim_passes_over_another_without_waiting(
     connection, connect, impatient, cast, delivery
 ):
     announce(connection, cast["acme"])

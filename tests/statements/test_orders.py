@@ -48,9 +48,7 @@ def test_webhooks_are_claimed_in_the_order_of_their_ids_and_busy_workspaces_not(
     assert claim_due(connection, after=(LAST, LAST)) == []
 
 
-def test_a_deletion_announces_the_newest_subtask_first_the_parent_last(
-    connection, cast, insert_into
-):
+def test_a_deletion_announces_the_newest_subtask_first_parent_last(connection, cast, insert_into):
     subscribe(connection, cast["acme"], URL)
     parent = insert_into("tasks")
     family = [parent, *(insert_into("tasks", parent_id=parent) for _ in range(3))]

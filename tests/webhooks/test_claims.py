@@ -44,9 +44,7 @@ def test_no_other_worker_attempts_a_leased_delivery(worker, connection, receiver
     assert states(connection) == [("delivered", 1)]
 
 
-def test_the_claims_of_a_killed_worker_are_due_when_their_lease_ends(
-    process, run, connection, receiver, announced
-):
+def test_a_killed_worker_s_claims_end_with_the_lease(process, run, connection, receiver, announced):
     receiver.behaves(hang, answer(200))
     killed = process(WEBHOOK_LEASE="1.5", WEBHOOK_TIMEOUT="1")
     first = receiver.take()

@@ -9,9 +9,7 @@ from service.devkit.signatures import is_genuine
 from service.webhooks import secrets
 
 
-def test_a_key_that_stays_missing_is_logged_once_and_a_disabled_webhook_needs_none(
-    worker, cast, connection, caplog
-):
+def test_a_missing_key_is_logged_once_disabled_webhooks_need_none(worker, cast, connection, caplog):
     values = {"key_fingerprint": "0123456789abcdef", "disabled_at": "now"}
     subscribe(connection, cast["acme"], "http://127.0.0.1/", **values)
     running = worker()
@@ -43,9 +41,7 @@ def warnings(caplog):
     return [record.message for record in caplog.records if record.levelname == "WARNING"]
 
 
-def test_after_a_new_key_old_webhooks_sign_as_before_and_new_ones_with_the_new_key(
-    worker, cast, connection, receiver
-):
+def test_after_a_new_key_only_new_webhooks_sign_with_it(worker, cast, connection, receiver):
     old = new_webhook(connection, cast["acme"], f"{receiver.url}/old", OLD)
     new = new_webhook(connection, cast["acme"], f"{receiver.url}/new", NEW)
     # A replaced secret whose key is missing does not sign, and stops no delivery.
@@ -61,9 +57,7 @@ def test_after_a_new_key_old_webhooks_sign_as_before_and_new_ones_with_the_new_k
     assert signs(received["new"], NEW, new)
 
 
-def test_a_webhook_whose_key_is_missing_waits_and_is_named(
-    worker, cast, connection, receiver, caplog
-):
+def test_a_webhook_without_its_key_waits_and_is_named(worker, cast, connection, receiver, caplog):
     old = new_webhook(connection, cast["acme"], receiver.url, OLD)
     announce(connection, cast["acme"])
     assert worker(WEBHOOK_KEY=NEW).run_once() == 0

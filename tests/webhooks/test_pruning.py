@@ -113,9 +113,7 @@ def test_events_that_stay_keep_no_younger_ones_from_pruning(worker, cast, connec
     assert counts(connection) == (2500, 2500, 0)
 
 
-def test_pruning_that_fails_for_one_kind_of_row_goes_on_with_the_others(
-    worker, alice, connection, caplog, announced
-):
+def test_pruning_that_fails_for_one_kind_goes_on(worker, alice, connection, caplog, announced):
     worker().run_once()
     finished(connection, days=8)
     alice.get("/tasks")

@@ -25,9 +25,7 @@ from service.webhooks.delivery import Message, attempt, retry_delay
 from service.webhooks.outbound import Answer
 
 
-def test_failures_and_the_end_are_logged_without_the_url(
-    worker, cast, connection, receiver, caplog
-):
+def test_failures_and_the_end_are_logged_without_url(worker, cast, connection, receiver, caplog):
     receiver.behaves(answer(200), answer(503), reset, answer(410))
     webhook = subscribe(connection, cast["acme"], f"{receiver.url}?token=secret")
     announce(connection, cast["acme"], 4)
@@ -145,7 +143,7 @@ def test_an_attempt_that_raises_is_recorded_and_retried_like_any_failure(
     assert worker().run_once() == 0
 
 
-def test_a_delivery_is_retried_with_the_same_bytes_until_a_success(
+def test_a_delivery_is_retried_unchanged_until_a_success(
     worker, connection, receiver, webhook, announced
 ):
     receiver.behaves(answer(500), answer(503), answer(200))
@@ -161,9 +159,7 @@ def test_a_delivery_is_retried_with_the_same_bytes_until_a_success(
     assert len({one.headers["webhook-id"] for one in received}) == 1
 
 
-def test_a_delivery_fails_with_the_first_attempt_after_the_whole_schedule(
-    worker, connection, receiver, announced
-):
+def test_a_delivery_fails_at_the_end_of_its_schedule(worker, connection, receiver, announced):
     receiver.behaves(answer(500))
     for age, state in ((0, "waiting"), (59, "waiting"), (100, "waiting"), (120, "failed")):
         grow_older(connection, seconds=age)
@@ -214,9 +210,7 @@ def test_an_event_that_fails_alone_keeps_its_schedule(worker, cast, connection, 
     assert {state for state, _ in states(connection)} == {"delivered"}
 
 
-def test_a_success_makes_what_waits_for_the_webhook_due(
-    worker, cast, connection, receiver, webhook
-):
+def test_a_success_makes_all_that_waits_for_it_due(worker, cast, connection, receiver, webhook):
     receiver.behaves(answer(500))
     announce(connection, cast["acme"], 3)
     for _ in range(2):
@@ -244,9 +238,7 @@ def test_retry_after_makes_the_whole_webhook_back_off(worker, cast, connection, 
     assert receiver.connections == 1
 
 
-def test_a_failing_receiver_delays_none(
-    worker, cast, connection, receiver, other_receiver, webhook
-):
+def test_a_failing_receiver_slows_none(worker, cast, connection, receiver, other_receiver, webhook):
     receiver.behaves(answer(500))
     subscribe(connection, cast["globex"], other_receiver.url)
     announce(connection, cast["acme"], 50)
