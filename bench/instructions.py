@@ -39,10 +39,7 @@ def count_instructions(cases, *, tasks, say, keep=None):
         # A fixed seed of hashes, so that lookups in dictionaries cost the same in each run.
         settings = {"WEB_CONCURRENCY": "1", "PYTHONHASHSEED": "0"}
         say(f"seeding {tasks:,} tasks, starting gunicorn under valgrind")
-        with (
-            database(tasks) as (url, _),
-            gunicorn(url, under=command, **settings) as (port, pid),
-        ):
+        with database(tasks) as (url, _), gunicorn(url, under=command, **settings) as (port, pid):
             client = Client(port)
             for case in cases:
                 send(client, case, WARM_UP)

@@ -304,6 +304,5 @@ def check_size(head: bytes) -> None:
         raise RequestError(414, f"The request line has more than {LINE} bytes")
     if len(head) > HEAD or len(lines) > FIELDS + 3 or max(map(len, lines)) > LINE:
         raise RequestError(
-            431,
-            f"The head has more than {HEAD} bytes, {FIELDS} fields, or {LINE} bytes in a line",
+            431, f"The head has more than {HEAD} bytes, {FIELDS} fields, or {LINE} bytes in a line"
         )

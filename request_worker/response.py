@@ -31,10 +31,7 @@ class Response:
         self.broken = False
 
     def start(
-        self,
-        status: str,
-        headers: list[tuple[str, str]],
-        exc_info: ExcInfo | None = None,
+        self, status: str, headers: list[tuple[str, str]], exc_info: ExcInfo | None = None
     ) -> Callable[[bytes], object]:
         """Store status and headers: the application calls this as ``start_response``.
 

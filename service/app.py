@@ -16,9 +16,7 @@ def create_app(settings: Settings | None = None) -> Flask:
     settings = settings or Settings.read()
     app = Service(__name__, static_folder=None)
     app.config.update(
-        SETTINGS=settings,
-        MAX_CONTENT_LENGTH=settings.max_body + 1,
-        PROVIDE_AUTOMATIC_OPTIONS=False,
+        SETTINGS=settings, MAX_CONTENT_LENGTH=settings.max_body + 1, PROVIDE_AUTOMATIC_OPTIONS=False
     )
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False

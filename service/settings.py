@@ -183,9 +183,7 @@ class Settings:
         "4", seconds(), "maximum duration of one statement, in seconds"
     )
     pool_timeout: float = setting(
-        "2",
-        seconds(),
-        "seconds to wait for a database connection, including the wait for a thread",
+        "2", seconds(), "seconds to wait for a database connection, including the wait for a thread"
     )
     max_body: int = setting("1048576", integer(1, 2**30), "maximum size of a request body in bytes")
     docs: bool = setting("off", switch(), "serve the reference page /docs; for development")

@@ -33,8 +33,7 @@ class Attempt(schemas.Resource):
 class Delivery(schemas.Resource):
     id = fields.Id(description="The id of the delivery")
     event_id = fields.Text(
-        fields.MAX_REFERENCE,
-        description="The id of the event, as in the header webhook-id",
+        fields.MAX_REFERENCE, description="The id of the event, as in the header webhook-id"
     )
     type = fields.OneOf(*EVENT_TYPES, description="The type of the event")
     timestamp = fields.Timestamp(description="When the event occurred")

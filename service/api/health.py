@@ -41,9 +41,7 @@ class ServiceIndex(schemas.Resource):
 
 class Health(schemas.Resource):
     status = fields.OneOf(
-        "ok",
-        schema_name="HealthStatus",
-        description="ok if the service can serve requests",
+        "ok", schema_name="HealthStatus", description="ok if the service can serve requests"
     )
 
 

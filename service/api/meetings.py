@@ -47,10 +47,7 @@ class Meeting(schemas.Resource):
     start_time = fields.Timestamp(required=True, description="When it starts")
     end_time = fields.Timestamp(required=True, description="When it ends; must be after startTime")
     platform = fields.OneOf(
-        *PLATFORMS,
-        schema_name="Platform",
-        load_default=None,
-        description="Where it takes place",
+        *PLATFORMS, schema_name="Platform", load_default=None, description="Where it takes place"
     )
     attendees = fields.StringList(
         fields.Email(),
@@ -152,11 +149,7 @@ def update_meeting(changes: Values, id: str) -> Response:
     fields.
     """
     meeting = db.row(
-        Changed,
-        "meetings/update",
-        id=id,
-        changes=to_json(changes),
-        versions=expected_versions(),
+        Changed, "meetings/update", id=id, changes=to_json(changes), versions=expected_versions()
     )
     require_match(meeting.matched, meeting.version)
     webhooks.post_after_commit(meeting.event_id)

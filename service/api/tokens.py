@@ -30,8 +30,7 @@ class Token(schemas.Resource):
 
     id = fields.Id(dump_only=True, description="The id of the token")
     name = fields.Text(
-        fields.MAX_NAME,
-        description="What the token is for; empty if an operator gave it no name",
+        fields.MAX_NAME, description="What the token is for; empty if an operator gave it no name"
     )
     scope = fields.OneOf(
         *SCOPES, schema_name="Scope", load_default="write", description="What the token may do"

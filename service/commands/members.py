@@ -5,14 +5,7 @@ from typing import NamedTuple
 import click
 
 from service.callers import OPERATOR
-from service.commands.base import (
-    confirm,
-    echo_rows,
-    json_option,
-    one_row,
-    query,
-    yes_option,
-)
+from service.commands.base import confirm, echo_rows, json_option, one_row, query, yes_option
 from service.commands.workspaces import find_workspace
 from service.members import AddedMember, ChangedMember
 from service.values.fields import ROLES

@@ -146,10 +146,7 @@ class Pool(ConnectionPool[Connection]):
     CHECK_INTERVAL = 2
 
     def __init__(
-        self,
-        settings: Settings,
-        program: str,
-        at_first: Callable[[Connection], None] | None = None,
+        self, settings: Settings, program: str, at_first: Callable[[Connection], None] | None = None
     ) -> None:
         self.settings = settings
         # With the watchdog's interval, less than a second beyond the statement's own timeout.

@@ -14,12 +14,7 @@ from typing import Any
 import psycopg
 from flask import Flask, Response
 from marshmallow import ValidationError
-from werkzeug.exceptions import (
-    BadRequest,
-    HTTPException,
-    PreconditionFailed,
-    default_exceptions,
-)
+from werkzeug.exceptions import BadRequest, HTTPException, PreconditionFailed, default_exceptions
 
 from service.database import db
 from service.database.counters import CORRUPTED
@@ -119,11 +114,7 @@ def forget_frames(error: Exception) -> None:
 
 
 def error_body(
-    status: int,
-    message: str,
-    *,
-    errors: Sequence[FieldError] = (),
-    request_id: str,
+    status: int, message: str, *, errors: Sequence[FieldError] = (), request_id: str
 ) -> bytes:
     """Write an error body in ASCII, so that no text of a client can make it invalid UTF-8."""
     content: dict[str, object] = {"message": " ".join(message.split()), "status": status}

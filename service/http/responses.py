@@ -144,11 +144,7 @@ def append(headers: Headers, fields: Iterable[tuple[str, str]]) -> None:
 
 
 def reply_secret(
-    body: bytes,
-    name: str,
-    secret: str,
-    status: int = 200,
-    headers: Mapping[str, str] = NO_HEADERS,
+    body: bytes, name: str, secret: str, status: int = 200, headers: Mapping[str, str] = NO_HEADERS
 ) -> Response:
     """Answer with an object and, as its last member, a secret that is never stored."""
     members = body[:-1] + (b", " if len(body) > 2 else b"") + b'"%b": ' % name.encode()

@@ -108,10 +108,7 @@ def webhook(name: str, schemas: Schemas, examples: Examples) -> JSON:
             # Otherwise openapi-generator makes functions that send events, and they do not compile.
             "x-internal": True,
             "parameters": list(refer("parameters", *HEADERS).values()),
-            "requestBody": {
-                "required": True,
-                "content": {"application/json": content},
-            },
+            "requestBody": {"required": True, "content": {"application/json": content}},
             "responses": RESPONSES,
         }
     }

@@ -89,8 +89,5 @@ def _number(text: str) -> float:
 
 
 DECODER = json.JSONDecoder(
-    object_pairs_hook=_object,
-    parse_constant=_constant,
-    parse_float=_number,
-    parse_int=_integer,
+    object_pairs_hook=_object, parse_constant=_constant, parse_float=_number, parse_int=_integer
 )

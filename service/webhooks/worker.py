@@ -21,12 +21,7 @@ from service.values.fields import NIL_UUID
 from service.webhooks import delivery
 from service.webhooks.delivery import Message
 from service.webhooks.error_log import ErrorLog
-from service.webhooks.secrets import (
-    MissingKey,
-    fingerprints,
-    missing_keys,
-    warn_of_missing_keys,
-)
+from service.webhooks.secrets import MissingKey, fingerprints, missing_keys, warn_of_missing_keys
 
 log = logging.getLogger("service.worker")
 

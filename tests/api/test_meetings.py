@@ -12,11 +12,7 @@ OUTCOME = {
     "decisions": ["Go on"],
 }
 COMPLETION = {"status": "completed", **OUTCOME}
-NEW = {
-    "title": "Weekly",
-    "startTime": "2097-03-01T09:00:00Z",
-    "endTime": "2097-03-01T10:00:00Z",
-}
+NEW = {"title": "Weekly", "startTime": "2097-03-01T09:00:00Z", "endTime": "2097-03-01T10:00:00Z"}
 
 
 @pytest.fixture
@@ -202,8 +198,7 @@ def test_upcoming_meetings_start_in_the_future_and_come_soonest_first(alice, ini
 
 
 @pytest.mark.parametrize(
-    "attendees",
-    [None, "ada@example.com", ["ada"], ["ada@example.com", "Ada@Example.com"]],
+    "attendees", [None, "ada@example.com", ["ada"], ["ada@example.com", "Ada@Example.com"]]
 )
 def test_attendees_are_addresses_without_duplicates(alice, attendees):
     response = alice.post("/meetings", {**NEW, "attendees": attendees})

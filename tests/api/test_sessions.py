@@ -29,11 +29,7 @@ def test_a_login_page_makes_a_session_that_works_as_the_cookie(service, page, ca
     response = page.post("/session", EMAIL)
     assert response.status_code == 201
     session = response.get_json()
-    assert session["user"] == {
-        "id": cast["alice"],
-        "name": "Alice",
-        "email": "alice@example.com",
-    }
+    assert session["user"] == {"id": cast["alice"], "name": "Alice", "email": "alice@example.com"}
     assert session["token"].startswith("tmw_session_")
     left = datetime.fromisoformat(session["expiresAt"]) - datetime.now(UTC)
     assert timedelta(days=29, hours=23) < left <= timedelta(days=30)

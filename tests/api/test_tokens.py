@@ -214,10 +214,7 @@ def test_a_token_of_one_workspace_needs_no_choice_and_makes_none(worker, cast, c
 
 @pytest.mark.parametrize(
     "end",
-    [
-        "DELETE FROM members WHERE user_id = %(alice)s",
-        "DELETE FROM workspaces WHERE id = %(acme)s",
-    ],
+    ["DELETE FROM members WHERE user_id = %(alice)s", "DELETE FROM workspaces WHERE id = %(acme)s"],
     ids=["membership", "workspace"],
 )
 def test_the_end_of_the_membership_revokes_the_token(worker, alice, cast, connection, initech, end):

@@ -214,5 +214,5 @@ def test_an_export_is_of_one_moment(database_url, export, connection, insert_int
         blocker.rollback()
         lines = exported.result(30).splitlines()
     assert [json.loads(line)["type"] for line in lines] == [
-        *("export", "workspace", "user", "user", "member", "member", "task", "end"),
+        *("export", "workspace", "user", "user", "member", "member", "task", "end")
     ]

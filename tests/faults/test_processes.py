@@ -12,15 +12,7 @@ from time import monotonic
 
 import psycopg
 import pytest
-from faults.load import (
-    WEB,
-    Load,
-    compare_events,
-    compare_tasks,
-    kill,
-    read,
-    wait_until_delivered,
-)
+from faults.load import WEB, Load, compare_events, compare_tasks, kill, read, wait_until_delivered
 from support.front import connects
 from support.processes import (
     ALICE,

@@ -85,12 +85,7 @@ def insert_settings(connection):
     connection.execute(
         "INSERT INTO deliveries (workspace_id, id, webhook_id, event_id, state, due_at)"
         " VALUES (%s, %s, %s, %s, 'delivered', now()) ON CONFLICT DO NOTHING",
-        (
-            event["workspaceId"],
-            delivery["id"],
-            webhook["id"],
-            event["id"].removeprefix("evt_"),
-        ),
+        (event["workspaceId"], delivery["id"], webhook["id"], event["id"].removeprefix("evt_")),
     )
 
 

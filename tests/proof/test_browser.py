@@ -13,10 +13,7 @@ from support.project import PROJECT
 from support.receivers import Receiver, answer
 from support.rows import TOKENS, count
 
-pytestmark = [
-    pytest.mark.proof,
-    pytest.mark.needs("chromium"),
-]
+pytestmark = [pytest.mark.proof, pytest.mark.needs("chromium")]
 
 # It looks for nothing on the network but the pages.
 CHROMIUM = [

@@ -10,10 +10,7 @@ from support.project import PROJECT, read
 
 from service.__main__ import main
 
-pytestmark = [
-    pytest.mark.proof,
-    pytest.mark.needs("promtool"),
-]
+pytestmark = [pytest.mark.proof, pytest.mark.needs("promtool")]
 RULES = "docs/deploy/prometheus-rules.yml"
 ALERTS = {rule["alert"]: rule for rule in yaml.safe_load(read(RULES))["groups"][0]["rules"]}
 FAILED = 'requests_total{route="/api/tasks",status="503"}'
@@ -115,10 +112,7 @@ def test_an_alert_fires_beyond_its_threshold_alone(alert, figures, later, metric
     # Errors of long ago.
     old = {FAILED: "1x70"} if later else {}
     tests = []
-    for shown, fires in (
-        (well | old, False),
-        (well | figures, True),
-    ):
+    for shown, fires in ((well | old, False), (well | figures, True)):
         series = [
             {"series": name if name.startswith("node_") else f"task_service_{name}",
              "values": number if isinstance(number, str) else f"{number:.15g}x70"}

@@ -15,10 +15,7 @@ from support.processes import free_port, receive_all, serving, wait_until
 from support.project import blocks, replaced
 from support.rows import TOKENS
 
-pytestmark = [
-    pytest.mark.proof,
-    pytest.mark.needs("nginx"),
-]
+pytestmark = [pytest.mark.proof, pytest.mark.needs("nginx")]
 
 ALICE = {"Authorization": f"Bearer {TOKENS['alice']}"}
 TLS = ssl._create_unverified_context()

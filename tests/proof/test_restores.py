@@ -138,10 +138,7 @@ WAYS = {
     SNAPSHOT: ([("copy_files", "immediate")], [("put_back",)]),
     "point in time": ([("base_backup",)], [("recover_to_the_end_of_the_backup",)]),
     "standby that was behind": ([("base_backup", "-R")], [("put_back",), ("pg_ctl", "promote")]),
-    "crash that loses commits": (
-        [("commit_to_memory",)],
-        [("crash",)],
-    ),
+    "crash that loses commits": ([("commit_to_memory",)], [("crash",)]),
 }
 
 
