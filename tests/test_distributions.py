@@ -1,10 +1,14 @@
-"""The service, its test double and the pytest plugin are one release."""
+"""The service, its double and the plugin are one release; the lock has what they require."""
 
 import configparser
+import re
 import tomllib
+from importlib import metadata
 
 import pytest
-from support.project import PROJECT
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from support.project import PROJECT, VERSIONS, required
 
 pytestmark = pytest.mark.nodatabase
 
@@ -23,17 +27,51 @@ def project(name):
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_each_distribution_has_the_version_and_the_license_of_the_service(name):
-    assert project(name)["version"] == service()["version"]
+    version = service()["version"]
+    assert project(name)["version"] == version
     texts = {(PROJECT / folder / "LICENSE").read_text() for folder in (".", f"testkit/{name}")}
     assert len(texts) == 1
-
-
-def test_the_double_requires_the_service_of_its_own_version():
-    pinned = f"{service()['name']} =={service()['version']}"
-    assert pinned in project("task_service_double")["dependencies"]
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_the_page_of_a_distribution_names_its_wheel(name):
     page = PROJECT.joinpath("testkit", name, "README.md").read_text()
-    assert f"{name}-{service()['version']}-py3-none-any.whl" in page
+    assert f"{name}-{version}-py3-none-any.whl" in page
+    pinned = f"{service()['name']} =={version}"
+    assert (pinned in project(name)["dependencies"]) == (name == "task_service_double")
+
+
+def locked():
+    """Return the lines of the lock by name: the version and the number of hashes."""
+    text = (PROJECT / "requirements.lock").read_text()
+    entries = re.findall(r"(?m)^([a-z0-9-]+)==(\S+)(.*(?:\n +--hash=sha256:[0-9a-f]{64}.*)*)", text)
+    return {name: (version, rest.count("--hash=")) for name, version, rest in entries}
+
+
+def test_the_lock_has_a_version_that_setup_cfg_allows_of_each_requirement():
+    versions = {name: version for name, (version, _) in locked().items()}
+    for requirement in required():
+        assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)])
+
+
+def test_every_line_of_the_lock_has_a_hash_and_names_no_host():
+    lock = locked()
+    text = (PROJECT / "requirements.lock").read_text()
+    assert len(lock) == len(re.findall("(?m)^[^ #]", text)) > 10
+    assert all(hashes for _, hashes in lock.values())
+    assert "//" not in text
+    assert "-index" not in text
+
+
+def test_the_lock_has_all_that_the_requirements_require_and_nothing_else():
+    found, waiting = set(), required()
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        found.add(name)
+        for line in metadata.requires(name) or []:
+            inner = Requirement(line)
+            environments = [
+                {"python_version": version, "python_full_version": version, "extra": extra}
+                for version in VERSIONS
+                for extra in ("", *requirement.extras)
+            ]
+            if inner.marker is None or any(map(inner.marker.evaluate, environments)):
+                waiting.append(inner)
+    assert locked().keys() == found

@@ -170,3 +170,20 @@ def test_the_image_gets_every_file_that_its_build_needs():
     kept = re.findall(r"(?m)^!(\S+)$", read(".dockerignore"))
     assert [name for name in kept if not PROJECT.joinpath(name).exists()] == []
     assert {"README.md", "LICENSE", "setup.cfg", "pyproject.toml", "service", "sql"} <= set(kept)
+
+
+def test_the_readme_names_every_page_of_docs():
+    pages = {page for page in PAGES if page.startswith("docs/")}
+    assert pages - set(re.findall(r"`(docs/[a-z-]+\.md)`", read("README.md"))) == set()
+
+
+def test_the_readme_has_no_relative_link_because_a_package_index_resolves_none():
+    # In place of a picture, the index shows its words.
+    links = re.findall(r"(?<!!)\[[^]]*\]\(([^)]*)\)", read("README.md"))
+    assert [link for link in links if not link.startswith("https://")] == []
+
+
+def test_the_first_block_below_a_heading_that_ci_reads_is_one_command():
+    for heading in ("Run it", "Test it"):
+        section = read("README.md").partition(f"\n## {heading}\n")[2]
+        assert re.match(r"\n```sh\n[^\n]*\.venv/bin/[^\n]*\n```\n", section), heading

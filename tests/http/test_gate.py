@@ -12,6 +12,9 @@ from support.http import Client, error_message
 from support.rows import SESSION, TOKENS, count, insert_member, insert_token
 from support.statements import trigger
 
+from service.callers import Usage
+from service.http.gate import rate_limit_error
+
 HOME = "http://localhost"
 TASK = {"title": "Write the report"}
 RATE = "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset"
@@ -416,6 +419,21 @@ def test_an_address_with_a_port_counts_by_its_address(build, connection):
         stranger.get("/tasks", headers={"X-Forwarded-For": forwarded})
         (row,) = connection.execute("DELETE FROM usage RETURNING subject").fetchall()
         assert row["subject"] == subject, forwarded
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize(
+    ("after", "left", "retry_after"),
+    [(10.25, 11, 11), (10, 10, 10), (0.001, 1, 1), (0, 0, 1), (-5, 0, 1)],
+)
+def test_a_window_s_seconds_are_rounded_up_and_a_retry_is_never_at_once(after, left, retry_after):
+    now = 1_700_000_000.0
+    limits = 60, 60, now + after, 10_000, 100, now + 5000
+    usage = Usage(*[None] * 5, False, True, *limits, now)
+    assert usage.windows[0].seconds_left == left
+    error = rate_limit_error(usage)
+    assert dict(error.get_headers())["Retry-After"] == str(retry_after)
+    assert error.description == f"Rate limit exceeded: 60 per minute; retry in {retry_after} s"
 
 
 # Renamed plans, and clocks that are set back
