@@ -120,18 +120,10 @@ def test_a_user_keeps_the_active_workspace(load, cast, connection):
 
 
 def test_the_order_of_creation_is_the_order_of_ids(load, alice):
-    timestamps = [
-        "2025-03-01T00:00:00.000Z",
-        "1970-01-01T00:00:00.000Z",
-        "2025-02-01T00:00:00.001Z",
-    ]
-    load(
-        *(TASK | {"title": timestamp, "createdAt": timestamp} for timestamp in timestamps),
-        TASK,
-        TASK,
-    )
+    times = ["2025-03-01T00:00:00Z", "1970-01-01T00:00:00Z", "2025-02-01T00:00:00.001Z"]
+    load(*(TASK | {"title": time, "createdAt": time} for time in times), TASK, TASK)
     titles = [task["title"] for task in alice.get("/tasks").get_json()["data"]]
-    assert titles == ["Write", "Write", *sorted(timestamps, reverse=True)]
+    assert titles == ["Write", "Write", *sorted(times, reverse=True)]
 
 
 def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, alice):

@@ -23,13 +23,8 @@ def test_the_first_workspace_becomes_the_active_one_and_later_ones_do_not(cli, c
 def test_a_list_of_users_has_their_workspaces_and_when_they_were_seen(app, cli, cast, initech):
     Client(app, TOKENS["alice"]).get("/tasks")
     alice, bob, charlie = lines(cli("user", "list"))
-    assert alice[:5] == [
-        cast["alice"],
-        "alice@example.com",
-        "Alice",
-        "acme",
-        "acme:owner,initech:owner",
-    ]
+    assert alice[:3] == [cast["alice"], "alice@example.com", "Alice"]
+    assert alice[3:5] == ["acme", "acme:owner,initech:owner"]
     assert re.fullmatch(TIMESTAMP, alice[5])
     assert re.fullmatch(TIMESTAMP, alice[6])
     assert bob[3:5] == ["acme", "acme:member"]
@@ -64,10 +59,8 @@ def test_an_owner_can_be_deleted_once_there_is_another_one(cli, connection, cast
     assert_failed(cli(*delete), "is the last owner of initech: first make another member an")
     cli("workspace", "delete", "initech", "--yes")
     assert value(cli(*delete)) == cast["alice"]
-    assert rows(connection, "SELECT name FROM users ORDER BY name") == [
-        {"name": "Bob"},
-        {"name": "Charlie"},
-    ]
+    left = rows(connection, "SELECT name FROM users ORDER BY name")
+    assert left == [{"name": "Bob"}, {"name": "Charlie"}]
 
 
 def state(cli, name):
