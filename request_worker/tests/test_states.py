@@ -546,11 +546,12 @@ def test_a_worker_whose_slots_are_all_taken_for_longer_than_timeout_says_so_and_
 
 
 def test_a_worker_whose_requests_end_goes_on_even_if_no_slot_is_free_at_any_look(serve):
-    server, turns = serve(timeout=1), threading.Semaphore(0)
+    server, turns = serve(timeout=2), threading.Semaphore(0)
     server.application.proceed = SimpleNamespace(
         wait=lambda seconds: turns.acquire(timeout=seconds), set=lambda: turns.release(9)
     )
-    for client in [server.ask("/wait") for _ in range(4)]:
+    # Together they take longer than the timeout; each alone far less, also on a busy machine.
+    for client in [server.ask("/wait") for _ in range(6)]:
         time.sleep(0.5)
         turns.release()
         assert read(client).status == 200
