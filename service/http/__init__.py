@@ -12,12 +12,5 @@ from service.http import access_log, cors, errors, forwarded, gate, requests
 
 def init_app(app: Flask) -> None:
     """Register the hooks; Flask runs the hooks after a request in reverse order."""
-    app.before_request(access_log.set_id_and_times)
-    access_log.init_app(app)
-    forwarded.init_app(app)
-    cors.init_app(app)
-    app.before_request(gate.authenticate_and_count)
-    app.before_request(requests.reject_unknown_query)
-    app.after_request(gate.add_headers)
-    requests.init_app(app)
-    errors.init_app(app)
+    for part in (access_log, forwarded, cors, gate, requests, errors):
+        part.init_app(app)

@@ -83,6 +83,7 @@ def init_app(app: Flask) -> None:
         write(line, milliseconds(seconds), state.request_id)
         return response
 
+    app.before_request(set_id_and_times)
     app.after_request(write_line)
 
 

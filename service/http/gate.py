@@ -12,7 +12,7 @@ from hmac import compare_digest
 from ipaddress import IPv6Address, ip_address, ip_network
 from math import ceil
 
-from flask import Request, Response
+from flask import Flask, Request, Response
 from marshmallow import ValidationError
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import Rule
@@ -47,6 +47,11 @@ BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII | re.IGNORE
 def is_public(rule: Rule | None) -> bool:
     """Tell whether requests for this rule pass the gate without a credential, uncounted."""
     return rule is not None and rule.rule in PUBLIC
+
+
+def init_app(app: Flask) -> None:
+    app.before_request(authenticate_and_count)
+    app.after_request(add_headers)
 
 
 def authenticate_and_count() -> Response | None:

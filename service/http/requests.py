@@ -35,6 +35,7 @@ class IdConverter(BaseConverter):
 
 def init_app(app: Flask) -> None:
     app.url_map.converters["id"] = IdConverter
+    app.before_request(reject_unknown_query)
 
 
 def arguments(schema: Schema) -> Callable[[View], View]:
