@@ -151,6 +151,13 @@ def test_a_filter_by_type_passes_over_the_others_and_its_cursor_moves_on(alice):
     assert message == f"must be one of: {', '.join(EVENT_TYPES)}"
 
 
+def test_the_types_of_events_are_those_that_a_webhook_may_subscribe_to(connection):
+    """A type that the table alone had would be announced, and described nowhere."""
+    check = "SELECT pg_get_constraintdef(oid) AS text FROM pg_constraint WHERE conname = %s"
+    (row,) = connection.execute(check, ("event must be a type of event",)).fetchall()
+    assert re.findall(r"'([a-z.]+)'", row["text"]) == [*EVENT_TYPES]
+
+
 def test_a_page_has_a_hundred_events_or_limit_at_most_500(alice, cast, connection):
     cursor = begin(alice)
     announce(connection, cast["acme"], 501, "note.created")

@@ -170,6 +170,7 @@ def test_requests_with_a_bearer_token_are_exempt_from_the_csrf_check(alice):
         ("alice", "DELETE", "/tasks/{task}", {}, 204),
         ("alice", "POST", "/tasks", {"json": []}, 400), ("alice", "GET", "/tasks?limit=0", {}, 400),
         ("stranger", "GET", "/tasks", {}, 401), ("stranger", "GET", "/nothing", {}, 401),
+        ("stranger", "GET", "/me?unknown=1", {}, 401), ("alice", "GET", "/me?unknown=1", {}, 400),
         ("bob", "PATCH", "/workspaces/{acme}", {"json": {"name": "Mine"}}, 403),
         ("alice", "GET", "/tasks/unknown", {}, 404), ("alice", "GET", "/nothing", {}, 404),
         ("alice", "PUT", "/tasks", {}, 405), ("alice", "OPTIONS", "/tasks", {}, 405),
