@@ -13,9 +13,10 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-# Workers inherit the modules that the master has imported. At SIGHUP the master drops its modules,
-# so that new workers run the code on disk.
-if "service.gunicorn.logger" in sys.modules:
+# Workers inherit the modules that the master has imported. At each SIGHUP the master drops its
+# modules, so that new workers run the code on disk. This file itself imports the settings, so the
+# master has them whenever it has read this file before.
+if "service.settings" in sys.modules:
     for module in list(sys.modules):
         if module.partition(".")[0] in ("service", "request_worker"):
             del sys.modules[module]

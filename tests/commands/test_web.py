@@ -1,10 +1,12 @@
 """web: gunicorn with the packaged configuration, from any folder."""
 
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,19 +23,40 @@ COMMANDS = {
 }
 
 
+def edit(copied, number):
+    """Write the number into a part of http, a view and a statement of the copy."""
+    for name, text in ("http/gate.py", "private, no-cache"), ("api/health.py", "Task, Meeting and"):
+        path = copied / "service" / name
+        code, found = re.subn(f'"{text}[^"]*"', f'"{text} {number}"', path.read_text("utf-8"))
+        assert found == 1
+        path.write_text(code, "utf-8")
+    statement = f"SELECT '{number}'::json AS data, NULL::text AS next_cursor;"
+    (copied / "sql" / "tasks" / "list.sql").write_text(statement)
+
+
+def served(port):
+    """Return the numbers in the responses: from the part of http, the view and the statement."""
+    index, page = get(port, "/"), get(port)
+    parts = page.headers["cache-control"], json.loads(index.body)["name"]
+    number = json.loads(page.body)["data"] or 0
+    return *(int(re.search("[0-9]*$", part)[0] or 0) for part in parts), number
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-def test_after_sighup_and_not_before_it_serves_new_code(name, copied, database_url, unlimited):
+def test_after_each_sighup_and_not_before_it_serves_new_code(name, copied, database_url, unlimited):
+    """No worker mixes old and new code: a part of http, a view and a statement change together."""
     options = {"command": COMMANDS[name], "cwd": copied, "WEB_CONCURRENCY": "1"}
     with serving(database_url, **options) as server:
-        gate = copied / "service" / "http" / "gate.py"
-        text = gate.read_text(encoding="utf-8")
-        gate.write_text(text.replace('"private, no-cache"', '"new"'), encoding="utf-8")
-        (copied / "sql" / "tasks" / "list.sql").write_text("SELECT nothing;")
-        answer = get(server.port)
-        assert (answer.status, answer.headers["cache-control"]) == (200, "private, no-cache")
-        server.send_signal(signal.SIGHUP)
-        wait_until(lambda: get(server.port).headers.get("cache-control") == "new", server)
-        assert get(server.port).status == 500
+
+        def serves(number):
+            return served(server.port) == (number,) * 3
+
+        for number in range(1, 4):
+            edit(copied, number)
+            assert serves(number - 1)
+            server.send_signal(signal.SIGHUP)
+            # For a moment the old worker may still accept connections.
+            wait_until(partial(serves, number), server)
     assert server.returncode == 0
 
 

@@ -13,6 +13,7 @@ import time
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -116,12 +117,13 @@ def free_port():
 def wait_until(happened, running=None, seconds=60):
     """Return once ``happened()`` is true; fail later, or if the process or the future has ended."""
     end = time.monotonic() + seconds
+    text = repr(happened) if isinstance(happened, partial) else inspect.getsource(happened)
     while not happened():
         if isinstance(running, Future):
             assert not running.done(), f"it did not wait: {running.result()}"
         elif running:
-            assert running.poll() is None, f"it ended before {inspect.getsource(happened)}"
-        assert time.monotonic() < end, f"not within {seconds} s: {inspect.getsource(happened)}"
+            assert running.poll() is None, f"it ended before {text}"
+        assert time.monotonic() < end, f"not within {seconds} s: {text}"
         time.sleep(0.005)
 
 
