@@ -24,7 +24,7 @@ def test_every_contract_of_imports_is_kept():
 
 def test_tests_import_only_what_is_in_support():
     """A second copy of a conftest or of a test module would have its own state."""
-    folders = "tests", "request_worker/tests", "testkit/tests"
+    folders = "tests", "speedups", "testkit/tests"
     for path in (path for folder in folders for path in PROJECT.joinpath(folder).rglob("*.py")):
         pattern = r"(?m)^\s*(?:from|import) ([\w.]*\b(?:test_|conftest)\w*)"
         imported = re.findall(pattern, path.read_text())

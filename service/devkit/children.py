@@ -20,7 +20,7 @@ from service import gunicorn
 from service.database.statements import SQL
 
 PACKAGE = Path(service.__file__).parent
-REQUEST_WORKER = PACKAGE.with_name("request_worker")
+SPEEDUPS = PACKAGE.with_name("speedups")
 WATCHED = {".json", ".md", ".py", ".sql", ".toml"}
 SIGNALS = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 # Seconds within which the service must answer, and within which a child must end.
@@ -203,7 +203,7 @@ def announce_migrations(added: set[Path]) -> None:
 def modification_times() -> dict[Path, int]:
     """Find the files whose change restarts the service, with their times of modification."""
     times = {}
-    for folder in {PACKAGE, REQUEST_WORKER, SQL}:
+    for folder in {PACKAGE, SPEEDUPS, SQL}:
         for path in folder.rglob("*"):
             if path.suffix in WATCHED:
                 with suppress(OSError):

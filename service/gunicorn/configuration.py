@@ -18,7 +18,7 @@ from typing import Any
 # master has them whenever it has read this file before.
 if "service.settings" in sys.modules:
     for module in list(sys.modules):
-        if module.partition(".")[0] in ("service", "request_worker"):
+        if module.partition(".")[0] in ("service", "speedups"):
             del sys.modules[module]
 
 from service.process import lifecycle_line
@@ -35,9 +35,7 @@ bind = f"{host}:{settings.port}"
 workers = settings.web_concurrency
 # Without epoll (macOS, BSD) gunicorn's own threads serve: enough for development, but slow clients
 # can then occupy them, and gunicorn's error pages are HTML.
-worker_class = (
-    "service.gunicorn.service_worker.ServiceWorker" if hasattr(select, "epoll") else "gthread"
-)
+worker_class = "speedups.server.Server" if hasattr(select, "epoll") else "gthread"
 logger_class = "service.gunicorn.logger.ServiceLogger"
 threads = settings.web_threads
 # At most half of the file descriptors of a process (usually 1024), because the database and the

@@ -10,9 +10,10 @@ from flask import Flask, Response
 from service import logs
 from service.database.db import current_request, current_state
 
-# Keys of the environment, which ``request_worker`` sets. ARRIVED: when the request was complete and
-# first on its connection, by ``monotonic()``. QUEUED: the seconds that it then waited for a thread.
-ARRIVED, QUEUED = "request_worker.arrived", "request_worker.queued"
+# Keys of the environment, which ``speedups.http_server`` sets. ARRIVED: when the request was
+# complete and first on its connection, by ``monotonic()``. QUEUED: the seconds that it then waited
+# for a thread.
+ARRIVED, QUEUED = "http_server.arrived", "http_server.queued"
 
 # Linux writes a line of up to 4096 bytes (PIPE_BUF) as a whole, also if other processes write too.
 # JSON takes at most six times the bytes of a text in UTF-8.

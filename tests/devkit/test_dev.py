@@ -329,7 +329,7 @@ def test_the_receiver_verifies_and_prints_each_event(dev):
 @proof
 def test_it_serves_the_code_that_is_on_the_disk_and_announces_a_new_migration(dev, copied):
     """Python, SQL or a new file starts a reload; with broken code the old code goes on."""
-    shutil.copytree(PROJECT / "request_worker", copied / "request_worker")
+    shutil.copytree(PROJECT / "speedups", copied / "speedups")
     # Without limits: each check is a request of a stranger.
     running = dev("--limits", "off", package=copied, NO_COLOR="1")
     assert "Rate limits     off\n" in running.printed
@@ -352,8 +352,8 @@ def test_it_serves_the_code_that_is_on_the_disk_and_announces_a_new_migration(de
     (copied / "service" / "realm.py").write_text("def realm():\n    return 'Changed'\n")
     running.log_until("service/realm.py changed; reloading")
     wait_until(lambda: challenge() == "Changed", running.process)
-    (copied / "request_worker" / "response.py").touch()
-    running.log_until("request_worker/response.py changed; reloading")
+    (copied / "speedups" / "http_server" / "response.py").touch()
+    running.log_until("speedups/http_server/response.py changed; reloading")
     (copied / "sql" / "tasks" / "list.sql").write_text("SELECT nothing;")
     running.log_until("sql/tasks/list.sql changed; reloading")
     wait_until(lambda: running.get("/tasks").status == 500, running.process)

@@ -9,7 +9,7 @@ import pytest
 from support.processes import CHUNKED, RATE, TASK, get, post, send, serving, web_line
 from support.project import PROJECT, environment
 
-from request_worker.gunicorn_worker import MAX_DRAIN, MAX_PENDING, MAX_UNSENT, Worker
+from speedups.http_server.gunicorn_worker import MAX_DRAIN, MAX_PENDING, MAX_UNSENT, Worker
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def test_clients_get_half_of_the_file_descriptors_at_most_500_and_more_than_the_
     found = configured["IPv6"]
     assert found["worker_connections"] == 500
     assert found["bind"] == "[::1]:8001"
-    assert found["worker_class"] == "service.gunicorn.service_worker.ServiceWorker"
+    assert found["worker_class"] == "speedups.server.Server"
     # Two services of one user would share one socket for control.
     assert found["control_socket_disable"] is True
     found = configured["few descriptors"]

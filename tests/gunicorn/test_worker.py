@@ -18,7 +18,7 @@ from support.processes import (
     wait_until,
 )
 
-from request_worker.request_reader import HEAD
+from speedups.http_server.request_reader import HEAD
 
 GET = f"GET /api/tasks HTTP/1.1\r\n{ALICE}\r\n".encode()
 DOCUMENT = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"

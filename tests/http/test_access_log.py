@@ -92,7 +92,7 @@ def test_each_session_of_a_login_page_is_a_line_with_its_user_and_never_the_key(
 )
 def test_the_line_has_milliseconds_since_the_arrival_and_in_the_queue(app, lines, queued, shown):
     arrived = monotonic() - 100
-    times = {"request_worker.arrived": arrived, "request_worker.queued": queued}
+    times = {"http_server.arrived": arrived, "http_server.queued": queued}
     assert app.test_client().get("/", environ_overrides=times).status_code == 200
     entry = json.loads(lines()[-1])
     assert entry.get("queued") == shown
@@ -109,7 +109,7 @@ def test_the_line_tells_how_long_the_request_has_queued_and_waited_for_a_connect
     pool = app.extensions["pool"]
     pool.open()
     with pool.connection():
-        late = {"request_worker.arrived": monotonic() - 1, "request_worker.queued": 0.5}
+        late = {"http_server.arrived": monotonic() - 1, "http_server.queued": 0.5}
         response = Client(app, TOKENS["alice"]).get("/tasks", environ_overrides=late)
     assert response.status_code == 503
     entry = json.loads(lines()[-1])
@@ -196,7 +196,7 @@ def test_the_line_tells_how_long_the_request_has_posted(ada, lines, connection, 
 
 
 def test_the_dashboard_queries_only_fields_that_a_line_has(alice, lines):
-    times = {"request_worker.queued": 1}
+    times = {"http_server.queued": 1}
     alice.get("/tasks", environ_overrides=times)
     # The test of waits shows this one.
     fields = {*json.loads(lines()[0]), "waited"}

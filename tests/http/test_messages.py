@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 from support.openapi_check import document
 
-from request_worker.gunicorn_worker import BUSY, INCOMPLETE, TIMEOUT
-from request_worker.request_reader import unreadable
 from service.api.meetings import MeetingDetails
 from service.api.tasks import Task
 from service.api.workspaces import WorkspaceDetails
@@ -15,6 +13,8 @@ from service.app import create_app
 from service.http import errors
 from service.settings import Settings
 from service.values import fields, schemas, strict_json
+from speedups.http_server.gunicorn_worker import BUSY, INCOMPLETE, TIMEOUT
+from speedups.http_server.request_reader import unreadable
 
 PAGE = Path(__file__).parents[2].joinpath("service/openapi/errors.md").read_text(encoding="utf-8")
 

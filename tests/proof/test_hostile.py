@@ -1,6 +1,6 @@
 """Hostile requests get no 5xx and never hang; a body is JSON, and each path of the API has limits.
 
-Malformed requests are in request_worker/tests, hostile JSON in test_strict_json.py.
+Malformed requests are in speedups/http_server/tests, hostile JSON in test_strict_json.py.
 """
 
 import json

@@ -11,7 +11,8 @@ pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 
 # What depends on a library or on Python: the worker, the server, requests, webhooks, statements.
 QUICK = (
-    *("request_worker/tests/test_request_reader.py", "request_worker/tests/test_response.py"),
+    "speedups/http_server/tests/test_request_reader.py",
+    "speedups/http_server/tests/test_response.py",
     *("tests/gunicorn/test_configuration.py", "tests/http/test_requests.py"),
     *("tests/http/test_safe_writes.py", "tests/openapi/test_openapi.py"),
     *("tests/api/test_every_field.py", "tests/api/test_tasks.py", "tests/database/test_pool.py"),

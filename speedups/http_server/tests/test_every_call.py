@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from support.processes import wait_until
 
-from request_worker import Worker
-from request_worker import gunicorn_worker as module
-from request_worker.client_connections import CLOSED
+from speedups.http_server import Worker
+from speedups.http_server import gunicorn_worker as module
+from speedups.http_server.client_connections import CLOSED
 
 FILES = {str(path) for path in Path(module.__file__).parent.glob("*.py")}
 # OSError is that of a client that has gone. SystemExit is no Exception.

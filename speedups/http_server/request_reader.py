@@ -46,7 +46,7 @@ from urllib.parse import unquote_to_bytes
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 
-from request_worker.errors import RequestError
+from speedups.http_server.errors import RequestError
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment

@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import pytest
 from support.processes import Answer, receive, receive_all, wait_until
 
-from request_worker import Worker
-from request_worker import gunicorn_worker as module
-from request_worker.gunicorn_worker import ARRIVED, QUEUED
+from speedups.http_server import Worker
+from speedups.http_server import gunicorn_worker as module
+from speedups.http_server.gunicorn_worker import ARRIVED, QUEUED
 
 SECRET = "tmw_api_hush"
 ACCEPTED = b"HTTP/1.1 200"

@@ -10,9 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from request_worker import request_reader
-from request_worker.errors import RequestError
-from request_worker.request_reader import BLANK_LINES, FIELDS, HEAD, LINE, Chunks, RequestReader
+from speedups.http_server import request_reader
+from speedups.http_server.errors import RequestError
+from speedups.http_server.request_reader import (
+    BLANK_LINES,
+    FIELDS,
+    HEAD,
+    LINE,
+    Chunks,
+    RequestReader,
+)
 
 START = b"POST /a%20b?c=d HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"

@@ -6,7 +6,7 @@ import time
 import pytest
 from support.processes import Answer
 
-from request_worker.response import Response, base_environment, run
+from speedups.http_server.response import Response, base_environment, run
 
 
 def written(status, headers, *parts, method="GET", reuse=True):

@@ -7,14 +7,14 @@ from threading import Lock
 import pytest
 from support.processes import receive_all
 
-from request_worker.client_connections import (
+from speedups.http_server.client_connections import (
     MAX_UNSENT_IN_KERNEL,
     READABLE,
     ClientConnection,
     ClientConnections,
     State,
 )
-from request_worker.request_reader import RequestReader
+from speedups.http_server.request_reader import RequestReader
 
 READING, IDLE, COMPLETE = State(READABLE, 10), State(READABLE, 75), State(0, float("inf"))
 

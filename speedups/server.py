@@ -1,9 +1,9 @@
-"""The worker of the service: limits, the urgent path and the error page that it hands over."""
+"""The HTTP server with the limits, the urgent path and the error page of the service."""
 
-import request_worker
-from request_worker.errors import error_head
 from service.http import access_log, errors, gate
 from service.settings import Settings
+from speedups import http_server
+from speedups.http_server.errors import error_head
 
 
 def error_page(status: int, message: str, fields: list[tuple[str, str]]) -> bytes:
@@ -19,7 +19,7 @@ def error_page(status: int, message: str, fields: list[tuple[str, str]]) -> byte
     return error_head(status, head, body) + body
 
 
-class ServiceWorker(request_worker.Worker):
+class Server(http_server.Worker):
     """Lets /healthz overtake the other requests, and responds to errors in JSON."""
 
     urgent_path = b"/healthz"

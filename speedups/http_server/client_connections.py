@@ -11,8 +11,8 @@ from operator import itemgetter
 from select import EPOLLIN, EPOLLONESHOT, EPOLLOUT, epoll
 from threading import Lock
 
-from request_worker.request_reader import RequestReader
-from request_worker.response import Address
+from speedups.http_server.request_reader import RequestReader
+from speedups.http_server.response import Address
 
 # An event disarms its socket, so that one thread alone gets it.
 READABLE, WRITABLE = EPOLLIN | EPOLLONESHOT, EPOLLOUT | EPOLLONESHOT

@@ -31,7 +31,7 @@ from threading import Lock, Thread
 
 from gunicorn.workers import base
 
-from request_worker.client_connections import (
+from speedups.http_server.client_connections import (
     CLOSED,
     READABLE,
     WRITABLE,
@@ -39,14 +39,14 @@ from request_worker.client_connections import (
     ClientConnections,
     State,
 )
-from request_worker.errors import RequestError, error_page
-from request_worker.request_reader import BLANK_LINE, RequestReader
-from request_worker.response import base_environment, run
-from request_worker.slots import Slots
+from speedups.http_server.errors import RequestError, error_page
+from speedups.http_server.request_reader import BLANK_LINE, RequestReader
+from speedups.http_server.response import base_environment, run
+from speedups.http_server.slots import Slots
 
 # Keys of the environment. ARRIVED: when the whole request had been read and was first on its
 # connection, by ``time.monotonic()``. QUEUED: seconds that it then waited for a slot.
-ARRIVED, QUEUED = "request_worker.arrived", "request_worker.queued"
+ARRIVED, QUEUED = "http_server.arrived", "http_server.queued"
 
 # Bytes that are read and dropped after a response, so that the client can read it.
 MAX_DRAIN = 2**22

@@ -4,9 +4,9 @@ import socket
 
 import pytest
 
-from request_worker.client_connections import ClientConnection, State
-from request_worker.request_reader import RequestReader
-from request_worker.slots import Slots
+from speedups.http_server.client_connections import ClientConnection, State
+from speedups.http_server.request_reader import RequestReader
+from speedups.http_server.slots import Slots
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import time
 from collections import deque
 from threading import Lock
 
-from request_worker.client_connections import ClientConnection
+from speedups.http_server.client_connections import ClientConnection
 
 
 class Slots:

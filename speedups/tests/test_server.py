@@ -1,4 +1,4 @@
-"""What the service hands over to its worker: the error page, the path for health, the times."""
+"""What the service passes to its HTTP server: the error page, the path for health, the times."""
 
 import json
 import time
@@ -7,9 +7,9 @@ import pytest
 from support.openapi_check import document
 from support.processes import RATE, Answer
 
-from request_worker import gunicorn_worker
-from service.gunicorn.service_worker import ServiceWorker, error_page
 from service.http import access_log
+from speedups.http_server import gunicorn_worker
+from speedups.server import Server, error_page
 
 pytestmark = pytest.mark.nodatabase
 
@@ -46,6 +46,6 @@ def test_an_error_page_has_the_documented_headers_and_the_limits():
 
 
 def test_the_urgent_requests_and_the_times_of_a_request_are_where_the_worker_has_them():
-    assert ServiceWorker.urgent_path == b"/healthz"
+    assert Server.urgent_path == b"/healthz"
     assert access_log.ARRIVED == gunicorn_worker.ARRIVED
     assert access_log.QUEUED == gunicorn_worker.QUEUED
