@@ -47,7 +47,7 @@ SELECT json_build_object(
   FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
   JOIN workspaces AS workspace ON workspace.id = member.workspace_id
  CROSS JOIN LATERAL (
-       SELECT date_trunc('day', now() AT TIME ZONE workspace.timezone) AS local_midnight
+       SELECT (now() AT TIME ZONE zone_name(workspace.timezone))::date AS date
        ) AS today
  CROSS JOIN LATERAL (
        SELECT (
@@ -91,8 +91,8 @@ SELECT json_build_object(
         WHERE tasks.workspace_id = workspace.id
           AND tasks.status IN ('todo', 'in_progress')
           AND tasks.due_date IS NOT NULL
-          AND tasks.due_date >= local_midnight AT TIME ZONE workspace.timezone
-          AND tasks.due_date < (local_midnight + interval '1 day') AT TIME ZONE workspace.timezone
+          AND tasks.due_date >= beginning_of_day(today.date, workspace.timezone)
+          AND tasks.due_date < beginning_of_day(today.date + 1, workspace.timezone)
        ) AS daily
  CROSS JOIN LATERAL (
        SELECT count(*) AS total,

@@ -29,6 +29,36 @@ AS $$
     SELECT date_trunc('milliseconds', now())
 $$;
 
+-- The name by which AT TIME ZONE finds an IANA timezone. PostgreSQL takes CET, EET, MET and WET for
+-- abbreviations, which have no summer time. So they get the names of the zones that IANA's database
+-- defines them by. tests/statements/test_days.py compares the days of all names.
+CREATE FUNCTION zone_name(timezone text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE timezone
+               WHEN 'CET' THEN 'Europe/Brussels'
+               WHEN 'EET' THEN 'Europe/Athens'
+               WHEN 'MET' THEN 'Europe/Brussels'
+               WHEN 'WET' THEN 'Europe/Lisbon'
+               ELSE timezone
+           END
+$$;
+
+-- The moment that follows the last millisecond of the day before. Midnight may not exist, or may
+-- exist twice; PostgreSQL takes the second one then. The same is true of the millisecond before it,
+-- and the earlier one of these two moments is the beginning of the day: in Havana the clocks go
+-- back from 01:00 to 00:00, in Nuuk they go forward from 23:00 to 00:00. So each moment belongs to
+-- one day.
+CREATE FUNCTION beginning_of_day(day date, timezone text) RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT least(
+               day::timestamp AT TIME ZONE zone_name(timezone),
+               (day - interval '1 millisecond') AT TIME ZONE zone_name(timezone)
+                   + interval '1 millisecond'
+           )
+$$;
+
 -- Join two objects and keep the order of their members (jsonb would sort them).
 CREATE FUNCTION json_join(one json, other json) RETURNS json
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

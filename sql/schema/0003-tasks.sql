@@ -69,15 +69,14 @@ CREATE INDEX tasks_by_project ON tasks (workspace_id, project_id, id)
 CREATE INDEX tasks_by_parent ON tasks (workspace_id, parent_id, id)
  WHERE parent_id IS NOT NULL;
 
--- The last millisecond of a day in the timezone of a workspace. If the clocks are set back over it,
--- PostgreSQL takes the second one, and so each moment belongs to one day. PL/pgSQL is not inlined:
--- the statements that call this for a day do not read the workspace for a timestamp.
+-- The last millisecond of a day in the timezone of a workspace. PL/pgSQL is not inlined: the
+-- statements that call this for a day do not read the workspace for a timestamp.
 CREATE FUNCTION end_of_day(day date, workspace_id uuid) RETURNS timestamptz
 LANGUAGE plpgsql STABLE
 AS $$
 BEGIN
     RETURN (
-        SELECT (day + time '23:59:59.999') AT TIME ZONE workspace.timezone
+        SELECT beginning_of_day(day + 1, workspace.timezone) - interval '1 millisecond'
           FROM workspaces AS workspace
          WHERE workspace.id = end_of_day.workspace_id
     );
