@@ -9,7 +9,7 @@ help: ## list the targets
 
 setup: ## create .venv with everything that the other targets need
 	python3 -m venv .venv
-	$(BIN)/pip install -q -e '.[dev,contribute]' -e testkit/pytest_task_service -e testkit/task_service_double
+	$(BIN)/pip install -q -r tests/requirements.txt
 
 run: ## run the service with PostgreSQL and demo data, reloading what changes
 	$(BIN)/task-service dev
@@ -28,10 +28,10 @@ lint: ## check style, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-lock: ## renew requirements.lock: the newest versions that setup.cfg allows
+lock: ## renew requirements.txt: the newest versions that setup.cfg allows
 	$(BIN)/uv pip compile setup.cfg --quiet --upgrade --universal --python-version 3.11 \
 		--generate-hashes --no-annotate --custom-compile-command 'make lock' \
-		--output-file requirements.lock
+		--output-file requirements.txt
 
 bench: ## measure CPU per request; needs wrk (apt-get install wrk)
 	$(BIN)/python -m bench

@@ -1,4 +1,4 @@
-"""Writes the commit of a checkout into what is built from it; setup.cfg has everything else."""
+"""Adds two things to setup.cfg: the commit of a build, and the pages of a source distribution."""
 
 import sys
 from pathlib import Path
@@ -14,6 +14,12 @@ from setuptools.command.sdist import sdist
 sys.path.insert(0, str(Path(__file__).parent))
 
 from service.version import BUILT_FROM, commit
+
+# What the source distribution has beside the packages. Tests and tools are for a checkout.
+PAGES = (
+    *("*.md", ".github/SECURITY.md", "speedups/*.md", "speedups/http_server/*.md"),
+    *(".dockerignore", "Dockerfile", "compose.yaml", "requirements.txt"),
+)
 
 
 def write_commit(package: Path) -> None:
@@ -35,6 +41,14 @@ class Build(build_py):
 
 class SourceDistribution(sdist):
     """Builds the source distribution, from which a wheel may be built elsewhere."""
+
+    def make_distribution(self) -> None:
+        """Add the pages, and leave out the tests that setuptools adds."""
+        for pattern in PAGES:
+            self.filelist.include(pattern)
+        self.filelist.graft("docs")
+        self.filelist.prune("tests")
+        super().make_distribution()
 
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
         """Copy the source."""

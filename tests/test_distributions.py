@@ -39,7 +39,7 @@ def test_each_distribution_has_the_version_and_the_license_of_the_service(name):
 
 def locked():
     """Return the lines of the lock by name: the version and the number of hashes."""
-    text = (PROJECT / "requirements.lock").read_text()
+    text = (PROJECT / "requirements.txt").read_text()
     entries = re.findall(r"(?m)^([a-z0-9-]+)==(\S+)(.*(?:\n +--hash=sha256:[0-9a-f]{64}.*)*)", text)
     return {name: (version, rest.count("--hash=")) for name, version, rest in entries}
 
@@ -52,7 +52,7 @@ def test_the_lock_has_a_version_that_setup_cfg_allows_of_each_requirement():
 
 def test_every_line_of_the_lock_has_a_hash_and_names_no_host():
     lock = locked()
-    text = (PROJECT / "requirements.lock").read_text()
+    text = (PROJECT / "requirements.txt").read_text()
     assert len(lock) == len(re.findall("(?m)^[^ #]", text)) > 10
     assert all(hashes for _, hashes in lock.values())
     assert "//" not in text

@@ -81,7 +81,7 @@ def debian(tmp_path_factory):
     """A machine with the source, what pip would fetch, and a PostgreSQL as Debian installs it."""
     folder = tmp_path_factory.mktemp("debian")
     copy_project(folder / "share/source")
-    locked = ("--require-hashes", "-r", PROJECT / "requirements.lock")
+    locked = ("--require-hashes", "-r", PROJECT / "requirements.txt")
     for required in ("build", "setuptools>=77"), locked:
         subprocess.run(
             [sys.executable, "-m", "pip", "download", "-q", "--python-version", "3.11",

@@ -71,7 +71,7 @@ def test_an_older_python_is_refused_at_once(version):
 def test_the_lock_installs_built_files_alone_on_two_architectures(tmp_path, version, platform):
     options = ("--python-platform", platform, "--python-version", version, "--target", tmp_path)
     exact = ("--no-deps", "--require-hashes", "--only-binary", ":all:", "--dry-run")
-    uv("install", *options, *exact, "-r", "requirements.lock")
+    uv("install", *options, *exact, "-r", "requirements.txt")
 
 
 def test_the_classifiers_name_versions_that_the_lock_is_for():
