@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field
 from dataclasses import fields as dataclass_fields
+from importlib.util import find_spec
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
@@ -187,6 +188,7 @@ class Settings:
     )
     max_body: int = setting("1048576", integer(1, 2**30), "maximum size of a request body in bytes")
     docs: bool = setting("off", switch(), "serve the reference page /docs; for development")
+    speedups: bool = setting("on", switch(), "use the faster parts in speedups, if installed")
     cors_origins: tuple[str, ...] = setting(
         "",
         CommaSeparated(fields.String(validate=check_origin)),
@@ -258,6 +260,13 @@ class Settings:
                 " make one with: openssl rand -hex 32"
             )
         return self.webhook_keys[0]
+
+    @property
+    def uses_speedups(self) -> bool:
+        """Whether SPEEDUPS is on and the package ``speedups`` is installed."""
+        # A folder without code, which has no location, is what git leaves of a deleted package.
+        found = find_spec("speedups") if self.speedups else None
+        return found is not None and found.has_location
 
     @property
     def login_keys(self) -> list[str]:

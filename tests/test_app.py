@@ -1,49 +1,5 @@
 """The application, assembled."""
 
-from flask.globals import app_ctx
-from support.http import Client
-from support.rows import TOKENS
-
-import service.app
-
-
-def test_no_blueprint_has_hooks_because_the_service_would_not_run_them(build):
-    app = build()
-    for hooks in (
-        app.before_request_funcs,
-        app.after_request_funcs,
-        app.teardown_request_funcs,
-        app.url_value_preprocessors,
-    ):
-        assert hooks.keys() <= {None}
-    assert not app.teardown_appcontext_funcs
-
-
-def test_a_service_whose_flask_passes_the_context_responds_the_same(settings, start, monkeypatch):
-    class Next(service.app.Service):
-        """Calls the methods as Flask 3.2 does."""
-
-        def preprocess_request(self, *ctx):
-            return super().preprocess_request(app_ctx._get_current_object(), *ctx)
-
-        def process_response(self, *ctx):
-            return super().process_response(app_ctx._get_current_object(), *ctx)
-
-        def do_teardown_request(self, *ctx):
-            passed.append(ctx[-1])
-            super().do_teardown_request(app_ctx._get_current_object(), *ctx)
-
-    passed = []
-    now = Client(start(settings), TOKENS["alice"])
-    monkeypatch.setattr(service.app, "Service", Next)
-    later = Client(start(settings), TOKENS["alice"])
-    for path in ("/tasks", "/tasks/none", "/nothing"):
-        before, after = now.get(path), later.get(path)
-        assert after.status_code == before.status_code
-        assert set(after.headers.keys()) == set(before.headers.keys())
-    assert later.get("/me").headers["X-Request-Id"]
-    assert passed == [None] * 4
-
 
 def test_a_path_with_the_text_of_a_rule_is_an_unknown_path(alice):
     for path in ("/tasks/<id:id>", "/tasks/%3Cid:id%3E", "/webhooks/<id:id>/rotate"):

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.nodatabase
         ("DATABASE_URL", "host=/tmp dbname=x", "host=/tmp dbname=x"),
         *[("PORT", "1", 1), ("PORT", "65535", 65535), ("PORT", "", 8000)],
         *[("WEB_CONCURRENCY", "8", 8), ("WEB_THREADS", "16", 16), ("TRUSTED_PROXIES", "2", 2)],
-        ("DATABASE_PREPARE", "off", False),
+        *[("DATABASE_PREPARE", "off", False), ("SPEEDUPS", "off", False)],
         ("STATEMENT_TIMEOUT", "0.5", 0.5),
         ("POOL_TIMEOUT", "10", 10.0),
         ("MAX_BODY", "1", 1),
