@@ -26,6 +26,8 @@ def edges(field):
             return ["Europe/Atlantis", "UTC-with-a-name" * 10], [longest]
         case fields.Text():
             wrong = ["x" * (field.max + 1), *(["x" * (field.min - 1)] if field.min else [])]
+            if isinstance(field, fields.PersonName):
+                return [*wrong, "Fool \u202e", "Fo\x1bol"], ["x" * field.max, "x"]
             if isinstance(field, fields.Email):
                 return wrong, [f"{'x' * 64}@{'x' * 63}.{'x' * 63}.{'x' * 61}", "a@b.co"]
             return wrong, ["x" * field.max, "x" * (field.min or 0)]

@@ -9,6 +9,7 @@ from itertools import product
 import pytest
 from support.derived import Values, body_of, by_name, references, session, views
 from support.http import Client, error_message, invalid_field
+from support.openapi_check import document
 from support.receivers import announce, deliveries, subscribe
 from support.resources import TABLES, WORD
 from support.rows import TOKENS, UNKNOWN, count, insert, insert_member, insert_token
@@ -97,7 +98,7 @@ def test_a_credential_reaches_its_workspaces_and_the_header_makes_one_of_them_th
     if not table:
         return
     (a, b, foreign), in_b = table["session"], table["session in B"]
-    assert in_b == [b, a, foreign]
+    assert in_b == ([a, b, foreign] if view.way_out else [b, a, foreign])
     assert foreign in ("-", 404), "a foreign workspace"
     if not view.session_only:
         assert table["token"] == [a, b, foreign]
@@ -120,7 +121,7 @@ MALFORMED = (
 
 
 def test_a_malformed_id_is_400_and_counts_as_without_the_header(alice, connection, cast):
-    sent = [*product(MALFORMED, ("/tasks", "/me", "/nothing"))]
+    sent = [*product(MALFORMED, ("/tasks", "/mail", "/nothing"))]
     for number, (named, path) in enumerate(sent, 1):
         header = {"Workspace-Id": named.encode().decode("latin-1")}
         response = alice.get(path, headers=header)
@@ -164,10 +165,10 @@ def test_a_request_counts_in_the_workspace_that_it_names_with_the_limits_of_its_
 ):
     connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE id = %s", (initech,))
     connection.execute("UPDATE plans SET per_minute = 2 WHERE name = 'Starter'")
-    left = [alice.get("/me", headers=in_initech) for _ in range(3)]
+    left = [alice.get("/dashboard/stats", headers=in_initech) for _ in range(3)]
     connection.execute("UPDATE plans SET per_minute = 60 WHERE name = 'Starter'")
     assert [response.status_code for response in left] == [200, 200, 429]
-    assert left[0].get_json()["workspace"]["id"] == initech
+    assert left[0].get_json()["workspaceId"] == initech
     assert left[0].headers["X-RateLimit-Limit"] == "2"
     assert alice.get("/me").headers["X-RateLimit-Remaining"] == "999"
     assert initech in lines()[0]
@@ -190,12 +191,94 @@ def test_a_user_who_has_no_active_workspace_can_name_one(alice, connection, cast
     assert alice.post("/tasks", TASK, headers=in_initech).status_code == 201
 
 
-def test_the_choice_that_is_stored_is_not_that_of_the_header(alice, cast, in_initech):
-    body = {"workspaceId": cast["acme"]}
-    chosen = alice.patch("/me", body, headers=in_initech)
-    assert chosen.get_json()["workspace"]["slug"] == "acme"
-    assert alice.get("/me", headers=in_initech).get_json()["workspace"]["slug"] == "initech"
+def test_the_choice_that_is_stored_is_not_that_of_the_header(alice, insert_into, in_initech):
+    there = insert_into("tasks", in_initech["Workspace-Id"])
+    assert [task["id"] for task in alice.get("/tasks", headers=in_initech).get_json()["data"]] == [
+        there
+    ]
     assert alice.get("/me").get_json()["workspace"]["slug"] == "acme"
+
+
+# The operations that do not read the header
+
+
+def test_these_operations_answer_whatever_workspace_the_header_names():
+    assert {view.name for view in views() if view.way_out} == {
+        "GET /api/me",
+        "PATCH /api/me",
+        "GET /api/workspaces",
+        "GET /api/tokens",
+        "DELETE /api/tokens/<id:id>",
+        "DELETE /api/session",
+    }
+
+
+@by_name([view for view in views() if view.way_out])
+def test_a_way_out_works_with_the_header_of_a_workspace_that_the_caller_has_left(
+    app, connection, cast, initech, insert_into, view
+):
+    def sent(named, name):
+        insert_token(connection, cast["alice"], name, kind="session")
+        alice = Client(app, cookie=name)
+        alice.headers |= {"Content-Type": "application/json"}
+        alice.headers |= {"Workspace-Id": named} if named is not None else {}
+        ids = [insert_token(connection, cast["alice"], f"of {name}")] if view.variables else []
+        connection.execute("DELETE FROM usage")
+        response = alice.send(view.method, view.path(*ids), json=body)
+        (counted,) = connection.execute("SELECT workspace_id::text FROM usage").fetchall()
+        assert counted["workspace_id"] == cast["acme"]
+        tokens = "DELETE FROM tokens WHERE hash <> sha256('tmw_api_alice') AND user_id = %s"
+        connection.execute(tokens, (cast["alice"],))
+        return response
+
+    body = body_of(view, Values(references(connection, cast, insert_into)))
+    expected = sent(None, "none")
+    assert expected.status_code in (200, 204)
+    connection.execute("DELETE FROM members WHERE workspace_id = %s", (initech,))
+    for number, named in enumerate((initech, cast["globex"], UNKNOWN, "", "initech")):
+        response = sent(named, str(number))
+        assert response.status_code == expected.status_code, named
+        assert response.headers.get("Set-Cookie") == expected.headers.get("Set-Cookie")
+        shown, usual = response.get_json(silent=True), expected.get_json(silent=True)
+        if view.name.endswith("/api/workspaces"):
+            # Initech, whose membership has ended.
+            usual = [workspace for workspace in usual if workspace["id"] != initech]
+        ignored = ("id", "createdAt", "limits", "name")
+        assert plain(shown, ignored) == plain(usual, ignored)
+
+
+def plain(value, ignored):
+    if isinstance(value, dict):
+        return {name: plain(each, ignored) for name, each in value.items() if name not in ignored}
+    return [plain(each, ignored) for each in value] if isinstance(value, list) else value
+
+
+def test_a_member_who_is_removed_can_sign_out_in_the_tab_of_that_workspace(
+    app, alice, connection, cast
+):
+    insert_token(connection, cast["bob"], "tmw_session_bob", kind="session")
+    bob = Client(app, cookie="tmw_session_bob")
+    bob.headers |= {"Workspace-Id": cast["acme"], "Content-Type": "application/json"}
+    assert alice.delete(f"/workspaces/{cast['acme']}/members/{cast['bob']}").status_code == 204
+    error_message(bob.get("/tasks"), 404)
+    assert bob.get("/me").get_json()["workspace"] is None
+    assert bob.get("/workspaces").get_json() == []
+    gone = bob.delete("/session")
+    assert gone.status_code == 204
+    assert gone.headers["Set-Cookie"].startswith("session=; Path=/api; Max-Age=0")
+    error_message(bob.get("/me"), 401)
+
+
+def test_the_document_does_not_declare_the_header_where_nothing_reads_it():
+    header = {"$ref": "#/components/parameters/Workspace-Id"}
+    declared = {
+        f"{method.upper()} {re.sub('{.*?}', '<id:id>', path)}"
+        for path, operations in document()["paths"].items()
+        for method, operation in operations.items()
+        if header in operation.get("parameters", ())
+    }
+    assert "GET /api/tasks/<id:id>" in declared
+    assert {view.name for view in views() if view.way_out} & declared == set()
 
 
 def test_a_token_of_a_workspace_gets_no_repeat_of_another(app, alice, connection, cast, initech):

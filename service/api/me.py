@@ -9,6 +9,7 @@ from service.callers import CREDENTIALS, SCOPES
 from service.database import db
 from service.database.db import current_state
 from service.http.errors import http_error, invalid_field
+from service.http.gate import way_out
 from service.http.requests import Values, arguments
 from service.http.responses import Body, reply, response
 from service.http.safe_writes import idempotent_of_user
@@ -21,7 +22,7 @@ me = Blueprint("me", __name__)
 
 class User(schemas.Resource):
     id = fields.Id(description="The id of the user")
-    name = fields.Text(fields.MAX_NAME, min=1, description="The user's name")
+    name = fields.PersonName(description="The user's name")
     email = fields.Email(description="The user's e-mail address")
 
 
@@ -72,16 +73,21 @@ class Me(schemas.Resource):
         RateLimits, dump_only=True, description="The rate limits and what is left"
     )
     workspace_id = fields.Id(load_only=True, description=ACTIVE)
+    name = fields.PersonName(load_only=True, description="Your name, as every workspace shows it")
 
 
-class Activated(NamedTuple):
-    """The row of a choice; without the permission, or a membership, nothing is chosen."""
+class ChangedMe(NamedTuple):
+    """The row of a change; without the permission, or a membership, nothing changes."""
 
-    can_choose: bool
+    can_change: bool
+    # True also if the request chooses no workspace.
+    is_member: bool
+    # The active workspace after the change.
     workspace_id: str | None
 
 
 @me.get("/me")
+@way_out
 @response(Me, kind="object")
 def get_me() -> Response:
     """Return your user, credential, active workspace and rate limits
@@ -93,30 +99,36 @@ def get_me() -> Response:
 
 
 @me.patch("/me")
+@way_out
 @arguments(Me(partial=True))
 @idempotent_of_user
 @response(Me, kind="object")
 def update_me(changes: Values) -> Response:
-    """Choose your active workspace
+    """Choose your active workspace, or change your name
 
     From the next request on, the choice applies to all your sessions and to the API tokens without
     a workspace, unless a request has the header ``Workspace-Id``. ``limits`` and the headers of
-    this response still describe the previous workspace. The change sends no event. The service
-    ignores read-only fields.
+    this response still describe the previous workspace. Every workspace shows the name; if your
+    login page sends names, the next sign-in replaces it. A token for one workspace changes neither
+    (409). The change sends no event. The service ignores read-only fields.
     """
-    if "workspace_id" not in changes:
+    if not changes:
         return reply_me()
     usage = current_state().usage
-    activated = db.row_or_none(
-        Activated, "me/activate", id=changes["workspace_id"], token_id=usage and usage.token_id
+    changed = db.row_or_none(
+        ChangedMe,
+        "me/update",
+        id=changes.get("workspace_id"),
+        name=changes.get("name"),
+        token_id=usage and usage.token_id,
     )
-    if activated is None:
+    if changed is None:
         raise http_error("unauthorized")
-    if not activated.can_choose:
+    if not changed.can_change:
         raise http_error("token_of_workspace")
-    if activated.workspace_id is None:
+    if not changed.is_member:
         raise invalid_field("workspaceId", "not_your_workspace")
-    return reply_me(workspace_id=activated.workspace_id)
+    return reply_me(workspace_id=changed.workspace_id)
 
 
 def reply_me(**values: object) -> Response:

@@ -4,6 +4,7 @@ from flask import Blueprint, Response
 
 from service.database import db
 from service.database.db import current_settings
+from service.database.statements import IdRow
 from service.http.errors import http_error
 from service.http.requests import Values, arguments
 from service.http.responses import Body, headers_of_created, reply, response
@@ -16,7 +17,7 @@ members = Blueprint("members", __name__)
 
 class Member(schemas.Resource):
     user_id = fields.Id(dump_only=True, description="The id of the user")
-    name = fields.Text(fields.MAX_NAME, min=1, dump_only=True, description="The user's name")
+    name = fields.PersonName(dump_only=True, description="The user's name")
     email = fields.Email(dump_only=True, description="The user's e-mail address")
     role = fields.OneOf(
         *fields.ROLES,
@@ -48,10 +49,7 @@ class NewMember(Member):
     email = fields.Email(
         required=True, description="The user's e-mail address; upper and lower case are alike"
     )
-    name = fields.Text(
-        fields.MAX_NAME,
-        min=1,
-        trim=True,
+    name = fields.PersonName(
         load_default=None,
         allow_none=False,
         description="The name of a new user. Default: the part of the address before the @."
@@ -77,14 +75,18 @@ def list_members(id: str) -> Response:
 def add_member(member: Values, id: str) -> Response:
     """Add a user to a workspace by e-mail address; owners and admins only
 
-    If no user has the address, the service creates the user, whose first workspace becomes the
-    active one; where the operator has switched this off, the response is 404. Only owners add
-    owners and admins. The response is 409 if the user is a member already, or deactivated.
+    If no user has the address, the service creates the user with ``name``, and this workspace
+    becomes the user's active one; where the operator has switched this off, the response is 404. A
+    user who exists keeps name and active workspace, even if there is none: PATCH /api/me chooses
+    one. Only owners add owners and admins. The response is 409 if the user is a member already, or
+    deactivated.
     """
     with db.transaction():
+        created = None
         if current_settings().members_create_users:
-            db.execute("members/create_user", id=id, **member)
-        added = db.row_or_none(AddedMember, "members/add", id=id, **member)
+            created = db.row_or_none(IdRow, "members/create_user", id=id, **member)
+        created_id = created and created.id
+        added = db.row_or_none(AddedMember, "members/add", id=id, created_id=created_id, **member)
         if added is None:
             raise http_error("not_found", resource="Workspace")
         if not added.permitted:

@@ -16,12 +16,14 @@ from service.http.safe_writes import idempotent_of_user
 from service.values import fields, schemas
 
 EXPIRES = f"When the session expires. Default: in {SESSION_DAYS} days"
+NAME = "The user's name at your identity provider, which replaces the stored one; null keeps that"
 
 sessions = Blueprint("sessions", __name__)
 
 
 class Session(schemas.Resource):
     email = fields.Email(load_only=True, required=True, description="The user's e-mail address")
+    name = fields.PersonName(load_only=True, load_default=None, description=NAME)
     expires_at = fields.Timestamp(load_default=None, description=EXPIRES)
     user = fields.Nested(User, dump_only=True, description="The user")
     token = fields.Text(
@@ -57,6 +59,7 @@ def create_session(session: Values) -> Response:
 
     Requires the `LOGIN_KEY` as bearer token. Anyone with the key can become any user. The response
     shows the token once; set it as the cookie `session`. Unknown and deactivated users return 404.
+    With `name` the user gets this name, in every workspace.
     """
     secret, created = create_credential(
         partial(db.row, CreatedSession, "sessions/create"), "session", days=SESSION_DAYS, **session

@@ -7,6 +7,7 @@ from flask import Blueprint, Response
 from service.database import db
 from service.database.statements import to_json
 from service.http.errors import http_error
+from service.http.gate import way_out
 from service.http.requests import Values, arguments
 from service.http.responses import Body, One, reply, reply_one, require_match, response
 from service.http.safe_writes import expected_versions, idempotent
@@ -53,6 +54,7 @@ class ChangedWorkspace(NamedTuple):
 
 
 @workspaces.get("/workspaces")
+@way_out
 @response(Workspace, kind="list")
 def list_workspaces() -> Response:
     """List all your workspaces

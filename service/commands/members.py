@@ -49,10 +49,10 @@ member = click.Group("member")
 def add_member(slug: str, email: str, role: str) -> None:
     """Add the user EMAIL to the workspace SLUG.
 
-    Changes the role of a member, and prints the id of the user. A user's first workspace becomes
-    the active one. The last owner stays an owner.
+    Changes the role of a member, and prints the id of the user. For a user without an active
+    workspace, SLUG becomes the active one. The last owner stays an owner.
     """
-    values = {**OPERATOR, "id": find_workspace(slug).id, "role": role}
+    values = {**OPERATOR, "id": find_workspace(slug).id, "role": role, "created_id": None}
     (added,) = query(AddedMember, "members/add", email=email, **values)
     if added.id is None:
         raise click.ClickException(f"there is no user {email}")

@@ -114,6 +114,7 @@ def new_session(email: str, days: int = SESSION_DAYS) -> str:
         user_id=require_active_user(email).id,
         days=days,
         expires_at=None,
+        name=None,
     )
     return secret
 

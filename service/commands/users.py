@@ -14,7 +14,7 @@ from service.commands.base import (
     yes_option,
 )
 from service.database.statements import IdRow
-from service.values.fields import MAX_NAME, Email, Text, uuid_or_nil
+from service.values.fields import Email, PersonName, uuid_or_nil
 
 
 class ListedUser(NamedTuple):
@@ -52,8 +52,22 @@ user = click.Group("user")
 def create_user(email: str, name: str) -> None:
     """Create a user; prints the id."""
     email = validate(Email(), "EMAIL", email)
-    name = validate(Text(MAX_NAME, min=1, trim=True), "NAME", name)
+    name = validate(PersonName(), "NAME", name)
     click.echo(query(IdRow, "users/create", email=email, name=name)[0].id)
+
+
+@user.command("rename")
+@click.argument("email")
+@click.argument("name")
+def rename_user(email: str, name: str) -> None:
+    """Change the name of the user EMAIL; prints the id.
+
+    Every workspace of the user shows the new name. If your login page sends names, the next sign-in
+    replaces it.
+    """
+    name = validate(PersonName(), "NAME", name)
+    absent = f"there is no user {email}"
+    click.echo(one_row(IdRow, "users/rename", absent, email=email, name=name).id)
 
 
 @user.command("activate")

@@ -19,7 +19,13 @@ from werkzeug.routing import Rule
 
 from service.callers import OPERATOR, STARTER_PER_MINUTE, Usage, decisive, hash_of, policy
 from service.database import db
-from service.database.db import RequestState, current_request, current_settings, current_state
+from service.database.db import (
+    RequestState,
+    current_application,
+    current_request,
+    current_settings,
+    current_state,
+)
 from service.http import cors
 from service.http.errors import http_error, invalid_field
 from service.http.requests import JSON_TYPE, View
@@ -70,7 +76,7 @@ def authenticate_and_count() -> Response | None:
     if request.method == "POST" and request.path in LOGIN:
         authenticate_login_page(token if kind == "api" else None)
         return None
-    named = request.environ.get("HTTP_WORKSPACE_ID")
+    named = None if is_way_out(request) else request.environ.get("HTTP_WORKSPACE_ID")
     usage = count(kind, token, named)
     if usage.user_id is None:
         raise http_error("unauthorized")
@@ -92,6 +98,22 @@ def authenticate_and_count() -> Response | None:
     if writes and usage.scope != "write":
         raise http_error("read_only_token")
     return None
+
+
+def way_out(view: View) -> View:
+    """Let a view ignore ``Workspace-Id``.
+
+    With these views a client finds out which workspaces there are, or ends its access. They answer
+    even if the client still names a workspace that its user has left.
+    """
+    view.__dict__["way_out"] = True
+    return view
+
+
+def is_way_out(request: Request) -> bool:
+    if "HTTP_WORKSPACE_ID" not in request.environ or not request.endpoint:
+        return False
+    return "way_out" in current_application().view_functions[request.endpoint].__dict__
 
 
 def count(kind: str, token: str | None, named: str | None) -> Usage:

@@ -40,6 +40,10 @@ NO_NUL = r"^[^\u0000]*$"
 BLANK = r"\t-\r\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 NOT_BLANK = rf"^[^\u0000]*[^\u0000{BLANK}][^\u0000]*$"
 WORD = rf"[{BLANK}]*[^\u0000{BLANK}]+"
+# Unicode's control characters (Cc), and those that change the direction of text (Bidi_Control).
+CONTROL = r"\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+INKED = rf"[^{CONTROL}{BLANK}]"
+PERSON_NAME = rf"^[{BLANK}]*{INKED}([^{CONTROL}]*{INKED})?[{BLANK}]*$"
 
 # The roles of the members of a workspace.
 ROLES = "owner", "admin", "member"
@@ -161,6 +165,30 @@ class Text(Field):
             except UnicodeEncodeError:
                 raise self.make_error("surrogate") from None
         return text
+
+
+class PersonName(Text):
+    """The name of a user, which other people see.
+
+    Characters that steer a terminal, or turn the direction of the text around the name, could make
+    a name look like another one.
+    """
+
+    default_error_messages = {
+        "control": "must not contain control characters or characters that change the direction"
+        " of text"
+    }
+    json_schema = {"pattern": PERSON_NAME}
+    control = re.compile(f"[{CONTROL}]")
+
+    def __init__(self, **options: Unpack[Options]) -> None:
+        super().__init__(MAX_NAME, min=1, trim=True, **options)
+
+    def _convert(self, value: object) -> str:
+        name = super()._convert(value)
+        if self.control.search(name):
+            raise self.make_error("control")
+        return name
 
 
 class Words(Text):

@@ -1,5 +1,7 @@
 -- Add a user to a workspace: admins add plain members, owners members of any role.
--- An operator (NULL) may add a deactivated user too. A first workspace becomes the active one.
+-- An operator (NULL) may add a deactivated user too. The workspace becomes the active one of a user
+-- whom this request has made; another user chooses. For an operator it becomes the active one of
+-- every user who has none.
 WITH asked AS MATERIALIZED (
     SELECT acting = 'owner' OR acting = 'admin' AND %(role)s::text = 'member' AS permitted,
            account.id AS user_id,
@@ -24,6 +26,7 @@ WITH asked AS MATERIALIZED (
       FROM joined
      WHERE person.id = joined.user_id
        AND person.active_workspace_id IS NULL
+       AND (person.id = %(created_id)s::uuid OR %(user_id)s::uuid IS NULL)
 )
 SELECT asked.permitted,
        asked.can_join,

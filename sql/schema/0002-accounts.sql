@@ -52,7 +52,12 @@ CREATE TABLE users (
         CHECK (length(email) BETWEEN 3 AND 254),
     name text NOT NULL
         CONSTRAINT "name must have 1 to 120 characters"
-        CHECK (length(name) BETWEEN 1 AND 120),
+        CHECK (length(name) BETWEEN 1 AND 120)
+        -- Like PersonName in service/values/fields.py.
+        CONSTRAINT "name must not contain control or bidirectional characters"
+        CHECK (
+            name !~ '[\u0001-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]'
+        ),
     active_workspace_id uuid,
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     -- The time since which no credential of the user works and nothing new is assigned to the user.

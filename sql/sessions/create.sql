@@ -1,9 +1,12 @@
--- Make a session for a user who is not deactivated; it expires in the future.
--- The lock waits for a deactivation, which would not revoke a session that it cannot see.
+-- Make a session for a user who is not deactivated; it expires in the future. A name replaces the
+-- user's own; NULL keeps it.
+-- The lock waits for a deactivation, which would not revoke a session that it cannot see. It is the
+-- one that the change of a name needs: two sessions of one user, made at the same time, could not
+-- both get it after a weaker one.
 -- The table has only the hash of the token.
 WITH asked AS MATERIALIZED (
     SELECT person.id,
-           person.name,
+           coalesce(%(name)s::text, person.name) AS name,
            person.email,
            coalesce(
                %(expires_at)s::timestamptz, now_ms() + %(days)s::integer * interval '1 day'
@@ -11,13 +14,20 @@ WITH asked AS MATERIALIZED (
       FROM users AS person
      WHERE person.id = %(user_id)s::uuid
        AND person.deactivated_at IS NULL
-       FOR SHARE
+       FOR NO KEY UPDATE
 ), created AS (
     INSERT INTO tokens (user_id, kind, hash, expires_at)
     SELECT id, 'session', %(hash)s::bytea, expires_at
       FROM asked
      WHERE expires_at > now()
- RETURNING id
+ RETURNING id, user_id
+), renamed AS (
+    UPDATE users AS person
+       SET name = asked.name
+      FROM asked
+      JOIN created ON created.user_id = asked.id
+     WHERE person.id = asked.id
+       AND person.name <> asked.name
 )
 SELECT created.id,
        json_build_object(

@@ -37,6 +37,8 @@ TOUCHED = {
     "status": ["completedAt"],
     "enabled": ["state", "disabledReason", "gapSince"],
     "workspaceId": ["workspace", "limits"],
+    # Of the caller.
+    "name": ["user", "limits"],
 }
 
 

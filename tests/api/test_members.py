@@ -3,7 +3,7 @@
 import pytest
 from support.http import Client, error_message, invalid_field
 from support.receivers import subscribe
-from support.rows import TOKENS, count, insert_member, insert_token
+from support.rows import TOKENS, count, insert, insert_member, insert_token
 from support.statements import run
 
 NEW = {"email": "Mia@example.com"}
@@ -216,7 +216,33 @@ def test_a_removal_ends_all_that_the_member_had_there(app, alice, bob, cast, con
     assert alice.get(f"/workspaces/{cast['acme']}").get_json()["memberCount"] == 1
     # The user exists, and comes back with a new membership.
     assert alice.post(path, {"email": "bob@example.com"}).get_json()["userId"] == cast["bob"]
-    assert bob.get("/me").get_json()["workspace"]["id"] == cast["acme"]
+    # Who adds the user does not choose the active workspace.
+    assert bob.get("/me").get_json()["workspace"] is None
+    assert "PATCH /api/me" in error_message(bob.post("/tasks", {"title": "Where?"}), 409)
+    assert bob.patch("/me", {"workspaceId": cast["acme"]}).status_code == 200
+    assert bob.post("/tasks", {"title": "Here"}).get_json()["workspaceId"] == cast["acme"]
+
+
+@pytest.mark.parametrize("creates", [True, False])
+def test_nobody_else_chooses_the_active_workspace_of_a_user_who_exists(
+    build, charlie, bob, cast, connection, path, creates
+):
+    """Of a user with another workspace, of one without an active workspace, of one without any."""
+    lone = insert(connection, "users", email="lone@example.com", name="Lone")
+    connection.execute("UPDATE users SET active_workspace_id = NULL WHERE name = 'Charlie'")
+    alice = Client(build(members_create_users=creates), TOKENS["alice"])
+    for name in ("charlie", "lone"):
+        headers = {"Idempotency-Key": name}
+        for _ in range(2):
+            added = alice.post(path, {"email": f"{name}@example.com"}, headers=headers)
+            assert added.status_code == 201
+    insert_token(connection, lone, "tmw_api_lone")
+    for client in (charlie, Client(build(), "tmw_api_lone")):
+        assert client.get("/me").get_json()["workspace"] is None
+        error_message(client.post("/tasks", {"title": "Secret plan"}), 409)
+    insert_member(connection, cast["globex"], cast["bob"], "owner")
+    assert bob.post(f"/workspaces/{cast['globex']}/members", NEW).status_code == 201
+    assert count(connection, "users", "active_workspace_id IS NULL") == 2
 
 
 def test_a_repeat_is_the_first_response_for_members(alice, bob, cast, connection, path, initech):
@@ -283,6 +309,7 @@ def test_the_statements_themselves_add_nobody_for_a_plain_member(connection, cas
     values = {"user_id": cast["bob"], "token_workspace_id": None, "id": cast["acme"]}
     values |= {"role": "member", "name": None}
     run(connection, "members/create_user", **values, email="mia@example.com")
+    values["created_id"] = None
     (row,) = run(connection, "members/add", **values, email="charlie@example.com")
     assert (row["permitted"], row["body"]) == (False, None)
     assert (count(connection, "users"), count(connection, "members")) == (3, 3)

@@ -31,7 +31,7 @@ def meanwhile(connection, connect):
     """
 
     @contextmanager
-    def meanwhile(held, name, **values):
+    def meanwhile(held, name, /, **values):
         rows, other = [], connect() if isinstance(held, str) else held
         if other is not held:
             other.execute(held)
@@ -52,7 +52,7 @@ def meanwhile(connection, connect):
 def after(meanwhile):
     """Run a statement that has waited for a change; return its rows."""
 
-    def after(held, name, **values):
+    def after(held, name, /, **values):
         with meanwhile(held, name, **values) as rows:
             return rows
 

@@ -28,6 +28,7 @@ VALUES = {name: values for entry in RESOURCES for name, values in entry.values.i
 # A field that its response shows elsewhere or not at all, and why.
 NOT_SHOWN = {
     ("/api/me", "workspaceId"): "as the id of workspace",
+    ("/api/me", "name"): "as the name of user",
     ("/api/webhooks/<id:id>", "enabled"): "as the state disabled, or another one",
 }
 # The fields that a response may lack need these changes beside them.
@@ -46,6 +47,8 @@ class View(NamedTuple):
     statements: tuple[str, ...]
     # A token gets 403.
     session_only: bool
+    # It does not read the header Workspace-Id.
+    way_out: bool
 
     @property
     def name(self):
@@ -95,6 +98,7 @@ def views():
                 documented,
                 tuple(NAME_IN_PYTHON.findall(source)),
                 getattr(view, "session_only", False),
+                getattr(view, "way_out", False),
             )
             for method in sorted(rule.methods - {"HEAD", "OPTIONS"})
         ]

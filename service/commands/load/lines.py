@@ -17,7 +17,6 @@ from service.api.webhooks import Webhook
 from service.api.workspaces import WorkspaceDetails
 from service.values.fields import (
     MAX_EMAIL,
-    MAX_NAME,
     MAX_REFERENCE,
     MAX_TITLE,
     NIL_UUID,
@@ -28,6 +27,7 @@ from service.values.fields import (
     Id,
     OneOf,
     Options,
+    PersonName,
     Text,
     Timestamp,
     Timezone,
@@ -135,7 +135,7 @@ class WorkspaceLine(CreatedLine, WorkspaceDetails):
 
 class UserLine(CreatedLine):
     email = Email(required=True)
-    name = Text(MAX_NAME, min=1, trim=True, required=True)
+    name = PersonName(required=True)
     deactivated_at = PastTimestamp(load_default=None)
 
 

@@ -1,0 +1,25 @@
+-- Change the name of the caller, and choose the active workspace among those of the caller. NULL
+-- keeps either. A token that is made for one workspace changes nothing, because other workspaces
+-- would notice both changes.
+WITH credential AS MATERIALIZED (
+    SELECT token.workspace_id IS NULL AS can_change
+      FROM tokens AS token
+     WHERE token.id = %(token_id)s::uuid
+       AND token.user_id = %(user_id)s::uuid
+), changed AS (
+    UPDATE users AS person
+       SET name = coalesce(%(name)s::text, person.name),
+           active_workspace_id = coalesce(member.workspace_id, person.active_workspace_id)
+      FROM credential
+      LEFT JOIN members AS member
+             ON member.user_id = %(user_id)s::uuid
+            AND member.workspace_id = %(id)s::uuid
+     WHERE person.id = %(user_id)s::uuid
+       AND can_change
+       AND (%(id)s::uuid IS NULL OR member.workspace_id IS NOT NULL)
+ RETURNING person.active_workspace_id
+)
+SELECT can_change,
+       EXISTS (SELECT FROM changed) AS is_member,
+       (SELECT active_workspace_id FROM changed) AS workspace_id
+  FROM credential;
