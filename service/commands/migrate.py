@@ -1,10 +1,27 @@
-"""``task-service migrate``: apply ``sql/schema/*.sql`` in order, each file in a transaction."""
+"""``task-service migrate``: apply ``sql/schema/*.sql`` in order, each file in its own way.
 
-from collections.abc import Iterator
+A file without a first line ``-- migrate: …`` runs in one transaction, which suits everything that
+takes milliseconds. What takes longer on a large table runs in one of two other ways, so that
+requests go on meanwhile:
+
+``-- migrate: without a transaction``
+    One statement that can be repeated, such as ``CREATE INDEX CONCURRENTLY IF NOT EXISTS`` or
+    ``ALTER TABLE … VALIDATE CONSTRAINT``.
+``-- migrate: in batches``
+    One statement that changes at most some thousand rows. It runs until it changes none, each time
+    in its own transaction. ``-- left: SELECT …`` counts the rows that it will change.
+
+A run that ends early, for whatever reason, keeps what it has finished: the next run goes on there.
+"""
+
+import hashlib
+import re
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from time import monotonic, sleep
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import click
 import psycopg
@@ -14,34 +31,79 @@ from service.database.pool import connect
 from service.database.statements import STATEMENTS, Connection, migrations
 from service.settings import Settings
 
-# How long a migration waits for a lock; then the requests that queue behind it go on.
+# How long a migration waits for a lock; then it lets the requests that queue behind it proceed.
 LOCK_TIMEOUT = "2s"
 # Seconds between two attempts, seconds after which the command gives up, and seconds between two
 # queries for the processes that hold the lock.
 PAUSE, PATIENCE, WATCH_INTERVAL = 5, 300, 0.5
+# A migration in batches pauses while a synchronous standby or the archive is further behind.
+BEHIND_BYTES = 256 * 1024 * 1024
+
+WITHOUT_TRANSACTION, IN_BATCHES = "without a transaction", "in batches"
+
+KIND = re.compile(rb"-- migrate: (.*)\n")
+LEFT = re.compile(rb"^-- left: (.*)$", re.MULTILINE)
+
+Result = TypeVar("Result")
+
+
+class File:
+    """One migration file: what it runs, how, and the SHA-256 of its text.
+
+    Raises ClickException if its first line names an unknown way to run.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.source = STATEMENTS[f"schema/{name}"].source
+        text = self.source.removeprefix(f"/* schema/{name} */ ".encode())
+        # Git may have written the line ends of Windows.
+        self.sha256 = hashlib.sha256(text.replace(b"\r\n", b"\n")).hexdigest()
+        kind, left = KIND.match(text), LEFT.search(text)
+        self.kind = kind[1].decode().strip() if kind else None
+        # Counts the rows that a migration in batches has not changed yet.
+        self.left = left[1] if left else None
+        if self.kind not in APPLY:
+            raise click.ClickException(
+                f"{name}: the first line says '-- migrate: {self.kind}', but the ways to run are"
+                f" '{WITHOUT_TRANSACTION}' and '{IN_BATCHES}'"
+            )
 
 
 class Migration(NamedTuple):
     name: str
+    # Null in a schema that a build before 1.0.0 made.
+    sha256: str | None
 
 
 class Comparison(NamedTuple):
-    # How many migrations the database has had.
+    # How many migrations were applied to the database.
     applied: int
     # The migrations to apply, in order.
     pending: list[str]
     # Migrations of a newer release, which this release does not have.
     newer: list[str]
+    # Migrations that were applied with another text than this release has.
+    changed: list[str] = []
 
     @property
     def conflict(self) -> str | None:
         """Why no migration of this release can be applied, and the way out; None if they can."""
+        if self.changed:
+            return (
+                f"the database was made with another text of {', '.join(self.changed)} than this"
+                " release has, and a released migration never changes: restore the file, and make"
+                " the change in a new migration; in development, start dev --reset"
+            )
         if not (self.pending and self.newer):
             return None
+        newer, pending = ", ".join(self.newer), ", ".join(self.pending)
         return (
-            f"the database has migrations that this release lacks ({', '.join(self.newer)}), and"
-            f" lacks some of this release ({', '.join(self.pending)}): with the release that made"
-            " it run workspace export for each workspace, then load the files into a new database"
+            f"the database has migrations that this release lacks ({newer}), and lacks some of"
+            f" this release ({pending}): add the files {newer} to this release, because every"
+            " release must contain all migrations that were ever released; if they belong to"
+            " another product, export each workspace with the release that made the database"
+            " (workspace export), and load the files into a new database"
         )
 
 
@@ -54,13 +116,18 @@ def pending_migrations(connection: Connection) -> list[str]:
 
 
 def compare(connection: Connection) -> Comparison:
-    applied: set[str] = set()
+    """Compare the migrations of this release with those that were applied, and their texts."""
+    applied: dict[str, str | None] = {}
     # Without its table, the command has never run.
     with suppress(psycopg.errors.UndefinedTable):
-        applied = {row.name for row in connection.rows(Migration, "migrate/list", {})}
+        applied = dict(connection.rows(Migration, "migrate/list", {}))
     known = migrations()
-    pending = [name for name in known if name not in applied]
-    return Comparison(len(applied), pending, sorted(applied.difference(known)))
+    return Comparison(
+        len(applied),
+        [name for name in known if name not in applied],
+        sorted(applied.keys() - set(known)),
+        [name for name in known if name in applied and applied[name] != File(name).sha256],
+    )
 
 
 class Backend(NamedTuple):
@@ -73,50 +140,162 @@ class Blocker(NamedTuple):
     description: str
 
 
+class Text(NamedTuple):
+    text: str
+
+
 def migrate(settings: Settings) -> list[str]:
     """Apply all pending migrations, and return their names.
 
     Two parallel runs apply each file once: an advisory lock makes the second run wait.
     """
     with connect(settings, "migrate") as connection:
-        pending = pending_migrations(connection)
+        files = [File(name) for name in pending_migrations(connection)]
         done = []
-        with progress("migrate", len(pending), shown=bool(pending)) as step:
-            for name in pending:
-                if _apply(connection, name, settings):
-                    done.append(name)
+        with progress("migrate", len(files), shown=bool(files)) as step:
+            for file in files:
+                if APPLY[file.kind](connection, file, settings):
+                    done.append(file.name)
                 step(1)
         return done
 
 
-def _apply(connection: Connection, name: str, settings: Settings) -> bool:
-    """Apply a migration once its locks are free; return False if another process has done so."""
+def _apply(connection: Connection, file: File, settings: Settings) -> bool:
+    """Apply a migration in one transaction; return False if another process has applied it."""
+
+    def attempt() -> bool:
+        connection.run("migrate/lock", {})
+        connection.run("migrate/prepare", {})
+        # Another process may have applied it since the first comparison.
+        if file.name not in pending_migrations(connection):
+            return False
+        # libpq runs a script of many statements only without parameters.
+        connection.execute(file.source)
+        _record(connection, file)
+        return True
+
+    return _when_unlocked(connection, settings, attempt)
+
+
+def _apply_without_transaction(connection: Connection, file: File, settings: Settings) -> bool:
+    """Run the only statement of a migration, which PostgreSQL refuses within a transaction.
+
+    Unlike other migrations, the statement waits for locks up to PATIENCE seconds: neither its locks
+    nor its waiting block a request.
+    """
+    if not _is_sole_run(connection, file, settings):
+        return False
+    lock_timeout = f"{PATIENCE * 1000:.0f}ms"
+    connection.run("migrate/begin", {"lock_timeout": lock_timeout, "is_local": False})
+    watch = Watch(settings)
+    try:
+        with watch.over(connection):
+            # An interrupted CREATE INDEX CONCURRENTLY leaves an invalid index. The repeated
+            # statement would take it for a complete one, because it says IF NOT EXISTS.
+            text = file.source.decode()
+            for drop in connection.rows(Text, "migrate/invalid_indexes", {"text": text}):
+                connection.execute(drop.text.encode())
+            connection.execute(file.source)
+    except psycopg.errors.LockNotAvailable:
+        raise click.ClickException(watch.gave_up()) from None
+    _record(connection, file)
+    return True
+
+
+def _apply_in_batches(connection: Connection, file: File, settings: Settings) -> bool:
+    """Run the only statement of a migration until it changes no row, with pauses.
+
+    The statement takes at most half of the time, so that requests and autovacuum keep up.
+    """
+    if not _is_sole_run(connection, file, settings):
+        return False
+    (left,) = (connection.execute(file.left).fetchone() if file.left else None) or (None,)
+    with progress(f"migrate {file.name}", left) as step:
+        changed = 1
+        while changed:
+            _wait_for_followers(connection)
+            began = monotonic()
+            changed = _when_unlocked(
+                connection, settings, lambda: connection.execute(file.source).rowcount
+            )
+            step(changed)
+            sleep(monotonic() - began)
+    _record(connection, file)
+    return True
+
+
+# How each kind of migration is applied.
+APPLY = {
+    None: _apply,
+    WITHOUT_TRANSACTION: _apply_without_transaction,
+    IN_BATCHES: _apply_in_batches,
+}
+
+
+def _record(connection: Connection, file: File) -> None:
+    connection.run("migrate/record", {"name": file.name, "sha256": file.sha256})
+
+
+def _is_sole_run(connection: Connection, file: File, settings: Settings) -> bool:
+    """Keep other runs out until the connection ends; False if one of them has applied the file.
+
+    Raises ClickException behind a connection pooler, which could leave the lock to others.
+    """
+    (backend,) = connection.rows(Backend, "migrate/pid", {})
+    if backend.pid != connection.info.backend_pid:
+        raise click.ClickException(
+            f"{file.name} runs {file.kind}, and not through a connection pooler: run migrate with"
+            " the DATABASE_URL of the server itself"
+        )
+
+    def attempt() -> bool:
+        connection.run("migrate/lock_session", {})
+        return file.name in pending_migrations(connection)
+
+    return _when_unlocked(connection, settings, attempt)
+
+
+def _when_unlocked(
+    connection: Connection, settings: Settings, attempt: Callable[[], Result]
+) -> Result:
+    """Run the attempt in a transaction once its locks are free; raises ClickException if they stay.
+
+    Between two attempts the requests that wait behind the migration proceed.
+    """
     end = monotonic() + PATIENCE
     watch = Watch(settings)
     while True:
         try:
             with connection.transaction():
-                connection.run("migrate/begin", {"lock_timeout": LOCK_TIMEOUT})
+                connection.run("migrate/begin", {"lock_timeout": LOCK_TIMEOUT, "is_local": True})
                 with watch.over(connection):
-                    return _apply_in_transaction(connection, name)
-        except psycopg.errors.LockNotAvailable:
+                    return attempt()
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             if monotonic() > end:
-                raise click.ClickException(
-                    f"gave up after {PATIENCE} s: the migration waits for {watch.seen}"
-                ) from None
+                raise click.ClickException(watch.gave_up()) from None
             sleep(PAUSE)
 
 
-def _apply_in_transaction(connection: Connection, name: str) -> bool:
-    connection.run("migrate/lock", {})
-    connection.run("migrate/prepare", {})
-    # Another process may have applied it since the first comparison.
-    if name not in pending_migrations(connection):
-        return False
-    # libpq runs a script of many statements only without parameters.
-    connection.execute(STATEMENTS[f"schema/{name}"].source)
-    connection.run("migrate/record", {"name": name})
-    return True
+def _wait_for_followers(connection: Connection) -> None:
+    """Wait while a synchronous standby or the archive is far behind; raises ClickException.
+
+    Without the role pg_read_all_stats PostgreSQL does not tell how far a standby is behind.
+    """
+    end, said = monotonic() + PATIENCE, ""
+    while rows := connection.rows(Text, "migrate/behind", {"allowed_bytes": BEHIND_BYTES}):
+        text = " and ".join(row.text for row in rows)
+        if monotonic() > end:
+            raise click.ClickException(
+                f"gave up after {PATIENCE} s: {text}; what is finished stays, run migrate again"
+            )
+        if text != said:
+            _say(f"waiting: {said:= text}")
+        sleep(PAUSE)
+
+
+def _say(text: str) -> None:
+    # On a terminal this replaces the line of progress; elsewhere click removes the codes.
+    click.echo(f"\033[G\033[K{text}", err=True)
 
 
 class Watch:
@@ -126,6 +305,9 @@ class Watch:
         self.settings = settings
         self.seen = "a lock"
         self._pids: set[int] = set()
+
+    def gave_up(self) -> str:
+        return f"gave up after {PATIENCE} s: the migration waits for {self.seen}"
 
     @contextmanager
     def over(self, connection: Connection) -> Iterator[None]:
@@ -150,20 +332,45 @@ class Watch:
         self.seen = " and ".join(blocker.description for blocker in blockers)
         pids = {blocker.pid for blocker in blockers}
         if not pids <= self._pids:
-            # On a terminal this replaces the line of progress; elsewhere click removes the codes.
-            click.echo(f"\033[G\033[Kwaiting for {self.seen}", err=True)
+            _say(f"waiting for {self.seen}")
         self._pids |= pids
+
+
+@contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP do what Ctrl-C does: psycopg then cancels the running statement.
+
+    Otherwise the server would go on with the statement, and keep its locks, after the process has
+    gone. A signal that the caller ignores, as nohup does with SIGHUP, stays ignored.
+    """
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:
+            signal.signal(number, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        text = "stopped: what is finished stays, and the next migrate goes on there"
+        raise click.ClickException(text) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @click.command("migrate")
 @click.option("--dry-run", is_flag=True, help="Print the pending migrations, and apply none.")
 def migrate_database(dry_run: bool) -> None:
-    """The command is repeatable, and runs may overlap. Prints the name of each migration."""
+    """Safe to repeat, and to run on several hosts at once. Prints the name of each migration."""
     if dry_run:
         with connect(current_settings(), "migrate") as connection:
             names = pending_migrations(connection)
     else:
-        names = migrate(current_settings())
+        with signals_interrupt():
+            names = migrate(current_settings())
     for name in names:
         click.echo(name)
     if not names:

@@ -1,14 +1,20 @@
--- Disable the timeouts of this transaction, also those that the role or the database sets; only
--- lock_timeout remains, because requests queue behind a migration that waits for a lock.
+-- Disable the timeouts of this transaction or session, even those that the role or the database
+-- sets; only lock_timeout remains, because requests queue behind a migration that waits for a lock.
+-- A statement whose client has gone ends within two seconds, and releases its locks.
 SELECT set_config(
            name,
-           CASE name WHEN 'lock_timeout' THEN %(lock_timeout)s::text ELSE '0' END,
-           true
+           CASE name
+               WHEN 'lock_timeout' THEN %(lock_timeout)s::text
+               WHEN 'client_connection_check_interval' THEN '2s'
+               ELSE '0'
+           END,
+           %(is_local)s::boolean
        )
   FROM pg_settings
  WHERE name IN (
            'lock_timeout',
            'statement_timeout',
            'transaction_timeout',
-           'idle_in_transaction_session_timeout'
+           'idle_in_transaction_session_timeout',
+           'client_connection_check_interval'
        );

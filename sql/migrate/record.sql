@@ -1,2 +1,2 @@
--- Note that a migration is applied, in its own transaction.
-INSERT INTO schema_migrations (name) VALUES (%(name)s);
+-- Note that a migration is applied, and the SHA-256 of its text.
+INSERT INTO schema_migrations (name, sha256) VALUES (%(name)s, %(sha256)s);

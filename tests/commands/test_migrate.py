@@ -136,8 +136,10 @@ def test_a_database_of_another_release_is_refused_with_the_way_out_and_stays_as_
         assert (outcome.exit_code, outcome.stdout) == (1, "")
         assert outcome.stderr == (
             "Error: the database has migrations that this release lacks (0002-other), and lacks"
-            " some of this release (0002-accounts): with the release that made it run workspace"
-            " export for each workspace, then load the files into a new database\n"
+            " some of this release (0002-accounts): add the files 0002-other to this release,"
+            " because every release must contain all migrations that were ever released; if they"
+            " belong to another product, export each workspace with the release that made the"
+            " database (workspace export), and load the files into a new database\n"
         )
     assert schema(empty) == before
 

@@ -1,0 +1,32 @@
+-- Return, in words, which synchronous standbys and whether the archive are more than this many bytes
+-- behind; a row each.
+SELECT format(
+           'the standby %%s is %%s MB behind',
+           standby.application_name,
+           (pg_wal_lsn_diff(pg_current_wal_lsn(), standby.replay_lsn) / 1048576)::bigint
+       ) AS text
+  FROM pg_stat_replication AS standby
+ WHERE standby.sync_state IN ('sync', 'quorum')
+   AND pg_wal_lsn_diff(pg_current_wal_lsn(), standby.replay_lsn) > %(allowed_bytes)s::bigint
+ UNION ALL
+SELECT format(
+           'the archive of WAL has %%s, while PostgreSQL writes %%s',
+           archiver.last_archived_wal,
+           present.file
+       )
+  FROM pg_stat_archiver AS archiver
+ CROSS JOIN pg_walfile_name(pg_current_wal_lsn()) AS present (file)
+ -- The last 16 digits of a file name count its segment: 8 count units of 4 GB, 8 the segments within.
+ CROSS JOIN LATERAL (
+           SELECT (
+                      ('x' || substr(present.file, 9, 8))::bit(32)::bigint
+                      - ('x' || substr(archiver.last_archived_wal, 9, 8))::bit(32)::bigint
+                  ) * 4294967296
+                  + (
+                      ('x' || substr(present.file, 17))::bit(32)::bigint
+                      - ('x' || substr(archiver.last_archived_wal, 17, 8))::bit(32)::bigint
+                  ) * pg_size_bytes(current_setting('wal_segment_size'))
+       ) AS archive (behind_bytes)
+ WHERE current_setting('archive_mode') <> 'off'
+   AND archiver.last_archived_wal ~ '^[0-9A-F]{24}'
+   AND archive.behind_bytes > %(allowed_bytes)s::bigint;

@@ -1,0 +1,223 @@
+"""The ways in which a migration runs: each survives what ends it, and goes on where it was."""
+
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from click.testing import CliRunner
+from support.processes import wait_until
+from support.rows import restore_cast
+
+from service.__main__ import main
+from service.commands.migrate import migrate
+from service.settings import Settings
+
+# The migrations of a later release, one of each kind.
+COLUMN = "9001-column", b"""ALTER TABLE tasks ADD COLUMN IF NOT EXISTS estimate integer;"""
+INDEX = (
+    "9002-index",
+    b"""-- migrate: without a transaction
+CREATE INDEX CONCURRENTLY IF NOT EXISTS tasks_by_estimate ON tasks (workspace_id, estimate);""",
+)
+BACKFILL = (
+    "9003-backfill",
+    b"""-- migrate: in batches
+-- left: SELECT count(*) FROM tasks WHERE estimate IS NULL
+UPDATE tasks
+   SET estimate = 1
+ WHERE (workspace_id, id) IN (
+           SELECT workspace_id, id FROM tasks WHERE estimate IS NULL ORDER BY id LIMIT 10
+       );""",
+)
+KINDS = COLUMN, INDEX, BACKFILL
+NAMES = [name for name, _ in KINDS]
+TASKS = 35
+
+# The statement of each kind, as pg_stat_activity shows it.
+RUNNING = """
+    SELECT pid FROM pg_stat_activity
+     WHERE datname = current_database() AND query LIKE '%%schema/' || %s || '%%'
+       AND state <> 'idle' AND pid <> pg_backend_pid()
+"""
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL]
+
+
+@pytest.fixture
+def watcher(empty):
+    """Yield a connection to a migrated database with some tasks."""
+    migrate(Settings.read({"DATABASE_URL": empty}))
+    with psycopg.connect(empty, autocommit=True) as connection:
+        cast = restore_cast(connection)
+        connection.execute(
+            "INSERT INTO tasks (workspace_id, created_by, title)"
+            " SELECT %s, %s, 'Task ' || number FROM generate_series(0, %s) AS number",
+            [cast["acme"], cast["alice"], TASKS - 1],
+        )
+        yield connection
+
+
+@pytest.fixture
+def run(copied, empty):
+    """Return a function that starts ``migrate`` of a later release, and one that runs it."""
+    for name, source in KINDS:
+        (copied / f"sql/schema/{name}.sql").write_bytes(source)
+
+    def start():
+        return subprocess.Popen(
+            [sys.executable, "-m", "service", "migrate"],
+            cwd=copied,
+            env={**os.environ, "DATABASE_URL": empty},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+def finish(process):
+    """Wait for the end of a run; return its exit status and what it printed."""
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out.splitlines(), err
+
+
+def estimates(watcher):
+    return watcher.execute("SELECT estimate, count(*) FROM tasks GROUP BY 1 ORDER BY 1").fetchall()
+
+
+def index_is_valid(watcher):
+    found = watcher.execute(
+        "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('tasks_by_estimate')"
+    ).fetchone()
+    return found and found[0]
+
+
+def test_a_migration_of_each_kind_is_applied_once_and_in_its_own_way(run, watcher):
+    assert finish(run()) == (0, NAMES, "")
+    assert index_is_valid(watcher)
+    assert estimates(watcher) == [(1, TASKS)]
+    # A transaction for each ten rows.
+    transactions = watcher.execute("SELECT count(DISTINCT xmin::text) FROM tasks").fetchone()
+    assert transactions == (4,)
+    assert finish(run()) == (0, [], "nothing to do: the schema is up to date\n")
+
+
+def test_two_runs_at_the_same_time_apply_a_migration_of_each_kind_once(run, watcher):
+    runs = [run(), run()]
+    with ThreadPoolExecutor(2) as threads:
+        outcomes = list(threads.map(finish, runs))
+    assert [status for status, _, _ in outcomes] == [0, 0], outcomes
+    assert sorted(name for _, names, _ in outcomes for name in names) == NAMES
+    assert (index_is_valid(watcher), estimates(watcher)) == (True, [(1, TASKS)])
+
+
+# What a session that holds a lock does, and the migration that then waits for it.
+BLOCKED = {
+    # An open transaction that has read the table.
+    COLUMN[0]: "SELECT FROM tasks",
+    # An open transaction that has written to the table, for which the index has to wait.
+    INDEX[0]: "UPDATE tasks SET title = 'Blocked' WHERE title = 'Task 0'",
+    # A row of the third batch.
+    BACKFILL[0]: "UPDATE tasks SET title = 'Blocked' WHERE title = 'Task 25'",
+}
+
+
+@contextmanager
+def blocked(name, run, watcher, copied, empty):
+    """Start a run that waits within this migration; the context is its process."""
+    later = [copied / f"sql/schema/{each}.sql" for each in NAMES[NAMES.index(name) :]]
+    for path in later:
+        path.rename(path.with_suffix(".later"))
+    # What precedes the migration is applied before the blocker takes its lock.
+    assert finish(run())[0] == 0
+    for path in later:
+        path.with_suffix(".later").rename(path)
+    with psycopg.connect(empty) as blocker:
+        blocker.execute(BLOCKED[name])
+        process = run()
+        waits = "SELECT FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
+        wait_until(lambda: watcher.execute(waits, [blocker.info.backend_pid]).fetchall(), process)
+        wait_until(lambda: watcher.execute(RUNNING, [name]).fetchall(), process)
+        yield process
+        blocker.rollback()
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_that_a_signal_ends_leaves_no_statement_and_the_next_run_goes_on(
+    name, number, run, watcher, copied, empty
+):
+    with blocked(name, run, watcher, copied, empty) as process:
+        process.send_signal(number)
+        status, _, err = finish(process)
+        if number == signal.SIGKILL:
+            assert (status, err.count("Error")) == (-signal.SIGKILL, 0)
+        else:
+            assert status == 1
+            assert err.endswith(
+                "Error: stopped: what is finished stays, and the next migrate goes on there\n"
+            )
+        # The blocker still holds its lock: the statement has not ended by itself.
+        wait_until(lambda: not watcher.execute(RUNNING, [name]).fetchall())
+    if name == BACKFILL[0]:
+        assert estimates(watcher) == [(1, 20), (None, TASKS - 20)]
+    status, names, err = finish(run())
+    assert (status, names[-1], err) == (0, NAMES[-1], "")
+    assert (index_is_valid(watcher), estimates(watcher)) == (True, [(1, TASKS)])
+
+
+def test_a_killed_run_does_not_go_on_in_the_server(copied, watcher, run):
+    """The statement would take ten minutes; PostgreSQL looks for its client every two seconds."""
+    slow = "9000-slow"
+    (copied / f"sql/schema/{slow}.sql").write_text("SELECT pg_sleep(600);")
+    process = run()
+    wait_until(lambda: watcher.execute(RUNNING, [slow]).fetchall(), process)
+    process.kill()
+    assert finish(process)[0] == -signal.SIGKILL
+    wait_until(lambda: not watcher.execute(RUNNING, [slow]).fetchall())
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_that_loses_its_database_says_so_and_the_next_run_goes_on(
+    name, run, watcher, copied, empty
+):
+    with blocked(name, run, watcher, copied, empty) as process:
+        (pid,) = watcher.execute(RUNNING, [name]).fetchone()
+        watcher.execute("SELECT pg_terminate_backend(%s)", [pid])
+        status, _, err = finish(process)
+        assert (status, err.count("Traceback")) == (1, 0), err
+        assert "Error: terminating connection due to administrator command" in err
+    assert finish(run())[0] == 0
+    assert (index_is_valid(watcher), estimates(watcher)) == (True, [(1, TASKS)])
+
+
+@pytest.mark.parametrize("command", [["migrate"], ["migrate", "--dry-run"], ["check"], ["status"]])
+def test_a_file_that_was_changed_after_it_was_applied_is_named(command, empty, watcher):
+    """Line ends do not count: Git may have written those of Windows."""
+    watcher.execute("UPDATE schema_migrations SET sha256 = repeat('0', 64) WHERE name LIKE '0003%'")
+    outcome = CliRunner().invoke(main, command, env={"DATABASE_URL": empty})
+    assert outcome.exit_code == 1
+    assert (
+        "the database was made with another text of 0003-tasks than this release has, and a"
+        " released migration never changes" in outcome.output
+    )
+
+
+def test_an_unknown_way_to_run_is_refused_before_anything_is_applied(run, copied, watcher):
+    path = copied / "sql/schema/9002-index.sql"
+    path.write_text("-- migrate: concurrently\nSELECT 1;")
+    before = watcher.execute("SELECT name FROM schema_migrations").fetchall()
+    status, names, err = finish(run())
+    assert (status, names) == (1, [])
+    assert err == (
+        "Error: 9002-index: the first line says '-- migrate: concurrently', but the ways to run"
+        " are 'without a transaction' and 'in batches'\n"
+    )
+    assert watcher.execute("SELECT name FROM schema_migrations").fetchall() == before
