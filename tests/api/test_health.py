@@ -44,7 +44,7 @@ def test_healthz_is_503_until_all_migrations_are_applied(empty, check):
     last = migrations()[-1]
     with psycopg.connect(empty, autocommit=True) as connection:
         # On a database that is newer than the code it is 200.
-        connection.execute("INSERT INTO schema_migrations (name) VALUES ('9999-future')")
+        connection.execute("INSERT INTO schema_migrations VALUES ('9999-future', repeat('0', 64))")
         assert check().status_code == 200
         connection.execute("DELETE FROM schema_migrations WHERE name = %s", (last,))
         assert_pending(check())

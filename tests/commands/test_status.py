@@ -473,14 +473,19 @@ def test_a_schema_that_does_not_fit_is_the_one_problem(change, problem, used, st
 
 
 def test_after_a_rollback_the_newer_migrations_are_a_note(used, status_of):
-    run_in(used, "INSERT INTO schema_migrations (name) VALUES ('9999-later')")
+    run_in(used, "INSERT INTO schema_migrations VALUES ('9999-later', repeat('0', 64))")
     note = "the database has migrations of a newer release, which this one can use: 9999-later"
     outcome = status_of(used)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     assert f"note          {note}\n" in outcome.stdout
     document = json.loads(status_of(used, "--json").stdout)
     assert document["notes"] == [note]
-    found = {"applied": len(migrations()) + 1, "pending": [], "newer": ["9999-later"]}
+    found = {
+        "applied": len(migrations()) + 1,
+        "pending": [],
+        "newer": ["9999-later"],
+        "changed": [],
+    }
     assert document["migrations"] == found
 
 
@@ -519,7 +524,7 @@ def test_tables_of_another_role_are_the_problem_and_not_the_figures(used, strang
     assert match[1].split(", ") == sorted(schema_objects()["tables"])
     figures = json.loads(outcome.stdout)
     assert set(figures["deliveries"].values()) == {0}
-    assert figures["migrations"] == {"applied": 0, "pending": [], "newer": []}
+    assert figures["migrations"] == {"applied": 0, "pending": [], "newer": [], "changed": []}
 
 
 def test_a_lock_of_a_hidden_session_is_named_with_the_grant_to_see_more(used, stranger, status_of):
