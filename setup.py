@@ -1,4 +1,7 @@
-"""Adds two things to setup.cfg: the commit of a build, and the pages of a source distribution."""
+"""Adds two things to setup.cfg: the commit of a build, and the pages of a source distribution.
+
+The package ``service`` ends this process if the copy has lost its symbolic links.
+"""
 
 import sys
 from pathlib import Path

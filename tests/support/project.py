@@ -75,6 +75,17 @@ def copy_project(folder):
             shutil.copy2(PROJECT / name, target, follow_symlinks=False)
 
 
+def clone_of_windows(folder):
+    """Make a clone as git does on Windows, without symbolic links and with other line ends."""
+    copy_project(folder / "copy")
+    run("git", "init", "--quiet", cwd=folder / "copy")
+    run("git", "add", "--all", cwd=folder / "copy")
+    options = "-c", "core.autocrlf=true", "-c", "core.symlinks=false"
+    checkout = "checkout-index", "--all", f"--prefix={folder}/clone/"
+    run("git", *options, *checkout, cwd=folder / "copy")
+    return folder / "clone"
+
+
 def start(*command, cwd, **variables):
     """Run a command, with the programs from npm in its path."""
     path = os.pathsep.join([str(cwd / "node_modules/.bin"), environment()["PATH"]])
