@@ -3,6 +3,7 @@
 import os
 import resource
 import shutil
+import sys
 import tempfile
 from dataclasses import fields
 
@@ -18,6 +19,13 @@ from service.settings import PLATFORMS, Settings
 LONG = {"proof", "faults"}
 # Seconds for each of their tests: one installs Debian.
 LONG_TIMEOUT = 1500
+# With SPEEDUPS=off the tests run without the package: this process cannot import it, and the
+# programs that tests start get the variable.
+if os.environ.get("SPEEDUPS") == "off":
+    sys.modules["speedups"] = None
+SPEEDUPS = Settings.read({}).uses_speedups
+# The folders of tests that are for the speedups alone.
+OF_SPEEDUPS = {PROJECT / "speedups", PROJECT / "tests" / "with_speedups"}
 DESCRIPTORS = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 
@@ -30,12 +38,13 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     """Forget the shell's settings of the service, of libpq and of servers in Python.
 
-    Let the test double make its database on the server that all tests use.
+    SPEEDUPS stays, because it is for the programs that tests start too. Let the test double make
+    its database on the server that all tests use.
     """
     server = os.environ.get("TEST_DATABASE_URL")
     config.option.task_service_database = config.option.task_service_database or server
     settings = {field.name.upper() for field in fields(Settings)}
-    for name in {*settings, *(f"{name}_FILE" for name in settings), *PLATFORMS}:
+    for name in {*settings - {"SPEEDUPS"}, *(f"{name}_FILE" for name in settings), *PLATFORMS}:
         os.environ.pop(name, None)
     # The URL of the tests may leave something to variables of libpq.
     forget(*SERVERS, *([] if server else [LIBPQ]))
@@ -46,20 +55,23 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """Skip a test whose programs or file descriptors are missing, and name them."""
+    """Skip a test for which the speedups, programs or file descriptors are missing; name them."""
     for item in items:
         marks = [*item.iter_markers("needs")]
         missing = [name for mark in marks for name in mark.args if not shutil.which(name)]
         if any(mark.kwargs.get("descriptors", 0) > DESCRIPTORS for mark in marks):
             missing.append(f"a limit of more than {DESCRIPTORS} file descriptors")
+        if not SPEEDUPS and item.get_closest_marker("speedups"):
+            missing.append("the package speedups")
         if missing:
             item.add_marker(pytest.mark.skip(reason=f"{' and '.join(missing)} is missing"))
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Import no file of proofs and faults for a run that would deselect all their tests."""
+    """Import no file whose tests would all be deselected, or that tests missing speedups."""
     is_long = collection_path.parent == PROJECT / "tests" and collection_path.name in LONG
-    return True if is_long and is_short(config) else None
+    is_of_speedups = collection_path in OF_SPEEDUPS
+    return True if (is_long and is_short(config)) or (is_of_speedups and not SPEEDUPS) else None
 
 
 def is_short(config):

@@ -33,9 +33,10 @@ except InvalidSetting as error:
 host = f"[{settings.host}]" if ":" in settings.host else settings.host
 bind = f"{host}:{settings.port}"
 workers = settings.web_concurrency
-# Without epoll (macOS, BSD) gunicorn's own threads serve: enough for development, but slow clients
-# can then occupy them, and gunicorn's error pages are HTML.
-worker_class = "speedups.server.Server" if hasattr(select, "epoll") else "gthread"
+worker_class = "gthread"
+# macOS and BSD have no epoll.
+if settings.uses_speedups and hasattr(select, "epoll"):
+    worker_class = "speedups.server.Server"
 logger_class = "service.gunicorn.logger.ServiceLogger"
 threads = settings.web_threads
 # At most half of the file descriptors of a process (usually 1024), because the database and the
@@ -46,6 +47,10 @@ worker_connections = max(threads + 1, min(500, resource.getrlimit(resource.RLIMI
 keepalive = 75
 # Longer than a request can take with the default settings: 5 s, for a ping or a look-up 2 s more.
 graceful_timeout = 30
+# For gthread: accept a request line as long as a header line may be, and believe no header about
+# the path or the client. By default gunicorn believes a client on this machine, such as a proxy.
+limit_request_line = 8190
+forwarded_allow_ips = ""
 # Otherwise two services of one user on one machine would share one control socket.
 control_socket_disable = True
 

@@ -120,18 +120,24 @@ def content_length(request: Request) -> int | None:
 
 
 def read_bytes(request: Request) -> bytes:
-    """Read the body, once; raises 413 above MAX_BODY.
-
-    Our worker has read the body before the request began, unless the body is too large.
-    """
+    """Read the body, once; raises 413 above MAX_BODY, and 400 if it does not arrive whole."""
     state = current_state()
     if state.body is None:
         limit = current_application().config["MAX_CONTENT_LENGTH"]
         declared = content_length(request)
-        # Werkzeug would wrap the body in two streams, and truncate it at its limit.
-        length = limit if declared is None else min(declared, limit)
-        body: bytes = request.environ["wsgi.input"].read(length)
-        if max(declared or 0, len(body)) >= limit:
+        if declared is not None and declared >= limit:
             raise http_error("too_large")
+        # Werkzeug would wrap the body in two streams, and truncate it at its limit.
+        try:
+            body: bytes = request.environ["wsgi.input"].read(
+                limit if declared is None else declared
+            )
+        except Exception as error:
+            # gthread reads the body here. Its errors about chunks have no common type.
+            raise http_error("unreadable_body", reason=type(error).__name__) from None
+        if len(body) >= limit:
+            raise http_error("too_large")
+        if len(body) < (declared or 0):
+            raise http_error("incomplete_body")
         state.body = body
     return state.body

@@ -13,16 +13,14 @@ from service.app import create_app
 from service.http import errors
 from service.settings import Settings
 from service.values import fields, schemas, strict_json
-from speedups.http_server.gunicorn_worker import BUSY, INCOMPLETE, TIMEOUT
-from speedups.http_server.request_reader import unreadable
 
 PAGE = Path(__file__).parents[2].joinpath("service/openapi/errors.md").read_text(encoding="utf-8")
 
-# What the worker says by itself about a body, or about time; its other errors are for no client of
-# the API.
-BY_THE_WORKER = {
-    (error.status, error.message)
-    for error in (TIMEOUT, INCOMPLETE, BUSY, unreadable(Exception("…")))
+# What the HTTP server of the speedups says by itself about time. Its other errors are for no client
+# of the API.
+BY_THE_SERVER = {
+    (408, "The request did not arrive in time"),
+    (503, "The service is busy: the request waited too long for a free thread"),
 }
 
 # The tables that requests write, with what they may set there.
@@ -74,7 +72,7 @@ def messages(connection):
     sentences = {*bodies, *field_messages(), *constraint_messages(connection)}
     return {
         (status, re.sub(r"\{\w+\}", "…", message))
-        for status, message in whole | BY_THE_WORKER | {(400, text) for text in sentences}
+        for status, message in whole | BY_THE_SERVER | {(400, text) for text in sentences}
     }
 
 
@@ -130,4 +128,4 @@ def test_every_status_of_the_tables_is_published():
         for response in document()["components"]["responses"].values()
         for example in response["content"]["application/json"]["examples"].values()
     }
-    assert published == {status for status, _ in {*errors.MESSAGES.values(), *BY_THE_WORKER}}
+    assert published == {status for status, _ in {*errors.MESSAGES.values(), *BY_THE_SERVER}}

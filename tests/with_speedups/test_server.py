@@ -6,6 +6,7 @@ import time
 import pytest
 from support.openapi_check import document
 from support.processes import RATE, Answer
+from support.project import read
 
 from service.http import access_log
 from speedups.http_server import gunicorn_worker
@@ -45,7 +46,32 @@ def test_an_error_page_has_the_documented_headers_and_the_limits():
     assert answer.headers["retry-after"] == "1"
 
 
+def test_the_page_of_errors_has_the_messages_about_time():
+    for fault in gunicorn_worker.TIMEOUT, gunicorn_worker.BUSY:
+        assert f"| {fault.status} | `{fault.message}` |" in read("service/openapi/errors.md")
+
+
 def test_the_urgent_requests_and_the_times_of_a_request_are_where_the_worker_has_them():
     assert Server.urgent_path == b"/healthz"
     assert access_log.ARRIVED == gunicorn_worker.ARRIVED
     assert access_log.QUEUED == gunicorn_worker.QUEUED
+
+
+def test_the_limits_of_the_http_server_are_those_of_the_pages():
+    # The limit of a slot, the next look at the clock, and half a second for the response.
+    healthz = Server.TAKE_URGENT + 0.5
+    pages = {
+        "service/openapi/errors.md": [f"took more than {Server.READ:g} s"],
+        "docs/deployment.md": [
+            f"closed after {Server.READ:g} s",
+            f"takes it within {Server.TAKE:g} s",
+            f"`/healthz` overtakes the others, and is answered within {healthz:g} s",
+            f"closed {Server.WRITE:g} s after its last progress",
+            f"do not run yet take at most {gunicorn_worker.MAX_PENDING / 2**20:g} MiB",
+            f"clients do not read {gunicorn_worker.MAX_UNSENT / 2**20:g} MiB",
+            f"at most {Server.LINGER:g} s and {gunicorn_worker.MAX_DRAIN / 2**20:g} MiB",
+        ],
+    }
+    for page, sentences in pages.items():
+        text = " ".join(read(page).split())
+        assert [sentence for sentence in sentences if sentence not in text] == [], page

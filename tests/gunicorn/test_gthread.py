@@ -1,0 +1,58 @@
+"""What differs without the speedups: docs/settings.md lists it for clients and operators."""
+
+import json
+
+import pytest
+from support.processes import ALICE, connect, get, receive, send, serving
+
+HALF = f"GET /api/tasks HTTP/1.1\r\n{ALICE}".encode()
+
+
+@pytest.fixture(scope="module")
+def server(database_url):
+    settings = {"WEB_CONCURRENCY": "1", "WEB_THREADS": "2", "SPEEDUPS": "off"}
+    with serving(database_url, **settings) as server:
+        yield server
+
+
+MALFORMED = {
+    "garbage": (b"\x16\x03\x01\x02\x00\r\n\r\n", 400),
+    "bad name": (HALF + b"X(A: b\r\n\r\n", 400),
+    "long line": (b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 414),
+    "long header": (HALF + b"X-A: " + b"x" * 9000 + b"\r\n\r\n", 431),
+    "unknown expectation": (HALF + b"Expect: the worst\r\n\r\n", 417),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_gunicorn_itself_rejects_a_malformed_request_with_a_page_of_html(server, name):
+    request, status = MALFORMED[name]
+    answer = send(server.port, request, finish=True)
+    assert answer.status == status
+    assert answer.headers["content-type"].startswith("text/html")
+
+
+def test_flask_routes_a_client_that_offers_websocket_to_no_view(server):
+    upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\n"
+    answer = send(server.port, f"GET /api/tasks HTTP/1.1\r\n{ALICE}{upgrade}\r\n".encode())
+    assert answer.status == 405
+
+
+def test_a_query_as_long_as_with_the_speedups_reaches_the_service(server):
+    answer = get(server.port, f"/api/tasks?q={'x' * 8000}")
+    assert answer.status == 400
+    assert json.loads(answer.body)["errors"][0]["field"] == "q"
+
+
+def test_a_slow_client_occupies_a_thread_and_even_the_health_check_waits_for_a_free_one(server):
+    """So a proxy that buffers requests, like nginx, has to stand in front."""
+    with connect(server.port) as first, connect(server.port) as second:
+        first.sendall(HALF)
+        second.sendall(HALF)
+        with pytest.raises(TimeoutError):
+            get(server.port, "/healthz", timeout=1)
+        first.sendall(b"\r\n")
+        assert receive(first).status == 200
+        assert get(server.port, "/healthz").status == 200
+        second.sendall(b"\r\n")
+        assert receive(second).status == 200

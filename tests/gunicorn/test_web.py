@@ -1,0 +1,145 @@
+"""The web server as the Procfile starts it, with the speedups and without.
+
+The clients use raw sockets.
+"""
+
+import json
+import os
+import subprocess
+
+import pytest
+from support.processes import ALICE, CHUNKED, TASK, get, post, send, serving
+from support.project import PROJECT
+
+# Each test runs on the HTTP server of the speedups, and on gunicorn's gthread.
+BOTH = [pytest.param("on", marks=pytest.mark.speedups), "off"]
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def server(request, database_url):
+    settings = {"WEB_CONCURRENCY": "2", "WEB_THREADS": "4", "MAX_BODY": "1500000"}
+    with serving(database_url, SPEEDUPS=request.param, **settings) as server:
+        yield server
+
+
+def serves(server, connection):
+    """Require that the server creates two tasks, by length and in chunks, and lists the first."""
+    created = send(server.port, post(TASK, f"Content-Length: {len(TASK)}\r\n"))
+    assert created.status == 201
+    assert json.loads(get(server.port).body)["data"] == [json.loads(created.body)]
+    chunks = b"1d\r\n" + TASK + b"\r\n0\r\n\r\n"
+    assert send(server.port, post(chunks, CHUNKED)).status == 201
+    assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 2
+
+
+def test_a_request_is_answered_as_everywhere(server, connection):
+    serves(server, connection)
+    # Of a body that is too large the head is enough.
+    for size, body, status in (1_400_000, TASK.ljust(1_400_000), 201), (1_600_000, b"", 413):
+        request = post(body, f"Content-Length: {size}\r\n")
+        assert send(server.port, request).status == status
+
+
+# A body that is not as its head announces, and the beginning of the message.
+CUT_OFF = {
+    "bad chunk size": (
+        b"zz\r\n" + TASK + b"\r\n0\r\n\r\n",
+        CHUNKED,
+        "The body could not be read: ",
+    ),
+    "no last chunk": (b"1d\r\n" + TASK + b"\r\n", CHUNKED, "The body "),
+    "short": (TASK, f"Content-Length: {len(TASK) + 50}\r\n", "The body is incomplete"),
+}
+
+
+@pytest.mark.parametrize("name", CUT_OFF)
+def test_a_body_that_does_not_arrive_whole_is_a_400_and_creates_nothing(server, connection, name):
+    body, header, message = CUT_OFF[name]
+    answer = send(server.port, post(body, header), finish=True)
+    assert answer.status == 400
+    assert json.loads(answer.body)["message"].startswith(message)
+    assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 0
+
+
+TRUST = [
+    ("SCRIPT_NAME: /x",),
+    ("SCRIPT_NAME: /api",),
+    ("Script-Name: /api",),
+    ("PATH_INFO: /api/meetings",),
+    ("REMOTE_USER: alice", "REMOTE_ADDR: 10.0.0.1"),
+    ("X-Forwarded-Proto: https", "X-Forwarded-Ssl: off"),
+    ("X-Forwarded-Protocol: ssl",),
+    ("X-Forwarded-For: 10.0.0.1", "X_Forwarded_For: 10.0.0.2"),
+    ("Upgrade: h2c", "Connection: Upgrade, HTTP2-Settings", "HTTP2-Settings: AAMAAABk"),
+]
+
+
+@pytest.mark.parametrize("lines", TRUST, ids=", ".join)
+def test_no_header_changes_where_a_request_goes(server, lines):
+    headers = "".join(f"{line}\r\n" for line in lines)
+    for path in ("/api/tasks", "/healthz", "/api/nothing", "/x/api/tasks"):
+        plain = get(server.port, path)
+        answer = send(server.port, f"GET {path} HTTP/1.1\r\n{ALICE}{headers}\r\n".encode())
+        assert answer.status == plain.status
+        if plain.status == 200:
+            assert answer.body == plain.body
+
+
+SECRET = "tmw_api_hush0123456789"
+LEAKY = {
+    "header name": f"GET / HTTP/1.1\r\nAuthorization Bearer {SECRET}: x\r\n\r\n",
+    "header line": f"GET / HTTP/1.1\r\nAuthorization{SECRET}\r\n\r\n",
+    "header value": f"GET / HTTP/1.1\r\nAuthorization: {SECRET}\0\r\n\r\n",
+    "folded header": f"GET / HTTP/1.1\r\n{SECRET}: x\r\n y\r\n\r\n",
+    "query": f"GET /api/tasks?token={SECRET} HTTP/7.0\r\n\r\n",
+    "query of three words": f"GET /api/tasks?token= {SECRET} HTTP/1.1\r\n\r\n",
+    "query in a stray encoding": f"GET /api/tasks?token={SECRET}\xe9 HTTP/1.1\r\n\r\n",
+    "version": f"GET / {SECRET}\r\n\r\n",
+    "method": f"{SECRET} / HTTP/1.1\r\n\r\n",
+    "expectation": f"GET / HTTP/1.1\r\nExpect: {SECRET}\r\n\r\n",
+    "transfer coding": f"POST / HTTP/1.1\r\nTransfer-Encoding: {SECRET}\r\n\r\n",
+    "script name": f"GET /api/tasks?token={SECRET} HTTP/1.1\r\nSCRIPT_NAME: /x\r\n\r\n",
+    "chunk size": f"POST /api/tasks HTTP/1.1\r\n{ALICE}{CHUNKED}\r\n{SECRET}\r\n\r\n",
+    "chunk after the answer": f"GET /api/tasks HTTP/1.1\r\n{ALICE}{CHUNKED}\r\n{SECRET}\r\n\r\n",
+    "half a chunk": f"POST /api/tasks HTTP/1.1\r\n{ALICE}{CHUNKED}\r\nff\r\n{SECRET}",
+    "half a head": f"GET /api/tasks?token={SECRET} HTTP/1.1\r\nAuthorization: {SECRET}",
+    "long line": f"GET /api/tasks?token={SECRET}{'x' * 9000} HTTP/1.1\r\n\r\n",
+    "long head": f"GET / HTTP/1.1\r\nAuthorization: {SECRET}{'x' * 70_000}",
+}
+
+
+@pytest.mark.parametrize("speedups", BOTH)
+def test_the_log_has_nothing_of_a_malformed_request(database_url, tmp_path, speedups):
+    log = tmp_path / "stderr"
+    with (
+        log.open("wb") as stderr,
+        serving(database_url, stderr=stderr, WEB_CONCURRENCY="1", SPEEDUPS=speedups) as server,
+    ):
+        for request in LEAKY.values():
+            send(server.port, request.encode("latin-1"), finish=True)
+        server.terminate()
+        assert server.wait(60) == 0
+    shown = log.read_text()
+    assert SECRET.lower() not in shown.lower()
+    assert "hush" not in shown
+    # gunicorn's own lines have the format of the service's.
+    messages = [json.loads(line).get("message") or "" for line in shown.splitlines()]
+    assert len([text for text in messages if "request from ip=127.0.0.1" in text]) > 10
+    assert any(message.startswith("Listening at") for message in messages)
+    # This server has PORT and no HOST.
+    assert any("HOST=0.0.0.0 serves others too" in message for message in messages)
+    for event in ("starts", "stops"):
+        lines = [message for message in messages if f" {event}: process " in message]
+        assert len(lines) == 1, event
+    assert "Traceback" not in shown
+
+
+def test_without_epoll_the_threads_of_gunicorn_serve(database_url, connection, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text("import select\ndel select.epoll\n")
+    paths = os.pathsep.join([str(tmp_path), str(PROJECT)])
+    with serving(
+        database_url, PYTHONPATH=paths, WEB_CONCURRENCY="1", stderr=subprocess.PIPE
+    ) as server:
+        started = [server.stderr.readline() for _ in range(3)]
+        assert any(b"gthread" in line for line in started), started
+        serves(server, connection)
