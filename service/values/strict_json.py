@@ -8,13 +8,17 @@ MAX_MEMBERS, MAX_DIGITS, MAX_ECHO = 256, 100, 100
 # If a text has more than MAX_UNCOUNTED bytes, its values are counted before they are parsed,
 # because each parsed value takes memory.
 MAX_UNCOUNTED, MAX_VALUES = 65_536, 4096
+# How deep arrays and objects may be nested; Python's own limit differs from version to version.
+MAX_DEPTH = 100
+BRACKETS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+NO_BRACKETS = bytes(set(range(256)) - BRACKETS.keys())
 
 # The messages of StrictJSONError.
 MESSAGES = {
     "encoding": "must be JSON in UTF-8",
     "syntax": "must be a JSON object: {error}",
     "object": "must be a JSON object",
-    "depth": "is nested too deeply",
+    "depth": "must not be nested more than {max} levels deep",
     "duplicate": "must not repeat the name {name}",
     "values": "must not contain more than {max} values",
     "members": "must not contain an object with more than {max} members",
@@ -41,10 +45,10 @@ def parse_object(content: bytes) -> dict[str, Any]:
         raise StrictJSONError("syntax", error="Unexpected UTF-8 BOM")
     if len(content) > MAX_UNCOUNTED and _values(content) > MAX_VALUES:
         raise StrictJSONError("values", max=MAX_VALUES)
+    if content.count(b"[") + content.count(b"{") > MAX_DEPTH and _is_too_deep(content):
+        raise StrictJSONError("depth", max=MAX_DEPTH)
     try:
         document = DECODER.decode(text)
-    except RecursionError:
-        raise StrictJSONError("depth") from None
     except json.JSONDecodeError as error:
         raise StrictJSONError("syntax", error=error) from None
     if not isinstance(document, dict):
@@ -53,12 +57,29 @@ def parse_object(content: bytes) -> dict[str, Any]:
 
 
 def _values(content: bytes) -> int:
-    """Estimate the number of values: the strings, or the commas outside of them."""
-    unescaped = content.replace(b"\\\\", b"").replace(b'\\"', b"")
+    """Estimate the number of values: the strings, or the commas or brackets outside of them."""
+    unescaped = _unescaped(content)
     strings = unescaped.count(b'"') // 2
     if strings > MAX_VALUES:
         return strings
-    return sum(part.count(b",") for part in unescaped.split(b'"')[::2])
+    outside = b"".join(unescaped.split(b'"')[::2])
+    return max(outside.count(b","), outside.count(b"[") + outside.count(b"{"))
+
+
+def _is_too_deep(content: bytes) -> bool:
+    """Return whether a bracket outside of the strings is nested too deep."""
+    depth = 0
+    outside = b"".join(_unescaped(content).split(b'"')[::2])
+    for bracket in outside.translate(None, NO_BRACKETS):
+        depth += BRACKETS[bracket]
+        if depth > MAX_DEPTH:
+            return True
+    return False
+
+
+def _unescaped(content: bytes) -> bytes:
+    """Remove escaped backslashes and quotes, so that each quote begins or ends a string."""
+    return content.replace(b"\\\\", b"").replace(b'\\"', b"")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from service.values.strict_json import (
+    MAX_DEPTH,
     MAX_DIGITS,
     MAX_MEMBERS,
     MESSAGES,
@@ -14,7 +15,8 @@ from service.values.strict_json import (
 
 pytestmark = pytest.mark.nodatabase
 
-DEEP = 10_000
+# Far beyond the limit, and one level beyond it; the object around a value is a level too.
+DEEP, TOO_DEEP = 10_000, MAX_DEPTH
 
 
 def titled(text):
@@ -27,7 +29,7 @@ def members(count):
 
 
 SYNTAX = "must be a JSON object: "
-ENCODING, DEPTH = MESSAGES["encoding"], MESSAGES["depth"]
+ENCODING, DEPTH = MESSAGES["encoding"], MESSAGES["depth"].format(max=MAX_DEPTH)
 
 # Texts and how their messages begin.
 INVALID = {
@@ -73,6 +75,17 @@ INVALID = {
     "too many numbers": (titled(b"[" + b"0," * 40_000 + b"0]"), "must not contain more than 4096"),
     "deep arrays": (titled(b"[" * DEEP + b"]" * DEEP), DEPTH),
     "deep objects": (titled(b'{"a":' * DEEP + b"1" + b"}" * DEEP), DEPTH),
+    "one array too deep": (titled(b"[" * TOO_DEEP + b"]" * TOO_DEEP), DEPTH),
+    "one object too deep": (titled(b'{"a":' * TOO_DEEP + b"1" + b"}" * TOO_DEEP), DEPTH),
+    "deep behind brackets in strings": (
+        b'{"a": "]]]]\\"]]]]", "b": ' + b"[" * TOO_DEEP + b"]" * TOO_DEEP + b"}",
+        DEPTH,
+    ),
+    "deep in a string that does not end": (b'{"a": "' + b"[" * DEEP, SYNTAX),
+    "deep between strings that do not end": (b'"' + b"[" * DEEP, SYNTAX),
+    "deep, in a large text": (titled(b"[" * 200 + b" " * 70_000 + b"]" * 200), DEPTH),
+    "very deep, in a large text": (titled(b"[" * 90_000), "must not contain more than 4096"),
+    "many pairs without a comma": (titled(b"[]" * 90_000), "must not contain more than 4096"),
     "deep, never closed": (b"[" * DEEP, DEPTH),
     "invalid UTF-8": (titled(b'"\xff"'), ENCODING),
     "truncated UTF-8": (titled(b'"\xe2\x82"'), ENCODING),
@@ -103,12 +116,23 @@ def test_any_other_text_is_rejected_with_a_short_reason():
         # Fields reject these two, as they can name them.
         (titled(rb'"\u0000"'), {"title": "\0"}),
         (titled(rb'"\ud800"'), {"title": "\ud800"}),
+        # Brackets in strings, and those of neighbours, are not nested.
+        (titled(b'"' + b"[{" * DEEP + b'"'), {"title": "[{" * DEEP}),
+        (titled(b"[" + b"[]," * 4000 + b"{}]"), {"title": [*([[]] * 4000), {}]}),
         (members(MAX_MEMBERS), {str(number): 0 for number in range(MAX_MEMBERS)}),
         (b'{"a": {"x": 1}, "b": {"x": 1}}', {"a": {"x": 1}, "b": {"x": 1}}),
     ],
 )
 def test_a_json_object_loads_as_a_dict(content, value):
     assert parse_object(content) == value
+
+
+def test_an_object_as_deep_as_allowed_loads_even_in_a_deep_stack():
+    def load(frames):
+        text = titled(b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1))
+        return load(frames - 1) if frames else parse_object(text)
+
+    assert load(500).keys() == {"title"}
 
 
 @pytest.mark.parametrize("echo", [b"\\\\", b'\\"', b'\\\\\\"', b"\\\\,", b'\\",'])
