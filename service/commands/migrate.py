@@ -289,7 +289,8 @@ def _wait_for_followers(connection: Connection) -> None:
                 f"gave up after {PATIENCE} s: {text}; what is finished stays, run migrate again"
             )
         if text != said:
-            _say(f"waiting: {said:= text}")
+            _say(f"waiting: {text}")
+            said = text
         sleep(PAUSE)
 
 
