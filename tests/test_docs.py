@@ -9,7 +9,7 @@ from importlib import metadata
 import click
 import pytest
 from support.openapi_check import WITH_LOGIN
-from support.project import PROJECT, links, read, rows
+from support.project import PROJECT, links, output, read, rows
 
 from service.__main__ import COMMANDS, Commands
 from service.app import create_app
@@ -170,6 +170,25 @@ def test_the_image_gets_every_file_that_its_build_needs():
     kept = re.findall(r"(?m)^!(\S+)$", read(".dockerignore"))
     assert [name for name in kept if not PROJECT.joinpath(name).exists()] == []
     assert {"README.md", "LICENSE", "setup.cfg", "pyproject.toml", "service", "sql"} <= set(kept)
+
+
+def in_sight():
+    """List the files of the repository, except those whose path begins with a dot."""
+    files = output("git", "ls-files", cwd=PROJECT).splitlines()
+    return [name for name in files if not name.startswith(".")]
+
+
+def test_the_readme_has_a_sentence_for_each_folder_and_each_file_of_the_design():
+    listed = {name.strip("`") for name, _ in rows("README.md", "What is where")}
+    folders = {name.partition("/")[0] for name in in_sight() if "/" in name}
+    assert folders - listed == set()
+    assert {"app.py", "service", "sql", "tests", "setup.cfg", "Procfile"} <= listed
+    assert [name for name in listed - {"speedups"} if not PROJECT.joinpath(name).exists()] == []
+
+
+def test_the_first_screen_of_the_project_stays_short():
+    names = {name.partition("/")[0] for name in in_sight()}
+    assert len(names) <= 22, sorted(names)
 
 
 def test_the_readme_names_every_page_of_docs():
