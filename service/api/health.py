@@ -1,6 +1,5 @@
 """The service itself."""
 
-import json
 from typing import NamedTuple
 
 import psycopg
@@ -9,7 +8,7 @@ from flask import Blueprint, Response
 from service.database import db
 from service.database.db import current_settings, current_state
 from service.database.pool import WrongEncoding
-from service.database.statements import UnusableObject, migrations, schema_objects
+from service.database.statements import UnusableObject, migrations, schema_objects, to_json
 from service.http.errors import http_error
 from service.http.responses import reply, response
 from service.values import fields, schemas
@@ -54,7 +53,7 @@ def get_index() -> Response:
     """
     docs = {"docs": "/docs"} if current_settings().docs else {}
     paths = {**docs, "openapi": "/openapi.json", "health": "/healthz"}
-    return reply(json.dumps({"name": "Task, Meeting and Workspace service", **paths}))
+    return reply(to_json({"name": "Task, Meeting and Workspace service", **paths}))
 
 
 @health.get("/healthz")

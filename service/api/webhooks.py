@@ -1,7 +1,5 @@
 """Webhooks of the active workspace; owners and admins only."""
 
-import json
-
 from flask import Blueprint, Response
 
 from service.api.event_types import EVENT_TYPES
@@ -117,7 +115,7 @@ def list_webhooks() -> Response:
     rows = db.rows(ListedWebhook, "webhooks/list")
     if not rows:
         role_or_none()
-    return reply(b"[%b]" % b", ".join(row.body for row in rows))
+    return reply(b"[%b]" % b",".join(row.body for row in rows))
 
 
 @webhooks.post("/webhooks")
@@ -229,4 +227,4 @@ def ping_webhook(id: str) -> Response:
     shown = {"status": outcome.status, "milliseconds": outcome.milliseconds}
     # What follows the colon is for operators: it can name an address inside their network.
     error = outcome.error and outcome.error.partition(":")[0]
-    return reply(json.dumps({**shown, "error": error}))
+    return reply(to_json({**shown, "error": error}))

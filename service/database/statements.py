@@ -47,8 +47,8 @@ class IdRow(NamedTuple):
 
 
 def to_json(value: object) -> str:
-    """Write a value as JSON text, for statements that take whole objects."""
-    return json.dumps(value, default=datetime.isoformat)
+    """Write a value as JSON text without spaces, as PostgreSQL writes that of responses."""
+    return json.dumps(value, default=datetime.isoformat, separators=(",", ":"))
 
 
 class Statement:

@@ -3,7 +3,6 @@
 Sources: docs/specification.md, section 7 (message and status); RFC 9110 (statuses and headers).
 """
 
-import json
 import logging
 import re
 import tomllib
@@ -21,6 +20,7 @@ from service.database.counters import CORRUPTED
 from service.database.db import current_request, current_state
 from service.database.pool import WrongEncoding
 from service.database.remedies import remedy
+from service.database.statements import to_json
 from service.values.schemas import FieldError, flatten
 
 log = logging.getLogger("service.errors")
@@ -121,7 +121,7 @@ def error_body(
     if errors:
         content["errors"] = [error._asdict() for error in errors]
     content["requestId"] = request_id
-    return json.dumps(content).encode()
+    return to_json(content).encode()
 
 
 def reply_invalid(error: ValidationError) -> Response:

@@ -147,7 +147,7 @@ def reply_secret(
     body: bytes, name: str, secret: str, status: int = 200, headers: Mapping[str, str] = NO_HEADERS
 ) -> Response:
     """Answer with an object and, as its last member, a secret that is never stored."""
-    members = body[:-1] + (b", " if len(body) > 2 else b"") + b'"%b": ' % name.encode()
+    members = body[:-1] + (b"," if len(body) > 2 else b"") + b'"%b":' % name.encode()
     # A secret contains no character that JSON escapes.
     response = reply(members + b'"%b"}' % secret.encode(), status, headers)
     response.stored = (members + b"null}").decode()
@@ -158,12 +158,12 @@ def reply_page(page: Page | BoundedPage) -> Response:
     """Answer with one page of a list; ``Link`` names the next page, if any."""
     cursor = page.next_cursor
     if cursor is None:
-        return reply(b'{"data": %b, "nextCursor": null}' % page.data)
+        return reply(b'{"data":%b,"nextCursor":null}' % page.data)
     request = current_request()
     link = f'<{request.path}?{without_cursor(request.query_string)}cursor={cursor}>; rel="next"'
     # A cursor contains no character that JSON escapes.
     return reply(
-        b'{"data": %b, "nextCursor": "%b"}' % (page.data, cursor.encode()), headers={"Link": link}
+        b'{"data":%b,"nextCursor":"%b"}' % (page.data, cursor.encode()), headers={"Link": link}
     )
 
 

@@ -14,6 +14,7 @@ from flask import Request, Response
 
 from service.database import db
 from service.database.db import current_request, current_state
+from service.database.statements import to_json
 from service.http.errors import http_error, invalid_field
 from service.http.requests import Values, View, read_bytes
 from service.http.responses import reply
@@ -79,7 +80,7 @@ def idempotent(view: View, whose: Callable[[Values], Values] = lambda _: {}) -> 
                 "idempotency/finish",
                 key=key,
                 status=response.status_code,
-                headers=json.dumps(headers),
+                headers=to_json(headers),
                 body=body,
                 **whose(variables),
             )

@@ -2,48 +2,7 @@
 -- Each count reads one range of an index; the commonest priority is what the others leave. No write
 -- pays for it: counters would cost each new task a sixth of its work.
 -- "Today" is the current day in the workspace's timezone.
-SELECT json_build_object(
-           'workspaceId', workspace.id,
-           'generatedAt', iso(now()),
-           'tasks', json_build_object(
-               'total', task.todo + task.in_progress + task.done,
-               'todo', task.todo,
-               'inProgress', task.in_progress,
-               'done', task.done,
-               'overdue', late.overdue,
-               'dueToday', daily.due_today,
-               'byPriority', json_build_object(
-                   'urgent', task.urgent,
-                   'high', task.high,
-                   'medium', task.todo + task.in_progress + task.done
-                             - task.urgent - task.high - task.low,
-                   'low', task.low
-               )
-           ),
-           'meetings', json_build_object(
-               'total', meeting.total,
-               'upcoming', meeting.upcoming,
-               'completed', meeting.completed
-           ),
-           'members', workspace.member_count,
-           'mail', json_build_object(
-               'unread', (
-                   SELECT count(*)
-                     FROM mail
-                    WHERE mail.workspace_id = workspace.id
-                      AND mail.user_id = member.user_id
-                      AND NOT mail.read
-               )
-           ),
-           'suggestions', json_build_object(
-               'pending', (
-                   SELECT count(*)
-                     FROM suggestions AS suggestion
-                    WHERE suggestion.workspace_id = workspace.id
-                      AND suggestion.status = 'pending'
-               )
-           )
-       ) AS body
+SELECT row_to_json(stats) AS body
   FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
   JOIN workspaces AS workspace ON workspace.id = member.workspace_id
  CROSS JOIN LATERAL (
@@ -100,5 +59,43 @@ SELECT json_build_object(
               count(*) FILTER (WHERE status = 'completed') AS completed
          FROM meetings
         WHERE meetings.workspace_id = workspace.id
-       ) AS meeting
+       ) AS meetings
+ CROSS JOIN LATERAL (
+       SELECT task.urgent,
+              task.high,
+              task.todo + task.in_progress + task.done - task.urgent - task.high - task.low
+                  AS medium,
+              task.low
+       ) AS priorities
+ CROSS JOIN LATERAL (
+       SELECT task.todo + task.in_progress + task.done AS total,
+              task.todo,
+              task.in_progress AS "inProgress",
+              task.done,
+              late.overdue,
+              daily.due_today AS "dueToday",
+              priorities AS "byPriority"
+       ) AS tasks
+ CROSS JOIN LATERAL (
+       SELECT count(*) AS unread
+         FROM mail
+        WHERE mail.workspace_id = workspace.id
+          AND mail.user_id = member.user_id
+          AND NOT mail.read
+       ) AS mail
+ CROSS JOIN LATERAL (
+       SELECT count(*) AS pending
+         FROM suggestions AS suggestion
+        WHERE suggestion.workspace_id = workspace.id
+          AND suggestion.status = 'pending'
+       ) AS suggestions
+ CROSS JOIN LATERAL (
+       SELECT workspace.id AS "workspaceId",
+              iso(now()) AS "generatedAt",
+              tasks,
+              meetings,
+              workspace.member_count AS members,
+              mail,
+              suggestions
+       ) AS stats
  WHERE member.workspace_id = coalesce(%(only_workspace_id)s::uuid, %(workspace_id)s::uuid);

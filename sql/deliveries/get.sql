@@ -1,8 +1,9 @@
 -- One delivery of a webhook, with the body of its event.
-SELECT json_join(delivery_json(delivery), json_build_object('body', event.body)) AS body
+SELECT json_join(delivery_json(delivery), row_to_json(more)) AS body
   FROM deliveries AS delivery
   JOIN events AS event
     ON event.workspace_id = delivery.workspace_id AND event.id = delivery.event_id
+ CROSS JOIN LATERAL (SELECT event.body) AS more
  WHERE delivery.workspace_id = %(workspace_id)s::uuid
    AND delivery.webhook_id = %(webhook_id)s::uuid
    AND delivery.id = %(id)s::uuid

@@ -36,9 +36,8 @@ WITH page AS MATERIALIZED (
              FROM page
            ) AS sizes
 )
-SELECT coalesce(
-           json_agg(delivery_json(ROW(delivery.*)::deliveries) ORDER BY delivery.id DESC),
-           '[]'
+SELECT json_list(
+           array_agg(delivery_json(ROW(delivery.*)::deliveries) ORDER BY delivery.id DESC)
        ) AS data,
        id_cursor(
            (array_agg(delivery.id ORDER BY delivery.id DESC))[(SELECT number FROM page_end)]

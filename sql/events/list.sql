@@ -84,13 +84,13 @@ WITH feed AS MATERIALIZED (
            set_config('synchronous_commit', 'off', true)
 )
 SELECT (
-           '{"data": ['
-           || coalesce((SELECT string_agg(body, ', ' ORDER BY position) FROM shown), '')
-           || '], "nextCursor": "'
+           '{"data":['
+           || coalesce((SELECT string_agg(body, ',' ORDER BY position) FROM shown), '')
+           || '],"nextCursor":"'
            || keyed_cursor(
                   next.position, cursor_proof(next.history, cursor.id, cursor.written_by)
               )
-           || '", "hasMore": '
+           || '","hasMore":'
            || ((SELECT number FROM page_end) IS NOT NULL)
            || '}'
        )::json AS body

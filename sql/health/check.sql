@@ -19,5 +19,5 @@ WITH missing AS (
      WHERE false
         ON CONFLICT (workspace_id, subject) DO UPDATE SET minute_count = past.minute_count
 )
-SELECT json_build_object('status', 'ok') AS body,
+SELECT '{"status":"ok"}'::json AS body,
        EXISTS (SELECT FROM missing) AS pending;

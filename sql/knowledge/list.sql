@@ -10,8 +10,8 @@ WITH page AS MATERIALIZED (
     SELECT last_row(array_agg(bytes ORDER BY id DESC), sum(bytes), %(limit)s::integer) AS number
       FROM (SELECT id, octet_length(content) + pg_column_size(tags) AS bytes FROM page) AS sizes
 )
-SELECT coalesce(
-           json_agg(knowledge_json(ROW(entry.*)::knowledge) ORDER BY entry.id DESC), '[]'
+SELECT json_list(
+           array_agg(knowledge_json(ROW(entry.*)::knowledge) ORDER BY entry.id DESC)
        ) AS data,
        keyed_cursor(
            0, (array_agg(entry.id ORDER BY entry.id DESC))[(SELECT number FROM page_end)]

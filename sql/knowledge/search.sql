@@ -64,8 +64,8 @@ WITH query AS MATERIALIZED (
              FROM page
            ) AS sizes
 )
-SELECT coalesce(
-           json_agg(knowledge_json(match.entry) ORDER BY match.rank DESC, match.id DESC), '[]'
+SELECT json_list(
+           array_agg(knowledge_json(match.entry) ORDER BY match.rank DESC, match.id DESC)
        ) AS data,
        (
            array_agg(

@@ -19,12 +19,8 @@ WITH page AS MATERIALIZED (
              FROM page
            ) AS sizes
 )
-SELECT coalesce(
-           json_agg(
-               mail_json(ROW(item.*)::mail)
-               ORDER BY item.received_at DESC, item.id DESC
-           ),
-           '[]'
+SELECT json_list(
+           array_agg(mail_json(ROW(item.*)::mail) ORDER BY item.received_at DESC, item.id DESC)
        ) AS data,
        (
            array_agg(

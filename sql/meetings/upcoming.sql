@@ -31,12 +31,11 @@ WITH page AS MATERIALIZED (
            ) AS number
       FROM (SELECT start_time, id, text_bytes(ROW(page.*)::meetings) AS bytes FROM page) AS sizes
 )
-SELECT coalesce(
-           json_agg(
+SELECT json_list(
+           array_agg(
                meeting_json(ROW(meeting.*)::meetings)
                ORDER BY meeting.start_time, meeting.id
-           ),
-           '[]'
+           )
        ) AS data,
        (
            array_agg(

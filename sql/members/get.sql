@@ -1,11 +1,13 @@
 -- A member of a workspace of the caller, or the name of an author who has left it.
 -- Whoever made a task or a meeting of the workspace was a member; a deleted user has no name.
-SELECT json_build_object(
-           'userId', account.id,
-           'name', account.name,
-           'email', CASE WHEN member.user_id IS NOT NULL THEN account.email END,
-           'role', member.role,
-           'joinedAt', iso(member.joined_at)
+SELECT row_to_json(
+           ROW(
+               account.id,
+               account.name,
+               CASE WHEN member.user_id IS NOT NULL THEN account.email END,
+               member.role,
+               iso(member.joined_at)
+           )::member_document
        ) AS body
   FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS caller
   JOIN users AS account ON account.id = %(member_id)s::uuid

@@ -63,7 +63,16 @@ $$;
 CREATE FUNCTION json_join(one json, other json) RETURNS json
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
-    SELECT (left(one::text, -1) || ', ' || substr(other::text, 2))::json
+    SELECT (left(one::text, -1) || ',' || substr(other::text, 2))::json
+$$;
+
+-- Return a list of JSON values as a JSON array, which is empty if the list is NULL.
+-- Responses have no spaces between values: row_to_json and array_to_json write none, while
+-- json_build_object and json_agg do.
+CREATE FUNCTION json_list(items json[]) RETURNS json
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    SELECT coalesce(array_to_json(items), '[]')
 $$;
 
 -- The length of the longest string in a list, for constraints.

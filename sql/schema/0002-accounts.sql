@@ -212,13 +212,16 @@ AS $$
            )
 $$;
 
+-- What a single workspace has too.
+CREATE TYPE workspace_setting_document AS ("timezone" text);
+
 -- A single workspace.
 CREATE FUNCTION workspace_details(workspace workspaces) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT json_join(
                workspace_json(workspace),
-               json_build_object('timezone', workspace.timezone)
+               row_to_json(ROW(workspace.timezone)::workspace_setting_document)
            )
 $$;
 

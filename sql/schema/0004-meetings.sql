@@ -128,16 +128,24 @@ AS $$
            )
 $$;
 
+CREATE TYPE outcome_document AS (
+    "summary" text,
+    "actionItems" text[],
+    "decisions" text[]
+);
+
 -- A meeting with its outcome, which is empty until it is completed.
 CREATE FUNCTION meeting_with_outcome(meeting meetings) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT json_join(
                meeting_json(meeting),
-               json_build_object(
-                   'summary', meeting.summary,
-                   'actionItems', meeting.action_items,
-                   'decisions', meeting.decisions
+               row_to_json(
+                   ROW(
+                       meeting.summary,
+                       meeting.action_items,
+                       meeting.decisions
+                   )::outcome_document
                )
            )
 $$;

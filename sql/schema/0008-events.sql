@@ -94,6 +94,16 @@ BEGIN
 END
 $$;
 
+CREATE TYPE event_document AS (
+    "id" text,
+    "type" text,
+    "timestamp" text,
+    "workspaceId" uuid,
+    "actorId" uuid,
+    "changed" json,
+    "data" json
+);
+
 -- The body of an event, for webhooks and the feed.
 CREATE FUNCTION event_body(
     id uuid,
@@ -105,14 +115,16 @@ CREATE FUNCTION event_body(
 ) RETURNS text
 LANGUAGE sql STABLE
 AS $$
-    SELECT json_build_object(
-               'id', 'evt_' || replace(id::text, '-', ''),
-               'type', type,
-               'timestamp', iso(now()),
-               'workspaceId', workspace_id,
-               'actorId', actor_id,
-               'changed', changed,
-               'data', data
+    SELECT row_to_json(
+               ROW(
+                   'evt_' || replace(id::text, '-', ''),
+                   type,
+                   iso(now()),
+                   workspace_id,
+                   actor_id,
+                   changed,
+                   data
+               )::event_document
            )::text
 $$;
 
@@ -121,7 +133,7 @@ $$;
 CREATE FUNCTION changed_members(before json, after json) RETURNS json
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
-    SELECT coalesce(json_agg(name ORDER BY number), '[]')
+    SELECT json_list(array_agg(to_json(name) ORDER BY number))
       FROM json_each_text(after) WITH ORDINALITY AS new (name, value, number)
       JOIN json_each_text(before) AS old (name, value) USING (name)
      WHERE new.value IS DISTINCT FROM old.value

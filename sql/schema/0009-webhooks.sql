@@ -294,6 +294,14 @@ AS $$
            ) AS due
 $$;
 
+CREATE TYPE attempt_document AS (
+    "at" text,
+    "status" integer,
+    "milliseconds" integer,
+    "error" text,
+    "answer" text
+);
+
 -- A delivery with its last attempts, the oldest of these first.
 CREATE TYPE delivery_document AS (
     "id" uuid,
@@ -320,20 +328,21 @@ AS $$
                        THEN iso(greatest(delivery.due_at, webhook.backoff_until))
                    END,
                    (
-                       SELECT coalesce(
-                                  json_agg(
-                                      json_build_object(
-                                          'at', iso(attempt.at),
-                                          'status', attempt.status,
-                                          'milliseconds', attempt.milliseconds,
-                                          -- What follows the colon is for operators: it can name
-                                          -- an address inside their network.
-                                          'error', split_part(attempt.error, ':', 1),
-                                          'answer', attempt.answer
+                       SELECT json_list(
+                                  array_agg(
+                                      row_to_json(
+                                          ROW(
+                                              iso(attempt.at),
+                                              attempt.status,
+                                              attempt.milliseconds,
+                                              -- What follows the colon is for operators: it can
+                                              -- name an address inside their network.
+                                              split_part(attempt.error, ':', 1),
+                                              attempt.answer
+                                          )::attempt_document
                                       )
                                       ORDER BY attempt.number
-                                  ),
-                                  '[]'
+                                  )
                               )
                          FROM (
                               SELECT attempt.*

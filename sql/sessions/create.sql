@@ -29,10 +29,10 @@ WITH asked AS MATERIALIZED (
      WHERE person.id = asked.id
        AND person.name <> asked.name
 )
-SELECT created.id,
-       json_build_object(
-           'expiresAt', iso(asked.expires_at),
-           'user', json_build_object('id', asked.id, 'name', asked.name, 'email', asked.email)
-       ) AS body
+SELECT created.id, row_to_json(session) AS body
   FROM asked
-  LEFT JOIN created ON true;
+  LEFT JOIN created ON true
+ CROSS JOIN LATERAL (SELECT asked.id, asked.name, asked.email) AS person
+ CROSS JOIN LATERAL (
+       SELECT iso(asked.expires_at) AS "expiresAt", person AS "user"
+       ) AS session;

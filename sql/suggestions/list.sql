@@ -11,11 +11,8 @@ WITH page AS MATERIALIZED (
     SELECT last_row(array_agg(bytes ORDER BY id DESC), sum(bytes), %(limit)s::integer) AS number
       FROM (SELECT id, octet_length(body) AS bytes FROM page) AS sizes
 )
-SELECT coalesce(
-           json_agg(
-               suggestion_json(ROW(suggestion.*)::suggestions) ORDER BY suggestion.id DESC
-           ),
-           '[]'
+SELECT json_list(
+           array_agg(suggestion_json(ROW(suggestion.*)::suggestions) ORDER BY suggestion.id DESC)
        ) AS data,
        id_cursor(
            (array_agg(suggestion.id ORDER BY suggestion.id DESC))[(SELECT number FROM page_end)]

@@ -11,7 +11,7 @@ WITH page AS MATERIALIZED (
     SELECT last_row(array_agg(bytes ORDER BY id DESC), sum(bytes), %(limit)s::integer) AS number
       FROM (SELECT id, text_bytes(ROW(page.*)::tasks) AS bytes FROM page) AS sizes
 )
-SELECT coalesce(json_agg(task_json(ROW(task.*)::tasks) ORDER BY task.id DESC), '[]') AS data,
+SELECT json_list(array_agg(task_json(ROW(task.*)::tasks) ORDER BY task.id DESC)) AS data,
        id_cursor(
            (array_agg(task.id ORDER BY task.id DESC))[(SELECT number FROM page_end)]
        ) AS next_cursor

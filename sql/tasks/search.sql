@@ -54,7 +54,7 @@ WITH searched AS MATERIALIZED (
     SELECT last_row(array_agg(bytes ORDER BY number), sum(bytes), %(limit)s::integer) AS number
       FROM (SELECT number, text_bytes(task) AS bytes FROM page) AS sizes
 )
-SELECT coalesce(json_agg(task_json(match.task) ORDER BY match.number), '[]') AS data,
+SELECT json_list(array_agg(task_json(match.task) ORDER BY match.number)) AS data,
        coalesce(
            (
                array_agg(

@@ -74,8 +74,8 @@ WITH wanted AS (
            ) AS number
       FROM (SELECT due_date, id, text_bytes(ROW(page.*)::tasks) AS bytes FROM page) AS sizes
 )
-SELECT coalesce(
-           json_agg(task_json(ROW(task.*)::tasks) ORDER BY task.due_date, task.id), '[]'
+SELECT json_list(
+           array_agg(task_json(ROW(task.*)::tasks) ORDER BY task.due_date, task.id)
        ) AS data,
        (
            array_agg(

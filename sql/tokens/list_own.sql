@@ -1,5 +1,5 @@
 -- The live API tokens of the caller, newest first.
-SELECT coalesce(json_agg(token_json(token) ORDER BY token.id DESC), '[]') AS body
+SELECT json_list(array_agg(token_json(token) ORDER BY token.id DESC)) AS body
   FROM tokens AS token
  WHERE token.user_id = %(user_id)s::uuid
    AND token.kind = 'api'

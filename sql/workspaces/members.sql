@@ -1,7 +1,9 @@
 -- All members of a workspace of the caller in the order of joining; no row for other workspaces.
-SELECT json_agg(
-           member_json(account, member.role, member.joined_at)
-           ORDER BY member.joined_at, account.id
+SELECT json_list(
+           array_agg(
+               member_json(account, member.role, member.joined_at)
+               ORDER BY member.joined_at, account.id
+           )
        ) AS body
   FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS caller
   JOIN members AS member ON member.workspace_id = caller.workspace_id

@@ -25,7 +25,7 @@ CURL = (
 )
 # Printed by check about files that are installed.
 DIFFERENT = " not as in this release:"
-HEALTHY = '{"status" : "ok"}'
+HEALTHY = '{"status":"ok"}'
 PASSWORD = "sed -n 's|.*//service:\\([^@]*\\)@.*|\\1|p' /etc/task-service/env"
 KEY = "sed -n 's/^WEBHOOK_KEY=//p' /etc/task-service/env"
 # Prints the id of a new webhook; the API would reject its URL.

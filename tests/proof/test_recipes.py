@@ -106,7 +106,7 @@ WITH page AS MATERIALIZED (
 ), page_end AS (
     SELECT last_row(array_agg(0 ORDER BY id DESC), 0, %(limit)s::integer) AS number FROM page
 )
-SELECT coalesce(json_agg(tag_json(ROW(tag.*)::tags) ORDER BY tag.id DESC), '[]') AS data,
+SELECT json_list(array_agg(tag_json(ROW(tag.*)::tags) ORDER BY tag.id DESC)) AS data,
        id_cursor(
            (array_agg(tag.id ORDER BY tag.id DESC))[(SELECT number FROM page_end)]
        ) AS next_cursor

@@ -1,7 +1,7 @@
 """Checks every response of the suite against the published document: status, headers, body.
 
 The suite holds the service to more than clients may rely on: a response has no member that is not
-documented, and a timestamp always has milliseconds and Z.
+documented, a timestamp always has milliseconds and Z, and JSON has no spaces between its values.
 """
 
 import json
@@ -32,6 +32,7 @@ def document():
         return json.loads(openapi.document())
 
 
+STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 TIMESTAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T([0-9]{2}:){2}[0-9]{2}\.[0-9]{3}Z$"
 
 
@@ -124,6 +125,16 @@ def check_against_document(response):
         assert response.mimetype == "application/json", where
         wrong = violations(content["schema"], json.loads(response.data))
         assert not wrong, f"{where}: {wrong}"
+        require_compact(response.data, where)
+
+
+def require_compact(body, where):
+    """Fail if the JSON of a body has white space outside of its strings."""
+    space = re.search(rb"\s", STRING.sub(lambda string: b'"' * len(string[0]), body))
+    assert not space, (
+        f"{where} has a space in {body[: space.start() + 10][-60:]}: write it with row_to_json and"
+        " json_list, or in Python with to_json"
+    )
 
 
 def check_headers(response, documented, where):

@@ -207,8 +207,8 @@ def secret_of(webhook_id, number=1):
 def announce(connection, workspace_id, times=1, type="task.created"):
     """Insert events that no request posts; a type that the document lacks is of a later release."""
     connection.execute(
-        "SELECT announce(%s::uuid, %s, json_build_object('number', number))"
-        " FROM generate_series(1, %s) AS number",
+        "SELECT announce(%s::uuid, %s, row_to_json(item))"
+        " FROM (SELECT number FROM generate_series(1, %s) AS number) AS item",
         (workspace_id, type, times),
     )
 

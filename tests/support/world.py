@@ -79,7 +79,8 @@ class World:
         )
         for state in ("waiting", "delivered", "failed"):
             self.connection.execute(
-                "SELECT announce(%s::uuid, 'note.created', json_build_object('id', new_id()))",
+                "SELECT announce(%s::uuid, 'note.created', row_to_json(note))"
+                "  FROM (SELECT new_id() AS id) AS note",
                 (self.workspace_id,),
             )
             self.connection.execute(

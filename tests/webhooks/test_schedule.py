@@ -188,7 +188,7 @@ def rejects_number(number):
     """Return a behaviour: 503 for one event of announce(), 200 for all others."""
 
     def behave(handler):
-        answer(503 if f'"number" : {number}}}'.encode() in handler.body else 200)(handler)
+        answer(503 if f'"number":{number}}}'.encode() in handler.body else 200)(handler)
 
     return behave
 

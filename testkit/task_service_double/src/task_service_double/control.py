@@ -4,7 +4,6 @@ The line that the command prints has the port and the path of this URL.
 """
 
 import io
-import json
 import os
 import signal
 from datetime import datetime
@@ -118,7 +117,7 @@ def double() -> Double:
 
 
 def reply_json(**members: object) -> Response:
-    return reply(json.dumps(members))
+    return reply(to_json(members))
 
 
 @control.post("/reset")
