@@ -23,6 +23,10 @@ UPDATE users SET name = 'Changed' WHERE id IN (SELECT id FROM users WHERE name <
 """
 
 
+ARCHIVES = "SELECT FROM pg_stat_archiver WHERE last_archived_wal IS NOT NULL"
+FAILS = "SELECT FROM pg_stat_archiver WHERE last_failed_time > last_archived_time"
+
+
 @pytest.fixture(scope="module")
 def pair():
     with pair_of_servers() as servers:
@@ -88,21 +92,24 @@ def test_it_waits_until_the_archive_has_caught_up(pair, run, capsys):
     primary.pg_ctl("stop", "-m", "fast")
     primary.start()
     primary.wait_for("standby")
-    archived = "SELECT FROM pg_stat_archiver WHERE last_archived_wal IS NOT NULL"
     with primary.connect() as connection:
         restore_cast(connection)
         connection.execute("CREATE TABLE written (); DROP TABLE written")
         connection.execute("SELECT pg_switch_wal()")
-        wait_until(lambda: connection.execute(archived).fetchall())
+        wait_until(lambda: connection.execute(ARCHIVES).fetchall())
         connection.execute("ALTER SYSTEM SET archive_command = 'false'")
         connection.execute("SELECT pg_reload_conf()")
-        connection.execute("CREATE TABLE written (); DROP TABLE written")
-        connection.execute("SELECT pg_switch_wal()")
-        running = run()
-        said(capsys, "waiting: the archive of WAL has ", running)
-        assert count(changed(connection)) == 0
-        connection.execute("ALTER SYSTEM SET archive_command = 'true'")
-        connection.execute("SELECT pg_reload_conf()")
+        try:
+            connection.execute("SELECT pg_switch_wal()")
+            # The new segment has its name once something is written to it.
+            connection.execute("CREATE TABLE written (); DROP TABLE written")
+            wait_until(lambda: connection.execute(FAILS).fetchall())
+            running = run()
+            said(capsys, "waiting: the archive of WAL has ", running)
+            assert count(changed(connection)) == 0
+        finally:
+            connection.execute("ALTER SYSTEM SET archive_command = 'true'")
+            connection.execute("SELECT pg_reload_conf()")
         assert running.result(60) == [NAME]
 
 
