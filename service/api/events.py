@@ -64,10 +64,11 @@ class Settled(NamedTuple):
 def list_events(query: Values) -> Response:
     """List the events of the active workspace after a cursor, oldest first
 
-    Without ``after`` the page is empty, and ``nextCursor`` marks the present: keep it, list
-    everything once, then poll with ``after``, at once while ``hasMore`` is true. No event is
-    missing, and those of one object come in the order of its versions. If events after the cursor
-    may be missing, the response is 410: begin again without ``after``.
+    Without ``after`` the page is empty, and ``nextCursor`` marks the present: take this cursor
+    first, then list everything once, then poll with ``after``, at once while ``hasMore`` is true.
+    No event is missing, and those of one object come in the order of its versions. If events since
+    the cursor may be missing, the response is 410: take a new cursor without ``after``, then list
+    everything.
     """
     if query["after"] is None:
         feed = db.row_or_none(Feed, "events/begin")

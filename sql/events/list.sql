@@ -1,29 +1,31 @@
 -- One page of the events of the active workspace, in the order of their positions; no row if the
 -- cursor has no proof, or if events behind it may be missing.
--- Without a cursor the page is empty, and the next one begins at the newest event.
+-- Without a cursor the page is empty, and the next one begins at the newest event. The first cursor
+-- is bound to the start of the server, because its reader lists what is newer than its row. Until
+-- the position moves on, the cursors of later pages are bound in the same way.
 WITH feed AS MATERIALIZED (
     SELECT feed.workspace_id,
            feed.history,
            feed.complete_after,
            %(after)s::bigint AS after,
-           CASE WHEN %(after)s::bigint IS NULL THEN pg_postmaster_start_time() END AS server_started
+           CASE
+               WHEN %(after)s::bigint IS NULL THEN pg_postmaster_start_time()
+               ELSE proof.server_started
+           END AS server_started
       FROM feeds AS feed
       JOIN members AS member ON member.workspace_id = feed.workspace_id
+      LEFT JOIN event_cursors AS proof
+             ON proof.workspace_id = feed.workspace_id
+            AND proof.position = %(after)s::bigint
+            AND cursor_proof(feed.history, proof.id, proof.xmin) = %(after_id)s::uuid
+            AND coalesce(proof.server_started = pg_postmaster_start_time(), true)
      WHERE feed.workspace_id = %(workspace_id)s::uuid
        AND member.user_id = %(user_id)s::uuid
        AND feed.read_at IS NOT NULL
        AND (
                %(after)s::bigint IS NULL
                OR %(after)s::bigint >= feed.complete_after
-               AND EXISTS (
-                       SELECT
-                         FROM event_cursors AS cursor
-                        WHERE cursor.workspace_id = feed.workspace_id
-                          AND cursor.position = %(after)s::bigint
-                          AND cursor_proof(feed.history, cursor.id, cursor.xmin)
-                              = %(after_id)s::uuid
-                          AND coalesce(cursor.server_started = pg_postmaster_start_time(), true)
-                   )
+               AND proof.id IS NOT NULL
            )
 ), page AS MATERIALIZED (
     SELECT event.body, event.position
@@ -47,9 +49,10 @@ WITH feed AS MATERIALIZED (
       FROM page
 ), shown AS (
     SELECT body, position FROM page ORDER BY position LIMIT (SELECT number FROM page_end)
-), next AS MATERIALIZED (
+), moved AS MATERIALIZED (
     SELECT workspace_id,
            history,
+           after,
            server_started,
            CASE
                WHEN (SELECT number FROM page_end) IS NOT NULL THEN (SELECT max(position) FROM shown)
@@ -65,6 +68,12 @@ WITH feed AS MATERIALIZED (
                )
            END AS position
       FROM feed
+), next AS MATERIALIZED (
+    SELECT workspace_id,
+           history,
+           position,
+           CASE WHEN after IS NULL OR position = after THEN server_started END AS server_started
+      FROM moved
 ), known AS MATERIALIZED (
     SELECT cursor.id, cursor.xmin AS written_by
       FROM next

@@ -48,7 +48,8 @@ CREATE UNLOGGED TABLE event_cursors (
     -- Simultaneous readers may each add a row.
     id uuid NOT NULL DEFAULT gen_random_uuid(),
     -- Of a first cursor: it is good until the server stops, because its reader lists what is newer
-    -- than the row. NULL of one that came with events, or after them.
+    -- than the row. The same is true of the cursors of polls after it, until the position moves on.
+    -- NULL of a cursor that came with events, or after them.
     server_started timestamptz,
     PRIMARY KEY (workspace_id, position, id)
 );

@@ -44,9 +44,10 @@ def types(events):
 
 def gone(client, cursor):
     response = client.get("/events", query_string={"after": cursor})
-    assert error_message(response, 410).startswith(
-        "after: events behind this cursor may be missing"
-    )
+    message = error_message(response, 410)
+    assert message.startswith("after: events since this cursor may be missing")
+    # In the other order, a reader would miss what changes in between.
+    assert message.index("new cursor") < message.index("list everything")
     return True
 
 
@@ -314,17 +315,32 @@ def test_a_cursor_is_gone_if_its_row_was_restored(alice, connection):
     assert gone(alice, cursor)
 
 
-def test_a_first_cursor_is_gone_when_the_server_starts_again_and_no_other_one(alice, connection):
-    """It may have other files: those from before the reader listed everything."""
-    read(alice, begin(alice))
-    connection.execute("UPDATE event_cursors SET server_started = server_started - interval '1 s'")
-    cursors = connection.execute(
+def test_a_first_cursor_and_those_of_empty_polls_after_it_end_when_the_server_starts_again(
+    alice, bob, connection
+):
+    """The server may have other files then: those from before the reader listed everything."""
+    first = begin(bob)
+    alice.post("/tasks", {"title": "New"})
+    (_, other) = read(bob, first)
+    # Another reader begins where this one is. What an empty poll returns is a first cursor too.
+    second = begin(alice)
+    cursors = [first, second, read(alice, second)[1], read(alice, second, type="task.deleted")[1]]
+    assert (read(bob, other), read(alice, cursors[-1])) == (([], other), ([], cursors[-1]))
+    connection.execute(
+        "UPDATE event_cursors SET server_started = server_started - interval '1 s'"
+        " WHERE server_started IS NOT NULL"
+    )
+    # The UPDATE wrote these rows again: what would be their cursors, had the server started.
+    started = connection.execute(
         "SELECT keyed_cursor(position, cursor_proof(history, id, event_cursors.xmin)) AS cursor"
-        "  FROM feeds JOIN event_cursors USING (workspace_id) ORDER BY server_started"
+        "  FROM feeds JOIN event_cursors USING (workspace_id) WHERE server_started IS NOT NULL"
     ).fetchall()
-    first, other = (row["cursor"] for row in cursors)
-    assert gone(alice, first)
+    for cursor in [*cursors, *(row["cursor"] for row in started)]:
+        assert gone(alice, cursor)
+    assert len(started) == 2
     assert read(alice, other) == ([], other)
+    alice.post("/tasks", {"title": "Newer"})
+    assert len(read(bob, other)[0]) == 1
 
 
 def test_events_older_than_webhook_keep_are_pruned_and_older_cursors_gone(app, alice, connection):
