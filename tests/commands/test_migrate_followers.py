@@ -23,6 +23,7 @@ UPDATE users SET name = 'Changed' WHERE id IN (SELECT id FROM users WHERE name <
 """
 
 
+WRITE = "CREATE TABLE written (); DROP TABLE written"
 ARCHIVES = "SELECT FROM pg_stat_archiver WHERE last_archived_wal IS NOT NULL"
 FAILS = "SELECT FROM pg_stat_archiver WHERE last_failed_time > last_archived_time"
 
@@ -74,7 +75,7 @@ def test_it_waits_until_the_synchronous_standby_has_caught_up(pair, run, capsys,
     with standby.connect() as there, primary.connect() as connection:
         there.execute("SELECT pg_wal_replay_pause()")
         try:
-            connection.execute("CREATE TABLE behind (); DROP TABLE behind")
+            connection.execute(WRITE)
             running = run()
             said(capsys, "waiting: the standby standby is", running)
             assert count(changed(connection)) == 0
@@ -94,15 +95,16 @@ def test_it_waits_until_the_archive_has_caught_up(pair, run, capsys):
     primary.wait_for("standby")
     with primary.connect() as connection:
         restore_cast(connection)
-        connection.execute("CREATE TABLE written (); DROP TABLE written")
+        connection.execute(WRITE)
         connection.execute("SELECT pg_switch_wal()")
         wait_until(lambda: connection.execute(ARCHIVES).fetchall())
         connection.execute("ALTER SYSTEM SET archive_command = 'false'")
         connection.execute("SELECT pg_reload_conf()")
         try:
+            connection.execute(WRITE)
             connection.execute("SELECT pg_switch_wal()")
-            # The new segment has its name once something is written to it.
-            connection.execute("CREATE TABLE written (); DROP TABLE written")
+            # PostgreSQL begins the next segment when it writes something.
+            connection.execute(WRITE)
             wait_until(lambda: connection.execute(FAILS).fetchall())
             running = run()
             said(capsys, "waiting: the archive of WAL has ", running)
