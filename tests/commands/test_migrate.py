@@ -22,7 +22,7 @@ from support.processes import wait_until
 from support.rows import TOKENS, restore_cast
 
 from service.__main__ import main
-from service.commands.migrate import LOCK_TIMEOUT, PATIENCE, PAUSE
+from service.commands.migrate import BEHIND_BYTES, LOCK_TIMEOUT, PATIENCE, PAUSE
 from service.commands.migrate import migrate as run_migrate
 from service.database.statements import STATEMENTS, Statement, migrations
 from service.settings import Settings
@@ -217,11 +217,15 @@ def test_a_lock_that_a_session_left_is_named_and_not_awaited_for_ever(empty, mon
 
 
 @pytest.mark.nodatabase
-def test_the_page_says_how_long_a_migration_waits():
-    page = " ".join((PROJECT / "docs/operations.md").read_text(encoding="utf-8").split())
-    waits = f"waits {LOCK_TIMEOUT.removesuffix('s')} s for a lock, lets the requests behind it pass"
-    assert f"{waits}, and tries again every {PAUSE} s." in page
+def test_the_pages_say_how_long_a_migration_waits():
+    page, guide = (
+        " ".join((PROJECT / name).read_text(encoding="utf-8").split())
+        for name in ("docs/operations.md", "CONTRIBUTING.md")
+    )
+    assert f"They wait {LOCK_TIMEOUT.removesuffix('s')} s for a lock, then let the requests" in page
+    assert f"and try again every {PAUSE} s." in page
     assert f"gives up after {PATIENCE} s " in page
+    assert f"is more than {BEHIND_BYTES // 1024**2} MB behind" in guide
 
 
 def write_until(client, ended):
