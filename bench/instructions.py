@@ -1,5 +1,7 @@
 """Instructions a request: what the CPU of one web process executes, counted by callgrind.
 
+The counts with the speedups and without them are the columns of one table.
+
 Time differs from run to run on a machine that others use too; a count of instructions repeats to
 2 %. One worker runs under ``valgrind --tool=callgrind`` and answers one client, one request after
 the other, over one kept connection. Counted is all that the worker executes outside the kernel;
@@ -28,29 +30,36 @@ COUNTS, AGREE, ATTEMPTS = 3, 1.02, 9
 
 def count_instructions(cases, *, tasks, say, keep=None):
     """Return a Markdown table, in thousands; callgrind's files go to the folder ``keep``."""
-    lines = ["| request | 1 000 instructions | spread |", "|---|--:|--:|"]
     with tempfile.TemporaryDirectory(prefix="service-instructions-") as folder:
         files = Path(keep or folder)
         files.mkdir(parents=True, exist_ok=True)
-        command = (
-            *("valgrind", "--quiet", "--tool=callgrind", "--trace-children=yes"),
-            f"--callgrind-out-file={files}/%p",
-        )
-        # A fixed seed of hashes, so that lookups in dictionaries cost the same in each run.
-        settings = {"WEB_CONCURRENCY": "1", "PYTHONHASHSEED": "0"}
-        say(f"seeding {tasks:,} tasks, starting gunicorn under valgrind")
-        with database(tasks) as (url, _), gunicorn(url, under=command, **settings) as (port, pid):
-            client = Client(port)
-            for case in cases:
-                send(client, case, WARM_UP)
-            (worker,) = (one for one, _ in processes.below(pid) if one != pid)
-            counter = dumps(worker, files)
-            for case in cases:
-                found, spread = agreed(case, client, counter, say)
-                percent = 100 * (spread - 1)
-                lines.append(f"| {case.name} | {found / 1000:,.0f} | {percent:.1f} % |")
+        say(f"seeding {tasks:,} tasks")
+        with database(tasks) as (url, _):
+            columns = [counted(cases, url, files, say, SPEEDUPS=switch) for switch in ("on", "off")]
+    lines = ["| request | speedups on | spread | off | spread |", "|---|--:|--:|--:|--:|"]
+    for case, *cells in zip(cases, *columns, strict=True):
+        shown = (f"{found / 1000:,.0f} | {100 * (spread - 1):.1f} %" for found, spread in cells)
+        lines.append(f"| {case.name} | {' | '.join(shown)} |")
     python = ".".join(map(str, sys.version_info[:3]))
     return "\n".join([*lines, "", f"Python {python}, {os.uname().machine}"])
+
+
+def counted(cases, url, files, say, **settings):
+    """Count each case on a service with these settings; return pairs of count and spread."""
+    command = (
+        *("valgrind", "--quiet", "--tool=callgrind", "--trace-children=yes"),
+        f"--callgrind-out-file={files}/%p",
+    )
+    say(f"starting gunicorn under valgrind: {settings}")
+    # A fixed seed of hashes, so that lookups in dictionaries cost the same in each run.
+    settings = {"WEB_CONCURRENCY": "1", "PYTHONHASHSEED": "0", **settings}
+    with gunicorn(url, under=command, **settings) as (port, pid):
+        client = Client(port)
+        for case in cases:
+            send(client, case, WARM_UP)
+        (worker,) = (one for one, _ in processes.below(pid) if one != pid)
+        counter = dumps(worker, files)
+        return [agreed(case, client, counter, say) for case in cases]
 
 
 def agreed(case, client, counter, say):

@@ -49,7 +49,7 @@ class Client:
     """One client, which keeps its connection and sends one request after the other."""
 
     def __init__(self, port):
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
         # Two clients send different numbers: a PATCH without effect is no change.
         self.number = secrets.randbelow(10_000_000)
 

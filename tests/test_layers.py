@@ -11,6 +11,7 @@ from support.project import PROJECT
 pytestmark = pytest.mark.nodatabase
 
 
+@pytest.mark.speedups
 def test_every_contract_of_imports_is_kept():
     # A process of its own: lint-imports disables the loggers that other tests read.
     checked = subprocess.run(
