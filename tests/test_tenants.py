@@ -131,7 +131,8 @@ def queries(view, acme, owner):
                 shown += len(page["data"])
                 if page["nextCursor"]:
                     found.append({**query, "cursor": page["nextCursor"]})
-        assert shown or not field or view.documented.kind != "page" or view.variables, (
+        needed = field and view.documented.kind == "page" and not view.variables
+        assert shown or not needed, (
             f"{TABLE}: {view.name}?{key(field)}= finds no row of the world; add one"
         )
     return found
@@ -152,6 +153,64 @@ def test_a_view_shows_its_caller_rows_of_the_world(owner, acme, unlimited, view)
     )
     assert any(id in shown for id in mine), (
         f"{view.name} shows Alice nothing of her own: add a row to {TABLE}, and show ids"
+    )
+
+
+# Filters that choose the statement of the view, which therefore need not take them. The statement
+# that the view runs without any filter takes none.
+CHOOSING = {
+    ("GET /api/tasks", "q"),
+    ("GET /api/tasks", "sort"),
+    ("GET /api/meetings", "upcoming"),
+}
+# It changes the order and leaves out no row.
+ORDERS = {"sort"}
+FILTERED = pytest.mark.parametrize(
+    ("view", "field"),
+    [
+        (view, field)
+        for view in READS
+        for field in filters(view.arguments)
+        if not isinstance(field, fields.Cursor)
+    ],
+    ids=lambda value: value.name,
+)
+
+
+@pytest.mark.nodatabase
+@FILTERED
+def test_each_statement_of_a_view_that_filters_takes_all_filters_of_the_view(view, field):
+    names = {other.name for other in filters(view.arguments)}
+    filtering = [name for name in view.statements if names & {*STATEMENTS[name].parameters}]
+    lacking = [name for name in filtering if field.name not in STATEMENTS[name].parameters]
+    if (view.name, field.name) not in CHOOSING:
+        assert filtering, f"no statement of {view.name} has a filter: see {view.files}"
+        assert not lacking, (
+            f"sql/{lacking[0]}.sql lacks %({field.name})s: add it to the WHERE, or add the filter"
+            f" {key(field)}, if it chooses the statement, to CHOOSING in tests/test_tenants.py"
+        )
+
+
+@FILTERED
+def test_a_filter_leaves_out_a_row_of_the_workspace_itself(owner, acme, unlimited, view, field):
+    (path,) = own_paths(view, owner, acme)
+    begin = {
+        key(other): acme.cursor()
+        for other in filters(view.arguments)
+        if isinstance(other, fields.Cursor)
+    }
+
+    def shown(query):
+        response = owner.get(path, query_string={**begin, **query})
+        body = response.get_json() if response.status_code == 200 else {"data": []}
+        return body.get("data", [body])
+
+    values = filter_values(field, acme.ids(), WORD, acme.cursor())
+    numbers = [len(shown({key(field): value})) for value in values]
+    leaves_out = min(numbers) < len(shown({}))
+    assert leaves_out or field.name in ORDERS, (
+        f"{view.name}?{key(field)}= leaves out no row: use it in the WHERE of {view.files}, or add"
+        f" a row with another value to {TABLE}"
     )
 
 

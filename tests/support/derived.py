@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from support.http import Client
 from support.resources import HERE as TABLE
-from support.resources import LISTS, RESOURCES, WORD
+from support.resources import LISTS, RESOURCES, WORD, missing
 from support.rows import UNKNOWN
 from support.statements import NAME_IN_PYTHON
 
@@ -158,7 +158,7 @@ class Values:
                 return ["bob@example.com", "alice@example.com"]
             case fields.Id():
                 if name not in self.references:
-                    pytest.fail(f"{TABLE}: no entry has the field {name} in its references")
+                    missing(f"{TABLE}: no entry has the field {name} in its references")
                 return self.references[name]
             case lines.PastTimestamp():
                 return ["2025-03-01T09:00:00.001Z", "2025-03-02T09:00:00.001Z"]
@@ -184,7 +184,7 @@ class Values:
                 field.inner.data_key = name
                 items = self.of(field.inner, schema)[:2]
                 return [items, items[:1]]
-        pytest.fail(f"{HERE} has no values for the field {name}, a {type(field).__name__}")
+        return missing(f"{HERE} has no values for the field {name}, a {type(field).__name__}")
 
     def required(self, schema):
         return {
@@ -239,8 +239,8 @@ def filter_values(field, ids, text, cursor):
         case fields.Boolean():
             return ["true", "false"]
         case fields.Text():
-            return [text, "-absent"]
-    pytest.fail(f"{HERE} has no values for the filter {key(field)}, a {type(field).__name__}")
+            return [text, "-absent", "absent"]
+    return missing(f"{HERE} has no values for the filter {key(field)}, a {type(field).__name__}")
 
 
 # The bytes of text of a page, unless its first row has more.

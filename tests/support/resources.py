@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from support.http import ids, read_all
 from support.receivers import FINGERPRINT
 from support.rows import insert
@@ -42,6 +43,17 @@ WORD = "heirloom"
 
 # Who sees the rows: the members of the active workspace, those of any workspace, or one user.
 WORKSPACE, EVERYWHERE, PERSONAL = "the active workspace", "all workspaces", "the user"
+
+
+REPORTED = set()
+
+
+def missing(message):
+    """Fail the first test that needs what is missing; skip the others, which would repeat it."""
+    if message in REPORTED:
+        pytest.skip(message)
+    REPORTED.add(message)
+    pytest.fail(message)
 
 
 def edge(n):
