@@ -1,0 +1,182 @@
+"""What a migration of a later release may do, so that requests go on while it runs.
+
+squawk reads the statements. The locks that it cannot know are those that PostgreSQL holds after
+the file has run on the schema of the last release.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from service.commands.migrate import IN_BATCHES, WITHOUT_TRANSACTION, File
+from service.database.statements import STATEMENTS, Statement, migrations
+
+# Rules of squawk that do not fit: `migrate` sets the timeouts and wraps the file in a transaction;
+# a type, a length or a domain is a matter of taste.
+LEFT_OUT = (
+    "require-lock-timeout,require-statement-timeout,prefer-robust-stmts,prefer-bigint-over-int,"
+    "prefer-bigint-over-smallint,prefer-text-field,ban-create-domain-with-constraint,"
+    "prefer-identity,ban-char-field"
+)
+
+# The locks that a transaction holds on tables that it has not created itself.
+LOCKS = """
+    SELECT DISTINCT lock.relation::regclass::text, lock.mode
+      FROM pg_locks AS lock
+      JOIN pg_class AS class ON class.oid = lock.relation
+     WHERE lock.pid = pg_backend_pid()
+       AND class.relkind IN ('r', 'p')
+       AND class.relnamespace = current_schema()::regnamespace
+       AND lock.relation::regclass::text <> ALL (%s)
+       AND lock.mode <> 'AccessShareLock'
+     ORDER BY 1, 2
+"""
+TABLES = "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p')"
+
+
+def squawk(path, kind):
+    """Return what squawk finds in a file."""
+    command = [
+        Path(sys.executable).with_name("squawk"),
+        *("--reporter", "json", "--pg-version", "15", "--exclude", LEFT_OUT),
+        *([] if kind else ["--assume-in-transaction"]),
+        path,
+    ]
+    outcome = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not outcome.stderr, outcome.stderr
+    return [found["message"] for found in json.loads(outcome.stdout)]
+
+
+def faults(source, connection, folder):
+    """Return what a migration must not do, in sentences."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(STATEMENTS, "schema/9999-new", Statement("new", source))
+        file = File("9999-new")
+    path = folder / "9999-new.sql"
+    path.write_bytes(source)
+    found = squawk(path, file.kind)
+    if file.kind == IN_BATCHES and not file.left:
+        found.append("a migration in batches counts what is left: -- left: SELECT count(*) …")
+    if file.kind == IN_BATCHES and b"LIMIT" not in source:
+        found.append("a migration in batches changes a limited number of rows: LIMIT")
+    repeatable = b"IF NOT EXISTS" in source or b"VALIDATE CONSTRAINT" in source
+    if file.kind == WITHOUT_TRANSACTION and not repeatable:
+        found.append("a statement without a transaction can be repeated: IF NOT EXISTS")
+    if file.kind is None:
+        found += faults_of_locks(source, connection)
+    return found
+
+
+def faults_of_locks(source, connection):
+    old = {name for (name,) in connection.execute(TABLES).fetchall()}
+    with connection.transaction(force_rollback=True):
+        connection.execute(source)
+        new = [name for (name,) in connection.execute(TABLES).fetchall() if name not in old]
+        locks = connection.execute(LOCKS, [new]).fetchall()
+    blocked = sorted({table for table, mode in locks if mode == "AccessExclusiveLock"})
+    if len(blocked) > 1:
+        yield f"one transaction locks one old table, not {' and '.join(blocked)}: use a file each"
+    for table, mode in locks:
+        if mode == "ShareLock":
+            yield f"an index on {table} blocks its writes: use a file without a transaction"
+        if mode == "RowExclusiveLock":
+            yield f"a change of the rows of {table} keeps them locked: use a file in batches"
+
+
+@pytest.fixture
+def migrated(database_url):
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        yield connection
+
+
+GOOD = {
+    "a column and its resource": b"""
+        ALTER TABLE meetings ADD COLUMN location text;
+        ALTER TYPE meeting_document ADD ATTRIBUTE location text;
+    """,
+    "a constraint that is validated later": b"""
+        ALTER TABLE tasks ADD CONSTRAINT "title must not be x" CHECK (title <> 'x') NOT VALID;
+    """,
+    "its validation": b"""-- migrate: without a transaction
+        ALTER TABLE tasks VALIDATE CONSTRAINT "title must not be x";
+    """,
+    "an index": b"""-- migrate: without a transaction
+        CREATE INDEX CONCURRENTLY IF NOT EXISTS tasks_by_title ON tasks (workspace_id, title);
+    """,
+    "a backfill": b"""-- migrate: in batches
+        UPDATE tasks SET title = title WHERE id IN (SELECT id FROM tasks LIMIT 5000);
+    """.replace(b"batches\n", b"batches\n-- left: SELECT count(*) FROM tasks\n"),
+    "a table with an index and rows": b"""
+        CREATE TABLE colours (name text PRIMARY KEY, rank integer NOT NULL);
+        CREATE INDEX colours_by_rank ON colours (rank);
+        INSERT INTO colours VALUES ('red', 1);
+    """,
+}
+
+
+@pytest.mark.parametrize("source", GOOD.values(), ids=GOOD)
+def test_what_the_guide_recommends_passes(source, migrated, tmp_path):
+    assert faults(source, migrated, tmp_path) == []
+
+
+BAD = {
+    "an index on an old table blocks its writes": (
+        b"CREATE INDEX tasks_by_title ON tasks (title);",
+        "an index on tasks blocks its writes: use a file without a transaction",
+    ),
+    "a CHECK reads the whole table under its lock": (
+        b"""ALTER TABLE tasks ADD CONSTRAINT "x" CHECK (title <> 'x');""",
+        "By default new constraints require a table scan and block writes to the table while"
+        " that scan occurs.",
+    ),
+    "a backfill in one transaction": (
+        b"UPDATE tasks SET title = 'x';",
+        "a change of the rows of tasks keeps them locked: use a file in batches",
+    ),
+    "two old tables": (
+        b"ALTER TABLE tasks ADD x text; ALTER TABLE meetings ADD x text;",
+        "one transaction locks one old table, not meetings and tasks: use a file each",
+    ),
+    "a column that old code does not fill": (
+        b"ALTER TABLE tasks ADD x text NOT NULL;",
+        "Adding a new column that is `NOT NULL` and has no default value to an existing table"
+        " effectively makes it required.",
+    ),
+    "a column that old code needs": (
+        b"ALTER TABLE tasks DROP COLUMN title;",
+        "Dropping a column may break existing clients.",
+    ),
+    "a statement that cannot be repeated": (
+        b"-- migrate: without a transaction\nCREATE INDEX CONCURRENTLY x ON tasks (title);",
+        "a statement without a transaction can be repeated: IF NOT EXISTS",
+    ),
+    "batches without an end in sight": (
+        b"-- migrate: in batches\nUPDATE tasks SET title = title;",
+        "a migration in batches changes a limited number of rows: LIMIT",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "fault"), BAD.values(), ids=BAD)
+def test_what_would_stop_requests_or_old_code_is_named(source, fault, migrated, tmp_path):
+    assert fault in faults(source, migrated, tmp_path)
+
+
+def unreleased():
+    """Name the migrations that came after the last release; before the first one, none counts."""
+    return []
+
+
+def test_each_migration_since_the_last_release_keeps_the_rules(empty, tmp_path):
+    found = {}
+    with psycopg.connect(empty, autocommit=True) as connection:
+        for name in migrations():
+            source = STATEMENTS[f"schema/{name}"].source
+            if name in unreleased() and (wrong := faults(source, connection, tmp_path)):
+                found[name] = wrong
+            connection.execute(source)
+    assert found == {}
