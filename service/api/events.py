@@ -13,6 +13,10 @@ from service.http.responses import Body, reply, response
 from service.values import fields, schemas
 
 NEXT = "The cursor for the next request, even if the page is empty"
+AFTER = (
+    "The nextCursor of an earlier response; opaque; 410 if events after it may be missing. Without"
+    " it the page is empty, and nextCursor is where to begin"
+)
 MORE = "Whether more events follow now: ask at once; else wait"
 
 # What webhooks get, which openapi/events.py describes.
@@ -31,7 +35,7 @@ class EventPage(schemas.Resource):
 
 
 class EventFilter(schemas.Query):
-    after = fields.Cursor(keyed=True)
+    after = fields.Cursor(keyed=True, description=AFTER)
     limit = fields.Limit(100, 500)
     type = fields.OneOf(
         *EVENT_TYPES,

@@ -521,14 +521,19 @@ class Cursor(Field):
 
     default_error_messages = {"cursor": "must be the nextCursor of an earlier response"}
 
-    def __init__(self, *, keyed: bool | None = False) -> None:
+    def __init__(
+        self,
+        *,
+        keyed: bool | None = False,
+        description: str = "The nextCursor of an earlier response; opaque; never expires",
+    ) -> None:
         # The sort key: a timestamp of PostgreSQL in milliseconds, or the rank of a match.
         key = r"(-[0-9]{1,13}|[0-9]{1,15})\."
         prefix = {True: key, False: "", None: f"({key})?"}[keyed]
         json_schema = {
             "type": "string",
             "pattern": f"^{prefix}[0-9a-f]{{32}}$",
-            "description": "The nextCursor of an earlier response; opaque; never expires",
+            "description": description,
         }
         super().__init__(json_schema, load_default=(None, None))
         self.well_formed = re.compile(f"{prefix}[0-9a-f]{{32}}", re.ASCII)

@@ -2,17 +2,22 @@
 
 import json
 import shutil
+import ssl
 import sys
 import tempfile
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
+from threading import Event
+from typing import NamedTuple
 from urllib.parse import quote
 
 import pytest
+import urllib3
 from support import front
 from support.openapi_check import LOGIN_KEY
 from support.processes import free_port, serving
 from support.project import blocks, environment, replaced, run
+from support.proxy import Proxy
 from support.rows import TOKENS, count
 
 pytestmark = [
@@ -28,9 +33,31 @@ HERE = Path(__file__).parent / "sign_in"
 CLIENT = {"CLIENT_ID": "tasks", "CLIENT_SECRET": "secret-of-the-client"}
 
 
+class Gate(Proxy):
+    """A proxy that shows each piece of a request or a response to a function, which may wait."""
+
+    def __init__(self, port):
+        super().__init__(f"host=127.0.0.1 port={port}")
+        self.behaves()
+
+    def behaves(self, rule=lambda content: content):
+        self.forwarded = rule
+
+
+class Site(NamedTuple):
+    """The origin of the front end, the login page and the API, and what a test may change."""
+
+    origin: str
+    folder: Path
+    # The front end that nginx serves.
+    page: Path
+    # The proxies between nginx and the other two.
+    service: Gate
+    login: Gate
+
+
 @pytest.fixture(scope="module")
-def origin(database_url, tmp_path_factory):
-    """The origin of the front-end, the login page and the API."""
+def module_site(database_url, tmp_path_factory):
     folder = tmp_path_factory.mktemp("sign-in")
     folder.chmod(0o755)
     shutil.copytree(HERE, folder, dirs_exist_ok=True)
@@ -56,12 +83,13 @@ def origin(database_url, tmp_path_factory):
         service = stack.enter_context(
             serving(database_url, TRUSTED_PROXIES="1", LOGIN_KEY=LOGIN_KEY)
         )
+        gates = [stack.enter_context(closing(Gate(port))) for port in (service.port, login_port)]
         locations = replaced(
             locations,
-            ("127.0.0.1:9000", f"127.0.0.1:{login_port}"),
+            ("127.0.0.1:9000", f"127.0.0.1:{gates[1].port}"),
             ("/var/www/tasks", str(front_end)),
         )
-        hosts, server = f"server 127.0.0.1:{service.port};", front.tls(folder, port) + locations
+        hosts, server = f"server 127.0.0.1:{gates[0].port};", front.tls(folder, port) + locations
         site = front.service_site(folder, hosts, server)
         variables = {"ORIGIN": origin, "LOGIN_KEY": LOGIN_KEY, "SECRET_KEY": "x" * 32}
         variables |= {"SERVICE": f"http://127.0.0.1:{service.port}", **CLIENT}
@@ -75,24 +103,43 @@ def origin(database_url, tmp_path_factory):
             front.running(login, login_port, cwd=folder, env=environment(**variables))
         )
         stack.enter_context(front.nginx(folder, site, port))
-        yield origin, folder
+        yield Site(origin, folder, front_end / "index.html", *gates)
 
 
-def signs_in(origin, email, wanted="/"):
-    origin, folder = origin
-    person = {"ORIGIN": origin, "EMAIL": email, "WANTED": wanted}
-    person["CHROMIUM"] = shutil.which("chromium")
-    return json.loads(run("node", "person.mjs", cwd=folder, **person))
+@pytest.fixture
+def site(module_site):
+    yield module_site
+    for gate in (module_site.service, module_site.login):
+        gate.behaves()
+    (page,) = blocks("docs/sign-in.md", "html")
+    module_site.page.write_text(page)
+
+
+def told(site, story, **variables):
+    """Run a story in a browser, and return what it has seen."""
+    variables |= {"ORIGIN": site.origin, "CHROMIUM": shutil.which("chromium")}
+    return json.loads(run("node", f"{story}.mjs", cwd=site.folder, **variables))
+
+
+def signs_in(site, login, wanted="/"):
+    return told(site, "person", LOGIN=login, WANTED=wanted)
+
+
+def answer(status, **error):
+    """A response of the service, as a gate passes it on in place of another one."""
+    body = json.dumps({**error, "status": status, "requestId": "1"})
+    head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    return f"{head}\r\n\r\n{body}".encode()
 
 
 def test_a_browser_signs_in_creates_tasks_in_two_tabs_and_signs_out_at_the_provider_too(
-    origin, connection, cast, initech
+    site, connection, cast, initech
 ):
-    seen = signs_in(origin, "alice@example.com", "/?of=a%20link")
+    seen = signs_in(site, "alice@example.com", "/?of=a%20link")
     # The form of the provider, which asks again.
     assert "Sign-in" in seen.pop("text")
     assert seen == {
-        "url": f"{origin[0]}/?of=a%20link",
+        "url": f"{site.origin}/?of=a%20link",
         "cookie": {"path": "/api", "httpOnly": True, "secure": True, "sameSite": "Lax"},
         "script": "",
         "tasks": ["From a browser"],
@@ -110,36 +157,195 @@ def test_a_browser_signs_in_creates_tasks_in_two_tabs_and_signs_out_at_the_provi
     assert token["revoked_at"]
 
 
-@pytest.mark.parametrize(
-    ("email", "text"),
-    [
-        ("nobody@example.com", "You have no account here"),
-        ("unverified-alice@example.com", "Your provider has not verified your e-mail address."),
-    ],
-)
-def test_nobody_else_gets_a_session(origin, connection, email, text):
+UNVERIFIED = "Your provider has not verified your e-mail address."
+
+
+def with_claims(**claims):
+    return f"alice@example.com?{json.dumps(claims)}"
+
+
+def test_only_somebody_with_an_account_and_a_verified_address_gets_a_session(site, connection):
+    forms = [
+        False,
+        None,
+        "false",
+        "False",
+        "TRUE",
+        "True",
+        "no",
+        "0",
+        "1",
+        "",
+        " true",
+        0,
+        1,
+        [True],
+    ]
+    refused = {
+        "nobody@example.com": "You have no account here: ask an owner of your workspace.",
+        **{with_claims(email_verified=form): UNVERIFIED for form in forms},
+        with_claims(email=None): "email: must not be null",
+    }
     before = count(connection, "tokens")
-    seen = signs_in(origin, email)
-    assert seen["text"].strip().startswith(text)
-    assert "cookie" not in seen
+    seen = told(site, "logins", LOGINS=json.dumps([*refused]))
+    assert [*zip(refused, seen, strict=True)] == [
+        (login, [text, 0]) for login, text in refused.items()
+    ]
     assert count(connection, "tokens") == before
+    ((text, sessions),) = told(
+        site, "logins", LOGINS=json.dumps([with_claims(email_verified="true")])
+    )
+    assert ("Sign out" in text, sessions) == (True, 1)
+
+
+def test_the_name_at_the_provider_replaces_the_stored_one_if_the_service_takes_it(site, connection):
+    for name, stored in (
+        ("Dr. Alice", "Dr. Alice"),
+        ("Fool \u202e", "Dr. Alice"),
+        ("x" * 121, "Dr. Alice"),
+        ("", "Dr. Alice"),
+        (7, "Dr. Alice"),
+        ("Alice", "Alice"),
+    ):
+        ((_, sessions),) = told(site, "logins", LOGINS=json.dumps([with_claims(name=name)]))
+        assert sessions == 1
+        (row,) = connection.execute("SELECT name FROM users WHERE email = 'alice@example.com'")
+        assert row["name"] == stored
+
+
+def opened(site, path):
+    manager = urllib3.PoolManager(cert_reqs=ssl.CERT_NONE)
+    urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+    return manager.request("GET", site.origin + path, redirect=False)
+
+
+def test_a_link_to_the_login_page_makes_nobody_unable_to_sign_in(site):
+    for path in ("%0d%0aX: y", "%0a", "a%00", "%1b"):
+        response = opened(site, f"/login?next=/{path}")
+        assert (response.status, response.headers["Content-Type"]) == (
+            400,
+            "text/plain; charset=utf-8",
+        )
+    assert opened(site, f"/login?next={quote('/?of=ü b')}").status == 302
+
+
+def test_a_link_to_the_login_page_runs_no_script(site):
+    script = "<script>document.title = 1</script>"
+    response = opened(
+        site, f"/login/callback?error={quote(script)}&error_description={quote(script)}"
+    )
+    assert (response.status, response.headers["Content-Type"]) == (403, "text/plain; charset=utf-8")
+
+
+@pytest.mark.parametrize("polls", ["", "yes"])
+def test_a_list_that_is_under_way_signs_nobody_in_again_after_sign_out(site, connection, polls):
+    """Proxies hold the list until the page goes, and that until the page has had its 401.
+
+    The other tab gets a 401 too, at its next poll.
+    """
+    added, held, going, refused, again = (Event() for _ in range(5))
+
+    def at_service(content):
+        if content.startswith(b"POST /api/tasks"):
+            added.set()
+        elif added.is_set() and content.startswith(b"GET /api/tasks"):
+            held.set()
+            going.wait(30)
+        elif held.is_set() and content.startswith(b"HTTP/1.1 401"):
+            refused.set()
+        return content
+
+    def at_login(content):
+        if content.startswith(b"GET /login/out"):
+            going.set()
+            assert refused.wait(30)
+            # The page must do nothing more.
+            again.wait(1)
+        elif going.is_set() and content.startswith(b"GET /login?"):
+            again.set()
+        return content
+
+    if polls:
+        poll = "while (true) { await show(); await new Promise((go) => setTimeout(go, 50)); }\n"
+        page = site.page.read_text()
+        site.page.write_text(replaced(page, ("attempt(start)();\n", f"attempt(start)();\n{poll}")))
+    site.service.behaves(at_service)
+    site.login.behaves(at_login)
+    seen = told(site, "leaving", LOGIN="alice@example.com", POLLS=polls)
+    assert refused.is_set()
+    # The provider asks whether it should end its session too.
+    assert "sign-out" in seen["tabs"][0].lower()
+    if polls:
+        # The other tab has asked to sign in, and the provider asks who that is.
+        assert "Sign-in" in seen["tabs"][1]
+    else:
+        assert not again.is_set()
+    assert seen["left"] == 0
+    assert count(connection, "tokens", "kind = 'session' AND revoked_at IS NULL") == 0
+
+
+def test_the_page_shows_each_error_and_keeps_what_is_typed(site, connection, cast, initech):
+    limited = "Rate limit exceeded: 60 per minute; retry in 7 s"
+    unavailable = "The database is not available at the moment"
+    first = {
+        b"GET /api/tasks": [answer(503, message=unavailable)],
+        b"POST /api/tasks": [answer(429, message=limited), answer(503, message=unavailable)],
+        b"DELETE /api/session": [answer(503, message=unavailable)],
+    }
+    waiting = []
+
+    def at_service(content):
+        """Replace the first responses to these requests, one at a time, by errors."""
+        for start, answers in first.items():
+            if answers and content.startswith(start):
+                waiting.append(answers.pop(0))
+        if waiting and content.startswith(b"HTTP/1.1 "):
+            return waiting.pop()
+        return content
+
+    site.service.behaves(at_service)
+    seen = told(
+        site,
+        "trouble",
+        LOGIN="bob@example.com",
+        MEMBER=cast["bob"],
+        WORKSPACE=cast["acme"],
+        TOKEN=TOKENS["alice"],
+    )
+    none, hint = "You are no longer a member of this workspace.", "Choose a workspace"
+    assert seen == {
+        "list": [unavailable, "", "Acme", False],
+        "limited": [limited, "Once", "Acme", False],
+        "unavailable": [unavailable, "Once", "Acme", False],
+        # The service has added it at the first attempt.
+        "once": ["", "", "Acme", False, ["Once"]],
+        "owner": [204, 201],
+        "removed": [none, "Kept", "You are in no workspace: ask an owner", True],
+        "again": ["", "", hint, True],
+        "chosen": ["", "", "Acme", False, ["Once"]],
+        "active": cast["acme"],
+        "stays": [unavailable, "", "Acme", False, 1],
+    }
+    # The second attempt has found the session ended.
+    assert count(connection, "tokens", "kind = 'session' AND revoked_at IS NULL") == 0
+    assert count(connection, "tasks") == 1
 
 
 @pytest.mark.parametrize(
     "wanted", ["//example.com/", "/\\example.com", "@example.com", "https://example.com"]
 )
-def test_a_link_to_the_login_page_leads_to_no_other_origin(origin, wanted):
-    seen = signs_in(origin, "alice@example.com", f"/login?next={quote(wanted)}")
-    assert seen["url"].startswith(f"{origin[0]}/")
+def test_a_link_to_the_login_page_leads_to_no_other_origin(site, wanted):
+    seen = signs_in(site, "alice@example.com", f"/login?next={quote(wanted)}")
+    assert seen["url"].startswith(f"{site.origin}/")
 
 
-def test_an_owner_adds_an_address_and_the_person_signs_in_and_is_in(origin, connection, cast):
+def test_an_owner_adds_an_address_and_the_person_signs_in_and_is_in(site, connection, cast):
     _, invitation = blocks("docs/sign-in.md")
-    variables = {"TOKEN": TOKENS["alice"], "ORIGIN": origin[0], "WORKSPACE": cast["acme"]}
+    variables = {"TOKEN": TOKENS["alice"], "ORIGIN": site.origin, "WORKSPACE": cast["acme"]}
     command = replaced(invitation, ("curl ", "curl -sk "))
-    mia = json.loads(run("bash", "-c", command, cwd=origin[1], **variables))
+    mia = json.loads(run("bash", "-c", command, cwd=site.folder, **variables))
     assert (mia["name"], mia["role"]) == ("Mia", "member")
-    assert signs_in(origin, "mia@example.com")["tasks"] == ["From a browser"]
+    assert signs_in(site, "mia@example.com")["tasks"] == ["From a browser"]
     (task,) = connection.execute("SELECT workspace_id, created_by FROM tasks").fetchall()
     assert {name: str(id) for name, id in task.items()} == {
         "workspace_id": cast["acme"],

@@ -1,4 +1,5 @@
-// An OpenID provider for the proof of docs/sign-in.md: it knows each address, and asks for any password.
+// An OpenID provider for the proof of docs/sign-in.md: it knows each address, and asks for any password. A login is an address;
+// a question mark and JSON after it are claims.
 import { Provider } from "oidc-provider";
 
 const { PORT, CALLBACK, CLIENT_ID, CLIENT_SECRET } = process.env;
@@ -11,11 +12,12 @@ const provider = new Provider(`http://127.0.0.1:${PORT}`, {
       post_logout_redirect_uris: [new URL("/", CALLBACK).href],
     },
   ],
-  claims: { openid: ["sub"], email: ["email", "email_verified"] },
-  findAccount: (_, id) => ({
-    accountId: id,
-    claims: () => ({ sub: id, email: id, email_verified: !id.startsWith("unverified") }),
-  }),
+  claims: { openid: ["sub"], email: ["email", "email_verified"], profile: ["name"] },
+  findAccount: (_, id) => {
+    const [email, more] = id.split("?");
+    const claims = { sub: id, email, email_verified: true, ...JSON.parse(more ?? "{}") };
+    return { accountId: id, claims: () => claims };
+  },
   cookies: { keys: ["of the proof"] },
 });
 provider.listen(Number(PORT), "127.0.0.1");
