@@ -128,5 +128,5 @@ if __name__ == "__main__":
     caller = me(alice)
     assert caller.workspace is not None
     elsewhere = alice.with_headers({"Workspace-Id": str(caller.user.id)})
-    error(get_me.sync_detailed(client=elsewhere), 404)
+    error(list_tasks.sync_detailed(client=elsewhere), 404)
     tasks(alice.with_headers({"Workspace-Id": str(caller.workspace.id)}), caller)

@@ -101,5 +101,5 @@ async function me(alice: ReturnType<typeof client>) {
 }
 
 const caller = await me(client(process.env.TOKEN));
-failed(await client(process.env.TOKEN, caller.user.id).GET("/api/me"), 404);
+failed(await client(process.env.TOKEN, caller.user.id).GET("/api/tasks"), 404);
 await tasks(client(process.env.TOKEN, caller.workspace?.id), caller);
