@@ -80,8 +80,8 @@ SERVED = {
     "tasks_by_status": ("workspace_id status id", "tasks/filter?status"),
     "tokens_by_user": ("user_id id", "tokens/revoke_own"),
 }
-# A search reads the first one only among many entries; the foreign key of a task uses the other.
-SERVED_ELSEWHERE = {"knowledge_by_words", "suggestions_by_task"}
+# A search reads the first one only among many entries; deleting a task or a user uses the others.
+SERVED_ELSEWHERE = {"knowledge_by_words", "suggestions_by_task", "former_members_by_user"}
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ class Member(schemas.Resource):
 
 
 class Person(Member):
-    """A member; or an author of tasks or meetings who has left, of whom only the name is shown."""
+    """A member; or somebody who has left, of whom only the name is shown."""
 
     email = fields.Email(
         dump_only=True, allow_none=True, description="The e-mail address of a member"
@@ -106,8 +106,9 @@ def add_member(member: Values, id: str) -> Response:
 def get_member(id: str, member: str) -> Response:
     """Return a member, or the name of a person who has left
 
-    So you can name the ``createdBy`` of a task or a meeting. Of an author who is no member any
-    more, everything but the name is null. Anybody else, and a deleted user, is not found (404).
+    So you can name everybody whom an object or an event of the workspace names: its
+    ``createdBy``, ``assigneeId`` or ``actorId``. Of somebody who has left, everything but the name
+    is null. Whoever never was a member, and a deleted user, is not found (404).
     """
     return reply(db.row(Body, "members/get", id=id, member_id=member).body)
 

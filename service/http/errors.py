@@ -44,6 +44,9 @@ CANCELLED = {"57014", "55P03"}
 # SQLSTATEs of errors that only an operator can correct.
 FOR_OPERATORS = {"26000", "42P01", "42P05", "42501", *CORRUPTED}
 
+# Constraints on the number of rows, which a valid request can violate, and their messages.
+LIMITS = {"members must be at most 10000 in a workspace": "too_many_members"}
+
 
 class InvalidFields(BadRequest):
     errors: Sequence[FieldError] = ()
@@ -159,6 +162,8 @@ def from_database(error: psycopg.Error) -> HTTPException:
     )
     if sqlstate.startswith("40") or deleted:
         return http_error("concurrent_change")
+    if constraint in LIMITS:
+        return http_error(LIMITS[constraint])
     if sqlstate in ("23503", "23514") and " " in constraint:
         return invalid_fields([FieldError(*constraint.split(" ", 1))])
     if sqlstate.startswith("22") or sqlstate == "54000":

@@ -2,14 +2,23 @@
 -- An operator (NULL) may add a deactivated user too. The workspace becomes the active one of a user
 -- whom this request has made; another user chooses. For an operator it becomes the active one of
 -- every user who has none.
-WITH asked AS MATERIALIZED (
+WITH account AS MATERIALIZED (
+    -- The user comes first in the order of locks.
+    SELECT person.*
+      FROM users AS person
+     WHERE lower(person.email) = lower(%(email)s::text)
+       AND acting_role(
+               %(user_id)s::uuid, %(token_workspace_id)s::uuid, %(id)s::uuid
+           ) IS NOT NULL
+       FOR NO KEY UPDATE
+), asked AS MATERIALIZED (
     SELECT acting = 'owner' OR acting = 'admin' AND %(role)s::text = 'member' AS permitted,
            account.id AS user_id,
            account.deactivated_at IS NULL OR %(user_id)s::uuid IS NULL AS can_join
       FROM acting_role(
                %(user_id)s::uuid, %(token_workspace_id)s::uuid, %(id)s::uuid
            ) AS acting
-      LEFT JOIN users AS account ON lower(account.email) = lower(%(email)s::text)
+      LEFT JOIN account ON true
      WHERE acting IS NOT NULL
 ), joined AS (
     INSERT INTO members (workspace_id, user_id, role)
@@ -31,6 +40,8 @@ WITH asked AS MATERIALIZED (
 SELECT asked.permitted,
        asked.can_join,
        account.id,
-       (SELECT member_json(account, joined.role, joined.joined_at) FROM joined) AS body
+       (
+           SELECT member_json(ROW(account.*)::users, joined.role, joined.joined_at) FROM joined
+       ) AS body
   FROM asked
-  LEFT JOIN users AS account ON account.id = asked.user_id;
+  LEFT JOIN account ON true;

@@ -1,5 +1,5 @@
--- A member of a workspace of the caller, or the name of an author who has left it.
--- Whoever made a task or a meeting of the workspace was a member; a deleted user has no name.
+-- A member of a workspace of the caller, or the name of somebody who has left the workspace.
+-- A deleted user has no name.
 SELECT row_to_json(
            ROW(
                account.id,
@@ -17,13 +17,7 @@ SELECT row_to_json(
    AND (member.user_id IS NOT NULL
         OR EXISTS (
                SELECT
-                 FROM tasks
-                WHERE tasks.workspace_id = %(id)s::uuid
-                  AND tasks.created_by = %(member_id)s::uuid
-           )
-        OR EXISTS (
-               SELECT
-                 FROM meetings
-                WHERE meetings.workspace_id = %(id)s::uuid
-                  AND meetings.created_by = %(member_id)s::uuid
+                 FROM former_members AS former
+                WHERE former.workspace_id = caller.workspace_id
+                  AND former.user_id = account.id
            ));

@@ -1,15 +1,27 @@
 -- Remove a member from a workspace, unless the workspace would have no owner then. Everybody may
 -- leave. To be removed is like to become a plain member, for roles and owners.
-WITH asked AS MATERIALIZED (
-    SELECT permitted OR %(user_id)s::uuid = %(member_id)s::uuid AS permitted,
+WITH person AS MATERIALIZED (
+    -- The removal can clear the active workspace, so the user comes first in the order of locks.
+    SELECT account.id
+      FROM users AS account
+      JOIN members AS member ON member.user_id = account.id
+     WHERE account.id = %(member_id)s::uuid
+       AND member.workspace_id = %(id)s::uuid
+       AND acting_role(
+               %(user_id)s::uuid, %(token_workspace_id)s::uuid, %(id)s::uuid
+           ) IS NOT NULL
+       FOR NO KEY UPDATE OF account
+), asked AS MATERIALIZED (
+    SELECT permitted OR %(user_id)s::uuid = person.id AS permitted,
            has_owner,
            -- For the events of the user's tasks.
            set_config('service.actor_id', %(user_id)s::uuid::text, true)
-      FROM lock_member(
+      FROM person
+     CROSS JOIN LATERAL lock_member(
                %(user_id)s::uuid,
                %(token_workspace_id)s::uuid,
                %(id)s::uuid,
-               %(member_id)s::uuid,
+               person.id,
                'member'
            )
 ), removed AS (

@@ -1,5 +1,13 @@
 -- Plans, workspaces, users and members; credentials, and the counts of their requests.
 
+-- The order of locks. A statement that locks rows of several of these tables locks them in this
+-- order, so that two statements never wait for each other: first users, then members, then
+-- workspaces; after these, tasks, tokens and everything else. Of one table it locks the rows in the
+-- order of their ids. Foreign keys lock too: a new assignee the member, the end of a membership the
+-- user whose active workspace it was, each change of members the number in the workspace. So a
+-- statement that changes members locks their users first, even if it changes none of them.
+-- tests/statements/test_lock_order.py holds up each statement at each of these tables.
+
 CREATE TABLE plans (
     name text PRIMARY KEY
         CHECK (length(name) BETWEEN 1 AND 128),
@@ -33,8 +41,10 @@ CREATE TABLE workspaces (
         CHECK (length(timezone) BETWEEN 1 AND 128)
         -- PostgreSQL has its own list of timezones and raises an error for other names.
         CHECK (timestamptz '2000-01-01T00:00:00Z' AT TIME ZONE timezone IS NOT NULL),
-    -- Made by triggers on members.
-    member_count integer NOT NULL DEFAULT 0,
+    -- Made by triggers on members. The list of members has no pages, so their number has a limit.
+    member_count integer NOT NULL DEFAULT 0
+        CONSTRAINT "members must be at most 10000 in a workspace"
+        CHECK (member_count <= 10000),
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     version integer NOT NULL DEFAULT 1
 );
@@ -88,6 +98,19 @@ CREATE TABLE members (
 );
 
 CREATE INDEX members_by_user ON members (user_id, workspace_id);
+
+-- The people who have left a workspace; the row stays if they come back. Whoever makes an object,
+-- changes one or is assigned to a task is a member then, so this table and members together have
+-- everybody whom an object or an event of the workspace names, except deleted users.
+CREATE TABLE former_members (
+    workspace_id uuid NOT NULL
+        REFERENCES workspaces (id) ON DELETE CASCADE,
+    user_id uuid NOT NULL
+        REFERENCES users (id) ON DELETE CASCADE,
+    PRIMARY KEY (workspace_id, user_id)
+);
+
+CREATE INDEX former_members_by_user ON former_members (user_id);
 
 -- The memberships that a credential of the user may use: all, or that of its one workspace. Every
 -- statement of a request that looks beyond the active workspace reads them here. PostgreSQL inlines
@@ -148,12 +171,20 @@ CREATE TRIGGER count_members_after_leaving
     FOR EACH STATEMENT
     EXECUTE FUNCTION count_members();
 
--- When a membership ends, delete its usage and its keys, and those keys of the user in other
--- workspaces whose stored response contains the id of this workspace.
+-- When a membership ends, remember the user as a former member, unless the user or the workspace is
+-- being deleted. Delete the usage and the keys of the membership, and those keys of the user in
+-- other workspaces whose stored response contains the id of this workspace.
 CREATE FUNCTION end_membership() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
 BEGIN
+    INSERT INTO former_members (workspace_id, user_id)
+    SELECT workspace.id, person.id
+      FROM workspaces AS workspace
+     CROSS JOIN users AS person
+     WHERE workspace.id = OLD.workspace_id
+       AND person.id = OLD.user_id
+        ON CONFLICT DO NOTHING;
     UPDATE tokens AS token
        SET revoked_at = now()
      WHERE token.user_id = OLD.user_id

@@ -190,7 +190,8 @@ CREATE TRIGGER check_parent_of_moved
 -- assignee; one that this transaction creates may not, even if it began before the deactivation, or
 -- in the same millisecond. A user outside of the workspace is rejected by the foreign key, in any
 -- state. The lock waits for a deactivation that has not ended, and a deactivation for the end of
--- this transaction.
+-- this transaction. The foreign keys would lock the workspace before the member, so the member is
+-- locked here, after the user, in the order of locks.
 CREATE FUNCTION check_assignee() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -203,7 +204,8 @@ BEGIN
       JOIN users AS person ON person.id = member.user_id
      WHERE member.workspace_id = NEW.workspace_id
        AND member.user_id = NEW.assignee_id
-       FOR SHARE OF person;
+       FOR SHARE OF person
+       FOR KEY SHARE OF member;
     IF since IS NOT NULL
        AND (TG_OP = 'UPDATE' OR NEW.created_at > since OR NEW.created_at = now_ms())
     THEN

@@ -1,8 +1,15 @@
 -- Create an API token for a user, with a workspace for a member of it; the table has
 -- only the hash of the token.
-WITH place AS MATERIALIZED (
+WITH person AS MATERIALIZED (
+    -- The user comes first in the order of locks.
+    SELECT account.id
+      FROM users AS account
+     WHERE lower(account.email) = lower(%(email)s)
+       FOR KEY SHARE
+), place AS MATERIALIZED (
     SELECT member.workspace_id, member.user_id
-      FROM members AS member
+      FROM person
+      JOIN members AS member ON member.user_id = person.id
       JOIN workspaces AS workspace ON workspace.id = member.workspace_id
      WHERE workspace.slug = %(workspace)s::text
        FOR KEY SHARE OF member
@@ -15,8 +22,8 @@ SELECT person.id,
        %(hash)s,
        now_ms() + %(days)s::integer * interval '1 day',
        place.workspace_id
-  FROM users AS person
+  FROM person
   LEFT JOIN place ON place.user_id = person.id
- WHERE lower(person.email) = lower(%(email)s)
-   AND (%(workspace)s::text IS NULL OR place.workspace_id IS NOT NULL)
+ WHERE %(workspace)s::text IS NULL
+    OR place.workspace_id IS NOT NULL
 RETURNING id;

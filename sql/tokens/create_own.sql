@@ -1,19 +1,22 @@
 -- Create an API token for the caller, who has fewer than 100 live ones and a session that has not
 -- ended meanwhile; the token expires in the future, and its workspace is one of the caller's.
 -- The table has only the hash of the token.
-WITH place AS MATERIALIZED (
+WITH counted AS MATERIALIZED (
+    -- The user comes first in the order of locks.
+    SELECT lock_and_count_tokens(%(user_id)s::uuid, %(session_id)s::uuid) AS tokens
+), place AS MATERIALIZED (
     -- The lock keeps the membership from ending without an end of the token.
     SELECT member.workspace_id
-      FROM members AS member
+      FROM counted
+     CROSS JOIN members AS member
      WHERE member.workspace_id = %(workspace_id)s::uuid
        AND member.user_id = %(user_id)s::uuid
-       FOR KEY SHARE
+       FOR KEY SHARE OF member
 ), asked AS MATERIALIZED (
     SELECT coalesce(%(expires_at)s::timestamptz > now(), true) AS in_future,
            %(workspace_id)s::uuid IS NULL OR EXISTS (SELECT FROM place) AS is_member,
-           lock_and_count_tokens(
-               %(user_id)s::uuid, %(session_id)s::uuid
-           ) < 100 AS has_room
+           counted.tokens < 100 AS has_room
+      FROM counted
 ), created AS (
     INSERT INTO tokens AS token (user_id, kind, name, scope, hash, expires_at, workspace_id)
     SELECT person.id,

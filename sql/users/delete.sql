@@ -1,31 +1,37 @@
 -- Delete a user, unless workspaces would lose their last owner; return the slugs of these.
 -- The id stays, so that an operator can tell who has left from an id that never was a user.
--- The statement locks the owners in one order, so that two owners cannot leave at the same time.
-WITH owner AS MATERIALIZED (
+-- The statement locks the user first and then the owners, in the order of locks, so that two owners
+-- cannot leave at the same time.
+WITH person AS MATERIALIZED (
+    SELECT account.id
+      FROM users AS account
+     WHERE lower(account.email) = lower(%(email)s)
+       FOR UPDATE
+), owner AS MATERIALIZED (
     SELECT member.workspace_id, member.user_id
       FROM members AS member
      WHERE member.role = 'owner'
        AND member.workspace_id IN (
                SELECT own.workspace_id
                  FROM members AS own
-                 JOIN users AS person ON person.id = own.user_id
-                WHERE lower(person.email) = lower(%(email)s)
-                  AND own.role = 'owner'
+                 JOIN person ON person.id = own.user_id
+                WHERE own.role = 'owner'
            )
      ORDER BY member.workspace_id, member.user_id
        FOR UPDATE OF member
 ), last_owner AS (
     SELECT workspace.slug
       FROM owner
-      JOIN users AS person ON lower(person.email) = lower(%(email)s)
+     CROSS JOIN person
       JOIN workspaces AS workspace ON workspace.id = owner.workspace_id
      GROUP BY workspace.slug
     HAVING bool_and(owner.user_id = person.id)
 ), deleted AS (
-    DELETE FROM users AS person
-     WHERE lower(person.email) = lower(%(email)s)
+    DELETE FROM users AS account
+     USING person
+     WHERE account.id = person.id
        AND NOT EXISTS (SELECT FROM last_owner)
- RETURNING person.id
+ RETURNING account.id
 ), forgotten AS (
     -- The trigger of members deletes the keys in workspaces.
     DELETE FROM idempotency_keys AS stored
@@ -41,5 +47,4 @@ WITH owner AS MATERIALIZED (
 )
 SELECT person.id,
        ARRAY(SELECT last_owner.slug FROM last_owner ORDER BY last_owner.slug) AS last_owner_of
-  FROM users AS person
- WHERE lower(person.email) = lower(%(email)s);
+  FROM person;

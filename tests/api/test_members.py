@@ -52,28 +52,6 @@ def test_members_are_listed_with_roles_in_the_order_of_joining(alice, bob, cast,
     assert bob.get(path).get_json() == members
 
 
-@pytest.mark.parametrize("table", ["tasks", "meetings"])
-def test_of_an_author_who_has_left_the_name_stays_readable(
-    alice, bob, charlie, cast, connection, insert_into, path, table
-):
-    member = f"{path}/{cast['bob']}"
-    assert bob.get(member).get_json() == alice.get(path).get_json()[1]
-    insert_into(table, user="bob")
-    insert_into(table, "globex", "charlie")
-    assert alice.delete(member).status_code == 204
-    left = {"userId": cast["bob"], "name": "Bob", "email": None, "role": None, "joinedAt": None}
-    assert alice.get(member).get_json() == left
-    for client, other in ((bob, "bob"), (charlie, "bob"), (alice, "charlie")):
-        error_message(client.get(f"{path}/{cast[other]}"), 404)
-    connection.execute("DELETE FROM users WHERE name = 'Bob'")
-    error_message(alice.get(member), 404)
-
-
-def test_of_a_former_member_who_made_nothing_there_is_no_name(alice, cast, path):
-    assert alice.delete(f"{path}/{cast['bob']}").status_code == 204
-    error_message(alice.get(f"{path}/{cast['bob']}"), 404)
-
-
 def test_an_unknown_address_becomes_a_user_in_this_workspace(app, alice, cast, connection, path):
     response = alice.post(path, NEW)
     assert response.status_code == 201

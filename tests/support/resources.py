@@ -246,9 +246,13 @@ RESOURCES = [
         "workspaces",
         line="workspace",
         values={"slug": ["one", "two"], "plan": ["Pro", "Starter"], "workspace": ["acme", "acme"]},
+        rejected={"member_count": [10_001]},
+        accepted={"member_count": [10_000]},
     ),
     Resource("users", line="user", nullable="active_workspace_id deactivated_at"),
     Resource("members", line="member"),
+    # The authors of tasks and meetings make the rows again.
+    Resource("former_members", left_out=True),
     Resource("deleted_users", line="deleted_user", nullable="deleted_at"),
     Resource(
         "plans",

@@ -47,6 +47,11 @@ class World:
             " VALUES (%s, %s, %s, '', 200, %s)",
             (self.workspace_id, self.user_id, WORD, WORD),
         )
+        # Who has come back.
+        self.connection.execute(
+            "INSERT INTO former_members (workspace_id, user_id) VALUES (%s, %s)",
+            (self.workspace_id, self.user_id),
+        )
         for kind in ("api", "session"):
             insert_token(
                 self.connection,

@@ -72,7 +72,8 @@ def store(connection: Connection, batches: Iterable[Batch], *, match_users: bool
     ``match_users`` takes users who exist for those of the lines with the same e-mail address.
     """
     total, versions = 0, []
-    workspaces: set[str] = set()
+    # The authors of tasks and meetings, each with the workspace.
+    authors: set[tuple[str, str]] = set()
     ids: dict[str, str] = {}
     for batch in batches:
         if match_users:
@@ -90,9 +91,13 @@ def store(connection: Connection, batches: Iterable[Batch], *, match_users: bool
         if batch.kind == "workspace":
             versions += [row for row in batch.rows if row["version"]]
         if batch.kind in AUTHORED:
-            workspaces |= {row["workspace_id"] for row in batch.rows}
+            authors |= {(row["workspace_id"], row["created_by"]) for row in batch.rows}
     connection.run("load/versions", {"rows": to_json(versions)})
+    # At the end, when the members are known.
+    rows = [{"workspace_id": workspace, "user_id": author} for workspace, author in authors]
+    connection.run("load/former_members", {"rows": to_json(rows)})
     # At the end, because readers of the events wait for the lock of a feed.
+    workspaces = {workspace for workspace, _ in authors}
     connection.run("load/end_histories", {"workspace_ids": [*workspaces]})
     return total
 

@@ -1,0 +1,14 @@
+-- Remember the authors of loaded tasks and meetings who are no members of the workspace, so that
+-- their names can be read there. Deleted users have no name.
+INSERT INTO former_members (workspace_id, user_id)
+SELECT item.workspace_id, person.id
+  FROM json_populate_recordset(NULL::former_members, %(rows)s::json) AS item
+  JOIN users AS person ON person.id = item.user_id
+ WHERE NOT EXISTS (
+           SELECT
+             FROM members AS member
+            WHERE member.workspace_id = item.workspace_id
+              AND member.user_id = item.user_id
+       )
+ ORDER BY item.workspace_id, item.user_id
+    ON CONFLICT (workspace_id, user_id) DO NOTHING;
