@@ -1,6 +1,15 @@
 -- Change the fields that the parameter names and announce the change; without one, write nothing.
 -- The statement locks the row first, so that it compares If-Match with the current version.
-WITH locked AS MATERIALIZED (
+WITH assignee AS MATERIALIZED (
+    -- Users and members come before tasks in the order of locks.
+    SELECT member.user_id
+      FROM members AS member
+      JOIN users AS person ON person.id = member.user_id
+     WHERE member.workspace_id = %(workspace_id)s::uuid
+       AND member.user_id = (%(changes)s::jsonb ->> 'assignee_id')::uuid
+       FOR SHARE OF person
+       FOR KEY SHARE OF member
+), locked AS MATERIALIZED (
     SELECT task AS before,
            jsonb_populate_record(task, %(changes)s::jsonb) AS after,
            (%(versions)s::integer[] IS NULL
@@ -8,6 +17,7 @@ WITH locked AS MATERIALIZED (
       FROM tasks AS task
      WHERE task.workspace_id = %(workspace_id)s::uuid
        AND task.id = %(id)s::uuid
+       AND (SELECT count(*) FROM assignee) >= 0
        FOR NO KEY UPDATE
 ), changed AS (
     UPDATE tasks AS task
