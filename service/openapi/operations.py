@@ -176,14 +176,9 @@ class Operation:
         ]
 
     def workspace_header(self) -> list[str]:
-        """Name the header, unless the view does not read it or the query chooses a workspace.
-
-        Some generators give the header and the parameter ``workspaceId`` the same name.
-        """
+        """Name the header, unless the view does not read it."""
         unread = getattr(self.view, "by_login_key", False) or getattr(self.view, "way_out", False)
-        by_user = self.gated and not unread
-        query = self.arguments.fields if isinstance(self.arguments, Query) else {}
-        return ["Workspace-Id"] if by_user and "only_workspace_id" not in query else []
+        return ["Workspace-Id"] if self.gated and not unread else []
 
     def common_headers(self) -> tuple[str, ...]:
         """List the headers that every response to a counted request has."""

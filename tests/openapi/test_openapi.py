@@ -15,9 +15,10 @@ import pytest
 from marshmallow import ValidationError
 from marshmallow.fields import Nested
 from support.commands import CommandRunner
-from support.derived import Values, by_name, key, session, settable, views_of
-from support.openapi_check import WITH_LOGIN, document, resolve, violations
+from support.derived import Values, by_name, key, session, settable, views, views_of
+from support.openapi_check import WITH_LOGIN, document, operation_of, resolve, violations
 from support.resources import HERE
+from support.rows import UNKNOWN
 
 from service.api.event_types import EVENT_TYPES
 from service.api.tasks import TaskFilter
@@ -395,6 +396,18 @@ def test_the_document_allows_what_the_schemas_load(view):
         body = {name: value for name, value in base.items() if name != required}
         assert violations(published, body)
         assert not loads(schema, body)
+
+
+@by_name(views())
+def test_an_operation_declares_the_header_workspace_id_exactly_if_it_obeys_it(browser, view):
+    """A client that cannot send the header would get the answer of another workspace."""
+    path = view.path(*[UNKNOWN] * len(view.variables))
+    operation = operation_of(view.method, f"/api{path}")
+    names = [resolve(parameter)["name"] for parameter in operation.get("parameters", ())]
+    headers = {"Workspace-Id": UNKNOWN, "Content-Type": "application/json"}
+    errors = browser.send(view.method, path, headers=headers).get_json(silent=True) or {}
+    obeyed = "errors" in errors and errors["errors"][0]["field"] == "Workspace-Id"
+    assert ("Workspace-Id" in names) == obeyed
 
 
 @pytest.mark.nodatabase
