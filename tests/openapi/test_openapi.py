@@ -411,6 +411,33 @@ def test_an_operation_declares_the_header_workspace_id_exactly_if_it_obeys_it(br
 
 
 @pytest.mark.nodatabase
+def test_no_enum_of_a_response_grows():
+    """Typed clients fail on a value that they do not know; the compatibility policy rules it out.
+
+    A release may add an enum. The types of events, which only requests list, may grow.
+    """
+    enums = {
+        name: " ".join(schema["enum"])
+        for name, schema in document()["components"]["schemas"].items()
+        if "enum" in schema and name not in ("EventType", "TaskOrder")
+    }
+    released = {
+        "TaskStatus": "todo in_progress done",
+        "TaskPriority": "urgent high medium low",
+        "Platform": "google_meet zoom teams in_person",
+        "MeetingStatus": "scheduled completed",
+        "SuggestionStatus": "pending accepted dismissed",
+        "Role": "owner admin member",
+        "Scope": "read write",
+        "CredentialKind": "api session",
+        "WebhookState": "enabled failing disabled",
+        "DeliveryState": "waiting delivered failed",
+        "HealthStatus": "ok",
+    }
+    assert {**enums, **released} == enums
+
+
+@pytest.mark.nodatabase
 def test_query_parameters_are_published_with_what_they_take():
     (tasks,) = (
         operation for *_, operation in operations() if operation["operationId"] == "listTasks"
