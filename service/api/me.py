@@ -92,8 +92,9 @@ class ChangedMe(NamedTuple):
 def get_me() -> Response:
     """Return your user, credential, active workspace and rate limits
 
-    ``workspace`` is the active workspace, or null. ``limits`` has the values of the headers of this
-    response, so it counts this request. On a plan without a daily limit, ``day`` is null.
+    ``workspace`` is the active workspace, or null, whatever ``Workspace-Id`` says. ``limits`` has
+    the values of the headers of this response, so it counts this request. On a plan without a daily
+    limit, ``day`` is null.
     """
     return reply_me()
 
