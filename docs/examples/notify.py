@@ -1,6 +1,7 @@
 """Posts "Bob closed X" to a chat for each task that is done: ``python notify.py FILE``.
 
-FILE keeps the cursor. After a failure the program may say something twice.
+FILE keeps the cursor. After a failure the program may say something twice. If the service cannot
+tell what happened since the cursor, the program says so on stderr and goes on from now.
 """
 
 import os
@@ -17,7 +18,7 @@ http, kept = PoolManager(retries=RETRY, timeout=60), Path(sys.argv[1])
 def get(path, **query):
     headers = {"Authorization": f"Bearer {os.environ['TOKEN']}"}
     answer = http.request("GET", os.environ["URL"] + path, fields=query, headers=headers)
-    if answer.status not in (200, 404):
+    if answer.status not in (200, 404, 410):
         sys.exit(answer.json()["message"])
     return answer.json()
 
@@ -25,10 +26,13 @@ def get(path, **query):
 query = {"after": kept.read_text()} if kept.exists() else {}
 while True:
     page = get("/api/events", type="task.updated", **query)
+    if page.get("status") == 410:
+        print(page["message"], file=sys.stderr)
+        page = get("/api/events")
     for event in page["data"]:
         if "status" in event["changed"] and event["data"]["status"] == "done":
             who = get(f"/api/workspaces/{event['workspaceId']}/members/{event['actorId']}")
-            # Those who have left have a name only as authors.
+            # A deleted user has no name.
             text = f"{who.get('name', 'Somebody')} closed {event['data']['title']}"
             if http.request("POST", os.environ["CHAT"], json={"text": text}).status >= 300:
                 sys.exit("The chat refused a text")

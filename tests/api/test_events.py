@@ -1,18 +1,23 @@
 """GET /api/events: complete, in order, and honest about what may be missing."""
 
+import json
+import pwd
 import re
+import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from time import monotonic
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import dict_row
+from support import front
 from support.commands import CommandRunner
 from support.http import Client, error_message, invalid_field
 from support.receivers import announce, subscribe
 from support.resources import TABLES
-from support.rows import activate, count, insert, insert_member, insert_token
+from support.rows import TOKENS, activate, count, insert, insert_member, insert_token
 from support.statements import run, until_waiting
 
 from service.api.event_types import EVENT_TYPES
@@ -96,16 +101,49 @@ def test_each_change_after_the_first_cursor_is_listed_once_in_order_with_its_use
     assert [event["data"] for event in events[3:]] == [*shown, shown[-1]]
 
 
+POOLER = """
+[databases]
+service = {parts}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = 6432
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 1
+ignore_startup_parameters = extra_float_digits
+"""
+
+
+@pytest.fixture(params=["PostgreSQL", pytest.param("PgBouncer", marks=pytest.mark.proof)])
+def any_app(request, app, build, database_url, readable):
+    """A service at PostgreSQL, or behind a pooler in transaction mode with one connection."""
+    if request.param == "PostgreSQL":
+        yield app
+        return
+    if not shutil.which("pgbouncer"):
+        pytest.skip("pgbouncer is not installed: a pooler in transaction mode is not tried")
+    known = conninfo_to_dict(database_url)
+    names = [name for name in ("host", "port", "dbname", "user") if name in known]
+    parts = " ".join(f"{name}={known[name]}" for name in names)
+    # The user of PostgreSQL, whose socket may be in a folder of its own.
+    account = pwd.getpwuid(Path(known["host"]).stat().st_uid)
+    with front.pgbouncer(readable, POOLER.replace("{parts}", parts), account) as port:
+        url = f"postgresql://{known['user']}@127.0.0.1:{port}/service?sslmode=disable"
+        yield build(database_url=url, database_prepare=False, web_threads=1)
+
+
 def test_a_removal_clears_assignments_in_the_name_of_the_remover_and_a_command_in_nobody_s(
-    app, alice, bob, cast, connection
+    any_app, cast, connection
 ):
+    alice, bob = (Client(any_app, TOKENS[name]) for name in ("alice", "bob"))
     member = f"/workspaces/{cast['acme']}/members/{cast['bob']}"
     path = f"/tasks/{alice.post('/tasks', {'title': 'Write'}).get_json()['id']}"
-    command, email = CommandRunner(app).invoke, "bob@example.com"
+    command, email = CommandRunner(any_app).invoke, "bob@example.com"
     for remove, actor in (
+        (lambda: command(["member", "remove", "acme", email, "--yes"]), None),
         (lambda: alice.delete(member, headers={"Idempotency-Key": "k"}), cast["alice"]),
         (lambda: bob.delete(member), cast["bob"]),
-        (lambda: command(["member", "remove", "acme", email, "--yes"]), None),
         (lambda: command(["user", "delete", email, "--yes"]), None),
     ):
         connection.execute("DELETE FROM members WHERE user_id = %s", (cast["bob"],))
@@ -117,6 +155,41 @@ def test_a_removal_clears_assignments_in_the_name_of_the_remover_and_a_command_i
         assert (event["type"], event["actorId"]) == ("task.updated", actor)
         assert event["changed"] == ["assigneeId"]
         assert event["data"] == alice.get(path).get_json()
+
+
+def test_a_removal_names_its_user_to_no_later_statement_of_the_connection(
+    alice, cast, connection, insert_into, join
+):
+    """A pooler in transaction mode gives the connection to others, and so do the commands."""
+    cursor = begin(alice)
+    join("dora", "member")
+    for name in ("bob", "dora"):
+        insert_into("tasks", assignee_id=cast[name])
+    removed = {"user_id": cast["alice"], "id": cast["acme"], "member_id": cast["bob"]}
+    run(connection, "members/remove", **removed)
+    run(connection, "users/delete", email="dora@example.com")
+    events, _ = read(alice, cursor)
+    assert [event["actorId"] for event in events] == [cast["alice"], None]
+
+
+def test_a_load_ends_the_cursors_of_every_workspace_that_gets_tasks_or_meetings(
+    app, alice, charlie, bob, cast, connection, initech
+):
+    """It announces none of them, so each copy begins again; that of another workspace goes on."""
+    insert_member(connection, initech, cast["bob"])
+    bob.headers["Workspace-Id"] = initech
+    readers = {client: begin(client) for client in (alice, charlie, bob)}
+    times = {"startTime": "2027-01-01T09:00:00Z", "endTime": "2027-01-01T10:00:00Z"}
+    lines = [
+        {"type": "task", "workspace": "acme", "title": "Loaded"},
+        {"type": "meeting", "workspace": "globex", "title": "Loaded", **times},
+        {"type": "knowledge", "workspace": "initech", "title": "Loaded"},
+    ]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    assert CommandRunner(app).invoke(["load", "-"], input=text).exit_code == 0
+    for client in (alice, charlie):
+        assert gone(client, readers[client])
+    assert read(bob, readers[bob])[0] == []
 
 
 def test_the_bodies_are_those_of_webhooks_byte_for_byte(ada, cast, connection, receiver):

@@ -440,3 +440,48 @@ def test_a_request_that_ends_in_503_stores_no_key(build, subscribed, connection)
     response = alice.patch(path, {"title": "New"}, headers=keyed())
     assert (response.status_code, response.headers["ETag"]) == (200, '"2"')
     assert not replayed(response)
+
+
+@pytest.mark.parametrize("role", ["owner", "admin"])
+def test_a_repeat_shows_the_first_response_to_whoever_lost_the_role_and_a_new_key_is_refused(
+    join, silent_app, cast, connection, role
+):
+    """One rule for all: of the active workspace, of the workspace in the path, and of an object."""
+    join("adam", role)
+    adam = Client(silent_app, "tmw_api_adam")
+    adam.headers["Workspace-Id"] = cast["acme"]
+    acme = f"/workspaces/{cast['acme']}"
+    requests = [
+        ("POST", "/webhooks", {"url": "https://1.1.1.1/hook"}),
+        ("POST", f"{acme}/members", {"email": "mia@example.com"}),
+        ("PATCH", f"{acme}/members/{cast['bob']}", {"role": "member"}),
+        ("PATCH", acme, {"name": "New"}),
+        ("DELETE", f"{acme}/members/{cast['bob']}", None),
+    ]
+
+    def sent(key):
+        return [
+            adam.send(method, path, json=body, headers={"Idempotency-Key": f"{key}{number}"})
+            for number, (method, path, body) in enumerate(requests)
+        ]
+
+    def changed():
+        tables = ("webhooks", "members", "users", "workspaces", "idempotency_keys")
+        select = "SELECT row::text FROM {} AS row ORDER BY 1"
+        return [connection.execute(select.format(each)).fetchall() for each in tables]
+
+    first = sent("a-")
+    assert [response.status_code for response in first] == [201, 201, 200, 200, 204]
+    connection.execute("UPDATE members SET role = 'member' WHERE user_id = %s", (cast["adam"],))
+    before = changed()
+    for response, again in zip(first, sent("a-"), strict=True):
+        assert again.headers["Idempotent-Replayed"] == "true"
+        assert again.status_code == response.status_code
+        if again.data:
+            shown, told = again.get_json(), response.get_json()
+            assert shown == {**told, **{name: None for name in ("secret",) if name in told}}
+    assert [response.status_code for response in sent("b-")] == [403, 403, 404, 403, 404]
+    assert changed() == before
+    # The key ends with the membership.
+    connection.execute("DELETE FROM members WHERE user_id = %s", (cast["adam"],))
+    assert {response.status_code for response in sent("a-")} == {404}

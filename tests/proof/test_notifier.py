@@ -10,13 +10,15 @@ import pytest
 from support.processes import call, serving, wait_until
 from support.project import PROJECT
 from support.receivers import answer
-from support.rows import TOKENS
+from support.rows import TOKENS, count
 
 pytestmark = pytest.mark.proof
 
 
 @pytest.mark.usefixtures("unlimited")
-def test_each_task_that_is_closed_is_told_with_who_closed_it(database_url, receiver, tmp_path):
+def test_each_task_that_is_closed_is_told_with_who_closed_it(
+    database_url, connection, receiver, tmp_path, capfd
+):
     kept = tmp_path / "cursor"
     receiver.behaves(answer(503), answer(200))
 
@@ -57,3 +59,21 @@ def test_each_task_that_is_closed_is_told_with_who_closed_it(database_url, recei
             while (text := told()) == "Alice closed Shipped":
                 pass
             assert text == "Bob closed Late"
+            # PostgreSQL empties this table when it crashes: the cursor is gone while it polls.
+            connection.execute("TRUNCATE event_cursors")
+            wait_until(lambda: count(connection, "event_cursors"))
+            write("bob", "PATCH", path, status="todo", title="Again")
+            write("bob", "PATCH", path, status="done")
+            while (text := told()) == "Bob closed Late":
+                pass
+            assert text == "Bob closed Again"
+        # The cursor is gone while it is off.
+        connection.execute("TRUNCATE event_cursors")
+        with notifying(**settings):
+            wait_until(lambda: count(connection, "event_cursors"))
+            write("alice", "PATCH", path, status="todo", title="Last")
+            write("alice", "PATCH", path, status="done")
+            while (text := told()) == "Bob closed Again":
+                pass
+            assert text == "Alice closed Last"
+    assert "take a new cursor" in capfd.readouterr().err

@@ -215,3 +215,31 @@ def test_every_cursor_from_before_is_gone_at_once_and_after_new_changes(server, 
                     assert len(poll(client, start)["data"]) == 9
         for cursor in good:
             assert len(poll(alice, cursor)["data"]) == 9
+
+
+def test_a_cursor_of_an_empty_poll_after_a_first_cursor_is_gone_after_files_are_put_back(server):
+    """The row of its position was in the copy, because another reader had polled before."""
+    with clients(server) as (alice, _):
+        other = poll(alice, poll(alice)["nextCursor"])["nextCursor"]
+        alice.post("/tasks", {"title": "Kept"})
+        other = poll(alice, other)["nextCursor"]
+    server.copy_files("fast")
+    with clients(server) as (alice, _), server.connect("service") as writer:
+        workspace = "(SELECT id FROM workspaces WHERE slug = 'acme')"
+        with writer.transaction(force_rollback=True):
+            # A write in progress keeps later events from the pages, but not from the list.
+            writer.execute(f"SELECT announce({workspace}, 'task.created', '{{}}')")
+            first = poll(alice)["nextCursor"]
+            alice.post("/tasks", {"title": "Lost"})
+            assert titles(alice) == ["Lost", "Kept"]
+            page = poll(alice, first)
+            assert page["data"] == []
+            assert page["nextCursor"].partition(".")[0] == other.partition(".")[0]
+    server.put_back()
+    with clients(server) as (alice, _):
+        assert titles(alice) == ["Kept"]
+        for cursor in (first, page["nextCursor"]):
+            answer = alice.get("/events", query_string={"after": cursor})
+            assert error_message(answer, 410)
+        # Who has listed nothing since may go on.
+        assert poll(alice, other)["data"] == []
