@@ -7,7 +7,7 @@ from flask import Blueprint, Response
 
 from service.database import db
 from service.database.db import current_settings, current_state
-from service.database.pool import WrongEncoding
+from service.database.pool import OldServer, WrongEncoding
 from service.database.statements import UnusableObject, migrations, schema_objects, to_json
 from service.http.errors import http_error
 from service.http.responses import reply, response
@@ -61,8 +61,8 @@ def get_index() -> Response:
 def check_health() -> Response:
     """Return 200 if the service can serve requests, else 503
 
-    It can if the database accepts writes, stores UTF-8 and has all migrations, and if the service
-    has all its tables and the rights to use them.
+    It can if the database is PostgreSQL 15 or later, accepts writes, stores UTF-8 and has all
+    migrations, and if the service has all its tables and the rights to use them.
 
     Load balancers can use this request. It does not count against a rate limit, and the response
     comes within two seconds.
@@ -72,6 +72,8 @@ def check_health() -> Response:
     health = None
     try:
         health = db.row_with_retry(Readiness, "health/check", migrations=migrations())
+    except OldServer:
+        raise http_error("old_server", RETRY_AFTER) from None
     except WrongEncoding:
         raise http_error("wrong_encoding", RETRY_AFTER) from None
     except psycopg.errors.UndefinedTable:

@@ -15,7 +15,7 @@ from service.commands.status.database import read_connections, read_database
 from service.commands.status.schema import read_rights, read_schema
 from service.commands.status.section import Problem, Reader
 from service.commands.status.webhooks import read_keys, read_webhooks
-from service.database.pool import WrongEncoding, encoding_of
+from service.database.pool import OldServer, WrongEncoding, encoding_of
 from service.database.remedies import kind_of
 from service.database.statements import Connection
 from service.settings import InvalidSetting, Settings
@@ -81,6 +81,8 @@ def findings() -> Iterator[Finding]:
     try:
         with connect() as connection:
             yield from of_database(connection, current)
+    except OldServer as error:
+        yield Finding("connection", "", [Problem(str(error))])
     except WrongEncoding as error:
         yield Finding("encoding", "", [Problem(str(error))])
     except psycopg.Error as error:

@@ -91,7 +91,7 @@ def extend_deadline(seconds: float) -> None:
 
 
 def connection(state: RequestState) -> Connection:
-    """Take a connection for a request that has none; raises PoolTimeout or WrongEncoding.
+    """Take a connection for a request that has none; raises PoolTimeout or UnusableDatabase.
 
     A request that has waited in a queue has less time left for the database.
     """

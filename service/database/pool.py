@@ -22,12 +22,28 @@ from psycopg_pool.pool import MaintenanceTask
 
 from service.database.counters import Counters
 from service.database.statements import Connection
-from service.logs import is_rare_record
+from service.logs import is_rare, is_rare_record
 from service.process import application_name
 from service.settings import Settings
 
+# The oldest major version of PostgreSQL that has all that the statements use.
+OLDEST = 15
 
-class WrongEncoding(psycopg.NotSupportedError):
+log = logging.getLogger("service.database")
+
+
+class UnusableDatabase(psycopg.NotSupportedError):
+    """The service cannot run on this database, whatever its tables are; the message says why."""
+
+
+class OldServer(UnusableDatabase):
+    """The server is an older PostgreSQL than the statements need."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__(f"PostgreSQL {version}: this service needs {OLDEST} or later")
+
+
+class WrongEncoding(UnusableDatabase):
     """The database stores text in another encoding than UTF-8; SQL_ASCII stores any bytes."""
 
     def __init__(self, encoding: str) -> None:
@@ -40,6 +56,17 @@ class WrongEncoding(psycopg.NotSupportedError):
 def encoding_of(connection: Connection) -> str:
     """Read the encoding of the database; UTF8 if a connection pooler does not report one."""
     return connection.info.parameter_status("server_encoding") or "UTF8"
+
+
+def fault_of(connection: Connection) -> UnusableDatabase | None:
+    """Return why the service cannot run on this database; None if it can."""
+    # A connection pooler that reports no version makes it 0.
+    if 0 < connection.info.server_version < OLDEST * 10_000:
+        # Debian adds the version of its package, in parentheses.
+        version = connection.info.parameter_status("server_version") or "?"
+        return OldServer(version.partition(" ")[0])
+    encoding = encoding_of(connection)
+    return None if encoding == "UTF8" else WrongEncoding(encoding)
 
 
 def connection_options(settings: Settings, program: str) -> dict[str, Any]:
@@ -64,13 +91,13 @@ def connection_options(settings: Settings, program: str) -> dict[str, Any]:
 def connect(settings: Settings, command: str) -> Connection:
     """Connect for a command, in autocommit mode and without prepared statements.
 
-    Raises InvalidSetting without DATABASE_URL, WrongEncoding, and psycopg.Error.
+    Raises InvalidSetting without DATABASE_URL, UnusableDatabase, and psycopg.Error.
     """
     options = {**connection_options(settings, command), "prepare_threshold": None}
     connection = Connection.connect(settings.require_database(), **options)
-    if (encoding := encoding_of(connection)) != "UTF8":
+    if fault := fault_of(connection):
         connection.close()
-        raise WrongEncoding(encoding)
+        raise fault
     return connection
 
 
@@ -152,7 +179,8 @@ class Pool(ConnectionPool[Connection]):
         # With the watchdog's interval, less than a second beyond the statement's own timeout.
         self.seconds = settings.statement_timeout + 0.8
         self.watchdog = Watchdog()
-        self.encoding = "UTF8"
+        # Why the newest connection leads to a database that the service cannot run on.
+        self.fault: UnusableDatabase | None = None
         self.counters = Counters()
         # The free connections; the one used last is taken first, because its backend is warm.
         # psycopg_pool is first-in-first-out and takes 44 000 instructions; this takes 27 000. Each
@@ -186,7 +214,11 @@ class Pool(ConnectionPool[Connection]):
             connection.run(
                 "connection/configure", {"statement_timeout": timeout, "idle_timeout": "10s"}
             )
-            self.encoding = encoding_of(connection)
+            self.fault = fault_of(connection)
+            if self.fault:
+                if is_rare(str(self.fault)):
+                    log.error("%s", self.fault)
+                return
             at_first, self._at_first = self._at_first, None
             if at_first:
                 at_first(connection)
@@ -294,7 +326,7 @@ class Pool(ConnectionPool[Connection]):
     def take(self, deadline: float, queued: float) -> Connection:
         """Take a connection, which is shut down at ``deadline`` unless it is given back before.
 
-        Raises WrongEncoding, and PoolTimeout if no connection becomes free within POOL_TIMEOUT
+        Raises UnusableDatabase, and PoolTimeout if no connection becomes free within POOL_TIMEOUT
         or before the deadline. The seconds that the request was ``queued`` count as waited.
         """
         if self.closed:
@@ -305,11 +337,11 @@ class Pool(ConnectionPool[Connection]):
         # While the database is away, the requests in the queue must not wait one after the other.
         shortest = min(self.timeout, self.SHORTEST_WAIT)
         connection = self.getconn(min(left, max(self.timeout - queued, shortest)))
-        if self.encoding != "UTF8":
+        if fault := self.fault:
             # The next connection may lead to another database.
             connection.close()
             self.putconn(connection)
-            raise WrongEncoding(self.encoding)
+            raise fault
         try:
             self.watchdog.watch(connection, deadline)
         except BaseException:

@@ -18,7 +18,7 @@ from werkzeug.exceptions import BadRequest, HTTPException, PreconditionFailed, d
 from service.database import db
 from service.database.counters import CORRUPTED
 from service.database.db import current_request, current_state
-from service.database.pool import WrongEncoding
+from service.database.pool import UnusableDatabase
 from service.database.remedies import remedy
 from service.database.statements import to_json
 from service.values.schemas import FieldError, flatten
@@ -144,7 +144,7 @@ def from_database(error: psycopg.Error) -> HTTPException:
     if sqlstate in CANCELLED:
         log.warning("statement cancelled: %s", type(error).__name__)
         return http_error("timeout", retry_after=1)
-    if isinstance(error, WrongEncoding):
+    if isinstance(error, UnusableDatabase):
         log.error("%s", error)
         return http_error("unavailable", retry_after=1)
     if sqlstate in FOR_OPERATORS:

@@ -5,7 +5,7 @@ from threading import Lock
 
 import psycopg
 
-from service.database.pool import WrongEncoding
+from service.database.pool import UnusableDatabase
 from service.database.remedies import remedy
 from service.logs import is_rare, rarely_logged
 
@@ -41,7 +41,7 @@ def message_of(statement: str, error: psycopg.Error) -> str:
 
     An error with a remedy is the same for all statements, and does not name one.
     """
-    if isinstance(error, WrongEncoding):
+    if isinstance(error, UnusableDatabase):
         return f"the worker waits for the database: {error}"
     name, known = type(error).__name__, remedy(error)
     if known:

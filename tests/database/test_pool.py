@@ -144,7 +144,7 @@ def test_a_connection_to_a_database_of_another_encoding_is_closed(build):
     """The next one may lead to another database, so the encoding is that of the newest."""
     pool = open_pool(build(web_threads=1))
     pool.give_back(pool.take(time.monotonic() + 5, 0))
-    pool.encoding = "SQL_ASCII"
+    pool.fault = WrongEncoding("SQL_ASCII")
     with pytest.raises(WrongEncoding):
         pool.take(time.monotonic() + 5, 0)
     pool.give_back(pool.take(time.monotonic() + 5, 0))

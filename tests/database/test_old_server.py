@@ -1,0 +1,20 @@
+"""A server that is too old is named; tests/proof/test_old_server.py runs a real one."""
+
+from support.old_server import assert_named
+from support.proxy import Proxy
+
+
+class OldServer(Proxy):
+    """Reports another version; every message keeps its length."""
+
+    def forwarded(self, content):
+        name = b"server_version\0"
+        before, found, after = content.partition(name)
+        return before + found + b"13" + after[2:] if found else content
+
+
+def test_a_postgresql_below_15_is_named_in_one_line(database_url, connection):
+    row = connection.execute("SELECT current_setting('server_version') AS version").fetchone()
+    proxy = OldServer(database_url)
+    assert_named(proxy.url, f"13{row['version'].split()[0][2:]}")
+    proxy.close()

@@ -1,0 +1,51 @@
+"""What the service says of a PostgreSQL that is older than it needs."""
+
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import urllib3
+from support.processes import ending, free_port
+from support.project import PROJECT, environment
+
+COMMANDS = "check", "migrate", "migrate --dry-run", "status", "worker --once", "user show ada@x"
+
+
+def assert_named(url, version):
+    """Run each way into the service on an older server: each names the version in one line."""
+    sentence = f"PostgreSQL {version}: this service needs 15 or later"
+    for command in COMMANDS:
+        ran = subprocess.run(
+            [sys.executable, "-m", "service", *command.split()],
+            cwd=PROJECT,
+            env=environment(DATABASE_URL=url),
+            capture_output=True,
+            text=True,
+        )
+        lines = [line for line in (ran.stdout + ran.stderr).splitlines() if sentence in line]
+        assert ran.returncode == 1, command
+        assert lines, f"{command}: {ran.stdout}{ran.stderr}"
+        others = {*(ran.stdout + ran.stderr).splitlines()} - {*lines}
+        # The settings, which come before the database; and the log of the worker.
+        assert all(line.startswith(("settings ", "{")) for line in others), f"{command}: {others}"
+    with program("worker", url) as worker:
+        assert any(sentence in line for line in worker.stderr)
+    port = str(free_port())
+    with program("web", url, PORT=port, WEB_CONCURRENCY="1") as web:
+        assert any(sentence in line for line in web.stderr)
+        answer = urllib3.request("GET", f"http://127.0.0.1:{port}/healthz", retries=False)
+    assert answer.status == 503
+    assert answer.json()["message"].startswith("The database is older than PostgreSQL 15")
+
+
+@contextmanager
+def program(name, url, **settings):
+    process = subprocess.Popen(
+        [sys.executable, "-m", "service", name],
+        cwd=PROJECT,
+        env=environment(DATABASE_URL=url, **settings),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with ending(process):
+        yield process
