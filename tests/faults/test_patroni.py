@@ -1,7 +1,9 @@
-"""Three servers with Patroni and etcd, found by libpq and through HAProxy."""
+"""Three servers with Patroni and etcd, found by libpq, through HAProxy and through PgBouncer."""
 
 import json
 import os
+import pwd
+import re
 import tempfile
 from contextlib import ExitStack, closing
 from itertools import pairwise
@@ -16,8 +18,9 @@ from faults.cluster import insert_cast
 from faults.documents import configuration
 from faults.load import WEB, Load, compare_events, compare_tasks, wait_until_delivered
 from psycopg.rows import dict_row
-from support.front import running
+from support.front import pgbouncer, running
 from support.processes import children, free_port, serving, wait_until, working
+from support.project import read, replaced
 from support.receivers import WEBHOOK_SETTINGS, Receiver
 
 from service.commands.migrate import migrate
@@ -26,7 +29,7 @@ from service.settings import Settings
 REASON = network.missing() or ("" if patroni.BINARIES.exists() else "PostgreSQL 15 is missing")
 pytestmark = [
     pytest.mark.faults,
-    pytest.mark.needs("patroni", "etcd", "haproxy"),
+    pytest.mark.needs("patroni", "etcd", "haproxy", "pgbouncer"),
     pytest.mark.skipif(bool(REASON), reason=REASON),
 ]
 
@@ -59,9 +62,16 @@ class Stage:
         port = free_port()
         stack.enter_context(self._haproxy(folder, port))
         through = patroni.database_url("haproxy.env").replace(":5432", f":{port}")
+        bouncer = stack.enter_context(self._pgbouncer(folder, port))
+        pooled = patroni.database_url("haproxy.env").replace(":5432", f":{bouncer}")
+        off = {"DATABASE_PREPARE": "off"}
         self.servers = {
-            way: stack.enter_context(serving(url, **SETTINGS))
-            for way, url in (("by libpq", self.url), ("through HAProxy", through))
+            way: stack.enter_context(serving(url, **SETTINGS, **more))
+            for way, url, more in (
+                ("by libpq", self.url, {}),
+                ("through HAProxy", through, {}),
+                ("through PgBouncer and HAProxy", pooled, off),
+            )
         }
         self.worker = stack.enter_context(working(self.url, **SETTINGS))
         wait_until(lambda: all(len(children(one.pid)) == 2 for one in self.servers.values()))
@@ -79,6 +89,20 @@ class Stage:
         path = folder / "haproxy.cfg"
         path.write_text(defaults + self.cluster.addressed(database))
         return running(["haproxy", "-db", "-f", path], port)
+
+    def _pgbouncer(self, folder, haproxy):
+        """PgBouncer before HAProxy, and the role with the settings that it needs."""
+        with self.connect() as connection:
+            for line in re.findall(r"(?m)^ +(ALTER ROLE service SET .*)$", read("docs/scaling.md")):
+                connection.execute(line)
+        (folder / "userlist.txt").write_text('"service" "PASSWORD"\n')
+        text = replaced(
+            configuration("pgbouncer.ini"),
+            ("host=10.0.0.21 port=5432", f"host=127.0.0.1 port={haproxy}"),
+            ("/etc/pgbouncer", str(folder)),
+            ("pool_mode = transaction", "pool_mode = transaction\nunix_socket_dir ="),
+        )
+        return pgbouncer(folder, text, pwd.getpwnam("postgres"))
 
     def processes(self):
         masters = [server.pid for server in self.servers.values()]

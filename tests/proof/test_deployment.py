@@ -1,4 +1,4 @@
-"""docs/deployment.md and docs/operations.md as they stand, run on a Debian 12 with systemd."""
+"""docs/deployment.md and docs/operations.md as they stand, run on each Debian with systemd."""
 
 import json
 import re
@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from support.debian import booted, missing
+from support.debian import RELEASES, booted, missing, root_of
 from support.processes import wait_until
-from support.project import PROJECT, blocks, copy_project
+from support.project import PROJECT, blocks, copy_project, read
 
 from service.commands.check import PLACES, UNITS
 from service.webhooks.secrets import derive_secret
@@ -76,31 +76,34 @@ print(dict(statuses))
 """
 
 
-@pytest.fixture(scope="module")
-def debian(tmp_path_factory):
+@pytest.fixture(scope="module", params=RELEASES, ids=lambda release: f"debian_{release.number}")
+def debian(request, tmp_path_factory):
     """A machine with the source, what pip would fetch, and a PostgreSQL as Debian installs it."""
-    folder = tmp_path_factory.mktemp("debian")
+    release, folder = request.param, tmp_path_factory.mktemp("debian")
+    root = root_of(release)
     copy_project(folder / "share/source")
     locked = ("--require-hashes", "-r", PROJECT / "requirements.txt")
     for required in ("build", "setuptools>=77"), locked:
         subprocess.run(
-            [sys.executable, "-m", "pip", "download", "-q", "--python-version", "3.11",
+            [sys.executable, "-m", "pip", "download", "-q", "--python-version", release.python,
              "--only-binary=:all:", "-d", folder / "share/wheels", *required],
             check=True, capture_output=True,
         )  # fmt: skip
-    with booted(folder, PIP_NO_INDEX="1", PIP_FIND_LINKS="/mnt/wheels") as debian:
+    with booted(root, folder, PIP_NO_INDEX="1", PIP_FIND_LINKS="/mnt/wheels") as debian:
+        debian.release = release
         debian.run(
+            f"version={release.postgres}\n"
             # Only root may enter the folder in which the blocks run.
             "chmod 700 .\n"
-            "pg_dropcluster 15 main\n"
-            "pg_createcluster 15 main\n"
+            "pg_dropcluster $version main\n"
+            "pg_createcluster $version main\n"
             # As the package of Debian does where ssl-cert is installed: with TLS.
-            "cd /var/lib/postgresql/15/main\n"
+            "cd /var/lib/postgresql/$version/main\n"
             "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=db -keyout server.key"
             " -out server.crt\n"
             "chown postgres: server.key server.crt; chmod 600 server.key\n"
-            "pg_conftool 15 main set ssl on\n"
-            "systemctl start postgresql@15-main\n"
+            "pg_conftool $version main set ssl on\n"
+            "systemctl start postgresql@$version-main\n"
             # As the package of Debian leaves it: a site that listens on port 80.
             "ln -sf /etc/nginx/sites-available/default /etc/nginx/sites-enabled/default\n"
             "grep -q 'listen 80 default_server' /etc/nginx/sites-enabled/default\n"
@@ -131,8 +134,38 @@ def send(debian, path, *options):
 
 
 def test_the_deployment_page_leads_from_a_bare_debian_to_an_answer_over_tls(deployed):
-    assert deployed.output.count(HEALTHY) == 3
-    assert "rosa@example.com" in deployed.output
+    assert deployed.output.count(HEALTHY) == 4
+    assert deployed.output.count('"email":"rosa@example.com"') == 2
+    assert "Checksums enabled in cluster" in deployed.output
+
+
+def test_this_debian_has_the_postgresql_that_the_page_names(deployed):
+    """Its blocks find the version themselves."""
+    release = deployed.release
+    text = " ".join(read("docs/deployment.md").split())
+    nginx = deployed.run("nginx -v 2>&1").strip().rpartition("/")[2].rpartition(".")[0]
+    named = f"Debian {release.number} (PostgreSQL {release.postgres}, nginx {nginx}, Python"
+    assert f"{named} {release.python})" in text
+    assert deployed.run("pg_lsclusters -h | cut -d ' ' -f 1") == f"{release.postgres}\n"
+
+
+def test_nginx_takes_the_files_of_the_installation_without_a_warning(deployed):
+    assert deployed.run("nginx -q -t 2>&1") == ""
+
+
+def test_after_an_upgrade_of_debian_one_command_moves_the_site_to_the_new_directive(deployed):
+    """The files that `install` wrote on Debian 12, on the nginx of Debian 13."""
+    if deployed.release.codename == "bookworm":
+        pytest.skip("the nginx of Debian 12 knows only the old parameter")
+    (command,) = re.findall(r"`(sed -i [^`]+ http2[^`]+)`", read("docs/deployment.md"))
+    files = "/etc/nginx/task-service/server.conf /etc/nginx/conf.d/other-names.conf"
+    deployed.run(f"sed -i 's/^http2 on;/# On nginx 1.25.1 x/; s/ ssl\\b/ ssl http2/' {files}")
+    assert "deprecated" in deployed.run("nginx -q -t 2>&1")
+    deployed.run(" ".join(command.split()))
+    assert deployed.run("nginx -q -t 2>&1") == ""
+    deployed.run("systemctl reload nginx")
+    asked = f"{CURL}/healthz -o /dev/null -w '%{{http_version}}'"
+    assert deployed.run(asked) == "2"
 
 
 def test_port_443_is_the_only_one_that_other_machines_reach(deployed):
@@ -170,12 +203,120 @@ def test_a_second_installation_changes_nothing_and_nginx_reloads_only_for_anothe
     deployed.run(f"echo kept >>{log}")
     again = f"rm -r /etc/nginx/task-service; {INSTALL} --first api.example.com; grep kept {log}"
     assert "kept" in deployed.run(again)
-    assert deployed.run(seen) == before
+    files = [line for line in before.splitlines() if "/" in line]
+    before = deployed.run(seen)
+    assert [line for line in before.splitlines() if "/" in line] == files
     file = "/etc/nginx/conf.d/task-service.conf"
     deployed.run(
         f"cp -p {file} /tmp/site; echo '# older' >>{file}; {INSTALL}; cmp {file} /tmp/site"
     )
     wait_until(lambda: deployed.run(seen) != before)
+
+
+# A machine with nginx, on which `install` has not been: a site of somebody else answers all names.
+SOMEBODY = """
+systemctl stop nginx
+cp -a /etc/nginx /tmp/nginx
+rm -r /etc/nginx/task-service /etc/nginx/conf.d/*
+cat >/etc/nginx/sites-enabled/somebody <<NGINX
+server {{
+    {listen}
+    server_name somebody.example.com;
+    ssl_certificate /etc/nginx/service.crt;
+    ssl_certificate_key /etc/nginx/service.key;
+    return 200 somebody;
+}}
+NGINX
+{also}
+systemctl start nginx
+"""
+# Prints what every file of nginx contains, and what answers a client that knows only the address.
+SEEN = """
+find /etc/nginx -type f -exec sha256sum {} + | sort
+for host in 127.0.0.1 '[::1]'; do curl -skm 5 https://$host/ || echo nobody; done
+nginx -q -t
+"""
+AS_IT_WAS = (
+    "systemctl stop nginx; rm -r /etc/nginx; mv /tmp/nginx /etc/nginx; systemctl start nginx"
+)
+BOTH = "listen 443 ssl{0}; listen [::]:443 ssl{0};"
+
+
+@pytest.fixture
+def somebody(deployed):
+    def start(listen, also=":"):
+        deployed.run(SOMEBODY.format(listen=listen, also=also))
+        return deployed.run(SEEN)
+
+    yield start
+    deployed.run(AS_IT_WAS)
+
+
+@pytest.mark.parametrize(
+    "listen",
+    [
+        BOTH.format(" default_server"),
+        BOTH.format("\tdefault_server").replace("listen ", "listen\t"),
+        BOTH.format(" default"),
+        BOTH.format("\n        default_server"),
+        'listen "*:443" ssl default_server; listen [::]:443 default_server ssl;',
+        "listen [::]:443 ssl default_server ipv6only=off;",
+    ],
+    ids=["plain", "tabs", "old_name", "lines", "quoted", "both_by_one"],
+)
+def test_an_installation_leaves_a_default_server_that_is_there_in_its_place(
+    deployed, somebody, listen
+):
+    before = somebody(listen).splitlines()
+    deployed.run(f"{INSTALL} --first api.example.com")
+    after = deployed.run(SEEN).splitlines()
+    assert before[-1] == after[-1] == "somebodysomebody"
+    assert "other-names.conf" not in "".join(after)
+    # A start, and not only a reload: nginx can bind all its addresses.
+    deployed.run("systemctl restart nginx")
+    assert deployed.run(SEEN).splitlines() == after
+    assert deployed.run(f"{CURL}/healthz") == HEALTHY
+
+
+@pytest.mark.parametrize(
+    ("listen", "also", "message"),
+    [
+        (BOTH.format(""), ":", "write default_server into the line 'listen 443 ssl' of the site"),
+        (
+            "listen 443 ssl default_server; listen [::]:443 ssl;",
+            ":",
+            "write default_server into the line 'listen [::]:443 ssl' of the site",
+        ),
+        (
+            BOTH.format(" default_server"),
+            "echo 'upstream service { server 127.0.0.1:9; }' >/etc/nginx/conf.d/zzz.conf",
+            "nginx does not take",
+        ),
+        (
+            "listen 80;",
+            "echo 'upstream service { server 127.0.0.1:9; }' >/etc/nginx/conf.d/zzz.conf",
+            "nginx does not take",
+        ),
+    ],
+    ids=["no_default", "no_default_by_ipv6", "refused", "refused_without_another_site"],
+)
+def test_an_installation_that_nginx_would_refuse_leaves_all_its_files_as_they_were(
+    deployed, somebody, listen, also, message
+):
+    before = somebody(listen, also)
+    printed = deployed.run(f"{INSTALL} --first api.example.com 2>&1 || echo status $?")
+    assert printed.endswith("status 1\n")
+    assert "\nError: " in f"\n{printed}"
+    assert message in printed
+    assert deployed.run(SEEN) == before
+
+
+def test_an_installation_asks_for_an_nginx_that_starts(deployed, somebody):
+    somebody("listen 80;")
+    deployed.run("echo 'nonsense;' >/etc/nginx/conf.d/broken.conf")
+    printed = deployed.run(f"{INSTALL} --first api.example.com 2>&1 || echo status $?")
+    assert "Error: nginx does not take the configuration that this machine has" in printed
+    assert deployed.run("ls /etc/nginx/conf.d") == "broken.conf\n"
 
 
 @pytest.mark.parametrize(
@@ -418,7 +559,7 @@ def test_a_setting_takes_effect_by_a_restart_and_not_by_a_reload(deployed):
 def test_code_of_the_service_takes_effect_by_a_reload(deployed):
     deployed.run(
         "sed -i 's/No resource has this path/Nothing is here/'"
-        " /opt/task-service/1.0.0/lib/python3.11/site-packages/service/http/messages.toml\n"
+        " /opt/task-service/1.0.0/lib/python3.*/site-packages/service/http/messages.toml\n"
         "systemctl reload task-service-web"
     )
     token = "$(task-service token create rosa@example.com)"

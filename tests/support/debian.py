@@ -1,6 +1,8 @@
-"""A Debian 12 of its own: systemd in namespaces, on a copy-on-write view of this machine.
+"""A Debian of its own: systemd in namespaces, on a copy-on-write view of a root file system.
 
-Nothing that runs in it changes a file of this machine, listens on its ports or reaches the network.
+The root is that of this machine, if it is the release that a test asks for. Otherwise debootstrap
+makes one, and it stays in a folder for the next run. Nothing that runs in it changes a file of this
+machine, listens on its ports or reaches the network.
 """
 
 import os
@@ -8,7 +10,9 @@ import shutil
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
+import pytest
 from support.processes import children, wait_until
 
 # Runs in the new namespaces. The folder $SHARE is /mnt in there.
@@ -17,7 +21,7 @@ set -e
 mount --make-rprivate /
 mount -t tmpfs -o size=3g none "$ROOT"
 mkdir "$ROOT"/changes "$ROOT"/work "$ROOT"/root
-mount -t overlay -o "lowerdir=/,upperdir=$ROOT/changes,workdir=$ROOT/work" none "$ROOT/root"
+mount -t overlay -o "lowerdir=$LOWER,upperdir=$ROOT/changes,workdir=$ROOT/work" none "$ROOT/root"
 cd "$ROOT/root"
 mount -t proc none proc
 mount -t sysfs none sys
@@ -49,21 +53,78 @@ exec /lib/systemd/systemd --unit=basic.target --log-target=console
 """
 
 
+class Release(NamedTuple):
+    number: int
+    codename: str
+    python: str
+    postgres: int
+
+
+RELEASES = [Release(12, "bookworm", "3.11", 15), Release(13, "trixie", "3.13", 17)]
+
+# What the pages take for granted or install.
+PACKAGES = (
+    "adduser ca-certificates cron curl dbus git iproute2 nginx openssl pgbackrest postgresql"
+    " procps python3-venv systemd"
+)
+PROGRAMS = "/lib/systemd/systemd", "ip", "pg_createcluster", "pgbackrest", "nginx"
+
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "task-service-tests"
+
+# policy-rc.d keeps packages from starting their services on this machine.
+INSTALL = """
+set -e
+debootstrap --variant=minbase "$CODENAME" "$FOLDER"
+printf '#!/bin/sh\nexit 101\n' >"$FOLDER/usr/sbin/policy-rc.d"
+chmod 755 "$FOLDER/usr/sbin/policy-rc.d"
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
+chroot "$FOLDER" apt-get install -qq -y --no-install-recommends $PACKAGES
+chroot "$FOLDER" apt-get clean
+rm "$FOLDER/usr/sbin/policy-rc.d"
+"""
+
+
 def missing():
-    """Return why this machine cannot run one, or None."""
-    release = Path("/etc/os-release").read_text() if Path("/etc/os-release").exists() else ""
-    if "VERSION_CODENAME=bookworm" not in release:
-        return "this machine is no Debian 12"
+    """Return why this machine cannot boot any release, or None."""
     if os.geteuid() != 0:
         return "only root can make namespaces"
-    systemd = "/lib/systemd/systemd"
-    commands = systemd, "unshare", "nsenter", "ip", "pg_createcluster", "pgbackrest", "nginx"
-    absent = [name for name in commands if not shutil.which(name)]
+    absent = [name for name in ("unshare", "nsenter") if not shutil.which(name)]
     if absent:
         return f"{absent[0]} is not installed"
     if cgroups() is None:
         return "there is no cgroup2 that can be written"
     return None
+
+
+def root_of(release):
+    """Return the folder of a root file system of the release; skip the test where there is none."""
+    path = Path("/etc/os-release")
+    if path.exists() and f"VERSION_CODENAME={release.codename}" in path.read_text():
+        absent = [name for name in PROGRAMS if not shutil.which(name)]
+        if not absent:
+            return Path("/")
+        here = f"this Debian {release.number} lacks {absent[0]}"
+    else:
+        here = f"this machine is no Debian {release.number}"
+    folder = CACHE / f"debian-{release.number}"
+    if not folder.exists():
+        if not shutil.which("debootstrap"):
+            pytest.skip(f"{here}, and debootstrap is not installed")
+        new = folder.with_suffix(f".{os.getpid()}")
+        new.mkdir(parents=True)
+        variables = {"CODENAME": release.codename, "PACKAGES": PACKAGES}
+        made = subprocess.run(
+            ["sh", "-c", INSTALL],
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "FOLDER": str(new), **variables},
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900,
+        )  # fmt: skip
+        if made.returncode != 0:
+            shutil.rmtree(new)
+            lines = f"{made.stdout}\n{made.stderr}".split("\n")
+            last = next((line for line in reversed(lines) if line.strip()), "")
+            pytest.skip(f"{here}, and debootstrap fails: {last}")
+        new.rename(folder)
+    return folder
 
 
 def cgroups():
@@ -97,8 +158,11 @@ class Debian:
 
 
 @contextmanager
-def booted(folder, **variables):
-    """Yield a booted machine; ``folder/share`` is its /mnt, its scripts have these variables."""
+def booted(lower, folder, **variables):
+    """Yield a machine booted on the root ``lower``; its scripts have these variables.
+
+    ``folder/share`` is its /mnt.
+    """
     root, share = folder / "root", folder / "share"
     root.mkdir()
     share.joinpath("console").touch()
@@ -109,7 +173,10 @@ def booted(folder, **variables):
          f'echo $$ >{group}/cgroup.procs && exec "$@"', "bash",
          "unshare", "--mount", "--pid", "--fork", "--kill-child", "--net", "--cgroup", "--uts",
          "--ipc", "bash", "-c", BOOT],
-        env={"PATH": os.environ["PATH"], "ROOT": str(root), "SHARE": str(share)},
+        env={
+            "PATH": os.environ["PATH"],
+            "LOWER": str(lower), "ROOT": str(root), "SHARE": str(share),
+        },
     )  # fmt: skip
     try:
         wait_until(lambda: children(process.pid), process)
