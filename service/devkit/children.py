@@ -18,6 +18,7 @@ import urllib3
 import service
 from service import gunicorn
 from service.database.statements import SQL
+from service.devkit.postgres import Postgres
 
 PACKAGE = Path(service.__file__).parent
 SPEEDUPS = PACKAGE.with_name("speedups")
@@ -134,12 +135,17 @@ class Children:
             self._require_all()
             sleep(CHILDREN_INTERVAL)
 
-    def run(self) -> None:
-        """Like :meth:`wait`, but replace the children when a file changes."""
+    def run(self, postgres: Postgres) -> None:
+        """Like :meth:`wait`, but replace the children when a file changes.
+
+        Start PostgreSQL again if it ends; raises CannotStart if it does not start.
+        """
         # Broken code ends a child that is just starting; the next change starts another child.
         broken = False
         while not self.interrupt.received:
             sleep(FILES_INTERVAL)
+            if postgres.revive():
+                click.echo("PostgreSQL had ended; it runs again", err=True)
             self._ending = [child for child in self._ending if child.poll() is None]
             before, self._files = self._files, modification_times()
             changed = sorted(str(path) for path, _ in before.items() ^ self._files.items())

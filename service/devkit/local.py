@@ -122,7 +122,7 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
         # Not before the banner: the log has a line for each request to /healthz. Until the service
         # is up, requests wait at its port.
         children.wait_until_up(address)
-        children.run()
+        children.run(postgres)
 
 
 def execute(name: str, /, **values: object) -> None:

@@ -17,6 +17,7 @@ from functools import cached_property
 from hashlib import sha256
 from importlib import metadata, util
 from pathlib import Path
+from time import monotonic, sleep
 from urllib.parse import quote
 
 import click
@@ -31,6 +32,9 @@ PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+-]+", re.ASCII)
 
 # The same order of letters and words on every machine; Unicode's upper and lower case.
 LOCALE = "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"
+
+# Seconds for which the children of a PostgreSQL that was killed may take to end.
+CHILDREN_END = 10
 
 # How many lines of the log an error shows.
 LAST_LINES = 10
@@ -145,8 +149,56 @@ class Postgres:
             if len(os.fsencode(socket)) > MAX_SOCKET_PATH or not PLAIN_PATH.fullmatch(socket):
                 self.sockets = Path(tempfile.mkdtemp(prefix="task-service-", dir=temporary_base()))
                 self._own(self.sockets)
-            options = f"-h '' -k '{self.sockets}'" + ("" if self.durable else " -F")
-            self.pg_ctl("start", "-l", str(self.log), "-o", options)
+            self._launch(str(self.sockets))
+        # Another process may have chosen it, if it was killed and PostgreSQL runs on.
+        self._address = self._postmaster()[4]
+
+    def _launch(self, sockets: str) -> None:
+        self._clear_killed()
+        options = f"-h '' -k '{sockets}'" + ("" if self.durable else " -F")
+        self.pg_ctl("start", "-l", str(self.log), "-o", options)
+
+    def revive(self) -> bool:
+        """Start PostgreSQL again, under the same URL, if it has ended; return whether it had."""
+        if self._lives():
+            return False
+        self._launch(self._address)
+        return True
+
+    def _lives(self) -> bool:
+        """Return whether the process in ``postmaster.pid`` runs; a zombie does not."""
+        try:
+            pid = self.get_pid()
+            os.kill(pid, 0)
+        except PermissionError:
+            return True
+        except (OSError, ValueError, IndexError):
+            return False
+        return not is_zombie(pid)
+
+    def _clear_killed(self) -> None:
+        """Wait for the last processes of a PostgreSQL that was killed; then remove its lock files.
+
+        Its children end by themselves. PostgreSQL takes a killed server for a running one while
+        process 1 has not reaped it, as in a container, and would not start.
+        """
+        deadline = monotonic() + CHILDREN_END
+        while (left := self._has_processes()) and monotonic() < deadline:
+            sleep(0.05)
+        with suppress(OSError, ValueError, IndexError):
+            if not left and is_zombie(self.get_pid()):
+                lock = Path(self._postmaster()[4]) / ".s.PGSQL.5432.lock"
+                lock.unlink(missing_ok=True)
+                (self.data / "postmaster.pid").unlink()
+
+    def _has_processes(self) -> bool:
+        """Return whether a process works in the folder of the data, as PostgreSQL's do."""
+        for folder in Path("/proc").glob("[0-9]*/cwd"):
+            # A process may have ended, or belong to another user.
+            with suppress(OSError):
+                if folder.readlink() == self.data:
+                    return True
+        return False
 
     def _create(self) -> None:
         """Create the data in a folder that is renamed once the data are complete."""
@@ -198,6 +250,8 @@ class Postgres:
 
     def running(self) -> bool:
         """Tell whether PostgreSQL runs on the data, also if its starter was killed."""
+        if not self._lives():
+            return False
         try:
             self.pg_ctl("status")
         except CannotStart:
@@ -231,6 +285,14 @@ class Postgres:
         if self.sockets != self.data:
             shutil.rmtree(self.sockets, ignore_errors=True)
         self._lock.close()
+
+
+def is_zombie(pid: int) -> bool:
+    """Return whether a process has ended and its parent has not noticed; only Linux tells."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
+    except OSError:
+        return False
 
 
 def uri(sockets: str) -> str:

@@ -1,5 +1,6 @@
 """dev and its PostgreSQL: one command, one process for each data folder, no foreign modes."""
 
+import ctypes
 import os
 import pwd
 import re
@@ -15,6 +16,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib import metadata, util
 from pathlib import Path
 
@@ -300,6 +302,42 @@ def test_when_it_is_killed_nothing_serves_on(dev):
     again = dev()
     assert again.get("/tasks").status == 200
     assert again.postmaster() == postgres
+
+
+@proof
+def test_a_postgresql_that_is_killed_starts_again_and_requests_succeed_as_before(dev):
+    running = dev()
+    wait_until(lambda: running.get("/tasks").status == 200, running.process)
+    for _ in range(2):
+        killed = running.postmaster()
+        os.kill(killed, signal.SIGKILL)
+        running.log_until("PostgreSQL had ended; it runs again")
+        wait_until(lambda: running.get("/tasks").status == 200, running.process)
+        assert running.postmaster() != killed
+
+
+@proof
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of processes not yet reaped")
+def test_it_starts_at_once_after_all_was_killed_even_if_nobody_reaps_what_was_killed(dev):
+    """In a container, process 1 reaps late: the killed PostgreSQL is a zombie, which has a pid."""
+    subreaper = 36
+    libc = ctypes.CDLL(None)
+    libc.prctl(subreaper, 1)
+    try:
+        running = dev()
+        descendants, postgres = running.descendants(), running.postmaster()
+        for pid in (running.process.pid, *descendants):
+            os.kill(pid, signal.SIGKILL)
+        running.process.wait()
+        assert Path(f"/proc/{postgres}/stat").exists()
+        again = dev()
+        assert again.get("/tasks").status == 200
+        assert again.end() == 0
+    finally:
+        libc.prctl(subreaper, 0)
+        for pid in descendants:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
 
 
 @proof
