@@ -8,6 +8,7 @@ from importlib import metadata
 
 import click
 import pytest
+from support.derived import filters, key, views_of
 from support.openapi_check import WITH_LOGIN
 from support.project import PROJECT, links, output, read, rows
 
@@ -120,6 +121,41 @@ def test_the_runbook_of_each_alert_is_a_section_of_a_page():
     for page, anchor in set(runbooks):
         headings = re.sub(r"[^\w \n#-]", "", read(page)).lower().replace(" ", "-")
         assert re.search(f"(?m)^#+-{anchor}$", headings), (page, anchor)
+
+
+def names_of(taken):
+    """Return the filters of a cell, without the values in brackets."""
+    return set(re.findall("`([^`]+)`", re.sub(r"\([^)]*\)", "", taken)))
+
+
+def test_the_table_of_lists_has_each_paged_list_with_its_filters_and_limits():
+    table = read("docs/api.md").partition("\n## Lists\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"(?m)^\| `([^`]+)` \| [^|]+ \|([^|]*)\| ([0-9]+), ([0-9]+) \|$", table)
+    shown = {path: (names_of(taken), *limits) for path, taken, *limits in rows}
+    expected = {}
+    for view in views_of("GET", kinds=["page"]):
+        limit = view.arguments.fields["limit"]
+        # The column for the order has it.
+        names = {key(field) for field in filters(view.arguments)} - {"sort"}
+        path = re.sub("<id:[a-z]+>", ":id", view.rule)
+        expected[path] = names, str(limit.load_default), str(limit.max)
+    assert shown == expected
+
+
+def anchors(path):
+    """Return the anchors of the headings of a page."""
+    headings = re.findall("(?m)^#+ (.+)$", path.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_anchor_of_a_link_is_that_of_a_heading(page):
+    path = PROJECT / page
+    for link in links(page):
+        file, _, anchor = link.partition("#")
+        target = path.parent / file if file else path
+        if anchor and target.suffix == ".md" and target.exists():
+            assert anchor in anchors(target), f"{page}: no heading of {target.name} is #{anchor}"
 
 
 @pytest.mark.parametrize("page", PAGES)
