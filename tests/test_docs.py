@@ -107,6 +107,13 @@ def test_the_layers_are_those_that_lint_imports_checks():
 
 
 @pytest.mark.speedups
+def test_the_page_of_the_speedups_lists_every_module():
+    cells = " ".join(row[0] for row in rows("speedups/README.md", "Speedups"))
+    modules = {path.name for path in PROJECT.glob("speedups/*.py")} - {"__init__.py"}
+    assert {*modules, "http_server"} - set(re.findall("`(.*?)`", cells)) == set()
+
+
+@pytest.mark.speedups
 def test_the_table_of_rooms_has_every_package_of_the_service():
     listed = {room.strip("`") for room, _ in rows("CONTRIBUTING.md", "Rooms")}
     packages = {f"service/{path.parent.name}" for path in PROJECT.glob("service/*/__init__.py")}
