@@ -32,6 +32,10 @@ REMEDIES = {
     "closed": f"read the log of PostgreSQL; through HAProxy no server is the primary: {PATRONI}",
     "host": "correct the host in DATABASE_URL, or its DNS",
     "pool": "the command status says why the process has no connection",
+    "certificate": (
+        "DATABASE_URL needs the authority that signed the server's certificate, sslrootcert=FILE or"
+        " sslrootcert=system, and the host that the certificate is for"
+    ),
     "silent": (
         "the server is cut off, frozen or overloaded: look at its network, firewall, disk and load;"
         " on Debian pg_lsclusters shows a frozen PostgreSQL as online"
@@ -64,6 +68,7 @@ TEXTS = {
     "57P03": r"the database system is",
     "28P01": r"authentication failed|no pg_hba\.conf entry|role .* does not exist",
     "3D000": r"database .* does not exist",
+    "certificate": r"root certificate|certificate verify failed|server certificate for",
     "host": r"could not translate host name|failed to resolve host",
     "pool": r"couldn.t get a connection|no connection became free|no time is left for the database",
     "silent": r"timeout expired|could not receive data from server: Connection timed out",

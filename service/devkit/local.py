@@ -65,6 +65,10 @@ class Existence(NamedTuple):
 
 def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> None:
     """Run the service until a signal ends it, as the options of ``dev`` say."""
+    if sys.stderr is None:
+        # It was closed: what belongs there goes to stdout, and no file or socket becomes stderr.
+        os.dup2(1, 2)
+        sys.stderr = sys.stdout
     forget(*SERVERS)
     forgotten = forget(LIBPQ)
     interrupt = Interrupt()
@@ -104,6 +108,8 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
         children.start_worker()
         token = new_token(OWNER, expires_in=30, name="dev", workspace=WORKSPACE)
         cookie = new_session(OWNER)
+        # Until the service is up, requests wait at its port.
+        children.wait_until_up(address)
         exports = ("DATABASE_URL", "WEBHOOK_KEY", "WEBHOOK_ALLOW")
         click.echo(
             WELCOME.format(
@@ -119,9 +125,6 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
                 exports=" ".join(f"{name}={shlex.quote(variables[name])}" for name in exports),
             )
         )
-        # Not before the banner: the log has a line for each request to /healthz. Until the service
-        # is up, requests wait at its port.
-        children.wait_until_up(address)
         children.run(postgres)
 
 

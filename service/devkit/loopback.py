@@ -1,5 +1,6 @@
 """This machine alone: where a local run listens, and where its webhooks and libpq may connect."""
 
+import errno
 import os
 import socket
 
@@ -26,6 +27,11 @@ def listen(port: int, option: str = "--port") -> socket.socket:
     try:
         return socket.create_server(("127.0.0.1", port), backlog=2048)
     except OSError as error:
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise click.ClickException(
+                "this machine has no address 127.0.0.1: bring its loopback interface up, with"
+                " ip link set lo up or ip address add 127.0.0.1/8 dev lo"
+            ) from None
         raise click.ClickException(
             f"port {port}: {os.strerror(error.errno or 0)}; choose another with {option}"
         ) from None

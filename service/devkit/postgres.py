@@ -38,6 +38,8 @@ CHILDREN_END = 10
 
 # How many lines of the log an error shows.
 LAST_LINES = 10
+# Marks of a line of the log that says why PostgreSQL ended, the surest first.
+REASONS = "FATAL:|PANIC:", "could not", ""
 
 
 class CannotStart(click.ClickException):
@@ -221,6 +223,7 @@ class Postgres:
 
     def _run(self, program: str, *arguments: str, data: Path | None = None) -> None:
         account = self.account
+        logged = self.log.stat().st_size if self.log.exists() else 0
         try:
             subprocess.run(  # noqa: S603
                 [self.binaries / program, "-D", data or self.data, *arguments],
@@ -239,12 +242,18 @@ class Postgres:
                 extra_groups=[] if account else None,
             )
         except subprocess.CalledProcessError as error:
-            shown = [*error.stderr.splitlines(), *self._last_lines()]
-            raise CannotStart("\n".join([f"{program} failed", *shown])) from None
+            written = self._written_after(logged)
+            # The last line that PostgreSQL ended with, a failed system call, or else the last line.
+            found = [[line for line in written if re.search(mark, line)] for mark in REASONS]
+            reasons = next(filter(None, found), [])[-1:]
+            rest = [line for line in written if line not in reasons][-LAST_LINES:]
+            shown = [f"{program} failed", *reasons, *error.stderr.splitlines(), *rest]
+            raise CannotStart("\n".join(shown)) from None
 
-    def _last_lines(self) -> list[str]:
+    def _written_after(self, size: int) -> list[str]:
+        """Return the lines of the log behind its first ``size`` bytes, those of earlier starts."""
         try:
-            return self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+            return self.log.read_bytes()[size:].decode(errors="replace").splitlines()
         except OSError:
             return []
 

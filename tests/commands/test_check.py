@@ -3,7 +3,9 @@
 import re
 import shutil
 import socket
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import psycopg
 import pytest
@@ -193,3 +195,23 @@ def test_the_units_check_before_they_start():
     for program in ("web", "worker"):
         unit = Path(PROJECT, f"docs/deploy/task-service-{program}.service").read_text()
         assert f"\nExecStartPre={command} check --start\nExecStart={command} {program}\n" in unit
+
+
+@pytest.mark.nodatabase
+def test_a_certificate_without_a_known_authority_has_its_own_remedy():
+    """The server offers TLS; libpq then looks for the file of authorities."""
+
+    def offer_tls(listener):
+        for _ in range(2):
+            with suppress(OSError), listener.accept()[0] as client:
+                client.recv(8)
+                client.sendall(b"S")
+                client.recv(8)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        Thread(target=offer_tls, args=(listener,), daemon=True).start()
+        port = listener.getsockname()[1]
+        address = f"host=127.0.0.1 port={port} sslmode=verify-full sslrootcert=/nowhere"
+        code, lines = check(address)
+    assert code == 1
+    assert 'root certificate file "/nowhere" does not exist: DATABASE_URL needs' in lines[-1]
