@@ -21,6 +21,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from psycopg_pool.pool import MaintenanceTask
 
 from service.database.counters import Counters
+from service.database.sign_of_life import SignOfLife
 from service.database.statements import Connection
 from service.logs import is_rare, is_rare_record
 from service.process import application_name
@@ -182,6 +183,7 @@ class Pool(ConnectionPool[Connection]):
         # Why the newest connection leads to a database that the service cannot run on.
         self.fault: UnusableDatabase | None = None
         self.counters = Counters()
+        self.sign_of_life = SignOfLife(program)
         # The free connections; the one used last is taken first, because its backend is warm.
         # psycopg_pool is first-in-first-out and takes 44 000 instructions; this takes 27 000. Each
         # holder of a slot finds a connection here or in psycopg_pool.
@@ -298,7 +300,8 @@ class Pool(ConnectionPool[Connection]):
     def check_idle(self) -> None:
         """Replace all connections if PostgreSQL has closed a free one; connect if there is none."""
         try:
-            connection = self.getconn(0.01)
+            # A busy process must not seem dead.
+            connection = self.getconn(1 if self.sign_of_life.is_late else 0.01)
         except PoolTimeout:
             # All are in use; or psycopg_pool has begun to connect, with pauses of 1 and 2 s.
             return
@@ -307,16 +310,17 @@ class Pool(ConnectionPool[Connection]):
             connection.pgconn.consume_input()
             connection.pgconn.consume_input()
         if not connection.broken:
-            self._save_counts(connection)
+            self._write(self.counters.save, connection)
+            self._write(self.sign_of_life.renew, connection)
         self.putconn(connection)
         if connection.broken:
             self.drain()
 
-    def _save_counts(self, connection: Connection, *, due: bool = True) -> None:
-        """Save the counts within a second; otherwise later."""
+    def _write(self, write: Callable[[Connection], None], connection: Connection) -> None:
+        """Write what this process tells about itself within a second; otherwise later."""
         self.watchdog.watch(connection, monotonic() + 1)
         try:
-            self.counters.save(connection, due=due)
+            write(connection)
         except psycopg.Error:
             # Requests meet the same error, and log it.
             pass
@@ -356,7 +360,8 @@ class Pool(ConnectionPool[Connection]):
     def close(self, timeout: float = 5.0) -> None:
         with suppress(PoolTimeout, psycopg.Error):
             connection = self.getconn(0.01)
-            self._save_counts(connection, due=False)
+            self._write(partial(self.counters.save, due=False), connection)
+            self._write(self.sign_of_life.end, connection)
             self.putconn(connection)
         self.watchdog.close()
         self._put_back(monotonic())

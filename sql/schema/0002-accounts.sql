@@ -478,3 +478,11 @@ CREATE TABLE counters (
     value double precision NOT NULL,
     updated_at timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50);
+
+-- The web processes and workers, each of which renews its row every ten seconds and deletes it when
+-- it ends. The name is the one that the process has in pg_stat_activity.
+CREATE TABLE processes (
+    name text PRIMARY KEY,
+    started_at timestamptz NOT NULL DEFAULT now(),
+    seen_at timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 50);

@@ -35,25 +35,31 @@ from service.webhooks.secrets import fingerprint
 
 VERSION = build()
 PATTERN = re.escape(VERSION)
-NO_WORKER = "no worker is connected, so deliveries wait and nothing is pruned: start a worker"
+NO_WORKER = "no worker lives, so deliveries wait and nothing is pruned: start a worker"
 
 
 @contextmanager
-def connected(url, program):
-    name = f"task-service {program} {VERSION} host7:4711"
-    with psycopg.connect(url, application_name=name) as connection:
+def living(url, program, version=VERSION, process="host7:4711", seen="0 s"):
+    """A process that has given its last sign of life that long ago."""
+    name = f"task-service {program} {version} {process}"
+    with (
+        psycopg.connect(url, autocommit=True) as others,
+        psycopg.connect(url, application_name=name) as connection,
+    ):
+        sign = "INSERT INTO processes (name, seen_at) VALUES (%s, now() - %s::interval)"
+        others.execute(sign, (name, seen))
         yield connection
 
 
 @pytest.fixture
 def web(database_url):
-    with connected(database_url, "web"):
+    with living(database_url, "web"):
         yield
 
 
 @pytest.fixture
 def worker(database_url, web):
-    with connected(database_url, "worker") as connection:
+    with living(database_url, "worker") as connection:
         yield connection
 
 
@@ -78,8 +84,8 @@ def test_if_all_is_well_it_exits_with_0_and_page_and_json_agree(app, cli, databa
         r"^clock         [+-]0\.[0-9]{3} s against this host$",
         r"^connections   [0-9]+ used of [0-9]+ allowed; the processes may open [0-9]+$",
         r"^transactions  the oldest runs for [0-9.]+ s$",
-        rf"^web           host7:4711 version {PATTERN}, [0-9]+ connections since .*Z, last",
-        rf"^worker        host7:4711 version {PATTERN}, 1 connections since .*Z, last statement",
+        rf"^web           host7:4711 version {PATTERN} since .*Z, [0-9]+ connections, last sign of",
+        rf"^worker        host7:4711 version {PATTERN} since .*Z, 1 connections, last sign of life",
         r"^deliveries    0 waiting, 0 overdue \(the oldest by 0 s\), 0 failed$",
         r"^webhooks      0 enabled, 0 failing, 0 disabled$",
         r"^oldest        idempotency key 0\.0 h, pruned after 24 h$",
@@ -161,7 +167,6 @@ def test_the_thresholds_of_the_page_of_operations_are_those_of_status():
     assert webhooks.FAILING == 3600
     pruned = 86400 + webhooks.UNPRUNED
     for metric, threshold in {
-        "worker_silent_seconds": f"above {processes.SILENT}",
         "longest_wait_for_lock_seconds": f"from {schema.WAITED}; above {schema.LOCK}",
         "longest_wait_for_syncrep_seconds": f"above {processes.STANDBY}",
         "connections_used": f"above {database.CONNECTIONS:.0%}".replace("%", " %"),
@@ -180,7 +185,7 @@ def test_a_problem_is_a_line_and_exit_status_1(cli):
     outcome = cli("status", "--metrics")
     assert outcome.exit_code == 0
     assert "task_service_problems 1\n" in outcome.stdout
-    assert "task_service_worker_silent_seconds" not in outcome.stdout
+    assert "task_service_workers 0\n" in outcome.stdout
 
 
 @pytest.mark.usefixtures("worker")
@@ -267,8 +272,7 @@ def test_a_key_that_webhook_key_does_not_list_is_a_problem(webhooks_app, cast, c
 
 @pytest.mark.usefixtures("worker")
 def test_a_process_of_another_version_is_a_problem(cli, database_url):
-    name = "task-service web 0.9.0 host7:4712"
-    with psycopg.connect(database_url, application_name=name):
+    with living(database_url, "web", "0.9.0", "host7:4712"):
         _, document = report(cli)
     assert document["problems"] == [
         f"the web process host7:4712 runs version 0.9.0, and this is {VERSION}: restart it"
@@ -287,7 +291,7 @@ def process(program, name, silent_seconds):
 
 
 def test_a_figure_is_a_problem_only_beyond_its_threshold(reader):
-    reader.processes = [process("worker", "a:1", 120), process("worker", "b:2", 30.5)]
+    reader.processes = [process("worker", "a:1", 60), process("worker", "b:2", 9.5)]
     for used, allowed, problems in (
         (20, 25, ""),
         (21, 25, "21 of 25 connections are in use: .*"),
@@ -302,12 +306,14 @@ def test_a_figure_is_a_problem_only_beyond_its_threshold(reader):
         reader.clock_ahead = seconds
         problems = database.read_clock(reader).problems
         assert [f"differs by {seconds} s" in each.text for each in problems] == [True] * number
-    reader.processes += [process("web", "c:3", 500)]
+    reader.processes += [process("web", "c:3", 59)]
     section = processes.read_processes(reader)
-    assert (section.problems, section.metrics["worker_silent_seconds"]) == ([], 30.5)
-    reader.processes += [process("worker", "d:4", 121)]
-    (problem,) = processes.read_processes(reader).problems
-    assert problem.text == "the worker d:4 has not used the database for 121 s"
+    assert (section.problems, section.metrics["workers"]) == ([], 2)
+    reader.processes += [process("web", "d:4", 61)]
+    section = processes.read_processes(reader)
+    (problem,) = section.problems
+    assert problem.text == "the web process d:4 has given no sign of life for 61 s"
+    assert section.metrics == {"web_processes": 1, "workers": 2, "processes_silent": 1}
 
 
 def test_a_lock_is_shown_with_those_who_wait_and_is_a_problem_from_one_second_on(
@@ -317,8 +323,8 @@ def test_a_lock_is_shown_with_those_who_wait_and_is_a_problem_from_one_second_on
     monkeypatch.setattr(schema, "LOCK", 600)
     with (
         ThreadPoolExecutor(2) as threads,
-        connected(database_url, "plan list") as first,
-        connected(database_url, "plan list") as second,
+        living(database_url, "plan list") as first,
+        living(database_url, "plan list", process="host7:4712") as second,
         psycopg.connect(database_url, application_name="holder") as holder,
     ):
         holder.execute("LOCK TABLE plans")
@@ -422,7 +428,7 @@ def test_without_a_database_it_says_so_in_each_form(option):
 @pytest.fixture
 def used(other):
     """Yield the URL of a database that a test may break; web and worker use it."""
-    with connected(other, "web"), connected(other, "worker"):
+    with living(other, "web"), living(other, "worker"):
         yield other
 
 
@@ -490,11 +496,9 @@ def test_after_a_rollback_the_newer_migrations_are_a_note(used, status_of):
 
 
 def test_without_a_web_process_that_is_the_problem(other, status_of):
-    with connected(other, "worker"):
+    with living(other, "worker"):
         outcome = status_of(other, "--json")
-    assert problems(outcome) == [
-        "no web process is connected, so no request is answered: start web"
-    ]
+    assert problems(outcome) == ["no web process lives, so no request is answered: start web"]
     # Those of the web processes that are to start, and of one worker.
     settings = Settings.read({})
     needed = (settings.web_concurrency + 1) * settings.web_threads

@@ -4,9 +4,8 @@ from collections import Counter
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from faults.documents import addressed, configuration
+from faults.documents import addressed, configuration, pooling
 from faults.load import WEB, Load, compare_events, compare_tasks, kill, read
-from psycopg.conninfo import conninfo_to_dict
 from support import front
 from support.processes import call, free_port, serving, wait_until
 from support.receivers import WEBHOOK_SETTINGS
@@ -107,18 +106,7 @@ def test_without_a_host_the_proxy_responds_in_json(tmp_path, measure, proxy):
 def test_pgbouncer_in_transaction_mode_costs_no_error(
     postgres, connection, database_url, readable, measure, rounds
 ):
-    parts = conninfo_to_dict(database_url)
-    (readable / "userlist.txt").write_text('"postgres" ""\n')
-    text = configuration("pgbouncer.ini")
-    for old, new in (
-        ("host=10.0.0.21 port=5432", f"host={parts['host']} user=postgres"),
-        ("dbname=service", f"dbname={parts['dbname']}"),
-        ("auth_type = scram-sha-256", "auth_type = trust"),
-        ("/etc/pgbouncer", str(readable)),
-        ("default_pool_size = 20", "default_pool_size = 4\nunix_socket_dir ="),
-    ):
-        assert old in text
-        text = text.replace(old, new)
+    text = pooling(database_url, readable, 4)
     requests = rounds(480, 4000)
     with front.pgbouncer(readable, text, postgres.account) as port:
         url = f"postgresql://postgres@127.0.0.1:{port}/service"

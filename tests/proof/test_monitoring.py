@@ -31,7 +31,8 @@ FIRING = {
     "SchemaWasChanged": {"objects_unusable": 1},
     "DatabaseTakesNoWrites": {"database_disk_full": 1},
     "NoWebProcess": {"web_processes": 0},
-    "NoWorker": {"worker_silent_seconds": 121},
+    "NoWorker": {"workers": 0},
+    "ProcessIsSilent": {"processes_silent": 1},
     "EventsAreLate": {"deliveries_overdue": 1},
     "ReceiversFail": {"webhooks_failing": 1},
     "ConnectionsRunOut": {"connections_used": 81, "connections_allowed": 100},
@@ -106,7 +107,7 @@ def test_an_alert_fires_beyond_its_threshold_alone(alert, figures, later, metric
         if not line.startswith("#")
     }
     # The processes that serve, and the file of the metrics with the lines that the page adds.
-    well |= {"web_processes": 1, "workers": 1, "worker_silent_seconds": 0, "problems": 0}
+    well |= {"web_processes": 1, "workers": 1, "problems": 0}
     well |= {"healthz_status": 200, "certificate_expires_timestamp_seconds": 15 * 86400}
     well[next(iter(FIRING["FiguresAreOld"]))] = 0
     # Errors of long ago.

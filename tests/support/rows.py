@@ -89,6 +89,7 @@ BEGIN
     DELETE FROM deleted_users;
     DELETE FROM usage;
     DELETE FROM counters;
+    DELETE FROM processes;
     DELETE FROM idempotency_keys;
     INSERT INTO workspaces (name, slug, plan)
     VALUES ('Acme', 'acme', 'Team'), ('Globex', 'globex', 'Team');

@@ -6,7 +6,6 @@ from psycopg import errors
 
 from service.commands.status.section import GRANT, Problem, Reader, Role, Section
 from service.database.remedies import REMEDIES
-from service.database.statements import Connection
 from service.version import build
 
 # Seconds from which a figure is a problem.
@@ -28,7 +27,7 @@ def read_database(reader: Reader) -> Section:
     server, info = reader.server, reader.connection.info
     host = f"{info.host}:{info.port}"
     tables = reader.rows(Table, "status/tables")
-    full = disk_is_full(reader.connection)
+    full = disk_is_full(reader)
     size = megabytes(server.bytes)
     problems, why, remedy = [], "", STANDBY
     if server.standby:
@@ -63,10 +62,11 @@ def read_database(reader: Reader) -> Section:
     )
 
 
-def disk_is_full(connection: Connection) -> bool:
+def disk_is_full(reader: Reader) -> bool:
     """Write a little to the disk of the database, and return whether that fails."""
     try:
-        connection.run("status/spill", {})
+        with reader.limits():
+            reader.connection.run("status/spill", {})
     except errors.DiskFull:
         return True
     except errors.OperationalError:

@@ -2,11 +2,15 @@
 
 from typing import NamedTuple
 
-from service.commands.status.section import Problem, Reader, Section
+from service.commands.status.section import SILENT, Problem, Reader, Section
 from service.version import build
 
-# Seconds from which a figure is a problem.
-STANDBY, SILENT = 5, 120
+# Seconds from which the wait for a standby is a problem.
+STANDBY = 5
+SILENT_REMEDY = (
+    "its log says why; kill -9 ends a frozen process, and its unit replaces it; if its host is"
+    " gone, this line goes an hour after the last sign"
+)
 
 
 class Wait(NamedTuple):
@@ -20,31 +24,36 @@ class Wait(NamedTuple):
 
 
 def read_processes(reader: Reader) -> Section:
-    web = reader.count("web")
-    workers = [process for process in reader.processes if process.program == "worker"]
-    metrics: dict[str, float] = {"web_processes": web, "workers": len(workers)}
+    if not reader.knows_processes:
+        # Another section says why. The processes may live, so nothing is said about their number.
+        return Section({"processes": reader.processes}, {}, [])
+    web, workers = reader.count("web"), reader.count("worker")
+    silent = [process for process in reader.processes if process.silent_seconds > SILENT]
+    metrics: dict[str, float] = {
+        "web_processes": web,
+        "workers": workers,
+        "processes_silent": len(silent),
+    }
     lines, problems = [], []
     if not web:
-        text = "no web process is connected, so no request is answered"
+        text = "no web process lives, so no request is answered"
         problems.append(Problem(text, "start web"))
-    if workers:
-        metrics["worker_silent_seconds"] = min(worker.silent_seconds for worker in workers)
-    else:
-        text = "no worker is connected, so deliveries wait and nothing is pruned"
+    if not workers:
+        text = "no worker lives, so deliveries wait and nothing is pruned"
         problems.append(Problem(text, "start a worker"))
     for process in reader.processes:
         text = (
-            f"{process.process} version {process.version}, {process.connections} connections"
-            f" since {process.connected_at}, last statement {process.silent_seconds:.1f} s ago"
+            f"{process.process} version {process.version} since {process.started_at},"
+            f" {process.connections} connections, last sign of life"
+            f" {process.silent_seconds:.1f} s ago"
         )
         lines.append((process.program, text))
-        if process.program == "worker" and process.silent_seconds > SILENT:
-            silent = f"has not used the database for {process.silent_seconds:.0f} s"
-            remedy = "look into its log, or restart it"
-            problems.append(Problem(f"the worker {process.process} {silent}", remedy))
-        if process.version != build():
-            runs = f"runs version {process.version}, and this is {build()}"
-            text = f"the {process.program} process {process.process} {runs}"
+        name = f"the {process.program} process {process.process}"
+        if process in silent:
+            text = f"{name} has given no sign of life for {process.silent_seconds:.0f} s"
+            problems.append(Problem(text, SILENT_REMEDY))
+        elif process.version != build():
+            text = f"{name} runs version {process.version}, and this is {build()}"
             problems.append(Problem(text, "restart it"))
     return Section({"processes": reader.processes}, metrics, problems, lines)
 

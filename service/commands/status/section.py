@@ -4,8 +4,8 @@ Each section comes from one function, which has all of its subject: it reads the
 what they are in JSON, in the lines of the page and in metrics, and when they are a problem.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from time import time
 from typing import Literal, NamedTuple
 
@@ -16,6 +16,8 @@ from service.commands.migrate import Comparison, compare
 from service.database.statements import Connection, Row, UnusableObject, schema_objects
 from service.settings import Settings
 
+# Seconds after which a process without a sign of life is silent; it gives one every ten seconds.
+SILENT = 60
 GRANT = "GRANT pg_read_all_stats TO the user of DATABASE_URL shows more"
 
 
@@ -49,9 +51,10 @@ class Process(NamedTuple):
     version: str
     # Host and process id, like host7:4711.
     process: str
+    # The sessions that have its name; behind a connection pooler that of their last client.
     connections: int
-    connected_at: str
-    # Since the last statement began or ended.
+    started_at: str
+    # Since its last sign of life: it renewed its row, or a statement of a session began or ended.
     silent_seconds: float
 
 
@@ -59,28 +62,32 @@ class Reader:
     """Reads rows, first those of several sections; notes the figures that cannot be read."""
 
     def __init__(self, connection: Connection, settings: Settings) -> None:
-        connection.run("status/configure", {})
         self.connection = connection
         self.settings = settings
-        # The statements whose tables are locked, and the errors of those whose tables are missing.
+        # The statements that read nothing; of these, those whose tables are locked; the errors of
+        # those whose tables are missing.
+        self.unread: list[str] = []
         self.locked: list[str] = []
         self.broken: list[str] = []
         before = time()
         (self.server,) = self.rows(Server, "status/server")
         self.clock_ahead = self.server.clock - (before + time()) / 2
         self.processes = self.rows(Process, "status/processes")
+        # Without their table, or if they cannot write into it, nobody knows which processes live.
+        self.knows_processes = not (self.unread or self.server.read_only)
         unusable = self.rows(UnusableObject, "status/unusable", **schema_objects())
         hidden = [item for item in unusable if item.kind == "schema"]
         self.unusable = hidden or unusable
         self.migrations = Comparison(0, [], [])
         if not hidden:
-            with suppress(errors.InsufficientPrivilege):
+            with suppress(errors.InsufficientPrivilege), self.limits():
                 self.migrations = compare(connection)
 
     def rows(self, kind: type[Row], name: str, **values: object) -> list[Row]:
         """Read all rows; none if a table is locked or missing, or belongs to another role."""
         try:
-            return self.connection.rows(kind, name, values)
+            with self.limits():
+                return self.connection.rows(kind, name, values)
         except errors.LockNotAvailable:
             self.locked.append(name.partition("/")[2])
         except UNMIGRATED as error:
@@ -88,10 +95,22 @@ class Reader:
         except errors.InsufficientPrivilege:
             # The section of rights names what it may not use.
             pass
+        self.unread.append(name)
         return []
 
+    @contextmanager
+    def limits(self) -> Iterator[None]:
+        """Bound the waits of a transaction; what it set would else stay in PgBouncer's session."""
+        with self.connection.transaction():
+            self.connection.run("status/configure", {})
+            yield
+
     def count(self, program: str) -> int:
-        return sum(process.program == program for process in self.processes)
+        """Return how many web processes or workers have lately given a sign of life."""
+        return sum(
+            process.program == program and process.silent_seconds <= SILENT
+            for process in self.processes
+        )
 
 
 class Problem(NamedTuple):

@@ -1,0 +1,58 @@
+"""The sign of life of this process: its row in the table ``processes``.
+
+``status`` finds the processes by these rows. The names in pg_stat_activity would not do: behind
+PgBouncer in transaction mode, a session has the name of the client that used it last.
+"""
+
+import os
+from time import monotonic
+from typing import NamedTuple
+
+from service.database.statements import Connection
+from service.process import application_name
+
+# Seconds between two signs, and after which a sign is late.
+INTERVAL, LATE = 10, 20
+
+
+class Silent(NamedTuple):
+    # Like task-service web 1.0.0 host7:4711.
+    name: str
+
+
+class SignOfLife:
+    """Renews the row of this process while it lives, and removes it at the end."""
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+        self._renewed: float | None = None
+
+    @property
+    def is_late(self) -> bool:
+        return self._renewed is None or monotonic() > self._renewed + LATE
+
+    def renew(self, connection: Connection) -> None:
+        """Renew the row if that is due, and remove the rows of processes that were killed."""
+        if self._renewed is not None and monotonic() < self._renewed + INTERVAL:
+            return
+        # A fork has another process id, hence another name.
+        name = application_name(self._program)
+        silent = connection.rows(Silent, "processes/renew", {"name": name})
+        self._renewed = monotonic()
+        for process in silent:
+            # Those of this host alone, so this process can tell a killed process from a frozen one.
+            if not is_ours(int(process.name.rpartition(":")[2])):
+                connection.run("processes/remove", {"name": process.name})
+
+    def end(self, connection: Connection) -> None:
+        if self._renewed is not None:
+            connection.run("processes/remove", {"name": application_name(self._program)})
+
+
+def is_ours(pid: int) -> bool:
+    """Return whether a process of this user has this id; after a boot, others may have it."""
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True

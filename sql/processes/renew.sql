@@ -1,0 +1,24 @@
+-- Renew the row of this process, and return the other processes of its host that have been silent
+-- for three turns. Rows that nobody has renewed for an hour go. No commit waits for a disk or a
+-- standby: after a crash the next turn writes the row again.
+WITH setting AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true) AS commit
+), forgotten AS (
+    DELETE FROM processes
+     WHERE seen_at < now() - interval '1 hour'
+       AND name <> %(name)s
+), renewed AS (
+    INSERT INTO processes (name)
+    SELECT %(name)s
+      FROM setting
+     WHERE setting.commit IS NOT NULL
+        ON CONFLICT (name) DO UPDATE
+       SET seen_at = now()
+)
+SELECT name
+  FROM processes
+ WHERE seen_at < now() - interval '30 seconds'
+   AND split_part(split_part(name, ' ', 4), ':', 1)
+       = split_part(split_part(%(name)s, ' ', 4), ':', 1)
+   AND name <> %(name)s
+ ORDER BY name;

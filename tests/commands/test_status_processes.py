@@ -1,0 +1,141 @@
+"""status: the web processes and workers that live, by the rows that they renew."""
+
+import json
+import os
+import pwd
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+from faults.documents import pooling
+from support import front
+from support.commands import CommandRunner, rows
+from support.database import open_pool
+from support.processes import children, get, serving, wait_until, working
+
+from service.process import application_name
+from service.settings import Settings
+
+
+def names(connection):
+    return [row["name"] for row in rows(connection, "SELECT name FROM processes ORDER BY name")]
+
+
+@contextmanager
+def pooled(database_url, folder, size):
+    """Yield the URL of the database through PgBouncer, as docs/scaling.md sets it up."""
+    with psycopg.connect(database_url) as connection:
+        (data,) = connection.execute("SHOW data_directory").fetchone()
+    # It may reach the socket of PostgreSQL.
+    account = pwd.getpwuid(os.stat(data).st_uid)
+    with front.pgbouncer(folder, pooling(database_url, folder, size), account) as port:
+        yield f"postgresql://postgres@127.0.0.1:{port}/service"
+
+
+@pytest.mark.needs("pgbouncer")
+def test_behind_pgbouncer_in_transaction_mode_status_sees_all_processes_each_time(
+    database_url, connection, readable, start
+):
+    with pooled(database_url, readable, 4) as url:
+        runner = CommandRunner(start(Settings.read({"DATABASE_URL": url})))
+
+        def status(option="--json"):
+            outcome = runner.invoke(["status", option])
+            assert outcome.stderr == ""
+            return outcome.stdout
+
+        def living():
+            document = json.loads(status())
+            assert document["problems"] == [], document["processes"]
+            return sorted(process["program"] for process in document["processes"])
+
+        settings = {"DATABASE_PREPARE": "off", "WEB_CONCURRENCY": "2", "WEB_THREADS": "2"}
+        with serving(url, **settings) as server, working(url, **settings):
+            wait_until(lambda: len(names(connection)) == 3, server)
+            for _ in range(12):
+                # Each request gives another session the name of its process.
+                assert {get(server.port).status for _ in range(3)} == {200}
+                assert living() == ["web", "web", "worker"]
+            figures = status("--metrics").splitlines()
+            for figure in ("up 1", "web_processes 2", "workers 1", "processes_silent 0"):
+                assert f"task_service_{figure}" in figures
+        assert [text.partition(":")[0] for text in json.loads(status())["problems"]] == [
+            "no web process lives, so no request is answered",
+            "no worker lives, so deliveries wait and nothing is pruned",
+        ]
+
+
+@pytest.mark.needs("pgbouncer")
+def test_status_leaves_no_setting_behind_in_a_session_of_pgbouncer(database_url, readable, start):
+    query = "SELECT current_setting('lock_timeout'), current_setting('statement_timeout')"
+    with pooled(database_url, readable, 1) as url:
+        with psycopg.connect(url, autocommit=True) as client:
+            before = client.execute(query).fetchone()
+        runner = CommandRunner(start(Settings.read({"DATABASE_URL": url})))
+        runner.invoke(["status"])
+        with psycopg.connect(url, autocommit=True) as client:
+            assert client.execute(query).fetchone() == before
+
+
+def test_a_killed_process_goes_from_the_list_and_a_frozen_one_stays(app, connection):
+    """Another process of its host removes it, which knows the process ids there."""
+    host = os.uname().nodename[:20]
+    with serving(connection.info.dsn, WEB_CONCURRENCY="1") as server:
+        ended = children(server.pid)[0]
+    mine = application_name("web")
+    version, (host, _, _) = mine.split(" ")[2], mine.split(" ")[3].rpartition(":")
+    others = {
+        name: f"task-service worker {version} {name}"
+        for name in (f"{host}:{ended}", f"{host}:{os.getppid()}", f"elsewhere:{ended}")
+    }
+    for name in others.values():
+        connection.execute(
+            "INSERT INTO processes (name, seen_at) VALUES (%s, now() - interval '31 seconds')",
+            (name,),
+        )
+    connection.execute(
+        "INSERT INTO processes (name, seen_at) VALUES ('old', now() - interval '61 minutes')"
+    )
+    open_pool(app).check_idle()
+    left = {*others.values(), mine} - {others[f"{host}:{ended}"]}
+    assert {*names(connection)} == left
+
+
+def test_a_process_that_is_stopped_removes_its_row_and_one_that_is_killed_does_not(
+    database_url, connection
+):
+    with working(database_url) as worker:
+        wait_until(lambda: names(connection), worker)
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(60)
+        assert names(connection) == []
+    with working(database_url) as worker:
+        wait_until(lambda: names(connection), worker)
+        worker.kill()
+        worker.wait(60)
+        assert len(names(connection)) == 1
+
+
+def test_a_process_whose_connections_are_all_in_use_gives_its_sign_once_one_is_free(
+    build, connection
+):
+    pool = open_pool(build(web_threads=1))
+    taken = pool.getconn()
+    with ThreadPoolExecutor(1) as thread:
+        check = thread.submit(pool.check_idle)
+        assert not check.done()
+        pool.putconn(taken)
+        check.result(10)
+    assert names(connection) == [application_name("web")]
+
+
+def test_if_the_processes_cannot_write_nothing_is_said_about_their_number(other, status_of):
+    with psycopg.connect(other, autocommit=True) as changing:
+        name = changing.info.dbname
+        changing.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    assert len(json.loads(status_of(other, "--json").stdout)["problems"]) == 1
+    figures = status_of(other, "--metrics").stdout
+    assert "task_service_database_read_only 1" in figures
+    assert "task_service_web_processes" not in figures
