@@ -692,7 +692,7 @@ def test_the_page_of_status_has_no_problem_and_its_metrics_are_a_file(operated):
 
 def test_each_line_for_cron_runs_with_the_variables_of_cron(operated):
     lines = operated.run("cat /etc/cron.d/task-service").splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 4
     operated.run("rm /var/lib/prometheus/node-exporter/task-service.prom")
     for line in lines:
         user, command = re.fullmatch(r"(?:\S+ ){5}(\w+) (.*)", line).groups()

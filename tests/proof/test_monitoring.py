@@ -12,8 +12,11 @@ from service.__main__ import main
 
 pytestmark = [pytest.mark.proof, pytest.mark.needs("promtool")]
 RULES = "docs/deploy/prometheus-rules.yml"
-ALERTS = {rule["alert"]: rule for rule in yaml.safe_load(read(RULES))["groups"][0]["rules"]}
-FAILED = 'requests_total{route="/api/tasks",status="503"}'
+(GROUP,) = yaml.safe_load(read(RULES))["groups"]
+ALERTS = {rule["alert"]: rule for rule in GROUP["rules"] if "alert" in rule}
+FAILED = 'requests_total{route="/api/tasks",status="500"}'
+BUSY = 'requests_total{route="/api/tasks",status="503"}'
+DUMP = 'backup_timestamp_seconds{kind="pg_dump"}'
 # Figures with which an alert fires; the others are those of a service that is well. A text is a
 # series of promtool: -1+2x70 is -1, 1, 3 and so on, and _ is no value.
 FIRING = {
@@ -21,6 +24,9 @@ FIRING = {
     "DatabaseDoesNotAnswer": {"up": 0},
     "NothingIsReported": {"up": "_x70"},
     "ServerErrors": {FAILED: "1x70"},
+    "ClientsGetNoAnswer": {"public_healthz_status": 502},
+    "RequestsFail": {"unanswered_total": "0+1x70"},
+    "BackupIsOld": {DUMP: -26 * 3600 - 1},
     "DatabaseIsCorrupted": {"database_corrupted": 1},
     "CertificateExpires": {"certificate_expires_timestamp_seconds": 14 * 86400 - 1},
     "KeyIsMissing": {"webhooks_without_key": 1},
@@ -39,7 +45,8 @@ FIRING = {
     "SessionBlocksOthers": {"longest_wait_for_lock_seconds": 1},
     "WritesWaitForAStandby": {"longest_wait_for_syncrep_seconds": 5.1},
     "StandbyIsMissing": {"standbys_needed": 1},
-    "ServersDisagree": {"servers_primary": 2},
+    "TwoServersAcceptWrites": {"servers_primary": 2},
+    "ServerIsSilent": {"servers_silent": 1},
     "StandbyIsBehind": {"standby_behind_bytes": 100_000_001},
     "ArchiveFails": {"archive_fails": 1},
     "TransactionDoesNotEnd": {"oldest_transaction_seconds": 301},
@@ -88,42 +95,177 @@ def test_promtool_accepts_the_rules_and_every_metric_query_of_the_dashboard(tmp_
     promtool("check", "rules", str(tmp_path / "queries"))
 
 
+@pytest.fixture
+def well(metrics):
+    """The figures of a service that is well, with those that the script of the page adds."""
+    figures = {
+        line.split()[0].removeprefix("task_service_"): float(line.split()[1])
+        for line in metrics.splitlines()
+        if not line.startswith("#")
+    }
+    figures |= {"web_processes": 1, "workers": 1, "problems": 0, "unanswered_total": 0}
+    figures |= {"healthz_status": 200, "public_healthz_status": 200, DUMP: 0}
+    figures |= {"certificate_expires_timestamp_seconds": 15 * 86400}
+    figures[next(iter(FIRING["FiguresAreOld"]))] = "0+60x70"
+    return figures
+
+
+def series(figures):
+    return [
+        {"series": name if name.startswith("node_") else f"task_service_{name}",
+         "values": number if isinstance(number, str) else f"{number:.15g}x70"}
+        for name, number in figures.items()
+    ]  # fmt: skip
+
+
+def check_rules(folder, *tests):
+    file = folder / "tests"
+    file.write_text(json.dumps({"rule_files": [str(PROJECT / RULES)], "tests": tests}))
+    promtool("test", "rules", str(file))
+
+
 @pytest.mark.parametrize(
     ("alert", "figures", "later"),
     [
         *((alert, FIRING.get(alert, {}), 0) for alert in ALERTS),
         # More errors of a series that is old.
         ("ServerErrors", {FAILED: "1+1x70"}, 20),
+        ("RequestsFail", {BUSY: "1+1x70"}, 0),
         ("SessionBlocksOthers", {"longest_lock_seconds": 5.1}, 0),
+        ("BackupIsOld", {DUMP: "_x70"}, 0),
     ],
 )
-def test_an_alert_fires_beyond_its_threshold_alone(alert, figures, later, metrics, tmp_path):
+def test_an_alert_fires_beyond_its_threshold_alone(alert, figures, later, well, tmp_path):
     rule = ALERTS[alert]
     wait = rule.get("for", "0m")
     minutes = int(wait[:-1]) * (60 if wait[-1] == "h" else 1) + 1 + later
-    well = {
-        line.split()[0].removeprefix("task_service_"): float(line.split()[1])
-        for line in metrics.splitlines()
-        if not line.startswith("#")
-    }
-    # The processes that serve, and the file of the metrics with the lines that the page adds.
-    well |= {"web_processes": 1, "workers": 1, "problems": 0}
-    well |= {"healthz_status": 200, "certificate_expires_timestamp_seconds": 15 * 86400}
-    well[next(iter(FIRING["FiguresAreOld"]))] = 0
     # Errors of long ago.
     old = {FAILED: "1x70"} if later else {}
     tests = []
     for shown, fires in ((well | old, False), (well | figures, True)):
-        series = [
-            {"series": name if name.startswith("node_") else f"task_service_{name}",
-             "values": number if isinstance(number, str) else f"{number:.15g}x70"}
-            for name, number in shown.items()
-        ]  # fmt: skip
-        labels = {"route": "/api/tasks", "status": "503"} if alert == "ServerErrors" else {}
+        labels = {"route": "/api/tasks", "status": "500"} if alert == "ServerErrors" else {}
         fired = {"exp_labels": rule["labels"] | labels, "exp_annotations": rule["annotations"]}
-        tests.append({"interval": "1m", "input_series": series, "alert_rule_test": [
+        tests.append({"interval": "1m", "input_series": series(shown), "alert_rule_test": [
             {"eval_time": f"{minutes}m", "alertname": alert, "exp_alerts": [fired] if fires else []}
         ]})  # fmt: skip
-    file = tmp_path / "tests"
-    file.write_text(json.dumps({"rule_files": [str(PROJECT / RULES)], "tests": tests}))
-    promtool("test", "rules", str(file))
+    check_rules(tmp_path, *tests)
+
+
+def fired(figures, expected, severity="page|ticket"):
+    """The test that these alerts alone have fired within an hour."""
+    alerts = f'ALERTS{{alertstate="firing",severity=~"{severity}"}}'
+    query = f"count by (alertname) (count_over_time({alerts}[60m]))"
+    samples = [{"labels": f'{{alertname="{alert}"}}', "value": 1} for alert in expected]
+    return {"interval": "1m", "input_series": series(figures), "promql_expr_test": [
+        {"expr": query, "eval_time": "60m", "exp_samples": samples}
+    ]}  # fmt: skip
+
+
+def once(bad, good, samples=1):
+    """A figure that the file has for so many minutes, and after ten minutes."""
+    return f"{good}x9 {bad}x{samples - 1} {good}x59"
+
+
+# What the file shows of things that happen in ordinary operation, by the seconds that each takes at
+# most (docs/faults.md and the tests of deployment): a restart and a rollback 8, an upgrade 45 with
+# its dump, a failover 36. The file is written once a minute.
+ORDINARY = {
+    "restart": {
+        "web_processes": once(0, 1), "workers": once(0, 1), "healthz_status": once(0, 200),
+        "public_healthz_status": once(0, 200), "problems": once(2, 0),
+    },
+    "upgrade": {
+        "web_processes": once(0, 1), "workers": once(0, 1), "problems": once(4, 0),
+        "healthz_status": once(503, 200), "public_healthz_status": once(503, 200),
+        "migrations_pending": once(1, 0), "longest_wait_for_lock_seconds": once(2, 0),
+        "longest_lock_seconds": once(43, 0), "oldest_transaction_seconds": once(43, 0),
+        "unanswered_total": "0x9 3x59",
+    },
+    "failover": {
+        "up": once(0, 1), "healthz_status": once(503, 200), "problems": once(5, 0, 2),
+        "public_healthz_status": once(503, 200), "servers_silent": once(1, 0, 3),
+        "standbys": once(0, 2, 2), "standbys_synchronous": once(0, 1, 2), "standbys_needed": 1,
+        "longest_wait_for_syncrep_seconds": once(20, 0), "database_read_only": once(1, 0),
+        "deliveries_overdue": once(5, 0, 2), "archive_fails": once(1, 0, 2),
+        "standby_behind_bytes": once(200_000_000, 0, 2), BUSY: "_x9 7x9 42x59",
+        "unanswered_total": "0x9 3x59",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("event", ORDINARY)
+def test_an_ordinary_restart_upgrade_rollback_or_failover_makes_no_alert(event, well, tmp_path):
+    check_rules(tmp_path, fired(well | ORDINARY[event], []))
+
+
+# Figures as each fault leaves them for an hour, and the alerts that it makes: one page, or tickets.
+CAUSES = {
+    "PostgreSQL is down": (
+        {"up": 0, "healthz_status": 503, "public_healthz_status": 503, "servers_silent": 1,
+         "problems": 2, "web_processes": "_x70", "workers": "_x70", BUSY: "1+9x70"},
+        {"DatabaseDoesNotAnswer"},
+    ),
+    "others take all connections while the service answers": (
+        {"up": 0, "servers_silent": 1, "problems": 2}, {"AnythingIsWrong"},
+    ),
+    "nginx is down": ({"public_healthz_status": 0}, {"ClientsGetNoAnswer"}),
+    "nginx passes requests to a wrong place": (
+        {"public_healthz_status": 502, "unanswered_total": "0+30x70"}, {"ClientsGetNoAnswer"},
+    ),
+    "no web process lives": (
+        {"web_processes": 0, "healthz_status": 0, "public_healthz_status": 502, "problems": 1,
+         "unanswered_total": "0+30x70"},
+        {"NoWebProcess"},
+    ),
+    "a frozen worker": (
+        {"workers": 0, "processes_silent": 1, "deliveries_overdue": 3, "problems": 3}, {"NoWorker"},
+    ),
+    "a frozen web process": ({"processes_silent": 1, "problems": 1}, {"ProcessIsSilent"}),
+    "the database is read-only": (
+        {"database_read_only": 1, "healthz_status": 503, "public_healthz_status": 503,
+         "problems": 1, "web_processes": "_x70", "workers": "_x70", BUSY: "1+9x70"},
+        {"DatabaseTakesNoWrites"},
+    ),
+    "new code on the old schema": (
+        {"migrations_pending": 1, "healthz_status": 503, "public_healthz_status": 503,
+         "problems": 1, BUSY: "1+9x70"},
+        {"SchemaIsOlderThanTheCode"},
+    ),
+    "a session that holds a lock": (
+        {"longest_lock_seconds": 900, "longest_wait_for_lock_seconds": 3, "problems": 1,
+         BUSY: "1+9x70"},
+        {"SessionBlocksOthers"},
+    ),
+    "the last synchronous standby is lost": (
+        {"standbys_needed": 1, "standbys": "1 0x70", "longest_wait_for_syncrep_seconds": 40,
+         "problems": 3, "servers_silent": 1, BUSY: "1+9x70"},
+        {"StandbyIsMissing", "ServerIsSilent"},
+    ),
+    "a machine of three is lost": (
+        {"servers_silent": 1, "standbys": "2 1x70", "problems": 1}, {"ServerIsSilent"},
+    ),
+    "a problem without an alert of its own": ({"problems": 1}, {"AnythingIsWrong"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_one_cause_makes_one_page(cause, well, tmp_path):
+    figures, alerts = CAUSES[cause]
+    pages = {alert for alert in alerts if ALERTS[alert]["labels"]["severity"] == "page"}
+    assert len(pages) <= 1
+    check_rules(
+        tmp_path,
+        fired(well | figures, sorted(alerts)),
+        fired(well | figures, sorted(pages), severity="page"),
+    )
+
+
+def test_each_page_waits_longer_than_what_is_ordinary():
+    """A page for two minutes; one that errors or two primaries make cannot come of these."""
+    short = {
+        alert
+        for alert, rule in ALERTS.items()
+        if rule["labels"]["severity"] == "page" and rule.get("for", "0m") < "2m"
+    }
+    assert short == {"ServerErrors", "TwoServersAcceptWrites"}
+    assert {rule["labels"]["service"] for rule in ALERTS.values()} == {"task-service"}

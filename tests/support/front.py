@@ -45,8 +45,12 @@ def service_site(folder, hosts, server):
     (folder / "task-service").mkdir()
     (folder / "task-service/hosts.conf").write_text(hosts)
     (folder / "task-service/server.conf").write_text(server)
-    log = "/var/log/nginx/task-service.log", f"{folder}/access.log"
-    return replaced(read("docs/deploy/nginx.conf"), log)
+    log = "/var/log/nginx/task-service"
+    return replaced(
+        read("docs/deploy/nginx.conf"),
+        (f"{log}.log", f"{folder}/access.log"),
+        (f"{log}-unanswered.log", f"{folder}/unanswered.log"),
+    )
 
 
 @contextmanager
