@@ -111,6 +111,11 @@ def check_keys(text: str) -> None:
             f"must be keys of at least {MIN_KEY} characters, separated by commas, the newest first;"
             " a key contains no comma"
         )
+    if quotes := set(text) & set("'\"`\u2018\u2019\u201c\u201d"):
+        raise ValidationError(
+            f"must not contain the quote {min(quotes)}: in a file of settings, begin and end the"
+            " value with the same straight quote"
+        )
 
 
 def check_login_keys(text: str) -> None:
@@ -213,7 +218,8 @@ class Settings:
     webhook_key: str | None = setting(
         None,
         fields.String(validate=check_keys),
-        "key from which webhook secrets are derived: at least 32 characters, no comma; back it up"
+        "key from which webhook secrets are derived: at least 32 characters, no comma and no quote;"
+        " back it up"
         " and keep it secret; to change it, put the new key and a comma before the old one",
         secret=True,
     )

@@ -1,5 +1,6 @@
 """``task-service check``: everything that a start needs, in one go."""
 
+import os
 import re
 import socket
 from collections.abc import Iterator, Sequence
@@ -87,7 +88,7 @@ def findings() -> Iterator[Finding]:
         yield Finding("encoding", "", [Problem(str(error))])
     except psycopg.Error as error:
         # PostgreSQL rejects a connection with FATAL; otherwise none has answered.
-        waits = "FATAL" not in str(error) or kind_of(error) in ("53300", "57P03")
+        waits = "FATAL" not in str(error) or kind_of(error) in ("53300", "limit", "57P03")
         text = describe(error)
         # The password would end at a slash; not all of the others are harmless in each tool.
         if re.match("postgres(ql)?://[^:/@]*:[^@]*[][/?#@].*@", current.require_database()):
@@ -99,7 +100,8 @@ def without_effect() -> Iterator[Problem]:
     """Name the variables that somebody has set in vain."""
     for variable, nearest in Settings.misspelled().items():
         yield Problem(f"{variable} is no setting", f"write {nearest}", "tolerable")
-    if SOCKET.exists():
+    # Another file of settings than that of the unit is for a process without the socket.
+    if SOCKET.exists() and not os.environ.get("TASK_SERVICE_ENV"):
         for variable in sorted({"HOST", "PORT"} & set(Settings.changed())):
             address = f"ListenStream of {SOCKET} is the address"
             yield Problem(f"{variable} has no effect", address, "tolerable")

@@ -59,11 +59,16 @@ REMEDIES = {
     ),
     "XX001": CORRUPTED,
     "XX002": CORRUPTED,
+    "limit": (
+        "as a superuser ALTER ROLE … CONNECTION LIMIT -1 for the user of DATABASE_URL, or ALTER"
+        " DATABASE … CONNECTION LIMIT -1; max_connections does not help"
+    ),
     "57P03": "wait until PostgreSQL has started",
 }
 # Of an error while connecting, libpq has only the text; of several servers it has all texts.
 TEXTS = {
     "standby": r"session is read-only|in hot standby mode",
+    "limit": r"too many connections for (role|database)",
     "53300": r"too many (clients|connections)|remaining connection slots",
     "57P03": r"the database system is",
     "28P01": r"authentication failed|no pg_hba\.conf entry|role .* does not exist",
@@ -79,7 +84,9 @@ TEXTS = {
 def kind_of(error: psycopg.Error) -> str | None:
     text = str(error)
     found = (name for name, pattern in TEXTS.items() if re.search(pattern, text))
-    return error.sqlstate or next(found, None)
+    kind = next(found, None)
+    # The limit of a role has the SQLSTATE of that of the server, and another remedy.
+    return kind if kind == "limit" else error.sqlstate or kind
 
 
 def remedy(error: psycopg.Error) -> str | None:

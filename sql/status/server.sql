@@ -12,6 +12,9 @@ SELECT current_database()::text AS name,
        - current_setting('superuser_reserved_connections')::integer
        - coalesce(current_setting('reserved_connections', true)::integer, 0)
        AS connections_allowed,
+       pg_backend_pid() AS backend_pid,
+       (SELECT nullif(rolconnlimit, -1) FROM pg_roles WHERE rolname = session_user)
+       AS connection_limit,
        (
            SELECT coalesce(max(extract(epoch FROM clock_timestamp() - xact_start)), 0)::float8
              FROM pg_stat_activity

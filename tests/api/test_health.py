@@ -84,7 +84,8 @@ def test_healthz_is_503_while_a_table_is_missing(migrated, check):
             assert check().status_code == 200, table
             connection.execute(f"ALTER TABLE {table} RENAME TO renamed")
             message = error_message(check(), 503)
-            assert message == "A table of the service is missing: the command status names it"
+            named = "is missing: the command status names it"
+            assert message == f"A table or a function of the service {named}"
             connection.execute(f"ALTER TABLE renamed RENAME TO {table}")
     assert check().status_code == 200
 

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from support.project import PROJECT
 from support.receivers import KEY, subscribe
+from support.rows import grants
 
 from service.__main__ import main
 from service.webhooks.secrets import fingerprint
@@ -63,6 +64,10 @@ def test_if_all_is_well_each_check_is_a_line(database_url):
         ({"WEB_THREADS": "four"}, "WEB_THREADS='four': must be an integer from 1 to 256"),
         ({"DATABASE_URL": ""}, "DATABASE_URL is not set: .*"),
         ({"WEBHOOK_KEY": "k" * 32 + ","}, "WEBHOOK_KEY: must be keys of at least 32 .*"),
+        # The other quote at the end, quotes within quotes, and a quote of a text processor.
+        ({"WEBHOOK_KEY": f"\"{KEY}'"}, 'WEBHOOK_KEY: must not contain the quote ": in a .*'),
+        ({"WEBHOOK_KEY": f"'{KEY}'"}, "WEBHOOK_KEY: must not contain the quote ': in a file .*"),
+        ({"WEBHOOK_KEY": f"\u201c{KEY}"}, "WEBHOOK_KEY: must not contain the quote \u201c: .*"),
         # No addresses of this machine.
         ({"HOST": "nowhere.invalid"}, "HOST='nowhere.invalid': .*"),
         ({"HOST": "192.0.2.1"}, "HOST='192.0.2.1': .*"),
@@ -87,6 +92,9 @@ def test_a_setting_without_effect_is_named_with_its_remedy_at_the_start(tmp_path
         "settings    ERROR WEB_CONCURENCY is no setting: write WEB_CONCURRENCY;"
         f" PORT has no effect: ListenStream of {unit} is the address"
     )
+    # The settings of another process, such as one that tries a restored copy.
+    _, lines = check("host=/nowhere", TASK_SERVICE_ENV="/etc/task-service/copy", PORT="8002")
+    assert lines[0].startswith("settings    ok: ")
 
 
 @pytest.mark.nodatabase
@@ -159,6 +167,24 @@ def test_a_read_only_database_is_an_error_but_no_reason_not_to_start(other):
     lines = warned(other)
     assert lines[1].startswith("connection  ERROR every request is 503, as the database is read-on")
     assert len(lines) == 6
+
+
+def test_a_missing_column_or_index_is_an_error_but_no_reason_not_to_start(other):
+    with psycopg.connect(other, autocommit=True) as connection:
+        connection.execute("ALTER TABLE meetings RENAME agenda TO renamed")
+        connection.execute("DROP INDEX tasks_by_parent")
+    line = warned(other)[3]
+    assert "column meetings.agenda, index tasks_by_parent: the schema was changed by hand" in line
+
+
+def test_a_role_that_may_open_no_more_connections_has_a_remedy_of_its_own(other, stranger):
+    role, url = stranger
+    with psycopg.connect(other, autocommit=True) as connection:
+        connection.execute(grants(connection.info.dbname, role))
+        connection.execute(f"ALTER ROLE {role} CONNECTION LIMIT 0")
+    line = warned(url)[-1]
+    assert f'too many connections for role "{role}": as a superuser ALTER ROLE' in line
+    assert "raise max_connections" not in line
 
 
 @pytest.mark.parametrize(

@@ -23,12 +23,13 @@ from support.rows import TOKENS, grants
 from support.statements import waiting
 
 from service.__main__ import main
-from service.commands.status import database, processes, schema, webhooks
+from service.commands.status import database, parts, processes, schema, webhooks
 from service.commands.status.database import megabytes
+from service.commands.status.parts import schema_parts
 from service.commands.status.section import GRANT, Process, Reader
 from service.database.pool import connect
 from service.database.remedies import RIGHTS
-from service.database.statements import migrations, schema_objects
+from service.database.statements import Statement, migrations, schema_objects
 from service.settings import Settings
 from service.version import build
 from service.webhooks.secrets import fingerprint
@@ -464,10 +465,15 @@ def problems(outcome):
         ),
         (
             "ALTER TABLE webhooks RENAME failing_since TO renamed",
-            f"column .*failing_since does not exist {schema.BY_HAND}: .*",
+            f"missing, invalid or disabled {schema.BY_HAND}: column webhooks.failing_since: .*",
+        ),
+        (
+            "DROP INDEX tasks_by_due_date; ALTER TABLE meetings DISABLE TRIGGER next_version",
+            f"missing, invalid or disabled {schema.BY_HAND}: index tasks_by_due_date, trigger"
+            f" meetings.next_version: {schema.CHANGE_BACK}",
         ),
     ],
-    ids=["pending", "another release", "renamed", "function", "column"],
+    ids=["pending", "another release", "renamed", "function", "column", "index and trigger"],
 )
 def test_a_schema_that_does_not_fit_is_the_one_problem(change, problem, used, status_of):
     run_in(used, change)
@@ -588,6 +594,78 @@ def test_the_objects_that_status_expects_are_those_of_a_migrated_database(connec
     )
     expected = {(kind, name) for kind, names in schema_objects().items() for name in names}
     assert {(row["kind"], row["name"]) for row in found} == expected
+
+
+def test_the_parts_that_status_expects_are_those_of_a_migrated_database(connection):
+    """All columns, indexes and triggers of its tables, also those that a constraint makes."""
+    found = rows(
+        connection,
+        "SELECT 'column' AS kind, attrelid::regclass::text AS table_name, attname AS name"
+        "  FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid"
+        " WHERE relkind = 'r' AND attnum > 0 AND NOT attisdropped"
+        "   AND relnamespace = 'public'::regnamespace AND relname <> 'schema_migrations'"
+        " UNION SELECT 'index', indrelid::regclass::text, relname"
+        "  FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid"
+        " WHERE relnamespace = 'public'::regnamespace AND relname <> 'schema_migrations_pkey'"
+        " UNION SELECT 'trigger', tgrelid::regclass::text, tgname FROM pg_trigger"
+        " WHERE NOT tgisinternal",
+    )
+    assert {tuple(row.values()) for row in found} == {*map(tuple, schema_parts())}
+
+
+@pytest.mark.nodatabase
+def test_parts_of_later_migrations_are_added_and_removed(monkeypatch):
+    later = b"""
+CREATE TABLE one (
+    id uuid PRIMARY KEY,
+    old text
+);
+CREATE INDEX CONCURRENTLY IF NOT EXISTS "by old" ON one (old);
+CREATE INDEX by_id ON one (id);
+ALTER TABLE one
+    ADD COLUMN first text,
+    ADD COLUMN IF NOT EXISTS second text,
+    DROP COLUMN old;
+DROP INDEX "by old";
+"""
+    monkeypatch.setattr(parts, "migrations", lambda: ["later"])
+    monkeypatch.setitem(parts.STATEMENTS, "schema/later", Statement("schema/later", later))
+    assert [*map(str, schema_parts.__wrapped__())] == [
+        "column one.id", "index one_pkey", "index by_id", "column one.first", "column one.second",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["false", "off"])
+def test_a_table_whose_autovacuum_is_off_is_a_problem_with_its_remedy(value, used, status_of):
+    run_in(used, f"ALTER TABLE tasks SET (autovacuum_enabled = {value})")
+    (problem,) = problems(status_of(used, "--json"))
+    text, _, remedy = problem.rpartition(": ")
+    assert text == "autovacuum is off for the table tasks, which grows without end"
+    run_in(used, remedy)
+    assert problems(status_of(used, "--json")) == []
+
+
+def test_more_dead_rows_than_live_ones_are_a_problem(used, status_of, monkeypatch):
+    monkeypatch.setattr(database, "DEAD_ROWS", 10)
+    # Otherwise autovacuum might come first.
+    run_in(used, "ALTER TABLE plans SET (autovacuum_vacuum_threshold = 100000)")
+    with psycopg.connect(used, autocommit=True) as connection:
+        for _ in range(12):
+            connection.execute("UPDATE plans SET per_minute = per_minute + 1")
+    wait_until(lambda: problems(status_of(used, "--json")))
+    (problem,) = problems(status_of(used, "--json"))
+    assert problem.startswith("the table plans has more dead rows than live ones: ")
+    assert re.search("task_service_dead_rows [1-9]", status_of(used, "--metrics").stdout)
+
+
+def test_a_limit_of_the_role_below_what_the_processes_open_is_a_problem(used, stranger, status_of):
+    role, url = stranger
+    with psycopg.connect(used, autocommit=True) as connection:
+        connection.execute(grants(connection.info.dbname, role))
+        connection.execute(f"ALTER ROLE {role} CONNECTION LIMIT 3")
+    found = problems(status_of(url, "--json"))
+    (problem,) = [text for text in found if "the role may open 3" in text]
+    assert "CONNECTION LIMIT -1" in problem
 
 
 @pytest.mark.nodatabase

@@ -59,7 +59,8 @@ def test_behind_pgbouncer_in_transaction_mode_status_sees_all_processes_each_tim
                 assert {get(server.port).status for _ in range(3)} == {200}
                 assert living() == ["web", "web", "worker"]
             figures = status("--metrics").splitlines()
-            for figure in ("up 1", "web_processes 2", "workers 1", "processes_silent 0"):
+            expected = "up 1", "web_processes 2", "workers 1", "processes_silent 0"
+            for figure in (*expected, "connections_needed 0"):
                 assert f"task_service_{figure}" in figures
         assert [text.partition(":")[0] for text in json.loads(status())["problems"]] == [
             "no web process lives, so no request is answered",

@@ -21,7 +21,7 @@ DUMP = 'backup_timestamp_seconds{kind="pg_dump"}'
 # series of promtool: -1+2x70 is -1, 1, 3 and so on, and _ is no value.
 FIRING = {
     "ServiceIsDown": {"healthz_status": 0},
-    "DatabaseDoesNotAnswer": {"up": 0},
+    "DatabaseDoesNotAnswer": {"up": 0, "healthz_status": 503},
     "NothingIsReported": {"up": "_x70"},
     "ServerErrors": {FAILED: "1x70"},
     "ClientsGetNoAnswer": {"public_healthz_status": 502},

@@ -6,7 +6,12 @@ import psycopg
 from service.commands.base import connect, current_settings, describe
 from service.commands.status import output
 from service.commands.status.counters import read_counters
-from service.commands.status.database import read_clock, read_connections, read_database
+from service.commands.status.database import (
+    read_clock,
+    read_connections,
+    read_database,
+    read_vacuum,
+)
 from service.commands.status.processes import read_processes, read_waits
 from service.commands.status.replication import read_archive, read_servers, read_standbys
 from service.commands.status.schema import explain, read_rights
@@ -66,6 +71,7 @@ def read_sections(reader: Reader) -> list[Section]:
         read_webhooks(reader),
         read_keys(reader),
         read_oldest(reader),
+        read_vacuum(reader),
         read_clock(reader),
     ]
     return [*first, *explain(reader), *last]

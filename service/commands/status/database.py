@@ -18,6 +18,20 @@ STANDBY = (
 )
 
 
+# Dead rows of a table from which they are a problem, if they are more than the live ones.
+DEAD_ROWS = 100_000
+
+
+class Vacuum(NamedTuple):
+    # Whether autovacuum runs on this server.
+    enabled: bool
+    # Of all tables.
+    dead_rows: int
+    # The tables for which it is turned off, and those that it does not keep up with.
+    disabled: list[str]
+    bloated: list[str]
+
+
 class Table(NamedTuple):
     name: str
     bytes: int
@@ -88,13 +102,21 @@ def read_connections(reader: Reader) -> Section:
     if used > CONNECTIONS * allowed:
         text = f"{used} of {allowed} connections are in use"
         problems.append(Problem(text, REMEDIES["53300"], "tolerable"))
+    opened = f"the processes may open {needed}"
+    if server.backend_pid != reader.connection.info.backend_pid:
+        # The pooler itself limits what it opens.
+        needed, opened = 0, "the processes share those of a connection pooler"
     if needed > allowed:
         text = f"the processes may open {needed} connections, and the server allows {allowed}"
         problems.append(Problem(text, "raise max_connections, or lower WEB_THREADS", "tolerable"))
+    limit = server.connection_limit
+    if limit is not None and needed > limit:
+        text = f"the processes may open {needed} connections, and the role may open {limit}"
+        problems.append(Problem(text, REMEDIES["limit"], "tolerable"))
     return Section(
         figures={"connections_needed": needed},
         lines=[
-            ("connections", f"{used} used of {allowed} allowed; the processes may open {needed}"),
+            ("connections", f"{used} used of {allowed} allowed; {opened}"),
             ("transactions", oldest),
         ],
         metrics={
@@ -121,6 +143,30 @@ def read_clock(reader: Reader) -> Section:
         figures={"clock_ahead_seconds": ahead},
         lines=[("clock", f"{ahead:+.3f} s against this host")],
         metrics={"clock_ahead_seconds": ahead},
+        problems=problems,
+    )
+
+
+def read_vacuum(reader: Reader) -> Section:
+    (found,) = reader.rows(Vacuum, "status/vacuum", dead_rows=DEAD_ROWS)
+    problems = []
+    if not found.enabled:
+        text = "autovacuum is off, so tables grow without end"
+        remedy = (
+            "ALTER SYSTEM RESET autovacuum; ALTER SYSTEM RESET track_counts;"
+            " SELECT pg_reload_conf(), unless postgresql.conf or the command line sets them"
+        )
+        problems.append(Problem(text, remedy))
+    for table in found.disabled:
+        text = f"autovacuum is off for the table {table}, which grows without end"
+        problems.append(Problem(text, f"ALTER TABLE {table} RESET (autovacuum_enabled)"))
+    for table in found.bloated:
+        text = f"the table {table} has more dead rows than live ones"
+        remedy = f"end transactions that are old, then VACUUM (VERBOSE) {table} says what it keeps"
+        problems.append(Problem(text, remedy))
+    return Section(
+        figures={"vacuum": found},
+        metrics={"dead_rows": found.dead_rows},
         problems=problems,
     )
 

@@ -44,7 +44,7 @@ def read_rights(reader: Reader) -> Section:
         problems.append(Problem(f"the user of DATABASE_URL {lacks}", RIGHTS))
     return Section(
         figures={"unusable": reader.unusable},
-        metrics={"objects_unusable": len(reader.unusable)},
+        metrics={"objects_unusable": len(reader.unusable) + len(reader.parts)},
         problems=problems,
     )
 
@@ -70,6 +70,11 @@ def read_schema(reader: Reader) -> Section:
         problems.append(
             Problem(f"{objects_in_words(missing)} {are} missing {BY_HAND}", CHANGE_BACK)
         )
+    elif reader.parts:
+        parts = ", ".join(map(str, reader.parts))
+        text = f"missing, invalid or disabled {BY_HAND}: {parts}"
+        # The requests that do not need it succeed, so a start may go on.
+        problems.append(Problem(text, CHANGE_BACK, "tolerable"))
     elif not reader.unusable:
         errors = dict.fromkeys(reader.broken)
         problems += [Problem(f"{error} {BY_HAND}", CHANGE_BACK) for error in errors]
@@ -78,7 +83,7 @@ def read_schema(reader: Reader) -> Section:
         # As after a rollback.
         notes = [f"{NEWER}: {', '.join(found.newer)}"]
     return Section(
-        figures={"migrations": found},
+        figures={"migrations": found, "missing_parts": reader.parts},
         lines=[("migrations", f"{found.applied} applied, {pending} pending, {newer} newer")],
         metrics={"migrations_pending": pending, "migrations_newer": newer},
         problems=problems,

@@ -13,6 +13,7 @@ from psycopg import errors
 
 from service.commands.base import UNMIGRATED
 from service.commands.migrate import Comparison, compare
+from service.commands.status.parts import Part, schema_parts
 from service.database.statements import Connection, Row, UnusableObject, schema_objects
 from service.settings import Settings
 
@@ -34,6 +35,10 @@ class Server(NamedTuple):
     # Connections of all databases; those reserved for superusers are not counted.
     connections_used: int
     connections_allowed: int
+    # The process of the server; a connection pooler tells its clients another number.
+    backend_pid: int
+    # CONNECTION LIMIT of the role of this connection; None if it has none.
+    connection_limit: int | None
     oldest_transaction_seconds: float
     # Sessions of this database whose transactions this role may not see.
     hidden_sessions: int
@@ -82,6 +87,16 @@ class Reader:
         if not hidden:
             with suppress(errors.InsufficientPrivilege), self.limits():
                 self.migrations = compare(connection)
+        self.parts = self.read_parts()
+
+    def read_parts(self) -> list[Part]:
+        """Read which parts are missing, unless another release made the schema, or tables are."""
+        found = self.migrations
+        if self.unusable or found.pending or found.newer or not found.applied:
+            return []
+        kinds, tables, names = zip(*schema_parts(), strict=True)
+        values = {"kinds": list(kinds), "tables": list(tables), "names": list(names)}
+        return self.rows(Part, "status/parts", **values)
 
     def rows(self, kind: type[Row], name: str, **values: object) -> list[Row]:
         """Read all rows; none if a table is locked or missing, or belongs to another role."""

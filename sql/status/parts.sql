@@ -1,0 +1,38 @@
+-- Of these columns, indexes and triggers, those that the database lacks or that do not work: an index
+-- whose creation has failed is invalid, and a trigger can be disabled. Another statement has tables.
+WITH wanted AS (
+    SELECT kind, table_name, name, to_regclass(quote_ident(table_name)) AS table_oid
+      FROM unnest(%(kinds)s::text[], %(tables)s::text[], %(names)s::text[])
+           AS part (kind, table_name, name)
+)
+SELECT kind, table_name, name
+  FROM wanted
+ WHERE table_oid IS NOT NULL
+   AND NOT CASE kind
+           WHEN 'column'
+           THEN EXISTS (
+                    SELECT
+                      FROM pg_attribute AS attribute
+                     WHERE attribute.attrelid = table_oid
+                       AND attribute.attname = wanted.name
+                       AND attribute.attnum > 0
+                       AND NOT attribute.attisdropped
+                )
+           WHEN 'index'
+           THEN EXISTS (
+                    SELECT
+                      FROM pg_index AS index
+                      JOIN pg_class AS class ON class.oid = index.indexrelid
+                     WHERE index.indrelid = table_oid
+                       AND class.relname = wanted.name
+                       AND index.indisvalid
+                )
+           ELSE EXISTS (
+                    SELECT
+                      FROM pg_trigger AS trigger
+                     WHERE trigger.tgrelid = table_oid
+                       AND trigger.tgname = wanted.name
+                       AND trigger.tgenabled IN ('O', 'A')
+                )
+       END
+ ORDER BY kind, table_name, name;

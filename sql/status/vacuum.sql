@@ -1,0 +1,18 @@
+-- How many dead rows autovacuum has left, and what prevents it: the setting of the server, that of a
+-- table, or a table with more dead rows than live ones, of which old transactions may need some.
+SELECT current_setting('autovacuum')::boolean AND current_setting('track_counts')::boolean
+       AS enabled,
+       coalesce(sum(n_dead_tup), 0)::bigint AS dead_rows,
+       coalesce(
+           array_agg(relname::text ORDER BY relname)
+           FILTER (WHERE class.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off}'),
+           '{}'
+       ) AS disabled,
+       coalesce(
+           array_agg(relname::text ORDER BY relname)
+           FILTER (WHERE n_dead_tup > greatest(n_live_tup, %(dead_rows)s::integer)),
+           '{}'
+       ) AS bloated
+  FROM pg_stat_user_tables AS counted
+  JOIN pg_class AS class USING (relname)
+ WHERE class.oid = counted.relid;
