@@ -61,7 +61,7 @@ REMEDIES = {
     "XX002": CORRUPTED,
     "limit": (
         "as a superuser ALTER ROLE … CONNECTION LIMIT -1 for the user of DATABASE_URL, or ALTER"
-        " DATABASE … CONNECTION LIMIT -1; max_connections does not help"
+        " DATABASE name CONNECTION LIMIT -1; max_connections does not help"
     ),
     "57P03": "wait until PostgreSQL has started",
 }

@@ -1,5 +1,6 @@
--- Of these columns, indexes and triggers, those that the database lacks or that do not work: an index
--- whose creation has failed is invalid, and a trigger can be disabled. Another statement has tables.
+-- Of these columns, indexes and triggers, those that the database lacks or that do not work: an
+-- index whose creation has failed is invalid, and a trigger can be disabled. Of a missing table,
+-- which another statement names, none is listed.
 WITH wanted AS (
     SELECT kind, table_name, name, to_regclass(quote_ident(table_name)) AS table_oid
       FROM unnest(%(kinds)s::text[], %(tables)s::text[], %(names)s::text[])

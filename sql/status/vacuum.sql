@@ -1,5 +1,5 @@
--- How many dead rows autovacuum has left, and what prevents it: the setting of the server, that of a
--- table, or a table with more dead rows than live ones, of which old transactions may need some.
+-- How many dead rows autovacuum has left, the tables for which it is turned off with the statements
+-- that turn it on, and the tables with more dead rows than live ones.
 SELECT current_setting('autovacuum')::boolean AND current_setting('track_counts')::boolean
        AS enabled,
        coalesce(sum(n_dead_tup), 0)::bigint AS dead_rows,
@@ -8,6 +8,13 @@ SELECT current_setting('autovacuum')::boolean AND current_setting('track_counts'
            FILTER (WHERE class.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off}'),
            '{}'
        ) AS disabled,
+       coalesce(
+           array_agg(
+               format('ALTER TABLE %%I RESET (autovacuum_enabled)', relname) ORDER BY relname
+           )
+           FILTER (WHERE class.reloptions && '{autovacuum_enabled=false,autovacuum_enabled=off}'),
+           '{}'
+       ) AS remedies,
        coalesce(
            array_agg(relname::text ORDER BY relname)
            FILTER (WHERE n_dead_tup > greatest(n_live_tup, %(dead_rows)s::integer)),

@@ -27,8 +27,10 @@ class Vacuum(NamedTuple):
     enabled: bool
     # Of all tables.
     dead_rows: int
-    # The tables for which it is turned off, and those that it does not keep up with.
+    # The tables for which it is turned off, the statements that turn it on, and the tables that it
+    # does not keep up with.
     disabled: list[str]
+    remedies: list[str]
     bloated: list[str]
 
 
@@ -152,14 +154,11 @@ def read_vacuum(reader: Reader) -> Section:
     problems = []
     if not found.enabled:
         text = "autovacuum is off, so tables grow without end"
-        remedy = (
-            "ALTER SYSTEM RESET autovacuum; ALTER SYSTEM RESET track_counts;"
-            " SELECT pg_reload_conf(), unless postgresql.conf or the command line sets them"
-        )
+        remedy = "set autovacuum and track_counts to on in the configuration, and reload it"
         problems.append(Problem(text, remedy))
-    for table in found.disabled:
+    for table, remedy in zip(found.disabled, found.remedies, strict=True):
         text = f"autovacuum is off for the table {table}, which grows without end"
-        problems.append(Problem(text, f"ALTER TABLE {table} RESET (autovacuum_enabled)"))
+        problems.append(Problem(text, remedy))
     for table in found.bloated:
         text = f"the table {table} has more dead rows than live ones"
         remedy = f"end transactions that are old, then VACUUM (VERBOSE) {table} says what it keeps"

@@ -12,7 +12,7 @@ CHANGE = re.compile(
     r"^CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(?P<table>\w+) \((?P<columns>.*?)^\)"
     rf"|^CREATE (?:UNIQUE )?INDEX (?:CONCURRENTLY )?(?P<index>{NAME})\s+ON (?P<indexed>\w+)"
     rf"|^CREATE (?:CONSTRAINT )?TRIGGER (?P<trigger>{NAME})[^;]*?\bON (?P<on>\w+)"
-    r"|^ALTER TABLE (?:IF EXISTS )?(?P<altered>\w+)(?P<changes>[^;]*);"
+    r"|^ALTER\s+TABLE (?:IF EXISTS )?(?P<altered>\w+)(?P<changes>[^;]*);"
     r"|^DROP (?:INDEX|TRIGGER|TABLE) (?:CONCURRENTLY )?(?P<dropped>[^;]*);",
     re.MULTILINE | re.DOTALL,
 )
