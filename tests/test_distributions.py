@@ -108,7 +108,8 @@ def test_a_copy_without_symbolic_links_says_so_in_one_line(windows, name):
 
 
 def test_git_changes_the_line_ends_of_no_file(windows):
-    files = [path for path in windows.rglob("*") if path.is_file()]
+    # Other tests start programs there, which compile modules.
+    files = [path for path in windows.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     assert len(files) > 400
     for path in files:
         original = PROJECT / path.relative_to(windows)
