@@ -1,11 +1,13 @@
 """The WSGI application, assembled from the parts of the service."""
 
 from functools import partial
+from typing import NamedTuple
 
 from flask import Flask
 
 from service import api, http, openapi, webhooks
 from service.database import db
+from service.database.pool import Pool
 from service.settings import Settings
 from service.webhooks.secrets import compare_keys
 
@@ -13,22 +15,33 @@ from service.webhooks.secrets import compare_keys
 def create_app(settings: Settings | None = None) -> Flask:
     """Make the WSGI application, which opens no connection before its first request."""
     settings = settings or Settings.read()
-    app = choose_parts(settings)(__name__, static_folder=None)
+    parts = choose_parts(settings)
+    app = parts.application(__name__, static_folder=None)
     app.config.update(
         SETTINGS=settings, MAX_CONTENT_LENGTH=settings.max_body + 1, PROVIDE_AUTOMATIC_OPTIONS=False
     )
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
-    db.init_app(app, at_first=partial(compare_keys, settings=settings))
+    db.init_app(app, parts.pool(settings, "web", partial(compare_keys, settings=settings)))
     for part in (http, webhooks, api, openapi):
         part.init_app(app)
     return app
 
 
-def choose_parts(settings: Settings) -> type[Flask]:
-    """Return the plain parts, or their faster subclasses from the package ``speedups``."""
-    if not settings.uses_speedups:
-        return Flask
-    from speedups.dispatch import Application
+class Parts(NamedTuple):
+    """The classes of which ``speedups`` has faster subclasses.
 
-    return Application
+    The faster application brings the faster requests and responses along, as Flask's does.
+    """
+
+    application: type[Flask] = Flask
+    pool: type[Pool] = Pool
+
+
+def choose_parts(settings: Settings) -> Parts:
+    """Return the plain parts, or the faster ones if the setting SPEEDUPS is on."""
+    if not settings.uses_speedups:
+        return Parts()
+    from speedups import dispatch, pool
+
+    return Parts(dispatch.Application, pool.Pool)

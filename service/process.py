@@ -24,14 +24,15 @@ def application_name(program: str) -> str:
 def lifecycle_line(program: str, event: str, settings: Settings) -> str:
     """Write the log line of a program that starts or stops; raises InvalidSetting.
 
-    The line has the host and the name of the database. It contains no password and no key: for
-    a secret that is set, it has the word "set".
+    The line has the host and the name of the database, and says whether a web process uses the
+    speedups. It contains no password and no key: for a secret that is set, it has the word "set".
     """
     database = conninfo_to_dict(settings.require_database())
     host = database.get("host") or os.environ.get("PGHOST", "localhost")
     name = database.get("dbname") or os.environ.get("PGDATABASE", "its default")
     changed = [f"{variable}={value}" for variable, value in Settings.changed().items()]
+    speedups = f" speedups {'on' if settings.uses_speedups else 'off'};" if program == "web" else ""
     return (
-        f"{program} {build()} {event}: process {os.getpid()}; database {name} on {host};"
+        f"{program} {build()} {event}: process {os.getpid()}; database {name} on {host};{speedups}"
         f" settings: {' '.join(changed)}"
     )

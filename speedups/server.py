@@ -1,6 +1,8 @@
 """The HTTP server with the limits, the urgent path and the error page of the service."""
 
-from service.http import access_log, errors, gate
+from secrets import token_hex
+
+from service.http import errors, gate
 from service.settings import Settings
 from speedups import http_server
 from speedups.http_server.errors import error_head
@@ -8,7 +10,7 @@ from speedups.http_server.errors import error_head
 
 def error_page(status: int, message: str, fields: list[tuple[str, str]]) -> bytes:
     """Make head and body of an error response that has the form of all errors of the service."""
-    request_id = access_log.new_request_id()
+    request_id = token_hex(8)
     body = errors.error_body(status, message, request_id=request_id)
     head = [
         ("Content-Type", "application/json"),

@@ -30,8 +30,6 @@ class RequestState:
     # sets it, from ``arrived``; later ones do not extend it. 0 before.
     deadline: float = 0
     connection: Connection | None = None
-    # The body of the request, once it has been read.
-    body: bytes | None = None
     # Seconds that the request has waited for a connection, that its statements and commits took,
     # and that it has spent on posting its events.
     waited: float = 0
@@ -39,6 +37,8 @@ class RequestState:
     posted: float = 0
     # None until the gate has counted the request.
     usage: Usage | None = None
+    # What is stored under an Idempotency-Key instead of a body that has a secret.
+    stored_body: str | None = None
     # The id of the resource that the request has created.
     created: str | None = None
 
@@ -58,8 +58,8 @@ class RequestState:
             self.connection = None
 
 
-# The current Flask application, the state of the current request, and the request. Flask's proxies
-# look up their object again for each attribute, which takes longer than most hooks.
+# Flask's current_app, g and request are proxies without exact types. These functions return the
+# objects behind them, as Flask documents (https://flask.palletsprojects.com, Notes On Proxies).
 current_application: Callable[[], Flask] = current_app._get_current_object  # type: ignore[attr-defined]
 current_state: Callable[[], RequestState] = g._get_current_object
 current_request: Callable[[], Request] = request._get_current_object  # type: ignore[attr-defined]
@@ -78,9 +78,9 @@ class NotFound(LookupError):
         self.resource = resource
 
 
-def init_app(app: Flask, at_first: Callable[[Connection], None] | None = None) -> None:
-    """Give the app its pool, which calls ``at_first``, and each request its state."""
-    app.extensions["pool"] = pool = Pool(app.config["SETTINGS"], "web", at_first)
+def init_app(app: Flask, pool: Pool) -> None:
+    """Give the app its pool, and each request its state."""
+    app.extensions["pool"] = pool
     app.app_ctx_globals_class = partial(RequestState, pool)  # type: ignore[assignment]
     app.teardown_request(release)
 

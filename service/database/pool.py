@@ -6,23 +6,19 @@ The watchdog is here too: the pool alone knows which connections are in use, and
 import logging
 import os
 import socket
-from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 from time import monotonic
-from typing import Any, cast
+from typing import Any
 
 import psycopg
-from psycopg.pq import TransactionStatus
-from psycopg_pool import ConnectionPool, PoolTimeout
-from psycopg_pool.pool import MaintenanceTask
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from service.database.counters import Counters
 from service.database.sign_of_life import SignOfLife
-from service.database.statements import Connection
+from service.database.statements import ADAPTERS, Connection
 from service.logs import is_rare, is_rare_record
 from service.process import application_name
 from service.settings import Settings
@@ -78,8 +74,9 @@ def connection_options(settings: Settings, program: str) -> dict[str, Any]:
         # Responses are UTF-8; PGCLIENTENCODING must not change that.
         "client_encoding": "UTF8",
         "connect_timeout": 2,
-        # Connection (statements.py) prepares each statement when it first runs, or none if None.
-        "prepare_threshold": 1 if settings.database_prepare else None,
+        "context": ADAPTERS,
+        # 0 prepares each statement when it first runs; None prepares none.
+        "prepare_threshold": 0 if settings.database_prepare else None,
         # A dead peer is detected within 5 s with data in flight, else after 15 s on Linux, where
         # tcp_user_timeout takes the place of keepalives_count, and after 25 s elsewhere.
         "tcp_user_timeout": 5000,
@@ -165,12 +162,12 @@ class Pool(ConnectionPool[Connection]):
     ``at_first`` is called once, with the first connection of the process.
     """
 
+    # The class of the connections.
+    connections = Connection
     # Seconds in which the pool finds a free connection, or makes one if the database responds.
     SHORTEST_WAIT = 0.2
-    # After this many seconds a connection returns to psycopg_pool, so that it can be retired.
-    MAX_WARM_SECONDS = 60
-    # Seconds between two checks of the connection of an idle process, and after which a connection
-    # that cannot write is replaced.
+    # Seconds between two checks of the connection of an idle process, and between two replacements
+    # of connections that cannot write.
     CHECK_INTERVAL = 2
 
     def __init__(
@@ -184,20 +181,14 @@ class Pool(ConnectionPool[Connection]):
         self.fault: UnusableDatabase | None = None
         self.counters = Counters()
         self.sign_of_life = SignOfLife(program)
-        # The free connections; the one used last is taken first, because its backend is warm.
-        # psycopg_pool is first-in-first-out and takes 44 000 instructions; this takes 27 000. Each
-        # holder of a slot finds a connection here or in psycopg_pool.
-        self._warm: deque[Connection] = deque()
-        self._slots: SimpleQueue[None] = SimpleQueue()
-        for _ in range(settings.web_threads):
-            self._slots.put(None)
-        self._drained = 0.0
+        self._stopping = Event()
+        self._last_drained = 0.0
         # Why psycopg_pool cannot connect is logged once a minute; a logger takes each filter once.
         logging.getLogger("psycopg.pool").addFilter(is_rare_record)
         self._at_first = at_first
         super().__init__(
             settings.require_database,
-            connection_class=Connection,
+            connection_class=self.connections,
             # The pool calls this for each connection, because a fork changes the process id.
             kwargs=partial(connection_options, settings, program),
             configure=self.prepare,
@@ -210,7 +201,10 @@ class Pool(ConnectionPool[Connection]):
         )
 
     def prepare(self, connection: Connection) -> None:
+        """Configure a new connection."""
         timeout = f"{self.settings.statement_timeout}s"
+        # All statements may stay prepared, which are more than psycopg's default of 100.
+        connection.prepared_max = None
         self.watchdog.watch(connection, monotonic() + self.seconds)
         try:
             connection.run(
@@ -224,106 +218,6 @@ class Pool(ConnectionPool[Connection]):
             at_first, self._at_first = self._at_first, None
             if at_first:
                 at_first(connection)
-        finally:
-            self.watchdog.release(connection)
-
-    def getconn(self, timeout: float | None = None) -> Connection:
-        """Take a free connection, the one used last first; raises PoolTimeout.
-
-        The caller holds a slot of the pool until it passes the connection to ``putconn``, which it
-        must do in each case, also with a broken one.
-        """
-        seconds = self.timeout if timeout is None else timeout
-        end = monotonic() + seconds
-        try:
-            self._slots.get(timeout=seconds)
-        except Empty:
-            raise PoolTimeout(f"no connection became free within {seconds:.1f} s") from None
-        try:
-            return self._warm.pop()
-        except IndexError:
-            pass
-        try:
-            connection = super().getconn(max(0, end - monotonic()))
-        except BaseException:
-            self._slots.put(None)
-            raise
-        connection.taken_at = monotonic()
-        return connection
-
-    def putconn(self, connection: Connection) -> None:
-        """Keep a connection for the next request, unless it is broken or was kept for long.
-
-        This frees the slot: the caller must not use the connection afterwards.
-        """
-        if connection.is_read_only and connection.taken_at < monotonic() - self.CHECK_INTERVAL:
-            # New connections may write again.
-            self.drain()
-        oldest = max(self._drained, monotonic() - self.MAX_WARM_SECONDS)
-        # If it is not idle, psycopg_pool ends it, or rolls its transaction back.
-        is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
-        is_fresh = connection.taken_at > oldest
-        try:
-            if is_idle and is_fresh and not self.closed:
-                self._warm.append(connection)
-            else:
-                super().putconn(connection)
-        except BaseException:
-            # psycopg_pool replaces a closed connection.
-            connection.close()
-            super().putconn(connection)
-            raise
-        finally:
-            self._slots.put(None)
-        self._put_back(oldest)
-
-    def _put_back(self, oldest: float) -> None:
-        """Put the kept connections that were taken before ``oldest`` into psycopg_pool."""
-        try:
-            while self._warm[0].taken_at <= oldest:
-                super().putconn(self._warm.popleft())
-        except IndexError:
-            # None is left; another thread may have taken the last one.
-            return
-
-    def drain(self) -> None:
-        """Replace all connections, also those in use once they are put back."""
-        self._drained = monotonic()
-        super().drain()
-        self._put_back(self._drained)
-
-    def stay_connected(self) -> None:
-        """Open the pool, replace a lost connection even when idle, and save the counts."""
-        self.open()
-        self.run_task(IdleCheck(self))
-
-    def check_idle(self) -> None:
-        """Replace all connections if PostgreSQL has closed a free one; connect if there is none."""
-        try:
-            # A busy process must not seem dead.
-            connection = self.getconn(1 if self.sign_of_life.is_late else 0.01)
-        except PoolTimeout:
-            # All are in use; or psycopg_pool has begun to connect, with pauses of 1 and 2 s.
-            return
-        with suppress(psycopg.OperationalError):
-            # The last message of PostgreSQL, then the end.
-            connection.pgconn.consume_input()
-            connection.pgconn.consume_input()
-        if not connection.broken:
-            self._write(self.counters.save, connection)
-            self._write(self.sign_of_life.renew, connection)
-        self.putconn(connection)
-        if connection.broken:
-            self.drain()
-
-    def _write(self, write: Callable[[Connection], None], connection: Connection) -> None:
-        """Write what this process tells about itself within a second; otherwise later."""
-        self.watchdog.watch(connection, monotonic() + 1)
-        try:
-            write(connection)
-        except psycopg.Error:
-            # Requests meet the same error, and log it.
-            pass
         finally:
             self.watchdog.release(connection)
 
@@ -353,26 +247,75 @@ class Pool(ConnectionPool[Connection]):
             raise
         return connection
 
+    def putconn(self, connection: Connection) -> None:
+        """Return a connection, even if that is interrupted while psycopg rolls back."""
+        try:
+            super().putconn(connection)
+        except BaseException:
+            # psycopg_pool replaces a closed connection.
+            connection.close()
+            super().putconn(connection)
+            raise
+
     def give_back(self, connection: Connection) -> None:
+        """Give a connection back, even a broken one; the caller must not use it afterwards."""
         self.watchdog.release(connection)
         self.putconn(connection)
+        if connection.is_read_only and monotonic() > self._last_drained + self.CHECK_INTERVAL:
+            # New connections may write again.
+            self.drain()
+
+    def drain(self) -> None:
+        """Replace all connections, also those in use once they are put back."""
+        self._last_drained = monotonic()
+        super().drain()
+
+    def stay_connected(self) -> None:
+        """Open the pool, replace a lost connection even when idle, and save the counts."""
+        self.open()
+        Thread(target=self._check_periodically, name="idle check", daemon=True).start()
+
+    def _check_periodically(self) -> None:
+        while not self._stopping.wait(self.CHECK_INTERVAL):
+            self.check_idle()
+
+    def check_idle(self) -> None:
+        """Replace all connections if PostgreSQL has closed a free one; connect if there is none."""
+        try:
+            # A busy process must not seem dead.
+            connection = self.getconn(1 if self.sign_of_life.is_late else 0.01)
+        except (PoolTimeout, PoolClosed):
+            # All are in use; or psycopg_pool has begun to connect, with pauses of 1 and 2 s.
+            return
+        with suppress(psycopg.OperationalError):
+            # The last message of PostgreSQL, then the end.
+            connection.pgconn.consume_input()
+            connection.pgconn.consume_input()
+        if not connection.broken:
+            self._write(self.counters.save, connection)
+            self._write(self.sign_of_life.renew, connection)
+        self.putconn(connection)
+        if connection.broken:
+            self.drain()
+
+    def _write(self, write: Callable[[Connection], None], connection: Connection) -> None:
+        """Write what this process tells about itself within a second; otherwise later."""
+        self.watchdog.watch(connection, monotonic() + 1)
+        try:
+            write(connection)
+        except psycopg.Error:
+            # Requests meet the same error, and log it.
+            pass
+        finally:
+            self.watchdog.release(connection)
 
     def close(self, timeout: float = 5.0) -> None:
+        """Save the counts and close all connections; one in use is closed when it comes back."""
+        self._stopping.set()
         with suppress(PoolTimeout, psycopg.Error):
             connection = self.getconn(0.01)
             self._write(partial(self.counters.save, due=False), connection)
             self._write(self.sign_of_life.end, connection)
             self.putconn(connection)
         self.watchdog.close()
-        self._put_back(monotonic())
         super().close(timeout)
-
-
-class IdleCheck(MaintenanceTask):
-    """Checks an idle pool periodically, in a thread of psycopg_pool."""
-
-    def _run(self, pool: ConnectionPool[Any]) -> None:
-        try:
-            cast(Pool, pool).check_idle()
-        finally:
-            pool.schedule_task(self, Pool.CHECK_INTERVAL)

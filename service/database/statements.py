@@ -1,10 +1,4 @@
-"""The statements: one SQL file each, run by libpq without a cursor of psycopg.
-
-Only ``db.row_client_bound``, migrate and ``workspace export`` use a cursor, which does more. One
-RawCursor for each statement, with ``prepare=True``, takes 19 % more of a list of one task. Without
-a cursor, this module alone uses what psycopg makes its own of: ``Transformer``, a documented class
-with the methods of ``psycopg.abc``, and ``error_from_result``, which is not documented.
-"""
+"""The statements: one SQL file each, run by name on a connection of psycopg."""
 
 import json
 import re
@@ -12,29 +6,22 @@ from datetime import datetime
 from functools import cache
 from pathlib import Path
 from time import monotonic
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
-from psycopg import abc, errors
-from psycopg.adapt import Buffer, Loader, PyFormat, Transformer
-from psycopg.errors import error_from_result
-from psycopg.pq import DiagnosticField, ExecStatus, Format
-from psycopg.pq.abc import PGresult
-from psycopg.rows import TupleRow
+from psycopg import errors
+from psycopg.adapt import AdaptersMap, Buffer, Loader
+from psycopg.rows import TupleRow, args_row
+from psycopg.types.string import TextLoader
 
 # The wheel contains this folder; in a checkout it is a symbolic link to ../sql.
 SQL = (Path(__file__).parents[1] / "sql").resolve()
 
 PARAMETER = re.compile(rb"%\((\w+)\)s")
 
-SUCCESS = ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK
-
 # The errors of a prepared statement whose result has got another type, by a migration, or that a
 # connection pooler has dropped.
 STALE = errors.FeatureNotSupported, errors.InvalidSqlStatementName
-
-# The SQLSTATE of a write that a read-only session refuses.
-READ_ONLY = b"25006"
 
 # A row is a NamedTuple: its members are the columns of the statement, in order.
 Row = TypeVar("Row", bound=NamedTuple)
@@ -52,19 +39,15 @@ def to_json(value: object) -> str:
 
 
 class Statement:
-    """The text of a file for PREPARE: ``$1`` in place of ``%(name)s``."""
+    """The text of a file as PostgreSQL takes it: ``$1`` instead of ``%(name)s``."""
 
-    def __init__(self, name: str, source: bytes) -> None:
-        # The name of the prepared statement.
-        self.name = name.encode()
+    def __init__(self, source: bytes) -> None:
         self.source = source
         self.parameters = list(dict.fromkeys(match.decode() for match in PARAMETER.findall(source)))
         numbers = {name.encode(): number for number, name in enumerate(self.parameters, 1)}
         self.text = PARAMETER.sub(lambda match: b"$%d" % numbers[match[1]], source).replace(
             b"%%", b"%"
         )
-        # All parameters are sent as text; the casts in the statement name their types.
-        self.formats = [PyFormat.TEXT] * len(self.parameters)
 
 
 def read_statements(folder: Path) -> dict[str, Statement]:
@@ -74,7 +57,7 @@ def read_statements(folder: Path) -> dict[str, Statement]:
     and the log of PostgreSQL show it.
     """
     return {
-        name: Statement(name, b"/* %s */ " % name.encode() + path.read_bytes())
+        name: Statement(b"/* %s */ " % name.encode() + path.read_bytes())
         for path in sorted(folder.rglob("*.sql"))
         for name in [str(path.relative_to(folder).with_suffix(""))]
     }
@@ -117,6 +100,12 @@ class JsonAsBytes(Loader):
         return bytes(data)
 
 
+# How each connection of the service loads values: JSON as bytes, UUIDs as text.
+ADAPTERS = AdaptersMap(psycopg.adapters)
+ADAPTERS.register_loader("json", JsonAsBytes)
+ADAPTERS.register_loader("uuid", TextLoader)
+
+
 def single_row(rows: list[Row]) -> Row | None:
     """Take the only row, or None; raises ValueError if there are more."""
     (row,) = rows or (None,)
@@ -124,77 +113,44 @@ def single_row(rows: list[Row]) -> Row | None:
 
 
 class Connection(psycopg.Connection[TupleRow]):
-    """Runs statements by name; JSON is loaded as bytes and UUIDs as text.
+    """Runs statements by name; each method raises psycopg.Error.
 
-    Each method raises psycopg.Error. ``prepare_threshold=None`` prepares nothing. A migration that
-    changes the type of a result fails no prepared statement, except within a transaction.
+    ``prepare_threshold=0`` prepares each statement when it first runs, and None prepares nothing. A
+    migration that changes the type of a result fails no prepared statement, except within a
+    transaction.
     """
 
-    # When the pool got this connection from psycopg_pool, by ``monotonic()``.
-    taken_at: float = 0
     # Seconds that statements and commits have taken since the pool gave the connection away.
     seconds: float = 0
     # True once PostgreSQL has refused a write. A session keeps a setting of its role or database.
     is_read_only = False
 
-    _transformer: abc.Transformer | None = None
-    # The statements that the server has prepared on this connection.
-    _named: set[bytes] = set()
-
     def row(self, kind: type[Row], name: str, values: dict[str, object]) -> Row | None:
         return single_row(self.rows(kind, name, values))
 
     def rows(self, kind: type[Row], name: str, values: dict[str, object]) -> list[Row]:
-        rows, number = self._run(name, values)
-        return rows.load_rows(0, number, kind._make)
+        cursor = psycopg.RawCursor(self, row_factory=args_row(kind))
+        self._execute(cursor, STATEMENTS[name], values)
+        return cursor.fetchall()
 
-    def run(self, name: str, values: dict[str, object]) -> int:
-        return self._run(name, values)[1]
+    def run(self, name: str, values: dict[str, object]) -> None:
+        self._execute(psycopg.RawCursor(self), STATEMENTS[name], values)
 
-    def _run(self, name: str, values: dict[str, object]) -> tuple[abc.Transformer, int]:
-        statement, libpq, began = STATEMENTS[name], self.pgconn, monotonic()
-        transformer = self._transformer or self._new_transformer()
-        parameters = transformer.dump_sequence(
-            [values[name] for name in statement.parameters], statement.formats
-        )
-        if self.prepare_threshold is None:
-            found = libpq.exec_params(statement.text, parameters)
-        else:
-            if statement.name not in self._named:
-                self._check(libpq.prepare(statement.name, statement.text))
-                self._named.add(statement.name)
-            found = libpq.exec_prepared(statement.name, parameters)  # type: ignore[arg-type]
-        self.seconds += monotonic() - began
+    def _execute(
+        self, cursor: psycopg.RawCursor[Any], statement: Statement, values: dict[str, object]
+    ) -> None:
+        parameters = [values[name] for name in statement.parameters]
+        began = monotonic()
         try:
-            self._check(found)
+            cursor.execute(statement.text, parameters)
         except STALE:
             if self.prepare_threshold is None:
                 raise
-            # The next statement deallocates all; this one runs once more, without a name. Within a
-            # transaction, which the error has ended, that fails too.
-            self._transformer = None
-            found = libpq.exec_params(statement.text, parameters)
-            self._check(found)
-        transformer.set_pgresult(found)
-        return transformer, found.ntuples
-
-    def _new_transformer(self) -> abc.Transformer:
-        self.adapters.register_loader("json", JsonAsBytes)
-        text = self.adapters.get_loader(self.adapters.types["text"].oid, Format.TEXT)
-        if text:
-            self.adapters.register_loader("uuid", text)
-        if self._named:
-            self._check(self.pgconn.exec_(STATEMENTS["connection/deallocate"].text))
-        self._named = set()
-        # A transformer caches how to dump and load each type.
-        self._transformer = transformer = Transformer(self)
-        return transformer
-
-    def _check(self, result: PGresult) -> None:
-        """Raise the error of the server; an error without an SQLSTATE means a lost connection."""
-        if result.status not in SUCCESS:
-            sqlstate = result.error_field(DiagnosticField.SQLSTATE)
-            if sqlstate is None:
-                raise psycopg.OperationalError("the connection to the database is lost")
-            self.is_read_only = sqlstate == READ_ONLY
-            raise error_from_result(result)
+            # Within a transaction, which the error has ended, this fails too.
+            self.execute(STATEMENTS["connection/deallocate"].source)
+            cursor.execute(statement.text, parameters, prepare=False)
+        except errors.ReadOnlySqlTransaction:
+            self.is_read_only = True
+            raise
+        finally:
+            self.seconds += monotonic() - began

@@ -17,7 +17,7 @@ from werkzeug.exceptions import BadRequest, HTTPException, PreconditionFailed, d
 
 from service.database import db
 from service.database.counters import CORRUPTED
-from service.database.db import current_request, current_state
+from service.database.db import current_application, current_request, current_state
 from service.database.pool import UnusableDatabase
 from service.database.remedies import remedy
 from service.database.statements import to_json
@@ -103,7 +103,8 @@ def reply_error(error: HTTPException) -> Response:
     headers = [header for header in error.get_headers() if header[0] != "Content-Type"]
     if isinstance(error, VersionMismatch):
         headers.append(("ETag", error.etag))
-    return Response(content, status, headers, mimetype="application/json")
+    make = current_application().response_class
+    return make(content, status, headers, mimetype="application/json")
 
 
 def forget_frames(error: Exception) -> None:

@@ -29,7 +29,6 @@ from service.database.db import (
 from service.http import cors
 from service.http.errors import http_error, invalid_field
 from service.http.requests import JSON_TYPE, View
-from service.http.responses import append
 from service.values import fields
 
 # Paths that need no credential and are not counted. Those of the reference page exist only if the
@@ -226,7 +225,8 @@ def rate_limit_error(usage: Usage) -> HTTPException:
 
 def add_headers(response: Response) -> Response:
     """Add the request id; unless the path is public, add the limits and who may cache it."""
-    append(response.headers, gate_headers(current_request(), current_state(), response.status_code))
+    headers = gate_headers(current_request(), current_state(), response.status_code)
+    response.headers.extend(headers)
     return response
 
 

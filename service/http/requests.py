@@ -6,15 +6,16 @@ it takes a list.
 
 import re
 from collections.abc import Callable, Container
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Any
 from urllib.parse import parse_qs
 
 from flask import Flask, Request
 from marshmallow import Schema
+from werkzeug.exceptions import ClientDisconnected, HTTPException
 from werkzeug.routing import BaseConverter
 
-from service.database.db import current_application, current_request, current_state
+from service.database.db import current_application, current_request
 from service.http.errors import http_error, invalid_field
 from service.values.fields import SomeOf, uuid_or_nil
 from service.values.schemas import MAX_ECHO, Query
@@ -47,25 +48,15 @@ def arguments(schema: Schema) -> Callable[[View], View]:
 
     lists = {field.data_key for field in schema.fields.values() if isinstance(field, SomeOf)}
 
-    # Clients repeat their queries, so the loaded values of a query are cached.
-    @lru_cache(maxsize=256)
-    def load_query(query: bytes) -> Values:
-        values: Values = schema.load(parse_query(query, lists))
-        return values
-
     def read_query() -> Values:
-        return load_query(current_request().query_string).copy()
+        return parse_query(current_request().query_string, lists)
 
-    def read_body() -> Values:
-        values: Values = schema.load(read_object())
-        return values
-
-    read = read_query if isinstance(schema, Query) else read_body
+    read = read_query if isinstance(schema, Query) else read_object
 
     def decorate(view: View) -> View:
         @wraps(view)
         def wrapper(**variables: object) -> object:
-            return view(read(), **variables)
+            return view(schema.load(read()), **variables)
 
         wrapper.__dict__["arguments"] = schema
         return wrapper
@@ -102,42 +93,31 @@ def parse_query(query: bytes, lists: Container[str | None]) -> dict[str, str]:
 def read_object() -> Values:
     """Read the body as a JSON object; raises 400, 413 or 415."""
     request = current_request()
-    if request.environ.get("CONTENT_TYPE", "") not in ("", "application/json"):
-        declared = request.mimetype
-        if declared and not JSON_TYPE.fullmatch(declared):
-            raise http_error("media_type", declared=declared[:MAX_ECHO])
+    declared = request.mimetype
+    if declared and not JSON_TYPE.fullmatch(declared):
+        raise http_error("media_type", declared=declared[:MAX_ECHO])
     try:
         return parse_object(read_bytes(request))
     except StrictJSONError as error:
         raise http_error("invalid_body", reason=error) from None
 
 
-def content_length(request: Request) -> int | None:
-    """Read Content-Length; None if the request has none, like a chunked one."""
-    # Werkzeug's own property raises and catches two exceptions if the header is absent.
-    declared: str = request.environ.get("CONTENT_LENGTH", "")
-    return int(declared) if declared.isascii() and declared.isdigit() else None
-
-
 def read_bytes(request: Request) -> bytes:
-    """Read the body, once; raises 413 above MAX_BODY, and 400 if it does not arrive whole."""
-    state = current_state()
-    if state.body is None:
-        limit = current_application().config["MAX_CONTENT_LENGTH"]
-        declared = content_length(request)
-        if declared is not None and declared >= limit:
-            raise http_error("too_large")
-        # Werkzeug would wrap the body in two streams, and truncate it at its limit.
-        try:
-            body: bytes = request.environ["wsgi.input"].read(
-                limit if declared is None else declared
-            )
-        except Exception as error:
-            # gthread reads the body here. Its errors about chunks have no common type.
-            raise http_error("unreadable_body", reason=type(error).__name__) from None
-        if len(body) >= limit:
-            raise http_error("too_large")
-        if len(body) < (declared or 0):
-            raise http_error("incomplete_body")
-        state.body = body
-    return state.body
+    """Read the body, which Werkzeug keeps; raises 413 above MAX_BODY, and 400 unless it is whole.
+
+    Werkzeug cuts a chunked body off at its limit, which is therefore one byte above MAX_BODY.
+    """
+    try:
+        body = request.get_data()
+    except ClientDisconnected:
+        raise http_error("incomplete_body") from None
+    except HTTPException:
+        raise
+    except Exception as error:
+        # gunicorn's errors about chunks have no common type.
+        raise http_error("unreadable_body", reason=type(error).__name__) from None
+    if len(body) >= current_application().config["MAX_CONTENT_LENGTH"]:
+        raise http_error("too_large")
+    if len(body) < (request.content_length or 0):
+        raise http_error("incomplete_body")
+    return body

@@ -69,8 +69,7 @@ def idempotent(view: View, whose: Callable[[Values], Values] = lambda _: {}) -> 
             if stored.status is not None:
                 return replay(stored, stored.status)
             response = view(*args, **variables)
-            # Without a secret.
-            body = response.get_data(as_text=True) if response.stored is None else response.stored
+            body = current_state().stored_body or response.get_data(as_text=True)
             headers = {
                 name: response.headers[name]
                 for name in REPLAYED_HEADERS

@@ -1,13 +1,11 @@
 """Base schemas of requests and resources, and the list of errors in an invalid request."""
 
 from collections.abc import Iterator
-from contextlib import suppress
 from difflib import get_close_matches
-from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
-from marshmallow import RAISE, Schema, ValidationError, fields, missing, post_load, pre_load
+from marshmallow import RAISE, Schema, ValidationError, fields, post_load, pre_load
 
 from service.values.fields import Cursor, Field, Limit, camel_case
 
@@ -57,39 +55,6 @@ class Resource(StrictSchema):
     """
 
     optional: tuple[str, ...] = ()
-
-    @cached_property
-    def by_key(self) -> dict[str | None, tuple[str, fields.Field[Any]]]:
-        """Each field that a body may set, with its name in Python, by its name in JSON."""
-        return {field.data_key: (name, field) for name, field in self.load_fields.items()}
-
-    @cached_property
-    def required(self) -> set[str]:
-        return {name for name, field in self.load_fields.items() if field.required}
-
-    @cached_property
-    def defaults(self) -> dict[str, Any]:
-        """The values of absent fields, or functions that make them."""
-        values = {name: field.load_default for name, field in self.load_fields.items()}
-        return {name: value for name, value in values.items() if value is not missing}
-
-    def load(self, data: Any, **options: Any) -> Any:
-        """Load a valid body; for any other one, marshmallow raises all errors.
-
-        This loop runs no hook or validator of a schema. Marshmallow's own way would add 16 % to the
-        instructions of creating a task, a call of each absent field for its default 5 %.
-        """
-        if options:
-            return super().load(data, **options)
-        defaults = {} if self.partial else self.defaults
-        values = {name: item() if callable(item) else item for name, item in defaults.items()}
-        with suppress(KeyError, ValidationError):
-            for key, value in data.items():
-                name, field = self.by_key[key]
-                values[name] = field.deserialize(value)
-            if self.partial or self.required <= values.keys():
-                return values
-        return super().load(data)
 
     @pre_load
     def ignore_read_only(self, members: dict[str, Any], **_: object) -> dict[str, Any]:

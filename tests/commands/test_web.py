@@ -16,6 +16,7 @@ from support.processes import children, free_port, get, serving, wait_until
 from support.project import environment
 
 from service.gunicorn import APP
+from service.settings import Settings
 
 COMMANDS = {
     "task-service": [sys.executable, "-m", "service", "web"],
@@ -101,7 +102,8 @@ def test_web_in_any_folder_connects_before_its_first_request_and_hands_over_at_s
     for event in ("starts", "stops"):
         (line,) = [line for line in lines if f" {event}: process {server.pid};" in line]
         assert f"database {conninfo_to_dict(database_url)['dbname']} on " in line
-        assert f"settings: DATABASE_URL=set PORT={port} WEB_CONCURRENCY=1" in line
+        speedups = "on" if Settings.read().uses_speedups else "off"
+        assert f"; speedups {speedups}; settings: DATABASE_URL=set PORT={port} WEB_C" in line
         assert "postgres:" not in line
 
 

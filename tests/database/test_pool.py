@@ -88,23 +88,10 @@ def test_a_statement_for_one_row_that_returns_more_is_an_error(build):
             connection.row(ListedPlan, "plans/list", {})
 
 
-def test_the_connection_that_was_used_last_is_used_next(build):
-    pool = open_pool(build(web_threads=3))
-    first, second, third = (pool.getconn() for _ in range(3))
-    for connection in (first, third, second):
-        pool.putconn(connection)
-    for _ in range(3):
-        with pool.connection() as connection:
-            assert connection is second
-    assert [pool.getconn() for _ in range(3)] == [second, third, first]
-    for connection in (first, second, third):
-        pool.putconn(connection)
-
-
 def test_after_a_wait_in_vain_the_next_one_gets_the_connection_that_becomes_free(build):
     pool = open_pool(build(web_threads=1, pool_timeout=5))
     only = pool.getconn()
-    with pytest.raises(PoolTimeout, match=r"within 0\.0 s"):
+    with pytest.raises(PoolTimeout, match="connection"):
         pool.getconn(0)
     with ThreadPoolExecutor(1) as threads:
         following = threads.submit(pool.take, time.monotonic() + 5, 0)
@@ -161,26 +148,6 @@ def test_a_request_that_was_queued_for_the_pool_timeout_still_waits_for_a_moment
     pool = open_pool(build())
     pool.SHORTEST_WAIT = pool.timeout = 20
     pool.give_back(pool.take(time.monotonic() + 60, 2 * pool.timeout))
-
-
-def test_a_connection_goes_back_to_psycopg_pool_when_it_was_kept_for_long_or_was_drained(build):
-    pool = open_pool(build(web_threads=2))
-    kept, idle = pool.getconn(), pool.getconn()
-    for connection in (idle, kept):
-        pool.putconn(connection)
-    assert pool.get_stats()["pool_available"] == 0
-    # It ends old connections, and those that nothing has used for ten minutes.
-    idle.taken_at -= pool.MAX_WARM_SECONDS
-    with pool.connection():
-        pass
-    assert pool.get_stats()["pool_available"] == 1
-    with pool.connection() as used:
-        pool.drain()
-        # This one is free before it.
-        with pool.connection() as new:
-            assert new not in (kept, idle)
-    assert used.closed
-    assert not new.closed
 
 
 def test_more_threads_than_connections_each_find_one_in_time_even_if_some_are_broken(build):

@@ -4,9 +4,13 @@ import pytest
 from support.database import alice_at, open_pool, traced, unavailable
 from support.rows import count
 
-from service.database.statements import STATEMENTS
-
 TASK = {"title": "Write the report"}
+
+
+def prepared(connection):
+    """Return the names of the statements that the server has prepared on a connection."""
+    found = connection.pgconn.exec_(b"SELECT name FROM pg_prepared_statements")
+    return {found.get_value(row, 0) for row in range(found.ntuples)}
 
 
 @pytest.fixture
@@ -53,10 +57,12 @@ def test_prepared_statements_that_the_server_has_forgotten_fail_no_request(build
 
 
 def test_a_pooler_that_mixes_up_prepared_statements_is_logged_with_the_remedy(build, logged):
-    app = build(web_threads=1)
-    with open_pool(app).connection() as connection:
-        statement = STATEMENTS["gate/authenticate_and_count"]
-        connection.pgconn.prepare(statement.name, statement.text)
+    """Another client of the pooler has given the names to other statements."""
+    app, other = build(web_threads=1), build(web_threads=1)
+    assert alice_at(other).get("/tasks").status_code == 200
+    with open_pool(app).connection() as connection, open_pool(other).connection() as served:
+        for name in prepared(served) - prepared(connection):
+            connection.pgconn.prepare(name, b"SELECT 1")
     assert unavailable(alice_at(app).get("/tasks"))
     (record,) = logged()
     assert "already exists: set DATABASE_PREPARE=off: a connection pooler" in record.getMessage()

@@ -22,6 +22,7 @@ from service.commands.load.insert import FoundUser
 from service.commands.load.lines import TYPES, PastTimestamp
 from service.database import db
 from service.database.db import current_request, current_state
+from service.database.pool import Pool
 from service.database.statements import IdRow, to_json
 from service.http import access_log, errors
 from service.http.requests import Values, arguments, read_bytes
@@ -99,7 +100,7 @@ def create_control(double: Double) -> Flask:
     app.config.update(SETTINGS=double.settings, MAX_CONTENT_LENGTH=MAX_BODY + 1)
     app.extensions["double"] = double
     app.before_request(access_log.set_id_and_times)
-    db.init_app(app)
+    db.init_app(app, Pool(double.settings, "web"))
     errors.init_app(app)
     app.register_error_handler(click.ClickException, reject)
     app.register_blueprint(control, url_prefix=urlsplit(double.initial.control_url).path)

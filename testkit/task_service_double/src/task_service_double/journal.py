@@ -5,8 +5,9 @@ from threading import Lock
 from typing import NamedTuple
 
 from flask import Response
+from werkzeug.exceptions import RequestEntityTooLarge
 
-from service.database.db import current_request, current_state
+from service.database.db import current_request
 from task_service_double.faults import NO_RESPONSE, response_kind
 
 # The newest requests that the journal keeps, and the characters of a body.
@@ -61,7 +62,10 @@ class Journal:
 
 
 def body() -> bytes:
-    """Return the body of the request: as a view has read it, or as it has arrived unread."""
-    read = current_state().body
-    unread: bytes = current_request().environ["wsgi.input"].read() if read is None else read
-    return unread
+    """Return the body of the request, even one that the service rejects as too large."""
+    request = current_request()
+    try:
+        return request.get_data()
+    except RequestEntityTooLarge:
+        unread: bytes = request.environ["wsgi.input"].read()
+        return unread

@@ -1,0 +1,36 @@
+"""The pool that keeps the connection used last."""
+
+from support.database import open_pool
+
+
+def test_the_connection_that_was_used_last_is_used_next(build):
+    pool = open_pool(build(web_threads=3))
+    first, second, third = (pool.getconn() for _ in range(3))
+    for connection in (first, third, second):
+        pool.putconn(connection)
+    for _ in range(3):
+        with pool.connection() as connection:
+            assert connection is second
+    assert [pool.getconn() for _ in range(3)] == [second, third, first]
+    for connection in (first, second, third):
+        pool.putconn(connection)
+
+
+def test_a_connection_goes_back_to_psycopg_pool_when_it_was_kept_for_long_or_was_drained(build):
+    pool = open_pool(build(web_threads=2))
+    kept, idle = pool.getconn(), pool.getconn()
+    for connection in (idle, kept):
+        pool.putconn(connection)
+    assert pool.get_stats()["pool_available"] == 0
+    # It ends old connections, and those that nothing has used for ten minutes.
+    idle.taken_at -= pool.MAX_WARM_SECONDS
+    with pool.connection():
+        pass
+    assert pool.get_stats()["pool_available"] == 1
+    with pool.connection() as used:
+        pool.drain()
+        # This one is free before it.
+        with pool.connection() as new:
+            assert new not in (kept, idle)
+    assert used.closed
+    assert not new.closed

@@ -1,0 +1,246 @@
+"""Each speedup does what the plain part does: the same values, errors, headers and side effects.
+
+The views, schemas and statements come from the code. If a new version of a library makes one of
+these tests fail, SPEEDUPS=off runs the service without the speedup.
+"""
+
+import re
+from dataclasses import replace
+
+import psycopg
+import pytest
+from flask import Flask, Response
+from flask import Request as PlainRequest
+from marshmallow import ValidationError
+from support.database import end_connections
+from support.derived import Values, by_name, key, references, settable, stable, views, views_of
+from support.http import Client
+from support.rows import TOKENS, UNKNOWN
+from support.statements import DEFINITIONS, NAMES
+from werkzeug.exceptions import HTTPException
+from werkzeug.test import EnvironBuilder, run_wsgi_app
+
+from service.app import create_app
+from service.database.pool import Pool, connection_options
+from service.database.statements import STATEMENTS, Connection
+from service.settings import Settings
+from speedups import dispatch, fields, pool, statements
+
+# The headers that differ at each request.
+VOLATILE = {"X-Request-Id", "RateLimit", "X-RateLimit-Remaining", "X-RateLimit-Reset"}
+
+
+def caught(call, *arguments):
+    """Return what a call returns, or the class and the text of its error."""
+    try:
+        return call(*arguments)
+    except psycopg.Error as error:
+        return type(error), error.sqlstate, error.diag.message_primary
+    except (HTTPException, ValidationError, ValueError) as error:
+        return type(error), str(error)
+
+
+@pytest.fixture
+def services(settings, start):
+    return [start(replace(settings, speedups=speedups)) for speedups in (False, True)]
+
+
+@by_name(views())
+def test_each_view_answers_the_same(services, view):
+    """Neither request changes anything: ids are unknown, bodies and queries invalid."""
+    path = view.path(*[UNKNOWN] * len(view.variables))
+    malformed = view.path(*["-"] * len(view.variables))
+    answers = []
+    for app in services:
+        client, stranger = Client(app, TOKENS["alice"]), Client(app)
+        responses = [
+            client.send(view.method, path, json=[]),
+            client.send(view.method, malformed, json=[]),
+            client.send(view.method, f"{path}?unknown=1", json=[]),
+            client.send(view.method, f"{path}/", json=[]),
+            client.send(view.method, path, data="{", content_type="text/plain"),
+            client.send("PUT", path),
+            client.send("HEAD", path),
+            stranger.send(view.method, path),
+        ]
+        if view.method == "GET":
+            responses += [client.get(path), client.get(f"{path}?limit=1"), client.get(path.upper())]
+        answers.append(
+            [
+                (
+                    response.status,
+                    {item for item in response.headers.items() if item[0] not in VOLATILE},
+                    stable(response.get_json(silent=True)),
+                )
+                for response in responses
+            ]
+        )
+    plain, fast = answers
+    for one, other in zip(plain, fast, strict=True):
+        assert one == other
+
+
+@by_name(views_of("POST", "PATCH", body=True))
+def test_each_schema_loads_the_same(view, connection, cast, insert_into):
+    values = Values(references(connection, cast, insert_into))
+    schema, load = view.arguments, fields.Loader(view.arguments)
+    valid = values.required(schema)
+    bodies = [{}, valid, {**valid, "unknown": 1}, {"id": "x", **valid}]
+    for field in settable(schema):
+        tried = [*values.of(field, schema), None, 0, True, "", " x ", "\0", [], [1], {}, "x" * 3000]
+        bodies += [{**valid, key(field): value} for value in tried]
+    for body in bodies:
+        before = repr(body)
+        assert caught(load, body) == caught(schema.load, body)
+        assert repr(body) == before
+
+
+class Whole(tuple):
+    """A row of any number of columns."""
+
+    _make = tuple
+
+    def __new__(cls, *columns):
+        return super().__new__(cls, columns)
+
+
+@pytest.fixture(params=[True, False], ids=["prepared", "not prepared"])
+def connections(request, database_url):
+    settings = Settings.read({"DATABASE_URL": database_url})
+    options = connection_options(replace(settings, database_prepare=request.param), "test")
+    opened = [kind.connect(database_url, **options) for kind in (Connection, statements.Connection)]
+    yield opened
+    for connection in opened:
+        connection.close()
+
+
+def returns_rows(name):
+    """Return whether psycopg has rows to fetch; only then the service asks for them."""
+    text = STATEMENTS[name].text
+    return b"RETURNING" in text or not re.search(rb"(?m)^(INSERT|UPDATE|DELETE|LOCK|SET)", text)
+
+
+def test_each_statement_returns_the_same_types_and_raises_the_same_errors(connections):
+    for name in NAMES:
+        if name in DEFINITIONS:
+            continue
+        found = []
+        for connection in connections:
+            values = dict.fromkeys(statements.PREPARED[name].parameters)
+            with connection.transaction(force_rollback=True):
+                result = caught(connection.run, name, values)
+                if result is None and returns_rows(name):
+                    result = connection.rows(Whole, name, values)
+            if isinstance(result, list):
+                result = [[type(column) for column in row] for row in result]
+            found.append((name, result))
+        assert found[0] == found[1]
+
+
+def test_a_lost_connection_raises_an_operational_error_and_is_broken(connections, connection):
+    end_connections(connection)
+    for each in connections:
+        for _ in range(2):
+            with pytest.raises(psycopg.OperationalError):
+                each.run("plans/list", {})
+            assert each.broken
+
+
+def test_a_refused_write_marks_the_connection_as_read_only(connections):
+    for each in connections:
+        each.execute("SET default_transaction_read_only = on")
+        with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+            each.run("tokens/record_use", {"token_id": UNKNOWN})
+        assert each.is_read_only
+
+
+BODIES = b"", b'{"a": 1}', "ü", None
+HEADERS = {}, {"Location": "/x", "ETag": '"1"'}, {"Link": "<a>", "Vary": "Origin"}
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("status", [200, 201, 204, 304, 503])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+def test_each_response_is_sent_the_same(status, method):
+    environ = EnvironBuilder(method=method).get_environ()
+    for body in BODIES:
+        for headers in HEADERS:
+            sent = []
+            for kind in (Response, dispatch.Application.response_class):
+                response = kind(body, status, headers, mimetype="application/json")
+                response.headers.extend([("X-One", "1"), ("Vary", "Cookie")])
+                response.headers["X-Two"] = "2"
+                parts, line, fields = run_wsgi_app(response, environ)
+                sent.append((b"".join(parts), line, sorted(fields), response.get_data()))
+            assert sent[0] == sent[1]
+
+
+@pytest.mark.nodatabase
+@pytest.mark.parametrize("length", [0, 9, 10, 11])
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("kind", ["", "application/json", "Application/JSON; charset=utf-8", "a/b"])
+def test_each_body_is_read_the_same(length, chunked, kind):
+    read = []
+    for request_class in (PlainRequest, dispatch.Application.request_class):
+        app = Flask("test")
+        app.config["MAX_CONTENT_LENGTH"] = 10
+        app.request_class = request_class
+        environ = EnvironBuilder(method="POST", data=b"x" * length).get_environ()
+        environ["CONTENT_TYPE"] = kind
+        if chunked:
+            environ.pop("CONTENT_LENGTH", None)
+            environ |= {"wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
+        with app.request_context(environ) as context:
+            request = context.request
+            read.append([request.mimetype, caught(request.get_data), caught(request.get_data)])
+    assert read[0] == read[1]
+
+
+@pytest.mark.nodatabase
+def test_each_path_leads_to_the_same_view():
+    found = []
+    settings = Settings.read({"DATABASE_URL": "host=/nowhere"})
+    for speedups in (False, True):
+        app = create_app(replace(settings, speedups=speedups))
+        for rule in app.url_map.iter_rules():
+            for id in (UNKNOWN, UNKNOWN.upper(), "-", "", "a/b", "<id:id>", "%2F"):
+                path = rule.rule.replace("<id:id>", id).replace("<id:member>", id)
+                for method in ("GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "PUT"):
+                    for changed in (path, f"{path}/", f"/{path}", path.upper()):
+                        # As a server passes it: the client of Flask's tests takes //x for a host.
+                        environ = {"PATH_INFO": changed, "REQUEST_METHOD": method}
+                        with app.test_request_context(environ_overrides=environ) as context:
+                            request, error = context.request, context.request.routing_exception
+                            found.append(
+                                (
+                                    method,
+                                    changed,
+                                    request.endpoint,
+                                    request.view_args,
+                                    type(error),
+                                    sorted(getattr(error, "valid_methods", None) or ()),
+                                )
+                            )
+    half = len(found) // 2
+    assert found[:half] == found[half:]
+
+
+@pytest.mark.parametrize("kind", [Pool, pool.Pool])
+def test_each_pool_keeps_to_the_same_promises(kind, settings):
+    pool = kind(replace(settings, web_threads=2), "web")
+    pool.open(wait=True)
+    first, second = pool.getconn(), pool.getconn()
+    with pytest.raises(psycopg.OperationalError, match="connection"):
+        pool.getconn(0.01)
+    pool.putconn(first)
+    assert pool.getconn() is first
+    first.close()
+    for connection in (first, second):
+        pool.putconn(connection)
+    with pool.connection(20) as used:
+        assert used.rows(Whole, "plans/list", {})
+        pool.drain()
+    assert used.closed
+    pool.close()
+    with pytest.raises(psycopg.OperationalError):
+        pool.getconn()
