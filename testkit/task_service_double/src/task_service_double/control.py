@@ -272,7 +272,8 @@ def create_token(token: Values) -> Response:
         token["kind"],
         user_id=user.id,
         email=email,
-        name="",
+        # An API token has a name of its own; the name of a session would replace that of its user.
+        name=None if is_session else "",
         scope=token["scope"],
         days=token["expires_in"] or (SESSION_DAYS if is_session else None),
         expires_at=None,
