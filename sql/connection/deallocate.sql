@@ -1,2 +1,2 @@
--- Forget the prepared statements of a connection, after a migration has made one of them invalid.
+-- Drop the prepared statements of a connection, after a migration has invalidated one of them.
 DEALLOCATE ALL;

@@ -1,5 +1,6 @@
--- Add what a process has counted. The order is that of all processes, so that none locks another
--- out. No commit waits for a disk or a standby: a crash may lose the last counts.
+-- Add to the stored counters what a process has counted.
+-- Every process updates the rows in the same order, so that no two processes deadlock. The commit
+-- waits for no disk and no standby: a crash may lose the last counts.
 WITH setting AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true) AS commit
 )

@@ -1,7 +1,8 @@
--- The figures of one workspace of the caller, in one snapshot; no row for other workspaces.
--- Each count reads one range of an index; the commonest priority is what the others leave. No write
--- pays for it: counters would cost each new task a sixth of its work.
--- "Today" is the current day in the workspace's timezone.
+-- The figures of one workspace of the caller, in one snapshot; no row if the caller may not use it.
+-- Each count reads one range of an index. "medium", the commonest priority, is what the other
+-- priorities leave. The figures are not kept in counters, because these would cost each new task a
+-- sixth of its work.
+-- "Today" is the current day in the timezone of the workspace.
 SELECT row_to_json(stats) AS body
   FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member
   JOIN workspaces AS workspace ON workspace.id = member.workspace_id
@@ -33,7 +34,8 @@ SELECT row_to_json(stats) AS body
                   SELECT count(*) FROM tasks
                    WHERE tasks.workspace_id = workspace.id AND tasks.priority = 'low'
               ) AS low
-       -- Without OFFSET, PostgreSQL would count anew for each use of a count.
+       -- OFFSET 0 keeps PostgreSQL from inlining the subquery and counting again wherever a count
+       -- is used.
        OFFSET 0
        ) AS task
  CROSS JOIN LATERAL (

@@ -1,5 +1,6 @@
--- The latest deliveries with all their attempts, newest delivery first: those of a webhook, those
--- whose event is about a resource with this id, or both.
+-- The latest deliveries with all their attempts, newest delivery first.
+-- The statement finds the deliveries of a webhook, the deliveries of events about one resource, or,
+-- with both ids, the deliveries to which both apply.
 WITH latest AS MATERIALIZED (
     SELECT delivery.workspace_id,
            delivery.id,

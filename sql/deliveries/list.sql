@@ -4,8 +4,9 @@ WITH page AS MATERIALIZED (
       FROM unnest(
                coalesce(string_to_array(%(state)s::text, ','), '{waiting,delivered,failed}')
            ) AS wanted (state)
-     -- The newest of each state, so that no other state is read. Compared as pairs, they have their
-     -- order from deliveries_by_state alone: the planner cannot walk through all by their ids.
+     -- Read the newest deliveries of each wanted state, and none of another state. The comparison
+     -- with pairs lets only deliveries_by_state provide the order; with the id alone, the planner
+     -- could walk through the deliveries of all states by their ids.
      CROSS JOIN LATERAL (
            SELECT delivery.*
              FROM deliveries AS delivery

@@ -1,4 +1,5 @@
--- Attempt a delivery once more, with the same bytes; a disabled webhook gets it when enabled.
+-- Make a delivery due again, with the same bytes. If its webhook is disabled, the delivery waits
+-- until the webhook is enabled.
 UPDATE deliveries AS delivery
    SET state = 'waiting',
        due_at = now(),

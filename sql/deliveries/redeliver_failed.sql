@@ -1,4 +1,4 @@
--- Attempt the failed deliveries of a webhook once more, all or those that failed since then.
+-- Make the failed deliveries of a webhook due again: all of them, or only those since a time.
 UPDATE deliveries AS delivery
    SET state = 'waiting',
        due_at = now(),

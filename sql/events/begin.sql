@@ -1,4 +1,4 @@
--- Let the changes of the active workspace write events from now on, for at least WEBHOOK_KEEP.
+-- From now on, let changes in the active workspace write events, for at least WEBHOOK_KEEP hours.
 INSERT INTO feeds AS feed (workspace_id, read_at)
 SELECT member.workspace_id, now()
   FROM members AS member

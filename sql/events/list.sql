@@ -1,8 +1,10 @@
--- One page of the events of the active workspace, in the order of their positions; no row if the
--- cursor has no proof, or if events behind it may be missing.
--- Without a cursor the page is empty, and the next one begins at the newest event. The first cursor
--- is bound to the start of the server, because its reader lists what is newer than its row. Until
--- the position moves on, the cursors of later pages are bound in the same way.
+-- One page of the events of the active workspace, in the order of their positions.
+-- There is no row if the cursor is not valid, or if events after it may be missing: the response is
+-- then 410. sql/schema/0008-events.sql explains positions and cursors.
+-- Without a cursor the page is empty, and its nextCursor stands for the newest event. This first
+-- cursor is valid only until the server stops, because its reader then lists the workspace, and
+-- sees changes that are newer than the row of the cursor. While no events come, the cursors of
+-- later pages are limited in the same way.
 WITH feed AS MATERIALIZED (
     SELECT feed.workspace_id,
            feed.history,
@@ -89,7 +91,8 @@ WITH feed AS MATERIALIZED (
      WHERE NOT EXISTS (SELECT FROM known)
  RETURNING cursor.id,
            cursor.xmin AS written_by,
-           -- A cursor that is lost is gone, so no reader waits for the disk or for a standby.
+           -- The reader waits for no disk and no standby: a cursor that is lost is no longer valid,
+           -- and the reader gets 410.
            set_config('synchronous_commit', 'off', true)
 )
 SELECT (

@@ -1,5 +1,7 @@
--- Wait until each transaction has ended that may not have seen the feed of the active workspace;
--- without success within 50 ms, return no row: the reader comes again, and blocks no thread.
+-- Mark the feed of the active workspace as ready, once all transactions that may have missed it
+-- end.
+-- If they have not ended within 50 ms, return no row. The client then tries again later, so that it
+-- blocks no thread.
 UPDATE feeds AS feed
    SET ready = true
   FROM wait_for_writers(0.05) AS ended

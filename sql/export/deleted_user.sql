@@ -1,4 +1,4 @@
--- The authors in a workspace who were deleted.
+-- The deleted users who have created tasks or meetings of a workspace.
 SELECT json_build_object('id', author.id, 'deletedAt', iso(gone.deleted_at))::text AS body
   FROM (
        SELECT task.created_by AS id FROM tasks AS task WHERE task.workspace_id = %(id)s::uuid

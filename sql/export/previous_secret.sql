@@ -1,4 +1,4 @@
--- The replaced secrets that still sign, of all webhooks of a workspace.
+-- The replaced secrets that still sign events, for all webhooks of a workspace.
 SELECT json_build_object(
            'webhookId', secret.webhook_id,
            'number', secret.number,

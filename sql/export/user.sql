@@ -1,4 +1,4 @@
--- The users whom the lines of a workspace name: its members, and the authors who have left.
+-- The users whom the lines of a workspace name: its members, and authors who have left it.
 SELECT json_build_object(
            'id', person.id,
            'email', person.email,

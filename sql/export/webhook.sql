@@ -1,4 +1,4 @@
--- The webhooks of a workspace, oldest first: what their secrets derive from, and no secret.
+-- The webhooks of a workspace, oldest first: the data from which secrets derive, but no secret.
 SELECT json_build_object(
            'id', webhook.id,
            'url', webhook.url,

@@ -1,4 +1,4 @@
--- A workspace, as its line for the command load.
+-- A workspace, as the line from which the command load creates it.
 SELECT json_join(
            workspace_details(workspace), json_build_object('version', workspace.version)
        )::text AS body

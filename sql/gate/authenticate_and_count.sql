@@ -1,7 +1,15 @@
--- Find the credential and count the request, in one round trip.
--- A user is counted per active workspace, a caller without a valid credential per address; both
--- under the nil workspace if there is none. A request that names a workspace which its caller may
--- not use counts in the one of a request that names none.
+-- Find the credential and the workspace of a request, and count the request, in one round trip.
+-- "caller" always has one row: its columns are NULL without a valid credential. A user is counted
+-- per active workspace, and a caller without a valid credential per client address. Without a
+-- workspace, the nil workspace takes its place. If the caller may not use the named workspace, the
+-- request counts as if it named none.
+-- "hit" counts in one row of usage, which has two windows: a minute and a day. A window begins with
+-- the first request after the end of the previous window, and does not follow the clock. A request
+-- beyond a limit is rejected and not counted, so that a client that keeps asking is admitted as
+-- soon as the next window begins.
+-- For example, with 60 requests per minute, 60 requests from 12:00:20 on are admitted. The 61st is
+-- rejected until 12:01:20, when the count begins at 0 again.
+-- ON CONFLICT locks the row, so that simultaneous requests of a user are counted one after another.
 WITH caller AS MATERIALIZED (
     SELECT token.id AS token_id,
            token.workspace_id AS token_workspace_id,
@@ -9,7 +17,7 @@ WITH caller AS MATERIALIZED (
            token.last_used_at,
            person.id AS user_id,
            workspace.id AS workspace_id,
-           -- If an operator has renamed Starter, its original limits apply.
+           -- These limits of the plan Starter apply if an operator has renamed it.
            coalesce(plan.per_minute, starter.per_minute) AS per_minute,
            CASE WHEN plan.name IS NULL THEN starter.per_day ELSE plan.per_day END AS per_day,
            now() AS now
@@ -26,7 +34,7 @@ WITH caller AS MATERIALIZED (
        AND (token.expires_at IS NULL OR token.expires_at > now())
       LEFT JOIN workspaces AS workspace
         ON workspace.id = coalesce(
-               -- A join would cost each request what only one that names a workspace needs.
+               -- A join here would slow down every request, but few requests name a workspace.
                CASE WHEN %(requested_workspace_id)s::uuid IS NOT NULL
                     THEN usable_workspace(
                              person.id, token.workspace_id, %(requested_workspace_id)s::uuid
@@ -58,7 +66,7 @@ WITH caller AS MATERIALIZED (
                               now >= past.day_started_at + interval '24 hours' AS new_day
                       ) AS turn
                 CROSS JOIN LATERAL (
-                       -- If the clock was set back, the window does not become longer.
+                       -- least() keeps the window from getting longer if the clock was set back.
                        SELECT CASE WHEN new_minute THEN now
                                    ELSE least(past.minute_started_at, now) END,
                               CASE WHEN new_minute THEN 0 ELSE past.minute_count END,
@@ -69,12 +77,14 @@ WITH caller AS MATERIALIZED (
                 CROSS JOIN LATERAL (
                        SELECT minute_count < per_minute
                               AND (per_day IS NULL OR day_count < per_day) AS admitted
-                       -- Without OFFSET, PostgreSQL would decide anew for each use of the verdict.
+                       -- OFFSET 0 keeps PostgreSQL from inlining the subquery and evaluating it at
+                       -- each use.
                        OFFSET 0
                       ) AS verdict
            )
  RETURNING admitted, minute_started_at, minute_count, day_started_at, day_count,
-           -- The commit of this statement does not wait for the disk; a user's write does.
+           -- The commit of this count does not wait for the disk. The commit of a user's change
+           -- does.
            set_config('synchronous_commit', 'off', true)
 )
 SELECT caller.token_id,

@@ -1,6 +1,7 @@
--- Return whether the database lacks one of these migrations; a newer database may have more.
--- The statement fails if every request would: on a database that is read-only, that lacks a table
--- of the gate, or whose tables this role may not use. It changes no row.
+-- Return whether the database lacks one of these migrations; a newer database may have more of
+-- them.
+-- The statement fails if every request would fail: if the database is read-only, lacks a table of
+-- the gate, or denies this role the use of these tables. It changes no row.
 WITH missing AS (
     SELECT
       FROM unnest(%(migrations)s::text[]) AS file (name)

@@ -1,5 +1,9 @@
--- Claim a key for this request, or return the response stored under it.
--- The statement waits while another request with the same key runs. A key expires after a day.
+-- Claim a key for this request, or return the response that is stored under it.
+-- If another request with the same key is running, INSERT waits until its transaction ends. If the
+-- key is new or older than a day, the row has no response, and the status is NULL: this request
+-- must do the work. Otherwise the UPDATE writes the old values again, in order to return them.
+-- "same" tells whether the stored request was the same as this one.
+-- sql/schema/0010-safe-writes.sql explains the keys.
 INSERT INTO idempotency_keys AS stored (workspace_id, user_id, key, fingerprint)
 VALUES (
            coalesce(

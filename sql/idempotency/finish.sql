@@ -1,4 +1,4 @@
--- Store the response under the key of the request, in the transaction of the change.
+-- Store the response under the key of the request, in the transaction that makes the change.
 UPDATE idempotency_keys AS stored
    SET status = %(status)s::integer,
        headers = %(headers)s::jsonb,

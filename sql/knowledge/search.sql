@@ -1,11 +1,13 @@
 -- One page of the knowledge of the active workspace that matches the search, best first.
--- If more than 5 000 entries match, the newest are first: to rank all of them would take long.
--- A rank is an integer of at least 1, so that a cursor holds it exactly. In the order by age the
--- rank is 0. So a cursor tells the order of the first page, even if the number of matches changes.
+-- If more than 5 000 entries match, the newest come first, because ranking all of them would take
+-- too long.
+-- A rank is an integer of at least 1, so that a cursor contains it exactly. If the newest come
+-- first, the rank is 0. So the cursor tells which order the first page had, and later pages keep
+-- that order even if the number of matches changes.
 WITH query AS MATERIALIZED (
     SELECT words,
            words && quote_literal('workspace:' || %(workspace_id)s::uuid)::tsquery AS words_here
-      -- PostgreSQL fails at 33 minus signs before a word; this removes three or more of them.
+      -- PostgreSQL fails if 33 minus signs precede a word. This removes any three or more of them.
       FROM websearch_to_tsquery(
                'english',
                regexp_replace(%(q)s::text, '-([\s!&|()"]*-){2,}', ' ', 'g')
@@ -31,8 +33,8 @@ WITH query AS MATERIALIZED (
      CROSS JOIN knowledge AS entry
      WHERE entry.workspace_id = %(workspace_id)s::uuid
        AND entry.id < coalesce(%(after_id)s::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-       -- With IS TRUE PostgreSQL does not use the index of words. With so many matches, a scan of
-       -- the primary key finds the next matches sooner.
+       -- IS TRUE keeps PostgreSQL from using the index of words. With so many matches, it finds the
+       -- next ones sooner by scanning the primary key.
        AND (entry.words @@ query.words_here) IS TRUE
        AND (%(after)s::bigint = 0
             OR (%(after)s::bigint IS NULL AND (SELECT count(*) FROM matches) > 5000))

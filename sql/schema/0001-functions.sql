@@ -1,8 +1,9 @@
 -- Functions that the tables and statements share.
 
--- A UUIDv7 (RFC 9562): 48 bits of milliseconds, 12 bits of their fraction, 62 random bits.
--- So ids sort by their timestamp, to a quarter of a microsecond, on every version of PostgreSQL.
--- The function is one expression that names its argument once, so that PostgreSQL inlines it.
+-- Return a new UUIDv7 (RFC 9562) for a time: 48 bits of milliseconds, 12 bits of the fraction of
+-- the millisecond, and 62 random bits.
+-- So ids sort by their time, to a quarter of a microsecond, on every version of PostgreSQL.
+-- The function is a single expression that uses its argument once, so that PostgreSQL inlines it.
 CREATE FUNCTION new_id(at timestamptz DEFAULT clock_timestamp()) RETURNS uuid
 LANGUAGE sql VOLATILE PARALLEL SAFE
 AS $$
@@ -15,23 +16,24 @@ AS $$
            )::uuid
 $$;
 
--- A timestamp in the form of responses: 2026-11-20T11:02:43.743Z.
+-- A timestamp as responses write it: 2026-11-20T11:02:43.743Z.
 CREATE FUNCTION iso(at timestamptz) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
 
--- The current time in milliseconds, which is the precision of responses.
+-- The current time, cut off to milliseconds: responses have no finer precision.
 CREATE FUNCTION now_ms() RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT date_trunc('milliseconds', now())
 $$;
 
--- The name by which AT TIME ZONE finds an IANA timezone. PostgreSQL takes CET, EET, MET and WET for
--- abbreviations, which have no summer time. So they get the names of the zones that IANA's database
--- defines them by. tests/statements/test_days.py compares the days of all names.
+-- Return the name with which AT TIME ZONE finds an IANA timezone.
+-- PostgreSQL takes CET, EET, MET and WET for abbreviations, which have no summer time. The function
+-- replaces these names by the zones that define them in IANA's database.
+-- tests/statements/test_days.py compares the days of every timezone.
 CREATE FUNCTION zone_name(timezone text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -44,11 +46,15 @@ AS $$
            END
 $$;
 
--- The moment that follows the last millisecond of the day before. Midnight may not exist, or may
--- exist twice; PostgreSQL takes the second one then. The same is true of the millisecond before it,
--- and the earlier one of these two moments is the beginning of the day: in Havana the clocks go
--- back from 01:00 to 00:00, in Nuuk they go forward from 23:00 to 00:00. So each moment belongs to
--- one day.
+-- Return the moment at which a day begins in a timezone. It follows directly after the last
+-- millisecond of the day before, so that each moment belongs to exactly one day.
+-- Converting local midnight is not enough, because some timezones change their clocks around it:
+-- * In Havana the clocks go back from 01:00 to 00:00. Midnight happens twice, and PostgreSQL takes
+--   the second one. But the millisecond before midnight happens once, and the day begins after it.
+-- * In Nuuk the clocks go forward from 23:00 to 00:00. The millisecond before midnight does not
+--   exist, and PostgreSQL converts it to a moment that is an hour too late. But midnight happens
+--   once.
+-- So the function computes the day's beginning in both ways, and returns the earlier moment.
 CREATE FUNCTION beginning_of_day(day date, timezone text) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
@@ -59,15 +65,15 @@ AS $$
            )
 $$;
 
--- Join two objects and keep the order of their members (jsonb would sort them).
+-- Join two JSON objects and keep the order of their members; jsonb would sort them.
 CREATE FUNCTION json_join(one json, other json) RETURNS json
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
     SELECT (left(one::text, -1) || ',' || substr(other::text, 2))::json
 $$;
 
--- Return a list of JSON values as a JSON array, which is empty if the list is NULL.
--- Responses have no spaces between values: row_to_json and array_to_json write none, while
+-- Return a list of JSON values as a JSON array. If the list is NULL, the array is empty.
+-- Responses have no spaces between values. row_to_json and array_to_json write no spaces, but
 -- json_build_object and json_agg do.
 CREATE FUNCTION json_list(items json[]) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -75,19 +81,20 @@ AS $$
     SELECT coalesce(array_to_json(items), '[]')
 $$;
 
--- The length of the longest string in a list, for constraints.
+-- Return the length of the longest string in a list; constraints use it.
 CREATE FUNCTION longest(list text[]) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
     SELECT coalesce(max(length(item)), 0) FROM unnest(list) AS item
 $$;
 
--- A timestamp that clients and drivers can read back: years 1900 to 9998 in UTC.
+-- A timestamp in the years 1900 to 9998 (UTC), which every client and every driver can read back.
 CREATE DOMAIN timestamp_ms AS timestamptz
     CONSTRAINT "timestamps lie in the years 1900 to 9998"
     CHECK (value >= '1900-01-01T00:00:00Z' AND value < '9999-01-01T00:00:00Z');
 
--- The number of first rows that together have at most 1 MiB; at least 1.
+-- Return how many of the first rows have at most 1 MiB together; at least 1, even if the first row
+-- is larger than that.
 CREATE FUNCTION rows_within_1_mib(sizes integer[]) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -99,9 +106,12 @@ AS $$
      WHERE bytes <= 1048576
 $$;
 
--- The number of the last row of a page that has a next page; NULL if this page is the last one.
--- The sizes are those of the long texts in bytes. PostgreSQL knows the sizes without reading the
--- texts, and makes JSON of one page only. The JSON can be six times as long as the texts.
+-- Return the number of the last row of a page, or NULL if no page follows it.
+-- A statement that shows a page reads max_rows + 1 rows. It passes the size of each row's long
+-- texts, and the sum of these sizes. The page ends after max_rows rows, or before its texts exceed
+-- 1 MiB.
+-- PostgreSQL knows the sizes without reading the texts, so it reads texts and makes JSON for the
+-- rows of one page only. The JSON can be six times as long as the texts.
 CREATE FUNCTION last_row(sizes integer[], bytes bigint, max_rows integer) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -111,7 +121,8 @@ AS $$
            END
 $$;
 
--- A timestamp as milliseconds since 1970, and back without loss: the sort keys in cursors.
+-- Convert a timestamp to milliseconds since 1970; from_millis() converts them back without loss.
+-- Cursors contain their sort key in this form.
 CREATE FUNCTION to_millis(at timestamptz) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
@@ -140,8 +151,8 @@ AS $$
     SELECT key::text || '.' || replace(id::text, '-', '')
 $$;
 
--- Increase the version also for changes that the service's statements do not make: by a foreign key
--- when a member leaves, or by an operator's UPDATE.
+-- Increase the version, even if no statement of the service makes the change: a foreign key changes
+-- the row when a member leaves, or an operator runs an UPDATE.
 CREATE FUNCTION next_version() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -151,7 +162,7 @@ BEGIN
 END
 $$;
 
--- The same for a resource that shows when it was changed, unless the change sets that time itself.
+-- Do as next_version() does, and set updated_at as well, unless the UPDATE sets it.
 CREATE FUNCTION next_dated_version() RETURNS trigger
 LANGUAGE plpgsql
 AS $$

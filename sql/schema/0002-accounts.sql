@@ -1,12 +1,21 @@
 -- Plans, workspaces, users and members; credentials, and the counts of their requests.
 
--- The order of locks. A statement that locks rows of several of these tables locks them in this
--- order, so that two statements never wait for each other: first users, then members, then
--- workspaces; after these, tasks, tokens and everything else. Of one table it locks the rows in the
--- order of their ids. Foreign keys lock too: a new assignee the member, the end of a membership the
--- user whose active workspace it was, each change of members the number in the workspace. So a
--- statement that changes members locks their users first, even if it changes none of them.
--- tests/statements/test_lock_order.py holds up each statement at each of these tables.
+-- The order of locks.
+-- Two transactions deadlock if each of them holds a row that the other one waits for. Therefore
+-- every statement that locks rows of several tables locks the tables in the same order: first
+-- users, then members, then workspaces, and after these, tasks, tokens and everything else. Within
+-- a table it locks the rows in the order of their ids.
+-- Foreign keys and triggers lock rows too:
+-- * A task that gets an assignee locks the assignee's row in members.
+-- * When a membership ends, its foreign key clears the active workspace of the user, and so locks
+--   the user.
+-- * Adding or removing a member changes the number of members, and so locks the workspace.
+-- For example, DELETE FROM members would lock the member first and then, through the foreign key,
+-- the user. At the same time the user may choose this workspace, which locks the user first and
+-- then the member: a deadlock. So a statement that adds or deletes members locks their users first,
+-- even if it changes no user.
+-- tests/statements/test_lock_order.py stops each statement at each of these tables, and looks at
+-- what the statement has locked.
 
 CREATE TABLE plans (
     name text PRIMARY KEY
@@ -39,9 +48,9 @@ CREATE TABLE workspaces (
     timezone text NOT NULL DEFAULT 'UTC'
         CONSTRAINT "timezone must have 1 to 128 characters"
         CHECK (length(timezone) BETWEEN 1 AND 128)
-        -- PostgreSQL has its own list of timezones and raises an error for other names.
+        -- PostgreSQL raises an error for a name that its own list of timezones lacks.
         CHECK (timestamptz '2000-01-01T00:00:00Z' AT TIME ZONE timezone IS NOT NULL),
-    -- Made by triggers on members. The list of members has no pages, so their number has a limit.
+    -- Triggers on members count them. The list of members has no pages, so their number is limited.
     member_count integer NOT NULL DEFAULT 0
         CONSTRAINT "members must be at most 10000 in a workspace"
         CHECK (member_count <= 10000),
@@ -70,16 +79,17 @@ CREATE TABLE users (
         ),
     active_workspace_id uuid,
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
-    -- The time since which no credential of the user works and nothing new is assigned to the user.
+    -- Since this time, no credential of the user works, and no task can be newly assigned to the
+    -- user.
     deactivated_at timestamp_ms
 );
 
 CREATE UNIQUE INDEX "email is taken by another user" ON users (lower(email));
 
--- The ids of users who were deleted, so that an id in createdBy can be explained. It has no name.
+-- The ids of deleted users, so that operators can explain an id in createdBy. No names are kept.
 CREATE TABLE deleted_users (
     id uuid PRIMARY KEY,
-    -- NULL: not known, because the user was deleted in another database.
+    -- NULL means unknown: the user was deleted in another database.
     deleted_at timestamp_ms
 );
 
@@ -99,9 +109,10 @@ CREATE TABLE members (
 
 CREATE INDEX members_by_user ON members (user_id, workspace_id);
 
--- The people who have left a workspace; the row stays if they come back. Whoever makes an object,
--- changes one or is assigned to a task is a member then, so this table and members together have
--- everybody whom an object or an event of the workspace names, except deleted users.
+-- The people who have left a workspace. A row stays even if its user comes back.
+-- Whoever creates or changes an object, or is assigned to a task, is a member at that time. So
+-- members and former_members together contain everybody whom an object or an event of the workspace
+-- names, except deleted users.
 CREATE TABLE former_members (
     workspace_id uuid NOT NULL
         REFERENCES workspaces (id) ON DELETE CASCADE,
@@ -112,9 +123,10 @@ CREATE TABLE former_members (
 
 CREATE INDEX former_members_by_user ON former_members (user_id);
 
--- The memberships that a credential of the user may use: all, or that of its one workspace. Every
--- statement of a request that looks beyond the active workspace reads them here. PostgreSQL inlines
--- the function.
+-- Return the memberships that a credential of the user may use: all of them, or only the membership
+-- in the token's workspace.
+-- If a statement of a request looks beyond the active workspace, it finds the other workspaces with
+-- this function alone. PostgreSQL inlines it.
 CREATE FUNCTION memberships(user_id uuid, only_workspace_id uuid) RETURNS SETOF members
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
@@ -124,7 +136,7 @@ AS $$
        AND member.workspace_id = coalesce(memberships.only_workspace_id, member.workspace_id)
 $$;
 
--- Return the id of a workspace if a credential of the user may use it, else NULL.
+-- Return the id of the workspace if the user's credential may use it, otherwise NULL.
 CREATE FUNCTION usable_workspace(user_id uuid, only_workspace_id uuid, id uuid) RETURNS uuid
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
@@ -133,14 +145,16 @@ AS $$
      WHERE member.workspace_id = usable_workspace.id
 $$;
 
--- A user who leaves a workspace has no active workspace.
+-- When a user leaves the active workspace, the user has none until choosing another one.
 ALTER TABLE users
     ADD CONSTRAINT "the active workspace must be one that the user belongs to"
     FOREIGN KEY (active_workspace_id, id) REFERENCES members (workspace_id, user_id)
     ON DELETE SET NULL (active_workspace_id);
 
--- Workspaces are listed far more often than their members change, and a list would count hundreds
--- of rows. The lock comes first: the next statement then sees all members committed before.
+-- Store the number of members of the changed workspaces. Workspaces are listed far more often than
+-- their members change, and a list would have to count hundreds of rows.
+-- The function locks the workspaces first. Its second statement begins after that, so it sees the
+-- members that every earlier holder of the lock has committed.
 CREATE FUNCTION count_members() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -172,8 +186,9 @@ CREATE TRIGGER count_members_after_leaving
     EXECUTE FUNCTION count_members();
 
 -- When a membership ends, remember the user as a former member, unless the user or the workspace is
--- being deleted. Delete the usage and the keys of the membership, and those keys of the user in
--- other workspaces whose stored response contains the id of this workspace.
+-- being deleted. Revoke the user's tokens for this workspace, and delete the request counts and the
+-- Idempotency-Keys of the membership. Delete the user's keys in other workspaces as well, if their
+-- stored response contains the id of this workspace.
 CREATE FUNCTION end_membership() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -243,10 +258,10 @@ AS $$
            )
 $$;
 
--- What a single workspace has too.
+-- The members that only a single workspace has, and not a workspace in a list.
 CREATE TYPE workspace_setting_document AS ("timezone" text);
 
--- A single workspace.
+-- A single workspace: the members that a list has, and its timezone.
 CREATE FUNCTION workspace_details(workspace workspaces) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
@@ -256,9 +271,9 @@ AS $$
            )
 $$;
 
--- The role with which a credential acts in a workspace; NULL for a stranger. A user of NULL stands
--- for an operator, who may do everything; no request has a NULL here, because the gate rejects
--- requests without a user.
+-- Return the role with which a credential acts in a workspace; NULL if the user is not a member.
+-- A NULL as user_id stands for an operator, who may do everything that an owner may. No request
+-- passes NULL, because the gate rejects requests without a user.
 CREATE FUNCTION acting_role(user_id uuid, only_workspace_id uuid, workspace_id uuid) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
@@ -269,18 +284,19 @@ AS $$
            ) END
 $$;
 
--- Return whether a user is an owner or an admin of the active workspace, or an operator.
+-- Return whether this is an owner or an admin of the workspace, or an operator (NULL).
 CREATE FUNCTION manages(user_id uuid, workspace_id uuid) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     SELECT coalesce(acting_role(user_id, workspace_id, workspace_id) IN ('owner', 'admin'), false)
 $$;
 
--- Lock a member, the acting user and the owners of a workspace in one order, so that owners who
--- change or remove each other at the same time do not wait for each other. Return the present role,
--- whether the user may give the member the new one (NULL: the present one), and whether the
--- workspace has an owner then; no row unless both are members. Only an owner makes, changes or
--- removes owners and admins.
+-- Lock a member, the acting user and all owners of a workspace, before one of them gets a new role
+-- or is removed. Every call locks them in the order of their ids, so owners who change or remove
+-- each other at the same time do not deadlock.
+-- Return the member's present role, whether the acting user may give the member the new role (NULL:
+-- keep the present one), and whether the workspace would still have an owner. Return no row unless
+-- both users are members. Only owners may appoint, change or remove owners and admins.
 CREATE FUNCTION lock_member(
     user_id uuid, only_workspace_id uuid, workspace_id uuid, member_id uuid, new_role text
 )
@@ -347,7 +363,7 @@ AS $$
            )
 $$;
 
--- API tokens and session cookies, stored as SHA-256.
+-- API tokens and session cookies. The table has only the SHA-256 of each.
 CREATE TABLE tokens (
     id uuid PRIMARY KEY DEFAULT new_id(),
     user_id uuid NOT NULL
@@ -365,8 +381,9 @@ CREATE TABLE tokens (
     last_used_at timestamptz,
     expires_at timestamp_ms,
     revoked_at timestamptz,
-    -- The workspace that an API token is made for, which is then its active one. NULL: the active
-    -- workspace of the user. The end of the membership revokes the token, which keeps the id.
+    -- An API token that was created for one workspace works in that workspace only. NULL: the token
+    -- works in the user's active workspace. When the membership in the workspace ends, the token is
+    -- revoked and keeps this id.
     workspace_id uuid
 );
 
@@ -379,9 +396,10 @@ AS $$
     SELECT token.revoked_at IS NULL AND (token.expires_at IS NULL OR token.expires_at > now())
 $$;
 
--- Return the number of live API tokens of a user, like lock_and_count_webhooks; NULL if the session
--- has ended. Until the transaction ends, nothing else ends it, so that no token outlives its end
--- that was made by the session afterwards.
+-- Return the number of live API tokens of a user, or NULL if the user's session has ended.
+-- Until the transaction ends, no other transaction can create a token for the user, as with
+-- lock_and_count_webhooks(), and none can end the session. So a session that is being revoked
+-- cannot create a token that survives the revocation.
 CREATE FUNCTION lock_and_count_tokens(user_id uuid, session_id uuid) RETURNS bigint
 LANGUAGE plpgsql
 AS $$
@@ -412,7 +430,8 @@ BEGIN
 END
 $$;
 
--- Revoke all tokens and sessions of a user that are not revoked yet, those too that are being made.
+-- Revoke all tokens and sessions of a user that are not revoked yet. The lock on the user waits for
+-- a transaction that is creating one, so that it is revoked as well.
 CREATE FUNCTION revoke_tokens(user_id uuid) RETURNS SETOF uuid
 LANGUAGE plpgsql
 AS $$
@@ -456,9 +475,9 @@ AS $$
            )
 $$;
 
--- The number of requests of each subject in the current minute and day. A subject is a user in a
--- workspace, or a client address under the nil workspace. The table is logged, so that a crash does
--- not reset the counts.
+-- The number of requests of each subject in its current minute and day. A subject is a user in a
+-- workspace, or a client address under the nil workspace. The table is not UNLOGGED, so that a
+-- crash does not reset the counts.
 CREATE TABLE usage (
     workspace_id uuid NOT NULL,
     subject text NOT NULL,
@@ -471,16 +490,16 @@ CREATE TABLE usage (
     PRIMARY KEY (workspace_id, subject)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000);
 
--- What the processes count for Prometheus, by the name and the labels of a series. They add to it
--- every ten seconds.
+-- The counters that Prometheus reads, keyed by the name and the labels of each series. Every
+-- process adds to them every ten seconds.
 CREATE TABLE counters (
     series text PRIMARY KEY,
     value double precision NOT NULL,
     updated_at timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50);
 
--- The web processes and workers, each of which renews its row every ten seconds and deletes it when
--- it ends. The name is the one that the process has in pg_stat_activity.
+-- The running web processes and workers. Each renews its row every ten seconds, and deletes the row
+-- when it ends. The name is the application_name of the process in pg_stat_activity.
 CREATE TABLE processes (
     name text PRIMARY KEY,
     started_at timestamptz NOT NULL DEFAULT now(),

@@ -1,8 +1,9 @@
 -- Tasks; a subtask is a task with a parent, one level deep.
 
--- PostgreSQL reads and compiles the CHECKs of a table anew in each statement that writes a row, and
--- keeps those of a type: as checks of the table, these five took a fifth of the work of an INSERT.
--- The one that compares two columns is in the trigger check_parent.
+-- The checks of single columns are domains because PostgreSQL caches the checks of a type. The
+-- checks of a table it reads and compiles again for every statement that writes a row: as checks of
+-- the table, these five took a fifth of the work of an INSERT.
+-- The check that compares two columns is in the trigger check_parent.
 CREATE DOMAIN task_title AS text
     CONSTRAINT "title must have 1 to 500 characters"
     CHECK (length(value) BETWEEN 1 AND 500);
@@ -19,7 +20,8 @@ CREATE DOMAIN project_id AS text
     CONSTRAINT "projectId must have 1 to 128 characters"
     CHECK (length(value) BETWEEN 1 AND 128);
 
--- A day can end outside of these years in UTC: PostgreSQL knows the timezone, and so the moment.
+-- These checks are in the database because a day can end in another year in UTC: only PostgreSQL,
+-- which knows the timezone, computes that moment.
 CREATE DOMAIN due_date AS timestamptz
     CONSTRAINT "dueDate must be in the years 1900 to 9998 (UTC)"
     CHECK (value >= '1900-01-01T00:00:00Z' AND value < '9999-01-01T00:00:00Z');
@@ -36,13 +38,14 @@ CREATE TABLE tasks (
     status task_status NOT NULL DEFAULT 'todo',
     priority task_priority NOT NULL DEFAULT 'medium',
     due_date due_date,
-    -- The day, if the due date was given as one. The moment is then the end of that day in the
-    -- timezone that the workspace had; another timezone moves neither.
+    -- The day, if the client gave the due date as a day. due_date is then the end of that day in
+    -- the timezone that the workspace had at that time. If the workspace gets another timezone
+    -- later, both columns keep their values.
     due_day due_day,
     assignee_id uuid,
     project_id project_id,
     parent_id uuid,
-    -- No foreign key: the id of the author stays after the user has left.
+    -- There is no foreign key because the author's id stays after the author has left.
     created_by uuid NOT NULL,
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     updated_at timestamp_ms NOT NULL DEFAULT now_ms(),
@@ -54,11 +57,12 @@ CREATE TABLE tasks (
         ON DELETE SET NULL (assignee_id),
     CONSTRAINT "parentId must be the id of a task of the workspace"
         FOREIGN KEY (workspace_id, parent_id) REFERENCES tasks (workspace_id, id)
--- Space on new pages, so that a change of a column without an index changes no index (HOT).
+-- Leave space on new pages, so that a change of a column without an index can stay on the page of
+-- the row and changes no index (HOT).
 ) WITH (fillfactor = 90);
 
--- One index per filter, so that PostgreSQL finds rare values without reading other tasks.
--- That of the status also finds the tasks without a date among many that have one.
+-- One index per filter, so that PostgreSQL finds the tasks with a rare value without reading other
+-- tasks. tasks_by_status also serves the undated part of sort=dueDate.
 CREATE INDEX tasks_by_status ON tasks (workspace_id, status, id, due_date);
 CREATE INDEX tasks_by_due_date ON tasks (workspace_id, status, due_date, id)
  WHERE due_date IS NOT NULL;
@@ -69,8 +73,9 @@ CREATE INDEX tasks_by_project ON tasks (workspace_id, project_id, id)
 CREATE INDEX tasks_by_parent ON tasks (workspace_id, parent_id, id)
  WHERE parent_id IS NOT NULL;
 
--- The last millisecond of a day in the timezone of a workspace. PL/pgSQL is not inlined: the
--- statements that call this for a day do not read the workspace for a timestamp.
+-- Return the last millisecond of a day in the timezone of a workspace.
+-- The language is PL/pgSQL because PostgreSQL does not inline it. So a statement reads the
+-- workspace only if it is given a day, and not if it is given a timestamp.
 CREATE FUNCTION end_of_day(day date, workspace_id uuid) RETURNS timestamptz
 LANGUAGE plpgsql STABLE
 AS $$
@@ -83,7 +88,8 @@ BEGIN
 END
 $$;
 
--- The moment of a bound of due dates or meetings: a timestamp, or the beginning of a day.
+-- Return the moment of a bound for due dates or meetings, which is a timestamp or a day. A day
+-- stands for its beginning in the timezone of the workspace.
 CREATE FUNCTION time_bound(bound text, workspace_id uuid) RETURNS timestamptz
 LANGUAGE sql STABLE
 AS $$
@@ -93,7 +99,7 @@ AS $$
            END
 $$;
 
--- Whether a range with these bounds, of which each may be NULL, has moments.
+-- Return whether the range between these bounds contains a moment. Either bound may be NULL.
 CREATE FUNCTION in_order(lower_bound text, upper_bound text, workspace_id uuid) RETURNS boolean
 LANGUAGE sql STABLE
 AS $$
@@ -102,8 +108,9 @@ AS $$
            )
 $$;
 
--- The filters of the list that PostgreSQL inlines and plans for their values; NULL filters nothing.
--- For one value, = lets an index on the column provide the order too.
+-- The filters of the list. PostgreSQL inlines these functions, and plans for the values of the
+-- filters. A filter of NULL matches every task.
+-- With one value, is_any() compares with =, so that an index on the column also provides the order.
 CREATE FUNCTION is_any(item text, list text[]) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -144,8 +151,8 @@ CREATE TRIGGER next_version
     WHEN (NEW.version = OLD.version AND NEW IS DISTINCT FROM OLD)
     EXECUTE FUNCTION next_dated_version();
 
--- Allow two levels only, and no task as its own parent. The trigger runs when a task gets a new
--- parent, and locks that parent, so that the parent cannot become a subtask at the same time.
+-- Allow two levels of tasks only, and no task as its own parent. The trigger runs when a task gets
+-- a new parent. It locks the parent, so that the parent cannot become a subtask at the same time.
 CREATE FUNCTION check_parent() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -186,12 +193,15 @@ CREATE TRIGGER check_parent_of_moved
     WHEN (NEW.parent_id IS NOT NULL AND NEW.parent_id IS DISTINCT FROM OLD.parent_id)
     EXECUTE FUNCTION check_parent();
 
--- Assign nothing new to a deactivated user. A task that was created before may be loaded with this
--- assignee; one that this transaction creates may not, even if it began before the deactivation, or
--- in the same millisecond. A user outside of the workspace is rejected by the foreign key, in any
--- state. The lock waits for a deactivation that has not ended, and a deactivation for the end of
--- this transaction. The foreign keys would lock the workspace before the member, so the member is
--- locked here, after the user, in the order of locks.
+-- Reject a new assignment to a deactivated user.
+-- The command load may insert an older task of a deactivated assignee: created_at of the task must
+-- lie before the deactivation. A task that this transaction creates is rejected, even if the
+-- transaction began before the deactivation or in the same millisecond. A user who is not in the
+-- workspace passes here, and the foreign key rejects the task.
+-- The lock on the user makes this transaction wait for a deactivation that has not committed yet,
+-- and makes a later deactivation wait for this transaction. The foreign keys would lock the
+-- workspace before the member, so the trigger locks the member itself, directly after the user, as
+-- the order of locks demands.
 CREATE FUNCTION check_assignee() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -228,9 +238,10 @@ CREATE TRIGGER check_assignee_of_changed
     WHEN (NEW.assignee_id IS NOT NULL AND NEW.assignee_id IS DISTINCT FROM OLD.assignee_id)
     EXECUTE FUNCTION check_assignee();
 
--- When an assignee leaves the workspace, a foreign key updates the task, and no statement of the
--- service runs. This trigger announces that change, unless the workspace itself is being deleted.
--- A request that removes a member says by service.actor_id whose it is.
+-- Announce that a task has lost its assignee because the assignee has left the workspace. A foreign
+-- key makes this change, so no statement of the service could announce it. Nothing is announced if
+-- the workspace itself is being deleted.
+-- A request that removes a member stores its user in service.actor_id, for the event's actorId.
 CREATE FUNCTION announce_unassigned() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -254,15 +265,15 @@ CREATE TRIGGER announce_unassigned
     WHEN (OLD.assignee_id IS NOT NULL AND NEW.assignee_id IS NULL AND pg_trigger_depth() > 0)
     EXECUTE FUNCTION announce_unassigned();
 
--- The bytes of the long texts of a task, which bound pages and the events of a DELETE. PostgreSQL
--- inlines the function, and so knows the sizes without reading the texts.
+-- Return the bytes of a task's long texts. They limit the length of a page and the events of a
+-- DELETE. PostgreSQL inlines the function, and so knows the size without reading the text.
 CREATE FUNCTION text_bytes(task tasks) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
     SELECT octet_length(task.description)
 $$;
 
--- A task in responses and events.
+-- A task, as responses and events show it.
 CREATE TYPE task_document AS (
     "id" uuid,
     "workspaceId" uuid,

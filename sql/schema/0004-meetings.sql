@@ -3,7 +3,8 @@
 CREATE TABLE meetings (
     workspace_id uuid NOT NULL
         REFERENCES workspaces (id) ON DELETE CASCADE,
-    -- The API finds a meeting by its id alone, in all workspaces of the caller.
+    -- The API finds a meeting by its id alone, in all workspaces of the caller, so the id is
+    -- unique.
     id uuid NOT NULL DEFAULT new_id()
         CONSTRAINT "id is taken by another meeting"
         UNIQUE,
@@ -36,7 +37,7 @@ CREATE TABLE meetings (
     decisions text[] NOT NULL DEFAULT '{}'
         CONSTRAINT "decisions must be at most 200 texts of 2000 characters"
         CHECK (cardinality(decisions) <= 200 AND longest(decisions) <= 2000),
-    -- No foreign key: the id of the author stays after the user has left.
+    -- There is no foreign key because the author's id stays after the author has left.
     created_by uuid NOT NULL,
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
     updated_at timestamp_ms NOT NULL DEFAULT now_ms(),
@@ -52,7 +53,8 @@ CREATE TABLE meetings (
         CHECK (status = 'completed' OR decisions = '{}')
 );
 
--- The stored size limits the length of a page; without compression it is the size of the addresses.
+-- Store the column uncompressed. Its stored size, which limits the length of a page, is then the
+-- size of the addresses.
 ALTER TABLE meetings ALTER COLUMN attendees SET STORAGE EXTERNAL;
 
 CREATE INDEX meetings_by_start ON meetings (workspace_id, start_time, id);
@@ -63,7 +65,7 @@ CREATE TRIGGER next_version
     WHEN (NEW.version = OLD.version AND NEW IS DISTINCT FROM OLD)
     EXECUTE FUNCTION next_dated_version();
 
--- A completed meeting stays completed.
+-- Reject a change that would reopen a completed meeting.
 CREATE FUNCTION keep_completed() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -78,7 +80,8 @@ CREATE TRIGGER keep_completed
     WHEN (OLD.status = 'completed' AND NEW.status <> 'completed')
     EXECUTE FUNCTION keep_completed();
 
--- The bytes of long texts and lists of a meeting, which bound pages; inlined like that of tasks.
+-- Return the bytes of a meeting's long texts and addresses, which limit the length of a page.
+-- PostgreSQL inlines the function, as it does text_bytes() of a task.
 CREATE FUNCTION text_bytes(meeting meetings) RETURNS integer
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -87,7 +90,7 @@ AS $$
          + pg_column_size(meeting.attendees)
 $$;
 
--- A meeting in lists.
+-- A meeting, as lists show it.
 CREATE TYPE meeting_document AS (
     "id" uuid,
     "workspaceId" uuid,
@@ -134,7 +137,7 @@ CREATE TYPE outcome_document AS (
     "decisions" text[]
 );
 
--- A meeting with its outcome, which is empty until it is completed.
+-- A meeting with its outcome. Until the meeting is completed, the outcome is empty.
 CREATE FUNCTION meeting_with_outcome(meeting meetings) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
@@ -150,7 +153,7 @@ AS $$
            )
 $$;
 
--- A single meeting, with its outcome once it is completed.
+-- A single meeting. Only a completed meeting has the members of the outcome.
 CREATE FUNCTION meeting_details(meeting meetings) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$

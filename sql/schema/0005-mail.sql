@@ -25,7 +25,8 @@ CREATE TABLE mail (
         ON DELETE CASCADE
 );
 
--- The stored size limits the length of a page; without compression it is the size of the addresses.
+-- Store the column uncompressed. Its stored size, which limits the length of a page, is then the
+-- size of the addresses.
 ALTER TABLE mail ALTER COLUMN recipients SET STORAGE EXTERNAL;
 
 CREATE INDEX mail_by_arrival ON mail (workspace_id, user_id, received_at, id);
@@ -33,7 +34,7 @@ CREATE INDEX mail_by_arrival ON mail (workspace_id, user_id, received_at, id);
 CREATE INDEX mail_unread ON mail (workspace_id, user_id)
  WHERE NOT read;
 
--- An e-mail in lists.
+-- An e-mail, as lists show it.
 CREATE TYPE mail_document AS (
     "id" uuid,
     "from" text,

@@ -1,7 +1,7 @@
 -- Knowledge entries and their full-text index.
 
--- The words of an entry. The workspace is one of them, so that the GIN index narrows a search
--- to the tenant before PostgreSQL reads any row.
+-- Return the words of an entry. The id of the workspace is one of them, so that the GIN index
+-- narrows a search to the tenant before PostgreSQL reads any row.
 CREATE FUNCTION knowledge_words(workspace_id uuid, title text, content text, tags text[])
 RETURNS tsvector
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -32,12 +32,13 @@ CREATE TABLE knowledge (
     PRIMARY KEY (workspace_id, id)
 );
 
--- The stored size limits the length of a page; without compression it is the size of the tags.
+-- Store the column uncompressed. Its stored size, which limits the length of a page, is then the
+-- size of the tags.
 ALTER TABLE knowledge ALTER COLUMN tags SET STORAGE EXTERNAL;
 
 CREATE INDEX knowledge_by_words ON knowledge USING gin (words);
 
--- A knowledge entry in lists.
+-- A knowledge entry, as lists show it.
 CREATE TYPE knowledge_document AS (
     "id" uuid,
     "title" text,

@@ -30,7 +30,7 @@ CREATE INDEX suggestions_pending ON suggestions (workspace_id, id)
 CREATE INDEX suggestions_by_task ON suggestions (workspace_id, task_id)
  WHERE task_id IS NOT NULL;
 
--- A suggestion in lists and events.
+-- A suggestion, as lists and events show it.
 CREATE TYPE suggestion_document AS (
     "id" uuid,
     "kind" text,

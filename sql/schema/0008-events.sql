@@ -1,11 +1,16 @@
--- Events, and the feeds in which clients pull them, complete and in the order of their positions.
+-- Events, and the feeds from which clients pull them: completely, in the order of positions.
 
--- The order of events. A transaction that changes a resource takes the position while it holds the
--- row, so that the events of one resource have the order of its versions. Position 1 is no event's.
+-- The positions of events. A transaction takes the position while it holds the lock on the
+-- resource, so the events of one resource have the order of its versions.
+-- Positions do not have the order of commits: a transaction may take position 5 and commit after
+-- another one that took position 6. A reader who saw 6 first, and then asked for events after 6,
+-- would miss 5. So readers see events only up to settled_position(), see below.
+-- Position 1 belongs to no event. It is taken here, so that last_value is always a position that
+-- has been taken.
 CREATE SEQUENCE event_positions;
 SELECT nextval('event_positions');
 
--- The outbox: the exact text of each message, written in the transaction of the change.
+-- The outbox: the exact text of each event, written in the transaction of the change.
 CREATE TABLE events (
     workspace_id uuid NOT NULL
         REFERENCES workspaces (id) ON DELETE CASCADE,
@@ -20,42 +25,58 @@ CREATE TABLE events (
 CREATE INDEX events_by_age ON events (created_at);
 CREATE INDEX events_by_position ON events (workspace_id, position);
 
--- The workspaces whose events somebody has ever pulled or got by a webhook. A trigger adds the row
--- with the first webhook. Without a row here, a change writes no event.
+-- The workspaces that write events. A workspace gets a row when a client first pulls its events,
+-- and, by a trigger, with its first webhook. In a workspace without a row, a change writes no
+-- event.
 CREATE TABLE feeds (
     workspace_id uuid PRIMARY KEY
         REFERENCES workspaces (id) ON DELETE CASCADE,
-    -- A cursor is good for this history only. A load, which announces nothing, begins another one.
+    -- A cursor is valid for one history only. The command load announces no tasks and meetings, and
+    -- so begins a new history.
     history uuid NOT NULL DEFAULT gen_random_uuid(),
-    -- Events up to this position may be missing.
+    -- Events up to this position may be missing: they are older than the feed, or were deleted.
     complete_after bigint NOT NULL DEFAULT nextval('event_positions'),
-    -- True once every transaction has ended that did not see the feed when it announced.
+    -- False while a transaction may still be running that began before the feed was there, and so
+    -- writes no events.
     ready boolean NOT NULL DEFAULT false,
-    -- To an hour; NULL without a reader since WEBHOOK_KEEP.
+    -- The time of the last poll, to an hour. NULL if no client has polled for WEBHOOK_KEEP hours,
+    -- or ever.
     read_at timestamptz
 );
 
 CREATE INDEX feeds_by_reading ON feeds (read_at);
 
--- The positions that cursors have. A cursor proves its row, which is newer than all that its reader
--- had seen: where the row is, nothing of that is lost. PostgreSQL empties an unlogged table after a
--- crash, on a standby that is promoted, and in files that are put back; a row that pg_restore wrote
--- has another xmin.
+-- The cursors that readers hold. A cursor that the API returns names a position and proves, by
+-- cursor_proof(), that it was made from a row of this table. It is only valid while that row
+-- exists.
+-- The table finds out whether PostgreSQL has lost changes that a reader has seen. For example, a
+-- reader sees an event at position 900. Then the database is restored from an older backup, without
+-- this event. Soon other events get positions 900 and 901, and the reader, who goes on after 900,
+-- would miss the first of them without noticing.
+-- The row of a cursor was written after everything that its reader has seen. So if the row is still
+-- there, all of that is, too. PostgreSQL empties an UNLOGGED table after a crash, on a standby that
+-- is promoted, and when a backup of its files is put back. A row that pg_restore has written has
+-- another xmin. In each of these cases the cursor has no valid row, and the reader gets 410 and
+-- lists everything again.
 CREATE UNLOGGED TABLE event_cursors (
     workspace_id uuid NOT NULL
         REFERENCES feeds (workspace_id) ON DELETE CASCADE,
     position bigint NOT NULL,
-    -- Simultaneous readers may each add a row.
+    -- Readers who get the same position at the same time may each add a row.
     id uuid NOT NULL DEFAULT gen_random_uuid(),
-    -- Of a first cursor: it is good until the server stops, because its reader lists what is newer
-    -- than the row. The same is true of the cursors of polls after it, until the position moves on.
-    -- NULL of a cursor that came with events, or after them.
+    -- The start of the server, if the reader may have seen more than this row proves. A reader
+    -- takes a first cursor, without events, and then lists all tasks and meetings, which may be
+    -- newer than the row. So the cursor is valid until this server stops. The same is true of the
+    -- next cursors, until the position moves on.
+    -- NULL if events came before the cursor: then the row is newer than all that the reader has
+    -- seen.
     server_started timestamptz,
     PRIMARY KEY (workspace_id, position, id)
 );
 
--- The second part of a cursor: a load changes the history, a copy has another database, and a
--- restored row was written by another transaction.
+-- Return the second part of a cursor, which proves that its row is the original one. A load changes
+-- the history, a copy of the database has another oid, and a restored row was written by another
+-- transaction (xmin).
 CREATE FUNCTION cursor_proof(history uuid, id uuid, written_by xid) RETURNS uuid
 LANGUAGE sql STABLE
 AS $$
@@ -70,21 +91,25 @@ AS $$
            )::uuid
 $$;
 
--- The advisory locks of a workspace have 16 bits of its id, and a position. Two workspaces with the
--- same bits only wait for each other.
+-- Return the upper 16 bits of an advisory lock's key: a hash of the workspace's id. The lower 48
+-- bits are a position. Two workspaces with the same hash only make each other's readers wait.
 CREATE FUNCTION position_key(workspace_id uuid) RETURNS bigint
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
     SELECT hashtext(workspace_id::text)::bigint << 48
 $$;
 
--- Before a transaction takes its first position for a workspace: tell readers, by a shared lock,
--- the position that its events come after. One lock serves all of them.
+-- Announce, before this transaction takes its first position for a workspace, which position its
+-- events will come after. Readers find the position in the key of a shared advisory lock, which the
+-- transaction holds until it ends. One lock serves all events of the transaction in that workspace.
+-- For example, the newest position is 7. This transaction locks with 7 and takes 8. Another
+-- transaction takes 9 and commits. As long as the lock exists, settled_position() is 7, and no
+-- reader sees 9.
 CREATE FUNCTION hold_position(workspace_id uuid) RETURNS void
 LANGUAGE plpgsql
 AS $$
 DECLARE
-    -- The ids of all workspaces that this transaction has a lock for.
+    -- The ids of all workspaces for which this transaction holds a lock.
     held text := coalesce(current_setting('service.holds_positions', true), '');
 BEGIN
     IF position(hold_position.workspace_id::text IN held) = 0 THEN
@@ -105,7 +130,7 @@ CREATE TYPE event_document AS (
     "data" json
 );
 
--- The body of an event, for webhooks and the feed.
+-- Return the body of an event, which webhooks and the feed send as it is.
 CREATE FUNCTION event_body(
     id uuid,
     type text,
@@ -129,8 +154,8 @@ AS $$
            )::text
 $$;
 
--- The names of the members that an update changed, in the order of the object. Each update changes
--- updatedAt and version, so they are not listed.
+-- Return the names of the members that an update has changed, in the order of the object. Every
+-- update changes updatedAt and version, so these are not listed.
 CREATE FUNCTION changed_members(before json, after json) RETURNS json
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -142,26 +167,28 @@ AS $$
 $$;
 
 -- Write an event, and a delivery for each webhook that subscribes to it, in the transaction of the
--- change. Without a webhook that subscribes, write the event only if a client pulls events.
--- Return the event's id, or NULL without a delivery. The deliveries are due at once: either the
--- request or a worker claims and attempts them.
--- Most workspaces have no row in feeds: the statements of requests ask for it before they call,
--- which is cheaper. A statement locks its tables before its snapshot, so wait_for_writers() sees
--- each one that does not see a new feed.
+-- change. If no webhook subscribes, write the event only if clients pull events.
+-- Return the event's id if it has a delivery, otherwise NULL. Deliveries are due immediately: the
+-- request that caused the event, or a worker, claims and attempts them.
+-- Most workspaces have no row in feeds. The statements of requests look for the row before they
+-- call this function, which is cheaper than calling it.
+-- A statement may miss a feed that was added after its snapshot. But PostgreSQL locks a statement's
+-- tables before it takes the snapshot, so wait_for_writers(), which runs after the feed was added,
+-- finds the lock of each such statement and waits for its transaction.
 CREATE FUNCTION announce(
     workspace_id uuid,
     type text,
     data json,
-    -- The user whose request it is; NULL for a command.
+    -- The user who made the request; NULL for a command.
     actor_id uuid DEFAULT NULL,
-    -- Of an update: its changed_members.
+    -- For an update, the result of changed_members().
     changed json DEFAULT '[]'
 ) RETURNS uuid
 LANGUAGE plpgsql
 AS $$
 DECLARE
     new_event_id uuid;
-    -- NULL if the workspace has never had a webhook or a reader.
+    -- NULL if the workspace has never had a webhook or a reader: it has no row.
     is_pulled boolean := (
         SELECT feed.read_at IS NOT NULL
           FROM feeds AS feed
@@ -202,7 +229,7 @@ BEGIN
      WHERE webhook.workspace_id = announce.workspace_id
        AND webhook.disabled_at IS NULL
        AND (webhook.events = '{}' OR announce.type = ANY (webhook.events))
-       -- If another transaction is deleting the webhook, the lock waits and then skips the webhook.
+       -- If another transaction is deleting the webhook, this waits, and then skips the webhook.
        FOR KEY SHARE;
     IF FOUND THEN
         RETURN new_event_id;
@@ -216,9 +243,11 @@ BEGIN
 END
 $$;
 
--- The position up to which all transactions with events of the workspace have ended: a statement
--- that begins after this one sees each event up to there that will ever be. The order of the steps
--- matters: a lock that is taken after the second one is that of positions beyond the first one.
+-- Return the position up to which the events of a workspace are settled: all transactions that took
+-- a position up to there have ended. A statement that begins after this one sees every event up to
+-- there that will ever exist.
+-- The order of the two steps matters. If a transaction takes its lock too late for the second step,
+-- it takes its positions later still, and so beyond the position that the first step has read.
 CREATE FUNCTION settled_position(workspace_id uuid) RETURNS bigint
 LANGUAGE plpgsql
 AS $$
@@ -239,15 +268,15 @@ BEGIN
 END
 $$;
 
--- The tables whose changes are announced.
+-- Return the tables whose changes are announced.
 CREATE FUNCTION announcing_tables() RETURNS regclass[]
 LANGUAGE sql STABLE
 AS $$
     SELECT '{tasks,meetings,suggestions}'::regclass[]
 $$;
 
--- Wait until each transaction has ended that is changing a resource now; return false if one has
--- not within the seconds.
+-- Wait until every transaction that is changing a resource now has ended. Return false if one is
+-- still running after this number of seconds.
 CREATE FUNCTION wait_for_writers(seconds float8) RETURNS boolean
 LANGUAGE plpgsql
 AS $$

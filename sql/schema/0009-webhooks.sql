@@ -7,26 +7,28 @@ CREATE TABLE webhooks (
     url text NOT NULL
         CONSTRAINT "url must have at most 2048 characters"
         CHECK (length(url) <= 2048),
-    -- The types that the webhook subscribes to; an empty array means all types.
+    -- The types of events that the webhook subscribes to. An empty array means all types.
     events text[] NOT NULL DEFAULT '{}'
         CONSTRAINT "event must be a type of event"
         CHECK (events <@ ARRAY['task.created', 'task.updated', 'task.deleted',
                                'meeting.created', 'meeting.updated', 'meeting.completed',
                                'meeting.deleted', 'ai.suggestion.created']),
-    -- No table has the secret: the secret derives from WEBHOOK_KEY, the id and this number.
+    -- The secret is not stored. It is derived from WEBHOOK_KEY, the webhook's id and this number.
     secret_number integer NOT NULL DEFAULT 1,
-    -- The fingerprint of the key that the current secret derives from.
+    -- The fingerprint of the key in WEBHOOK_KEY from which the current secret is derived.
     key_fingerprint text NOT NULL,
     created_at timestamp_ms NOT NULL DEFAULT now_ms(),
-    -- The first failure since the last success; NULL after a success.
+    -- The time of the first failed attempt since the last success; NULL after a success.
     failing_since timestamptz,
-    -- After a failure, the time of the next attempt for this webhook.
+    -- After a failure, no delivery to this webhook is attempted before this time.
     backoff_until timestamptz,
     disabled_at timestamptz,
     disabled_reason text,
-    -- When it was last disabled: events between then and its being enabled were not kept for it.
+    -- When the webhook was last disabled. Events from then until it was enabled again are not
+    -- delivered.
     gap_since timestamptz,
-    -- Only the worker sees the webhook now: it deletes the deliveries in batches, then the webhook.
+    -- Set when a client deletes the webhook. From then on, only the worker sees it: it deletes the
+    -- deliveries in batches, and then the webhook.
     deleted_at timestamptz
         CONSTRAINT "a deleted webhook is disabled"
         CHECK (deleted_at IS NULL OR disabled_at IS NOT NULL),
@@ -34,8 +36,8 @@ CREATE TABLE webhooks (
     PRIMARY KEY (workspace_id, id)
 );
 
--- The version is that of what clients set. An attempt makes no new version: a change that names a
--- version must not fail because an event was sent meanwhile.
+-- The version counts changes of what clients set. An attempt does not increase it: otherwise a
+-- change with If-Match would fail because an event happened to be sent in between.
 CREATE TRIGGER next_version
     BEFORE UPDATE ON webhooks
     FOR EACH ROW
@@ -46,7 +48,7 @@ CREATE TRIGGER next_version
     )
     EXECUTE FUNCTION next_version();
 
--- A workspace with a webhook has a row; nothing but the end of the workspace deletes it.
+-- Give the workspace of a new webhook a row in feeds. The row stays until the workspace is deleted.
 CREATE FUNCTION add_feed() RETURNS trigger
 LANGUAGE plpgsql
 AS $$
@@ -63,11 +65,11 @@ CREATE TRIGGER add_feed
     FOR EACH ROW
     EXECUTE FUNCTION add_feed();
 
--- A secret that a rotation has replaced. It signs too until it expires.
+-- A secret that a rotation has replaced. Until it expires, events are signed with it as well.
 CREATE TABLE previous_secrets (
     workspace_id uuid NOT NULL,
     webhook_id uuid NOT NULL,
-    -- The secret derives from the key, the id of the webhook and this number.
+    -- The secret is derived from the key, the webhook's id and this number.
     number integer NOT NULL,
     key_fingerprint text NOT NULL,
     expires_at timestamptz NOT NULL,
@@ -76,7 +78,7 @@ CREATE TABLE previous_secrets (
         ON DELETE CASCADE
 );
 
--- The secrets of a webhook that sign now, newest first.
+-- Return the secrets with which events for a webhook are signed now, newest first.
 CREATE FUNCTION signing_secrets(
     webhook webhooks,
     OUT secret_numbers integer[],
@@ -97,7 +99,8 @@ AS $$
            ) AS secret
 $$;
 
--- Return whether a user may see and change this webhook, which a client has not deleted.
+-- Return whether a user may see and change this webhook. A webhook that a client has deleted counts
+-- as missing.
 CREATE FUNCTION manages_webhook(user_id uuid, workspace_id uuid, webhook_id uuid) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
@@ -111,8 +114,8 @@ AS $$
               )
 $$;
 
--- Return the number of webhooks of a workspace. Until the transaction ends, no other one counts
--- them, so that two new webhooks cannot both be the last one that is allowed.
+-- Return the number of webhooks of a workspace. Until the transaction ends, other transactions wait
+-- here, so that two new webhooks cannot both be the last one that the limit allows.
 CREATE FUNCTION lock_and_count_webhooks(workspace_id uuid) RETURNS bigint
 LANGUAGE plpgsql
 AS $$
@@ -120,7 +123,8 @@ BEGIN
     PERFORM FROM workspaces AS workspace
       WHERE workspace.id = lock_and_count_webhooks.workspace_id
         FOR NO KEY UPDATE;
-    -- Each statement of a volatile function sees what was committed before it began.
+    -- In a volatile function each statement has its own snapshot, so this one sees what other
+    -- transactions have committed while the lock waited for them.
     RETURN (
         SELECT count(*)
           FROM webhooks AS webhook
@@ -130,7 +134,7 @@ BEGIN
 END
 $$;
 
--- One event for one webhook.
+-- The delivery of one event to one webhook.
 CREATE TABLE deliveries (
     workspace_id uuid NOT NULL,
     id uuid NOT NULL DEFAULT new_id(),
@@ -138,7 +142,8 @@ CREATE TABLE deliveries (
     event_id uuid NOT NULL,
     state text NOT NULL DEFAULT 'waiting'
         CHECK (state IN ('waiting', 'delivered', 'failed')),
-    -- While waiting: the time of the next attempt. A claim sets this time to the end of its lease.
+    -- While the state is waiting: the time of the next attempt. A claim sets it to the end of the
+    -- lease, see claim_delivery().
     due_at timestamptz NOT NULL,
     attempts integer NOT NULL DEFAULT 0,
     finished_at timestamptz,
@@ -154,7 +159,8 @@ CREATE INDEX deliveries_due ON deliveries (workspace_id, webhook_id, due_at)
 CREATE INDEX deliveries_by_event ON deliveries (workspace_id, event_id);
 CREATE INDEX deliveries_by_state ON deliveries (workspace_id, webhook_id, state, id);
 
--- One attempt: the status and the first bytes of the receiver's response, or the error.
+-- One attempt of a delivery: the status and the first bytes of the receiver's response, or the
+-- error.
 CREATE TABLE attempts (
     workspace_id uuid NOT NULL,
     delivery_id uuid NOT NULL,
@@ -169,9 +175,10 @@ CREATE TABLE attempts (
         ON DELETE CASCADE
 );
 
--- Make the deliveries of a recovered webhook due, each no sooner than a pause after its last
--- attempt; return their number. Their schedule does not change: its times count from the event.
--- Claimed deliveries do not change: their attempts have no outcome yet.
+-- Make the waiting deliveries of a recovered webhook due, each of them no sooner than a pause after
+-- its last attempt, and return their number. If one of them fails again, its schedule goes on as
+-- before, because the schedule counts from the time of the event. A delivery that is claimed stays
+-- as it is: its attempt has no outcome yet.
 CREATE FUNCTION catch_up(workspace_id uuid, webhook_id uuid, pause interval) RETURNS bigint
 LANGUAGE sql
 AS $$
@@ -186,7 +193,7 @@ AS $$
            AND delivery.webhook_id = catch_up.webhook_id
            AND delivery.state = 'waiting'
            AND delivery.due_at > greatest(now(), attempt.at + catch_up.pause)
-           -- SKIP LOCKED avoids a deadlock: each transaction that records an outcome holds its
+           -- SKIP LOCKED avoids a deadlock: a transaction that records an outcome holds its
            -- delivery and waits for the webhook.
            FOR UPDATE OF delivery SKIP LOCKED
     ), caught_up AS (
@@ -200,8 +207,14 @@ AS $$
     SELECT count(*) FROM caught_up
 $$;
 
--- Claim a delivery that the caller has locked: no other process attempts it for ``lease`` seconds.
--- Return everything that an attempt needs.
+-- Claim a delivery that the caller has locked, and return everything that an attempt needs.
+-- The claim is a lease. It counts the attempt and moves due_at into the future, by the seconds of
+-- the lease. Then the caller commits, so that no lock and no connection is held while the receiver
+-- answers. Until the lease expires the delivery is not due, so no other process attempts it.
+-- webhooks/record replaces the end of the lease by the outcome.
+-- If the process is killed before that, the delivery becomes due when the lease expires, and
+-- another process attempts it with the next number. So the receiver may get the event twice, but
+-- the event is not lost.
 CREATE FUNCTION claim_delivery(in_workspace_id uuid, delivery_id uuid, lease float8)
 RETURNS TABLE (
     workspace_id uuid,
@@ -248,7 +261,7 @@ AS $$
      CROSS JOIN LATERAL signing_secrets(webhook) AS secret
 $$;
 
--- A webhook, with the deliveries that wait for it.
+-- A webhook, as the API shows it, with the number of deliveries that wait for it.
 CREATE TYPE webhook_document AS (
     "id" uuid,
     "url" text,
@@ -302,7 +315,7 @@ CREATE TYPE attempt_document AS (
     "answer" text
 );
 
--- A delivery with its last attempts, the oldest of these first.
+-- A delivery with its last 20 attempts, oldest first.
 CREATE TYPE delivery_document AS (
     "id" uuid,
     "eventId" text,
@@ -335,8 +348,8 @@ AS $$
                                               iso(attempt.at),
                                               attempt.status,
                                               attempt.milliseconds,
-                                              -- What follows the colon is for operators: it can
-                                              -- name an address inside their network.
+                                              -- The text after the colon is for operators only: it
+                                              -- can name an address inside their network.
                                               split_part(attempt.error, ':', 1),
                                               attempt.answer
                                           )::attempt_document

@@ -1,10 +1,14 @@
--- Idempotency keys with their responses.
+-- Idempotency-Keys with their responses.
 
--- A key is stored while its first request runs and for a day after it. A second request with the
--- key waits at the primary key until the first one has committed, and then reads its response.
+-- A client that gets no response may repeat a request with the same Idempotency-Key, and the
+-- service does not do the work twice. The transaction that does the work also inserts the key and
+-- stores the response, so either all of this is committed or nothing.
+-- A second request with the same key, while the first one is running, waits at the primary key. If
+-- the first transaction commits, the second request gets the stored response. If the first one
+-- fails and rolls back, the second request does the work. A key expires after a day.
 CREATE TABLE idempotency_keys (
-    -- The nil workspace for resources of the user, and if the caller has no active one; hence no
-    -- foreign key.
+    -- The nil workspace, for resources of the user and if the caller has no active workspace. So
+    -- there is no foreign key.
     workspace_id uuid NOT NULL,
     user_id uuid NOT NULL,
     key text NOT NULL
