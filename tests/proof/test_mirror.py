@@ -1,4 +1,4 @@
-"""The copy of docs/api.md, Stay in sync, equals the database, come what may."""
+"""The copy of docs/sync.md equals the database, come what may."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from support.rows import TOKENS, insert_token
 pytestmark = pytest.mark.proof
 
 READER = "tmw_api_reader"
-(PROGRAM,) = [block for block in blocks("docs/api.md", "python") if "/api/events" in block]
+(PROGRAM,) = blocks("docs/sync.md", "python")
 TASKS, MEETINGS = 20_000, 300
 
 
