@@ -73,7 +73,7 @@ def full(connection, acme):
 
 
 @pytest.mark.usefixtures("full")
-def test_a_column_has_the_limits_of_its_field_or_those_of_its_entry(connection):
+def test_a_column_rejects_what_its_field_or_its_entry_says_it_must_reject(connection):
     limits = [(table, field.name, value) for table, field in BOUNDED for value in edges(field)[0]]
     taken = []
     for table, column, value in [*limits, *REJECTED]:
@@ -87,7 +87,7 @@ def test_a_column_has_the_limits_of_its_field_or_those_of_its_entry(connection):
 
 
 @pytest.mark.usefixtures("full")
-def test_a_column_takes_the_limits_of_its_field_and_those_that_it_has_without_one(connection):
+def test_a_column_accepts_the_extreme_values_that_its_field_or_its_entry_allows(connection):
     allowed = [
         (table, field.name, value)
         for table, field in BOUNDED
@@ -104,7 +104,7 @@ def test_a_column_takes_the_limits_of_its_field_and_those_that_it_has_without_on
 
 
 @pytest.mark.usefixtures("full")
-def test_every_check_of_the_schema_rejects_a_row(connection):
+def test_every_check_in_the_schema_is_tried_with_a_row_that_it_must_reject(connection):
     """The test above, and those of dates and of outcomes, name every column that has a check."""
     rows = connection.execute(
         "SELECT DISTINCT conrelid::regclass::text AS name, attname AS column"
@@ -118,7 +118,7 @@ def test_every_check_of_the_schema_rejects_a_row(connection):
     assert not missing, f"add to rejected in {HERE}: {sorted(missing)}"
 
 
-def test_the_name_of_a_check_tells_its_numbers(connection):
+def test_the_name_of_a_check_states_the_same_numbers_as_its_condition(connection):
     """The name is the message."""
     rows = connection.execute(
         "SELECT conname AS name, pg_get_constraintdef(oid) AS definition FROM pg_constraint"
@@ -140,7 +140,7 @@ def test_the_name_of_a_check_tells_its_numbers(connection):
         assert numbers[0] == numbers[1], row
 
 
-def test_only_columns_whose_field_does_and_listed_ones_take_null(connection):
+def test_a_column_takes_null_only_if_its_field_does_or_its_entry_lists_it(connection):
     rows = connection.execute(
         "SELECT table_name AS name, column_name AS column"
         " FROM information_schema.columns"

@@ -61,7 +61,7 @@ def ids_of_new_row(view, connection, world):
 
 
 @by_name(views())
-def test_a_credential_reaches_its_workspaces_and_the_header_makes_one_of_them_the_active_one(
+def test_a_credential_reaches_only_its_workspaces_and_the_header_chooses_one_of_them(
     clients, acme, elsewhere, globex, connection, cast, insert_into, unlimited, view
 ):
     worlds = {"A": acme, "B": elsewhere, "foreign": globex}
@@ -120,7 +120,9 @@ MALFORMED = (
 )  # fmt: skip
 
 
-def test_a_malformed_id_is_400_and_counts_as_without_the_header(alice, connection, cast):
+def test_a_malformed_workspace_id_is_400_and_counts_in_the_active_workspace(
+    alice, connection, cast
+):
     sent = [*product(MALFORMED, ("/tasks", "/mail", "/nothing"))]
     for number, (named, path) in enumerate(sent, 1):
         header = {"Workspace-Id": named.encode().decode("latin-1")}
@@ -132,7 +134,9 @@ def test_a_malformed_id_is_400_and_counts_as_without_the_header(alice, connectio
     assert (str(row["workspace_id"]), row["minute_count"]) == (cast["acme"], len(sent))
 
 
-def test_a_workspace_out_of_reach_is_404_and_counts_at_home(app, alice, connection, cast, initech):
+def test_naming_a_workspace_out_of_reach_is_404_and_counts_in_the_active_workspace(
+    app, alice, connection, cast, initech
+):
     insert_token(connection, cast["alice"], "of-acme", workspace_id=cast["acme"])
     insert_token(connection, cast["alice"], "reader", scope="read")
     token, reader = Client(app, "of-acme"), Client(app, "reader")
@@ -155,7 +159,7 @@ def test_a_workspace_out_of_reach_is_404_and_counts_at_home(app, alice, connecti
     assert error_message(wrong, 405).startswith("Method not allowed")
 
 
-def test_without_a_valid_credential_the_header_says_nothing(stranger, cast):
+def test_without_a_valid_credential_every_workspace_id_is_401(stranger, cast):
     for id in (cast["acme"], UNKNOWN, "x"):
         error_message(stranger.get("/tasks", headers={"Workspace-Id": id}), 401)
 
@@ -174,7 +178,9 @@ def test_a_request_counts_in_the_workspace_that_it_names_with_the_limits_of_its_
     assert initech in lines()[0]
 
 
-def test_a_key_in_another_workspace_is_another_request(alice, cast, connection, in_initech):
+def test_the_same_idempotency_key_in_another_workspace_is_another_request(
+    alice, cast, connection, in_initech
+):
     first, there, again = (
         alice.post("/tasks", TASK, headers={**KEY, **header}) for header in ({}, in_initech, {})
     )
@@ -185,13 +191,15 @@ def test_a_key_in_another_workspace_is_another_request(alice, cast, connection, 
     assert count(connection, "tasks") == 2
 
 
-def test_a_user_who_has_no_active_workspace_can_name_one(alice, connection, cast, in_initech):
+def test_a_user_without_an_active_workspace_can_name_one_in_the_header(
+    alice, connection, cast, in_initech
+):
     connection.execute("UPDATE users SET active_workspace_id = NULL")
     error_message(alice.post("/tasks", TASK), 409)
     assert alice.post("/tasks", TASK, headers=in_initech).status_code == 201
 
 
-def test_the_choice_that_is_stored_is_not_that_of_the_header(alice, insert_into, in_initech):
+def test_the_header_does_not_change_the_stored_active_workspace(alice, insert_into, in_initech):
     there = insert_into("tasks", in_initech["Workspace-Id"])
     assert [task["id"] for task in alice.get("/tasks", headers=in_initech).get_json()["data"]] == [
         there
@@ -202,7 +210,7 @@ def test_the_choice_that_is_stored_is_not_that_of_the_header(alice, insert_into,
 # The operations that do not read the header
 
 
-def test_these_operations_answer_whatever_workspace_the_header_names():
+def test_only_these_operations_ignore_the_header_workspace_id():
     assert {view.name for view in views() if view.way_out} == {
         "GET /api/me",
         "PATCH /api/me",
@@ -214,7 +222,7 @@ def test_these_operations_answer_whatever_workspace_the_header_names():
 
 
 @by_name([view for view in views() if view.way_out])
-def test_a_way_out_works_with_the_header_of_a_workspace_that_the_caller_has_left(
+def test_operations_that_ignore_the_header_work_for_a_user_who_has_left_the_named_workspace(
     app, connection, cast, initech, insert_into, view
 ):
     def sent(named, name):
@@ -253,7 +261,7 @@ def plain(value, ignored):
     return [plain(each, ignored) for each in value] if isinstance(value, list) else value
 
 
-def test_a_member_who_is_removed_can_sign_out_in_the_tab_of_that_workspace(
+def test_a_removed_member_can_sign_out_in_a_tab_that_still_names_the_workspace(
     app, alice, connection, cast
 ):
     insert_token(connection, cast["bob"], "tmw_session_bob", kind="session")
@@ -269,7 +277,7 @@ def test_a_member_who_is_removed_can_sign_out_in_the_tab_of_that_workspace(
     error_message(bob.get("/me"), 401)
 
 
-def test_the_document_does_not_declare_the_header_where_nothing_reads_it():
+def test_the_document_does_not_declare_the_header_for_operations_that_ignore_it():
     header = {"$ref": "#/components/parameters/Workspace-Id"}
     declared = {
         f"{method.upper()} {re.sub('{.*?}', '<id:id>', path)}"
@@ -281,7 +289,9 @@ def test_the_document_does_not_declare_the_header_where_nothing_reads_it():
     assert {view.name for view in views() if view.way_out} & declared == set()
 
 
-def test_a_token_of_a_workspace_gets_no_repeat_of_another(app, alice, connection, cast, initech):
+def test_a_token_for_one_workspace_gets_no_response_that_was_stored_for_another_workspace(
+    app, alice, connection, cast, initech
+):
     """In each place where a key can be: the active workspace, the user, the path."""
     insert_token(connection, cast["alice"], "of-acme", workspace_id=cast["acme"])
     token = Client(app, "of-acme")

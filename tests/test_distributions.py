@@ -48,7 +48,7 @@ def locked():
     return {name: (version, rest.count("--hash=")) for name, version, rest in entries}
 
 
-def test_the_lock_has_a_version_that_setup_cfg_allows_of_each_requirement():
+def test_the_lock_has_each_requirement_in_a_version_that_setup_cfg_allows():
     versions = {name: version for name, (version, _) in locked().items()}
     for requirement in required():
         assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)])
@@ -94,7 +94,7 @@ STARTS = {
 
 
 @pytest.mark.parametrize("name", STARTS)
-def test_a_copy_without_symbolic_links_says_so_in_one_line(windows, name):
+def test_a_copy_that_has_lost_its_symbolic_links_says_so_in_one_line(windows, name):
     ran = subprocess.run(
         [sys.executable, *STARTS[name]],
         cwd=windows,
@@ -107,7 +107,7 @@ def test_a_copy_without_symbolic_links_says_so_in_one_line(windows, name):
     assert line.startswith("Error: this copy of the service has lost its symbolic links: clone it")
 
 
-def test_git_changes_the_line_ends_of_no_file(windows):
+def test_git_does_not_change_the_line_ends_of_any_file(windows):
     # Other tests start programs there, which compile modules.
     files = [path for path in windows.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     assert len(files) > 400

@@ -30,7 +30,7 @@ PAGES = sorted(
 )
 
 
-def test_the_table_of_endpoints_has_every_route_and_no_other():
+def test_the_table_of_endpoints_lists_every_route_and_nothing_else():
     listed = {(method, path.strip("`")) for method, path, _ in rows("docs/api.md", "Endpoints")}
     routes = {
         (method, re.sub("<.*?>", ":id", rule.rule))
@@ -41,7 +41,7 @@ def test_the_table_of_endpoints_has_every_route_and_no_other():
     assert not listed - routes, f"docs/api.md, Endpoints: remove {sorted(listed - routes)}"
 
 
-def test_the_page_lists_the_characters_that_are_removed_at_both_ends():
+def test_the_api_page_lists_the_characters_that_are_removed_at_both_ends_of_texts():
     paragraph = re.search(r"(?s)\nThe service removes white space .*?\n\n", read("docs/api.md"))[0]
     listed = {" "}
     for first, last in re.findall(r"U\+([0-9A-F]{4})(?:\sto U\+([0-9A-F]{4}))?", paragraph):
@@ -99,7 +99,7 @@ def test_the_wheel_that_the_deployment_page_installs_has_the_version_of_the_pack
     assert PROJECT.joinpath("docs/deploy/task-service").stat().st_mode & 0o111
 
 
-def test_the_layers_are_those_that_lint_imports_checks():
+def test_contributing_lists_the_layers_that_lint_imports_checks():
     contract = tomllib.loads(read("pyproject.toml"))["tool"]["importlinter"]["contracts"][0]
     layers = [re.split(r" \| ", layer) for layer in contract["layers"]]
     text = read("CONTRIBUTING.md").partition("<!-- layers -->")[2].partition("\n\n")[0]
@@ -114,7 +114,7 @@ def test_the_page_of_the_speedups_lists_every_module():
 
 
 @pytest.mark.speedups
-def test_the_table_of_rooms_has_every_package_of_the_service():
+def test_the_table_of_rooms_lists_every_package_of_the_service():
     listed = {room.strip("`") for room, _ in rows("CONTRIBUTING.md", "Rooms")}
     packages = {f"service/{path.parent.name}" for path in PROJECT.glob("service/*/__init__.py")}
     assert packages - listed == set()
@@ -156,7 +156,7 @@ def anchors(path):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_anchor_of_a_link_is_that_of_a_heading(page):
+def test_the_anchor_of_every_link_is_a_heading_of_the_page(page):
     path = PROJECT / page
     for link in links(page):
         file, _, anchor = link.partition("#")
@@ -203,7 +203,7 @@ def test_the_files_of_a_deployment_set_only_settings_that_exist():
     assert {"DATABASE_URL", "WEBHOOK_KEY", "TRUSTED_PROXIES", "HOST"} <= named <= NAMES
 
 
-def test_the_connections_of_the_deployment_page_follow_from_its_settings():
+def test_the_number_of_connections_on_the_deployment_page_follows_from_its_settings():
     web, threads = (
         int(re.search(rf"(?m)^{name}='([0-9]+)'$", read("docs/deploy/install"))[1])
         for name in ("WEB_CONCURRENCY", "WEB_THREADS")

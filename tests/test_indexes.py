@@ -124,14 +124,14 @@ def plans(connection, workspace, user):
         yield f"tasks/filter?{name}", flattened(tree)
 
 
-def test_a_statement_finds_its_rows_by_all_columns_of_the_index(conditions):
+def test_each_statement_uses_all_columns_of_the_index_that_serves_it(conditions):
     for index, (columns, *names) in SERVED.items():
         for name in names:
             found = [words for *scan, words in conditions if scan == [name, index]]
             assert any({*columns.split()} <= words for words in found), (index, name, found)
 
 
-def test_each_index_is_named_with_the_statement_that_it_serves(connection):
+def test_the_table_of_this_test_names_a_statement_for_each_index(connection):
     rows = connection.execute(
         "SELECT indexrelid::regclass::text AS name FROM pg_index"
         " JOIN pg_class ON pg_class.oid = indexrelid"
@@ -145,7 +145,9 @@ def test_each_index_is_named_with_the_statement_that_it_serves(connection):
 UNINDEXED = {("workspaces", "plans")}
 
 
-def test_each_foreign_key_leads_an_index_so_that_a_deletion_reads_no_other_rows(connection):
+def test_an_index_begins_with_each_foreign_key_so_that_a_delete_reads_only_referring_rows(
+    connection,
+):
     """A partial index serves too if it leaves out only NULL, and so does a unique one of fewer."""
     rows = connection.execute(
         """

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.nodatabase
 
 
 @pytest.mark.speedups
-def test_every_contract_of_imports_is_kept():
+def test_all_import_contracts_hold():
     # A process of its own: lint-imports disables the loggers that other tests read.
     checked = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
@@ -24,7 +24,7 @@ def test_every_contract_of_imports_is_kept():
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_tests_import_only_what_is_in_support():
+def test_tests_import_helpers_from_tests_support_only():
     """A second copy of a conftest or of a test module would have its own state."""
     folders = "tests", "speedups", "testkit/tests"
     for path in (path for folder in folders for path in PROJECT.joinpath(folder).rglob("*.py")):

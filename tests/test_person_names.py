@@ -67,7 +67,7 @@ OPERATIONS = {
 }
 
 
-def test_these_operations_and_lines_take_the_name_of_a_person():
+def test_only_these_operations_and_one_kind_of_line_take_the_name_of_a_person():
     taking = {view.name for view in views() if view.takes_body and names(view.arguments)}
     # Without the setting LOGIN_KEY there is no such operation.
     assert taking | {"POST /api/session"} == OPERATIONS.keys()
@@ -76,7 +76,7 @@ def test_these_operations_and_lines_take_the_name_of_a_person():
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_a_request_stores_no_name_that_steers_a_terminal_or_the_direction_of_text(
+def test_requests_reject_names_that_would_steer_a_terminal_or_the_direction_of_text(
     app, cast, connection, named, operation
 ):
     path, others, token = OPERATIONS[operation]
@@ -98,7 +98,7 @@ def test_a_request_stores_no_name_that_steers_a_terminal_or_the_direction_of_tex
         assert name in named().values()
 
 
-def test_commands_and_load_store_no_such_name(cli, named, tmp_path):
+def test_commands_and_load_reject_the_names_that_requests_reject(cli, named, tmp_path):
     before = named()
     for name in FOUL:
         assert_failed(cli("user", "create", "new@example.com", name), f"NAME: {MESSAGE}")
@@ -110,7 +110,7 @@ def test_commands_and_load_store_no_such_name(cli, named, tmp_path):
     assert named() == before
 
 
-def test_an_operator_renames_a_user(cli, cast, named, alice):
+def test_an_operator_can_rename_a_user(cli, cast, named, alice):
     assert value(cli("user", "rename", "BOB@example.com", " Robert ")) == cast["bob"]
     assert named()["bob@example.com"] == "Robert"
     members = alice.get(f"/workspaces/{cast['acme']}/members").get_json()
@@ -119,7 +119,9 @@ def test_an_operator_renames_a_user(cli, cast, named, alice):
     assert_failed(absent, "there is no user nobody@example.com")
 
 
-def test_a_person_changes_the_own_name_in_every_workspace(alice, bob, cast, connection, named):
+def test_a_user_can_change_their_own_name_and_every_workspace_shows_it(
+    alice, bob, cast, connection, named
+):
     before = named()
     insert_member(connection, cast["globex"], cast["bob"])
     changed = bob.patch("/me", {"name": "Robert"})
@@ -142,14 +144,14 @@ def test_name_and_workspace_change_together_or_not_at_all(alice, cast, initech, 
     assert (changed["user"]["name"], changed["workspace"]["id"]) == ("Alicia", initech)
 
 
-def test_a_person_without_a_workspace_changes_the_name(bob, connection, named):
+def test_a_user_without_a_workspace_can_change_their_name(bob, connection, named):
     connection.execute("DELETE FROM members")
     changed = bob.patch("/me", {"name": "Robert"}).get_json()
     assert (changed["user"]["name"], changed["workspace"]) == ("Robert", None)
     assert named()["bob@example.com"] == "Robert"
 
 
-def test_a_token_for_one_workspace_and_one_that_reads_change_no_name(
+def test_a_token_for_one_workspace_and_a_read_token_cannot_change_the_name(
     app, connection, cast, initech, named
 ):
     before = named()
@@ -164,7 +166,7 @@ def test_a_token_for_one_workspace_and_one_that_reads_change_no_name(
     assert Client(app, "of-acme").patch("/me", {}).status_code == 200
 
 
-def test_no_other_user_changes_a_name(alice, cast, path_of, named):
+def test_a_user_cannot_change_the_name_of_another_user(alice, cast, path_of, named):
     before = named()
     for member, status in (("bob", 200), ("charlie", 404)):
         body = {"name": "Fool", "role": "member"}
@@ -179,7 +181,7 @@ def path_of(cast):
     return lambda id="": f"/workspaces/{cast['acme']}/members/{id}"
 
 
-def test_a_repeat_changes_no_name(alice, connection, named):
+def test_a_repeated_request_does_not_change_the_name_again(alice, connection, named):
     key = {"Idempotency-Key": "name"}
     for _ in range(2):
         response = alice.patch("/me", {"name": "Alicia"}, headers=key)
@@ -232,7 +234,7 @@ def test_sign_ins_of_one_person_at_the_same_time_wait_for_each_other(
     assert count(connection, "tokens", "kind = 'session'") == 3
 
 
-def test_the_field_the_document_and_the_column_reject_the_same_characters(connection):
+def test_the_field_the_document_and_the_column_reject_the_same_characters_in_names(connection):
     """Every character of Unicode but NUL, which PostgreSQL cannot store, and surrogates."""
     characters = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code <= 0xDFFF]
     foul = {
@@ -260,7 +262,7 @@ def test_the_field_the_document_and_the_column_reject_the_same_characters(connec
 
 
 @pytest.mark.nodatabase
-def test_the_document_takes_the_names_that_the_service_takes():
+def test_the_document_allows_the_names_that_the_service_accepts_and_no_others():
     schema = Schemas({}).of_request(Me().fields["name"])
     for name in (*FAIR, " Mia\n", "\u3000Mia\u2028"):
         assert violations(schema, name) == [], name

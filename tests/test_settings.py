@@ -65,7 +65,7 @@ INVALID = {
 
 
 @pytest.mark.parametrize("variable", INVALID)
-def test_an_invalid_value_names_its_variable_and_what_is_allowed(variable):
+def test_the_error_for_an_invalid_value_names_the_variable_and_what_is_allowed(variable):
     for text in INVALID[variable]:
         with pytest.raises(InvalidSetting, match=f"^{re.escape(f'{variable}={text!r}: must be')}"):
             Settings.read({variable: text})
@@ -107,7 +107,7 @@ def test_an_empty_or_short_part_of_webhook_key_is_rejected_and_not_shown(key, fo
     assert key not in str(caught.value)
 
 
-def test_a_lease_is_longer_than_the_request_that_holds_it():
+def test_webhook_lease_must_be_longer_than_webhook_timeout():
     with pytest.raises(InvalidSetting, match=r"^WEBHOOK_LEASE: must be longer"):
         Settings.read({"WEBHOOK_LEASE": "2", "WEBHOOK_TIMEOUT": "2"})
 
@@ -116,7 +116,7 @@ def test_other_variables_are_ignored():
     assert Settings.read({"PATH": "/bin", "port": "x"}) == Settings.read({})
 
 
-def test_a_missing_database_is_named():
+def test_the_error_for_a_missing_database_url_names_the_variable():
     for environment in ({}, {"DATABASE_URL": ""}):
         with pytest.raises(InvalidSetting, match=r"^DATABASE_URL is not set"):
             Settings.read(environment).require_database()
@@ -131,14 +131,16 @@ def test_a_missing_database_is_named():
         ("WEBHOOK_KEY", "the-password"),
     ],
 )
-def test_an_invalid_secret_is_named_but_not_shown(variable, text):
+def test_the_error_for_an_invalid_secret_names_the_variable_but_does_not_show_the_secret(
+    variable, text
+):
     with pytest.raises(InvalidSetting, match=f"^{variable}: must") as caught:
         Settings.read({variable: text})
     assert "the-password" not in str(caught.value)
 
 
 @pytest.mark.parametrize("platform", ["DYNO", "RENDER", "FLY_APP_NAME"])
-def test_on_a_platform_that_sets_port_the_service_listens_on_all_addresses(platform):
+def test_on_a_hosting_platform_that_sets_port_the_service_listens_on_all_addresses(platform):
     variables = {platform: "x", "PORT": "5000"}
     assert Settings.read(variables).host == "0.0.0.0"
     assert Settings.changed(variables) == {"PORT": "5000", "HOST": "0.0.0.0"}
@@ -148,7 +150,7 @@ def test_on_a_platform_that_sets_port_the_service_listens_on_all_addresses(platf
 
 
 @pytest.mark.parametrize("name", [name.upper() for name in Settings.secrets()])
-def test_each_secret_can_be_in_a_file_whose_name_is_set(name, tmp_path):
+def test_each_secret_can_be_read_from_a_file(name, tmp_path):
     text, other = ("host=/tmp", "host=/x") if name == "DATABASE_URL" else ("k" * 32, "x" * 32)
     file = tmp_path / "secret"
     file.write_text(f"{text}\n")
@@ -162,7 +164,7 @@ def test_each_secret_can_be_in_a_file_whose_name_is_set(name, tmp_path):
         Settings.read({f"{name}_FILE": "/nowhere"})
 
 
-def test_a_checkout_with_only_its_libraries_knows_its_version(copied):
+def test_a_checkout_that_is_not_installed_knows_its_version(copied):
     """As a platform installs them by requirements.txt; -S hides what is installed here."""
     shutil.copy(PROJECT / "setup.cfg", copied)
     show = [sys.executable, "-S", "-c", "from service.version import version; print(version())"]

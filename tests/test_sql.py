@@ -44,7 +44,7 @@ def create_needed(connection, name):
 
 
 @pytest.mark.nodatabase
-def test_a_file_begins_with_a_sentence_and_has_at_most_100_columns():
+def test_each_sql_file_begins_with_a_sentence_and_has_at_most_100_columns():
     wrong = set()
     for path in FILES:
         lines = path.read_text(encoding="utf-8").split("\n")
@@ -54,7 +54,7 @@ def test_a_file_begins_with_a_sentence_and_has_at_most_100_columns():
     assert not wrong
 
 
-def test_a_file_is_one_statement_that_postgresql_prepares_and_that_fits_the_schema(connection):
+def test_each_sql_file_is_one_statement_that_postgresql_can_prepare_with_the_schema(connection):
     wrong = {}
     for name in NAMES:
         source = STATEMENTS[name].source.rstrip()
@@ -78,7 +78,9 @@ def test_a_file_is_one_statement_that_postgresql_prepares_and_that_fits_the_sche
 
 
 @pytest.mark.parametrize("prepare_threshold", [None, 1])
-def test_postgresql_shows_a_statement_s_name_first(database_url, connection, prepare_threshold):
+def test_pg_stat_activity_shows_the_name_of_a_statement_first(
+    database_url, connection, prepare_threshold
+):
     with Connection.connect(database_url, prepare_threshold=prepare_threshold) as other:
         other.run("status/role", {})
         shown = connection.execute(
@@ -116,7 +118,7 @@ PYTHON_TYPES = {
 }  # fmt: skip
 
 
-def test_a_row_type_has_the_columns_of_its_statement(connection):
+def test_each_row_type_has_the_columns_of_its_statement(connection):
     """Names, order and types; null where the column of a table may be null."""
     libpq = connection.pgconn
     for name, kind in sorted({*typed_rows()}, key=str):
@@ -143,7 +145,7 @@ def test_a_row_type_has_the_columns_of_its_statement(connection):
 
 
 @pytest.mark.nodatabase
-def test_every_name_in_python_is_a_file_and_every_file_is_named():
+def test_every_statement_named_in_python_has_a_file_and_every_file_is_named():
     sources = [path.read_text(encoding="utf-8") for path in MODULES]
     named = {
         re.sub(r"\{\w+\}", "*", name)
@@ -168,7 +170,7 @@ POOLED = {
 WHOLE = {"webhooks/missing_keys"}
 
 
-def test_no_statement_of_the_pool_reads_a_whole_table_even_if_it_has_a_few_rows(connection, cast):
+def test_no_statement_of_requests_or_workers_reads_a_whole_table_even_a_small_one(connection, cast):
     with connection.transaction(force_rollback=True):
         # PostgreSQL takes a table without statistics for a larger one.
         connection.execute("ANALYZE")
@@ -192,7 +194,7 @@ SQL_TEXT = re.compile(
 
 
 @pytest.mark.nodatabase
-def test_no_module_of_python_has_text_of_sql():
+def test_no_python_module_contains_sql():
     found = []
     for path in MODULES:
         nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
@@ -208,14 +210,14 @@ def test_no_module_of_python_has_text_of_sql():
 
 
 @pytest.mark.nodatabase
-def test_each_migration_has_a_number_of_its_own():
+def test_no_two_migrations_have_the_same_number():
     """Their order is that of the numbers, which may have gaps."""
     files = [path.name for path in (SQL / "schema").iterdir()]
     numbers = {re.match("([0-9]{4})-", name)[1] for name in files}
     assert len(numbers) == len(files)
 
 
-def test_no_name_of_a_constraint_has_been_cut_off(connection):
+def test_postgresql_has_cut_off_no_name_of_a_constraint(connection):
     """PostgreSQL cuts longer identifiers off without an error, and these names are messages."""
     longest = "current_setting('max_identifier_length')::integer"
     cut = f"SELECT conname FROM pg_constraint WHERE octet_length(conname) >= {longest}"

@@ -139,7 +139,7 @@ def queries(view, acme, owner):
 
 
 @by_name(READS)
-def test_a_view_shows_its_caller_rows_of_the_world(owner, acme, unlimited, view):
+def test_each_view_shows_its_caller_a_row_of_the_test_world(owner, acme, unlimited, view):
     """Without this the tests that compare what others see would prove nothing."""
     mine = acme.ids()
     own_filters = [
@@ -192,7 +192,7 @@ def test_each_statement_of_a_view_that_filters_takes_all_filters_of_the_view(vie
 
 
 @FILTERED
-def test_a_filter_leaves_out_a_row_of_the_workspace_itself(owner, acme, unlimited, view, field):
+def test_each_filter_leaves_out_some_row_of_the_workspace(owner, acme, unlimited, view, field):
     (path,) = own_paths(view, owner, acme)
     begin = {
         key(other): acme.cursor()
@@ -216,7 +216,9 @@ def test_a_filter_leaves_out_a_row_of_the_workspace_itself(owner, acme, unlimite
 
 @pytest.mark.parametrize("prober", [*OUTSIDERS, SAME_IDS], indirect=True)
 @by_name(READS)
-def test_what_a_view_shows_is_independent_of_rows_its_caller_may_not_see(prober, owner, acme, view):
+def test_what_a_view_shows_does_not_depend_on_rows_that_its_caller_may_not_see(
+    prober, owner, acme, view
+):
     client = prober.client
     requests = [
         (path, query)
@@ -233,7 +235,7 @@ def test_what_a_view_shows_is_independent_of_rows_its_caller_may_not_see(prober,
 
 
 @by_name([view for view in WRITES if view.variables])
-def test_a_write_with_the_id_of_a_row_that_its_caller_may_not_see_is_that_of_an_unknown_id(
+def test_a_write_with_the_id_of_a_row_that_its_caller_may_not_see_is_like_one_with_an_unknown_id(
     prober, acme, connection, cast, insert_into, view
 ):
     client, forbidden = prober.client, prober.forbidden
@@ -259,7 +261,9 @@ def own_paths(view, client, world):
 
 # The parent of a member is the workspace itself; test_members.py has that of another workspace.
 @by_name([view for view in views() if len(view.variables) == 2 and view.resource != "members"])
-def test_a_row_below_another_parent_there_is_404(owner, acme, connection, cast, insert_into, view):
+def test_a_path_with_a_row_and_the_id_of_another_parent_is_404(
+    owner, acme, connection, cast, insert_into, view
+):
     body = body_of(view, Values(references(connection, cast, insert_into)))
     (reader,) = (other for other in READS if other.variables == view.variables)
     related = {pair for pair in acme.pairs() if owner.get(reader.path(*pair)).status_code == 200}
@@ -276,7 +280,7 @@ def test_a_row_below_another_parent_there_is_404(owner, acme, connection, cast, 
 @by_name(
     [view for view in views_of("PATCH", "DELETE") if view.documented.kind in ("versioned", "live")]
 )
-def test_a_view_that_takes_if_match_changes_the_version_that_it_names_and_no_other(
+def test_a_write_with_if_match_succeeds_only_if_the_header_names_the_current_version(
     silent_app, acme, connection, cast, insert_into, view
 ):
     client = session(silent_app, "alice")
@@ -295,7 +299,7 @@ def test_a_view_that_takes_if_match_changes_the_version_that_it_names_and_no_oth
 
 
 @pytest.mark.nodatabase
-def test_the_views_whose_statement_compares_versions_are_those_that_take_if_match():
+def test_a_view_takes_if_match_if_and_only_if_its_statement_compares_versions():
     compared = {
         view.name
         for view in views()
@@ -320,7 +324,7 @@ def test_the_views_whose_statement_compares_versions_are_those_that_take_if_matc
     ],
     ids=lambda value: value.name,
 )
-def test_a_reference_to_a_row_of_others_is_400_like_one_to_no_row(
+def test_a_reference_to_a_row_of_another_workspace_is_400_like_a_reference_to_no_row(
     app, acme, globex, connection, unlimited, view, field
 ):
     client = session(app, "charlie")
@@ -337,7 +341,7 @@ def test_a_reference_to_a_row_of_others_is_400_like_one_to_no_row(
 
 
 @by_name([view for view in WRITES if not view.variables])
-def test_a_write_without_an_id_changes_nothing_of_others(
+def test_a_write_without_an_id_changes_nothing_in_another_workspace(
     silent_app, acme, globex, connection, cast, insert_into, view
 ):
     client = session(silent_app, "charlie")
@@ -353,7 +357,7 @@ def test_a_write_without_an_id_changes_nothing_of_others(
 
 
 @by_name(views())
-def test_a_caller_without_a_credential_gets_401_and_one_with_the_scope_read_writes_nothing(
+def test_a_caller_without_a_credential_gets_401_and_a_read_credential_cannot_write(
     app, stranger, acme, connection, cast, insert_into, view
 ):
     reader, read_only = session(app, "alice"), view.method == "GET"
@@ -369,7 +373,9 @@ def test_a_caller_without_a_credential_gets_401_and_one_with_the_scope_read_writ
     assert acme.everything() == before
 
 
-def test_a_member_who_has_left_the_only_one_reads_and_writes_nothing(bob, acme, connection, cast):
+def test_a_user_who_has_left_their_only_workspace_can_read_and_write_nothing(
+    bob, acme, connection, cast
+):
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["bob"],))
     before = acme.everything()
     empty = {"page": {"data": [], "nextCursor": None}, "list": []}
@@ -421,7 +427,7 @@ def copies(connection, cast, acme):
     return World(connection, cast["globex"], cast["charlie"])
 
 
-def test_a_write_changes_nothing_of_rows_with_the_same_ids(
+def test_a_write_does_not_change_rows_with_the_same_ids_in_another_workspace(
     silent_app, acme, copies, connection, cast, insert_into, unlimited
 ):
     client, ids = session(silent_app, "alice"), acme.ids()
@@ -441,7 +447,9 @@ def test_a_write_changes_nothing_of_rows_with_the_same_ids(
     assert len(done) > 8, done
 
 
-def test_a_worker_touches_no_rows_with_the_same_ids(acme, copies, database_url, connection, cast):
+def test_a_worker_does_not_touch_rows_with_the_same_ids_in_another_workspace(
+    acme, copies, database_url, connection, cast
+):
     """The worker passes over Globex."""
     due, _ = (
         row
@@ -499,7 +507,7 @@ ROOMS = "api", "http", "openapi", "webhooks"
 
 
 @pytest.mark.nodatabase
-def test_every_statement_of_a_request_takes_the_caller():
+def test_every_statement_that_a_request_runs_takes_the_caller_as_a_parameter():
     names = {
         name
         for room in ROOMS

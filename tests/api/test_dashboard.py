@@ -65,7 +65,7 @@ def busy(insert_into):
     }
 
 
-def test_the_figures_tell_their_workspace_and_their_moment(alice, cast):
+def test_the_figures_name_their_workspace_and_when_they_were_counted(alice, cast):
     second, before = timedelta(seconds=1), datetime.now(UTC)
     shown = stats(alice)
     assert shown["workspaceId"] == cast["acme"]
@@ -78,12 +78,16 @@ def test_all_figures_of_an_empty_workspace_except_its_members_are_0(alice, charl
     assert figures(charlie) == {**NOTHING, "members": 1}
 
 
-def test_each_figure_counts_what_its_name_says_and_mail_is_that_of_the_caller(alice, bob, busy):
+def test_each_figure_counts_what_its_name_says_and_mail_counts_for_the_caller_only(
+    alice, bob, busy
+):
     assert figures(alice) == busy
     assert figures(bob) == {**busy, "mail": {"unread": 1}}
 
 
-def test_each_workspace_has_figures_of_its_own(alice, bob, cast, busy, initech, insert_into):
+def test_the_figures_count_one_workspace_the_active_or_the_named_one(
+    alice, bob, cast, busy, initech, insert_into
+):
     insert_into("tasks", initech, status="in_progress", priority="low")
     insert_into("mail", initech)
     shown = stats(alice, workspaceId=initech)

@@ -33,7 +33,9 @@ def listed(client, webhook, **query):
     return read_all(client, f"/webhooks/{webhook}/deliveries", **query)
 
 
-def test_a_delivery_has_its_event_state_and_attempts(alice, webhook, connection, receiver, work):
+def test_a_delivery_shows_its_event_its_state_and_its_attempts(
+    alice, webhook, connection, receiver, work
+):
     receiver.behaves(answer(500, b"try later"), answer(200, b"thanks"))
     alice.post("/tasks", {"title": "Sent"})
     (delivery,) = listed(alice, webhook)
@@ -64,7 +66,7 @@ def test_a_single_delivery_shows_the_bytes_that_were_sent(alice, webhook, receiv
     assert "ETag" not in response.headers
 
 
-def test_an_answer_has_at_most_200_characters_and_no_header(alice, webhook, receiver):
+def test_the_stored_answer_has_at_most_200_characters_and_no_headers(alice, webhook, receiver):
     receiver.behaves(answer(500, b"\xffx" * 500, Set_Cookie="token=s3cret", Retry_After="1"))
     alice.post("/tasks", {"title": "Sent"})
     response = alice.get(f"/webhooks/{webhook}/deliveries")
@@ -73,7 +75,9 @@ def test_an_answer_has_at_most_200_characters_and_no_header(alice, webhook, rece
     assert "s3cret" not in response.text
 
 
-def test_an_error_names_no_address(alice, cast, connection, work, receiver):
+def test_the_error_of_an_attempt_hides_the_address_of_the_receiver(
+    alice, cast, connection, work, receiver
+):
     blocked = subscribe(connection, cast["acme"], "http://10.0.0.1/")
     failing = subscribe(connection, cast["acme"], receiver.url)
     receiver.behaves(reset)
@@ -86,7 +90,9 @@ def test_an_error_names_no_address(alice, cast, connection, work, receiver):
     assert "10.0.0.1" in connection.execute("SELECT error FROM attempts").fetchone()["error"]
 
 
-def test_the_list_is_filtered_by_state_newest_first(alice, webhook, cast, connection):
+def test_deliveries_can_be_filtered_by_state_and_come_newest_first(
+    alice, webhook, cast, connection
+):
     announce(connection, cast["acme"], 7)
     ids = [str(row["id"]) for row in reversed(deliveries(connection))]
     for state, some in (("delivered", ids[1:3]), ("failed", ids[3:6])):
@@ -106,7 +112,9 @@ def test_the_list_is_filtered_by_state_newest_first(alice, webhook, cast, connec
 
 
 @pytest.mark.parametrize("state", [None, "waiting", "delivered", "failed"])
-def test_a_page_of_a_state_reads_no_deliveries_in_other_states(webhook, cast, connection, state):
+def test_a_page_of_deliveries_in_one_state_reads_only_deliveries_in_that_state(
+    webhook, cast, connection, state
+):
     """Two deliveries in each other state are older than 20 000 delivered ones."""
     announce(connection, cast["acme"], 4)
     connection.execute(
@@ -145,7 +153,9 @@ def test_a_delivery_shows_its_last_20_attempts(alice, webhook, cast, connection)
 
 # Of the second one, the answers alone are less than a MiB: what surrounds them counts too.
 @pytest.mark.parametrize("character", ["\U0001f600", "x"])
-def test_a_page_has_about_1_mib_of_attempts_at_most(alice, webhook, cast, connection, character):
+def test_a_page_of_deliveries_has_about_1_mib_of_attempts_at_most(
+    alice, webhook, cast, connection, character
+):
     announce(connection, cast["acme"], 200)
     connection.execute(
         "INSERT INTO attempts (workspace_id, delivery_id, number, status, milliseconds, answer)"

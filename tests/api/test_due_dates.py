@@ -57,7 +57,9 @@ def shown(at):
 
 
 @pytest.mark.parametrize(("name", "day"), DAYS)
-def test_a_day_is_its_last_millisecond_in_the_timezone(alice, app, zone, tmp_path, name, day):
+def test_a_due_day_ends_with_its_last_millisecond_in_the_timezone_of_the_workspace(
+    alice, app, zone, tmp_path, name, day
+):
     zone(name)
     end = shown(first_moment(date.fromisoformat(day) + timedelta(days=1), name) - MS)
     task = alice.post("/tasks", {"title": "Plain", "dueDate": day}).get_json()
@@ -75,7 +77,7 @@ def test_a_day_is_its_last_millisecond_in_the_timezone(alice, app, zone, tmp_pat
     assert [(task["dueDate"], task["dueDay"]) for task in tasks] == [(end, day)] * 3
 
 
-def test_a_day_stays_a_day_until_a_timestamp_or_null_replaces_it(alice, zone):
+def test_a_due_day_stays_a_day_until_a_timestamp_or_null_replaces_it(alice, zone):
     task = alice.post("/tasks", {"title": "Plain", "dueDate": "2026-12-01"}).get_json()
     path = f"/tasks/{task['id']}"
     zone("Asia/Tokyo")
@@ -93,7 +95,9 @@ def test_a_day_stays_a_day_until_a_timestamp_or_null_replaces_it(alice, zone):
 
 
 @pytest.mark.parametrize(("name", "day"), DAYS)
-def test_a_bound_is_the_beginning_of_its_day(alice, zone, insert_into, name, day):
+def test_a_day_as_a_bound_of_a_list_means_the_beginning_of_that_day(
+    alice, zone, insert_into, name, day
+):
     zone(name)
     next_day = date.fromisoformat(day) + timedelta(days=1)
     begin, end = first_moment(date.fromisoformat(day), name), first_moment(next_day, name)
@@ -123,7 +127,7 @@ def test_a_bound_is_the_beginning_of_its_day(alice, zone, insert_into, name, day
         ("UTC", "1899-12-31", False),
     ],
 )
-def test_the_end_of_a_day_lies_in_the_years_1900_to_9998(alice, zone, name, day, fits):
+def test_the_end_of_a_due_day_must_lie_in_the_years_1900_to_9998(alice, zone, name, day, fits):
     zone(name)
     task = alice.post("/tasks", {"title": "Plain"}).get_json()
     for response in (
@@ -137,7 +141,7 @@ def test_the_end_of_a_day_lies_in_the_years_1900_to_9998(alice, zone, name, day,
 
 
 @pytest.mark.parametrize("day", ["2026-02-30", "2026-02-30T10:00:00Z"])
-def test_a_day_that_does_not_exist_is_400_and_named(alice, day):
+def test_a_day_that_does_not_exist_is_400_and_the_message_names_the_day(alice, day):
     message = invalid_field(alice.post("/tasks", {"title": "Plain", "dueDate": day}), "dueDate")
     assert message == "must be a day that exists, unlike 2026-02-30"
 
@@ -168,7 +172,9 @@ def test_a_range_that_ends_before_it_begins_is_400(alice, zone, path, first, las
         assert invalid_field(response, first) == f"must be before {last}", (after, before)
 
 
-def test_a_repeated_filter_is_a_list_as_generated_clients_send_it(alice, insert_into):
+def test_a_repeated_filter_counts_as_a_list_because_generated_clients_send_lists_that_way(
+    alice, insert_into
+):
     tasks = [insert_into("tasks", status=status) for status in ("todo", "done", "in_progress")]
     response = alice.get("/tasks?status=todo&status=done&limit=1")
     assert response.get_json()["data"][0]["id"] == tasks[1]
@@ -176,13 +182,13 @@ def test_a_repeated_filter_is_a_list_as_generated_clients_send_it(alice, insert_
     assert ids(alice.get(link).get_json()["data"]) == [tasks[0]]
 
 
-def test_an_invalid_list_of_values_names_the_value_and_what_is_allowed(alice):
+def test_the_message_for_an_invalid_list_names_the_wrong_value_and_those_allowed(alice):
     message = invalid_field(alice.get("/tasks?status=todo,nonsense"), "status")
     assert message == "must be one or more of: todo, in_progress, done; not 'nonsense'"
     assert invalid_field(alice.get("/tasks?sort=title"), "sort") == "must be one of: dueDate"
 
 
-def test_a_cursor_of_the_other_order_is_400(alice, insert_into):
+def test_a_cursor_from_a_list_in_the_other_order_is_400(alice, insert_into):
     for _ in range(2):
         insert_into("tasks")
     newest = alice.get("/tasks?limit=1").get_json()["nextCursor"]
@@ -192,7 +198,9 @@ def test_a_cursor_of_the_other_order_is_400(alice, insert_into):
 
 
 @pytest.mark.parametrize("dated", [4000, 40, 0])
-def test_a_page_of_the_soonest_reads_few_rows_wherever_it_is(connection, cast, dated):
+def test_each_page_in_the_order_of_due_dates_reads_few_rows_even_far_down_the_list(
+    connection, cast, dated
+):
     """The pages are the first one, one in the middle, and the last ones with and without a date."""
     connection.execute(
         "INSERT INTO tasks (workspace_id, title, created_by, status, due_date)"

@@ -58,7 +58,7 @@ def gone(client, cursor):
 
 @pytest.mark.parametrize("role", ["owner", "admin", "member"])
 @pytest.mark.parametrize("kind", ["api", "session", "of the workspace", "with a header"])
-def test_each_change_after_the_first_cursor_is_listed_once_in_order_with_its_user(
+def test_each_change_after_the_first_cursor_is_listed_once_in_order_with_the_user_who_made_it(
     app, alice, cast, connection, role, kind
 ):
     dora = insert(connection, "users", name="Dora", email="dora@example.com")
@@ -133,7 +133,7 @@ def any_app(request, app, build, database_url, readable):
         yield build(database_url=url, database_prepare=False, web_threads=1)
 
 
-def test_a_removal_clears_assignments_in_the_name_of_the_remover_and_a_command_in_nobody_s(
+def test_the_events_of_cleared_assignments_name_who_removed_the_member_or_nobody_for_a_command(
     any_app, cast, connection
 ):
     alice, bob = (Client(any_app, TOKENS[name]) for name in ("alice", "bob"))
@@ -157,7 +157,7 @@ def test_a_removal_clears_assignments_in_the_name_of_the_remover_and_a_command_i
         assert event["data"] == alice.get(path).get_json()
 
 
-def test_a_removal_names_its_user_to_no_later_statement_of_the_connection(
+def test_later_statements_on_a_connection_do_not_inherit_the_actor_of_a_removal(
     alice, cast, connection, insert_into, join
 ):
     """A pooler in transaction mode gives the connection to others, and so do the commands."""
@@ -192,7 +192,7 @@ def test_a_load_ends_the_cursors_of_every_workspace_that_gets_tasks_or_meetings(
     assert read(bob, readers[bob])[0] == []
 
 
-def test_the_bodies_are_those_of_webhooks_byte_for_byte(ada, cast, connection, receiver):
+def test_the_feed_lists_the_same_bytes_that_webhooks_get(ada, cast, connection, receiver):
     subscribe(connection, cast["acme"], receiver.url)
     cursor = begin(ada)
     ada.post("/tasks", {"title": "Größe ≤ 1\u2028"})
@@ -202,7 +202,7 @@ def test_the_bodies_are_those_of_webhooks_byte_for_byte(ada, cast, connection, r
     assert listed.startswith(b'{"data":[' + b",".join(bodies) + b'],"nextCursor":"')
 
 
-def test_without_a_reader_and_a_webhook_no_event_is_written(alice, connection):
+def test_events_are_written_only_for_a_workspace_with_a_reader_or_a_webhook(alice, connection):
     alice.post("/tasks", {"title": "Unheard"})
     assert count(connection, "events") == 0
     begin(alice)
@@ -211,7 +211,7 @@ def test_without_a_reader_and_a_webhook_no_event_is_written(alice, connection):
     assert count(connection, "deliveries") == 0
 
 
-def test_a_filter_by_type_passes_over_the_others_and_its_cursor_moves_on(alice):
+def test_a_filter_by_type_skips_other_events_and_its_cursor_moves_past_them(alice):
     cursor = begin(alice)
     for title in "abc":
         task = alice.post("/tasks", {"title": title}).get_json()
@@ -225,14 +225,14 @@ def test_a_filter_by_type_passes_over_the_others_and_its_cursor_moves_on(alice):
     assert message == f"must be one of: {', '.join(EVENT_TYPES)}"
 
 
-def test_the_types_of_events_are_those_that_a_webhook_may_subscribe_to(connection):
+def test_the_code_and_the_database_know_the_same_types_of_events(connection):
     """A type that the table alone had would be announced, and described nowhere."""
     check = "SELECT pg_get_constraintdef(oid) AS text FROM pg_constraint WHERE conname = %s"
     (row,) = connection.execute(check, ("event must be a type of event",)).fetchall()
     assert re.findall(r"'([a-z.]+)'", row["text"]) == [*EVENT_TYPES]
 
 
-def test_a_page_has_a_hundred_events_or_limit_at_most_500(alice, cast, connection):
+def test_a_page_of_the_feed_has_100_events_or_as_many_as_limit_up_to_500(alice, cast, connection):
     cursor = begin(alice)
     announce(connection, cast["acme"], 501, "note.created")
     for query, length in ({}, 100), ({"limit": 7}, 7), ({"limit": 1000}, 500):
@@ -244,7 +244,9 @@ def test_a_page_has_a_hundred_events_or_limit_at_most_500(alice, cast, connectio
     assert (len(last["data"]), last["hasMore"]) == (1, False)
 
 
-def test_a_page_has_at_most_a_mebibyte_of_bodies_or_one(alice, cast, connection):
+def test_a_page_of_the_feed_has_at_most_a_mebibyte_of_bodies_but_always_one_event(
+    alice, cast, connection
+):
     cursor = begin(alice)
     connection.execute(
         "SELECT announce(%s, 'note.created', to_json(repeat('x', 600000)))"
@@ -258,7 +260,9 @@ def test_a_page_has_at_most_a_mebibyte_of_bodies_or_one(alice, cast, connection)
 
 
 @pytest.mark.usefixtures("unlimited")
-def test_an_event_that_commits_late_is_not_passed_over(alice, cast, connection, database_url):
+def test_the_feed_waits_for_an_event_whose_transaction_commits_late(
+    alice, cast, connection, database_url
+):
     cursor = begin(alice)
     with psycopg.connect(database_url) as early:
         write = "SELECT announce(%s, 'note.created', row_to_json(n)) FROM (SELECT %s AS title) AS n"
@@ -279,7 +283,9 @@ def test_an_event_that_commits_late_is_not_passed_over(alice, cast, connection, 
         assert [event["data"]["title"] for event in read(alice, end)[0]] == ["after"]
 
 
-def test_a_transaction_takes_one_lock_for_a_workspace_s_events(alice, charlie, cast, database_url):
+def test_a_transaction_takes_one_lock_per_workspace_however_many_events_it_writes(
+    alice, charlie, cast, database_url
+):
     begin(alice)
     begin(charlie)
     with psycopg.connect(database_url) as writer:
@@ -297,7 +303,7 @@ def test_a_transaction_takes_one_lock_for_a_workspace_s_events(alice, charlie, c
             writer.commit()
 
 
-def test_a_transaction_in_another_database_holds_up_no_event(alice, cast, database_url):
+def test_a_transaction_in_another_database_delays_no_event(alice, cast, database_url):
     cursor = begin(alice)
     alice.post("/tasks", {"title": "New"})
     key = "SELECT position_key(%s) | 2 AS key"
@@ -310,7 +316,7 @@ def test_a_transaction_in_another_database_holds_up_no_event(alice, cast, databa
         assert len(read(alice, cursor)[0]) == 1
 
 
-def test_the_order_is_that_of_the_changes_also_if_a_transaction_with_a_key_began_earlier(
+def test_events_are_in_the_order_of_the_changes_even_if_a_transaction_with_a_key_began_earlier(
     alice, bob, cast, connection, database_url
 ):
     cursor = begin(alice)
@@ -327,7 +333,9 @@ def test_the_order_is_that_of_the_changes_also_if_a_transaction_with_a_key_began
 
 
 @pytest.mark.usefixtures("unlimited")
-def test_the_first_cursor_waits_for_changes_without_an_event(alice, cast, connection, database_url):
+def test_the_first_cursor_waits_for_the_end_of_changes_that_wrote_no_event(
+    alice, cast, connection, database_url
+):
     tables = connection.execute("SELECT unnest(announcing_tables())::text AS name").fetchall()
     for table in [row["name"] for row in tables]:
         connection.execute("DELETE FROM feeds")
@@ -346,7 +354,7 @@ def test_the_first_cursor_waits_for_changes_without_an_event(alice, cast, connec
         assert count(connection, table) == 1
 
 
-def test_every_table_whose_changes_are_announced_is_waited_for(connection):
+def test_the_first_cursor_waits_for_every_table_whose_changes_are_announced(connection):
     announced = {
         table
         for name, statement in STATEMENTS.items()
@@ -363,7 +371,7 @@ def test_every_table_whose_changes_are_announced_is_waited_for(connection):
     assert {*waited} == announced, "sql/schema/0008-events.sql: announcing_tables()"
 
 
-def test_a_cursor_of_another_workspace_is_gone(alice, bob, charlie, initech, cast, connection):
+def test_a_cursor_of_another_workspace_is_410(alice, bob, charlie, initech, cast, connection):
     cursor = begin(alice)
     begin(charlie)
     assert gone(charlie, cursor)
@@ -374,7 +382,7 @@ def test_a_cursor_of_another_workspace_is_gone(alice, bob, charlie, initech, cas
     assert gone(alice, cursor)
 
 
-def test_a_cursor_is_gone_if_its_row_was_restored(alice, connection):
+def test_a_cursor_is_410_after_its_row_was_restored(alice, connection):
     """tests/proof/test_restores.py tries each way to restore."""
     first = begin(alice)
     number = first.partition(".")[0]
@@ -388,7 +396,7 @@ def test_a_cursor_is_gone_if_its_row_was_restored(alice, connection):
     assert gone(alice, cursor)
 
 
-def test_a_first_cursor_and_those_of_empty_polls_after_it_end_when_the_server_starts_again(
+def test_a_first_cursor_and_cursors_of_empty_polls_after_it_are_410_after_the_server_restarts(
     alice, bob, connection
 ):
     """The server may have other files then: those from before the reader listed everything."""
@@ -416,7 +424,9 @@ def test_a_first_cursor_and_those_of_empty_polls_after_it_end_when_the_server_st
     assert len(read(bob, other)[0]) == 1
 
 
-def test_events_older_than_webhook_keep_are_pruned_and_older_cursors_gone(app, alice, connection):
+def test_events_older_than_webhook_keep_are_pruned_and_cursors_before_them_are_410(
+    app, alice, connection
+):
     keep = app.config["SETTINGS"].webhook_keep
     old = begin(alice)
     alice.post("/tasks", {"title": "Old"})
@@ -433,7 +443,7 @@ def test_events_older_than_webhook_keep_are_pruned_and_older_cursors_gone(app, a
     assert count(connection, "event_cursors", f"position < {middle.partition('.')[0]}") == 0
 
 
-def test_an_event_is_not_pruned_while_an_earlier_one_may_still_be_committed(
+def test_an_event_is_kept_while_an_earlier_event_may_still_be_committed(
     alice, charlie, cast, connection, database_url
 ):
     """Charlie's later event, in another workspace, is pruned."""
@@ -452,7 +462,7 @@ def test_an_event_is_not_pruned_while_an_earlier_one_may_still_be_committed(
     assert run(connection, "worker/prune_events", keep=72, after="")[0]["deleted"] == 1
 
 
-def test_a_feed_that_ends_within_a_request_gives_no_cursor(alice, cast, connection):
+def test_a_request_during_which_the_feed_ends_returns_no_cursor(alice, cast, connection):
     cursor = begin(alice)
     connection.execute("UPDATE feeds SET read_at = NULL, ready = false")
     assert gone(alice, cursor)
@@ -480,7 +490,9 @@ def test_a_feed_without_a_reader_ends_an_hour_after_webhook_keep(app, alice, con
     assert begin(alice) != cursor
 
 
-def test_a_reader_without_a_workspace_is_told_so_and_who_left_has_none(app, bob, cast, connection):
+def test_a_reader_who_has_left_the_workspace_gets_409_and_the_old_cursor_is_410(
+    app, bob, cast, connection
+):
     cursor = begin(bob)
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["bob"],))
     assert "no active workspace" in error_message(bob.get("/events"), 409)

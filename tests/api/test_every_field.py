@@ -216,7 +216,9 @@ def test_a_field_of_a_new_object_is_stored_shown_and_announced(writer, view, fie
 
 
 @cases("PATCH")
-def test_a_changed_field_is_stored_shown_announced_cleared_alone(writer, insert_into, view, field):
+def test_a_changed_field_is_stored_shown_announced_and_cleared_and_no_other_field_changes(
+    writer, insert_into, view, field
+):
     ids = writer.existing(view)
     companions = {}
     if field.name in view.documented.schema.optional:
@@ -250,7 +252,7 @@ def read_only(view):
 
 
 @by_name(views_of("POST", body=True))
-def test_a_new_object_with_a_field_that_only_the_service_sets_is_400(writer, view):
+def test_a_body_for_a_new_object_with_a_field_that_only_the_service_sets_is_400(writer, view):
     body, parents = writer.values.required(view.arguments), writer.parents(view)
     for name in read_only(view):
         for value in (None, "x", 1, UNKNOWN):
@@ -259,7 +261,7 @@ def test_a_new_object_with_a_field_that_only_the_service_sets_is_400(writer, vie
 
 
 @by_name(views_of("PATCH", body=True))
-def test_an_object_can_be_sent_back_as_it_was_read_and_nothing_changes(writer, connection, view):
+def test_sending_an_object_back_as_it_was_read_changes_nothing(writer, connection, view):
     """As it was made, and finished; what only the service sets may have any value."""
     ids, schema = writer.existing(view), view.arguments
     finished = {key(field): writer.values.of(field, schema)[-1] for field in settable(schema)}
@@ -304,7 +306,9 @@ def test_a_valid_body_loads_as_marshmallow_would_load_it(view):
     [entry for entry in RESOURCES if entry.path and entry.line],
     ids=lambda entry: entry.table,
 )
-def test_a_list_shows_the_loaded_fields(app, bob, connection, cast, insert_into, tmp_path, entry):
+def test_a_list_shows_the_fields_that_the_command_load_has_stored(
+    app, bob, connection, cast, insert_into, tmp_path, entry
+):
     line = full_line(entry.line, Values(references(connection, cast, insert_into)))
     if entry.table == "suggestions":
         # Those that were accepted or dismissed are not listed.

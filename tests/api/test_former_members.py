@@ -31,7 +31,7 @@ def left(name, id):
 
 
 @pytest.mark.parametrize("removal", ["the request", "the command", "SQL"])
-def test_everybody_whom_an_event_or_an_object_names_has_a_name_after_they_left(
+def test_a_former_member_whom_an_event_or_an_object_names_still_has_a_name(
     alice, bob, join, cast, cli, connection, path, removal
 ):
     """Zoe only edits, Max is only assigned, Eve makes a task and a meeting."""
@@ -63,7 +63,7 @@ def test_everybody_whom_an_event_or_an_object_names_has_a_name_after_they_left(
     assert [one["name"] for one in bob.get(path).get_json()] == ["Alice", "Bob"]
 
 
-def test_the_name_of_a_former_member_is_for_members_of_that_workspace_only(
+def test_only_members_of_the_workspace_see_the_name_of_its_former_member(
     alice, bob, charlie, initech, cast, connection, path
 ):
     assert alice.delete(f"{path}/{cast['bob']}").status_code == 204
@@ -94,9 +94,7 @@ def test_a_former_member_can_be_neither_changed_nor_assigned_nor_removed_again(a
     assert "must be the id of a member" in error_message(alice.post("/tasks", task), 400)
 
 
-def test_nobody_is_remembered_in_a_workspace_that_is_deleted_nor_a_user_who_is(
-    connection, cast, cli
-):
+def test_a_deleted_workspace_and_a_deleted_user_leave_no_former_members(connection, cast, cli):
     insert_member(connection, cast["globex"], cast["bob"])
     assert cli("user", "delete", "bob@example.com", "--yes").exit_code == 0
     assert count(connection, "former_members") == 0
@@ -105,7 +103,7 @@ def test_nobody_is_remembered_in_a_workspace_that_is_deleted_nor_a_user_who_is(
     assert count(connection, "members") == 1
 
 
-def test_the_authors_of_loaded_objects_have_names_though_they_are_no_members(
+def test_an_author_of_loaded_objects_has_a_name_even_without_a_membership(
     alice, cast, cli, connection, path
 ):
     """So has whoever left before an export, in the workspace that load makes of it."""

@@ -121,7 +121,9 @@ def test_healthz_is_503_until_the_database_has_utf8(encoding, database_url, empt
         pass
 
 
-def test_pgclientencoding_changes_no_response(database_url, monkeypatch, start, connection, cast):
+def test_responses_are_utf_8_whatever_pgclientencoding_says(
+    database_url, monkeypatch, start, connection, cast
+):
     monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
     client = Client(start(Settings.read({"DATABASE_URL": database_url})), TOKENS["alice"])
     created = client.post("/tasks", {"title": "Grüße, 世界"})
@@ -131,7 +133,7 @@ def test_pgclientencoding_changes_no_response(database_url, monkeypatch, start, 
 
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("docs", ["on", "off"])
-def test_the_root_names_the_public_documents_and_each_is_200(docs):
+def test_the_root_lists_the_public_documents_and_each_of_them_is_200(docs):
     client = create_app(Settings.read({"DOCS": docs})).test_client()
     response = client.get("/")
     check_against_document(response)
@@ -143,7 +145,7 @@ def test_the_root_names_the_public_documents_and_each_is_200(docs):
 
 
 @pytest.mark.nodatabase
-def test_healthz_is_503_within_two_seconds_of_its_arrival(start):
+def test_healthz_without_a_database_is_503_about_two_seconds_after_the_request_arrived(start):
     variables = {"DATABASE_URL": "host=127.0.0.1 port=1", "POOL_TIMEOUT": "9"}
     client = start(Settings.read(variables)).test_client()
     arrived = monotonic() - 1.5

@@ -26,7 +26,7 @@ def test_a_match_in_the_title_ranks_above_tags_and_tags_above_content(alice, put
     assert titles(alice, "kettle") == ["Kettle in the title", "In the tags", "In the content"]
 
 
-def test_more_occurrences_rank_higher_although_the_entry_is_older(alice, put):
+def test_an_entry_with_more_occurrences_ranks_higher_even_if_it_is_older(alice, put):
     made = [put("Drink", "tea " * times) for times in (6, 5, 4, 3, 2, 1)]
     assert ids(read_all(alice, "/knowledge", q="tea", limit=2)) == made
 
@@ -49,7 +49,7 @@ def test_a_search_matches_words_in_any_form(alice, put, q, matches):
     assert {made[id] for id in ids(read_all(alice, "/knowledge", q=q))} == set(matches)
 
 
-def test_the_pages_of_a_search_that_only_excludes_hold_every_match(alice, put):
+def test_the_pages_of_a_search_that_only_excludes_words_have_every_match(alice, put):
     """Nothing that matched raises a rank, so all ranks are the least one."""
     for title in ("Coffee", "Milk", "Tea", "Water"):
         put(title)
@@ -75,7 +75,7 @@ def put_many(connection, cast):
     return put_many
 
 
-def test_the_best_of_5000_matches_are_first_although_they_are_the_oldest(alice, put_many):
+def test_of_5000_matches_the_best_come_first_even_if_they_are_the_oldest(alice, put_many):
     put_many(5000)
     matches = read_all(alice, "/knowledge", q="tea", limit=200)
     times = [entry["content"].count("tea") for entry in matches]
@@ -84,7 +84,7 @@ def test_the_best_of_5000_matches_are_first_although_they_are_the_oldest(alice, 
 
 
 @pytest.mark.parametrize("q", ["tea", "-coffee", "tea -coffee", '"tea tea" or drink'])
-def test_the_newest_of_more_than_5000_matches_are_first(alice, put_many, q):
+def test_of_more_than_5000_matches_the_newest_come_first(alice, put_many, q):
     put_many(5001)
     matches = ids(read_all(alice, "/knowledge", q=q, limit=200))
     assert matches == sorted(set(matches), reverse=True)
@@ -92,7 +92,9 @@ def test_the_newest_of_more_than_5000_matches_are_first(alice, put_many, q):
 
 
 @pytest.mark.parametrize("count", [5000, 5001])
-def test_pages_keep_their_order_while_matches_cross_5000(alice, put, put_many, connection, count):
+def test_pages_keep_their_order_while_the_number_of_matches_crosses_5000(
+    alice, put, put_many, connection, count
+):
     put_many(count)
     everything = ids(read_all(alice, "/knowledge", q="tea", limit=200))
     first = alice.get("/knowledge?q=tea&limit=2").get_json()
@@ -114,7 +116,7 @@ SYNTAX = [
 ]  # fmt: skip
 
 
-def test_a_search_for_syntax_of_tsquery_is_200_and_matches_no_foreign_entry(alice, put):
+def test_a_search_for_syntax_of_tsquery_is_200_and_finds_no_entry_of_another_workspace(alice, put):
     put("Tea")
     for q in SYNTAX:
         put("Tea foreign", q, [q[:120]], "globex")
@@ -129,7 +131,7 @@ def test_three_minus_signs_exclude_nothing(alice, put):
     assert titles(alice, "tea -milk") == ["Tea"]
 
 
-def test_a_search_for_the_marker_of_another_tenant_matches_nothing(alice, cast, put):
+def test_a_search_for_the_marker_of_another_workspace_matches_nothing(alice, cast, put):
     put("Tea"), put("Tea", workspace="globex")
     for q in (cast["globex"], f"workspace:{cast['globex']}", f'"workspace:{cast["globex"]}"'):
         assert titles(alice, q) == []

@@ -31,7 +31,9 @@ def family(request, connection, cast):
     return parent, number
 
 
-def test_without_a_webhook_no_event_is_made_of_large_subtasks(build, connection, family):
+def test_deleting_large_subtasks_without_a_webhook_builds_no_events_and_so_is_fast(
+    build, connection, family
+):
     # To make JSON of all subtasks takes more than a second.
     alice = Client(build(statement_timeout=0.5), TOKENS["alice"])
     assert alice.delete(f"/tasks/{family[0]}").status_code == 204
@@ -39,7 +41,9 @@ def test_without_a_webhook_no_event_is_made_of_large_subtasks(build, connection,
 
 
 @pytest.mark.parametrize("heard_by", ["a webhook", "a reader of the feed"])
-def test_subtasks_too_large_to_announce_are_409_and_stay(build, connection, cast, family, heard_by):
+def test_deleting_more_subtasks_than_one_request_can_announce_is_409_and_deletes_nothing(
+    build, connection, cast, family, heard_by
+):
     parent, announced = family
     alice = Client(build(statement_timeout=60), TOKENS["alice"])
     if heard_by == "a webhook":

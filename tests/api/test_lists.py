@@ -47,7 +47,9 @@ def test_the_order_of_a_page_does_not_depend_on_how_postgresql_scans_its_rows(
     assert paged.ids(alice) == expected
 
 
-def test_pages_hold_the_caller_s_rows_once_in_order(paged, alice, connection, initech, insert_into):
+def test_the_pages_of_a_list_have_each_row_of_the_caller_once_and_in_order(
+    paged, alice, connection, initech, insert_into
+):
     """Rows share a sort key, pages end between such rows, and rows of others lie between them."""
     listed = set()
     for n in range(2 * len(EDGES)):

@@ -32,7 +32,7 @@ def test_me_shows_user_credential_workspace_and_limits(alice, cast):
     }
 
 
-def test_the_windows_in_me_end_no_earlier_than_in_the_headers(alice, connection):
+def test_the_windows_in_me_end_when_the_headers_say_to_the_second(alice, connection):
     alice.get("/me")
     connection.execute(
         "UPDATE usage SET minute_started_at = date_trunc('second', now()) + interval '400 us'"
@@ -43,7 +43,9 @@ def test_the_windows_in_me_end_no_earlier_than_in_the_headers(alice, connection)
 
 
 @pytest.mark.parametrize("plan", ["Starter", "Pro", "Team"])
-def test_me_shows_the_limits_of_the_headers_which_count_this_request(alice, connection, plan):
+def test_me_and_the_headers_show_the_same_limits_and_both_count_this_request(
+    alice, connection, plan
+):
     connection.execute("UPDATE workspaces SET plan = %s WHERE slug = 'acme'", (plan,))
     for number in range(1, 4):
         response = alice.get("/me")
@@ -75,7 +77,9 @@ def test_me_shows_the_scope_and_the_expiry_of_the_sent_credential(app, cast, con
     assert shown["workspace"]["role"] == "member"
 
 
-def test_me_without_an_active_workspace_shows_none_and_starter_s_limits(alice, cast, connection):
+def test_me_without_an_active_workspace_shows_null_and_the_limits_of_starter(
+    alice, cast, connection
+):
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))
     shown = me(alice)
     assert shown["workspace"] is None
@@ -88,7 +92,9 @@ def active(connection, user_id):
     return str(row.fetchone()["active_workspace_id"])
 
 
-def test_who_chooses_a_workspace_sees_its_tasks(alice, cast, connection, initech, insert_into):
+def test_a_user_who_chooses_a_workspace_sees_its_tasks(
+    alice, cast, connection, initech, insert_into
+):
     connection.execute("UPDATE members SET role = 'admin' WHERE workspace_id = %s", (initech,))
     here, there = insert_into("tasks"), insert_into("tasks", initech)
     assert [task["id"] for task in alice.get("/tasks").get_json()["data"]] == [here]
@@ -101,7 +107,9 @@ def test_who_chooses_a_workspace_sees_its_tasks(alice, cast, connection, initech
     assert [task["id"] for task in alice.get("/tasks").get_json()["data"]] == [there]
 
 
-def test_the_change_counts_in_the_workspace_that_was_active(alice, cast, connection, initech):
+def test_a_request_that_changes_the_active_workspace_counts_in_the_old_one(
+    alice, cast, connection, initech
+):
     connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE id = %s", (initech,))
     response = alice.patch("/me", {"workspaceId": initech})
     assert response.get_json()["limits"]["minute"]["limit"] == 1000

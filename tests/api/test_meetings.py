@@ -22,7 +22,9 @@ def meeting(alice):
     return created.get_json()
 
 
-def test_a_meeting_needs_a_title_and_two_times_and_gets_the_defaults(alice, cast, connection):
+def test_a_new_meeting_needs_only_a_title_and_two_times_and_gets_the_defaults(
+    alice, cast, connection
+):
     created = alice.post("/meetings", {**NEW, "title": "  Weekly\n"})
     assert created.status_code == 201
     meeting = created.get_json()
@@ -82,7 +84,9 @@ def test_one_patch_can_change_both_times_of_a_meeting(alice, meeting):
     assert changed == {**meeting, **times, "updatedAt": changed["updatedAt"], "version": 2}
 
 
-def test_two_changes_at_once_let_no_meeting_end_before_it_starts(alice, bob, meeting, together):
+def test_two_changes_at_the_same_time_cannot_make_a_meeting_end_before_it_starts(
+    alice, bob, meeting, together
+):
     path = f"/meetings/{meeting['id']}"
     responses = together(
         "meetings",
@@ -95,7 +99,9 @@ def test_two_changes_at_once_let_no_meeting_end_before_it_starts(alice, bob, mee
     assert (changed["startTime"] < changed["endTime"], changed["version"]) == (True, 2)
 
 
-def test_a_member_changes_meetings_of_each_workspace(alice, bob, connection, initech, insert_into):
+def test_a_member_can_change_meetings_of_each_of_their_workspaces(
+    alice, bob, connection, initech, insert_into
+):
     id = insert_into("meetings", initech)
     assert alice.get(f"/meetings/{id}").get_json()["workspaceId"] == initech
     assert alice.patch(f"/meetings/{id}", {"title": "Renamed"}).get_json()["title"] == "Renamed"
@@ -104,7 +110,9 @@ def test_a_member_changes_meetings_of_each_workspace(alice, bob, connection, ini
     assert row_of(connection, "meetings", id)["title"] == "Renamed"
 
 
-def test_a_completed_meeting_shows_its_outcome_by_id_not_in_lists(alice, meeting, connection, cast):
+def test_a_completed_meeting_shows_its_outcome_at_its_own_path_but_not_in_lists(
+    alice, meeting, connection, cast
+):
     path = f"/meetings/{meeting['id']}"
     response = alice.patch(path, COMPLETION)
     assert response.status_code == 200
@@ -157,7 +165,9 @@ def test_an_outcome_of_a_scheduled_meeting_is_400(alice, meeting, connection, fi
 
 
 @pytest.mark.parametrize("upcoming", ["true", "false"])
-def test_the_list_can_be_limited_to_one_workspace(alice, cast, initech, insert_into, upcoming):
+def test_the_list_of_meetings_can_be_limited_to_one_workspace(
+    alice, cast, initech, insert_into, upcoming
+):
     acme, other = insert_into("meetings"), insert_into("meetings", initech)
     insert_into("meetings", "globex", "charlie")
     for workspace_id, expected in {

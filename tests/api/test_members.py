@@ -52,7 +52,9 @@ def test_members_are_listed_with_roles_in_the_order_of_joining(alice, bob, cast,
     assert bob.get(path).get_json() == members
 
 
-def test_an_unknown_address_becomes_a_user_in_this_workspace(app, alice, cast, connection, path):
+def test_adding_an_unknown_address_creates_a_user_who_is_active_in_this_workspace(
+    app, alice, cast, connection, path
+):
     response = alice.post(path, NEW)
     assert response.status_code == 201
     mia = response.get_json()
@@ -68,7 +70,9 @@ def test_an_unknown_address_becomes_a_user_in_this_workspace(app, alice, cast, c
     assert (me["workspace"]["id"], me["workspace"]["role"]) == (cast["acme"], "member")
 
 
-def test_a_user_from_elsewhere_keeps_name_and_own_workspace(alice, charlie, cast, connection, path):
+def test_a_user_from_another_workspace_keeps_the_name_and_the_active_workspace(
+    alice, charlie, cast, connection, path
+):
     users = count(connection, "users")
     body = {"email": "CHARLIE@example.com", "name": "Chuck", "role": "admin"}
     added = alice.post(path, body).get_json()
@@ -78,7 +82,7 @@ def test_a_user_from_elsewhere_keeps_name_and_own_workspace(alice, charlie, cast
     assert count(connection, "users") == users
 
 
-def test_a_member_is_added_once_and_a_deactivated_user_not_at_all(alice, connection, path, roles):
+def test_adding_a_member_again_or_a_deactivated_user_is_409(alice, connection, path, roles):
     body = {"email": "BOB@example.com", "role": "admin"}
     assert error_message(alice.post(path, body), 409).endswith("is a member already")
     connection.execute("UPDATE users SET deactivated_at = now() WHERE name = 'Charlie'")
@@ -88,7 +92,9 @@ def test_a_member_is_added_once_and_a_deactivated_user_not_at_all(alice, connect
     assert alice.get("/workspaces").get_json()[0]["memberCount"] == 2
 
 
-def test_without_the_setting_no_request_creates_a_user(build, connection, path):
+def test_without_the_setting_members_create_users_an_unknown_address_is_404(
+    build, connection, path
+):
     alice = Client(build(members_create_users=False), TOKENS["alice"])
     assert error_message(alice.post(path, NEW), 404).startswith("email: no user has this address")
     assert count(connection, "users") == 3
@@ -118,7 +124,7 @@ def test_a_malformed_address_or_role_is_400_and_creates_nobody(alice, connection
     ],
 )
 @pytest.mark.usefixtures("dora")
-def test_an_admin_makes_changes_and_removes_no_owner_and_no_admin(
+def test_an_admin_cannot_appoint_change_or_remove_owners_and_admins(
     adam, connection, cast, path, roles, method, name, body
 ):
     before, users = roles(), count(connection, "users")
@@ -130,14 +136,16 @@ def test_an_admin_makes_changes_and_removes_no_owner_and_no_admin(
     assert count(connection, "idempotency_keys") == 0
 
 
-def test_an_admin_adds_and_removes_members(adam, cast, path, roles):
+def test_an_admin_can_add_and_remove_plain_members(adam, cast, path, roles):
     assert adam.post(path, NEW).status_code == 201
     assert adam.patch(f"{path}/{cast['bob']}", {"role": "member"}).status_code == 200
     assert adam.delete(f"{path}/{cast['bob']}").status_code == 204
     assert roles() == {"Alice": "owner", "Adam": "admin", "Mia": "member"}
 
 
-def test_a_plain_member_changes_nobody_and_may_leave(bob, adam, cast, path, roles):
+def test_a_plain_member_may_leave_but_cannot_add_change_or_remove_anybody(
+    bob, adam, cast, path, roles
+):
     del adam
     before = roles()
     for name in ("alice", "adam", "bob"):
@@ -151,7 +159,9 @@ def test_a_plain_member_changes_nobody_and_may_leave(bob, adam, cast, path, role
     assert "Bob" not in roles()
 
 
-def test_an_owner_makes_owners_and_may_leave_unless_it_is_the_last(alice, bob, cast, path, roles):
+def test_an_owner_can_appoint_owners_and_may_leave_unless_no_other_owner_is_left(
+    alice, bob, cast, path, roles
+):
     mine, bobs = f"{path}/{cast['alice']}", f"{path}/{cast['bob']}"
     for response in (alice.delete(mine), alice.patch(mine, {"role": "admin"})):
         assert "last owner" in error_message(response, 409)
@@ -174,7 +184,9 @@ def test_a_member_of_another_workspace_is_not_found(alice, cast, initech, path, 
     assert roles() == before
 
 
-def test_a_removal_ends_all_that_the_member_had_there(app, alice, bob, cast, connection, path):
+def test_removing_a_member_ends_everything_that_the_member_had_in_the_workspace(
+    app, alice, bob, cast, connection, path
+):
     """As the command does."""
     subscribe(connection, cast["acme"], "https://example.com/hook")
     insert_member(connection, cast["globex"], cast["bob"])
@@ -202,7 +214,7 @@ def test_a_removal_ends_all_that_the_member_had_there(app, alice, bob, cast, con
 
 
 @pytest.mark.parametrize("creates", [True, False])
-def test_nobody_else_chooses_the_active_workspace_of_a_user_who_exists(
+def test_adding_an_existing_user_never_changes_the_active_workspace_of_that_user(
     build, charlie, bob, cast, connection, path, creates
 ):
     """Of a user with another workspace, of one without an active workspace, of one without any."""
@@ -223,7 +235,9 @@ def test_nobody_else_chooses_the_active_workspace_of_a_user_who_exists(
     assert count(connection, "users", "active_workspace_id IS NULL") == 2
 
 
-def test_a_repeat_is_the_first_response_for_members(alice, bob, cast, connection, path, initech):
+def test_a_repeated_request_about_members_gets_the_first_response(
+    alice, bob, cast, connection, path, initech
+):
     def sent(client, method, place, body=None):
         return client.send(method, place, json=body, headers={"Idempotency-Key": f"{method}-1"})
 
@@ -248,7 +262,9 @@ def test_a_repeat_is_the_first_response_for_members(alice, bob, cast, connection
     assert error_message(sent(bob, "POST", path, NEW), 404)
 
 
-def test_owners_removing_each_other_leave_one(together, alice, dora, cast, path, connection, roles):
+def test_two_owners_who_remove_each_other_at_the_same_time_leave_one(
+    together, alice, dora, cast, path, connection, roles
+):
     first, second = together(
         "members",
         # The first one that both lock.
@@ -267,7 +283,7 @@ def test_owners_removing_each_other_leave_one(together, alice, dora, cast, path,
     assert connection.execute(counted).fetchone() == {"member_count": 2}
 
 
-def test_two_who_add_one_address_at_once_while_another_leaves_add_one_user(
+def test_two_owners_who_add_the_same_address_while_a_member_leaves_add_one_user(
     together, alice, bob, dora, cast, path, roles
 ):
     responses = together(
@@ -282,7 +298,7 @@ def test_two_who_add_one_address_at_once_while_another_leaves_add_one_user(
     assert alice.get(f"/workspaces/{cast['acme']}").get_json()["memberCount"] == 3
 
 
-def test_the_statements_themselves_add_nobody_for_a_plain_member(connection, cast):
+def test_the_sql_statements_alone_already_keep_a_plain_member_from_adding_anybody(connection, cast):
     """Beside the transaction, which rolls back what a refused request has done."""
     values = {"user_id": cast["bob"], "token_workspace_id": None, "id": cast["acme"]}
     values |= {"role": "member", "name": None}

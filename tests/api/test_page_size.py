@@ -10,7 +10,9 @@ MAX_BODY_BYTES = 6 * MAX_TEXT_BYTES + 100_000
 
 
 @pytest.mark.parametrize(("name", "column"), large_fields())
-def test_a_list_of_long_values_is_cut_to_whole_pages(alice, connection, insert_into, name, column):
+def test_a_list_of_long_values_has_shorter_pages_that_together_have_every_row(
+    alice, connection, insert_into, name, column
+):
     paged = LISTS[name]
     value = longest(view_of(paged).documented.schema().fields[column])
     for _ in range(MAX_TEXT_BYTES // bytes_of(value) + 2):
@@ -28,7 +30,9 @@ FIRST_LARGE = dict(reversed(large_fields()))
 
 
 @pytest.mark.parametrize("name", FIRST_LARGE)
-def test_a_page_ends_before_the_row_that_exceeds_the_bound(alice, connection, insert_into, name):
+def test_a_page_ends_before_the_row_that_would_exceed_its_maximum_size(
+    alice, connection, insert_into, name
+):
     """Of each fifteen rows with one sort key, six are long: the order of the sizes matters."""
     paged, column = LISTS[name], FIRST_LARGE[name]
     # A little shorter, so that the bytes of an empty list add no row.
@@ -46,7 +50,9 @@ def test_a_page_ends_before_the_row_that_exceeds_the_bound(alice, connection, in
     assert page == order[: long[MAX_TEXT_BYTES // size]]
 
 
-def test_rows_of_the_bound_are_a_page_and_a_byte_more_is_the_next(alice, connection, insert_into):
+def test_rows_of_exactly_the_maximum_size_are_one_page_and_one_more_byte_makes_two(
+    alice, connection, insert_into
+):
     sizes = [{}] + [{"description": "é" * 32_768}] * (MAX_TEXT_BYTES // 65_536)
     rows = [insert_into("tasks", **row) for row in sizes][::-1]
     page = alice.get("/tasks").get_json()

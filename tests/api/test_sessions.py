@@ -25,7 +25,9 @@ def page(service):
     return Client(service, NEW)
 
 
-def test_a_login_page_makes_a_session_that_works_as_the_cookie(service, page, cast, connection):
+def test_a_login_page_creates_a_session_whose_token_works_as_the_cookie(
+    service, page, cast, connection
+):
     response = page.post("/session", EMAIL)
     assert response.status_code == 201
     session = response.get_json()
@@ -42,7 +44,7 @@ def test_a_login_page_makes_a_session_that_works_as_the_cookie(service, page, ca
     assert error_message(Client(service, session["token"]).get("/me"), 401)
 
 
-def test_only_a_key_opens_the_door_and_it_opens_no_other(service, connection, cast):
+def test_only_a_login_key_can_create_sessions_and_it_can_do_nothing_else(service, connection, cast):
     insert_token(connection, cast["alice"], "tmw_session_alice", kind="session")
     before = count(connection, "tokens")
     for client in (
@@ -60,7 +62,7 @@ def test_only_a_key_opens_the_door_and_it_opens_no_other(service, connection, ca
     assert count(connection, "tokens") == before
 
 
-def test_an_unknown_and_a_deactivated_user_are_404_alike(page, connection):
+def test_a_session_for_an_unknown_and_for_a_deactivated_user_is_the_same_404(page, connection):
     connection.execute("UPDATE users SET deactivated_at = now() WHERE name = 'Bob'")
     messages = {
         error_message(page.post("/session", {"email": f"{name}@example.com"}), 404)
@@ -70,7 +72,7 @@ def test_an_unknown_and_a_deactivated_user_are_404_alike(page, connection):
     assert connection.execute("SELECT FROM tokens WHERE kind = 'session'").fetchall() == []
 
 
-def test_a_session_can_end_earlier_but_not_before_now(page, connection):
+def test_a_login_page_can_make_a_session_end_earlier_but_not_in_the_past(page, connection):
     soon = "2098-01-01T00:00:00.000Z"
     made = page.post("/session", {**EMAIL, "expiresAt": soon})
     assert made.get_json()["expiresAt"] == soon
@@ -80,7 +82,9 @@ def test_a_session_can_end_earlier_but_not_before_now(page, connection):
     assert count(connection, "tokens") == len(TOKENS) + 1
 
 
-def test_a_repeat_with_the_older_key_makes_no_session_and_shows_no_token(service, page, connection):
+def test_a_repeat_with_the_older_login_key_creates_no_session_and_shows_no_token(
+    service, page, connection
+):
     for email in ("alice@example.com", "bob@example.com"):
         body, headers = {"email": email}, {"Idempotency-Key": "login-1"}
         first = page.post("/session", body, headers=headers)
@@ -95,7 +99,7 @@ def test_a_repeat_with_the_older_key_makes_no_session_and_shows_no_token(service
     assert "tmw_session" not in stored
 
 
-def test_the_door_counts_per_client_address_as_one_without_a_credential(service):
+def test_login_requests_count_by_client_address_like_requests_without_a_credential(service):
     def attempts(address, client):
         headers = {"X-Forwarded-For": address}
         return [client.post("/session", EMAIL, headers=headers).status_code for _ in range(31)]
@@ -107,7 +111,7 @@ def test_the_door_counts_per_client_address_as_one_without_a_credential(service)
     assert set(attempts("192.0.2.2", Client(service, NEW))) == {201}
 
 
-def test_without_the_setting_there_is_no_door_in_routes_and_document(build):
+def test_without_login_key_neither_the_routes_nor_the_document_have_the_login_operation(build):
     app = build(login_key=None)
     for client in (Client(app), Client(app, TOKENS["alice"]), Client(app, NEW)):
         response = client.client.post("/api/session", json=EMAIL, headers=client.headers)
@@ -120,7 +124,7 @@ def test_without_the_setting_there_is_no_door_in_routes_and_document(build):
 
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("keys", ["x" * 31, f"{NEW},", f"{NEW},{'x' * 31}", "with a space " * 4])
-def test_a_short_or_malformed_key_stops_the_start_and_is_not_shown(keys):
+def test_a_short_or_malformed_login_key_stops_the_start_and_the_message_does_not_show_it(keys):
     with pytest.raises(InvalidSetting, match="LOGIN_KEY: must be keys of 32 to 200 of") as error:
         Settings.read({"LOGIN_KEY": keys})
     assert keys not in str(error.value)

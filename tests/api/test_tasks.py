@@ -62,7 +62,7 @@ def test_only_a_member_can_be_the_assignee(alice, plain, cast, connection, who):
     assert row_of(connection, "tasks", plain["id"])["assignee_id"] is None
 
 
-def test_a_member_can_be_the_assignee_until_they_leave(alice, cast, connection, plain):
+def test_a_member_can_be_the_assignee_until_the_member_leaves(alice, cast, connection, plain):
     assigned = alice.patch(f"/tasks/{plain['id']}", {"assigneeId": cast["bob"].upper()})
     assert assigned.get_json()["assigneeId"] == cast["bob"]
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["bob"],))
@@ -115,7 +115,7 @@ def test_a_subtask_cannot_be_a_parent_and_a_parent_cannot_become_a_subtask(alice
     assert read_all(alice, "/tasks") == before
 
 
-def test_a_subtask_can_change_its_parent_and_become_a_task(alice, task, plain):
+def test_a_subtask_can_get_another_parent_or_become_a_task_without_one(alice, task, plain):
     path = f"/tasks/{task['id']}"
     assert alice.patch(path, {"parentId": plain["id"]}).get_json()["parentId"] == plain["id"]
     assert alice.patch(path, {"parentId": None}).get_json()["parentId"] is None
@@ -163,7 +163,9 @@ FILTERED = [
 
 
 @pytest.mark.usefixtures("unlimited")
-def test_pages_in_each_order_and_of_a_search_have_the_tasks_that_match_all_filters(alice, various):
+def test_lists_in_both_orders_and_searches_have_exactly_the_tasks_that_match_all_filters(
+    alice, various
+):
     for filters, titles in FILTERED:
         pairs = (text.split("=") for text in filters.split())
         query = {name: value.format(**various) for name, value in pairs}
@@ -172,7 +174,9 @@ def test_pages_in_each_order_and_of_a_search_have_the_tasks_that_match_all_filte
             assert sorted(task["title"][-1] for task in listed) == [*titles], (filters, sort, q)
 
 
-def test_the_filter_me_is_each_request_s_caller_for_equal_queries(alice, bob, charlie, various):
+def test_the_filter_me_means_the_caller_of_each_request_even_if_the_queries_are_equal(
+    alice, bob, charlie, various
+):
     expected = [(alice, "a"), (bob, "bc"), (charlie, ""), (alice, "a")]
     for client, titles in expected:
         listed = read_all(client, "/tasks", assignee="me", limit=1)
@@ -205,7 +209,7 @@ def race(alice, bob, plain, together):
     return race
 
 
-def test_two_equal_changes_at_once_are_one_change(alice, plain, race):
+def test_two_equal_changes_at_the_same_time_make_one_new_version(alice, plain, race):
     responses = race("done", "done")
     assert [response.status_code for response in responses] == [200, 200]
     changed = alice.get(f"/tasks/{plain['id']}").get_json()
@@ -224,14 +228,16 @@ def test_two_equal_changes_at_once_are_one_change(alice, plain, race):
         ("delete", "subtask", [(204, 400, 0), (204, 201, 0), (409, 201, 2)]),
     ],
 )
-def test_a_delete_beside_a_change_deletes_everything_or_is_409(
+def test_a_delete_during_another_change_deletes_everything_or_is_409(
     connection, race, first, second, outcomes
 ):
     statuses = [response.status_code for response in race(first, second)]
     assert (*statuses, count(connection, "tasks")) in outcomes
 
 
-def test_two_tasks_cannot_become_each_others_parent_at_once(alice, bob, together, connection):
+def test_two_tasks_cannot_become_each_others_parent_at_the_same_time(
+    alice, bob, together, connection
+):
     one, other = (alice.post("/tasks", {"title": name}).get_json()["id"] for name in "ab")
     responses = together(
         "tasks",
@@ -245,7 +251,9 @@ def test_two_tasks_cannot_become_each_others_parent_at_once(alice, bob, together
     assert [row["parent_id"] for row in rows].count(None) == 1
 
 
-def test_a_write_while_its_workspace_is_deleted_is_409(alice, cast, connection, database_url):
+def test_a_write_while_an_operator_deletes_its_workspace_is_409(
+    alice, cast, connection, database_url
+):
     with psycopg.connect(database_url) as operator, ThreadPoolExecutor() as threads:
         operator.execute("DELETE FROM workspaces WHERE id = %s", (cast["acme"],))
         create = threads.submit(alice.post, "/tasks", {"title": "Late"})

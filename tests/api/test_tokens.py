@@ -52,7 +52,7 @@ def test_a_new_token_works_and_is_shown_once(app, alice, cast, connection):
     assert token["token"] not in str(row)
 
 
-def test_a_token_has_the_scope_and_the_expiry_of_the_request(app, alice, connection):
+def test_a_new_token_has_the_scope_and_the_expiry_that_the_request_asks_for(app, alice, connection):
     soon = datetime.now(UTC) + timedelta(hours=1)
     body = {"name": "Report", "scope": "read", "expiresAt": soon.isoformat()}
     token = alice.post("/tokens", body).get_json()
@@ -65,12 +65,14 @@ def test_a_token_has_the_scope_and_the_expiry_of_the_request(app, alice, connect
     error_message(client.get("/tasks"), 401)
 
 
-def test_an_expiry_must_be_in_the_future(alice):
+def test_the_expiry_of_a_new_token_must_be_in_the_future(alice):
     past = alice.post("/tokens", {"name": "x", "expiresAt": "2020-01-01T00:00:00Z"})
     assert invalid_field(past, "expiresAt") == "must be in the future"
 
 
-def test_of_simultaneous_new_tokens_the_101st_live_one_is_409(alice, cast, connection):
+def test_the_101st_live_token_is_409_even_if_several_are_created_at_the_same_time(
+    alice, cast, connection
+):
     # One token of the cast is there.
     connection.execute(
         "INSERT INTO tokens (user_id, kind, hash)"
@@ -89,7 +91,7 @@ def test_of_simultaneous_new_tokens_the_101st_live_one_is_409(alice, cast, conne
     assert alice.post("/tokens", {"name": "Again the 100th"}).status_code == 201
 
 
-def test_a_repeated_request_makes_one_token_and_no_table_has_its_text(alice, cast, connection):
+def test_a_repeated_request_creates_one_token_and_no_table_stores_its_text(alice, cast, connection):
     first = alice.post("/tokens", {"name": "Once"}, headers=KEY)
     repeat = alice.post("/tokens", {"name": "Once"}, headers=KEY)
     assert (first.status_code, repeat.status_code) == (201, 201)
@@ -108,7 +110,9 @@ ENDS = "tokens/revoke_all", "tokens/revoke", "tokens/revoke_own", "users/deactiv
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_a_session_that_ends_meanwhile_makes_no_token(alice, cast, connection, database_url, end):
+def test_a_session_that_ends_during_the_request_creates_no_token(
+    alice, cast, connection, database_url, end
+):
     insert_member(connection, cast["acme"], cast["charlie"], "owner")
     assert alice.get("/tokens").status_code == 200
     (session,) = (row["id"] for row in rows(connection, cast["alice"]) if row["kind"] == "session")
@@ -124,7 +128,9 @@ def test_a_session_that_ends_meanwhile_makes_no_token(alice, cast, connection, d
     assert [row["name"] for row in rows(connection, cast["alice"]) if row["name"] == "Late"] == []
 
 
-def test_revoking_all_tokens_revokes_one_that_is_being_made(alice, cast, connection, database_url):
+def test_revoking_all_tokens_includes_a_token_that_is_being_created(
+    alice, cast, connection, database_url
+):
     (session,) = (row["id"] for row in rows(connection, cast["alice"]) if row["kind"] == "session")
     token = {
         "name": "Early",
@@ -148,7 +154,7 @@ def test_revoking_all_tokens_revokes_one_that_is_being_made(alice, cast, connect
     assert all(row["revoked_at"] for row in rows(connection, cast["alice"]))
 
 
-def test_a_request_is_repeated_in_another_workspace_and_makes_one_token(alice, cast, initech):
+def test_a_repeat_in_another_active_workspace_still_creates_one_token_only(alice, cast, initech):
     requests = [
         ("POST", "/tokens", {"name": "Once"}),
         ("PATCH", "/me", {"workspaceId": initech}),
@@ -176,7 +182,7 @@ def worker(app, alice, cast):
     return Client(app, token["token"])
 
 
-def test_a_token_of_one_workspace_stays_there_when_its_user_chooses_another_one(
+def test_a_token_for_one_workspace_stays_there_when_its_user_chooses_another_workspace(
     app, worker, alice, cast, connection, initech
 ):
     insert_token(connection, cast["alice"], "tmw_api_follows")
@@ -198,7 +204,9 @@ def test_a_token_of_one_workspace_stays_there_when_its_user_chooses_another_one(
     assert listed["workspaceId"] == cast["acme"]
 
 
-def test_a_token_of_one_workspace_needs_no_choice_and_makes_none(worker, cast, connection, initech):
+def test_a_token_for_one_workspace_works_without_an_active_workspace_and_cannot_choose_one(
+    worker, cast, connection, initech
+):
     for chosen in (None, initech):
         activate(connection, chosen, cast["alice"])
         assert worker.get("/dashboard/stats").get_json()["workspaceId"] == cast["acme"]
@@ -217,7 +225,9 @@ def test_a_token_of_one_workspace_needs_no_choice_and_makes_none(worker, cast, c
     ["DELETE FROM members WHERE user_id = %(alice)s", "DELETE FROM workspaces WHERE id = %(acme)s"],
     ids=["membership", "workspace"],
 )
-def test_the_end_of_the_membership_revokes_the_token(worker, alice, cast, connection, initech, end):
+def test_the_end_of_the_membership_revokes_the_token_for_that_workspace(
+    worker, alice, cast, connection, initech, end
+):
     connection.execute(end, cast)
     error_message(worker.get("/me"), 401)
     if end.startswith("DELETE FROM members"):
@@ -229,7 +239,9 @@ def test_the_end_of_the_membership_revokes_the_token(worker, alice, cast, connec
     assert alice.get("/me").status_code == 200
 
 
-def test_a_membership_that_ends_meanwhile_leaves_no_token(alice, cast, connection, database_url):
+def test_a_membership_that_ends_during_the_request_leaves_no_token_for_the_workspace(
+    alice, cast, connection, database_url
+):
     with psycopg.connect(database_url) as leaving, ThreadPoolExecutor(1) as threads:
         leaving.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))
         making = threads.submit(alice.post, "/tokens", {"name": "x", "workspaceId": cast["acme"]})
@@ -239,7 +251,9 @@ def test_a_membership_that_ends_meanwhile_leaves_no_token(alice, cast, connectio
     assert [row for row in rows(connection, cast["alice"]) if row["workspace_id"]] == []
 
 
-def test_the_list_has_the_caller_s_live_tokens_newest_first(app, alice, charlie, cast, connection):
+def test_the_list_of_tokens_has_the_live_ones_of_the_caller_newest_first(
+    app, alice, charlie, cast, connection
+):
     older = alice.post("/tokens", {"name": "Older"}).get_json()
     newer = alice.post("/tokens", {"name": "Newer", "scope": "read"}).get_json()
     insert_token(connection, cast["alice"], "expired", expires="2020-01-01T00:00:00Z")
@@ -263,7 +277,9 @@ def test_only_api_tokens_of_the_caller_can_be_revoked(alice, charlie, cast, conn
 
 
 @by_name([view for view in views() if view.session_only])
-def test_with_an_api_token_it_is_403_with_the_reason(app, cast, connection, view):
+def test_an_operation_for_sessions_only_is_403_with_an_api_token_and_says_why(
+    app, cast, connection, view
+):
     method, path, body = view.method, view.path(*[UNKNOWN] * len(view.variables)), {}
     before = rows(connection, cast["alice"])
     message = error_message(Client(app, TOKENS["alice"]).send(method, path, json=body), 403)
@@ -278,7 +294,9 @@ def test_with_an_api_token_it_is_403_with_the_reason(app, cast, connection, view
     ]
 
 
-def test_the_end_of_a_session_clears_the_cookie_and_leaves_others(app, alice, cast, connection):
+def test_ending_a_session_clears_the_cookie_and_leaves_other_credentials_alive(
+    app, alice, cast, connection
+):
     insert_token(connection, cast["alice"], "tmw_session_other", kind="session")
     response = alice.delete("/session")
     assert (response.status_code, response.data) == (204, b"")
@@ -290,7 +308,7 @@ def test_the_end_of_a_session_clears_the_cookie_and_leaves_others(app, alice, ca
     assert Client(app, TOKENS["alice"]).get("/tasks").status_code == 200
 
 
-def test_tokens_need_no_active_workspace(alice, cast, connection):
+def test_managing_tokens_needs_no_active_workspace(alice, cast, connection):
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))
     assert alice.post("/tokens", {"name": "x"}).status_code == 201
     assert len(alice.get("/tokens").get_json()) == 2

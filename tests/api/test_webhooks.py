@@ -62,7 +62,9 @@ def about(webhook, delivery=UNKNOWN):
 # Create
 
 
-def test_a_new_webhook_gets_events_that_its_secret_verifies(alice, cast, connection, receiver):
+def test_a_new_webhook_receives_events_whose_signature_its_secret_verifies(
+    alice, cast, connection, receiver
+):
     response = alice.post("/webhooks", {"url": receiver.url})
     assert response.status_code == 201
     webhook = response.get_json()
@@ -91,7 +93,7 @@ def test_a_new_webhook_gets_events_that_its_secret_verifies(alice, cast, connect
     assert json.loads(received.body)["type"] == "task.created"
 
 
-def test_each_type_of_event_is_known_and_listed_once(alice, webhook):
+def test_a_webhook_may_list_only_known_types_of_events_and_each_of_them_once(alice, webhook):
     for events in (["task.moved"], ["task.created"] * 2):
         assert invalid_field(alice.patch(f"/webhooks/{webhook}", {"events": events}), "events")
 
@@ -108,7 +110,7 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("message", UNUSABLE)
-def test_a_url_that_no_event_may_be_sent_to_is_400(alice, connection, receiver, webhook, message):
+def test_a_url_to_which_no_event_may_be_sent_is_400(alice, connection, receiver, webhook, message):
     for url in UNUSABLE[message]:
         for response in (
             alice.post("/webhooks", {"url": url}),
@@ -121,7 +123,9 @@ def test_a_url_that_no_event_may_be_sent_to_is_400(alice, connection, receiver, 
     assert webhook_row(connection, webhook)["url"] == receiver.url
 
 
-def test_of_simultaneous_new_webhooks_the_21st_is_409(alice, cast, connection, receiver):
+def test_the_21st_webhook_is_409_even_if_several_are_created_at_the_same_time(
+    alice, cast, connection, receiver
+):
     for _ in range(17):
         subscribe(connection, cast["acme"], receiver.url)
         subscribe(connection, cast["globex"], receiver.url)
@@ -134,7 +138,9 @@ def test_of_simultaneous_new_webhooks_the_21st_is_409(alice, cast, connection, r
     assert "20 webhooks" in error_message(alice.post("/webhooks", {"url": receiver.url}), 409)
 
 
-def test_without_an_active_workspace_are_no_webhooks(alice, cast, connection, receiver, webhook):
+def test_a_user_without_an_active_workspace_has_no_webhooks_and_can_create_none(
+    alice, cast, connection, receiver, webhook
+):
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))
     assert alice.get("/webhooks").get_json() == []
     created = alice.post("/webhooks", {"url": receiver.url})
@@ -146,7 +152,9 @@ def test_without_an_active_workspace_are_no_webhooks(alice, cast, connection, re
 # Secrets
 
 
-def test_a_repeat_makes_no_other_webhook_and_no_table_has_its_secret(alice, connection, receiver):
+def test_a_repeat_creates_no_second_webhook_and_no_table_stores_its_secret(
+    alice, connection, receiver
+):
     key = {"Idempotency-Key": "once"}
     first = alice.post("/webhooks", {"url": receiver.url}, headers=key)
     repeat = alice.post("/webhooks", {"url": receiver.url}, headers=key)
@@ -167,7 +175,9 @@ def test_a_repeat_makes_no_other_webhook_and_no_table_has_its_secret(alice, conn
             assert found.fetchone()["count"] == 0
 
 
-def test_a_repeat_gets_its_response_though_the_host_is_gone(with_webhooks, webhooks_app, receiver):
+def test_a_repeat_gets_the_first_response_even_if_the_url_would_be_refused_by_now(
+    with_webhooks, webhooks_app, receiver
+):
     key, body = {"Idempotency-Key": "once"}, {"url": receiver.url}
     first = Client(webhooks_app, TOKENS["alice"]).post("/webhooks", body, headers=key)
     later = Client(with_webhooks(WEBHOOK_ALLOW=""), TOKENS["alice"])
@@ -176,7 +186,9 @@ def test_a_repeat_gets_its_response_though_the_host_is_gone(with_webhooks, webho
     assert (repeat.status_code, repeat.get_json()["id"]) == (201, first.get_json()["id"])
 
 
-def test_a_new_secret_signs_at_once_and_both_older_ones_for_24_hours(alice, connection, receiver):
+def test_a_new_secret_signs_immediately_and_older_secrets_still_sign_for_24_hours(
+    alice, connection, receiver
+):
     created = alice.post("/webhooks", {"url": receiver.url}).get_json()
     path = f"/webhooks/{created['id']}"
     rotations = [alice.post(f"{path}/rotate") for _ in range(2)]
@@ -213,7 +225,9 @@ def test_no_log_line_has_a_secret(alice, receiver, caplog):
         assert secret not in written
 
 
-def test_without_the_key_it_is_503_and_logged(with_webhooks, connection, receiver, caplog, webhook):
+def test_operations_that_need_webhook_key_are_503_without_it_and_the_log_says_so(
+    with_webhooks, connection, receiver, caplog, webhook
+):
     alice = Client(with_webhooks(WEBHOOK_KEY=""), TOKENS["alice"])
     for path, body in (
         ("/webhooks", {"url": receiver.url}),
@@ -231,7 +245,9 @@ def test_without_the_key_it_is_503_and_logged(with_webhooks, connection, receive
     assert alice.get(f"/webhooks/{webhook}").status_code == 200
 
 
-def test_a_key_that_the_service_lacks_is_503(webhooks_app, cast, connection, receiver, caplog):
+def test_a_ping_is_503_if_the_service_lacks_the_key_of_the_webhook(
+    webhooks_app, cast, connection, receiver, caplog
+):
     alice = Client(webhooks_app, TOKENS["alice"])
     webhook = subscribe(connection, cast["acme"], receiver.url, key_fingerprint="0" * 16)
     error_message(alice.post(f"/webhooks/{webhook}/ping"), 503)
@@ -249,7 +265,9 @@ def everything(connection):
     return [connection.execute(f"SELECT * FROM {table}").fetchall() for table in tables]
 
 
-def test_a_member_gets_403_for_every_webhook_and_changes_nothing(bob, cast, connection, receiver):
+def test_a_plain_member_gets_403_for_every_webhook_and_changes_nothing(
+    bob, cast, connection, receiver
+):
     def refused(method, path, body):
         response = bob.send(method, path, json=body)
         assert "owner or an admin" in error_message(response, 403), path
@@ -271,7 +289,9 @@ def test_a_member_gets_403_for_every_webhook_and_changes_nothing(bob, cast, conn
     assert receiver.connections == 0
 
 
-def test_a_role_that_ends_during_the_check_of_a_url_makes_no_webhook(cast, connection, receiver):
+def test_a_user_who_loses_the_role_during_the_check_of_the_url_creates_no_webhook(
+    cast, connection, receiver
+):
     """The statement itself asks for the role."""
     values = {"url": receiver.url, "events": None, "key_fingerprint": "x"}
     for name, made in (("bob", 0), ("charlie", 0), ("alice", 1)):
@@ -279,7 +299,7 @@ def test_a_role_that_ends_during_the_check_of_a_url_makes_no_webhook(cast, conne
         assert len(run(connection, "webhooks/create", **caller, **values)) == made
 
 
-def test_a_member_of_two_workspaces_manages_the_active_one_where_the_role_allows(
+def test_a_member_of_two_workspaces_manages_webhooks_of_the_active_one_if_the_role_allows(
     bob, cast, connection, initech, receiver
 ):
     insert_member(connection, initech, cast["bob"], "admin")
@@ -297,7 +317,9 @@ def test_a_member_of_two_workspaces_manages_the_active_one_where_the_role_allows
 # List and read
 
 
-def test_the_list_is_the_command_s_oldest_first(webhooks_app, alice, cast, connection, receiver):
+def test_the_api_and_the_command_list_the_same_webhooks_oldest_first(
+    webhooks_app, alice, cast, connection, receiver
+):
     long_ago = "2026-01-02T03:04:05Z"
     ended = {"disabled_at": long_ago, "disabled_reason": "a reason"}
     acme = connection, cast["acme"], receiver.url
@@ -323,7 +345,9 @@ def test_the_list_is_the_command_s_oldest_first(webhooks_app, alice, cast, conne
         assert {name: shown[name] for name in same} == {name: printed[name] for name in same}
 
 
-def test_a_webhook_s_figures_are_fresh_for_who_knows_its_version(alice, cast, connection, webhook):
+def test_a_webhook_is_never_304_because_its_figures_change_without_a_new_version(
+    alice, cast, connection, webhook
+):
     path = f"/webhooks/{webhook}"
     read = alice.get(path)
     announce(connection, cast["acme"])
@@ -335,7 +359,7 @@ def test_a_webhook_s_figures_are_fresh_for_who_knows_its_version(alice, cast, co
 # Change
 
 
-def test_a_url_that_stays_is_not_checked_again(with_webhooks, alice, receiver):
+def test_a_change_that_keeps_the_url_does_not_check_the_url_again(with_webhooks, alice, receiver):
     webhook = alice.post("/webhooks", {"url": receiver.url}).get_json()
     later = Client(with_webhooks(WEBHOOK_ALLOW=""), TOKENS["alice"])
     sent = {**alice.get(f"/webhooks/{webhook['id']}").get_json(), "events": ["task.created"]}
@@ -343,7 +367,9 @@ def test_a_url_that_stays_is_not_checked_again(with_webhooks, alice, receiver):
     assert (response.status_code, response.get_json()["events"]) == (200, ["task.created"])
 
 
-def test_a_disabled_webhook_waits_until_enabled(alice, cast, connection, receiver, webhook, work):
+def test_the_deliveries_of_a_disabled_webhook_wait_until_it_is_enabled(
+    alice, cast, connection, receiver, webhook, work
+):
     announce(connection, cast["acme"])
     path = f"/webhooks/{webhook}"
     disabled = alice.patch(path, {"enabled": False}).get_json()
@@ -360,7 +386,7 @@ def test_a_disabled_webhook_waits_until_enabled(alice, cast, connection, receive
 
 
 @pytest.mark.parametrize("change", ["enabled", "url"])
-def test_what_waits_for_a_failing_webhook_is_due_at_once_after_it_is_enabled_or_moved(
+def test_enabling_or_moving_a_failing_webhook_makes_its_waiting_deliveries_due_immediately(
     with_webhooks, alice, cast, connection, receiver, change, webhook
 ):
     receiver.behaves(answer(500))
@@ -379,7 +405,7 @@ def test_what_waits_for_a_failing_webhook_is_due_at_once_after_it_is_enabled_or_
     assert alice.get(path).get_json()["waiting"] == 0
 
 
-def test_an_attempt_makes_no_new_version_but_the_end_of_a_webhook_does(
+def test_an_attempt_makes_no_new_version_of_a_webhook_unless_it_disables_the_webhook(
     with_webhooks, alice, cast, connection, receiver, webhook
 ):
     path = f"/webhooks/{webhook}"
@@ -398,7 +424,9 @@ def test_an_attempt_makes_no_new_version_but_the_end_of_a_webhook_does(
 # Remove
 
 
-def test_a_deleted_webhook_is_gone_and_then_its_deliveries(alice, cast, connection, receiver, work):
+def test_a_deleted_webhook_is_404_immediately_and_the_worker_deletes_its_deliveries(
+    alice, cast, connection, receiver, work
+):
     gone, stays = (subscribe(connection, cast["acme"], receiver.url) for _ in range(2))
     for _ in range(18):
         subscribe(connection, cast["acme"], receiver.url, "task.deleted")
@@ -423,7 +451,9 @@ def test_a_deleted_webhook_is_gone_and_then_its_deliveries(alice, cast, connecti
 # Disabled
 
 
-def test_a_webhook_disabled_twice_keeps_the_first_reason(alice, cast, connection, receiver, work):
+def test_a_webhook_that_is_disabled_twice_keeps_the_first_reason(
+    alice, cast, connection, receiver, work
+):
     """An attempt was in flight, or a manager disables it again."""
     webhook = subscribe(connection, cast["acme"], receiver.url)
     path = f"/webhooks/{webhook}"
@@ -454,7 +484,7 @@ def test_a_webhook_disabled_twice_keeps_the_first_reason(alice, cast, connection
 # Ping
 
 
-def test_a_ping_is_a_signed_event_and_leaves_no_trace(alice, cast, connection, receiver):
+def test_a_ping_sends_a_signed_event_and_stores_nothing(alice, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url, "task.created")
     before = everything(connection)
     response = alice.post(f"/webhooks/{webhook}/ping")
@@ -476,7 +506,9 @@ def test_a_ping_is_a_signed_event_and_leaves_no_trace(alice, cast, connection, r
     assert everything(connection) == before
 
 
-def test_a_ping_that_succeeds_makes_what_waits_due_at_once(alice, cast, connection, receiver, work):
+def test_a_successful_ping_makes_the_waiting_deliveries_due_immediately(
+    alice, cast, connection, receiver, work
+):
     """So does ``enabled: true``; a ping that fails changes nothing."""
     webhook = subscribe(connection, cast["acme"], receiver.url)
     receiver.behaves(answer(503, Retry_After="3600"))
@@ -499,7 +531,7 @@ def test_a_ping_that_succeeds_makes_what_waits_due_at_once(alice, cast, connecti
         (hang, None, "timeout"), (None, None, "blocked"),
     ],
 )  # fmt: skip
-def test_a_ping_tells_how_the_receiver_failed_and_names_no_address(
+def test_a_ping_says_how_the_receiver_failed_without_naming_an_address(
     with_webhooks, connection, receiver, behaviour, status, error, webhook
 ):
     changes = {"WEBHOOK_TIMEOUT": "0.2"} if behaviour else {"WEBHOOK_ALLOW": ""}
@@ -526,7 +558,9 @@ def hanging(client, webhook, receiver):
         assert pinged.result().get_json()["status"] == 200
 
 
-def test_a_request_that_waits_for_a_receiver_holds_no_connection(with_webhooks, receiver, webhook):
+def test_a_request_that_waits_for_a_receiver_holds_no_database_connection(
+    with_webhooks, receiver, webhook
+):
     """The pool has one connection, which the other request gets while the receiver hangs."""
     alice = Client(with_webhooks(WEB_THREADS="1", WEBHOOK_TIMEOUT="30"), TOKENS["alice"])
     with hanging(alice, webhook, receiver) as pinged:
@@ -537,7 +571,7 @@ def test_a_request_that_waits_for_a_receiver_holds_no_connection(with_webhooks, 
         assert not pinged.done()
 
 
-def test_a_workspace_whose_receiver_hangs_is_refused_alone(
+def test_only_the_workspace_whose_receiver_hangs_is_refused_further_pings(
     with_webhooks, cast, connection, receiver, other_receiver, webhook
 ):
     """Two of eight threads may wait for receivers."""
@@ -551,7 +585,9 @@ def test_a_workspace_whose_receiver_hangs_is_refused_alone(
     assert alice.post(f"/webhooks/{webhook}/ping").status_code == 200
 
 
-def test_a_url_is_checked_while_receivers_take_all_their_threads(with_webhooks, receiver, webhook):
+def test_urls_can_be_checked_while_receivers_occupy_all_threads_that_may_wait_for_them(
+    with_webhooks, receiver, webhook
+):
     app = with_webhooks(WEB_THREADS="4", WEBHOOK_TIMEOUT="30")
     alice, charlie = (Client(app, TOKENS[name]) for name in ("alice", "charlie"))
     with hanging(alice, webhook, receiver):
@@ -560,7 +596,9 @@ def test_a_url_is_checked_while_receivers_take_all_their_threads(with_webhooks, 
 
 
 @pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "once"}], ids=["", "with a key"])
-def test_a_slow_name_server_holds_no_connection(with_webhooks, connection, monkeypatch, headers):
+def test_a_request_that_waits_for_a_slow_name_server_holds_no_database_connection(
+    with_webhooks, connection, monkeypatch, headers
+):
     """A look-up never ends by itself; getaddrinfo is that of the system, not ours."""
     monkeypatch.setattr(sys.modules["service.api.webhook_checks"], "LOOK_UP", 1)
     alice = Client(with_webhooks(WEB_THREADS="1"), TOKENS["alice"])
@@ -585,7 +623,9 @@ def test_a_slow_name_server_holds_no_connection(with_webhooks, connection, monke
     assert f"within {LOOK_UP} s" in fields.URL.default_error_messages["unresolved"]
 
 
-def test_without_the_key_a_secret_is_403_for_the_role_and_404_for_the_id(with_webhooks, webhook):
+def test_without_webhook_key_rotating_a_secret_is_403_for_a_member_and_404_for_an_unknown_id(
+    with_webhooks, webhook
+):
     app = with_webhooks(WEBHOOK_KEY="")
     error_message(Client(app, TOKENS["bob"]).post(f"/webhooks/{webhook}/rotate"), 403)
     error_message(Client(app, TOKENS["alice"]).post(f"/webhooks/{UNKNOWN}/rotate"), 404)

@@ -10,7 +10,7 @@ def acme(alice, cast):
     return alice.get(f"/workspaces/{cast['acme']}").get_json()
 
 
-def test_the_list_has_six_fields(alice, cast, connection):
+def test_the_list_of_workspaces_has_six_fields(alice, cast, connection):
     response = alice.get("/workspaces")
     assert response.status_code == 200
     (acme,) = response.get_json()
@@ -25,7 +25,9 @@ def test_the_list_has_six_fields(alice, cast, connection):
     }
 
 
-def test_the_list_holds_the_caller_s_workspaces(alice, bob, charlie, cast, connection, initech):
+def test_the_list_has_exactly_the_workspaces_of_the_caller(
+    alice, bob, charlie, cast, connection, initech
+):
     def listed(who):
         return [(one["id"], one["memberCount"]) for one in who.get("/workspaces").get_json()]
 
@@ -60,7 +62,7 @@ def test_an_owner_and_an_admin_can_change_a_workspace(alice, adam, acme, connect
     assert (row["name"], row["timezone"], row["version"]) == (*expected.values(), 3)
 
 
-def test_a_member_cannot_change_the_workspace(bob, acme, connection):
+def test_a_plain_member_cannot_change_the_workspace(bob, acme, connection):
     before = row_of(connection, "workspaces", acme["id"])
     for headers in ({}, {"If-Match": '"9"'}):
         refused = bob.patch(f"/workspaces/{acme['id']}", {"name": "Bob's"}, headers=headers)
@@ -68,7 +70,7 @@ def test_a_member_cannot_change_the_workspace(bob, acme, connection):
     assert row_of(connection, "workspaces", acme["id"]) == before
 
 
-def test_an_owner_elsewhere_cannot_change_a_workspace_as_its_member(
+def test_an_owner_of_another_workspace_cannot_change_one_where_they_are_a_plain_member(
     bob, cast, acme, connection, initech
 ):
     insert_member(connection, initech, cast["bob"], "owner")

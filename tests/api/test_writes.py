@@ -37,7 +37,9 @@ def test_an_unknown_field_is_400_with_a_hint(alice, connection, resource, field,
     assert (row_of(connection, resource, old["id"]), count(connection, resource)) == (before, 1)
 
 
-def test_an_unknown_field_that_is_like_no_other_is_400_with_the_fields_there_are(alice, cast):
+def test_an_unknown_field_that_resembles_no_field_is_400_and_the_message_lists_the_fields(
+    alice, cast
+):
     response = alice.patch(f"/workspaces/{cast['acme']}", {"members": "x"})
     assert invalid_field(response, "members") == "unknown field; allowed: name, timezone"
 

@@ -10,7 +10,7 @@ from support.project import PROJECT, environment, read
 
 
 @pytest.mark.nodatabase
-def test_a_bad_setting_stops_the_start_and_is_named():
+def test_an_invalid_setting_stops_the_start_and_the_error_names_it():
     for settings, told in (
         ({"DATABASE_URL": ""}, "DATABASE_URL is not set"),
         ({"DATABASE_URL": "host=/nowhere", "PORT": "http"}, "PORT='http': must be an integer from"),
@@ -69,7 +69,9 @@ def configured():
 
 @pytest.mark.nodatabase
 @pytest.mark.needs(descriptors=4096)
-def test_clients_get_half_of_the_file_descriptors_at_most_500_and_more_than_the_threads(configured):
+def test_a_process_takes_clients_for_half_its_descriptors_500_at_most_and_more_than_its_threads(
+    configured,
+):
     found = configured["IPv6"]
     assert found["worker_connections"] == 500
     assert found["bind"] == "[::1]:8001"
@@ -83,7 +85,7 @@ def test_clients_get_half_of_the_file_descriptors_at_most_500_and_more_than_the_
 
 @pytest.mark.nodatabase
 @pytest.mark.needs(descriptors=4096)
-def test_the_times_of_a_web_process_are_those_of_the_page(configured):
+def test_the_deployment_page_states_the_timeouts_that_gunicorn_gets(configured):
     found, text = configured["IPv6"], " ".join(read("docs/deployment.md").split())
     assert f"closes idle connections after {found['keepalive']} s" in text
     assert f"waits at most {found['graceful_timeout']} s for requests that run" in text
@@ -92,6 +94,6 @@ def test_the_times_of_a_web_process_are_those_of_the_page(configured):
 @pytest.mark.nodatabase
 @pytest.mark.needs(descriptors=4096)
 @pytest.mark.speedups
-def test_the_http_server_of_the_speedups_serves_unless_they_are_off(configured):
+def test_the_http_server_of_the_speedups_serves_unless_speedups_are_off(configured):
     assert configured["IPv6"]["worker_class"] == "speedups.server.Server"
     assert configured["without speedups"]["worker_class"] == "gthread"

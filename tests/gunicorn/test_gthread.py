@@ -25,26 +25,26 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-def test_gunicorn_itself_rejects_a_malformed_request_with_a_page_of_html(server, name):
+def test_gunicorn_rejects_a_malformed_request_with_an_html_page(server, name):
     request, status = MALFORMED[name]
     answer = send(server.port, request, finish=True)
     assert answer.status == status
     assert answer.headers["content-type"].startswith("text/html")
 
 
-def test_flask_routes_a_client_that_offers_websocket_to_no_view(server):
+def test_a_request_that_offers_websocket_is_405_because_flask_finds_no_view_for_it(server):
     upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\n"
     answer = send(server.port, f"GET /api/tasks HTTP/1.1\r\n{ALICE}{upgrade}\r\n".encode())
     assert answer.status == 405
 
 
-def test_a_query_as_long_as_with_the_speedups_reaches_the_service(server):
+def test_a_long_query_reaches_the_service_as_it_does_with_the_speedups(server):
     answer = get(server.port, f"/api/tasks?q={'x' * 8000}")
     assert answer.status == 400
     assert json.loads(answer.body)["errors"][0]["field"] == "q"
 
 
-def test_a_slow_client_occupies_a_thread_and_even_the_health_check_waits_for_a_free_one(server):
+def test_slow_clients_occupy_threads_and_even_the_health_check_waits_for_a_free_thread(server):
     """So a proxy that buffers requests, like nginx, has to stand in front."""
     with connect(server.port) as first, connect(server.port) as second:
         first.sendall(HALF)

@@ -32,7 +32,7 @@ def serves(server, connection):
     assert connection.execute("SELECT count(*) FROM tasks").fetchone()["count"] == 2
 
 
-def test_a_request_is_answered_as_everywhere(server, connection):
+def test_both_servers_create_and_list_tasks_and_reject_a_body_that_is_too_large(server, connection):
     serves(server, connection)
     # Of a body that is too large the head is enough.
     for size, body, status in (1_400_000, TASK.ljust(1_400_000), 201), (1_600_000, b"", 413):
@@ -53,7 +53,7 @@ CUT_OFF = {
 
 
 @pytest.mark.parametrize("name", CUT_OFF)
-def test_a_body_that_does_not_arrive_whole_is_a_400_and_creates_nothing(server, connection, name):
+def test_a_body_that_does_not_arrive_whole_is_400_and_creates_nothing(server, connection, name):
     body, header, message = CUT_OFF[name]
     answer = send(server.port, post(body, header), finish=True)
     assert answer.status == 400
@@ -75,7 +75,7 @@ TRUST = [
 
 
 @pytest.mark.parametrize("lines", TRUST, ids=", ".join)
-def test_no_header_changes_where_a_request_goes(server, lines):
+def test_no_header_changes_to_which_view_a_request_goes(server, lines):
     headers = "".join(f"{line}\r\n" for line in lines)
     for path in ("/api/tasks", "/healthz", "/api/nothing", "/x/api/tasks"):
         plain = get(server.port, path)
@@ -109,7 +109,7 @@ LEAKY = {
 
 
 @pytest.mark.parametrize("speedups", BOTH)
-def test_the_log_has_nothing_of_a_malformed_request(database_url, tmp_path, speedups):
+def test_the_log_shows_no_part_of_a_malformed_request(database_url, tmp_path, speedups):
     log = tmp_path / "stderr"
     with (
         log.open("wb") as stderr,
@@ -134,7 +134,7 @@ def test_the_log_has_nothing_of_a_malformed_request(database_url, tmp_path, spee
     assert "Traceback" not in shown
 
 
-def test_without_epoll_the_threads_of_gunicorn_serve(database_url, connection, tmp_path):
+def test_on_a_platform_without_epoll_gunicorn_s_gthread_serves(database_url, connection, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("import select\ndel select.epoll\n")
     paths = os.pathsep.join([str(tmp_path), str(PROJECT)])
     with serving(

@@ -23,7 +23,7 @@ from support.statements import trigger, waiting
 from service.webhooks.worker import Worker
 
 
-def test_a_line_is_short_enough_to_be_written_at_once(build, lines):
+def test_each_log_line_is_short_enough_for_the_kernel_to_write_it_in_one_piece(build, lines):
     stranger = Client(build(trusted_proxies=1))
     address = {"X-Forwarded-For": "\x7f" * 1000, "X-Request-Id": "x" * 64}
     # A text of fewer than 500 characters can have more than 500 bytes.
@@ -38,7 +38,9 @@ def test_a_line_is_short_enough_to_be_written_at_once(build, lines):
         assert entry["client"] == "\x7f" * 100
 
 
-def test_each_request_is_a_line_with_time_and_client(app, alice, stranger, cast, connection, lines):
+def test_each_request_logs_one_line_with_its_time_client_and_caller(
+    app, alice, stranger, cast, connection, lines
+):
     alice.get(f"/tasks/{cast['acme']}", headers={"X-Request-Id": "one"})
     stranger.post("/tasks", {"title": "x"}, headers={"X-Request-Id": "two"})
     app.test_client().get("/healthz", headers={"X-Request-Id": "three"})
@@ -67,12 +69,12 @@ def test_each_request_is_a_line_with_time_and_client(app, alice, stranger, cast,
     ]
 
 
-def test_the_line_names_what_the_request_has_created(alice, lines):
+def test_the_log_line_names_the_object_that_the_request_has_created(alice, lines):
     task = alice.post("/tasks", {"title": "x"}).get_json()
     assert json.loads(lines()[0])["created"] == task["id"]
 
 
-def test_each_session_of_a_login_page_is_a_line_with_its_user_and_never_the_key(build, lines, cast):
+def test_each_sign_in_of_a_login_page_logs_the_user_and_never_the_key(build, lines, cast):
     app = build(trusted_proxies=1)
     page, other = Client(app, LOGIN_KEY), Client(app, LOGIN_KEY[:-1])
     address = {"X-Forwarded-For": "192.0.2.7"}
@@ -90,7 +92,9 @@ def test_each_session_of_a_login_page_is_a_line_with_its_user_and_never_the_key(
 @pytest.mark.parametrize(
     ("queued", "shown"), [(0.0012345, 1.23), (0.001, 1), (0.0009, None), (0, None)]
 )
-def test_the_line_has_milliseconds_since_the_arrival_and_in_the_queue(app, lines, queued, shown):
+def test_the_log_line_has_the_milliseconds_since_the_arrival_and_in_the_queue(
+    app, lines, queued, shown
+):
     arrived = monotonic() - 100
     times = {"http_server.arrived": arrived, "http_server.queued": queued}
     assert app.test_client().get("/", environ_overrides=times).status_code == 200
@@ -104,7 +108,9 @@ def waits_for_a_connection():
     return any(frame.f_code.co_name == "getconn" for frame in sys._current_frames().values())
 
 
-def test_the_line_tells_how_long_the_request_has_queued_and_waited_for_a_connection(build, lines):
+def test_the_log_line_says_how_long_the_request_queued_and_waited_for_a_database_connection(
+    build, lines
+):
     app = build(web_threads=1, pool_timeout=0.2)
     pool = app.extensions["pool"]
     pool.open()
@@ -131,7 +137,7 @@ def test_the_line_tells_how_long_the_request_has_queued_and_waited_for_a_connect
 
 
 @pytest.mark.parametrize("at_commit", [False, True])
-def test_the_line_tells_how_long_the_statements_and_the_commit_took(
+def test_the_log_line_says_how_long_the_statements_and_the_commit_took(
     ada, lines, database_url, connection, cast, receiver, at_commit
 ):
     """With an Idempotency-Key, the change and its commit are a transaction; a post follows."""
@@ -172,7 +178,7 @@ TRACE = f"{1:032x}"
         (f"00-{TRACE}-{2:016x}", False),
     ],
 )
-def test_the_trace_of_a_valid_traceparent_is_in_the_line_and_in_what_the_request_posts(
+def test_a_valid_traceparent_is_in_the_log_line_and_in_what_the_request_posts(
     traceparent, logged, ada, webhooks_app, lines, connection, cast, receiver
 ):
     """What the worker posts later has none: no row stores it."""
@@ -188,14 +194,16 @@ def test_the_trace_of_a_valid_traceparent_is_in_the_line_and_in_what_the_request
     assert "traceparent" not in second.headers
 
 
-def test_the_line_tells_how_long_the_request_has_posted(ada, lines, connection, cast, receiver):
+def test_the_log_line_says_how_long_the_request_posted_to_receivers(
+    ada, lines, connection, cast, receiver
+):
     subscribe(connection, cast["acme"], receiver.url)
     ada.post("/tasks", {"title": "x"})
     entry = json.loads(lines()[-1])
     assert 1 <= entry["posted"] <= entry["ms"]
 
 
-def test_the_dashboard_queries_only_fields_that_a_line_has(alice, lines):
+def test_the_grafana_dashboard_queries_only_fields_that_log_lines_have(alice, lines):
     times = {"http_server.queued": 1}
     alice.get("/tasks", environ_overrides=times)
     # The test of waits shows this one.
@@ -216,7 +224,7 @@ def test_the_dashboard_queries_only_fields_that_a_line_has(alice, lines):
         assert words <= fields
 
 
-def test_no_line_contains_a_token_a_cookie_a_query_or_a_body(app, alice, browser, lines):
+def test_no_log_line_contains_a_token_a_cookie_a_query_or_a_body(app, alice, browser, lines):
     secret = {"title": "s3cret"}
     alice.post("/tasks", secret)
     alice.get("/tasks?projectId=s3cret")
@@ -229,14 +237,14 @@ def test_no_line_contains_a_token_a_cookie_a_query_or_a_body(app, alice, browser
     assert not any(word in "\n".join(lines()) for word in ("s3cret", SESSION, *TOKENS.values()))
 
 
-def test_a_line_of_the_log_is_one_line_for_any_path(alice, lines):
+def test_a_request_is_one_line_of_the_log_whatever_its_path_contains(alice, lines):
     alice.get("/tasks/a%0Ab%22%1B[31m%E2%80%A8")
     (line,) = lines()
     assert len(line.splitlines()) == 1
     assert json.loads(line)["status"] == 404
 
 
-def test_warnings_and_records_of_libraries_are_lines_of_json(lines):
+def test_warnings_and_records_of_libraries_are_logged_as_lines_of_json(lines):
     logging.getLogger("psycopg.pool").warning("error connecting\nin two lines")
     try:
         raise RuntimeError("two\nlines")
@@ -248,7 +256,7 @@ def test_warnings_and_records_of_libraries_are_lines_of_json(lines):
     assert "RuntimeError: two\nlines" in entry["exception"]
 
 
-def test_a_log_that_cannot_be_written_changes_no_response(database_url, connection):
+def test_requests_succeed_even_if_the_log_cannot_be_written(database_url, connection):
     with (
         open("/dev/full", "wb") as full,
         serving(database_url, stderr=full, WEB_CONCURRENCY="1") as server,

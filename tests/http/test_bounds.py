@@ -36,7 +36,7 @@ BODIES = {
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_a_response_to_a_mebibyte_of_faults_is_short(alice, name):
+def test_the_response_to_a_mebibyte_of_faults_is_short(alice, name):
     response = alice.post("/meetings", data=BODIES[name].encode()[: 2**20])
     assert error_message(response, 400)
     assert len(response.data) < 20_000
@@ -50,7 +50,9 @@ def test_at_most_20_errors_are_listed_and_long_names_are_cut(alice):
     assert max(len(error["field"]) for error in errors) == 100
 
 
-def test_memory_returns_after_eight_large_bodies_at_once(database_url, unlimited):
+def test_memory_does_not_grow_with_floods_of_eight_large_bodies_at_the_same_time(
+    database_url, unlimited
+):
     bodies = [body.encode()[: 2**20] for body in BODIES.values()] * 2
     requests = [post(body, f"Content-Length: {len(body)}\r\n") for body in bodies]
 

@@ -63,7 +63,9 @@ def is_readable(response, origin=APP):
     return True
 
 
-def test_a_preflight_request_is_204_without_a_credential_and_uncounted(app_of_pages, connection):
+def test_a_preflight_request_is_204_without_a_credential_and_is_not_counted(
+    app_of_pages, connection
+):
     bob = {"Authorization": f"Bearer {TOKENS['bob']}"}
     wanted = {"Access-Control-Request-Headers": "authorization,content-type"}
     for number, (rule, origin) in enumerate(product(RULES, (APP, OTHER)), 1):
@@ -106,7 +108,7 @@ def test_a_preflight_request_needs_no_database(start):
         assert int(response.headers[name]) >= 60
 
 
-def test_a_preflight_request_of_another_origin_is_204_that_allows_nothing_and_is_not_counted(
+def test_a_preflight_request_from_an_unlisted_origin_is_204_allows_nothing_and_is_not_counted(
     app, app_of_pages, connection
 ):
     paths = "/api/tasks", "/api/nothing", "/healthz"
@@ -117,14 +119,18 @@ def test_a_preflight_request_of_another_origin_is_204_that_allows_nothing_and_is
     assert count(connection, "usage") == 0
 
 
-def test_a_page_may_learn_that_a_path_does_not_exist(app_of_pages, connection):
+def test_a_preflight_request_for_an_unknown_path_succeeds_so_that_a_page_can_read_the_404(
+    app_of_pages, connection
+):
     response = ask(app_of_pages, "/api/nothing")
     assert response.status_code == 204
     assert response.headers["Access-Control-Allow-Methods"] == "DELETE, GET, PATCH, POST"
     assert count(connection, "usage") == 0
 
 
-def test_an_options_request_that_is_no_preflight_passes_the_gate(app_of_pages, ada, stranger):
+def test_an_options_request_that_is_not_a_preflight_request_goes_through_the_gate(
+    app_of_pages, ada, stranger
+):
     # Without Access-Control-Request-Method, OPTIONS is no preflight request.
     rejected = ada.send("OPTIONS", "/tasks")
     assert error_message(rejected, 405)
@@ -148,7 +154,7 @@ def test_an_options_request_that_is_no_preflight_passes_the_gate(app_of_pages, a
         ("POST", "/tasks", {"data": b"x", "content_type": "text/plain"}, 415),
     ],
 )  # fmt: skip
-def test_a_page_of_a_listed_origin_reads_every_response(ada, method, path, options, status):
+def test_a_page_of_a_listed_origin_can_read_every_response(ada, method, path, options, status):
     created = ada.post("/tasks", TASK)
     assert is_readable(created)
     response = ada.send(method, path.format(task=created.get_json()["id"]), **options)
@@ -156,7 +162,7 @@ def test_a_page_of_a_listed_origin_reads_every_response(ada, method, path, optio
     assert is_readable(response)
 
 
-def test_a_page_of_a_listed_origin_reads_500(build):
+def test_a_page_of_a_listed_origin_can_read_a_500(build):
     app = build(cors_origins=(APP,))
     app.add_url_rule("/api/bug", view_func=lambda: 1 / 0)
     response = in_page(app).get("/bug")
@@ -165,7 +171,7 @@ def test_a_page_of_a_listed_origin_reads_500(build):
 
 
 @pytest.mark.nodatabase
-def test_a_page_of_a_listed_origin_reads_503_without_a_database(start):
+def test_a_page_of_a_listed_origin_can_read_a_503_without_a_database(start):
     variables = {"DATABASE_URL": "host=127.0.0.1 port=1", "POOL_TIMEOUT": "0.2"}
     app = start(Settings.read({**variables, "CORS_ORIGINS": OTHER}))
     for path in ("/api/tasks", "/healthz"):
@@ -174,14 +180,14 @@ def test_a_page_of_a_listed_origin_reads_503_without_a_database(start):
         assert is_readable(response, OTHER)
 
 
-def test_a_page_of_a_listed_origin_reads_the_public_documents(app_of_pages):
+def test_a_page_of_a_listed_origin_can_read_the_public_documents(app_of_pages):
     for path in ("/", "/healthz", "/openapi.json"):
         response = app_of_pages.test_client().get(path, headers={"Origin": APP})
         assert response.status_code == 200, path
         assert is_readable(response)
 
 
-def test_a_page_of_another_origin_reads_nothing(app_of_pages):
+def test_a_page_of_an_unlisted_origin_can_read_nothing(app_of_pages):
     alice = Client(app_of_pages, TOKENS["alice"])
     origins = {}, *({"Origin": origin} for origin in FOREIGN)
     for path, headers in product(("/tasks", "/nothing", "/tasks?limit=0"), origins):
@@ -191,7 +197,7 @@ def test_a_page_of_another_origin_reads_nothing(app_of_pages):
         assert response.headers["Vary"] == "Authorization, Cookie, Workspace-Id, Origin"
 
 
-def test_without_the_setting_no_page_of_another_origin_reads_anything(app, alice):
+def test_without_cors_origins_no_page_of_another_origin_can_read_anything(app, alice):
     assert alice.get("/tasks").headers["Vary"] == "Authorization, Cookie, Workspace-Id"
     for origin in (APP, *FOREIGN):
         response = alice.get("/tasks", headers={"Origin": origin})
@@ -201,7 +207,9 @@ def test_without_the_setting_no_page_of_another_origin_reads_anything(app, alice
         assert not {"Vary", *cors_headers(public)} & set(public.headers.keys())
 
 
-def test_a_cookie_writes_and_shows_nothing_for_a_listed_origin(app_of_pages, cast, connection):
+def test_a_page_of_a_listed_origin_can_neither_write_nor_read_with_the_cookie(
+    app_of_pages, cast, connection
+):
     insert_token(connection, cast["alice"], "cookie", kind="session")
     browser = Client(app_of_pages, cookie="cookie")
     for site in ("cross-site", "same-site"):

@@ -55,7 +55,9 @@ def send(alice, state, name=None):
 
 @pytest.mark.usefixtures("failing")
 @pytest.mark.parametrize(("state", "status", "message"), ERRORS)
-def test_an_sqlstate_has_its_status_and_message(alice, connection, logged, state, status, message):
+def test_each_sqlstate_leads_to_its_status_and_message(
+    alice, connection, logged, state, status, message
+):
     response = send(alice, state)
     assert error_message(response, status) == message
     assert response.headers.get("Retry-After") == ("1" if status == 503 else None)
@@ -69,7 +71,9 @@ def test_an_sqlstate_has_its_status_and_message(alice, connection, logged, state
 
 @pytest.mark.usefixtures("failing")
 @pytest.mark.parametrize("state", ["23503", "23514"])
-def test_the_name_of_a_constraint_that_is_a_sentence_is_the_message(alice, logged, state):
+def test_a_constraint_whose_name_is_a_sentence_gives_that_sentence_as_the_message(
+    alice, logged, state
+):
     response = send(alice, state, SENTENCE)
     assert error_message(response, 400) == "title: must be better"
     assert response.get_json()["errors"] == [{"field": "title", "message": "must be better"}]
@@ -77,7 +81,7 @@ def test_the_name_of_a_constraint_that_is_a_sentence_is_the_message(alice, logge
 
 
 @pytest.mark.usefixtures("failing")
-def test_a_name_that_is_a_sentence_is_the_message_of_no_other_error(alice):
+def test_only_violated_checks_and_foreign_keys_use_the_name_of_the_constraint_as_the_message(alice):
     error_message(send(alice, "23505", SENTENCE), 500)
     error_message(send(alice, "23502", SENTENCE), 500)
     error_message(send(alice, "23503", "tasks_fkey"), 409)
@@ -85,12 +89,12 @@ def test_a_name_that_is_a_sentence_is_the_message_of_no_other_error(alice):
 
 
 @pytest.mark.usefixtures("failing")
-def test_a_row_without_a_workspace_says_that_the_caller_has_none(alice):
+def test_a_write_without_a_workspace_is_409_and_says_that_the_caller_has_no_active_one(alice):
     assert "no active workspace" in error_message(send(alice, "23502", "workspace_id"), 409)
     error_message(send(alice, "23505", "workspace_id"), 500)
 
 
-def test_a_deletion_that_a_new_reference_prevents_is_409(alice, connection, request):
+def test_a_delete_that_a_new_reference_prevents_is_409(alice, connection, request):
     """The sentence of the constraint speaks of the row that refers, not of the deleted one."""
     task = alice.post("/tasks", {"title": "New"}).get_json()["id"]
     request.getfixturevalue("failing")
@@ -101,7 +105,7 @@ def test_a_deletion_that_a_new_reference_prevents_is_409(alice, connection, requ
     assert count(connection, "tasks") == 1
 
 
-def test_a_nul_that_no_field_has_rejected_is_400(build):
+def test_a_nul_that_gets_past_the_fields_to_the_database_is_400(build):
     app = build()
     app.add_url_rule("/api/nul", view_func=lambda: db.row(One, "tasks/get", id="\0"))
     response = Client(app, TOKENS["alice"]).get("/nul")

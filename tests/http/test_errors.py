@@ -43,7 +43,7 @@ METHODS = "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "
 
 
 @pytest.mark.parametrize("rule", sorted({view.rule for view in views()}))
-def test_a_method_that_a_path_does_not_have_is_405_with_allow(alice, rule):
+def test_a_method_that_a_path_lacks_is_405_and_allow_lists_the_others(alice, rule):
     here = [view for view in views() if view.rule == rule]
     # ``views`` leaves the door of login pages out, where each client is the operator.
     methods = {view.method for view in here} | ({"POST"} if rule == "/api/session" else set())
@@ -67,7 +67,7 @@ def test_head_is_get_without_a_body(alice):
         assert (head.content_type, head.content_length) == (get.content_type, get.content_length)
 
 
-def test_the_public_documents_have_get_only(app):
+def test_the_public_documents_allow_get_only(app):
     client = app.test_client()
     for path in ("/", "/healthz", "/openapi.json"):
         assert client.get(path).headers["X-Content-Type-Options"] == "nosniff"
@@ -76,7 +76,7 @@ def test_the_public_documents_have_get_only(app):
             assert "GET" in response.headers["Allow"]
 
 
-def test_all_invalid_fields_are_named_at_once(alice):
+def test_one_response_names_all_invalid_fields(alice):
     response = alice.post("/tasks", {"title": 1, "status": "open", "zzz": 1})
     message = error_message(response, 400)
     errors = response.get_json()["errors"]
@@ -85,7 +85,7 @@ def test_all_invalid_fields_are_named_at_once(alice):
     assert "todo, in_progress, done" in message
 
 
-def test_an_invalid_entry_of_a_list_is_named_with_its_index(alice):
+def test_the_message_about_an_invalid_entry_of_a_list_has_its_index(alice):
     times = {"startTime": "2026-01-01T10:00Z", "endTime": "2026-01-01T11:00Z"}
     meeting = {"title": "x", **times, "attendees": ["a@example.com", "b"]}
     response = alice.post("/meetings", meeting)
@@ -124,7 +124,7 @@ def test_an_unexpected_exception_is_a_500_without_details_and_is_logged(build, c
     ],
     ids=["no table", "no right"],
 )
-def test_an_error_that_only_an_operator_can_correct_is_503_and_one_log_line_tells_how(
+def test_an_error_that_only_an_operator_can_correct_is_503_and_one_log_line_says_how(
     spoil, restore, line, start, connection, database_url, granted, logged, cast
 ):
     with granted(database_url) as (role, url):

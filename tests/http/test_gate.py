@@ -39,7 +39,7 @@ def is_unauthorized(response):
 # Credentials
 
 
-def test_a_request_with_header_and_cookie_is_authenticated_by_the_header_alone(app, browser, cast):
+def test_the_header_alone_authenticates_a_request_that_also_has_a_cookie(app, browser, cast):
     for header in ("Bearer nonsense", "Basic YTpi", "", f"Bearer {SESSION}"):
         assert is_unauthorized(browser.get("/tasks", headers={"Authorization": header}))
     both = {"Authorization": f"Bearer {TOKENS['bob']}"}
@@ -96,7 +96,7 @@ def test_an_expired_or_revoked_token_is_401(app, connection, cast, kind, end):
     assert valid.get("/tasks").status_code == 200
 
 
-def test_last_use_is_written_at_most_once_a_minute(alice, connection):
+def test_the_last_use_of_a_token_is_written_at_most_once_a_minute(alice, connection):
     def last_use(sql="SELECT last_used_at AS at FROM tokens JOIN users ON users.id = user_id"):
         return connection.execute(f"{sql} WHERE users.name = 'Alice'").fetchone()["at"]
 
@@ -127,7 +127,9 @@ def test_last_use_is_written_at_most_once_a_minute(alice, connection):
         ("Content-Type", ["multipart/form-data; boundary=x", "text/plain; application/json"], 415),
     ],
 )
-def test_a_cookie_writes_from_its_origin_only_as_json(browser, connection, header, values, status):
+def test_a_write_with_the_cookie_must_be_json_and_come_from_the_origin_of_the_service(
+    browser, connection, header, values, status
+):
     for value in values:
         for more in ({}, {"Origin": HOME}):
             headers = {"Content-Type": "application/json", **more, header: value}
@@ -136,7 +138,9 @@ def test_a_cookie_writes_from_its_origin_only_as_json(browser, connection, heade
     assert count(connection, "tasks") == (2 * len(values) if status == 201 else 0)
 
 
-def test_a_cookie_changes_and_deletes_without_a_content_type_for_its_own_origin(browser, alice):
+def test_changes_and_deletes_with_the_cookie_need_the_own_origin_but_no_content_type(
+    browser, alice
+):
     task = alice.post("/tasks", TASK).get_json()
     path = f"/tasks/{task['id']}"
     for headers in ({"Sec-Fetch-Site": "same-site"}, {"Origin": "http://x.example"}):
@@ -177,7 +181,7 @@ def test_requests_with_a_bearer_token_are_exempt_from_the_csrf_check(alice):
         ("alice", "POST", "/tasks", {"data": b"x", "content_type": "text/plain"}, 415),
     ],
 )  # fmt: skip
-def test_each_response_has_limits_and_counts(
+def test_each_response_has_the_headers_of_the_limits_and_each_request_counts(
     request, connection, cast, who, method, path, options, status
 ):
     client = request.getfixturevalue(who)
@@ -203,7 +207,7 @@ def test_each_response_has_limits_and_counts(
 
 
 @pytest.mark.usefixtures("starter")
-def test_the_request_over_the_limit_is_429_and_counts_nothing(alice, connection):
+def test_a_request_over_the_limit_is_429_and_is_not_counted(alice, connection):
     alice.get("/tasks")
     connection.execute("UPDATE usage SET minute_count = 59")
     assert left(alice.get("/tasks")) == 0
@@ -222,7 +226,7 @@ def test_the_request_over_the_limit_is_429_and_counts_nothing(alice, connection)
 
 
 @pytest.mark.usefixtures("starter")
-def test_a_used_up_day_is_429_and_rolls_over(alice, connection):
+def test_a_used_up_daily_limit_is_429_until_the_next_window(alice, connection):
     alice.get("/tasks")
     connection.execute("UPDATE usage SET day_count = 9999")
     last = alice.get("/tasks")
@@ -242,7 +246,7 @@ def test_a_used_up_day_is_429_and_rolls_over(alice, connection):
 
 
 @pytest.mark.usefixtures("starter")
-def test_an_operator_changes_a_limit_by_one_update(alice, connection):
+def test_an_operator_can_change_a_limit_with_one_update(alice, connection):
     assert left(alice.get("/tasks")) == 59
     connection.execute("UPDATE plans SET per_minute = 2 WHERE name = 'Starter'")
     assert left(alice.get("/tasks")) == 0
@@ -257,7 +261,7 @@ def test_an_operator_changes_a_limit_by_one_update(alice, connection):
     assert alice.get("/tasks").headers["X-RateLimit-Limit"] == "300"
 
 
-def test_team_has_no_limit_for_the_day(alice, connection):
+def test_the_plan_team_has_no_daily_limit(alice, connection):
     alice.get("/tasks")
     connection.execute("UPDATE usage SET day_count = 2000000000")
     response = alice.get("/tasks")
@@ -266,7 +270,7 @@ def test_team_has_no_limit_for_the_day(alice, connection):
     assert "day" not in response.headers["RateLimit"] + response.headers["RateLimit-Policy"]
 
 
-def test_each_user_counts_alone_and_in_each_workspace(app, alice, bob, browser, connection, cast):
+def test_requests_count_per_user_and_workspace(app, alice, bob, browser, connection, cast):
     assert left(alice.get("/tasks")) == 999
     assert left(browser.get("/tasks")) == 998
     assert left(bob.get("/tasks")) == 999
@@ -287,7 +291,7 @@ def strangers(app, *addresses, **headers):
     ]
 
 
-def test_strangers_count_by_address_and_ipv6_by_64(app):
+def test_requests_without_a_credential_count_by_address_and_ipv6_by_the_first_64_bits(app):
     assert strangers(app, "192.0.2.1", "192.0.2.1", "192.0.2.2") == [59, 58, 59]
     assert strangers(app, "::ffff:192.0.2.1") == [57]
     assert strangers(app, "2001:db8::1", "2001:db8::ffff:2", "2001:db8:0:0:9::") == [59, 58, 57]
@@ -296,7 +300,9 @@ def test_strangers_count_by_address_and_ipv6_by_64(app):
     assert strangers(app, None, "", "what") == [59, 58, 57]
 
 
-def test_a_stranger_over_the_limit_is_429_and_does_not_stop_alice(app, alice, stranger, connection):
+def test_a_stranger_over_the_limit_is_429_and_alice_is_still_served(
+    app, alice, stranger, connection
+):
     stranger.get("/tasks")
     connection.execute("UPDATE usage SET minute_count = 60")
     assert stranger.get("/tasks").status_code == 429
@@ -305,7 +311,7 @@ def test_a_stranger_over_the_limit_is_429_and_does_not_stop_alice(app, alice, st
     assert alice.get("/tasks").status_code == 200
 
 
-def test_forwarded_addresses_count_as_far_as_proxies_are_trusted(app, build):
+def test_forwarded_addresses_count_only_as_far_as_proxies_are_trusted(app, build):
     proxied = build(trusted_proxies=1)
 
     def forwarded(app, chain):
@@ -326,7 +332,9 @@ def test_forwarded_addresses_count_as_far_as_proxies_are_trusted(app, build):
 
 
 @pytest.mark.parametrize(("state", "status"), [("53300", 503), ("P0001", 500)])
-def test_a_request_that_cannot_be_counted_has_nothing_left(alice, connection, state, status):
+def test_the_headers_of_a_request_that_cannot_be_counted_say_that_nothing_remains(
+    alice, connection, state, status
+):
     fails = f"RAISE EXCEPTION 'the count fails' USING ERRCODE = '{state}';"
     began = ceil(time.time())
     with trigger(connection, "BEFORE INSERT ON usage", fails):
@@ -349,7 +357,7 @@ def test_the_open_documents_are_neither_authenticated_nor_counted(app, connectio
     assert count(connection, "usage") == 0
 
 
-def test_unknown_paths_and_methods_pass_the_gate(app, connection):
+def test_requests_for_unknown_paths_and_methods_are_authenticated_and_counted(app, connection):
     sent = ("GET", "/api"), ("GET", "/nothing"), ("POST", "/"), ("POST", "/healthz")
     for number, (method, path) in enumerate(sent, 1):
         assert is_unauthorized(app.test_client().open(path, method=method)), path
@@ -358,7 +366,7 @@ def test_unknown_paths_and_methods_pass_the_gate(app, connection):
 
 
 @pytest.mark.usefixtures("starter")
-def test_simultaneous_requests_are_admitted_exactly_up_to_the_limit(app, connection):
+def test_of_simultaneous_requests_exactly_as_many_as_the_limit_are_admitted(app, connection):
     Client(app, TOKENS["alice"]).get("/tasks")
     connection.execute("DELETE FROM usage")
 
@@ -376,7 +384,7 @@ def test_simultaneous_requests_are_admitted_exactly_up_to_the_limit(app, connect
 # The request's id
 
 
-def test_a_valid_request_id_is_echoed_and_any_other_one_replaced_by_a_new_one(alice, stranger):
+def test_a_valid_request_id_is_echoed_and_any_other_is_replaced_with_a_new_one(alice, stranger):
     for offered in ("a", "A.b_c-9", "x" * 64):
         header = {"X-Request-Id": offered}
         assert alice.get("/tasks", headers=header).headers["X-Request-Id"] == offered
@@ -392,7 +400,7 @@ def test_a_valid_request_id_is_echoed_and_any_other_one_replaced_by_a_new_one(al
     assert len({*made}) == len(made)
 
 
-def test_no_cache_may_give_a_response_to_another_user(alice, stranger):
+def test_the_headers_forbid_caches_to_give_a_response_to_another_user(alice, stranger):
     task = alice.post("/tasks", TASK)
     known = {"If-None-Match": task.headers["ETag"]}
     unchanged = alice.get(f"/tasks/{task.get_json()['id']}", headers=known)
@@ -403,12 +411,12 @@ def test_no_cache_may_give_a_response_to_another_user(alice, stranger):
         assert response.headers["Vary"] == "Authorization, Cookie, Workspace-Id"
 
 
-def test_an_opaque_origin_is_another_origin_for_any_host(browser):
+def test_the_origin_null_is_another_origin_for_any_host(browser):
     headers = {"Origin": "null", "Host": ""}
     assert "another origin" in error_message(browser.post("/tasks", TASK, headers=headers), 403)
 
 
-def test_an_address_with_a_port_counts_by_its_address(build, connection):
+def test_a_forwarded_address_with_a_port_counts_without_the_port(build, connection):
     stranger = Client(build(trusted_proxies=1))
     for forwarded, subject in (
         ("192.0.2.7:4711", "192.0.2.7"),
@@ -427,7 +435,9 @@ def test_an_address_with_a_port_counts_by_its_address(build, connection):
     ("after", "left", "retry_after"),
     [(10.25, 11, 11), (10, 10, 10), (0.001, 1, 1), (0, 0, 1), (-5, 0, 1)],
 )
-def test_a_window_s_seconds_are_rounded_up_and_a_retry_is_never_at_once(after, left, retry_after):
+def test_the_seconds_left_of_a_window_are_rounded_up_and_retry_after_is_at_least_1(
+    after, left, retry_after
+):
     now = 1_700_000_000.0
     limits = 60, 60, now + after, 10_000, 100, now + 5000
     usage = Usage(*[None] * 5, False, True, *limits, now)
@@ -451,7 +461,7 @@ def renamed_starter(connection, cast):
     )
 
 
-def test_a_renamed_plan_keeps_its_workspaces_and_strangers_the_limits_of_starter(
+def test_a_renamed_starter_plan_keeps_its_workspaces_and_strangers_keep_the_old_limits(
     alice, stranger, connection, renamed_starter
 ):
     connection.execute("UPDATE workspaces SET plan = 'Free'")
@@ -462,7 +472,7 @@ def test_a_renamed_plan_keeps_its_workspaces_and_strangers_the_limits_of_starter
 
 
 @pytest.mark.parametrize(("window", "seconds"), [("minute", 60), ("day", 86400)])
-def test_a_clock_that_was_set_back_lengthens_no_window(alice, connection, starter, window, seconds):
+def test_setting_the_clock_back_makes_no_window_longer(alice, connection, starter, window, seconds):
     alice.get("/tasks")
     limit = f"(SELECT per_{window} FROM plans WHERE name = 'Starter')"
     connection.execute(

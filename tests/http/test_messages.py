@@ -76,7 +76,7 @@ def messages(connection):
     }
 
 
-def test_the_page_of_errors_lists_every_message_once_and_no_other(messages):
+def test_the_page_of_errors_lists_every_message_once_and_nothing_else(messages):
     listed = [
         (int(status), message)
         for status, message in re.findall(r"^\| (\d{3}) \| `([^|]+)` \|", PAGE, re.MULTILINE)
@@ -110,7 +110,7 @@ def test_every_example_of_an_error_has_a_message_of_the_tables(messages):
 
 
 @pytest.mark.nodatabase
-def test_no_field_of_a_request_has_a_message_of_marshmallow():
+def test_every_message_about_a_field_is_our_own_and_none_is_from_marshmallow():
     views = create_app(Settings.read({})).view_functions.values()
     schemas = [view.arguments for view in views if hasattr(view, "arguments")]
     assert len(schemas) >= 10
@@ -122,7 +122,7 @@ def test_no_field_of_a_request_has_a_message_of_marshmallow():
 
 
 @pytest.mark.nodatabase
-def test_every_status_of_the_tables_is_published():
+def test_the_published_examples_have_every_status_of_the_tables():
     published = {
         example["value"]["status"]
         for response in document()["components"]["responses"].values()

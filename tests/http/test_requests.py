@@ -25,7 +25,9 @@ PATHS = sorted({paged.path for paged in LISTS.values()})
         (b'{"title": "x", "title": "y"}', 'must not repeat the name "title"'),
     ],
 )  # fmt: skip
-def test_a_body_that_is_no_object_is_400_and_changes_nothing(alice, connection, content, reason):
+def test_a_body_that_is_not_a_json_object_is_400_and_changes_nothing(
+    alice, connection, content, reason
+):
     task = alice.post("/tasks", TASK).get_json()
     path = f"/tasks/{task['id']}"
     for response in (
@@ -65,7 +67,9 @@ NO_TITLES = (
          ["description", "status", "priority"]),
     ],
 )  # fmt: skip
-def test_an_invalid_value_is_400_and_names_its_field(alice, connection, content, fields):
+def test_an_invalid_value_is_400_and_the_message_names_its_field(
+    alice, connection, content, fields
+):
     response = alice.post("/tasks", data=content, content_type="application/json")
     message = error_message(response, 400)
     errors = response.get_json()["errors"]
@@ -125,7 +129,7 @@ def test_a_chunked_body_over_the_limit_is_413(alice, connection):
 
 
 @pytest.mark.parametrize("declared", ["-1", "x", "1e3", "1_0", "", "9" * 30])
-def test_an_invalid_content_length_is_never_a_500(alice, declared):
+def test_an_invalid_content_length_is_400_or_413(alice, declared):
     response = alice.post("/tasks", data=b"{}", environ_overrides={"CONTENT_LENGTH": declared})
     error_message(response, 413 if declared == "9" * 30 else 400)
 
@@ -155,7 +159,7 @@ def test_an_unknown_query_parameter_is_400_for_every_view(browser, connection, v
 
 
 @pytest.mark.parametrize("query", ["", "&", "&&"])
-def test_a_query_without_names_is_no_query(alice, query):
+def test_a_query_of_ampersands_only_counts_as_empty(alice, query):
     for path in ("/tasks", "/workspaces"):
         assert alice.get(f"{path}?{query}").status_code == 200
 
@@ -187,7 +191,7 @@ def test_an_unknown_name_or_value_that_is_not_ascii_is_400(app, query):
         ("/dashboard/stats?workspaceId=a&workspaceId=b", "workspaceId", "must not be repeated"),
     ],
 )
-def test_an_unknown_or_repeated_query_parameter_is_named(alice, path, name, reason):
+def test_the_message_names_the_unknown_or_repeated_query_parameter(alice, path, name, reason):
     assert invalid_field(alice.get(path), name) == reason
 
 
@@ -212,7 +216,7 @@ def test_a_malformed_id_in_a_query_is_400_and_an_unknown_one_matches_nothing(ali
     assert response.status_code == 404 or response.get_json()["data"] == []
 
 
-def test_a_parameter_has_its_choices_and_its_length(alice):
+def test_a_query_parameter_outside_its_choices_or_its_length_is_400(alice):
     for path, name, values in (
         ("/tasks", "status", ["", "todo,"]),
         ("/tasks", "priority", ["HIGH"]),
@@ -231,7 +235,7 @@ INVALID_LIMITS = (
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_a_limit_is_a_plain_integer_lowered_to_the_maximum(alice, path):
+def test_limit_must_be_a_plain_integer_and_is_lowered_to_the_maximum(alice, path):
     for value in INVALID_LIMITS:
         response = alice.get(path, query_string=f"limit={value}")
         assert invalid_field(response, "limit").startswith("must be an integer from 1 to ")
@@ -255,7 +259,7 @@ def test_a_malformed_cursor_is_400(alice, path):
         assert invalid_field(response, "cursor").startswith("must be the nextCursor")
 
 
-def test_a_cursor_at_the_ends_of_the_range_is_never_a_500(alice):
+def test_a_cursor_with_an_extreme_key_is_200_or_400(alice):
     paths = "/meetings?", "/meetings?upcoming=true&", "/mail?", "/knowledge?q=a&"
     keys = "-" + "9" * 15, "9" * 15, "0", "-0", "000"
     for path, key, id in product(paths, keys, (ZEROS, "f" * 32)):
@@ -286,7 +290,7 @@ def test_a_malformed_id_is_404_like_an_unknown_one(browser, unlimited, view):
 @pytest.mark.parametrize(
     "name", ["a\nb", "\x1b[31m", "<script>", "\N{LINE SEPARATOR}", "%(x)s", "{0}"]
 )
-def test_messages_are_plain_text_in_one_line(alice, name):
+def test_a_message_about_a_hostile_name_is_one_line_of_plain_text(alice, name):
     message = error_message(alice.post("/tasks", {"title": "x", name: 1}), 400)
     assert message.isascii() or message.isprintable()
     assert len(message.splitlines()) == 1

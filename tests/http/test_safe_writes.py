@@ -72,7 +72,9 @@ def snapshot(connection):
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_a_repeat_gets_the_first_response_another_body_422(alice, subscribed, connection, name):
+def test_a_repeat_gets_the_first_response_and_another_body_with_the_same_key_is_422(
+    alice, subscribed, connection, name
+):
     path, body, other = WRITES[name]
     path, method = path.format(**subscribed), name.split()[0]
     first = alice.send(method, path, json=body, headers=keyed())
@@ -108,7 +110,9 @@ def test_a_repeat_gets_the_first_response_even_after_later_changes(alice, ids, c
     assert row_of(connection, "tasks", ids["task"]) is None
 
 
-def test_key_change_event_and_response_are_one_transaction(alice, subscribed, connection):
+def test_the_key_the_change_its_event_and_the_response_are_one_transaction(
+    alice, subscribed, connection
+):
     created = alice.post("/tasks", {"title": "New"}, headers=keyed())
     (stored,) = connection.execute("SELECT *, xmin::text AS xmin FROM idempotency_keys").fetchall()
     assert (stored["status"], stored["body"]) == (201, created.get_data(as_text=True))
@@ -127,7 +131,7 @@ def test_without_a_key_every_write_runs_and_no_key_is_stored(alice, ids, connect
     assert count(connection, "idempotency_keys") == 0
 
 
-def test_an_event_is_posted_once_after_its_transaction(ada, ids, connection, receiver):
+def test_the_event_of_a_repeated_request_is_posted_once(ada, ids, connection, receiver):
     subscribe(connection, ids["acme"], receiver.url)
     for _ in range(3):
         assert ada.post("/tasks", {"title": "New"}, headers=keyed()).status_code == 201
@@ -145,7 +149,9 @@ def test_an_event_is_posted_once_after_its_transaction(ada, ids, connection, rec
         ("PATCH", "/meetings/{meeting}"),
     ],
 )
-def test_a_key_with_another_path_query_or_method_is_422(alice, ids, connection, method, path):
+def test_a_key_used_again_with_another_path_query_or_method_is_422(
+    alice, ids, connection, method, path
+):
     other = alice.post("/tasks", {"title": "Other"}).get_json()["id"]
     body = {"title": "New"}
     assert alice.patch(f"/tasks/{ids['task']}", body, headers=keyed()).status_code == 200
@@ -155,7 +161,9 @@ def test_a_key_with_another_path_query_or_method_is_422(alice, ids, connection, 
     assert snapshot(connection) == before
 
 
-def test_keys_are_per_user_and_workspace(alice, bob, charlie, ids, connection):
+def test_each_user_has_separate_idempotency_keys_in_each_workspace(
+    alice, bob, charlie, ids, connection
+):
     def create(client):
         response = client.post("/tasks", {"title": "New"}, headers=keyed())
         assert response.status_code == 201
@@ -171,7 +179,7 @@ def test_keys_are_per_user_and_workspace(alice, bob, charlie, ids, connection):
     assert create(alice) == (firsts[0][0], True)
 
 
-def test_a_malformed_key_is_400(alice, ids, connection):
+def test_a_malformed_idempotency_key_is_400(alice, ids, connection):
     before = snapshot(connection)
     keys = "", "a b", "a\tb", "x" * 256, "\xfc", "a\x7f"
     for key, name in product(keys, ("POST task", "PATCH task", "DELETE task")):
@@ -213,7 +221,7 @@ def test_a_failed_request_stores_no_key(bob, subscribed, connection, status, met
 
 
 @pytest.mark.parametrize("at_commit", [False, True])
-def test_a_request_that_ends_in_500_stores_no_key_and_no_event_and_posts_nothing(
+def test_a_request_that_ends_in_500_stores_no_key_or_event_and_posts_nothing(
     ada, cast, connection, receiver, at_commit
 ):
     connection.execute("DELETE FROM idempotency_keys")
@@ -228,7 +236,9 @@ def test_a_request_that_ends_in_500_stores_no_key_and_no_event_and_posts_nothing
     assert (count(connection, "tasks"), len(receiver.take_all())) == (1, 1)
 
 
-def test_repeated_requests_wait_for_the_first_and_get_its_response(at_once, subscribed, connection):
+def test_repeats_at_the_same_time_wait_for_the_first_request_and_get_its_response(
+    at_once, subscribed, connection
+):
     *responses, other = at_once(*[("New", keyed())] * 3, ("Other", keyed()))
     error_message(other, 422)
     assert [response.status_code for response in responses] == [200] * 3
@@ -239,7 +249,9 @@ def test_repeated_requests_wait_for_the_first_and_get_its_response(at_once, subs
     assert count(connection, "events") == 1
 
 
-def test_a_repeated_request_runs_if_the_first_fails(at_once, subscribed, connection):
+def test_a_repeat_that_waits_for_the_first_request_runs_if_the_first_fails(
+    at_once, subscribed, connection
+):
     first, repeat = at_once(("New", keyed(**{"If-Match": '"9"'})), ("New", keyed()))
     assert first.status_code == 412
     assert (repeat.status_code, replayed(repeat)) == (200, False)
@@ -252,7 +264,7 @@ def age_keys(connection, age):
 
 
 @pytest.mark.parametrize(("age", "stored"), [("23:59:50", True), ("24:00:01", False)])
-def test_a_key_is_stored_for_24_hours(alice, ids, connection, age, stored):
+def test_an_idempotency_key_is_stored_for_24_hours(alice, ids, connection, age, stored):
     first = alice.post("/tasks", {"title": "New"}, headers=keyed())
     age_keys(connection, age)
     repeat = alice.post("/tasks", {"title": "New"}, headers=keyed())
@@ -263,7 +275,7 @@ def test_a_key_is_stored_for_24_hours(alice, ids, connection, age, stored):
     assert (replayed(again), again.data) == (True, repeat.data)
 
 
-def test_the_worker_prunes_keys_after_24_hours(alice, ids, connection, settings):
+def test_the_worker_prunes_idempotency_keys_after_24_hours(alice, ids, connection, settings):
     alice.post("/tasks", {"title": "New"}, headers=keyed("old"))
     age_keys(connection, "24:00:01")
     alice.post("/tasks", {"title": "New"}, headers=keyed("new"))
@@ -271,7 +283,9 @@ def test_the_worker_prunes_keys_after_24_hours(alice, ids, connection, settings)
     assert [row["key"] for row in connection.execute("SELECT key FROM idempotency_keys")] == ["new"]
 
 
-def test_the_worker_prunes_no_expired_key_in_use(alice, ids, connection, settings, together):
+def test_the_worker_does_not_prune_an_expired_key_that_a_request_uses_again(
+    alice, ids, connection, settings, together
+):
     path = f"/tasks/{ids['task']}"
     alice.post("/tasks", {"title": "New"}, headers=keyed())
     age_keys(connection, "24:00:01")
@@ -289,7 +303,9 @@ def test_the_worker_prunes_no_expired_key_in_use(alice, ids, connection, setting
 # ETag and If-None-Match
 
 
-def test_changes_outside_the_service_move_the_time_of_the_last_change(alice, ids, connection):
+def test_a_change_past_the_service_makes_a_new_version_with_a_new_updated_at(
+    alice, ids, connection
+):
     assert alice.patch(f"/tasks/{ids['task']}", {"assigneeId": ids["bob"]}).status_code == 200
     for table, object, change in (
         ("tasks", "task", "DELETE FROM members WHERE user_id = %s"),
@@ -314,7 +330,7 @@ READ = {
 
 
 @pytest.mark.parametrize("name", [name for name in WRITES if name != "DELETE task"])
-def test_a_write_ignores_if_none_match_and_shows_what_it_has_made(alice, ids, name):
+def test_a_write_ignores_if_none_match_and_returns_the_changed_object(alice, ids, name):
     path, body, _ = WRITES[name]
     tags = {"If-None-Match": '"1", "2"'}
     written = alice.send(name.split()[0], path.format(**ids), json=body, headers=tags)
@@ -354,7 +370,7 @@ WRITTEN = {
 CHANGES = {"tasks": {"title": "New"}, "meetings": {"title": "New"}, "workspaces": {"name": "New"}}
 
 
-def test_only_a_version_that_if_match_names_is_changed_or_deleted(alice, connection):
+def test_a_task_is_changed_or_deleted_only_if_if_match_names_its_current_version(alice, connection):
     for status, offered in ((status, tag) for status, tags in WRITTEN.items() for tag in tags):
         headers = {"If-Match": offered}
         task, other = (alice.post("/tasks", {"title": "Old"}).get_json()["id"] for _ in range(2))
@@ -385,7 +401,9 @@ FIELDS = {
 
 @pytest.mark.parametrize("with_key", [False, True], ids=["without keys", "with keys"])
 @pytest.mark.parametrize("table", FIELDS)
-def test_two_fields_changed_at_once_stay(alice, subscribed, connection, together, table, with_key):
+def test_changes_of_two_fields_at_the_same_time_are_both_kept(
+    alice, subscribed, connection, together, table, with_key
+):
     object, *both = FIELDS[table]
 
     def change(changes):
@@ -399,7 +417,7 @@ def test_two_fields_changed_at_once_stay(alice, subscribed, connection, together
     assert count(connection, "events") == (2 if table in ("tasks", "meetings") else 0)
 
 
-def test_keys_end_with_the_membership(alice, ids, connection):
+def test_idempotency_keys_end_with_the_membership(alice, ids, connection):
     """Alice joins and leaves Globex; then no response is replayed that shows data of Globex."""
     insert_member(connection, ids["globex"], ids["alice"], "owner")
     mine = [
@@ -443,7 +461,7 @@ def test_a_request_that_ends_in_503_stores_no_key(build, subscribed, connection)
 
 
 @pytest.mark.parametrize("role", ["owner", "admin"])
-def test_a_repeat_shows_the_first_response_to_whoever_lost_the_role_and_a_new_key_is_refused(
+def test_a_user_who_lost_the_role_gets_the_first_response_to_a_repeat_but_new_keys_are_refused(
     join, silent_app, cast, connection, role
 ):
     """One rule for all: of the active workspace, of the workspace in the path, and of an object."""

@@ -138,7 +138,7 @@ def stable(body):
     return {**kept, "data": [*map(stable, body["data"])]} if "nextCursor" in body else kept
 
 
-def test_every_request_succeeds_in_the_order_of_the_document_with_the_response_shown(
+def test_every_example_request_sent_in_the_order_of_the_document_gets_the_response_shown(
     service, newcomer, browser, connection
 ):
     compared = 0
@@ -167,7 +167,7 @@ def test_every_request_succeeds_in_the_order_of_the_document_with_the_response_s
     assert compared >= 8
 
 
-def test_no_query_parameter_or_header_has_an_example_that_a_page_would_send():
+def test_query_parameters_and_headers_have_no_examples_because_the_page_would_send_them():
     """The reference page fills fields in with examples: a filter, or a key for two requests."""
     for path, _, operation in operations():
         for parameter in operation.get("parameters", ()):

@@ -58,7 +58,7 @@ def reference(name):
     return {"$ref": f"#/components/schemas/{name}"}
 
 
-def test_every_body_is_a_component_or_a_list_of_one():
+def test_every_body_is_a_component_or_a_list_of_a_component():
     found = [*bodies("requestBody"), *bodies("responses")]
     assert len(found) > 100
     for schema in found:
@@ -87,13 +87,13 @@ def test_every_enum_is_a_component_that_all_its_uses_refer_to():
         assert {"$ref": status["$ref"]} == reference, name
 
 
-def test_an_enum_that_can_be_null_is_its_component_or_null():
+def test_a_field_with_an_enum_that_can_be_null_refers_to_the_component_or_null():
     expected = [{"$ref": "#/components/schemas/Platform"}, {"type": "null"}]
     for name in ("Meeting", "MeetingInput", "MeetingChanges"):
         assert schemas()[name]["properties"]["platform"]["anyOf"] == expected
 
 
-def test_requests_are_strict_and_responses_open_for_new_members():
+def test_schemas_of_requests_reject_unknown_members_and_schemas_of_responses_allow_them():
     requests = {schema["$ref"].rpartition("/")[2] for schema in bodies("requestBody")}
     events = {name for name in requests if name.endswith("Event")}
     strict = {name for name in schemas() if violations(reference(name), {"unknown": 1})}
@@ -106,7 +106,7 @@ def test_requests_are_strict_and_responses_open_for_new_members():
     assert schemas()["OpenAPIDocument"] == {"type": "object", "additionalProperties": True}
 
 
-def test_no_member_has_a_default_that_a_generator_could_take_for_its_presence():
+def test_no_member_declares_a_default_because_generators_would_take_it_as_always_present():
     assert [path for path, _ in keywords(schemas()) if path[-1] == "default"] == []
     assert schemas()["TaskInput"]["properties"]["status"]["description"].endswith(". Default: todo")
 
@@ -122,7 +122,7 @@ def test_a_field_has_the_same_type_in_requests_and_responses(request_name, respo
         assert field.get("format") == returned.get("format"), name
 
 
-def test_a_timestamp_has_one_type_in_requests_and_responses_and_prose_says_what_else_is_taken():
+def test_a_timestamp_has_one_type_everywhere_and_prose_says_which_other_forms_are_accepted():
     for name in ("MeetingInput", "MeetingChanges", "Meeting"):
         timestamp = schemas()[name]["properties"]["startTime"]
         assert (timestamp["type"], timestamp["format"]) == ("string", "date-time")
@@ -134,7 +134,7 @@ def test_a_timestamp_has_one_type_in_requests_and_responses_and_prose_says_what_
     assert not set(patterned) & set(dated)
 
 
-def test_a_list_without_duplicates_says_so_in_prose_and_for_requests_alone():
+def test_lists_without_duplicates_are_described_in_prose_and_only_for_requests():
     """The keyword uniqueItems would make generators use a set."""
 
     def noted(name, field):
@@ -148,7 +148,9 @@ def test_a_list_without_duplicates_says_so_in_prose_and_for_requests_alone():
 
 
 @pytest.mark.parametrize(("request_name", "response_name"), CHANGES)
-def test_a_change_has_fields_that_clients_set_and_takes_what_was_read(request_name, response_name):
+def test_a_schema_of_changes_lists_what_clients_set_and_accepts_an_object_as_it_was_read(
+    request_name, response_name
+):
     change, returned = schemas()[request_name], schemas()[response_name]["properties"]
     assert not {"id", "createdAt", "version"} & change["properties"].keys()
     assert change["properties"].keys() - WRITTEN_ONLY < returned.keys()
@@ -158,7 +160,7 @@ def test_a_change_has_fields_that_clients_set_and_takes_what_was_read(request_na
     assert "required" not in change
 
 
-def test_every_integer_has_a_format_and_the_end_of_a_window_has_64_bits():
+def test_every_integer_declares_a_format_int32_or_int64_for_the_end_of_a_window():
     found = dict(keywords({part: document()[part] for part in ("components", "paths")}))
     formats = {
         path[:-1]: found.get((*path[:-1], "format"))
@@ -171,5 +173,5 @@ def test_every_integer_has_a_format_and_the_end_of_a_window_has_64_bits():
     }
 
 
-def test_no_component_hides_a_builtin_of_python_or_javascript():
+def test_no_component_has_the_name_of_a_builtin_of_python_or_javascript():
     assert schemas().keys() & {*vars(builtins), *JAVASCRIPT} == set()

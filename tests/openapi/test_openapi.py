@@ -56,7 +56,7 @@ def test_the_command_openapi_prints_the_published_document_without_a_database():
 
 
 @pytest.mark.nodatabase
-def test_the_document_has_every_route_and_no_other():
+def test_the_document_describes_every_route_and_nothing_else():
     app = create_app(WITH_LOGIN)
     routes = {
         (method, re.sub("<.*?>", "{}", rule.rule))
@@ -76,7 +76,7 @@ def test_the_document_has_every_route_and_no_other():
 
 
 @pytest.mark.nodatabase
-def test_the_document_names_its_maker_what_may_change_and_what_every_error_means():
+def test_the_document_has_a_contact_a_license_the_compatibility_policy_and_the_page_of_errors():
     info = document()["info"]
     assert info["version"] == version("task-meeting-workspace-service")
     assert info["license"] == {"name": "MIT", "identifier": "MIT"}
@@ -90,7 +90,7 @@ def test_the_document_names_its_maker_what_may_change_and_what_every_error_means
 
 
 @pytest.mark.nodatabase
-def test_the_document_has_both_credentials_and_only_open_documents_need_none():
+def test_the_document_declares_both_credentials_and_only_public_documents_need_none():
     schemes = document()["components"]["securitySchemes"]
     assert schemes["bearer"]["scheme"] == "bearer"
     assert (schemes["session"]["in"], schemes["session"]["name"]) == ("cookie", "session")
@@ -100,7 +100,7 @@ def test_the_document_has_both_credentials_and_only_open_documents_need_none():
 
 
 @pytest.mark.nodatabase
-def test_every_write_can_be_repeated_under_a_key_unless_a_repeat_has_no_use():
+def test_every_write_takes_an_idempotency_key_unless_a_repeat_has_no_use():
     without = {
         operation["operationId"]
         for method, _, operation in operations()
@@ -113,7 +113,7 @@ def test_every_write_can_be_repeated_under_a_key_unless_a_repeat_has_no_use():
 
 
 @pytest.mark.nodatabase
-def test_the_operations_about_tokens_and_the_session_take_a_session_only():
+def test_the_document_says_that_operations_about_tokens_and_the_session_need_a_session():
     only = {
         operation["operationId"]
         for *_, operation in operations()
@@ -172,7 +172,7 @@ def missing_examples():
 
 
 @pytest.mark.nodatabase
-def test_every_path_every_body_and_every_error_has_an_example():
+def test_every_path_body_and_error_has_an_example():
     missing = sorted(missing_examples())
     assert not missing, f"service/openapi/examples lacks {', '.join(missing)}"
     for response in document()["components"]["responses"].values():
@@ -234,7 +234,7 @@ def ids_of(view, world):
 
 
 @by_name(views_of("GET"))
-def test_a_response_has_the_fields_of_its_schema_in_their_order(app, connection, acme, view):
+def test_each_response_has_the_fields_of_its_schema_in_the_same_order(app, connection, acme, view):
     connection.execute("UPDATE meetings SET status = 'completed' WHERE start_time < now()")
     # With a limit for the day.
     connection.execute("UPDATE workspaces SET plan = 'Pro'")
@@ -281,7 +281,7 @@ def plan_x(connection, cast):
 
 
 @pytest.mark.nodatabase
-def test_each_id_in_a_path_has_the_name_of_its_resource():
+def test_each_id_in_a_path_is_named_after_its_resource():
     for _, path, operation in operations():
         pairs = re.findall(r"/(\w+?)(?:ies|s)/{(\w+)}", path)
         for resource, name in pairs:
@@ -377,7 +377,7 @@ def tried(field):
 
 @pytest.mark.nodatabase
 @by_name(views_of("POST", "PATCH", body=True))
-def test_the_document_allows_what_the_schemas_load(view):
+def test_the_document_allows_the_bodies_that_the_schemas_load_and_no_others(view):
     """With formats the document allows nothing else; without, nothing less (RFC 3339, UUID)."""
     schema = view.arguments
     published = Schemas(document()["components"]["schemas"]).body(schema)
@@ -399,7 +399,9 @@ def test_the_document_allows_what_the_schemas_load(view):
 
 
 @by_name(views())
-def test_an_operation_declares_the_header_workspace_id_exactly_if_it_obeys_it(browser, view):
+def test_an_operation_declares_the_header_workspace_id_if_and_only_if_it_obeys_the_header(
+    browser, view
+):
     """A client that cannot send the header would get the answer of another workspace."""
     path = view.path(*[UNKNOWN] * len(view.variables))
     operation = operation_of(view.method, f"/api{path}")
@@ -411,7 +413,7 @@ def test_an_operation_declares_the_header_workspace_id_exactly_if_it_obeys_it(br
 
 
 @pytest.mark.nodatabase
-def test_no_enum_of_a_response_grows():
+def test_the_enums_of_responses_get_no_new_values():
     """Typed clients fail on a value that they do not know; the compatibility policy rules it out.
 
     A release may add an enum. The types of events, which only requests list, may grow.
@@ -438,7 +440,7 @@ def test_no_enum_of_a_response_grows():
 
 
 @pytest.mark.nodatabase
-def test_query_parameters_are_published_with_what_they_take():
+def test_the_document_says_what_each_query_parameter_of_the_list_of_tasks_takes():
     (tasks,) = (
         operation for *_, operation in operations() if operation["operationId"] == "listTasks"
     )
@@ -462,7 +464,7 @@ def test_query_parameters_are_published_with_what_they_take():
             assert (violations(schema, value) == []) == (value in allowed)
 
 
-def test_a_header_that_makes_a_write_safe_has_a_length():
+def test_the_document_limits_the_length_of_idempotency_key_and_if_match():
     for name, allowed, forbidden in (
         ("Idempotency-Key", ["x", "~" * 255], ["", "~" * 256, "a b", "é"]),
         ("If-Match", ['"1"', 'W/"1"', "*"], ["x" * 1025]),

@@ -28,7 +28,7 @@ def test_the_page_and_its_files_come_from_this_service_without_credentials(with_
     assert connection.execute("SELECT count(*) FROM usage").fetchone()["count"] == 0
 
 
-def test_the_policy_of_the_page_allows_its_own_scripts_alone(with_page):
+def test_the_content_security_policy_of_the_page_allows_only_its_own_scripts(with_page):
     page = with_page.get("/docs/")
     policy = page.headers["Content-Security-Policy"]
     (script,) = re.findall("<script>(.*?)</script>", page.text, re.DOTALL)
@@ -39,7 +39,7 @@ def test_the_policy_of_the_page_allows_its_own_scripts_alone(with_page):
     assert "script-src 'self';" in file.headers["Content-Security-Policy"]
 
 
-def test_an_unknown_file_of_the_page_is_a_json_error(with_page):
+def test_a_request_for_an_unknown_file_of_the_page_is_a_json_error(with_page):
     for path in ("/docs/nothing.js", "/docs/../gate.py", "/docs/..%2f..%2fsecret"):
         response = with_page.get(path)
         assert response.mimetype == "application/json"

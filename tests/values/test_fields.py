@@ -77,7 +77,7 @@ OUT_OF_RANGE = [
 ]  # fmt: skip
 
 
-def test_text_in_another_form_is_no_timestamp():
+def test_text_in_any_other_form_is_rejected_as_a_timestamp():
     for values, reason in (
         (NO_TIMESTAMPS, "must be an ISO 8601 timestamp with a time, like "),
         (NO_DAYS, "must be a day that exists, unlike {:.10}"),
@@ -98,7 +98,7 @@ def test_a_text_loads_unchanged_unless_its_field_trims_it():
     assert Text(2).deserialize("\U0001f600" * 2) == "\U0001f600" * 2
 
 
-def test_a_name_outside_iana_is_no_timezone():
+def test_a_name_that_is_not_in_the_iana_database_is_rejected_as_a_timezone():
     for name in (
         "europe/berlin", "Berlin", "posixrules", "localtime", "Factory", "right/UTC", "posix/UTC",
         "+01:00", "UTC+1", "../../etc/passwd", "/etc/localtime", "Europe/", "Europe",
@@ -113,7 +113,7 @@ NO_EMAILS = (
 )  # fmt: skip
 
 
-def test_an_email_is_one_address():
+def test_an_email_must_be_exactly_one_address():
     for email in ("ada@example.com", "a.b+c@sub.example.org", "ADA@EXAMPLE.COM"):
         assert Email().deserialize(email) == email
     for email in NO_EMAILS:

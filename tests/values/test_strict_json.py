@@ -98,7 +98,7 @@ INVALID = {
 }  # fmt: skip
 
 
-def test_any_other_text_is_rejected_with_a_short_reason():
+def test_text_that_is_not_a_strict_json_object_is_rejected_with_a_short_reason():
     for name, (content, reason) in INVALID.items():
         with pytest.raises(StrictJSONError, match=f"^{re.escape(reason)}") as caught:
             parse_object(content)
@@ -136,7 +136,7 @@ def test_an_object_as_deep_as_allowed_loads_even_in_a_deep_stack():
 
 
 @pytest.mark.parametrize("echo", [b"\\\\", b'\\"', b'\\\\\\"', b"\\\\,", b'\\",'])
-def test_backslashes_and_quotes_inside_of_strings_are_no_values(echo):
+def test_backslashes_and_quotes_inside_strings_are_not_counted_as_values(echo):
     """A large text is counted before it is parsed: its strings may hold any number of these."""
     text = titled(b'"' + echo * 30_000 + b'"')
     assert set(parse_object(text)) == {"title"}
@@ -148,7 +148,7 @@ def test_backslashes_and_quotes_inside_of_strings_are_no_values(echo):
 
 # Commas are counted outside of strings, and strings with the names of members.
 @pytest.mark.parametrize(("item", "most"), [(b"0", 4097), (b'"x"', 4095)])
-def test_a_large_text_has_a_bounded_number_of_values(item, most):
+def test_a_large_text_may_contain_4096_values_at_most(item, most):
     def list_of(number):
         return b'{"a": [' + b",".join([item] * number) + b"]" + b" " * 70_000 + b"}"
 
@@ -157,13 +157,13 @@ def test_a_large_text_has_a_bounded_number_of_values(item, most):
         parse_object(list_of(most + 1))
 
 
-def test_numbers_beside_the_most_strings_are_counted_too():
+def test_numbers_count_even_after_the_largest_number_of_strings():
     text = b'{"a": [' + b'"x",' * 4095 + b"0," * 5000 + b"0]" + b" " * 70_000 + b"}"
     with pytest.raises(StrictJSONError, match="more than 4096 values"):
         parse_object(text)
 
 
-def test_a_short_text_is_not_counted():
+def test_the_values_of_a_short_text_are_not_counted():
     text = b"[" + b"0," * 20_000 + b"0]"
     assert len(titled(text)) < 65_536
     assert len(parse_object(titled(text))["title"]) == 20_001

@@ -7,7 +7,7 @@ from support.rows import TOKENS
 from speedups import dispatch
 
 
-def test_no_blueprint_has_hooks_because_the_service_would_not_run_them(build):
+def test_no_blueprint_has_hooks_because_the_faster_dispatch_would_not_run_them(build):
     app = build()
     for hooks in (
         app.before_request_funcs,
@@ -19,7 +19,9 @@ def test_no_blueprint_has_hooks_because_the_service_would_not_run_them(build):
     assert not app.teardown_appcontext_funcs
 
 
-def test_a_service_whose_flask_passes_the_context_responds_the_same(settings, start, monkeypatch):
+def test_the_service_responds_the_same_when_flask_passes_the_context_to_its_methods(
+    settings, start, monkeypatch
+):
     class Next(dispatch.Application):
         """Calls the methods as Flask 3.2 does."""
 

@@ -3,7 +3,7 @@
 from support.database import open_pool
 
 
-def test_the_connection_that_was_used_last_is_used_next(build):
+def test_the_pool_hands_out_the_connection_that_was_used_last(build):
     pool = open_pool(build(web_threads=3))
     first, second, third = (pool.getconn() for _ in range(3))
     for connection in (first, third, second):
@@ -16,7 +16,7 @@ def test_the_connection_that_was_used_last_is_used_next(build):
         pool.putconn(connection)
 
 
-def test_a_connection_goes_back_to_psycopg_pool_when_it_was_kept_for_long_or_was_drained(build):
+def test_a_connection_returns_to_psycopg_pool_after_a_long_time_or_when_the_pool_is_drained(build):
     pool = open_pool(build(web_threads=2))
     kept, idle = pool.getconn(), pool.getconn()
     for connection in (idle, kept):

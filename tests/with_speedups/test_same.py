@@ -46,7 +46,7 @@ def services(settings, start):
 
 
 @by_name(views())
-def test_each_view_answers_the_same(services, view):
+def test_each_view_answers_the_same_with_and_without_speedups(services, view):
     """Neither request changes anything: ids are unknown, bodies and queries invalid."""
     path = view.path(*[UNKNOWN] * len(view.variables))
     malformed = view.path(*["-"] * len(view.variables))
@@ -81,7 +81,7 @@ def test_each_view_answers_the_same(services, view):
 
 
 @by_name(views_of("POST", "PATCH", body=True))
-def test_each_schema_loads_the_same(view, connection, cast, insert_into):
+def test_each_schema_loads_the_same_with_and_without_speedups(view, connection, cast, insert_into):
     values = Values(references(connection, cast, insert_into))
     schema, load = view.arguments, fields.Loader(view.arguments)
     valid = values.required(schema)
@@ -161,7 +161,7 @@ HEADERS = {}, {"Location": "/x", "ETag": '"1"'}, {"Link": "<a>", "Vary": "Origin
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("status", [200, 201, 204, 304, 503])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
-def test_each_response_is_sent_the_same(status, method):
+def test_each_response_is_sent_the_same_with_and_without_speedups(status, method):
     environ = EnvironBuilder(method=method).get_environ()
     for body in BODIES:
         for headers in HEADERS:
@@ -179,7 +179,7 @@ def test_each_response_is_sent_the_same(status, method):
 @pytest.mark.parametrize("length", [0, 9, 10, 11])
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("kind", ["", "application/json", "Application/JSON; charset=utf-8", "a/b"])
-def test_each_body_is_read_the_same(length, chunked, kind):
+def test_each_body_is_read_the_same_with_and_without_speedups(length, chunked, kind):
     read = []
     for request_class in (PlainRequest, dispatch.Application.request_class):
         app = Flask("test")
@@ -197,7 +197,7 @@ def test_each_body_is_read_the_same(length, chunked, kind):
 
 
 @pytest.mark.nodatabase
-def test_each_path_leads_to_the_same_view():
+def test_each_path_leads_to_the_same_view_with_and_without_speedups():
     found = []
     settings = Settings.read({"DATABASE_URL": "host=/nowhere"})
     for speedups in (False, True):
@@ -226,7 +226,7 @@ def test_each_path_leads_to_the_same_view():
 
 
 @pytest.mark.parametrize("kind", [Pool, pool.Pool])
-def test_each_pool_keeps_to_the_same_promises(kind, settings):
+def test_both_pools_keep_the_same_promises(kind, settings):
     pool = kind(replace(settings, web_threads=2), "web")
     pool.open(wait=True)
     first, second = pool.getconn(), pool.getconn()

@@ -22,7 +22,7 @@ def test_an_error_page_is_one_line_of_ascii():
     assert json.loads(answer.body)["message"] == "Invalid X: \xe9\U0001f4a9"
 
 
-def test_an_error_page_has_the_documented_headers_and_the_limits():
+def test_an_error_page_has_the_documented_headers_and_those_of_the_limits():
     before = int(time.time())
     fault = gunicorn_worker.TIMEOUT
     answer = Answer(error_page(fault.status, fault.message, fault.fields))
@@ -46,18 +46,18 @@ def test_an_error_page_has_the_documented_headers_and_the_limits():
     assert answer.headers["retry-after"] == "1"
 
 
-def test_the_page_of_errors_has_the_messages_about_time():
+def test_the_page_of_errors_lists_the_messages_of_the_http_server_about_time():
     for fault in gunicorn_worker.TIMEOUT, gunicorn_worker.BUSY:
         assert f"| {fault.status} | `{fault.message}` |" in read("service/openapi/errors.md")
 
 
-def test_the_urgent_requests_and_the_times_of_a_request_are_where_the_worker_has_them():
+def test_the_service_and_the_worker_agree_on_the_urgent_path_and_the_names_of_times():
     assert Server.urgent_path == b"/healthz"
     assert access_log.ARRIVED == gunicorn_worker.ARRIVED
     assert access_log.QUEUED == gunicorn_worker.QUEUED
 
 
-def test_the_limits_of_the_http_server_are_those_of_the_pages():
+def test_the_pages_state_the_limits_of_the_http_server():
     # The limit of a slot, the next look at the clock, and half a second for the response.
     healthz = Server.TAKE_URGENT + 0.5
     pages = {

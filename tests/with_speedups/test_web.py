@@ -50,7 +50,7 @@ REJECTED = {
 
 
 @pytest.mark.parametrize("name", REJECTED)
-def test_an_error_of_the_web_server_has_the_form_of_all_errors(lone, connection, name):
+def test_an_error_of_the_web_server_has_the_same_form_as_all_other_errors(lone, connection, name):
     request, status = REJECTED[name]
     answer = send(lone.port, request, finish=True)
     assert answer.status == status
@@ -83,7 +83,7 @@ def unread(port):
 
 @pytest.mark.needs("ps", descriptors=1024)
 @pytest.mark.usefixtures("unlimited")
-def test_a_flood_of_uploads_takes_bounded_memory_and_pushes_out_no_other_client(lone):
+def test_a_flood_of_uploads_takes_bounded_memory_and_leaves_other_clients_connected(lone):
     """All that the flood sends would be 150 MB; the other client began before it."""
     title = b'{"title": "Report", "description": "%b"}' % (b"x" * 60_000)
     head = f"POST /api/tasks HTTP/1.1\r\n{ALICE}Content-Length: {len(title)}\r\n\r\n".encode()
@@ -115,7 +115,7 @@ def test_a_client_that_offers_websocket_gets_an_ordinary_response(lone, options)
     assert answer.status == 200
 
 
-def test_a_stopping_server_answers_a_half_request_and_logs_nothing_of_it(database_url, tmp_path):
+def test_a_stopping_server_answers_half_a_request_and_logs_no_part_of_it(database_url, tmp_path):
     log = tmp_path / "stderr"
     half = b"GET /api/tasks?token=hush HTTP/1.1\r\nHost: x\r\n"
     with (

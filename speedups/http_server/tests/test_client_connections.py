@@ -65,7 +65,7 @@ class RacedLock:
         self.lock.release()
 
 
-def test_an_event_belongs_to_one_thread_until_the_connection_is_given_up(connections):
+def test_an_event_belongs_to_one_thread_until_that_thread_releases_the_connection(connections):
     conn = connections.connect()
     conn.client.sendall(b"a")
     assert connections.poller.poll(10) == [(conn.number, EPOLLIN)]
@@ -76,7 +76,7 @@ def test_an_event_belongs_to_one_thread_until_the_connection_is_given_up(connect
     assert connections.poller.poll(10) == [(conn.number, EPOLLIN)]
 
 
-def test_a_connection_that_has_gone_on_is_not_claimed_and_is_watched_again(connections):
+def test_a_connection_whose_state_has_changed_is_not_claimed_and_is_watched_again(connections):
     conn = connections.connect(IDLE)
     conn.client.sendall(b"a")
     assert connections.poller.poll(10)
@@ -86,7 +86,7 @@ def test_a_connection_that_has_gone_on_is_not_claimed_and_is_watched_again(conne
     assert connections.claim(conn, IDLE, conn.since)
 
 
-def test_only_a_connection_past_the_time_of_its_state_is_overdue(connections):
+def test_a_connection_is_overdue_only_after_the_time_limit_of_its_state(connections):
     reading, idle = connections.connect(age=11), connections.connect(IDLE, age=76)
     connections.connect()
     connections.connect(IDLE, age=11)
@@ -95,7 +95,9 @@ def test_only_a_connection_past_the_time_of_its_state_is_overdue(connections):
     assert list(connections.claim_overdue()) == []
 
 
-def test_a_connection_that_goes_on_at_the_last_moment_is_neither_overdue_nor_dropped(connections):
+def test_a_connection_that_makes_progress_at_the_last_moment_is_neither_overdue_nor_dropped(
+    connections,
+):
     """In the meantime another thread has begun the same state anew, as when a client reads."""
     conn = connections.connect(age=11)
 
@@ -110,7 +112,9 @@ def test_a_connection_that_goes_on_at_the_last_moment_is_neither_overdue_nor_dro
     assert connections[conn.number] is conn
 
 
-def test_of_too_many_connections_the_oldest_of_the_most_frequent_state_is_dropped(connections):
+def test_with_too_many_connections_the_oldest_one_in_the_most_frequent_state_is_dropped(
+    connections,
+):
     oldest = connections.connect(age=3)
     kept = [
         connections.connect(age=2),
@@ -136,7 +140,7 @@ def test_a_connection_that_a_thread_holds_is_not_dropped(connections):
     assert not connections.drop_oldest(READING)
 
 
-def test_the_client_that_takes_most_loses_its_oldest_connection_first(connections):
+def test_the_client_that_uses_most_memory_loses_its_oldest_connection_first(connections):
     small = connections.connect(address="10.0.0.1", age=9)
     flood = [connections.connect(address="10.0.0.2", age=age) for age in (1, 3, 2)]
     size = {small: 15, **dict.fromkeys(flood, 10)}.__getitem__
@@ -182,14 +186,14 @@ def test_all_parts_of_a_response_arrive_however_slowly_they_are_read(connections
     assert conn.flush()
 
 
-def test_the_kernel_buffers_little_that_is_not_sent(connections):
+def test_the_kernel_buffers_only_a_little_data_that_it_has_not_sent(connections):
     sock = connections.connect().sock
     assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT) == MAX_UNSENT_IN_KERNEL
     assert MAX_UNSENT_IN_KERNEL < 2**20
     assert not sock.getblocking()
 
 
-def test_a_client_of_a_unix_socket_has_its_path_as_address():
+def test_the_address_of_a_client_of_a_unix_socket_is_the_path_of_its_socket():
     one, other = socket.socketpair()
     with one, other:
         assert ClientConnection(one, "", RequestReader({}, 1), IDLE).address == ""

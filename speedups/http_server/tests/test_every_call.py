@@ -207,7 +207,7 @@ def hold(server, dialogue):
 
 
 @pytest.mark.proof
-def test_an_error_at_any_call_keeps_nothing(serve, monkeypatch):
+def test_an_error_at_any_call_leaks_no_connection_descriptor_slot_or_thread(serve, monkeypatch):
     """A dialogue raises at the calls, each in a state, that none before it has raised at."""
     monkeypatch.setattr(module, "MAX_PENDING", 150_000)
     monkeypatch.setattr(CLOSED, "seconds", 0.05)

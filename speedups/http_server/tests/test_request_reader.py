@@ -59,7 +59,7 @@ COMPLETE = {
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 @pytest.mark.parametrize("name", COMPLETE)
-def test_requests_one_after_the_other_or_together_are_complete_at_their_last_byte(name, size):
+def test_a_request_is_complete_at_its_last_byte_even_if_several_arrive_together(name, size):
     rest, body = COMPLETE[name]
     request = START + rest
     reader = RequestReader({"wsgi.version": (1, 0)}, MAX_BODY)
@@ -95,7 +95,7 @@ def test_requests_one_after_the_other_or_together_are_complete_at_their_last_byt
         (b"BREW /pot HTTP/1.1", "/pot", ""),
     ],
 )
-def test_a_request_target_has_one_of_the_forms_of_rfc_9112(line, path, query):
+def test_a_request_target_can_have_each_form_that_rfc_9112_allows(line, path, query):
     reader = RequestReader({}, MAX_BODY)
     assert reader.feed(line + b"\r\nHost: y\r\n\r\n")
     environ = reader.take()
@@ -106,14 +106,14 @@ def test_a_request_target_has_one_of_the_forms_of_rfc_9112(line, path, query):
 
 
 @pytest.mark.parametrize("host", ["", "x", "x:80", "x:", "1.2.3.4:80", "[::1]:80", "a_b", "%41,!"])
-def test_host_is_a_name_or_an_address_with_a_port_or_empty(host):
+def test_host_can_be_a_name_or_an_address_with_or_without_a_port_or_empty(host):
     reader = RequestReader({}, MAX_BODY)
     assert reader.feed(f"GET / HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
     assert reader.take()["HTTP_HOST"] == host
     assert reader.feed(b"GET / HTTP/1.0\r\n\r\n")
 
 
-def test_fields_of_one_name_are_one_value_and_names_with_underscores_are_dropped():
+def test_header_fields_with_the_same_name_are_joined_and_names_with_underscores_are_dropped():
     reader = RequestReader({}, MAX_BODY)
     fields = b"X-A:  b \r\nx-a:\tc\t\r\nX_A: d\r\nCONTENT_LENGTH: 5\r\nContent-Type: e\r\n"
     assert reader.feed(START + fields + b"\r\n")
@@ -225,7 +225,7 @@ REJECTED = {
 }  # fmt: skip
 
 
-def test_the_table_of_the_module_is_that_of_these_tests():
+def test_the_table_in_the_docstring_of_the_module_has_every_row_that_these_tests_try():
     rows = [
         row.strip("| ").split(" | ")
         for row in request_reader.__doc__.splitlines()
@@ -272,7 +272,7 @@ def mutations():
 
 @settings(max_examples=300, deadline=None, database=None, derandomize=True)
 @given(mutations(), st.integers(1, 20))
-def test_bytes_are_a_request_or_a_request_error_and_nothing_else(data, parts):
+def test_any_bytes_are_a_request_or_raise_a_request_error(data, parts):
     reader, size = RequestReader({}, MAX_BODY), 1 + len(data) // parts
     with suppress(RequestError):
         for start in range(0, len(data), size):
@@ -282,7 +282,7 @@ def test_bytes_are_a_request_or_a_request_error_and_nothing_else(data, parts):
                     reader.take()
 
 
-def test_the_end_of_a_chunked_body_may_come_in_two_pieces_with_the_next_request():
+def test_the_end_of_a_chunked_body_may_arrive_in_two_pieces_the_second_with_the_next_request():
     body = CHUNKS + b"3\r\nabc\r\n0\r\n\r\n"
     for cut in range(len(CHUNKS), len(body)):
         reader = RequestReader({}, MAX_BODY)
@@ -293,7 +293,7 @@ def test_the_end_of_a_chunked_body_may_come_in_two_pieces_with_the_next_request(
         assert reader.take()["wsgi.input"].read() == b""
 
 
-def test_a_body_of_many_blank_lines_is_read_at_once_and_ends_the_connection(monkeypatch):
+def test_a_chunk_of_very_many_blank_lines_is_read_quickly_and_ends_the_connection(monkeypatch):
     """Each blank line may be the end, so the search for the next request has a limit."""
     for lines in (BLANK_LINES // 2 - 1, 2**17):
         body = b"\r\n" * 2 * lines
@@ -308,12 +308,12 @@ def test_a_body_of_many_blank_lines_is_read_at_once_and_ends_the_connection(monk
         assert reader.take()["wsgi.input"].read() == body
 
 
-def test_the_limits_of_heads_are_those_of_apache_and_nginx():
+def test_the_limits_for_the_head_of_a_request_are_like_those_of_apache_and_nginx():
     """Proxies in front pass heads on that they accept: nginx four lines of 8 KiB."""
     assert (HEAD, LINE, FIELDS) == (4 * 8192, 8190, 100)
 
 
-def test_a_head_has_at_most_its_size():
+def test_a_head_of_exactly_the_maximum_size_is_accepted_and_one_more_byte_is_rejected():
     head = START + (b"X-A: " + b"b" * 4000 + b"\r\n") * (HEAD // 4007)
     head += b"X-B: ".ljust(HEAD - len(head) - 4, b"b")
     assert RequestReader({}, MAX_BODY).feed(head + b"\r\n\r\n")
@@ -321,7 +321,7 @@ def test_a_head_has_at_most_its_size():
         RequestReader({}, MAX_BODY).feed(head + b"b\r\n\r\n")
 
 
-def test_chunks_may_have_framing_of_eight_times_their_size_and_a_head_beyond_that():
+def test_the_framing_of_chunks_may_be_eight_times_their_data_plus_the_size_of_a_head():
     chunk = b"1\r\na\r\n"
     for number in (HEAD // 4, 0):
         reader = RequestReader({}, 2**20)
@@ -333,7 +333,7 @@ def test_chunks_may_have_framing_of_eight_times_their_size_and_a_head_beyond_tha
             reader.feed(b"0;" + b"x" * 2000)
 
 
-def test_the_largest_heads_are_accepted():
+def test_heads_with_the_longest_line_or_the_most_fields_are_accepted():
     line = b"GET /" + b"a" * (LINE - 14) + b" HTTP/1.1\r\n"
     line += b"Host: x\r\n"
     for head in (line, START + b"X-A: b\r\n" * (FIELDS - 1), START + b"X-A: " + b"b" * (LINE - 5)):
@@ -349,7 +349,7 @@ def test_the_largest_heads_are_accepted():
         (CHUNKED + b"6\r\n123456\r\n600\r\n" + b"7" * 1000, MAX_BODY + 1),
     ],
 )
-def test_a_body_that_is_too_large_ends_the_request_and_the_connection(rest, kept):
+def test_a_body_that_is_too_large_completes_the_request_and_ends_the_connection(rest, kept):
     reader = RequestReader({}, MAX_BODY)
     assert reader.feed(START + rest)
     assert not reader.reuse
@@ -366,13 +366,13 @@ def test_a_body_that_is_too_large_ends_the_request_and_the_connection(rest, kept
         (b"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n", True),
     ],
 )
-def test_a_connection_stays_open_as_its_client_asks(head, reuse):
+def test_a_connection_stays_open_if_the_client_asks_for_that(head, reuse):
     reader = RequestReader({}, MAX_BODY)
     assert reader.feed(head + b"\r\n")
     assert reader.reuse is reuse
 
 
-def test_only_http_1_1_waits_for_100_continue():
+def test_only_an_http_1_1_client_waits_for_100_continue():
     for version, expects in (b"1.1", True), (b"1.0", False):
         reader = RequestReader({}, MAX_BODY)
         start = START.replace(b"1.1", version)
@@ -380,7 +380,7 @@ def test_only_http_1_1_waits_for_100_continue():
         assert reader.expects is expects
 
 
-def test_an_unfinished_request_tells_its_memory_and_leaves_none_behind():
+def test_an_unfinished_request_reports_its_memory_and_frees_it_without_the_garbage_collector():
     """Without the collector of reference cycles: it would run long after a flood."""
     reader = RequestReader({}, 2**20)
     for part in (START[:20], START[20:] + CHUNKED + b"ffff\r\n", b"a" * 50_000):

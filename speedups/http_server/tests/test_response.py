@@ -22,7 +22,7 @@ def test_a_response_header_cannot_begin_another_one(header):
         written("200 OK", [("Content-Type", "application/json"), header])
 
 
-def test_the_length_of_a_response_is_that_of_its_body():
+def test_content_length_must_be_the_length_of_the_body_and_is_added_if_it_is_missing():
     assert Answer(written("200 OK", [], b"ab", b"c")).headers["content-length"] == "3"
     assert Answer(written("200 OK", [])).headers["content-length"] == "0"
     declared = [("content-length", "3")]
@@ -32,7 +32,7 @@ def test_the_length_of_a_response_is_that_of_its_body():
             written("200 OK", declared, *parts)
 
 
-def test_a_response_without_a_body_has_no_bytes_after_its_head():
+def test_a_response_that_must_not_have_a_body_ends_with_its_head():
     for status in ("204 NO CONTENT", "304 NOT MODIFIED"):
         raw = written(status, [("ETag", '"1"')], b"abc")
         assert raw.endswith(b'ETag: "1"\r\n\r\n')
@@ -53,7 +53,7 @@ def test_an_application_can_replace_its_response_only_because_of_an_error():
     assert response.encode("GET", reuse=False)[0].startswith(b"HTTP/1.1 500 ")
 
 
-def test_a_response_tells_whether_the_connection_stays_open_and_what_time_it_is():
+def test_a_response_has_the_headers_connection_server_and_date():
     answer = Answer(written("200 OK", [], reuse=False))
     assert (answer.headers["connection"], answer.headers["server"]) == ("close", "gunicorn")
     now = time.time()
@@ -86,7 +86,7 @@ def run_with(body):
     return run(application, {"status": "200 OK"})
 
 
-def test_a_body_is_closed_once_it_was_read():
+def test_the_body_of_a_response_is_closed_after_it_was_read():
     for body in (Body(b"ab", b"cd"), [b"ab", b"cd"]):
         response = run_with(body)
         assert b"".join(response.encode("GET", reuse=True)).endswith(b"\r\n\r\nabcd")
@@ -94,7 +94,7 @@ def test_a_body_is_closed_once_it_was_read():
         assert getattr(body, "closed", 1) == 1
 
 
-def test_a_body_that_cannot_be_read_to_its_end_is_shorter_and_closed():
+def test_a_body_that_fails_while_it_is_read_is_truncated_and_closed():
     body = Body(b"ab", fault=OSError())
     response = run_with(body)
     assert (response.broken, body.closed) == (True, 1)
@@ -126,7 +126,7 @@ SHARED = {
         ("", "/run/web.sock", ("", "localhost", "")),
     ],
 )
-def test_the_environment_has_the_addresses_and_what_pep_3333_requires(client, server, told):
+def test_the_environ_has_the_addresses_and_everything_that_pep_3333_requires(client, server, told):
     environ = base_environment(client, server)
     names = "REMOTE_ADDR", "SERVER_NAME", "SERVER_PORT"
     expected = {**SHARED, "wsgi.errors": sys.stderr, **dict(zip(names, told, strict=True))}

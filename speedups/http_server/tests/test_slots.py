@@ -35,7 +35,7 @@ class Line(Slots):
         return self.take()
 
 
-def test_as_many_requests_run_as_there_are_slots_and_the_others_follow_in_order(arrive):
+def test_as_many_requests_run_as_there_are_slots_and_the_others_run_in_the_order_of_arrival(arrive):
     slots = Line(2)
     assert slots.take() is None
     conns = [arrive() for _ in range(5)]
@@ -46,7 +46,7 @@ def test_as_many_requests_run_as_there_are_slots_and_the_others_follow_in_order(
     assert slots.free == 2
 
 
-def test_health_overtakes_but_not_two_in_succession_while_others_wait(arrive):
+def test_health_checks_overtake_other_requests_but_never_two_in_a_row_while_others_wait(arrive):
     slots = Line(0)
     others = [arrive() for _ in range(3)]
     health = [arrive("/healthz") for _ in range(4)]
@@ -57,7 +57,7 @@ def test_health_overtakes_but_not_two_in_succession_while_others_wait(arrive):
     ]  # fmt: skip
 
 
-def test_those_that_have_waited_for_too_long_are_removed_and_the_others_stay(arrive):
+def test_requests_that_have_waited_too_long_are_removed_and_the_others_stay(arrive):
     slots = Line(0)
     old, older, young = arrive(age=450), arrive(age=900), arrive(age=300)
     old_health, young_health = arrive("/healthz", age=200), arrive("/healthz", age=100)

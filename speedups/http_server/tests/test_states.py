@@ -40,7 +40,7 @@ HALF = {
 }
 
 
-def test_a_request_that_does_not_arrive_in_time_is_408_also_if_bytes_come(serve):
+def test_a_request_that_is_not_complete_in_time_is_408_even_if_bytes_keep_coming(serve):
     server = serve({"READ": 0.3})
     start = time.monotonic()
     clients = {name: server.connect() for name in HALF}
@@ -70,7 +70,7 @@ def test_an_idle_connection_is_closed_after_keepalive_without_a_response(serve):
     assert time.monotonic() - start >= 1
 
 
-def test_a_client_that_does_not_close_is_left_after_linger_and_one_that_closes_at_once(serve):
+def test_the_worker_waits_for_a_client_to_close_but_no_longer_than_linger(serve):
     server = serve({"LINGER": 60})
     for closes in (True, False):
         client = server.ask("/", "Connection: close")
@@ -84,7 +84,7 @@ def test_a_client_that_does_not_close_is_left_after_linger_and_one_that_closes_a
         wait_until(lambda: not server.connections())
 
 
-def test_a_client_that_reads_nothing_is_reset_and_one_that_reads_slowly_gets_everything(serve):
+def test_a_client_that_stops_reading_is_reset_and_a_slow_reader_gets_everything(serve):
     server = serve({"WRITE": 60})
     slow = server.ask("/large/8000000", buffer=2**15)
     raw = slow.recv(len(ACCEPTED))
@@ -108,7 +108,7 @@ def test_a_client_that_reads_nothing_is_reset_and_one_that_reads_slowly_gets_eve
     assert raw.startswith(ACCEPTED)
 
 
-def test_a_request_without_a_slot_is_503_after_its_time_and_sooner_for_health(serve):
+def test_a_request_that_waits_too_long_for_a_slot_is_503_and_a_health_check_sooner(serve):
     """The application never gets it."""
     server = serve({"TAKE_URGENT": 0.2})
     running, start = server.occupy(), time.monotonic()
@@ -126,7 +126,7 @@ def test_a_request_without_a_slot_is_503_after_its_time_and_sooner_for_health(se
     assert [environ["PATH_INFO"] for environ in server.application.environs] == ["/wait"]
 
 
-def test_the_application_is_told_when_a_request_has_arrived_and_how_long_it_has_queued(serve):
+def test_the_environ_says_when_the_request_arrived_and_how_long_it_queued(serve):
     server = serve()
     times, clients = [time.monotonic()], [server.occupy()]
     times.append(time.monotonic())
@@ -140,7 +140,7 @@ def test_the_application_is_told_when_a_request_has_arrived_and_how_long_it_has_
     assert told == sorted(told)
 
 
-def test_a_worker_ends_with_the_request_that_is_its_last(serve, caplog):
+def test_a_worker_ends_after_max_requests_and_closes_the_last_connection(serve, caplog):
     caplog.set_level(logging.INFO)
     server = serve(max_requests=2)
     client = server.ask()
@@ -152,7 +152,7 @@ def test_a_worker_ends_with_the_request_that_is_its_last(serve, caplog):
     assert caplog.messages == ["Autorestarting worker after current request."]
 
 
-def test_a_worker_gives_signs_of_life_and_ends_when_its_master_has_ended(serve):
+def test_a_worker_gives_signs_of_life_and_ends_after_its_master_has_ended(serve):
     server = serve()
     for _ in range(2):
         seen = server.worker.tmp.last_update()
@@ -161,7 +161,7 @@ def test_a_worker_gives_signs_of_life_and_ends_when_its_master_has_ended(serve):
     server.wait_for_its_end()
 
 
-def test_one_thread_more_than_may_run_waits_and_none_holds_up_the_end_of_the_process(serve):
+def test_a_worker_has_one_thread_more_than_slots_and_all_are_daemons(serve):
     before = {*threading.enumerate()}
     serve(threads=3)
 
@@ -173,7 +173,9 @@ def test_one_thread_more_than_may_run_waits_and_none_holds_up_the_end_of_the_pro
     assert all(thread.daemon for thread in threads())
 
 
-def test_with_too_many_connections_the_oldest_idle_one_goes_and_one_line_says_so(serve, caplog):
+def test_with_too_many_connections_the_oldest_idle_one_is_closed_and_the_log_says_so_once(
+    serve, caplog
+):
     server = serve(worker_connections=12, threads=2)
     clients = []
     for number in range(1, 11):
@@ -193,7 +195,7 @@ def test_with_too_many_connections_the_oldest_idle_one_goes_and_one_line_says_so
     assert line.startswith("Too many connections for this process, which takes 12:")
 
 
-def test_a_state_that_a_fifth_of_the_connections_has_loses_none(serve):
+def test_a_state_that_only_a_fifth_of_the_connections_are_in_loses_none_of_them(serve):
     """Nine requests run. The connection beyond the maximum is not kept after its response."""
     server = serve(worker_connections=19, threads=9)
     running = [server.occupy() for _ in range(9)]
@@ -208,7 +210,7 @@ def test_a_state_that_a_fifth_of_the_connections_has_loses_none(serve):
     assert read(server.ask(client=idle)).status == 200
 
 
-def test_a_client_beyond_the_maximum_is_accepted_when_another_one_has_gone(serve):
+def test_a_client_beyond_the_maximum_is_accepted_after_another_client_has_gone(serve):
     server = serve({"LINGER": 0.1}, worker_connections=6, threads=1)
     clients = []
     for number in range(1, 7):
@@ -221,7 +223,9 @@ def test_a_client_beyond_the_maximum_is_accepted_when_another_one_has_gone(serve
     assert [read(client).status for client in clients] == [200] * 7
 
 
-def test_a_process_with_connections_leaves_a_client_to_one_with_fewer(serve, monkeypatch, caplog):
+def test_a_process_with_connections_leaves_a_new_client_to_a_process_with_fewer(
+    serve, monkeypatch, caplog
+):
     server = serve(workers=2)
     assert read(server.ask()).status == 200
     monkeypatch.setattr(module, "YIELD", 2)
@@ -235,7 +239,7 @@ def test_a_process_with_connections_leaves_a_client_to_one_with_fewer(serve, mon
     assert not caplog.records
 
 
-def test_a_thread_waits_for_the_interpreter_for_half_a_millisecond(serve):
+def test_a_thread_waits_half_a_millisecond_for_the_interpreter_lock(serve):
     sys.setswitchinterval(0.005)
     serve()
     assert sys.getswitchinterval() == pytest.approx(0.0005)
@@ -249,7 +253,7 @@ class Timeless(Worker):
         super().tick()
 
 
-def test_clients_that_arrive_together_do_not_wait_for_the_clock(serve):
+def test_clients_that_arrive_together_are_served_without_waiting_for_the_next_tick(serve):
     Timeless.clock = threading.Event()
     server = serve(kind=Timeless)
     clients = [server.ask() for _ in range(8)]
@@ -257,7 +261,9 @@ def test_clients_that_arrive_together_do_not_wait_for_the_clock(serve):
     Timeless.clock.set()
 
 
-def test_a_stopping_worker_answers_what_is_there_and_a_last_request_of_the_idle(serve, monkeypatch):
+def test_a_stopping_worker_answers_running_requests_and_one_last_request_per_idle_client(
+    serve, monkeypatch
+):
     monkeypatch.setattr(module, "STOP_GRACE", 60)
     server = serve()
     idle, forgotten = server.ask(), server.ask()
@@ -288,7 +294,7 @@ def test_a_stopping_worker_answers_what_is_there_and_a_last_request_of_the_idle(
     server.wait_for_its_end()
 
 
-def test_a_worker_waits_for_a_request_no_longer_than_graceful_timeout(serve):
+def test_a_stopping_worker_waits_for_a_request_no_longer_than_graceful_timeout(serve):
     server = serve(graceful_timeout=1)
     server.occupy()
     start = time.monotonic()
@@ -308,7 +314,9 @@ class Exhausted:
         raise OSError(self.number, os.strerror(self.number))
 
 
-def test_without_a_file_descriptor_a_waiting_connection_goes_or_one_line_says_so(serve, caplog):
+def test_without_a_file_descriptor_a_waiting_connection_is_closed_and_the_log_says_so(
+    serve, caplog
+):
     server = serve()
     (number,) = server.worker.listeners
     idle = server.ask()
@@ -329,7 +337,7 @@ def test_without_a_file_descriptor_a_waiting_connection_goes_or_one_line_says_so
     assert [read(client).status for client in (running, late)] == [200, 200]
 
 
-def test_a_client_that_gives_up_before_it_is_accepted_costs_no_other_one(serve, caplog):
+def test_a_client_that_gives_up_before_it_is_accepted_does_not_affect_other_clients(serve, caplog):
     server = serve()
     (number,) = server.worker.listeners
     idle = server.ask()
@@ -344,7 +352,9 @@ def test_a_client_that_gives_up_before_it_is_accepted_costs_no_other_one(serve, 
 
 
 @pytest.mark.parametrize("fault", ["value", "os", "exit"])
-def test_an_application_that_fails_is_500_and_the_log_lacks_the_message(serve, caplog, fault):
+def test_an_application_that_fails_is_500_and_the_log_has_the_place_without_the_message(
+    serve, caplog, fault
+):
     server = serve()
     for _ in range(2):
         client = server.ask()
@@ -366,7 +376,7 @@ def test_a_response_that_the_application_cannot_finish_is_truncated(serve):
     assert read(server.ask()).status == 200
 
 
-def test_a_client_that_ends_within_its_body_is_sent_400(serve):
+def test_a_client_that_stops_sending_within_its_body_gets_400(serve):
     server = serve()
     client = server.connect()
     client.sendall(HALF["half a body"][0])
@@ -374,7 +384,7 @@ def test_a_client_that_ends_within_its_body_is_sent_400(serve):
     assert Answer(receive_all(client)).status == 400
 
 
-def test_a_client_that_hangs_up_is_forgotten_at_once(serve):
+def test_a_client_that_hangs_up_is_forgotten_immediately(serve):
     server = serve()
     for half, hard in ((b"", False), (b"GET", False), (b"GET", True)):
         client = server.connect()
@@ -386,7 +396,9 @@ def test_a_client_that_hangs_up_is_forgotten_at_once(serve):
         wait_until(lambda: not server.connections())
 
 
-def test_unread_responses_are_bounded_together_and_count_until_their_last_byte(serve, monkeypatch):
+def test_unread_responses_have_one_common_limit_and_count_until_their_last_byte_is_sent(
+    serve, monkeypatch
+):
     """What a client leaves unread is more than the buffers of the system take, some 4 MB."""
     monkeypatch.setattr(module, "MAX_UNSENT", 16_000_000)
     server = serve()
@@ -411,7 +423,9 @@ def test_unread_responses_are_bounded_together_and_count_until_their_last_byte(s
 
 
 @pytest.mark.parametrize(("arriving", "number"), [(300_000, 3), (1_000, 2)])
-def test_requests_that_wait_for_a_slot_are_bounded_together(serve, monkeypatch, arriving, number):
+def test_requests_that_wait_for_a_slot_have_one_common_limit_of_bytes(
+    serve, monkeypatch, arriving, number
+):
     """Together they may have as many bytes as MAX_PENDING says, or twice the largest body."""
     monkeypatch.setattr(module, "MAX_PENDING", arriving)
     server = serve()
@@ -427,7 +441,7 @@ def test_requests_that_wait_for_a_slot_are_bounded_together(serve, monkeypatch, 
     assert [len(body) for body in server.application.bodies] == [0, *[90_000] * number, 40_000]
 
 
-def test_an_unfinished_request_makes_room_for_another_one(serve, monkeypatch):
+def test_the_oldest_unfinished_request_is_dropped_to_make_room_for_a_new_one(serve, monkeypatch):
     monkeypatch.setattr(module, "MAX_PENDING", 200_000)
     server = serve()
     head = b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
@@ -443,7 +457,7 @@ def test_an_unfinished_request_makes_room_for_another_one(serve, monkeypatch):
         assert read(client).status == 200
 
 
-def test_a_client_that_waits_for_100_continue_is_told_once(serve):
+def test_a_client_that_waits_for_100_continue_gets_it_once(serve):
     server = serve()
     client = server.connect()
     client.sendall(
@@ -458,7 +472,7 @@ def test_a_client_that_waits_for_100_continue_is_told_once(serve):
     assert server.application.bodies == [b"abc"]
 
 
-def test_an_error_of_a_head_request_has_no_body(serve):
+def test_the_error_response_to_a_head_request_has_no_body(serve):
     server = serve()
     half = server.connect()
     half.sendall(b"HEAD / HT")
@@ -476,7 +490,7 @@ def test_an_error_of_a_head_request_has_no_body(serve):
     assert all(int(answer.headers["content-length"]) > 0 for answer in answers)
 
 
-def test_requests_that_come_together_are_answered_in_turn_and_head_without_a_body(serve):
+def test_pipelined_requests_are_answered_in_turn_and_head_without_a_body(serve):
     head = b"%b / HTTP/1.%d\r\nHost: x\r\n\r\n"
     chunked = b"GET /large/3 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
     client = serve().connect()
@@ -492,7 +506,7 @@ def test_requests_that_come_together_are_answered_in_turn_and_head_without_a_bod
     assert b"Connection: close" in heads[3]
 
 
-def test_a_client_that_has_sent_all_can_read_an_early_response_and_an_endless_one_is_cut_off(serve):
+def test_an_early_response_can_be_read_after_the_whole_body_and_an_endless_body_is_cut_off(serve):
     server = serve({"LINGER": 60})
     answer = read(server.ask("/", body=b" " * 2_000_000))
     assert (answer.status, answer.headers["connection"]) == (200, "close")
@@ -501,14 +515,16 @@ def test_a_client_that_has_sent_all_can_read_an_early_response_and_an_endless_on
         endless.sendall(b" " * 20 * module.MAX_DRAIN)
 
 
-def test_connect_is_405_and_its_target_allows_no_method(serve):
+def test_connect_is_405_with_an_empty_allow(serve):
     client = serve().connect()
     client.sendall(b"CONNECT x.example:443 HTTP/1.1\r\nHost: x.example:443\r\n\r\n")
     answer = Answer(receive_all(client))
     assert (answer.status, answer.headers["allow"]) == (405, "")
 
 
-def test_a_response_beyond_the_maximum_is_reset_if_another_client_takes_less(serve, monkeypatch):
+def test_a_response_beyond_the_common_limit_is_reset_while_another_client_uses_less(
+    serve, monkeypatch
+):
     """No connection of its own client can make room for it. Alone it may be larger."""
     monkeypatch.setattr(module, "MAX_UNSENT", 16_000_000)
     server = serve()
@@ -531,7 +547,9 @@ def test_a_response_beyond_the_maximum_is_reset_if_another_client_takes_less(ser
     assert len(read(other).body) == 8_000_000
 
 
-def test_a_worker_whose_slots_are_all_taken_for_longer_than_timeout_says_so_and_ends(serve, caplog):
+def test_a_worker_whose_slots_are_all_taken_for_longer_than_timeout_logs_that_and_ends(
+    serve, caplog
+):
     server = serve(timeout=1)
     start = time.monotonic()
     for _ in range(3):
@@ -545,7 +563,7 @@ def test_a_worker_whose_slots_are_all_taken_for_longer_than_timeout_says_so_and_
     ]
 
 
-def test_a_worker_whose_requests_end_goes_on_even_if_no_slot_is_free_at_any_look(serve):
+def test_a_busy_worker_whose_requests_end_in_time_continues(serve):
     server, turns = serve(timeout=2), threading.Semaphore(0)
     server.application.proceed = SimpleNamespace(
         wait=lambda seconds: turns.acquire(timeout=seconds), set=lambda: turns.release(9)
@@ -558,7 +576,7 @@ def test_a_worker_whose_requests_end_goes_on_even_if_no_slot_is_free_at_any_look
     assert server.thread.is_alive()
 
 
-def test_a_worker_with_a_free_slot_or_without_a_timeout_does_not_end(serve):
+def test_a_worker_with_a_free_slot_or_without_a_timeout_continues(serve):
     two, endless = serve(timeout=1, threads=2), serve(timeout=0)
     two.occupy()
     endless.occupy()
@@ -567,7 +585,7 @@ def test_a_worker_with_a_free_slot_or_without_a_timeout_does_not_end(serve):
     assert endless.thread.is_alive()
 
 
-def test_a_worker_that_has_lost_a_thread_says_so_and_ends(serve, caplog):
+def test_a_worker_that_has_lost_a_thread_logs_that_and_ends(serve, caplog):
     server = serve()
     running = server.occupy()
     server.worker.threads.append(threading.Thread())
@@ -594,7 +612,7 @@ class Slow:
         return getattr(self.server.listener, name)
 
 
-def test_a_client_that_is_accepted_while_the_worker_stops_is_answered(serve, caplog):
+def test_a_client_that_is_being_accepted_when_the_worker_stops_is_answered(serve, caplog):
     server = serve()
     (number,) = server.worker.listeners
     server.worker.listeners[number] = Slow(server)
@@ -604,7 +622,7 @@ def test_a_client_that_is_accepted_while_the_worker_stops_is_answered(serve, cap
     assert not caplog.records
 
 
-def test_an_event_of_a_listener_that_was_closed_is_no_error(serve, caplog):
+def test_the_worker_ignores_an_event_of_a_listener_that_it_has_closed(serve, caplog):
     server = serve()
     (number,) = server.worker.listeners
     server.worker.alive = False
