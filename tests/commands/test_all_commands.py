@@ -75,7 +75,9 @@ def test_from_nothing_to_a_first_request(app, cli):
         (["token", "revoke", "00000000-0000-7000-8000-000000000000"], "no token"),
     ],
 )  # fmt: skip
-def test_an_error_is_one_line_on_stderr_and_exit_1(cli, connection, words, message):
+def test_a_command_that_fails_prints_one_line_to_stderr_changes_nothing_and_exits_with_1(
+    cli, connection, words, message
+):
     counts = """
         SELECT (SELECT count(*) FROM users) AS users,
                (SELECT count(*) FROM tokens) AS tokens,
@@ -98,7 +100,9 @@ def test_an_error_is_one_line_on_stderr_and_exit_1(cli, connection, words, messa
         ("web", {"DATABASE_URL": "host=/nowhere", "PORT": "http"}, "PORT='http': must be an integ"),
     ],
 )
-def test_a_setting_that_does_not_fit_is_named_in_one_line(command, settings, message, monkeypatch):
+def test_an_invalid_or_missing_setting_is_named_in_one_line(
+    command, settings, message, monkeypatch
+):
     # A start of web would replace this process.
     monkeypatch.delattr(os, "execve")
     ended = CliRunner().invoke(main, [command], env={"DATABASE_URL": None, **settings})
@@ -119,11 +123,11 @@ def test_a_setting_that_does_not_fit_is_named_in_one_line(command, settings, mes
         ["token", "create"], ["token", "steal"],
     ],
 )  # fmt: skip
-def test_an_invalid_argument_shows_the_usage_and_is_exit_2(cli, words):
+def test_an_invalid_argument_prints_the_usage_and_exits_with_2(cli, words):
     assert_failed(cli(*words), "Usage", code=2)
 
 
-def test_without_a_terminal_a_command_that_destroys_needs_yes(app, cli):
+def test_without_a_terminal_a_command_that_deletes_or_revokes_needs_yes(app, cli):
     losses = [
         ["workspace", "delete", "acme"],
         ["user", "delete", "bob@example.com"],
@@ -141,7 +145,7 @@ def test_without_a_terminal_a_command_that_destroys_needs_yes(app, cli):
 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("n\n", 1, 1), ("\n", 1, 1), ("y\n", 0, 0)])
-def test_on_a_terminal_a_command_that_destroys_asks(
+def test_on_a_terminal_a_command_that_deletes_asks_first(
     answer, code, left, connection, settings, on_a_terminal, capsys
 ):
     with pytest.raises(SystemExit) as ended:
@@ -159,7 +163,7 @@ def printed(settings, on_a_terminal):
     return lambda *words: on_a_terminal(main, words, obj=settings, standalone_mode=False)
 
 
-def test_on_a_terminal_a_list_is_aligned_below_a_head(cli, cast, printed):
+def test_on_a_terminal_a_list_is_aligned_below_a_header(cli, cast, printed):
     cli("user", "create", "mei@example.com", "\u6885\u6885 Me\u0301i")
     head, *listed = printed("user", "list")
     assert re.split(" {2,}", head) == [
@@ -190,7 +194,7 @@ def test_json_has_the_columns_of_a_list_and_their_values(cli, printed, words):
         assert ["-" if value is None else str(value) for value in values] == line
 
 
-def test_on_a_terminal_ids_and_json_have_no_head(printed):
+def test_on_a_terminal_ids_and_json_have_no_header(printed):
     ids = printed("token", "revoke", "--all", "--yes", "alice@example.com")
     assert [re.fullmatch(UUID, line) is not None for line in ids] == [True]
     assert printed("plan", "list", "--json")[:2] == ["[", " {"]

@@ -34,7 +34,7 @@ def warned(url, **settings):
     return lines
 
 
-def test_if_all_is_well_each_check_is_a_line(database_url):
+def test_if_all_is_well_check_prints_one_line_per_check(database_url):
     code, lines = check(database_url, WEBHOOK_KEY=KEY, WEB_THREADS="2")
     assert code == 0
     name = conninfo_to_dict(database_url)["dbname"]
@@ -73,7 +73,7 @@ def test_if_all_is_well_each_check_is_a_line(database_url):
         ({"HOST": "192.0.2.1"}, "HOST='192.0.2.1': .*"),
     ],
 )
-def test_an_invalid_setting_is_an_error_also_before_a_start(settings, line, start):
+def test_an_invalid_setting_is_an_error_that_prevents_a_start(settings, line, start):
     variables = {"DATABASE_URL": "host=/nowhere", **settings}
     code, lines = check(variables.pop("DATABASE_URL"), *start, **variables)
     assert code == 1
@@ -83,7 +83,7 @@ def test_an_invalid_setting_is_an_error_also_before_a_start(settings, line, star
 
 
 @pytest.mark.nodatabase
-def test_a_setting_without_effect_is_named_with_its_remedy_at_the_start(tmp_path, monkeypatch):
+def test_check_names_a_setting_without_effect_and_its_remedy(tmp_path, monkeypatch):
     unit = tmp_path / "task-service-web.socket"
     unit.touch()
     monkeypatch.setattr("service.commands.check.SOCKET", unit)
@@ -98,7 +98,9 @@ def test_a_setting_without_effect_is_named_with_its_remedy_at_the_start(tmp_path
 
 
 @pytest.mark.nodatabase
-def test_an_installed_file_of_another_release_is_a_warning_with_its_remedy(tmp_path, monkeypatch):
+def test_check_warns_of_an_installed_file_of_another_release_and_names_the_remedy(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("service.commands.check.UNITS", tmp_path)
     for name in ("task-service-web.service", "task-service.slice"):
         shutil.copy(PROJECT / "docs/deploy" / name, tmp_path)
@@ -115,14 +117,14 @@ def test_an_installed_file_of_another_release_is_a_warning_with_its_remedy(tmp_p
 
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("password", ["to/day", "to#day", "to@day"])
-def test_a_password_that_is_not_encoded_in_the_url_gets_a_hint_and_is_not_shown(password):
+def test_a_password_that_is_not_encoded_in_the_url_gets_a_hint_that_does_not_show_it(password):
     _, lines = check(f"postgresql://user:{password}@127.0.0.1:1/name")
     assert lines[-1].endswith("as %XX, like %2F for /")
     assert password not in lines[-1]
 
 
 @pytest.mark.nodatabase
-def test_a_database_that_is_away_is_an_error_with_its_remedy_but_no_reason_not_to_start():
+def test_an_unreachable_database_is_an_error_with_its_remedy_that_does_not_prevent_a_start():
     with socket.create_server(("127.0.0.1", 0)) as frozen:
         for url, remedy in (
             ("host=/nowhere", ": start PostgreSQL, or correct "),
@@ -134,25 +136,27 @@ def test_a_database_that_is_away_is_an_error_with_its_remedy_but_no_reason_not_t
             assert remedy in line
 
 
-def test_more_connections_than_allowed_are_an_error_but_no_reason_not_to_start(database_url):
+def test_more_connections_than_the_server_allows_are_an_error_that_does_not_prevent_a_start(
+    database_url,
+):
     line = warned(database_url, WEB_CONCURRENCY="256", WEB_THREADS="256")[1]
     assert re.match(r"connection  ERROR the processes may open \d+ connections, and the ", line)
 
 
-def test_a_database_without_migrations_may_be_the_wrong_one(empty):
+def test_for_a_database_without_migrations_check_also_suggests_that_it_is_the_wrong_one(empty):
     assert check(empty)[1][3].endswith(
         ": run the command migrate, or correct the name of the database in DATABASE_URL"
     )
 
 
-def test_a_wrong_name_of_the_database_is_an_error_also_before_a_start(database_url):
+def test_a_wrong_name_of_the_database_is_an_error_that_prevents_a_start(database_url):
     url = make_conninfo(database_url, dbname="nowhere")
     code, lines = check(url, "--start")
     assert code == 1
     assert re.fullmatch(r'connection  ERROR .*FATAL: .*"nowhere" does not exist.*', lines[-1])
 
 
-def test_a_schema_that_does_not_fit_is_an_error_also_before_a_start(other):
+def test_a_missing_table_is_an_error_that_prevents_a_start(other):
     with psycopg.connect(other, autocommit=True) as connection:
         connection.execute("ALTER TABLE plans RENAME TO renamed")
     code, lines = check(other, "--start")
@@ -160,7 +164,7 @@ def test_a_schema_that_does_not_fit_is_an_error_also_before_a_start(other):
     assert lines[3].startswith("schema      ERROR the table plans is missing although all migra")
 
 
-def test_a_read_only_database_is_an_error_but_no_reason_not_to_start(other):
+def test_a_read_only_database_is_an_error_that_does_not_prevent_a_start(other):
     with psycopg.connect(other, autocommit=True) as connection:
         name = connection.info.dbname
         connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
@@ -169,7 +173,7 @@ def test_a_read_only_database_is_an_error_but_no_reason_not_to_start(other):
     assert len(lines) == 6
 
 
-def test_a_missing_column_or_index_is_an_error_but_no_reason_not_to_start(other):
+def test_a_missing_column_or_index_is_an_error_that_does_not_prevent_a_start(other):
     with psycopg.connect(other, autocommit=True) as connection:
         connection.execute("ALTER TABLE meetings RENAME agenda TO renamed")
         connection.execute("DROP INDEX tasks_by_parent")
@@ -177,7 +181,7 @@ def test_a_missing_column_or_index_is_an_error_but_no_reason_not_to_start(other)
     assert "column meetings.agenda, index tasks_by_parent: the schema was changed by hand" in line
 
 
-def test_a_role_that_may_open_no_more_connections_has_a_remedy_of_its_own(other, stranger):
+def test_for_a_role_at_its_connection_limit_the_remedy_is_alter_role(other, stranger):
     role, url = stranger
     with psycopg.connect(other, autocommit=True) as connection:
         connection.execute(grants(connection.info.dbname, role))
@@ -195,7 +199,9 @@ def test_a_role_that_may_open_no_more_connections_has_a_remedy_of_its_own(other,
         ("CONNECT ON DATABASE {name}", "schema public"),
     ],
 )
-def test_what_belongs_to_another_role_is_an_error_before_a_start(other, stranger, grant, lacks):
+def test_missing_rights_on_tables_or_sequences_are_an_error_that_prevents_a_start(
+    other, stranger, grant, lacks
+):
     role, url = stranger
     with psycopg.connect(other, autocommit=True) as connection:
         if lacks.startswith("schema"):
@@ -208,7 +214,7 @@ def test_what_belongs_to_another_role_is_an_error_before_a_start(other, stranger
     assert f" on the {lacks}" in lines[4]
 
 
-def test_a_missing_key_is_an_error_but_no_reason_not_to_start(database_url, cast, connection):
+def test_a_missing_key_is_an_error_that_does_not_prevent_a_start(database_url, cast, connection):
     lost = fingerprint("a key that was lost, of 32 or more characters")
     subscribe(connection, cast["acme"], "http://127.0.0.1/", key_fingerprint=lost)
     line = warned(database_url, WEBHOOK_KEY=KEY)[-1]
@@ -216,7 +222,7 @@ def test_a_missing_key_is_an_error_but_no_reason_not_to_start(database_url, cast
 
 
 @pytest.mark.nodatabase
-def test_the_units_check_before_they_start():
+def test_the_systemd_units_run_check_before_they_start_the_service():
     command = "/opt/task-service/current/bin/task-service"
     for program in ("web", "worker"):
         unit = Path(PROJECT, f"docs/deploy/task-service-{program}.service").read_text()
@@ -224,7 +230,7 @@ def test_the_units_check_before_they_start():
 
 
 @pytest.mark.nodatabase
-def test_a_certificate_without_a_known_authority_has_its_own_remedy():
+def test_a_missing_file_of_certificate_authorities_has_its_own_remedy():
     """The server offers TLS; libpq then looks for the file of authorities."""
 
     def offer_tls(listener):

@@ -83,7 +83,9 @@ def shown(app, cookie):
     )
 
 
-def test_a_workspace_reads_back_as_exported_with_users(app, cli, load, export, acme, connection):
+def test_a_workspace_that_is_exported_and_loaded_again_is_the_same_with_or_without_its_users(
+    app, cli, load, export, acme, connection
+):
     cookie = value(cli("session", "create", "alice@example.com"))
     before, exported = shown(app, cookie), export()
     members = Client(app, TOKENS["alice"]).get(f"/workspaces/{before[-1][0]['id']}/members")
@@ -106,7 +108,9 @@ def test_a_workspace_reads_back_as_exported_with_users(app, cli, load, export, a
     assert sorted(states) == ["active", "active", "active", "deactivated"]
 
 
-def test_a_part_of_an_export_is_rejected_and_not_loaded(cli, load, export, acme, connection):
+def test_load_rejects_an_incomplete_export_and_loads_nothing_of_it(
+    cli, load, export, acme, connection
+):
     exported = export()
     lines = exported.splitlines(keepends=True)
     parts = {
@@ -131,7 +135,9 @@ def test_a_part_of_an_export_is_rejected_and_not_loaded(cli, load, export, acme,
         value(cli("workspace", "delete", "acme", "--yes"))
 
 
-def test_a_webhook_signs_after_the_load_as_before(ada, cli, load, export, receiver):
+def test_a_webhook_signs_with_the_same_secrets_after_export_and_load(
+    ada, cli, load, export, receiver
+):
     """By the new secret, and until it expires by the one that a rotation has replaced."""
     webhook = ada.post("/webhooks", {"url": receiver.url}).get_json()
     new = ada.post(f"/webhooks/{webhook['id']}/rotate").get_json()["secret"]
@@ -147,7 +153,7 @@ def test_a_webhook_signs_after_the_load_as_before(ada, cli, load, export, receiv
         assert StandardWebhook(secret).verify(received.body, dict(received.headers))
 
 
-def test_a_deleted_webhook_is_not_exported_although_its_rows_are_there(ada, export, receiver):
+def test_a_deleted_webhook_is_not_exported(ada, export, receiver):
     webhook = ada.post("/webhooks", {"url": receiver.url}).get_json()["id"]
     ada.post(f"/webhooks/{webhook}/rotate")
     assert webhook in str(export())
@@ -155,7 +161,7 @@ def test_a_deleted_webhook_is_not_exported_although_its_rows_are_there(ada, expo
     assert webhook not in str(export())
 
 
-def test_load_announces_nothing_to_the_webhooks_of_its_workspace(cli, load, export, connection):
+def test_load_posts_no_events_to_the_webhooks_in_the_same_export(cli, load, export, connection):
     """A pending suggestion, which load announces elsewhere, comes before them."""
     hint = {"type": "suggestion", **ACME, "kind": "task", "title": "Do"}
     key = "0123456789abcdef"
@@ -167,7 +173,7 @@ def test_load_announces_nothing_to_the_webhooks_of_its_workspace(cli, load, expo
     assert count(connection, "events") == 0
 
 
-def test_a_user_of_another_address_is_not_taken_for_the_one_with_the_same_id(load, cast):
+def test_load_rejects_a_user_whose_id_belongs_to_another_address(load, cast):
     line = {"type": "user", "id": cast["bob"], "email": "BOB@example.com", "name": "Other"}
     assert load(json.dumps(line).encode()).exit_code == 0
     changed = {**line, "email": "robert@example.com"}
@@ -184,7 +190,7 @@ def test_the_export_has_every_field_that_load_reads(acme, export):
     }
 
 
-def test_an_export_carries_each_table_of_a_workspace(connection):
+def test_an_export_includes_each_table_of_a_workspace(connection):
     """Deliveries and the events that wait, and counts of requests, are of the installation."""
     known = {"events", "usage"} | {
         entry.table for entry in RESOURCES if entry.left_out or entry.line in TYPES
@@ -193,7 +199,9 @@ def test_an_export_carries_each_table_of_a_workspace(connection):
     assert not missing, f"tests/support/resources.py: sql/export and sql/load leave out {missing}"
 
 
-def test_an_export_has_no_other_workspace_or_credential(acme, export, cli, connection, insert_into):
+def test_an_export_contains_no_other_workspace_and_no_credential(
+    acme, export, cli, connection, insert_into
+):
     before = export()
     insert_into("mail", "globex", "charlie")
     insert_into("tasks", "globex", "charlie", title="Secret")
@@ -203,7 +211,7 @@ def test_an_export_has_no_other_workspace_or_credential(acme, export, cli, conne
     assert b"tmw_" not in before
 
 
-def test_an_export_is_of_one_moment(database_url, export, connection, insert_into):
+def test_an_export_is_a_snapshot_of_one_moment(database_url, export, connection, insert_into):
     """A user and the user's meeting that come while tasks are read are not in it."""
     insert_into("tasks")
     with ThreadPoolExecutor(1) as thread, psycopg.connect(database_url) as blocker:

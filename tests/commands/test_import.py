@@ -35,7 +35,9 @@ def convert(folder, program, *before):
 
 
 @pytest.mark.parametrize("program", CSV)
-def test_the_csv_of_another_program_is_imported_once(alice, cli, cast, tmp_path, program):
+def test_the_csv_of_another_program_is_imported_and_a_repetition_imports_nothing_twice(
+    alice, cli, cast, tmp_path, program
+):
     lines = convert(tmp_path, program)
     assert cli("load", "-", input=lines).exit_code == 0
     tasks = {task["title"]: task for task in alice.get("/tasks").get_json()["data"]}
@@ -65,7 +67,9 @@ def elsewhere(other, start):
     app.extensions["pool"].close()
 
 
-def test_a_workspace_moves_to_an_installation_that_shares_people(cli, cast, insert_into, elsewhere):
+def test_a_workspace_moves_to_an_installation_that_has_some_of_the_same_people(
+    cli, cast, insert_into, elsewhere
+):
     app, there = elsewhere
     assert there("user", "create", "BOB@example.com", "Robert").exit_code == 0
     bob = there("user", "list").stdout.split("\t")[0]

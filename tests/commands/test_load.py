@@ -94,7 +94,9 @@ def test_load_prints_each_file_with_its_count(load, tmp_path):
     assert empty.stderr.endswith("in.jsonl has no object; did the command that wrote it fail?\n")
 
 
-def test_a_task_needs_only_a_title_and_a_done_one_was_completed_when_it_changed(load, alice, cast):
+def test_a_loaded_task_needs_only_a_title_and_a_done_task_was_completed_when_it_last_changed(
+    load, alice, cast
+):
     done = TASK | {"status": "done", "updatedAt": "2025-01-01T00:00:00Z"}
     load(done, TASK | {"completedAt": None}, TASK)
     task, other, finished = alice.get("/tasks").get_json()["data"]
@@ -105,7 +107,7 @@ def test_a_task_needs_only_a_title_and_a_done_one_was_completed_when_it_changed(
     assert finished["completedAt"] == "2025-01-01T00:00:00.000Z"
 
 
-def test_a_line_names_users_by_id_or_address_without_case(load, alice, cast):
+def test_a_line_names_users_by_id_or_by_address_in_any_case(load, alice, cast):
     load(TASK | {"assigneeId": cast["bob"].upper(), "createdBy": "BOB@example.com"})
     (task,) = alice.get("/tasks").get_json()["data"]
     assert (task["assigneeId"], task["createdBy"]) == (cast["bob"], cast["bob"])
@@ -113,13 +115,13 @@ def test_a_line_names_users_by_id_or_address_without_case(load, alice, cast):
     assert rejection(load(TASK | {"user": "bob@example.com"})).endswith(hint)
 
 
-def test_a_user_keeps_the_active_workspace(load, cast, connection):
+def test_a_user_whom_load_adds_to_a_workspace_keeps_the_active_workspace(load, cast, connection):
     load({"type": "member", "workspace": "globex", "user": "alice@example.com"})
     alice = connection.execute("SELECT * FROM users WHERE id = %s", (cast["alice"],)).fetchone()
     assert str(alice["active_workspace_id"]) == cast["acme"]
 
 
-def test_the_order_of_creation_is_the_order_of_ids(load, alice):
+def test_loaded_tasks_get_ids_in_the_order_of_their_creation(load, alice):
     times = ["2025-03-01T00:00:00Z", "1970-01-01T00:00:00Z", "2025-02-01T00:00:00.001Z"]
     load(*(TASK | {"title": time, "createdAt": time} for time in times), TASK, TASK)
     titles = [task["title"] for task in alice.get("/tasks").get_json()["data"]]
@@ -179,7 +181,7 @@ def test_subtasks_follow_their_parents_and_types_may_change_at_every_line(load, 
         (MEMBER | {"id": ID}, "id: unknown field"),
     ],
 )
-def test_an_invalid_line_is_named_and_nothing_of_the_file_loaded(load, connection, line, message):
+def test_load_names_an_invalid_line_and_loads_nothing_of_its_file(load, connection, line, message):
     before = counts(connection)
     result = load(TASK | {"id": ID}, b"", MEETING, TASK, line, TASK, {"type": "?"})
     assert rejection(result).startswith(f"in.jsonl:5: {message}")
@@ -201,7 +203,7 @@ def test_an_invalid_line_is_named_and_nothing_of_the_file_loaded(load, connectio
     ],
     ids=lambda value: value.get("type") if isinstance(value, dict) else "",
 )
-def test_a_line_needs_these_fields_and_no_other(load, connection, line, names):
+def test_a_line_needs_exactly_its_required_fields(load, connection, line, names):
     assert line.keys() - {"type"} == names
     for name in names:
         rest = {key: value for key, value in line.items() if key != name}
@@ -213,7 +215,7 @@ def test_a_line_needs_these_fields_and_no_other(load, connection, line, names):
         assert newest.fetchone()["version"] == 1
 
 
-def test_a_line_may_have_eight_mebibytes_and_the_first_moment_of_1970(load):
+def test_a_line_may_have_eight_mebibytes_and_a_time_as_early_as_1970(load):
     line = json.dumps(TASK | {"createdAt": "1970-01-01T00:00:00Z"}).encode()
     # The last byte is that of the end of the line.
     result = load(line + b" " * (MAX_LINE - len(line) - 1))
@@ -221,7 +223,7 @@ def test_a_line_may_have_eight_mebibytes_and_the_first_moment_of_1970(load):
 
 
 @pytest.mark.nodatabase
-def test_a_statement_takes_5000_lines_of_one_type_or_four_mebibytes():
+def test_one_statement_inserts_up_to_5000_lines_or_four_mebibytes_of_one_type():
     many, large = Batch("task"), Batch("task")
     for number in range(5000):
         assert many.takes("task", {})
@@ -234,7 +236,7 @@ def test_a_statement_takes_5000_lines_of_one_type_or_four_mebibytes():
     assert not large.takes("task", {})
 
 
-def test_the_first_of_two_invalid_lines_is_named(load, monkeypatch):
+def test_load_names_the_first_of_two_invalid_lines(load, monkeypatch):
     unknown = TASK | {"workspace": "acne"}
     rejected = TASK | {"parentId": OTHER}
     assert rejection(load(TASK, rejected, unknown)).startswith("in.jsonl:2: parentId: ")
@@ -250,7 +252,7 @@ def test_the_first_of_two_invalid_lines_is_named(load, monkeypatch):
 TAKEN = "id: is taken by another meeting"
 
 
-def test_a_meeting_has_an_id_that_no_other_workspace_has(load, connection):
+def test_load_rejects_a_meeting_with_the_id_of_a_meeting_in_another_workspace(load, connection):
     """The API finds meetings by id alone: one PATCH would change both."""
     ours, theirs = MEETING | {"id": ID}, MEETING | {"id": ID.upper(), "workspace": "globex"}
     assert rejection(load(ours, theirs)) == f"in.jsonl:2: {TAKEN}"
@@ -260,7 +262,9 @@ def test_a_meeting_has_an_id_that_no_other_workspace_has(load, connection):
     assert counts(connection)["meetings"] == 1
 
 
-def test_two_files_at_once_give_one_id_to_one_meeting(database_url, settings, connection, tmp_path):
+def test_of_two_files_loaded_at_the_same_time_only_one_gets_a_meeting_with_the_same_id(
+    database_url, settings, connection, tmp_path
+):
     """The second file waits for the first one, which a row holds up after its meeting."""
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_bytes(written(MEETING | {"id": ID}, TASK | {"id": OTHER}))
@@ -282,7 +286,7 @@ def test_two_files_at_once_give_one_id_to_one_meeting(database_url, settings, co
     assert counts(connection)["meetings"] == 1
 
 
-def test_a_task_may_have_an_id_of_another_workspace(load, alice, charlie):
+def test_a_task_may_have_the_id_of_a_task_in_another_workspace(load, alice, charlie):
     """Tasks are found in the active workspace only."""
     theirs = {"workspace": "globex", "title": "Theirs"}
     assert load(TASK | {"id": ID}, TASK | {"id": ID} | theirs).exit_code == 0
@@ -304,7 +308,7 @@ def test_a_subtask_before_its_parent_or_below_a_subtask_is_rejected(load, connec
 OWNERLESS = {"workspace": "ownerless"}
 
 
-def test_a_workspace_without_an_owner_needs_an_explicit_author(load):
+def test_a_task_in_a_workspace_without_an_owner_needs_an_explicit_author(load):
     ownerless = {"type": "workspace", "name": "O", "slug": "ownerless"}
     lines = ownerless, TASK | OWNERLESS
     expected = "in.jsonl:2: createdBy: is required, as 'ownerless' has no owner"
@@ -327,7 +331,7 @@ def test_a_file_stays_loaded_when_the_next_one_fails(app, tmp_path, connection):
     assert counts(connection)["tasks"] == 2
 
 
-def test_a_minus_is_standard_input(app, connection):
+def test_load_reads_standard_input_if_the_file_is_a_minus(app, connection):
     text = written(TASK, b"  \r", TASK).replace(b"\n", b"\r\n").rstrip()
     result = CommandRunner(app).invoke(args=["load", "-"], input=text)
     assert (result.exit_code, result.stdout, result.stderr) == (0, "-\t2\n", "")
@@ -336,7 +340,9 @@ def test_a_minus_is_standard_input(app, connection):
     assert result.stderr.startswith("Error: -:1: must be a JSON object")
 
 
-def test_an_unreadable_file_is_named_with_whose_rights_count(settings, tmp_path):
+def test_for_an_unreadable_file_load_names_the_file_and_the_user_who_must_read_it(
+    settings, tmp_path
+):
     path, user = tmp_path / "lines", os.geteuid()
     path.touch(mode=0)
     for name, message in (("absent", "No such file or directory"), (".", "Is a directory")):
@@ -351,7 +357,7 @@ def test_an_unreadable_file_is_named_with_whose_rights_count(settings, tmp_path)
         os.seteuid(user)
 
 
-def test_the_demo_data_load(app, connection, alice):
+def test_the_demo_data_can_be_loaded(app, connection, alice):
     demo = str(DEMO)
     result = CommandRunner(app).invoke(args=["load", demo])
     assert result.exit_code == 0, result.output
@@ -406,7 +412,7 @@ def test_twenty_thousand_tasks_pass_through_a_pipe_in_little_memory(database_url
     ],
     ids=lambda line: line["type"],
 )
-def test_a_secret_of_a_line_without_a_fingerprint_derives_from_the_newest_key(
+def test_if_a_line_has_no_fingerprint_its_secret_derives_from_the_newest_key(
     load, webhooks_app, connection, cast, line, tmp_path
 ):
     webhook = {"type": "webhook", **ACME, "id": ID, "url": "https://example.com/"}
@@ -478,7 +484,7 @@ def test_every_field_of_a_line_is_stored_in_its_column(load, connection, cast, i
             connection.execute(f"DELETE FROM {TABLE_OF[kind]} WHERE id = %s", (line["id"],))
 
 
-def test_it_shows_the_fields_of_each_type(cli):
+def test_load_fields_prints_the_fields_of_each_type(cli):
     lines = dict(line.split(": ") for line in cli("load", "--fields").stdout.splitlines())
     assert list(lines) == list(TYPES)
     assert lines["member"] == "user*, role, joinedAt, workspace*"

@@ -45,13 +45,13 @@ def test_every_command_says_what_it_does_and_needs(run, words):
             assert parameter.human_readable_name.strip("[]") in outcome.stdout
 
 
-def test_help_and_version_need_no_valid_setting(run, monkeypatch):
+def test_help_and_version_work_with_invalid_settings(run, monkeypatch):
     monkeypatch.setenv("PORT", "http")
     assert "task-service migrate" in run("--help").stdout
     assert run("--version").stdout == f"{build()}\n"
 
 
-def test_a_checkout_and_what_is_built_from_it_name_their_commit(tmp_path):
+def test_the_version_of_a_checkout_and_of_builds_from_it_names_the_commit(tmp_path):
     """A wheel is built from the source distribution, where there is no repository."""
     pytest.importorskip("setuptools")
     copy_project(tmp_path)
@@ -82,7 +82,7 @@ def test_a_checkout_and_what_is_built_from_it_name_their_commit(tmp_path):
 WRAPPER = PROJECT / "docs" / "deploy" / "task-service"
 
 
-def test_the_wrapper_of_a_deployment_names_its_user_or_a_missing_file_of_settings():
+def test_the_wrapper_of_a_deployment_asks_for_root_or_names_the_missing_file_of_settings():
     """Who is not root may read no settings, so that is said first."""
     ended = subprocess.run(
         [WRAPPER, "status"],
@@ -96,7 +96,7 @@ def test_the_wrapper_of_a_deployment_names_its_user_or_a_missing_file_of_setting
     assert ended.stderr == f"Error: {told}\n"
 
 
-def test_help_imports_no_command_and_no_large_library_and_shows_the_first_sentence_of_each():
+def test_help_shows_the_first_sentence_of_each_command_and_imports_no_large_library():
     """Help then takes less than 0.2 s of CPU time."""
     program = (
         "import sys; from service.__main__ import main\nmain(['--help'], standalone_mode=False)"

@@ -13,14 +13,14 @@ def test_adding_a_member_again_changes_the_role(cli, connection, cast):
         assert rows(connection, query, cast["bob"]) == [{"role": role}]
 
 
-def test_a_list_of_members_has_their_roles_in_the_order_of_joining(cli, cast):
+def test_member_list_prints_members_with_their_roles_in_the_order_of_joining(cli, cast):
     alice, bob = lines(cli("member", "list", "acme"))
     assert alice[:4] == [cast["alice"], "alice@example.com", "Alice", "owner"]
     assert bob[:4] == [cast["bob"], "bob@example.com", "Bob", "member"]
     assert re.fullmatch(TIMESTAMP, bob[4])
 
 
-def test_only_the_removal_of_a_member_is_asked_about(cli):
+def test_member_remove_asks_only_if_the_user_is_a_member(cli):
     outcome = cli("member", "remove", "acme", "charlie@example.com")
     assert_failed(outcome, "charlie@example.com is not a member of acme")
     outcome = cli("member", "remove", "acme", "BOB@example.com")
@@ -28,7 +28,9 @@ def test_only_the_removal_of_a_member_is_asked_about(cli):
 
 
 @pytest.mark.parametrize("change", [["remove", "--yes"], ["add", "--role", "member"]])
-def test_the_last_owner_stays_one_and_any_other_owner_can_go(cli, connection, cast, change):
+def test_the_last_owner_cannot_leave_or_be_demoted_and_any_other_owner_can(
+    cli, connection, cast, change
+):
     command, *options = change
     words = "member", command, "acme", "alice@example.com", *options
     assert_failed(cli(*words), "alice@example.com is the last owner of acme")
@@ -40,7 +42,7 @@ def test_the_last_owner_stays_one_and_any_other_owner_can_go(cli, connection, ca
     assert rows(connection, owners, cast["acme"]) == [{"id": cast["bob"]}]
 
 
-def test_a_workspace_that_has_lost_its_owners_gets_new_members_and_roles(cli, connection, cast):
+def test_a_workspace_without_owners_can_get_new_members_and_roles(cli, connection, cast):
     """A deletion in SQL may leave it so."""
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))
     for email, role in (("bob@example.com", "admin"), ("charlie@example.com", "owner")):

@@ -75,7 +75,7 @@ def schema(database_url):
         """).fetchall()
 
 
-def test_migrate_prints_the_files_that_it_applies_and_then_has_nothing_to_do(empty, database_url):
+def test_migrate_prints_the_files_that_it_applies_and_applies_each_once(empty, database_url):
     before = schema(empty)
     assert apply(empty, "--dry-run") == FILES
     assert schema(empty) == before
@@ -94,7 +94,7 @@ def test_other_commands_say_that_migrations_are_missing(empty, start):
         assert re.fullmatch(line, outcome.stderr)
 
 
-def test_two_migrations_at_once_apply_each_file_once(empty, database_url):
+def test_two_runs_of_migrate_at_the_same_time_apply_each_file_once(empty, database_url):
     settings = Settings.read({"DATABASE_URL": empty})
     with ThreadPoolExecutor(2) as threads:
         applied = list(threads.map(run_migrate, [settings, settings]))
@@ -102,7 +102,9 @@ def test_two_migrations_at_once_apply_each_file_once(empty, database_url):
     assert schema(empty) == schema(database_url)
 
 
-def test_a_killed_run_keeps_what_it_finished_and_can_be_repeated(empty, database_url):
+def test_a_killed_run_of_migrate_keeps_the_finished_files_and_the_next_run_applies_the_rest(
+    empty, database_url
+):
     with psycopg.connect(empty) as blocker, psycopg.connect(empty, autocommit=True) as watcher:
         # An uncommitted table of the same name: the migration that makes it has to wait.
         blocker.execute("CREATE TABLE meetings ()")
@@ -124,7 +126,7 @@ def test_a_killed_run_keeps_what_it_finished_and_can_be_repeated(empty, database
     assert apply(empty) == []
 
 
-def test_a_database_of_another_release_is_refused_with_the_way_out_and_stays_as_it_is(empty):
+def test_migrate_refuses_a_database_of_another_release_says_what_to_do_and_changes_nothing(empty):
     apply(empty)
     with psycopg.connect(empty) as connection:
         connection.execute(
@@ -154,7 +156,7 @@ def said(capsys, text):
     return next(line for line in seen.splitlines(keepends=True) if text in line)
 
 
-def test_while_a_long_reader_blocks_a_migration_requests_go_on_and_the_reader_is_named(
+def test_while_a_long_reader_blocks_migrate_requests_go_on_and_migrate_names_the_reader(
     empty, later, monkeypatch, capsys
 ):
     """The reader is a backup, for example: it holds its locks until it has read all tables."""
@@ -190,7 +192,9 @@ def test_while_a_long_reader_blocks_a_migration_requests_go_on_and_the_reader_is
     assert f"process {line.split()[3]} " not in capsys.readouterr().err
 
 
-def test_a_lock_that_a_session_left_is_named_and_not_awaited_for_ever(empty, monkeypatch, capsys):
+def test_migrate_names_the_session_that_holds_its_lock_and_gives_up_after_a_while(
+    empty, monkeypatch, capsys
+):
     """Between two attempts the migration waits for no lock, and the requests behind it go on."""
     for name, value in (("LOCK_TIMEOUT", "500ms"), ("WATCH_INTERVAL", 0.1), ("PATIENCE", 0.1)):
         monkeypatch.setattr(f"service.commands.migrate.{name}", value)
@@ -242,7 +246,9 @@ def write_until(client, ended):
     return statuses
 
 
-def test_while_a_later_release_migrates_each_write_succeeds(empty, later, start, monkeypatch):
+def test_all_writes_succeed_while_a_later_release_migrates_the_database(
+    empty, later, start, monkeypatch
+):
     settings = Settings.read({"DATABASE_URL": empty})
     run_migrate(settings)
     with psycopg.connect(empty, autocommit=True) as connection:
@@ -265,7 +271,7 @@ def test_while_a_later_release_migrates_each_write_succeeds(empty, later, start,
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
-def test_a_database_that_is_not_utf8_is_rejected_with_what_to_do(encoding, database_url):
+def test_migrate_rejects_a_database_that_is_not_utf_8_and_says_what_to_do(encoding, database_url):
     name = f"test_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(database_url, autocommit=True) as server:
         server.execute(

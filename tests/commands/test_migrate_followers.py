@@ -69,7 +69,9 @@ def count(row):
     return next(iter(row.values())) if isinstance(row, dict) else row[0]
 
 
-def test_it_waits_until_the_synchronous_standby_has_caught_up(pair, run, capsys, monkeypatch):
+def test_a_migration_in_batches_waits_until_the_synchronous_standby_has_caught_up(
+    pair, run, capsys, monkeypatch
+):
     primary, standby = pair
     monkeypatch.setattr("service.commands.migrate.BEHIND_BYTES", 0)
     with standby.connect() as there, primary.connect() as connection:
@@ -85,7 +87,7 @@ def test_it_waits_until_the_synchronous_standby_has_caught_up(pair, run, capsys,
         assert count(changed(connection)) == 3
 
 
-def test_it_waits_until_the_archive_has_caught_up(pair, run, capsys):
+def test_a_migration_in_batches_waits_until_the_archive_has_caught_up(pair, run, capsys):
     primary, _ = pair
     with primary.connect() as connection:
         connection.execute("ALTER SYSTEM SET archive_mode = on")

@@ -150,7 +150,7 @@ def blocked(name, run, watcher, copied, empty):
 @pytest.mark.proof
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda number: number.name)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_run_that_a_signal_ends_leaves_no_statement_and_the_next_run_goes_on(
+def test_after_a_signal_ended_a_run_no_statement_is_left_and_the_next_run_goes_on(
     name, number, run, watcher, copied, empty
 ):
     with blocked(name, run, watcher, copied, empty) as process:
@@ -172,7 +172,7 @@ def test_a_run_that_a_signal_ends_leaves_no_statement_and_the_next_run_goes_on(
     assert (index_is_valid(watcher), estimates(watcher)) == (True, [(1, TASKS)])
 
 
-def test_a_killed_run_does_not_go_on_in_the_server(copied, watcher, run):
+def test_the_statement_of_a_killed_run_ends_in_the_server_too(copied, watcher, run):
     """The statement would take ten minutes; PostgreSQL looks for its client every two seconds."""
     slow = "9000-slow"
     (copied / f"sql/schema/{slow}.sql").write_text("SELECT pg_sleep(600);")
@@ -185,7 +185,7 @@ def test_a_killed_run_does_not_go_on_in_the_server(copied, watcher, run):
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", NAMES)
-def test_a_run_that_loses_its_database_says_so_and_the_next_run_goes_on(
+def test_a_run_that_loses_its_connection_says_so_and_the_next_run_goes_on(
     name, run, watcher, copied, empty
 ):
     with blocked(name, run, watcher, copied, empty) as process:

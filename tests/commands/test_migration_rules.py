@@ -119,7 +119,7 @@ GOOD = {
 
 
 @pytest.mark.parametrize("source", GOOD.values(), ids=GOOD)
-def test_what_the_guide_recommends_passes(source, migrated, tmp_path):
+def test_migrations_that_the_guide_recommends_pass_the_check(source, migrated, tmp_path):
     assert faults(source, migrated, tmp_path) == []
 
 
@@ -162,7 +162,9 @@ BAD = {
 
 
 @pytest.mark.parametrize(("source", "fault"), BAD.values(), ids=BAD)
-def test_what_would_stop_requests_or_old_code_is_named(source, fault, migrated, tmp_path):
+def test_the_check_names_what_would_block_requests_or_break_old_code(
+    source, fault, migrated, tmp_path
+):
     assert fault in faults(source, migrated, tmp_path)
 
 
@@ -171,7 +173,7 @@ def unreleased():
     return []
 
 
-def test_each_migration_since_the_last_release_keeps_the_rules(empty, tmp_path):
+def test_each_migration_since_the_last_release_passes_the_check(empty, tmp_path):
     found = {}
     with psycopg.connect(empty, autocommit=True) as connection:
         for name in migrations():

@@ -19,12 +19,12 @@ BUILT_IN = [
 ]
 
 
-def test_a_list_of_plans_has_their_limits_and_how_many_use_them(cli):
+def test_plan_list_prints_limits_and_the_number_of_workspaces_on_each_plan(cli):
     assert lines(cli("plan", "list")) == BUILT_IN
 
 
 @pytest.mark.usefixtures("plans")
-def test_a_limit_that_is_not_given_stays(cli):
+def test_plan_set_leaves_a_limit_unchanged_that_is_not_given(cli):
     change = "plan", "set", "Pro"
     assert lines(cli(*change, "--per-minute", "600")) == [["Pro", "600", "100000", "0"]]
     assert lines(cli(*change, "--per-day", "unlimited")) == [["Pro", "600", "-", "0"]]
@@ -42,7 +42,7 @@ def test_a_new_plan_needs_both_limits(cli):
 
 
 @pytest.mark.usefixtures("plans")
-def test_a_limit_is_an_integer_of_32_bits_in_digits(cli):
+def test_a_limit_is_a_positive_integer_of_32_bits_in_ascii_digits(cli):
     for option in ("--per-minute", "--per-day"):
         for number in ("1", "2147483647"):
             changed = cli("plan", "set", "Pro", option, number)

@@ -71,7 +71,9 @@ def report(cli):
 
 
 @pytest.mark.usefixtures("worker")
-def test_if_all_is_well_it_exits_with_0_and_page_and_json_agree(app, cli, database_url):
+def test_if_all_is_well_status_exits_with_0_and_prints_no_problem_in_text_and_json(
+    app, cli, database_url
+):
     Client(app, TOKENS["alice"]).get("/tasks")
     outcome = cli("status")
     assert (outcome.exit_code, outcome.stderr) == (0, "")
@@ -111,7 +113,7 @@ def test_if_all_is_well_it_exits_with_0_and_page_and_json_agree(app, cli, databa
 
 
 @pytest.mark.usefixtures("worker")
-def test_metrics_are_a_help_a_type_and_a_number_each(cli, cast, connection):
+def test_each_metric_is_printed_with_its_help_its_type_and_a_number(cli, cast, connection):
     subscribe(connection, cast["acme"], "http://127.0.0.1/")
     announce(connection, cast["acme"], 2)
     outcome = cli("status", "--metrics")
@@ -133,7 +135,7 @@ def test_metrics_are_a_help_a_type_and_a_number_each(cli, cast, connection):
 
 
 @pytest.mark.usefixtures("worker")
-def test_every_metric_of_the_page_of_operations_the_rules_and_the_dashboard_is_printed(cli):
+def test_every_metric_that_the_operations_page_the_rules_and_the_dashboard_use_is_printed(cli):
     printed = set(re.findall("(?m)^task_service_[a-z_]+", cli("status", "--metrics").stdout))
     files = "prometheus-rules.yml", "grafana.json"
     printed |= {
@@ -158,7 +160,7 @@ def test_every_metric_of_the_page_of_operations_the_rules_and_the_dashboard_is_p
 
 
 @pytest.mark.nodatabase
-def test_the_thresholds_of_the_page_of_operations_are_those_of_status():
+def test_the_operations_page_has_the_thresholds_of_status():
     alerts = {
         metric: threshold
         for _, source, threshold in pages.rows("docs/operations.md", "Alerts")
@@ -178,7 +180,7 @@ def test_the_thresholds_of_the_page_of_operations_are_those_of_status():
 
 
 @pytest.mark.usefixtures("web")
-def test_a_problem_is_a_line_and_exit_status_1(cli):
+def test_a_problem_is_printed_on_a_line_and_status_exits_with_1(cli):
     outcome = cli("status")
     assert outcome.exit_code == 1
     assert outcome.stdout.splitlines()[-1] == f"PROBLEM       {NO_WORKER}"
@@ -235,7 +237,9 @@ def test_overdue_failing_or_unpruned_rows_are_a_problem(change, problem, cli, ca
 
 @pytest.mark.usefixtures("worker")
 @pytest.mark.parametrize("who", ["operator", "owner"])
-def test_a_webhook_that_somebody_has_disabled_is_no_problem(cli, alice, cast, connection, who):
+def test_status_does_not_complain_about_a_webhook_that_a_person_has_disabled(
+    cli, alice, cast, connection, who
+):
     webhook = subscribe(connection, cast["acme"], "http://127.0.0.1/")
     announce(connection, cast["acme"])
     connection.execute("UPDATE deliveries SET due_at = now() - interval '5 minutes'")
@@ -317,7 +321,7 @@ def test_a_figure_is_a_problem_only_beyond_its_threshold(reader):
     assert section.metrics == {"web_processes": 1, "workers": 2, "processes_silent": 1}
 
 
-def test_a_lock_is_shown_with_those_who_wait_and_is_a_problem_from_one_second_on(
+def test_a_lock_is_a_problem_once_somebody_has_waited_for_it_for_a_second(
     reader, database_url, connection, monkeypatch
 ):
     # As if nobody waited, it would be a problem later.
@@ -357,7 +361,7 @@ def test_a_lock_is_shown_with_those_who_wait_and_is_a_problem_from_one_second_on
 
 
 @pytest.mark.parametrize("hidden", [False, True])
-def test_a_row_lock_of_a_person_is_a_problem_with_the_statement_that_ends_it(
+def test_a_row_lock_of_a_person_is_a_problem_and_its_remedy_ends_it(
     hidden, used, stranger, status_of, monkeypatch
 ):
     """Its age and statement, and a lock that nobody waits for now, need pg_read_all_stats."""
@@ -416,7 +420,7 @@ SILENT = {
 
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("option", SILENT)
-def test_without_a_database_it_says_so_in_each_form(option):
+def test_without_a_database_status_says_so_in_each_output_format(option):
     code, stdout = SILENT[option]
     words = ["status", *option.split()]
     ended = CliRunner().invoke(main, words, env={"DATABASE_URL": "host=/nowhere"})
@@ -475,7 +479,9 @@ def problems(outcome):
     ],
     ids=["pending", "another release", "renamed", "function", "column", "index and trigger"],
 )
-def test_a_schema_that_does_not_fit_is_the_one_problem(change, problem, used, status_of):
+def test_a_schema_that_differs_from_the_release_is_the_only_problem_reported(
+    change, problem, used, status_of
+):
     run_in(used, change)
     outcome = status_of(used, "--json")
     assert outcome.exit_code == 1
@@ -484,7 +490,7 @@ def test_a_schema_that_does_not_fit_is_the_one_problem(change, problem, used, st
     assert json.loads(outcome.stdout)["notes"] == []
 
 
-def test_after_a_rollback_the_newer_migrations_are_a_note(used, status_of):
+def test_status_notes_migrations_of_a_newer_release_without_a_problem(used, status_of):
     run_in(used, "INSERT INTO schema_migrations VALUES ('9999-later', repeat('0', 64))")
     note = "the database has migrations of a newer release, which this one can use: 9999-later"
     outcome = status_of(used)
@@ -501,7 +507,7 @@ def test_after_a_rollback_the_newer_migrations_are_a_note(used, status_of):
     assert document["migrations"] == found
 
 
-def test_without_a_web_process_that_is_the_problem(other, status_of):
+def test_a_missing_web_process_is_a_problem(other, status_of):
     with living(other, "worker"):
         outcome = status_of(other, "--json")
     assert problems(outcome) == ["no web process lives, so no request is answered: start web"]
@@ -519,7 +525,9 @@ def test_a_read_only_database_is_a_problem(used, status_of):
     assert "task_service_database_read_only 1\n" in status_of(used, "--metrics").stdout
 
 
-def test_tables_of_another_role_are_the_problem_and_not_the_figures(used, stranger, status_of):
+def test_missing_rights_are_the_only_problem_and_figures_that_need_them_are_zero(
+    used, stranger, status_of
+):
     _, url = stranger
     outcome = status_of(url, "--json")
     assert outcome.stderr == ""
@@ -537,7 +545,9 @@ def test_tables_of_another_role_are_the_problem_and_not_the_figures(used, strang
     assert figures["migrations"] == {"applied": 0, "pending": [], "newer": [], "changed": []}
 
 
-def test_a_lock_of_a_hidden_session_is_named_with_the_grant_to_see_more(used, stranger, status_of):
+def test_for_a_lock_of_a_hidden_session_status_names_the_grant_that_shows_more(
+    used, stranger, status_of
+):
     role, url = stranger
     with psycopg.connect(used, autocommit=True) as connection:
         connection.execute(grants(connection.info.dbname, role))
@@ -582,7 +592,7 @@ def test_a_full_disk_is_a_problem(used, status_of):
     assert problems(outcome) == ["the disk of the database is full: free or extend it"]
 
 
-def test_the_objects_that_status_expects_are_those_of_a_migrated_database(connection):
+def test_a_migrated_database_has_exactly_the_objects_that_status_expects(connection):
     """Types need no right, and composite types and indexes are classes only by their form."""
     found = rows(
         connection,
@@ -596,7 +606,9 @@ def test_the_objects_that_status_expects_are_those_of_a_migrated_database(connec
     assert {(row["kind"], row["name"]) for row in found} == expected
 
 
-def test_the_parts_that_status_expects_are_those_of_a_migrated_database(connection):
+def test_a_migrated_database_has_exactly_the_columns_indexes_and_triggers_that_status_expects(
+    connection,
+):
     """All columns, indexes and triggers of its tables, also those that a constraint makes."""
     found = rows(
         connection,
@@ -614,7 +626,7 @@ def test_the_parts_that_status_expects_are_those_of_a_migrated_database(connecti
 
 
 @pytest.mark.nodatabase
-def test_parts_of_later_migrations_are_added_and_removed(monkeypatch):
+def test_the_parts_that_status_expects_follow_later_migrations_that_add_and_drop_parts(monkeypatch):
     later = b"""
 CREATE TABLE one (
     id uuid PRIMARY KEY,
@@ -658,7 +670,9 @@ def test_more_dead_rows_than_live_ones_are_a_problem(used, status_of, monkeypatc
     assert re.search("task_service_dead_rows [1-9]", status_of(used, "--metrics").stdout)
 
 
-def test_a_limit_of_the_role_below_what_the_processes_open_is_a_problem(used, stranger, status_of):
+def test_a_connection_limit_of_the_role_below_what_the_processes_open_is_a_problem(
+    used, stranger, status_of
+):
     role, url = stranger
     with psycopg.connect(used, autocommit=True) as connection:
         connection.execute(grants(connection.info.dbname, role))

@@ -22,7 +22,9 @@ def metrics(cli):
     return dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
 
 
-def test_requests_of_all_processes_are_counted_also_of_those_that_have_ended(cli, database_url):
+def test_the_counters_include_requests_of_all_processes_even_of_processes_that_have_ended(
+    cli, database_url
+):
     for requests in (3, 2):
         with serving(database_url, WEB_CONCURRENCY="2") as server:
             for _ in range(requests):
@@ -37,7 +39,9 @@ def test_requests_of_all_processes_are_counted_also_of_those_that_have_ended(cli
     assert float(found["task_service_database_seconds_total"]) > 0
 
 
-def test_a_bucket_counts_each_request_that_took_no_longer_and_counts_are_saved_when_due(app, cli):
+def test_a_bucket_counts_each_request_that_took_at_most_its_time_and_counts_are_saved_when_due(
+    app, cli
+):
     pool = app.extensions["pool"]
     counters = pool.counters
     pool.open()
@@ -70,7 +74,7 @@ def test_counts_that_cannot_be_saved_are_saved_later(other, start, cli):
         assert saved == [{"value": 1}]
 
 
-def test_a_method_that_somebody_makes_up_is_no_series_of_its_own(app, cli):
+def test_requests_with_invented_methods_are_counted_in_one_series(app, cli):
     pool = app.extensions["pool"]
     pool.open()
     pool.counters.requests.clear()
@@ -108,7 +112,9 @@ def corrupted(request, other):
         server.execute(f"DROP DATABASE {copy} WITH (FORCE)")
 
 
-def test_a_corrupted_index_is_named_for_an_hour_and_the_service_is_ready(corrupted, start, caplog):
+def test_status_reports_corruption_for_an_hour_and_the_service_stays_ready(
+    corrupted, start, caplog
+):
     url, error = corrupted
     app = start(Settings.read({"DATABASE_URL": url}))
     logs.configure("json")

@@ -80,7 +80,7 @@ def test_status_leaves_no_setting_behind_in_a_session_of_pgbouncer(database_url,
             assert client.execute(query).fetchone() == before
 
 
-def test_a_killed_process_goes_from_the_list_and_a_frozen_one_stays(app, connection):
+def test_a_killed_process_disappears_from_the_list_and_one_that_only_froze_stays(app, connection):
     """Another process of its host removes it, which knows the process ids there."""
     host = os.uname().nodename[:20]
     with serving(connection.info.dsn, WEB_CONCURRENCY="1") as server:
@@ -104,9 +104,7 @@ def test_a_killed_process_goes_from_the_list_and_a_frozen_one_stays(app, connect
     assert {*names(connection)} == left
 
 
-def test_a_process_that_is_stopped_removes_its_row_and_one_that_is_killed_does_not(
-    database_url, connection
-):
+def test_a_stopped_process_removes_its_row_and_a_killed_process_leaves_it(database_url, connection):
     with working(database_url) as worker:
         wait_until(lambda: names(connection), worker)
         worker.send_signal(signal.SIGTERM)
@@ -119,9 +117,7 @@ def test_a_process_that_is_stopped_removes_its_row_and_one_that_is_killed_does_n
         assert len(names(connection)) == 1
 
 
-def test_a_process_whose_connections_are_all_in_use_gives_its_sign_once_one_is_free(
-    build, connection
-):
+def test_a_process_gives_its_sign_of_life_once_one_of_its_connections_is_free(build, connection):
     pool = open_pool(build(web_threads=1))
     taken = pool.getconn()
     with ThreadPoolExecutor(1) as thread:
@@ -132,7 +128,7 @@ def test_a_process_whose_connections_are_all_in_use_gives_its_sign_once_one_is_f
     assert names(connection) == [application_name("web")]
 
 
-def test_if_the_processes_cannot_write_nothing_is_said_about_their_number(other, status_of):
+def test_on_a_read_only_database_status_reports_no_number_of_processes(other, status_of):
     with psycopg.connect(other, autocommit=True) as changing:
         name = changing.info.dbname
         changing.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")

@@ -51,7 +51,7 @@ def problems(outcome):
     return [problem for problem in found if not problem.startswith("no w")]
 
 
-def test_the_page_names_the_primary_and_how_far_its_synchronous_standby_is_behind(pair, status):
+def test_status_shows_the_primary_and_how_far_its_synchronous_standby_is_behind(pair, status):
     page = status().stdout
     primary, standby = (server.port for server in pair)
     for pattern in (
@@ -72,7 +72,7 @@ def test_the_page_names_the_primary_and_how_far_its_synchronous_standby_is_behin
     ("names", "needed"),
     [("*", 1), ("FIRST 2 (standby, other)", 2), ("any 2 (standby, other)", 2), ("2 (*)", 2)],
 )
-def test_each_form_of_the_setting_is_understood(pair, status, names, needed):
+def test_each_form_of_synchronous_standby_names_is_understood(pair, status, names, needed):
     pair[0].wait_for(names)
     try:
         outcome = status("--json")
@@ -114,7 +114,7 @@ def test_a_standby_whose_lag_postgresql_does_not_measure_is_shown(pair, status_o
     assert "task_service_standby_behind_seconds 0" in metrics
 
 
-def test_a_standby_that_is_away_and_waited_for_is_a_problem(pair, status):
+def test_a_stopped_standby_that_writes_wait_for_is_a_problem(pair, status):
     primary, standby = pair
     standby.pg_ctl("stop", "-m", "immediate")
     with primary.connect() as connection:
@@ -156,7 +156,7 @@ def test_a_standby_that_replays_nothing_is_behind(pair, status, tmp_path):
     assert re.search(r"(?m)^task_service_standby_behind_seconds 0\.\d+$", metrics)
 
 
-def test_without_a_primary_each_server_is_shown_with_what_it_says_and_what_to_do(pair, status):
+def test_without_a_primary_status_shows_what_each_server_says_and_what_to_do(pair, status):
     """Once it is back, an idle web process is counted again without a request."""
     primary, standby = pair
 
@@ -188,7 +188,7 @@ def test_without_a_primary_each_server_is_shown_with_what_it_says_and_what_to_do
     assert {"task_service_up 0", "task_service_servers_standby 1"} <= {*metrics}
 
 
-def test_a_connection_that_a_proxy_ends_at_once_may_mean_that_there_is_no_primary(status_of):
+def test_if_a_proxy_closes_each_connection_status_says_that_a_primary_may_be_missing(status_of):
     with socket.create_server(("127.0.0.1", 0)) as proxy, ThreadPoolExecutor(1) as threads:
         port = proxy.getsockname()[1]
 
@@ -203,7 +203,7 @@ def test_a_connection_that_a_proxy_ends_at_once_may_mean_that_there_is_no_primar
     assert "through HAProxy no server is the primary: Patroni promotes a standby" in page
 
 
-def test_connections_that_are_used_up_are_named_with_who_still_gets_in(pair, status_of):
+def test_if_all_connections_are_used_up_status_says_who_can_still_connect(pair, status_of):
     primary, _ = pair
     with primary.connect() as connection:
         connection.execute("CREATE ROLE full LOGIN CONNECTION LIMIT 0")
@@ -222,7 +222,9 @@ def test_connections_that_are_used_up_are_named_with_who_still_gets_in(pair, sta
         "ROLE postgres IN DATABASE postgres",
     ],
 )
-def test_the_statements_of_status_end_each_way_of_being_read_only(pair, status, status_of, named):
+def test_the_remedy_of_status_makes_a_server_writable_whichever_way_made_it_read_only(
+    pair, status, status_of, named
+):
     """Also for the open sessions of a service; psql itself begins read-only."""
     primary, _ = pair
     with serving(primary.url, WEB_CONCURRENCY="1") as service, primary.connect() as connection:
@@ -248,7 +250,7 @@ def test_the_statements_of_status_end_each_way_of_being_read_only(pair, status, 
         assert "read-only" not in status().stdout
 
 
-def test_a_standby_itself_waits_for_none(pair, status_of):
+def test_status_of_a_standby_shows_that_it_waits_for_no_standby(pair, status_of):
     outcome = status_of(pair[1].url, "--json")
     document = json.loads(outcome.stdout)
     assert document["synchronous"] == {"names": "standby", "needed": 0}
@@ -284,7 +286,7 @@ def test_two_servers_that_accept_writes_are_a_problem(pair, status):
         ("hostaddr=127.0.0.1 port=1,2", {"127.0.0.1:1": (None, "1"), "127.0.0.1:2": (None, "2")}),
     ],
 )
-def test_each_server_of_the_url_is_asked_alone(url, servers):
+def test_status_asks_each_server_of_the_url_separately(url, servers):
     found = []
     for name, settings in each(Settings.read({"DATABASE_URL": url})):
         parts = conninfo_to_dict(settings.database_url)

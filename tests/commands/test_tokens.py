@@ -21,7 +21,7 @@ def test_a_credential_is_printed_once_and_only_its_hash_is_stored(cli, connectio
     assert secret not in cli("token", "list", "alice@example.com").stdout
 
 
-def test_a_token_has_a_scope_an_expiry_and_a_name(app, cli, connection):
+def test_token_create_sets_scope_expiry_and_name(app, cli, connection):
     words = "--scope", "read", "--expires-in", "7", "--name", "for the report"
     secret = value(cli("token", "create", "alice@example.com", *words))
     (row,) = rows(
@@ -34,7 +34,7 @@ def test_a_token_has_a_scope_an_expiry_and_a_name(app, cli, connection):
     assert Client(app, secret).post("/tasks", {"title": "x"}).status_code == 403
 
 
-def test_a_list_of_tokens_is_tab_separated(cli, app):
+def test_token_list_prints_tab_separated_values(cli, app):
     secret = value(cli("token", "create", "bob@example.com", "--name", "x"))
     Client(app, secret).get("/tasks")
     first, second = cli("token", "list", "bob@example.com").stdout.splitlines()
@@ -48,7 +48,7 @@ def test_a_list_of_tokens_is_tab_separated(cli, app):
 
 
 @pytest.mark.parametrize("kind", ["token", "session"])
-def test_a_revoked_credential_is_rejected_at_once_and_stays_revoked(app, cli, connection, kind):
+def test_a_revoked_credential_is_rejected_immediately_and_stays_revoked(app, cli, connection, kind):
     secret = value(cli(kind, "create", "alice@example.com"))
     alice = Client(app, secret) if kind == "token" else Client(app, cookie=secret)
     assert alice.get("/tasks").status_code == 200
@@ -60,7 +60,7 @@ def test_a_revoked_credential_is_rejected_at_once_and_stays_revoked(app, cli, co
     assert rows(connection, "SELECT revoked_at FROM tokens WHERE revoked_at IS NOT NULL") == [first]
 
 
-def test_all_credentials_of_a_user_are_revoked_at_once(app, cli):
+def test_token_revoke_all_revokes_all_credentials_of_one_user(app, cli):
     cookie = value(cli("session", "create", "alice@example.com"))
     listed = {line[0] for line in lines(cli("token", "list", "alice@example.com"))}
     revoke = "token", "revoke", "--all", "ALICE@example.com", "--yes"
@@ -72,7 +72,7 @@ def test_all_credentials_of_a_user_are_revoked_at_once(app, cli):
     assert lines(cli(*revoke)) == []
 
 
-def test_a_token_for_one_workspace_is_made_for_its_members_only(app, cli, connection):
+def test_only_a_member_of_a_workspace_can_get_a_token_for_that_workspace(app, cli, connection):
     token = value(cli("token", "create", "alice@example.com", "--workspace", "acme"))
     connection.execute("UPDATE users SET active_workspace_id = NULL")
     assert Client(app, token).get("/me").get_json()["workspace"]["slug"] == "acme"
@@ -82,7 +82,9 @@ def test_a_token_for_one_workspace_is_made_for_its_members_only(app, cli, connec
         assert_failed(cli(*words), f"alice@example.com is no member of {slug}")
 
 
-def test_the_sessions_made_since_a_time_are_listed_and_revoked_and_no_others(app, cli, connection):
+def test_session_list_and_revoke_with_since_concern_only_sessions_made_since_then(
+    app, cli, connection
+):
     early = value(cli("session", "create", "alice@example.com"))
     connection.execute("UPDATE tokens SET created_at = '2026-01-01' WHERE kind = 'session'")
     late = value(cli("session", "create", "bob@example.com"))

@@ -8,7 +8,7 @@ from support.http import Client, error_message
 from support.rows import TOKENS, activate, count
 
 
-def test_the_first_workspace_becomes_the_active_one_and_later_ones_do_not(cli, connection, cast):
+def test_only_the_first_workspace_of_a_user_becomes_active_by_itself(cli, connection, cast):
     value(cli("user", "create", "dora@example.com", "Dora"))
     active = "SELECT active_workspace_id::text AS id FROM users WHERE name = 'Dora'"
     assert rows(connection, active) == [{"id": None}]
@@ -20,7 +20,7 @@ def test_the_first_workspace_becomes_the_active_one_and_later_ones_do_not(cli, c
     assert rows(connection, active) == [{"id": cast["acme"]}]
 
 
-def test_a_list_of_users_has_their_workspaces_and_when_they_were_seen(app, cli, cast, initech):
+def test_user_list_prints_workspaces_and_the_time_of_the_last_request(app, cli, cast, initech):
     Client(app, TOKENS["alice"]).get("/tasks")
     alice, bob, charlie = lines(cli("user", "list"))
     assert alice[:3] == [cast["alice"], "alice@example.com", "Alice"]
@@ -31,14 +31,14 @@ def test_a_list_of_users_has_their_workspaces_and_when_they_were_seen(app, cli, 
     assert charlie[6] == "-"
 
 
-def test_a_user_is_shown_by_id_and_by_address_without_case(cli, cast):
+def test_user_show_finds_a_user_by_id_and_by_address_in_any_case(cli, cast):
     (shown,) = lines(cli("user", "show", cast["bob"]))
     assert shown[:3] == [cast["bob"], "bob@example.com", "Bob"]
     assert lines(cli("user", "show", "BOB@example.com")) == [shown]
     assert lines(cli("user", "show", cast["bob"].upper())) == [shown]
 
 
-def test_a_deleted_user_leaves_tasks_without_an_assignee(app, cli, connection, cast):
+def test_tasks_of_a_deleted_user_stay_without_an_assignee(app, cli, connection, cast):
     alice, bob = Client(app, TOKENS["alice"]), Client(app, TOKENS["bob"])
     task = bob.post("/tasks", {"title": "Bob's", "assigneeId": cast["bob"]}).get_json()
     assert bob.patch("/me", {}, headers={"Idempotency-Key": "k"}).status_code == 200
@@ -52,7 +52,9 @@ def test_a_deleted_user_leaves_tasks_without_an_assignee(app, cli, connection, c
     assert [count(connection, table) for table in tables] == [2, 2, 2, 0]
 
 
-def test_an_owner_can_be_deleted_once_there_is_another_one(cli, connection, cast, initech):
+def test_an_owner_can_be_deleted_once_each_workspace_has_another_owner(
+    cli, connection, cast, initech
+):
     delete = "user", "delete", "alice@example.com", "--yes"
     assert_failed(cli(*delete), "alice@example.com is the last owner of acme, initech: first")
     cli("member", "add", "acme", "bob@example.com", "--role", "owner")
@@ -115,7 +117,7 @@ def test_a_deactivated_user_is_assigned_nothing_new_and_keeps_the_rest(app, cli,
     assert again.get_json()["assigneeId"] == cast["bob"]
 
 
-def test_the_list_says_who_is_deactivated_and_since_when(cli, cast):
+def test_user_list_and_show_print_who_is_deactivated_and_since_when(cli, cast):
     assert state(cli, "bob@example.com") == ["active", "-"]
     value(cli("user", "deactivate", "bob@example.com"))
     first = state(cli, cast["bob"])
@@ -128,7 +130,7 @@ def test_the_list_says_who_is_deactivated_and_since_when(cli, cast):
     assert state(cli, cast["bob"]) == ["active", "-"]
 
 
-def test_the_id_of_a_deleted_user_still_shows_the_deletion_and_nothing_personal(cli, cast):
+def test_the_id_of_a_deleted_user_still_shows_the_time_of_deletion_and_no_personal_data(cli, cast):
     value(cli("user", "delete", "bob@example.com", "--yes"))
     (shown,) = lines(cli("user", "show", cast["bob"].upper()))
     assert shown[:8] == [cast["bob"], *["-"] * 6, "deleted"]

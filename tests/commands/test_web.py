@@ -44,7 +44,9 @@ def served(port):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_after_each_sighup_and_not_before_it_serves_new_code(name, copied, database_url, unlimited):
+def test_gunicorn_serves_new_code_after_each_sighup_and_not_before(
+    name, copied, database_url, unlimited
+):
     """No worker mixes old and new code: a part of http, a view and a statement change together."""
     options = {"command": COMMANDS[name], "cwd": copied, "WEB_CONCURRENCY": "1"}
     with serving(database_url, **options) as server:
@@ -61,7 +63,7 @@ def test_after_each_sighup_and_not_before_it_serves_new_code(name, copied, datab
     assert server.returncode == 0
 
 
-def test_web_in_any_folder_connects_before_its_first_request_and_hands_over_at_sigusr2(
+def test_web_in_any_folder_connects_before_its_first_request_and_hands_over_on_sigusr2(
     tmp_path, database_url, connection
 ):
     """It runs in the foreground; after SIGUSR2 a second gunicorn serves beside the first."""
@@ -129,7 +131,7 @@ def test_web_starts_in_a_folder_that_its_user_cannot_enter(tmp_path):
 
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_a_signal_to_stop_ends_workers_that_are_only_starting(name, tmp_path):
+def test_a_signal_to_stop_also_ends_workers_that_are_still_starting(name, tmp_path):
     """A restart of the unit soon after another one does not wait for graceful_timeout."""
     configuration = tmp_path / "configuration.py"
     configuration.write_text(

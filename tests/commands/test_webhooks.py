@@ -37,7 +37,7 @@ def work(with_settings):
     ],
 )
 @pytest.mark.parametrize("id", [UNKNOWN, "nonsense", "'; --"])
-def test_an_unknown_id_is_named(command, thing, id, cli):
+def test_a_webhook_command_names_an_unknown_id(command, thing, id, cli):
     ran = cli(command, id)
     assert ran.exit_code == 1
     assert ran.stderr == f"Error: there is no {thing} {id}\n"
@@ -126,7 +126,9 @@ def test_deliveries_are_found_by_the_id_of_the_task(cli, with_webhooks, cast, co
 # redeliver
 
 
-def test_redeliver_retries_a_failed_one_once_it_is_enabled(work, cli, cast, connection, receiver):
+def test_redeliver_retries_a_failed_delivery_once_its_webhook_is_enabled(
+    work, cli, cast, connection, receiver
+):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"])
     connection.execute("UPDATE deliveries SET state = 'failed', attempts = 9, finished_at = now()")
@@ -140,7 +142,9 @@ def test_redeliver_retries_a_failed_one_once_it_is_enabled(work, cli, cast, conn
     assert deliveries(connection)[0]["state"] == "delivered"
 
 
-def test_redeliver_repeats_what_has_failed_since_a_time(work, cli, cast, connection, receiver):
+def test_redeliver_failed_retries_the_deliveries_that_failed_since_a_time(
+    work, cli, cast, connection, receiver
+):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     other = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 3)
@@ -172,7 +176,9 @@ def test_redeliver_repeats_what_has_failed_since_a_time(work, cli, cast, connect
         (("deliveries",), 2, "give the ID of a webhook, or --about the id of a task"),
     ],
 )
-def test_a_command_says_what_it_needs(words, code, message, cli, cast, connection, receiver):
+def test_a_webhook_command_says_which_argument_it_needs(
+    words, code, message, cli, cast, connection, receiver
+):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     assert_failed(cli(*(word or webhook for word in words)), message, code)
 
@@ -181,7 +187,9 @@ def test_a_command_says_what_it_needs(words, code, message, cli, cast, connectio
 
 
 @pytest.mark.parametrize("key", [KEY, "the new key that an operator has made"])
-def test_rotate_prints_a_secret_of_the_newest_key(cli, cast, connection, receiver, key):
+def test_rotate_prints_a_secret_that_derives_from_the_newest_key(
+    cli, cast, connection, receiver, key
+):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     keys = KEY if key == KEY else f"{key},{KEY}"
     assert lines(cli("rotate", webhook, WEBHOOK_KEY=keys)) == [[derive_secret(key, webhook, 2)]]

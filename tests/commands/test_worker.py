@@ -29,7 +29,9 @@ def old_delivery(cast, connection, receiver):
 
 @pytest.mark.parametrize(("key", "state"), [(True, "delivered"), (False, "waiting")])
 @pytest.mark.usefixtures("old_delivery")
-def test_with_a_key_it_delivers_and_prunes(key, state, with_settings, connection, receiver, caplog):
+def test_a_worker_prunes_and_delivers_if_it_has_a_key(
+    key, state, with_settings, connection, receiver, caplog
+):
     ran = with_settings("worker", "--once", **({} if key else {"WEBHOOK_KEY": ""}))
     assert (ran.exit_code, ran.stdout) == (0, f"{int(key)}\n")
     assert [row["state"] for row in deliveries(connection)] == [state]
@@ -39,7 +41,7 @@ def test_with_a_key_it_delivers_and_prunes(key, state, with_settings, connection
 
 
 @pytest.mark.usefixtures("old_delivery")
-def test_without_a_key_the_worker_says_so_once_and_ends_at_sigterm(database_url, connection):
+def test_a_worker_without_a_key_says_so_once_and_ends_on_sigterm(database_url, connection):
     command = [sys.executable, "-m", "service", "worker"]
     variables = {**os.environ, **environment(database_url, WEBHOOK_KEY="")}
     with subprocess.Popen(

@@ -7,14 +7,14 @@ from support.http import Client
 from support.rows import TOKENS, count
 
 
-def test_a_list_of_workspaces_has_plan_and_number_of_members(cli, cast):
+def test_workspace_list_prints_the_plan_and_the_number_of_members(cli, cast):
     acme, globex = lines(cli("workspace", "list"))
     assert acme[:5] == [cast["acme"], "acme", "Acme", "Team", "2"]
     assert globex[:5] == [cast["globex"], "globex", "Globex", "Team", "1"]
     assert re.fullmatch(TIMESTAMP, acme[5])
 
 
-def test_a_deleted_workspace_takes_everything_with_it_and_no_user(app, cli, connection, cast):
+def test_deleting_a_workspace_deletes_everything_in_it_but_no_user(app, cli, connection, cast):
     alice = Client(app, TOKENS["alice"])
     alice.post("/tasks", {"title": "Gone"})
     Client(app, TOKENS["charlie"]).post("/tasks", {"title": "Stays"})

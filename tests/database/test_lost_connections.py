@@ -37,7 +37,7 @@ def test_no_request_fails_after_all_connections_were_terminated(build, connectio
     assert count(connection, "tasks") == 40
 
 
-def test_an_idle_pool_replaces_all_connections_when_one_has_ended(build, connection):
+def test_an_idle_pool_replaces_all_its_connections_once_it_finds_a_broken_one(build, connection):
     app = build(web_threads=3)
     pool = open_pool(app)
     for used in [pool.getconn() for _ in range(3)]:
@@ -50,7 +50,7 @@ def test_an_idle_pool_replaces_all_connections_when_one_has_ended(build, connect
         pool.putconn(each)
 
 
-def test_an_idle_pool_connects_again_by_itself(build, proxy, monkeypatch):
+def test_an_idle_pool_reconnects_without_a_request(build, proxy, monkeypatch):
     """First psycopg_pool gives up, as it does after five seconds."""
     monkeypatch.setattr(Pool, "CHECK_INTERVAL", 0.05)
     pool = build(database_url=proxy.url).extensions["pool"]
@@ -74,7 +74,9 @@ def test_an_idle_pool_connects_again_by_itself(build, proxy, monkeypatch):
 
 
 @pytest.mark.parametrize("end", ["termination", "timeout"])
-def test_a_request_whose_connection_or_time_ends_is_503_and_writes_nothing(build, connection, end):
+def test_a_request_that_loses_its_connection_or_runs_out_of_time_gets_503_and_writes_nothing(
+    build, connection, end
+):
     app = build(web_threads=1, statement_timeout=0.2 if end == "timeout" else 10)
     task = alice_at(app).post("/tasks", TASK).get_json()
     with ThreadPoolExecutor(1) as threads, connection.transaction():
@@ -89,14 +91,14 @@ def test_a_request_whose_connection_or_time_ends_is_503_and_writes_nothing(build
     assert alice_at(app).get(f"/tasks/{task['id']}").get_json() == task
 
 
-def test_a_write_to_a_read_only_database_is_503(build, connection, database_url):
+def test_a_write_to_a_read_only_database_gets_503(build, connection, database_url):
     read_only = {"conninfo": database_url, "options": "-c default_transaction_read_only=on"}
     app = build(database_url=psycopg.conninfo.make_conninfo(**read_only))
     assert unavailable(alice_at(app).post("/tasks", TASK))
     assert count(connection, "tasks") == 0
 
 
-def test_when_all_connections_are_taken_the_response_is_503_after_the_pool_timeout(build):
+def test_a_request_that_finds_all_connections_taken_gets_503_after_the_pool_timeout(build):
     app = build(web_threads=1, pool_timeout=0.2)
     pool = open_pool(app)
     with pool.connection(20):
@@ -134,7 +136,7 @@ def test_without_a_database_a_request_that_has_waited_for_a_thread_does_not_wait
     assert time.monotonic() - start < 4
 
 
-def test_a_database_that_starts_later_is_used_without_a_restart(build, database_url):
+def test_a_service_uses_a_database_that_starts_later_without_a_restart(build, database_url):
     """The folder of its socket is empty at first, and leads to Postgres later."""
     parts = psycopg.conninfo.conninfo_to_dict(database_url)
     if not parts.get("host", "").startswith("/"):

@@ -13,7 +13,9 @@ class OldServer(Proxy):
         return before + found + b"13" + after[2:] if found else content
 
 
-def test_a_postgresql_below_15_is_named_in_one_line(database_url, connection):
+def test_a_postgresql_older_than_15_gets_an_error_of_one_line_that_names_its_version(
+    database_url, connection
+):
     row = connection.execute("SELECT current_setting('server_version') AS version").fetchone()
     proxy = OldServer(database_url)
     assert_named(proxy.url, f"13{row['version'].split()[0][2:]}")

@@ -19,7 +19,7 @@ def test_the_app_opens_no_connection_before_its_first_request(build, connection)
     assert app.extensions["pool"].closed
 
 
-def test_a_connection_of_the_pool_has_its_timeouts_and_its_planner(build):
+def test_a_connection_of_the_pool_has_the_timeouts_and_planner_settings_of_the_service(build):
     app = build(statement_timeout=3.5, web_threads=1)
     assert alice_at(app).get("/tasks").status_code == 200
     with app.extensions["pool"].connection() as connection:
@@ -48,12 +48,12 @@ def test_a_dead_peer_is_detected_after_15_seconds_on_linux_and_after_25_elsewher
     assert idle + int(options["keepalives_interval"]) * int(options["keepalives_count"]) == 25
 
 
-def test_the_watchdog_comes_after_the_timeout_of_the_statement_and_within_a_second(build):
+def test_the_watchdog_acts_after_the_statement_timeout_and_less_than_a_second_later(build):
     pool = build(statement_timeout=3.5).extensions["pool"]
     assert 3.5 < pool.seconds < pool.seconds + Watchdog.INTERVAL < 4.5
 
 
-def test_a_closed_pool_has_ended_its_connections(build):
+def test_closing_the_pool_closes_its_connections_including_one_that_is_returned_later(build):
     pool = open_pool(build())
     first, second = pool.getconn(), pool.getconn()
     pool.putconn(first)
@@ -71,7 +71,7 @@ class Pooler(Proxy):
         return content.replace(b"server_encoding", b"hidden_encoding")
 
 
-def test_a_database_behind_a_pooler_that_does_not_report_its_encoding_is_used(build, database_url):
+def test_the_service_works_behind_a_pooler_that_does_not_report_the_encoding(build, database_url):
     pooler = Pooler(database_url)
     app = build(database_url=pooler.url)
     with open_pool(app).connection(timeout=60) as connection:
@@ -81,14 +81,14 @@ def test_a_database_behind_a_pooler_that_does_not_report_its_encoding_is_used(bu
     pooler.close()
 
 
-def test_a_statement_for_one_row_that_returns_more_is_an_error(build):
+def test_row_raises_an_error_if_its_statement_returns_several_rows(build):
     with open_pool(build()).connection() as connection:
         assert len(connection.rows(ListedPlan, "plans/list", {})) > 1
         with pytest.raises(ValueError, match="too many values"):
             connection.row(ListedPlan, "plans/list", {})
 
 
-def test_after_a_wait_in_vain_the_next_one_gets_the_connection_that_becomes_free(build):
+def test_after_one_request_waited_in_vain_the_next_one_gets_the_connection_that_becomes_free(build):
     pool = open_pool(build(web_threads=1, pool_timeout=5))
     only = pool.getconn()
     with pytest.raises(PoolTimeout, match="connection"):
@@ -103,7 +103,7 @@ def test_after_a_wait_in_vain_the_next_one_gets_the_connection_that_becomes_free
     pool.give_back(only)
 
 
-def test_waiting_for_a_database_that_refuses_costs_no_later_request_its_turn(build, proxy):
+def test_requests_that_waited_in_vain_for_the_database_keep_no_slot_of_the_pool(build, proxy):
     proxy.refuse()
     pool = open_pool(build(database_url=proxy.url, web_threads=1))
     for _ in range(2):
@@ -114,7 +114,7 @@ def test_waiting_for_a_database_that_refuses_costs_no_later_request_its_turn(bui
     pool.close()
 
 
-def test_a_connection_whose_end_is_interrupted_costs_no_later_request_its_turn(build):
+def test_an_interrupt_while_a_connection_is_returned_keeps_no_slot_of_the_pool(build):
     def interrupted():
         raise KeyboardInterrupt
 
@@ -127,7 +127,7 @@ def test_a_connection_whose_end_is_interrupted_costs_no_later_request_its_turn(b
     pool.putconn(pool.getconn())
 
 
-def test_a_connection_to_a_database_of_another_encoding_is_closed(build):
+def test_after_a_connection_to_a_database_of_another_encoding_the_next_request_tries_again(build):
     """The next one may lead to another database, so the encoding is that of the newest."""
     pool = open_pool(build(web_threads=1))
     pool.give_back(pool.take(time.monotonic() + 5, 0))
@@ -137,20 +137,20 @@ def test_a_connection_to_a_database_of_another_encoding_is_closed(build):
     pool.give_back(pool.take(time.monotonic() + 5, 0))
 
 
-def test_a_request_with_half_a_second_left_gets_a_connection_and_one_with_none_does_not(build):
+def test_a_request_with_half_a_second_left_gets_a_connection_and_one_without_time_does_not(build):
     pool = open_pool(build())
     pool.give_back(pool.take(time.monotonic() + 0.5, 0))
     with pytest.raises(PoolTimeout, match="no time is left"):
         pool.take(time.monotonic(), 0)
 
 
-def test_a_request_that_was_queued_for_the_pool_timeout_still_waits_for_a_moment(build):
+def test_a_request_that_was_queued_for_longer_than_the_pool_timeout_still_waits_a_moment(build):
     pool = open_pool(build())
     pool.SHORTEST_WAIT = pool.timeout = 20
     pool.give_back(pool.take(time.monotonic() + 60, 2 * pool.timeout))
 
 
-def test_more_threads_than_connections_each_find_one_in_time_even_if_some_are_broken(build):
+def test_more_threads_than_connections_all_get_one_in_time_even_if_some_connections_break(build):
     pool = open_pool(build(web_threads=3, pool_timeout=20))
 
     def use(number):

@@ -27,7 +27,7 @@ def changed(connection):
         connection.execute(f"ALTER TABLE {table} ALTER {column} TYPE integer")
 
 
-def test_a_migration_that_changes_the_type_of_a_result_fails_no_request(build, changed):
+def test_all_requests_succeed_after_a_migration_changes_the_type_of_a_result(build, changed):
     app = build(web_threads=1)
     alice = alice_at(app)
     assert alice.get("/tasks").status_code == 200
@@ -37,7 +37,9 @@ def test_a_migration_that_changes_the_type_of_a_result_fails_no_request(build, c
     assert traced(app, "GET", "/tasks") == {"statements": 2, "round trips": 2}
 
 
-def test_in_a_transaction_a_changed_type_is_503_once_and_writes_nothing(build, changed, connection):
+def test_in_a_transaction_a_changed_type_causes_one_503_that_writes_nothing(
+    build, changed, connection
+):
     alice = alice_at(build(web_threads=1))
     assert alice.post("/tasks", TASK, headers={"Idempotency-Key": "1"}).status_code == 201
     changed("idempotency_keys", "status")
@@ -47,7 +49,7 @@ def test_in_a_transaction_a_changed_type_is_503_once_and_writes_nothing(build, c
     assert count(connection, "tasks") == 2
 
 
-def test_prepared_statements_that_the_server_has_forgotten_fail_no_request(build):
+def test_all_requests_succeed_after_the_server_has_forgotten_the_prepared_statements(build):
     app = build(web_threads=1)
     alice = alice_at(app)
     assert alice.get("/tasks").status_code == 200
@@ -56,7 +58,7 @@ def test_prepared_statements_that_the_server_has_forgotten_fail_no_request(build
     assert [alice.get("/tasks").status_code for _ in range(2)] == [200] * 2
 
 
-def test_a_pooler_that_mixes_up_prepared_statements_is_logged_with_the_remedy(build, logged):
+def test_the_log_names_the_remedy_when_a_pooler_mixes_up_prepared_statements(build, logged):
     """Another client of the pooler has given the names to other statements."""
     app, other = build(web_threads=1), build(web_threads=1)
     assert alice_at(other).get("/tasks").status_code == 200

@@ -25,7 +25,9 @@ WRITES = (
 
 
 @pytest.mark.parametrize("prepare", [True, False])
-def test_a_request_with_a_token_just_used_is_two_statements_and_round_trips(build, cast, prepare):
+def test_a_request_whose_token_was_just_used_needs_two_statements_and_two_round_trips(
+    build, cast, prepare
+):
     app = build(web_threads=1, database_prepare=prepare)
     alice = alice_at(app)
     names = {
@@ -43,7 +45,7 @@ def test_a_request_with_a_token_just_used_is_two_statements_and_round_trips(buil
         assert (method, path, trips) == (method, path, {"statements": 2, "round trips": 2})
 
 
-def test_a_request_that_fails_at_once_is_the_statement_of_the_gate_alone(build):
+def test_a_request_that_fails_before_its_view_runs_only_the_statement_of_the_gate(build):
     app = build(web_threads=1)
     for _ in range(2):
         alice_at(app).get("/nothing")

@@ -16,7 +16,9 @@ from service.settings import Settings
 REQUESTS = 8
 
 
-def test_a_watchdog_that_cannot_start_costs_no_connection_and_starts_later(build, monkeypatch):
+def test_a_watchdog_that_cannot_start_keeps_no_slot_of_the_pool_and_starts_later(
+    build, monkeypatch
+):
     def fail(_thread):
         raise RuntimeError("can't start new thread")
 
@@ -35,7 +37,7 @@ def test_a_watchdog_that_cannot_start_costs_no_connection_and_starts_later(build
     pool.watchdog.close()
 
 
-def test_a_connection_that_cannot_be_set_up_is_not_watched_any_more(database_url):
+def test_the_watchdog_forgets_a_connection_that_could_not_be_set_up(database_url):
     def fail(_connection):
         raise LookupError
 
@@ -47,7 +49,7 @@ def test_a_connection_that_cannot_be_set_up_is_not_watched_any_more(database_url
     assert not pool.watchdog._deadlines
 
 
-def test_a_connection_has_the_time_of_a_statement_to_be_set_up(database_url):
+def test_the_watchdog_allows_the_setup_of_a_connection_as_much_time_as_a_statement(database_url):
     """The watchdog looks several times while this one is set up."""
     settings = Settings.read({"DATABASE_URL": database_url})
     wait = f"SELECT pg_sleep({5 * Watchdog.INTERVAL})"
@@ -57,7 +59,9 @@ def test_a_connection_has_the_time_of_a_statement_to_be_set_up(database_url):
     pool.watchdog.close()
 
 
-def test_a_frozen_postgres_is_503_on_every_path_and_comes_back(build, proxy):
+def test_while_postgresql_is_frozen_every_request_gets_503_and_afterwards_requests_succeed(
+    build, proxy
+):
     app = build(database_url=proxy.url, statement_timeout=0.5, pool_timeout=0.5)
     alice = Client(app, TOKENS["alice"])
     assert alice.get("/tasks").status_code == 200

@@ -139,7 +139,9 @@ PAGES = [
 
 @pytest.mark.parametrize("depth", DEPTHS)
 @pytest.mark.parametrize(("name", "filters", "mode"), PAGES)
-def test_a_page_of_a_list_costs_a_page_at_any_depth(many, name, filters, mode, depth):
+def test_a_page_of_a_list_reads_about_one_page_of_rows_at_any_depth(
+    many, name, filters, mode, depth
+):
     listed = LISTS.get(name, LISTS["tasks/list"])
     values = {"user_id": MEMBER, "workspace_id": WORKSPACE, "limit": 50, **filters}
     nodes = plan(many, name, mode, **values, **cursor_at(many, *listed, depth))

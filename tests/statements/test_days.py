@@ -64,7 +64,7 @@ def ends():
     return found
 
 
-def test_each_timezone_s_days_end_where_zoneinfo_and_postgresql_agree(connection, ends):
+def test_in_each_timezone_days_end_where_zoneinfo_and_postgresql_say(connection, ends):
     """SET timezone knows no abbreviations, and so says what PostgreSQL's data have for the name."""
     query = (
         "SELECT item.name, day, beginning_of_day(day + 1, item.name) - interval '1 ms' AS at"
@@ -99,7 +99,7 @@ def test_each_timezone_s_days_end_where_zoneinfo_and_postgresql_agree(connection
     assert len(compared) > 0.95 * len(timezones())
 
 
-def test_a_skipped_day_is_empty_and_takes_no_moment_from_its_neighbours(connection):
+def test_a_day_that_the_clocks_skip_is_empty_and_its_neighbours_are_whole(connection):
     """Where the clocks skip a day, the day has no moment, and its neighbours keep theirs."""
     samoa = date(2011, 12, 29)
     query = (

@@ -8,7 +8,7 @@ import pytest
 from support.rows import insert
 
 
-def test_an_id_is_a_uuid_7_of_its_time_whose_last_62_bits_are_random(connection):
+def test_an_id_is_a_uuid_7_that_has_the_given_time_and_62_random_bits(connection):
     for text in ("2026-01-02T03:04:05.678901Z", "1970-01-01T00:00:00.001Z", "2500-01-01T00:00Z"):
         at = datetime.fromisoformat(text)
         made = "SELECT new_id(%s) AS id FROM generate_series(1, 50)"
@@ -33,7 +33,9 @@ def test_only_workspaces_whose_members_change_get_a_new_version(connection, cast
 
 
 @pytest.mark.parametrize(("later", "taken"), [(0, True), (1, False)])
-def test_a_task_older_than_the_deactivation_keeps_its_assignee(connection, cast, later, taken):
+def test_only_a_task_created_before_the_deactivation_may_have_a_deactivated_assignee(
+    connection, cast, later, taken
+):
     left = datetime(2026, 1, 1, tzinfo=UTC)
     connection.execute(
         "UPDATE users SET deactivated_at = %s WHERE id IN (%s, %s)",

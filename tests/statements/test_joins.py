@@ -6,7 +6,7 @@ from support.receivers import announce, deliveries, subscribe
 from support.statements import URL, run
 
 
-def test_the_parent_of_a_task_is_that_of_its_own_workspace(connection, insert_into):
+def test_the_parent_of_a_task_is_looked_up_in_the_workspace_of_the_task(connection, insert_into):
     """``load`` may give tasks of two workspaces one id: there one is a subtask, here it is none."""
     above = insert_into("tasks", "globex", "charlie")
     shared = insert_into("tasks", "globex", "charlie", parent_id=above)

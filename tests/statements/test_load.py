@@ -8,7 +8,7 @@ from support.rows import insert
 from support.statements import URL, run
 
 
-def test_lines_are_inserted_in_their_order(connection, cast):
+def test_load_inserts_the_lines_of_each_type_in_the_order_of_the_file(connection, cast):
     lines = [
         {"line": line, "workspace_id": cast["acme"], "title": f"Line {line}", "kind": "k",
          "version": 1, "status": "pending", "tags": [], "content": "", "priority": "low",
@@ -37,7 +37,9 @@ def test_lines_are_inserted_in_their_order(connection, cast):
         assert [row["name"] for row in rows] == ["Line 1", "Line 2", "Line 3"], kind
 
 
-def test_pending_suggestions_are_announced_in_order_and_others_not(connection, cast):
+def test_load_announces_pending_suggestions_in_the_order_of_ids_and_no_other_suggestion(
+    connection, cast
+):
     subscribe(connection, cast["acme"], URL)
     lines = [
         {"line": line, "workspace_id": cast["acme"], "kind": "k", "title": f"{line}",
@@ -52,7 +54,7 @@ def test_pending_suggestions_are_announced_in_order_and_others_not(connection, c
         assert named == ("ai.suggestion.created", None, [])
 
 
-def test_a_member_of_several_lines_works_in_the_workspace_of_the_first_one(connection, cast):
+def test_a_user_whom_load_adds_to_several_workspaces_works_in_the_first_of_them(connection, cast):
     id = insert(connection, "users", name="Dora", email="dora@example.com")
     lines = [
         {"line": line, "workspace_id": cast[slug], "user_id": id, "role": "member"}

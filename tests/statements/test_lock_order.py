@@ -168,7 +168,7 @@ def stage(connection, connect, cast, values):
     stage.threads.shutdown()
 
 
-def test_a_statement_that_waits_for_a_row_holds_none_of_a_later_table(connection, stage):
+def test_a_statement_that_waits_for_a_row_holds_no_row_of_a_later_table(connection, stage):
     names, wrong = writes(connection), []
     for name in names:
         for number, table in enumerate(ORDER):
@@ -182,7 +182,7 @@ def test_a_statement_that_waits_for_a_row_holds_none_of_a_later_table(connection
     assert len(names) > 20
 
 
-def test_no_two_writes_of_users_and_members_wait_for_each_other(connection, stage):
+def test_no_two_writes_of_users_and_members_deadlock(connection, stage):
     """Each pair queues at a row, one behind the other, and then goes on at the same time."""
     names = [name for name in writes(connection) if len(stage.locks(name)) > 1]
     assert {"members/remove", "tasks/create", "users/delete", "me/update"} <= {*names}

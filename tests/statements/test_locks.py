@@ -44,7 +44,9 @@ WRITES = {
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_a_write_compares_the_version_it_waited_for(connection, after, cast, insert_into, name):
+def test_a_write_that_waited_for_another_one_compares_the_version_that_the_other_one_made(
+    connection, after, cast, insert_into, name
+):
     table, workspace = WRITES[name], cast["acme"]
     connection.execute("DELETE FROM workspaces WHERE id <> %s", (workspace,))
     if table == "webhooks":
@@ -81,7 +83,9 @@ def leaving(cast, name, by=None):
 
 
 @pytest.mark.parametrize("name", LEAVING)
-def test_owners_who_leave_at_once_are_locked_in_order(connection, meanwhile, cast, owners, name):
+def test_a_statement_that_makes_an_owner_leave_locks_all_owners_in_the_order_of_ids(
+    connection, meanwhile, cast, owners, name
+):
     """Two statements that lock the owners in different orders would wait for each other."""
     low, high = owners
     held = f"SELECT FROM members WHERE user_id = '{low}' FOR UPDATE"
@@ -90,7 +94,9 @@ def test_owners_who_leave_at_once_are_locked_in_order(connection, meanwhile, cas
 
 
 @pytest.mark.parametrize("name", LEAVING)
-def test_an_owner_who_leaves_after_the_other_one_stays(connection, after, cast, owners, name):
+def test_an_owner_cannot_leave_after_the_only_other_owner_has_left_meanwhile(
+    connection, after, cast, owners, name
+):
     low, high = owners
     gone = f"DELETE FROM members WHERE user_id = '{low}'"
     (row,) = after(gone, name, **leaving(cast, name))
@@ -101,7 +107,9 @@ def test_an_owner_who_leaves_after_the_other_one_stays(connection, after, cast, 
 
 @pytest.mark.parametrize("name", ["members/remove", "members/update"])
 @pytest.mark.parametrize("change", ["DELETE FROM members", "UPDATE members SET role = 'member'"])
-def test_an_owner_who_has_just_left_changes_nobody(connection, after, cast, owners, name, change):
+def test_an_owner_who_has_just_left_cannot_change_the_other_owner(
+    connection, after, cast, owners, name, change
+):
     low, high = owners
     rows = after(f"{change} WHERE user_id = '{low}'", name, **leaving(cast, name, by=low))
     assert not any(row["permitted"] for row in rows)
@@ -109,7 +117,9 @@ def test_an_owner_who_has_just_left_changes_nobody(connection, after, cast, owne
     assert connection.execute(owner).fetchall() == [{"id": high}]
 
 
-def test_members_who_join_and_leave_at_once_are_all_counted(connection, connect, after, cast):
+def test_the_count_of_members_is_right_when_members_join_and_leave_at_the_same_time(
+    connection, connect, after, cast
+):
     def count():
         select = "SELECT member_count, version FROM workspaces WHERE slug = 'acme'"
         return connection.execute(select).fetchone()
@@ -124,7 +134,9 @@ def test_members_who_join_and_leave_at_once_are_all_counted(connection, connect,
     assert count() == {**before, "version": before["version"] + 2}
 
 
-def test_a_user_who_leaves_workspaces_locks_them_in_the_order_of_ids(connection, meanwhile, cast):
+def test_deleting_a_user_locks_the_workspaces_of_the_user_in_the_order_of_ids(
+    connection, meanwhile, cast
+):
     """Two users who leave at once would wait for each other; the later row has the lower id."""
     low = str(uuid.UUID(int=1))
     insert(connection, "workspaces", id=low, name="Low", slug="low")
@@ -134,7 +146,9 @@ def test_a_user_who_leaves_workspaces_locks_them_in_the_order_of_ids(connection,
         assert not is_locked(connection, "workspaces", "id = %s", cast["acme"])
 
 
-def test_a_session_made_during_a_deactivation_waits_for_it_and_is_none(connect, after, cast):
+def test_creating_a_session_waits_for_a_running_deactivation_and_then_creates_none(
+    connect, after, cast
+):
     other = connect()
     run(other, "users/deactivate", email="alice@example.com")
     session = {"user_id": cast["alice"], "hash": b"x" * 32, "expires_at": None, "days": 30}
@@ -142,7 +156,9 @@ def test_a_session_made_during_a_deactivation_waits_for_it_and_is_none(connect, 
     assert after(other, "sessions/create", **session) == []
 
 
-def test_a_second_rotation_waits_for_the_first_and_numbers_on(connection, connect, after, cast):
+def test_a_second_rotation_waits_for_the_first_one_and_makes_the_next_number(
+    connection, connect, after, cast
+):
     webhook = subscribe(connection, cast["acme"], URL)
     other = connect()
     run(other, "webhooks/rotate", id=webhook, key_fingerprint="b", **managed(cast))
@@ -156,7 +172,7 @@ def test_a_second_rotation_waits_for_the_first_and_numbers_on(connection, connec
     ]
 
 
-def test_a_claim_passes_over_another_without_waiting(
+def test_a_claim_skips_a_delivery_that_another_worker_is_claiming(
     connection, connect, impatient, cast, delivery
 ):
     announce(connection, cast["acme"])
@@ -168,7 +184,7 @@ def test_a_claim_passes_over_another_without_waiting(
     assert claim_due(impatient) == []
 
 
-def test_an_event_is_not_made_for_a_webhook_that_is_being_deleted(connection, after, cast):
+def test_a_change_makes_no_event_for_a_webhook_that_is_being_deleted(connection, after, cast):
     webhook = subscribe(connection, cast["acme"], URL)
     announce(connection, cast["acme"])
     before = connection.execute("SELECT id FROM events").fetchall()
@@ -178,7 +194,9 @@ def test_an_event_is_not_made_for_a_webhook_that_is_being_deleted(connection, af
     assert connection.execute("SELECT id FROM events").fetchall() == before
 
 
-def test_no_task_is_newer_than_its_assignee_s_end(connection, connect, meanwhile, after, cast):
+def test_no_task_is_created_after_the_deactivation_of_its_assignee(
+    connection, connect, meanwhile, after, cast
+):
     """Otherwise load would reject the task of an export."""
     leaving = "UPDATE users SET deactivated_at = now_ms() WHERE name = 'Bob'"
     task = {**TASK, "assignee_id": cast["bob"]}
@@ -198,7 +216,9 @@ def test_no_task_is_newer_than_its_assignee_s_end(connection, connect, meanwhile
     assert connection.execute(newer).fetchall() == []
 
 
-def test_an_outcome_locks_the_webhook_before_the_delivery(connection, meanwhile, delivery):
+def test_recording_an_outcome_locks_the_webhook_before_the_delivery(
+    connection, meanwhile, delivery
+):
     """The deletion of a webhook locks them in this order; else each would wait for the other."""
     connection.execute("UPDATE deliveries SET attempts = 1")
     held = "SELECT FROM webhooks FOR UPDATE"
@@ -207,7 +227,7 @@ def test_an_outcome_locks_the_webhook_before_the_delivery(connection, meanwhile,
     assert len(rows) == 1
 
 
-def test_a_webhook_recovers_without_waiting_for_an_attempt_of_another_delivery(
+def test_a_success_is_recorded_without_waiting_for_another_delivery_that_is_locked(
     connection, connect, impatient, cast, delivery
 ):
     announce(connection, cast["acme"])
@@ -231,7 +251,9 @@ def test_a_webhook_recovers_without_waiting_for_an_attempt_of_another_delivery(
     assert row["caught_up"] == 1
 
 
-def test_a_worker_prunes_without_waiting_for_another_one(connection, connect, impatient, delivery):
+def test_a_worker_prunes_without_waiting_for_another_worker(
+    connection, connect, impatient, delivery
+):
     connection.execute("DELETE FROM deliveries")
     connection.execute("UPDATE events SET created_at = now() - interval '30 days'")
     other = connect()

@@ -62,7 +62,7 @@ def still(connect):
     connection.rollback()
 
 
-def test_a_secret_that_expires_now_signs_no_more(still, cast):
+def test_a_secret_no_longer_signs_from_the_moment_at_which_it_expires(still, cast):
     webhook = subscribe(still, cast["acme"], URL, key_fingerprint="a")
     other = subscribe(still, cast["acme"], URL, key_fingerprint="a", secret_number=5)
     run(still, "webhooks/rotate", id=other, key_fingerprint="a", **managed(cast))
@@ -86,7 +86,7 @@ def test_a_secret_that_expires_now_signs_no_more(still, cast):
 
 
 @pytest.mark.parametrize(("window", "other"), [("minute", "day"), ("day", "minute")])
-def test_a_window_ends_at_its_last_moment(still, cast, window, other):
+def test_a_rate_limit_window_ends_after_exactly_a_minute_or_a_day(still, cast, window, other):
     run(still, "gate/authenticate_and_count", **CREDENTIAL)
     for microseconds, count in ((1, 8), (0, 1)):
         still.execute(
@@ -98,7 +98,7 @@ def test_a_window_ends_at_its_last_moment(still, cast, window, other):
         assert (row[f"{window}_count"], row[f"{other}_count"]) == (count, 8)
 
 
-def test_the_use_of_a_token_is_recorded_again_after_more_than_a_minute(still):
+def test_the_use_of_a_token_is_recorded_again_once_the_last_record_is_over_a_minute_old(still):
     for microseconds, recorded in ((0, False), (1, True)):
         age = timedelta(minutes=1, microseconds=microseconds)
         still.execute("UPDATE tokens SET last_used_at = now() - %s", (age,))
@@ -107,7 +107,9 @@ def test_the_use_of_a_token_is_recorded_again_after_more_than_a_minute(still):
         assert bool(run(still, "tokens/record_use", token_id=row["token_id"])) is recorded
 
 
-def test_what_is_kept_for_a_time_is_kept_at_its_last_moment(still, cast):
+def test_a_row_is_still_kept_when_its_age_equals_its_retention_and_pruned_a_moment_later(
+    still, cast
+):
     subscribe(still, cast["acme"], URL)
     announce(still, cast["acme"])
     still.execute("UPDATE deliveries SET state = 'failed'")
@@ -138,7 +140,7 @@ def test_what_is_kept_for_a_time_is_kept_at_its_last_moment(still, cast):
             assert (row["deleted"], row["next"]) == (gone, None), name
 
 
-def test_a_delivery_is_overdue_after_more_than_a_minute(still, cast):
+def test_a_delivery_is_overdue_once_it_has_been_due_for_over_a_minute(still, cast):
     subscribe(still, cast["acme"], URL)
     announce(still, cast["acme"])
     for microseconds, overdue in ((0, 0), (1, 1)):

@@ -26,7 +26,9 @@ def test_the_oldest_due_delivery_of_a_webhook_is_claimed_first(connection, cast)
     assert claim_due(connection) == []
 
 
-def test_webhooks_are_claimed_in_the_order_of_their_ids_and_busy_workspaces_not(connection, cast):
+def test_webhooks_are_claimed_in_the_order_of_their_ids_and_busy_workspaces_are_skipped(
+    connection, cast
+):
     for slug in ("acme", "globex", "acme"):
         subscribe(connection, cast[slug], URL)
     # An update moves a row to the end of its table.
@@ -48,7 +50,9 @@ def test_webhooks_are_claimed_in_the_order_of_their_ids_and_busy_workspaces_not(
     assert claim_due(connection, after=(LAST, LAST)) == []
 
 
-def test_a_deletion_announces_the_newest_subtask_first_parent_last(connection, cast, insert_into):
+def test_deleting_a_task_announces_its_newest_subtask_first_and_the_task_last(
+    connection, cast, insert_into
+):
     subscribe(connection, cast["acme"], URL)
     parent = insert_into("tasks")
     family = [parent, *(insert_into("tasks", parent_id=parent) for _ in range(3))]
@@ -106,14 +110,18 @@ EXPORTED = ["user", "deleted_user", "task", "meeting", "mail", "knowledge", "sug
 
 
 @pytest.mark.parametrize("kind", EXPORTED)
-def test_an_export_has_the_order_of_ids_and_parents_first(connection, cast, reversed_rows, kind):
+def test_an_export_lists_rows_in_the_order_of_ids_and_tasks_before_their_subtasks(
+    connection, cast, reversed_rows, kind
+):
     rows = run(connection, f"export/{kind}", id=cast["acme"])
     expected = reversed_rows[kind] + (reversed_rows["subtask"] if kind == "task" else [])
     assert [json.loads(row["body"])["id"] for row in rows] == expected
 
 
 @pytest.mark.parametrize("name", ["export/member", "members/list", "workspaces/members"])
-def test_members_are_in_the_order_of_joining_and_of_ids(connection, cast, reversed_rows, name):
+def test_members_are_listed_in_the_order_of_joining_and_then_of_ids(
+    connection, cast, reversed_rows, name
+):
     first, *others = reversed_rows["user"]
     connection.execute("UPDATE members SET joined_at = '2026-01-02' WHERE user_id = %s", (first,))
     rows = run(connection, name, id=cast["acme"], slug="acme", user_id=first)
@@ -125,7 +133,7 @@ def test_members_are_in_the_order_of_joining_and_of_ids(connection, cast, revers
 
 
 @pytest.mark.nodatabase
-def test_each_statement_that_lists_rows_has_an_order():
+def test_each_statement_that_lists_rows_has_an_order_by():
     lists = re.compile("(?!migrate/).*/(list.*|tables|locks|waits|processes|webhooks|missing_keys)")
     listed = [name for name in STATEMENTS if lists.fullmatch(name)]
     assert [name for name in listed if b"ORDER BY" not in STATEMENTS[name].source] == []

@@ -5,7 +5,7 @@ from support.receivers import announce, attempts, deliveries, subscribe, webhook
 from support.statements import SUCCESS, URL, claim_new, record
 
 
-def test_a_request_claims_only_what_nobody_has_attempted(connection, cast, delivery):
+def test_a_request_claims_only_deliveries_that_nobody_has_attempted(connection, cast, delivery):
     connection.execute("UPDATE deliveries SET attempts = 1")
     assert claim_new(connection, cast, delivery) == []
     connection.execute("UPDATE deliveries SET attempts = 0, state = 'failed'")
@@ -14,7 +14,9 @@ def test_a_request_claims_only_what_nobody_has_attempted(connection, cast, deliv
     assert [row["number"] for row in claim_new(connection, cast, delivery)] == [1]
 
 
-def test_a_request_claims_its_own_events_in_workspaces_of_its_caller(connection, cast, delivery):
+def test_a_request_claims_only_deliveries_of_its_own_events_in_workspaces_of_its_caller(
+    connection, cast, delivery
+):
     announce(connection, cast["acme"])
     assert claim_new(connection, {"alice": cast["charlie"]}, delivery) == []
     claimed = claim_new(connection, cast, delivery)
@@ -22,7 +24,7 @@ def test_a_request_claims_its_own_events_in_workspaces_of_its_caller(connection,
     assert claim_new(connection, cast, delivery) == []
 
 
-def test_a_request_claims_its_oldest_delivery_first_and_none_of_a_failing_webhook(connection, cast):
+def test_a_request_claims_its_oldest_delivery_first_and_skips_failing_webhooks(connection, cast):
     failing = subscribe(connection, cast["acme"], URL, failing_since="2026-01-01")
     disabled = subscribe(connection, cast["acme"], URL)
     subscribe(connection, cast["acme"], URL)
@@ -51,7 +53,9 @@ def test_an_outcome_changes_only_the_due_delivery_whose_last_attempt_it_is(
     assert webhook_row(connection, str(delivery["webhook_id"]))["failing_since"] is None
 
 
-def test_an_outcome_is_not_listed_for_another_webhook_or_workspace(connection, cast, delivery):
+def test_an_outcome_for_another_webhook_or_workspace_than_the_delivery_s_is_not_recorded(
+    connection, cast, delivery
+):
     other = subscribe(connection, cast["acme"], URL)
     connection.execute("UPDATE deliveries SET attempts = 1")
     before = deliveries(connection)
@@ -61,7 +65,9 @@ def test_an_outcome_is_not_listed_for_another_webhook_or_workspace(connection, c
     assert deliveries(connection) == before
 
 
-def test_the_first_failure_since_a_success_is_kept(connection, delivery):
+def test_failing_since_is_the_time_of_the_first_failure_after_the_last_success(
+    connection, delivery
+):
     webhook = str(delivery["webhook_id"])
     times = []
     for success in (False, False, True, False):

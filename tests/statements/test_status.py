@@ -10,7 +10,9 @@ from support.statements import run, until_waiting
 from service.database.statements import schema_objects
 
 
-def test_who_locks_tables_or_may_lock_rows_while_idle_is_listed_longest_first(connection, connect):
+def test_status_lists_the_sessions_that_lock_tables_and_the_longest_lock_comes_first(
+    connection, connect
+):
     named, silent, writer, idle, reader = (
         connect(application_name=name) for name in ("first", "", "writer", "idle", "reader")
     )
@@ -45,7 +47,9 @@ def test_who_locks_tables_or_may_lock_rows_while_idle_is_listed_longest_first(co
     assert second["statement"] == f"SELECT '{'x' * 52}"
 
 
-def test_what_a_migration_waits_for_is_described_to_a_role_that_may_not_see_it(connection, connect):
+def test_a_migration_describes_what_it_waits_for_even_if_its_role_may_not_see_the_statement(
+    connection, connect
+):
     holder, waiter = connect(application_name="holder"), connect()
     holder.execute("LOCK TABLE plans IN SHARE MODE")
     pid = holder.info.backend_pid
@@ -70,7 +74,7 @@ def test_what_a_migration_waits_for_is_described_to_a_role_that_may_not_see_it(c
     assert "LOCK TABLE plans IN SHARE MODE" in seen["description"]
 
 
-def test_the_oldest_transaction_is_that_of_another_session(connect):
+def test_the_oldest_transaction_that_status_shows_belongs_to_another_session(connect):
     asking = connect()
     asking.execute("SELECT now()")
     time.sleep(0.02)
@@ -94,7 +98,9 @@ def test_the_oldest_transaction_is_that_of_another_session(connect):
 
 
 @pytest.mark.parametrize(("kind", "seconds"), [("client backend", 3600), ("autovacuum worker", 0)])
-def test_the_transactions_of_autovacuum_are_not_counted_as_oldest(connection, kind, seconds):
+def test_a_transaction_of_autovacuum_does_not_count_as_the_oldest_transaction(
+    connection, kind, seconds
+):
     with connection.transaction(force_rollback=True):
         # PostgreSQL looks for a view of the session before its own.
         connection.execute(
@@ -152,7 +158,7 @@ def unusable(connection, change="SELECT"):
         return run(connection, "status/unusable", **schema_objects())
 
 
-def test_the_oldest_rows_and_the_ages_that_they_may_have(connect, cast):
+def test_status_shows_the_age_of_the_oldest_rows_and_how_long_they_are_kept(connect, cast):
     still = connect()
     rows = {row["kind"]: row for row in run(still, "status/oldest", keep=3)}
     assert {kind: row["seconds"] for kind, row in rows.items()} == dict.fromkeys(rows, 0)

@@ -44,7 +44,9 @@ def test_no_other_worker_attempts_a_leased_delivery(worker, connection, receiver
     assert states(connection) == [("delivered", 1)]
 
 
-def test_a_killed_worker_s_claims_end_with_the_lease(process, run, connection, receiver, announced):
+def test_another_worker_delivers_what_a_killed_worker_had_claimed_once_the_lease_ends(
+    process, run, connection, receiver, announced
+):
     receiver.behaves(hang, answer(200))
     killed = process(WEBHOOK_LEASE="1.5", WEBHOOK_TIMEOUT="1")
     first = receiver.take()
@@ -62,7 +64,9 @@ def test_a_killed_worker_s_claims_end_with_the_lease(process, run, connection, r
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_attempts_finish(number, process, cast, connection, receiver, announced):
+def test_a_worker_that_gets_a_signal_finishes_its_attempts_and_begins_no_other(
+    number, process, cast, connection, receiver, announced
+):
     receiver.behaves(hang)
     running = process()
     receiver.take()
@@ -77,7 +81,7 @@ def test_a_signal_lets_attempts_finish(number, process, cast, connection, receiv
     assert [attempt["status"] for attempt in attempts(connection)] == [200]
 
 
-def test_after_a_signal_an_outcome_still_waits_for_a_connection_and_nothing_else_does(
+def test_after_a_signal_only_the_outcome_of_an_attempt_still_waits_for_a_connection(
     worker, connection, receiver, announced
 ):
     receiver.behaves(hang)
@@ -142,7 +146,9 @@ def test_forty_deliveries_to_a_slow_receiver_delay_no_other_workspace(
     assert running.stop()
 
 
-def test_a_poll_reads_no_backlog_of_a_webhook_that_may_not_be_attempted(cast, connection, receiver):
+def test_a_poll_does_not_read_the_backlogs_of_disabled_webhooks_and_of_those_that_back_off(
+    cast, connection, receiver
+):
     subscribe(connection, cast["acme"], receiver.url, backoff_until="2999-01-01T00:00:00Z")
     disabled = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 3000)

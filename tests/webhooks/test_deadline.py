@@ -71,7 +71,7 @@ def send(app, method, path, body=None, waited=WAITED, **headers):
         (b"INSERT INTO attempts", True, 201),
     ],
 )
-def test_a_postgres_that_freezes_in_a_request_is_answered_in_time(
+def test_a_request_during_which_postgresql_freezes_is_answered_in_time(
     app, proxy, cast, connection, receiver, mark, forwards_it, status
 ):
     subscribe(connection, cast["acme"], receiver.url)
@@ -83,7 +83,9 @@ def test_a_postgres_that_freezes_in_a_request_is_answered_in_time(
     assert count(connection, "tasks") == len(deliveries(connection)) >= (status == 201)
 
 
-def test_a_postgres_that_freezes_meanwhile_costs_no_time(app, proxy, cast, connection, receiver):
+def test_a_request_is_answered_in_time_if_postgresql_freezes_while_a_receiver_hangs(
+    app, proxy, cast, connection, receiver
+):
     def freeze(handler):
         proxy.freeze()
         handler.server.released.wait(30)
@@ -94,7 +96,9 @@ def test_a_postgres_that_freezes_meanwhile_costs_no_time(app, proxy, cast, conne
     assert receiver.connections == 1
 
 
-def test_a_receiver_and_the_record_of_its_answer_share_the_rest(app, cast, connection, receiver):
+def test_posting_to_a_receiver_and_recording_its_answer_share_the_time_that_is_left(
+    app, cast, connection, receiver
+):
     receiver.behaves(lambda handler: handler.server.released.wait(30))
     subscribe(connection, cast["acme"], receiver.url)
     assert send(app, "POST", "/tasks", {"title": "x"}) == 201
@@ -104,7 +108,9 @@ def test_a_receiver_and_the_record_of_its_answer_share_the_rest(app, cast, conne
     assert attempt["milliseconds"] < (TOLERATED - WAITED) * 1000
 
 
-def test_a_request_without_time_for_a_post_leaves_it_to_the_worker(app, cast, connection, receiver):
+def test_a_request_without_enough_time_left_to_post_leaves_the_delivery_to_the_worker(
+    app, cast, connection, receiver
+):
     subscribe(connection, cast["acme"], receiver.url)
     assert send(app, "POST", "/tasks", {"title": "x"}, waited=4.3) == 201
     assert receiver.connections == 0
@@ -120,7 +126,7 @@ def test_a_request_without_time_for_a_post_leaves_it_to_the_worker(app, cast, co
         ("SELECT FROM workspaces FOR UPDATE", "/webhooks", {"url": "{receiver}"}, 503),
     ],
 )
-def test_a_lock_is_waited_for_in_what_earlier_waits_have_left(
+def test_a_request_waits_for_a_lock_only_as_long_as_its_earlier_waits_have_left_time(
     app, database_url, cast, connection, receiver, lock, path, body, status
 ):
     subscribe(connection, cast["acme"], receiver.url)
@@ -130,7 +136,9 @@ def test_a_lock_is_waited_for_in_what_earlier_waits_have_left(
         assert send(app, "POST", path, body) == status
 
 
-def test_a_look_up_takes_nothing_of_the_database_s_time(app, connection, receiver, monkeypatch):
+def test_the_time_of_a_look_up_is_not_taken_from_the_time_for_the_database(
+    app, connection, receiver, monkeypatch
+):
     look_up = socket.getaddrinfo
 
     def be_slow(host, *arguments, **options):

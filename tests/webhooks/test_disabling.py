@@ -9,7 +9,9 @@ from support.processes import due_now, states
 from support.receivers import PATIENCE, announce, answer, deliveries, webhook_row
 
 
-def test_410_disables_at_once_and_due_deliveries_wait(worker, cast, connection, receiver, webhook):
+def test_a_410_disables_the_webhook_immediately_and_its_due_deliveries_wait(
+    worker, cast, connection, receiver, webhook
+):
     receiver.behaves(answer(410))
     announce(connection, cast["acme"], 3)
     assert worker().run_once() == 1
@@ -24,7 +26,9 @@ def test_410_disables_at_once_and_due_deliveries_wait(worker, cast, connection, 
     assert receiver.connections == 1
 
 
-def test_four_responses_of_410_at_once_do_not_deadlock(worker, cast, connection, receiver, webhook):
+def test_four_410_responses_at_the_same_time_do_not_deadlock(
+    worker, cast, connection, receiver, webhook
+):
     together = Barrier(4)
 
     def gone(handler):
@@ -40,7 +44,9 @@ def test_four_responses_of_410_at_once_do_not_deadlock(worker, cast, connection,
     assert states(connection) == [("waiting", 1)] * 4
 
 
-def test_failures_for_webhook_disable_after_disable(worker, cast, connection, receiver, webhook):
+def test_a_webhook_that_has_only_failed_for_webhook_disable_after_hours_is_disabled(
+    worker, cast, connection, receiver, webhook
+):
     receiver.behaves(answer(500))
     announce(connection, cast["acme"], 2)
     for seconds, reason in ((-60, None), (1, "only failures for 1 hours")):

@@ -9,7 +9,9 @@ from service.devkit.signatures import is_genuine
 from service.webhooks import secrets
 
 
-def test_a_missing_key_is_logged_once_disabled_webhooks_need_none(worker, cast, connection, caplog):
+def test_a_missing_key_is_logged_once_and_only_if_an_enabled_webhook_needs_it(
+    worker, cast, connection, caplog
+):
     values = {"key_fingerprint": "0123456789abcdef", "disabled_at": "now"}
     subscribe(connection, cast["acme"], "http://127.0.0.1/", **values)
     running = worker()
@@ -41,7 +43,9 @@ def warnings(caplog):
     return [record.message for record in caplog.records if record.levelname == "WARNING"]
 
 
-def test_after_a_new_key_only_new_webhooks_sign_with_it(worker, cast, connection, receiver):
+def test_only_webhooks_made_after_a_key_was_added_sign_with_that_key(
+    worker, cast, connection, receiver
+):
     old = new_webhook(connection, cast["acme"], f"{receiver.url}/old", OLD)
     new = new_webhook(connection, cast["acme"], f"{receiver.url}/new", NEW)
     # A replaced secret whose key is missing does not sign, and stops no delivery.
@@ -57,7 +61,9 @@ def test_after_a_new_key_only_new_webhooks_sign_with_it(worker, cast, connection
     assert signs(received["new"], NEW, new)
 
 
-def test_a_webhook_without_its_key_waits_and_is_named(worker, cast, connection, receiver, caplog):
+def test_deliveries_wait_and_the_log_names_the_webhook_while_its_key_is_missing(
+    worker, cast, connection, receiver, caplog
+):
     old = new_webhook(connection, cast["acme"], receiver.url, OLD)
     announce(connection, cast["acme"])
     assert worker(WEBHOOK_KEY=NEW).run_once() == 0
@@ -71,7 +77,7 @@ def test_a_webhook_without_its_key_waits_and_is_named(worker, cast, connection, 
     assert signs(receiver.take(), OLD, old)
 
 
-def test_a_request_leaves_a_webhook_whose_key_it_does_not_have_to_the_worker(
+def test_a_request_leaves_an_event_to_the_worker_if_the_key_of_the_webhook_is_missing(
     with_webhooks, cast, connection, receiver, caplog
 ):
     old = new_webhook(connection, cast["acme"], receiver.url, OLD)
@@ -97,7 +103,7 @@ def test_a_web_process_without_a_key_says_so_once_if_there_are_webhooks(
     assert warnings(caplog) == ["WEBHOOK_KEY is not set: this process sends no event to a webhook"]
 
 
-def test_after_a_lost_key_a_rotation_ends_the_warnings_at_once_and_events_are_sent(
+def test_after_a_key_was_lost_a_rotation_ends_the_warnings_and_events_are_sent_again(
     with_webhooks, worker, cast, connection, receiver, caplog
 ):
     """The replaced secret, which has not expired, derives from the lost key."""

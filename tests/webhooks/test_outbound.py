@@ -200,7 +200,7 @@ def test_an_address_is_public_only_if_the_standard_library_agrees():
     assert not public(mapped)
 
 
-def test_loopback_is_blocked_in_every_spelling(connects, receiver):
+def test_every_spelling_of_loopback_is_blocked(connects, receiver):
     for host in SPELLINGS:
         sent = send(f"http://{host}:{receiver.port}/", allowed=())
         assert (sent.error or "").startswith("blocked: "), host
@@ -241,7 +241,7 @@ def test_an_invalid_url_is_blocked_with_the_reason(url, reason, connects):
     assert connects == []
 
 
-def test_only_allowed_networks_may_be_private(receiver):
+def test_a_private_address_is_posted_to_only_if_its_network_is_allowed(receiver):
     assert send(receiver.url, allowed=("127.0.0.1",)).success
     assert send(receiver.url, allowed=("10.0.0.0/8", "127.0.0.0/8")).success
     assert send(receiver.url, allowed=("127.0.0.1/8",)).success
@@ -348,14 +348,14 @@ def test_the_time_of_a_look_up_is_part_of_the_attempt(names, receiver):
     assert receiver.connections == 1
 
 
-def test_a_receiver_that_accepts_no_connection_is_a_timeout():
+def test_an_attempt_times_out_if_the_receiver_accepts_no_connection():
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
         address = full.getsockname()
         with socket.create_connection(address):
             times_out("http://{}:{}/".format(*address), 0.3, least=250)
 
 
-def test_a_receiver_is_late_also_if_the_thread_of_the_deadline_is(monkeypatch, receiver):
+def test_an_attempt_times_out_even_if_the_thread_of_the_deadline_is_late(monkeypatch, receiver):
     monkeypatch.setattr(
         "service.webhooks.outbound.Timer", lambda left, abort: threading.Timer(left + 30, abort)
     )
@@ -407,7 +407,7 @@ sys.stdin.read(1)
 """
 
 
-def test_neither_a_look_up_nor_an_attempt_keeps_a_process_from_ending(receiver):
+def test_a_process_can_end_while_a_look_up_or_an_attempt_hangs(receiver):
     receiver.behaves(hang)
     command = [sys.executable, "-c", PROGRAM, receiver.url]
     with subprocess.Popen(
@@ -422,7 +422,7 @@ def test_neither_a_look_up_nor_an_attempt_keeps_a_process_from_ending(receiver):
         assert process.returncode == 0
 
 
-def test_a_process_looks_up_a_bounded_number_of_names_at_once(monkeypatch, names):
+def test_a_process_looks_up_a_bounded_number_of_names_at_the_same_time(monkeypatch, names):
     monkeypatch.setattr("service.webhooks.outbound.MAX_LOOK_UPS", 2)
     released = threading.Event()
     for number in range(4):
@@ -432,7 +432,9 @@ def test_a_process_looks_up_a_bounded_number_of_names_at_once(monkeypatch, names
     released.set()
 
 
-def test_a_look_up_that_cannot_start_leaves_its_host_to_the_next_one(monkeypatch, names, receiver):
+def test_after_a_look_up_could_not_start_the_next_look_up_of_its_host_succeeds(
+    monkeypatch, names, receiver
+):
     """A process may have as many threads as its unit allows."""
     names["receiver.test"] = [["127.0.0.1"]]
     url = f"http://receiver.test:{receiver.port}/"
@@ -446,7 +448,7 @@ def test_a_look_up_that_cannot_start_leaves_its_host_to_the_next_one(monkeypatch
     assert send(url, allowed=("receiver.test",)).success
 
 
-def test_the_units_allow_the_threads_that_look_names_up():
+def test_the_systemd_units_allow_enough_threads_to_look_up_names():
     """Of four processes, each with as many other threads."""
     limits = (PROJECT / "docs/deploy/10-task-service.conf").read_text(encoding="utf-8")
     (tasks,) = re.findall(r"^TasksMax=(\d+)$", limits, flags=re.MULTILINE)
@@ -460,7 +462,7 @@ def test_a_status_of_2xx_is_a_success(status, success):
     assert Answer(1, status).success == success
 
 
-def test_a_dead_name_server_delays_no_other_host(names, receiver, connects):
+def test_a_host_whose_name_server_is_dead_does_not_delay_other_hosts(names, receiver, connects):
     hosts = [f"{number}.dead.example.com" for number in range(8)]
     names |= {host: [silence(receiver.released)] for host in hosts}
     with ThreadPoolExecutor(16) as pool:
@@ -499,7 +501,9 @@ def test_the_deadline_covers_the_handshake_of_tls(monkeypatch, secure_receiver):
 
 
 @pytest.mark.parametrize("trusted", [False, True], ids=["unknown issuer", "other name"])
-def test_an_invalid_certificate_receives_nothing(trusted, names, monkeypatch, secure_receiver):
+def test_a_receiver_with_an_invalid_certificate_gets_no_request(
+    trusted, names, monkeypatch, secure_receiver
+):
     if trusted:
         monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
     names["other.test"] = [["127.0.0.1"]]

@@ -56,7 +56,7 @@ def test_events_are_pruned_after_webhook_keep(worker, cast, connection, end, lef
 
 
 @pytest.mark.parametrize(("state", "age"), [("waiting", None), ("delivered", timedelta())])
-def test_an_event_is_kept_until_its_last_delivery_is_finished_long_enough(
+def test_an_event_is_kept_until_its_last_delivery_has_been_finished_for_webhook_keep(
     state, age, worker, cast, connection, other_receiver, webhook
 ):
     other = subscribe(connection, cast["acme"], other_receiver.url)
@@ -89,7 +89,9 @@ def test_pruning_deletes_a_bounded_batch_at_a_time(worker, cast, connection, web
     assert counts(connection) == (0, 0, 0)
 
 
-def test_events_that_stay_keep_no_younger_ones_from_pruning(worker, cast, connection, receiver):
+def test_younger_events_are_pruned_even_if_older_ones_have_to_stay(
+    worker, cast, connection, receiver
+):
     slow = subscribe(connection, cast["acme"], receiver.url, backoff_until="infinity")
     announce(connection, cast["acme"], 2500)
     finished(connection, days=9)
@@ -113,7 +115,9 @@ def test_events_that_stay_keep_no_younger_ones_from_pruning(worker, cast, connec
     assert counts(connection) == (2500, 2500, 0)
 
 
-def test_pruning_that_fails_for_one_kind_goes_on(worker, alice, connection, caplog, announced):
+def test_pruning_goes_on_with_other_tables_after_it_failed_for_one(
+    worker, alice, connection, caplog, announced
+):
     worker().run_once()
     finished(connection, days=8)
     alice.get("/tasks")

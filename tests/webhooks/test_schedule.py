@@ -25,7 +25,9 @@ from service.webhooks.delivery import Message, attempt, retry_delay
 from service.webhooks.outbound import Answer
 
 
-def test_failures_and_the_end_are_logged_without_url(worker, cast, connection, receiver, caplog):
+def test_failed_attempts_and_the_disabling_of_a_webhook_are_logged_without_its_url(
+    worker, cast, connection, receiver, caplog
+):
     receiver.behaves(answer(200), answer(503), reset, answer(410))
     webhook = subscribe(connection, cast["acme"], f"{receiver.url}?token=secret")
     announce(connection, cast["acme"], 4)
@@ -42,7 +44,7 @@ def test_failures_and_the_end_are_logged_without_url(worker, cast, connection, r
     assert "secret" not in caplog.text
 
 
-def test_an_attempt_takes_half_of_the_lease_at_most(worker, connection, receiver, announced):
+def test_an_attempt_may_take_half_of_the_lease_at_most(worker, connection, receiver, announced):
     receiver.behaves(hang)
     assert worker(WEBHOOK_LEASE="1", WEBHOOK_TIMEOUT="0.5").run_once() == 1
     (attempt,) = attempts(connection)
@@ -55,7 +57,7 @@ FAILED = Answer(1, 500)
 
 
 @pytest.mark.nodatabase
-def test_retries_follow_the_documented_schedule_within_a_fifth():
+def test_retries_follow_the_documented_schedule_with_a_jitter_of_a_fifth():
     assert Settings.read({}).webhook_schedule == SCHEDULE
     for _ in range(50):
         age, delays = 0, []
@@ -84,13 +86,13 @@ def test_retries_follow_the_documented_schedule_within_a_fifth():
         (10**9, None, None),
     ],
 )
-def test_the_schedule_runs_from_the_event(age, least, most):
+def test_the_times_of_the_schedule_count_from_the_creation_of_the_event(age, least, most):
     delay = retry_delay(age, FAILED, SCHEDULE)
     assert delay is None if least is None else least <= delay <= most
 
 
 @pytest.mark.nodatabase
-def test_the_time_that_an_attempt_takes_counts_for_the_next_one(receiver):
+def test_the_time_that_an_attempt_takes_shortens_the_delay_before_the_next_one(receiver):
     receiver.behaves(hang)
     settings = Settings.read(environment("", WEBHOOK_SCHEDULE="1,60"))
     keys = secrets.fingerprints(settings)
@@ -210,7 +212,9 @@ def test_an_event_that_fails_alone_keeps_its_schedule(worker, cast, connection, 
     assert {state for state, _ in states(connection)} == {"delivered"}
 
 
-def test_a_success_makes_all_that_waits_for_it_due(worker, cast, connection, receiver, webhook):
+def test_a_success_makes_the_deliveries_due_that_the_back_off_had_held_up(
+    worker, cast, connection, receiver, webhook
+):
     receiver.behaves(answer(500))
     announce(connection, cast["acme"], 3)
     for _ in range(2):
@@ -238,7 +242,9 @@ def test_retry_after_makes_the_whole_webhook_back_off(worker, cast, connection, 
     assert receiver.connections == 1
 
 
-def test_a_failing_receiver_slows_none(worker, cast, connection, receiver, other_receiver, webhook):
+def test_a_failing_receiver_is_tried_once_and_does_not_slow_other_receivers(
+    worker, cast, connection, receiver, other_receiver, webhook
+):
     receiver.behaves(answer(500))
     subscribe(connection, cast["globex"], other_receiver.url)
     announce(connection, cast["acme"], 50)

@@ -22,7 +22,9 @@ class Rests(Event):
 
 
 @pytest.mark.nodatabase
-def test_no_error_ends_a_thread_and_it_rests_after_an_idle_call_and_each_error(worker, caplog):
+def test_a_thread_survives_every_error_and_rests_after_each_error_and_each_idle_call(
+    worker, caplog
+):
     running = worker()
     running.stopping = Rests()
     outcomes = [True, False, RuntimeError("unforeseen"), psycopg.OperationalError("lost"), True]
@@ -41,12 +43,12 @@ def test_no_error_ends_a_thread_and_it_rests_after_an_idle_call_and_each_error(w
     assert caplog.messages == ["unhandled: RuntimeError"]
 
 
-def test_pruning_and_the_look_at_the_keys_are_idle_calls(worker):
+def test_pruning_and_checking_the_keys_count_as_idle_calls(worker):
     running = worker()
     assert (running.prune_round(), running.check_keys()) == (False, False)
 
 
-def test_when_nothing_is_due_the_other_threads_do_not_ask_the_database_too(
+def test_when_one_thread_finds_nothing_due_the_other_threads_do_not_ask_the_database(
     worker, monkeypatch, cast, connection, webhook
 ):
     monkeypatch.setattr("service.webhooks.worker.POLL_INTERVAL", 60)
@@ -57,7 +59,7 @@ def test_when_nothing_is_due_the_other_threads_do_not_ask_the_database_too(
     assert states(connection) == [("waiting", 0)]
 
 
-def test_when_an_attempt_ends_the_next_one_of_its_workspace_begins_at_once(
+def test_when_an_attempt_ends_the_next_one_of_its_workspace_begins_immediately(
     worker, monkeypatch, cast, connection, receiver, webhook
 ):
     monkeypatch.setattr("service.webhooks.worker.POLL_INTERVAL", 60)
@@ -79,7 +81,9 @@ def test_when_an_attempt_ends_the_next_one_of_its_workspace_begins_at_once(
     running.pool.close()
 
 
-def test_after_an_error_the_other_threads_do_not_ask_the_database_too(worker, monkeypatch, empty):
+def test_after_an_error_in_one_thread_the_other_threads_do_not_ask_the_database(
+    worker, monkeypatch, empty
+):
     monkeypatch.setattr("service.webhooks.worker.ERROR_INTERVAL", 60)
     running = worker(DATABASE_URL=empty)
     with pytest.raises(psycopg.errors.UndefinedTable):

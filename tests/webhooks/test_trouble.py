@@ -15,7 +15,7 @@ from service.commands.migrate import migrate
 
 
 @pytest.mark.nodatabase
-def test_sigterm_ends_a_worker_at_once_while_the_database_is_away(away):
+def test_sigterm_ends_a_worker_promptly_while_the_database_is_unreachable(away):
     """Its 128 threads do not wait for the database one after the other."""
     variables = {**os.environ, **environment(away, WEB_THREADS="32")}
     command = [sys.executable, "-m", "service", "worker"]
@@ -47,7 +47,7 @@ def troubled(worker, monkeypatch):
     return work
 
 
-def test_an_error_of_the_database_is_logged_with_its_remedy_when_it_begins_changes_and_ends(
+def test_a_worker_logs_when_an_error_of_the_database_begins_with_its_remedy_changes_and_ends(
     worker, troubled, empty, caplog, monkeypatch
 ):
     """One that lasts is logged again each minute."""
@@ -81,7 +81,7 @@ def test_an_error_of_the_database_is_logged_with_its_remedy_when_it_begins_chang
 
 
 @pytest.mark.nodatabase
-def test_what_the_pool_says_is_logged_once_a_minute(worker, caplog, monkeypatch):
+def test_the_same_message_of_the_pool_is_logged_once_a_minute(worker, caplog, monkeypatch):
     worker()
     log = logging.getLogger("psycopg.pool")
     for message in ("the host is gone", "the host is gone", "the port is closed"):
