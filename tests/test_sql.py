@@ -86,7 +86,7 @@ def test_pg_stat_activity_shows_the_name_of_a_statement_first(
         shown = connection.execute(
             "SELECT query FROM pg_stat_activity WHERE pid = %s", (other.info.backend_pid,)
         ).fetchone()
-        assert shown["query"].startswith("/* status/role */ -- Whether this server is")
+        assert shown["query"].startswith("/* status/role */ -- Return whether this")
 
 
 def typed_rows():

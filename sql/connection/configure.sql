@@ -1,9 +1,10 @@
 -- Set the timeouts of a new connection of the pool, and let PostgreSQL plan each statement once.
--- By default PostgreSQL would plan lists for every execution: for a given LIMIT, it believes that
--- such a plan costs less than it does. enable_seqscan is off because PostgreSQL would read and hash
--- a whole small table to find one row; the gate would need twice as much work as with its four
--- indexes. jit is off because, before version 18, a scan of a table without an index then seems to
--- cost so much that PostgreSQL would compile the statement.
+-- By default PostgreSQL would plan a list again at every execution, because it underestimates the
+-- cost of a plan for a known LIMIT.
+-- enable_seqscan is off because PostgreSQL would read and hash a whole small table to find one row;
+-- the gate would then need twice as much work as with its four indexes. jit is off because, before
+-- version 18, a scan of a table without an index then seems to cost so much that PostgreSQL would
+-- compile the statement.
 SELECT set_config('statement_timeout', %(statement_timeout)s::text, false) AS statement,
        set_config('lock_timeout', %(statement_timeout)s::text, false) AS lock,
        set_config('idle_in_transaction_session_timeout', %(idle_timeout)s::text, false) AS idle,

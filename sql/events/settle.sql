@@ -1,6 +1,6 @@
 -- Find the position up to which all events are committed, and note that the workspace is read.
--- events/list must run after this statement, in its own snapshot: only then it sees every event up
--- to this position.
+-- events/list must run after this statement, with its own snapshot: only then does it see every
+-- event up to this position.
 WITH noted AS (
     UPDATE feeds AS feed
        SET read_at = now()

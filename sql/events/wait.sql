@@ -1,5 +1,5 @@
--- Mark the feed of the active workspace as ready, once all transactions that may have missed it
--- end.
+-- Wait until every transaction that may have missed the new feed has ended, and mark the feed of
+-- the active workspace as ready.
 -- If they have not ended within 50 ms, return no row. The client then tries again later, so that it
 -- blocks no thread.
 UPDATE feeds AS feed

@@ -1,4 +1,4 @@
--- Insert received mail, in the order of its lines.
+-- Insert received mail, in the order of the lines.
 INSERT INTO mail (
            workspace_id, id, user_id, sender, recipients, subject, snippet, read, received_at
        )

@@ -1,4 +1,4 @@
--- Insert members; a user without an active workspace gets the first one of these lines.
+-- Insert members. A user without an active workspace gets the first workspace of these lines.
 WITH item AS MATERIALIZED (
     SELECT ordinality, workspace_id, user_id, role, joined_at
       FROM json_populate_recordset(NULL::members, %(rows)s::json) WITH ORDINALITY AS item

@@ -1,4 +1,4 @@
--- Insert suggestions, in the order of their lines; pending ones are announced.
+-- Insert suggestions, in the order of their lines, and announce the pending ones.
 WITH created AS (
     INSERT INTO suggestions AS suggestion (
                workspace_id, id, kind, title, body, task_id, status, created_at

@@ -1,5 +1,6 @@
--- Insert users, without a workspace yet, in the order of their lines. A user who is there already,
--- with this id and e-mail address, stays unchanged: the user has other workspaces too.
+-- Insert users, without a workspace yet, in the order of their lines.
+-- If a user with this id and this e-mail address exists, the row stays unchanged, because the user
+-- also belongs to other workspaces.
 INSERT INTO users (id, email, name, created_at, deactivated_at)
 SELECT coalesce(item.id, new_id(coalesce(item.created_at, clock_timestamp()))),
        item.email,

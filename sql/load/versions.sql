@@ -1,4 +1,4 @@
--- Give workspaces the versions of their lines; each batch of members has made a new one.
+-- Set the versions of workspaces to those of their lines: each batch of members has increased them.
 UPDATE workspaces AS workspace
    SET version = item.version
   FROM json_to_recordset(%(rows)s::json) AS item (slug text, version integer)

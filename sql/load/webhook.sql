@@ -1,4 +1,5 @@
--- Insert webhooks, in the order of their lines; with the same WEBHOOK_KEY they sign as before.
+-- Insert webhooks, in the order of their lines. With the same WEBHOOK_KEY, their secrets stay the
+-- same.
 INSERT INTO webhooks (
            workspace_id, id, url, events, secret_number, key_fingerprint, created_at,
            disabled_at, gap_since, disabled_reason, version

@@ -1,6 +1,6 @@
--- The caller: the user, the credential, the active workspace, and what is left of its limits.
--- The gate, which has counted this request, provides the numbers. The end of a window is rounded
--- up, so that a client that waits until then does not come too early.
+-- Return the caller: user, credential, active workspace and remaining limits.
+-- The gate has counted this request and provides the numbers. The end of a window is rounded up, so
+-- that a client that waits until then does not come too early.
 SELECT row_to_json(me) AS body
   FROM tokens AS token
   JOIN users AS account ON account.id = token.user_id

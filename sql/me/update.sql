@@ -1,6 +1,7 @@
--- Change the name of the caller, and choose the active workspace among those of the caller. NULL
--- keeps either. A token that is made for one workspace changes nothing, because other workspaces
--- would notice both changes.
+-- Change the name of the caller, or choose one of the caller's workspaces as the active one. NULL
+-- keeps either.
+-- A token that is made for one workspace may change neither, because both changes would be visible
+-- in other workspaces.
 WITH credential AS MATERIALIZED (
     SELECT token.workspace_id IS NULL AS can_change
       FROM tokens AS token

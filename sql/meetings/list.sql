@@ -1,5 +1,5 @@
--- One page of the meetings of all the caller's workspaces, or of one, latest start first.
--- PostgreSQL reads at most one page of each workspace from its index, and sorts these pages only.
+-- One page of the meetings in one or all of the caller's workspaces, latest start first.
+-- PostgreSQL reads at most one page of each workspace from its index, and sorts only these pages.
 WITH page AS MATERIALIZED (
     SELECT meeting.*
       FROM memberships(%(user_id)s::uuid, %(token_workspace_id)s::uuid) AS member

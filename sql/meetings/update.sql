@@ -1,4 +1,5 @@
--- Change the fields that the parameter names and announce the change; without one, write nothing.
+-- Change the fields that the parameter names, and announce the change. If no value changes, write
+-- nothing.
 -- The statement locks the row first, so that it compares If-Match with the current version.
 WITH locked AS MATERIALIZED (
     SELECT meeting AS before,

@@ -1,7 +1,7 @@
--- Add a user to a workspace: admins add plain members, owners members of any role.
--- An operator (NULL) may add a deactivated user too. The workspace becomes the active one of a user
--- whom this request has made; another user chooses. For an operator it becomes the active one of
--- every user who has none.
+-- Add a user to a workspace. Admins may add plain members; owners may add members of any role.
+-- An operator (a NULL as user_id) may even add a deactivated user.
+-- If this request has created the user, the workspace becomes the user's active one. Another user
+-- keeps the choice. An operator makes it the active one of every user who has none.
 WITH account AS MATERIALIZED (
     -- The user comes first in the order of locks.
     SELECT person.*

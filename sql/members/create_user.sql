@@ -1,5 +1,6 @@
--- Create the user with this e-mail address unless there is one, for a manager of a workspace.
--- Return the id of a new user. The statement waits for another one that creates the same user.
+-- Create the user with this e-mail address, unless the user exists, for an owner or admin of a
+-- workspace. Return the id of a new user.
+-- If another transaction is creating the same user, the statement waits for it.
 INSERT INTO users (email, name)
 SELECT %(email)s::text, coalesce(%(name)s::text, split_part(%(email)s::text, '@', 1))
  WHERE acting_role(%(user_id)s::uuid, %(token_workspace_id)s::uuid, %(id)s::uuid)

@@ -1,4 +1,4 @@
--- The member of a workspace with this e-mail address.
+-- Find the member of a workspace with this e-mail address.
 SELECT person.id,
        person.name
   FROM members AS member

@@ -1,5 +1,5 @@
--- A member of a workspace of the caller, or the name of somebody who has left the workspace.
--- A deleted user has no name.
+-- A member of a workspace of the caller, or the name of a user who has left the workspace.
+-- A deleted user has no name, and so no row.
 SELECT row_to_json(
            ROW(
                account.id,

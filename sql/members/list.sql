@@ -1,4 +1,4 @@
--- The members of a workspace in the order of joining, for operators.
+-- The members of a workspace in the order in which they joined, for operators.
 SELECT person.id,
        person.email,
        person.name,

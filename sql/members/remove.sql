@@ -1,5 +1,6 @@
--- Remove a member from a workspace, unless the workspace would have no owner then. Everybody may
--- leave. To be removed is like to become a plain member, for roles and owners.
+-- Remove a member from a workspace, unless the workspace would then have no owner.
+-- Every member may leave. Removing another member needs the same rights as demoting that member to
+-- a plain member.
 WITH person AS MATERIALIZED (
     -- The removal can clear the active workspace, so the user comes first in the order of locks.
     SELECT account.id
@@ -14,7 +15,7 @@ WITH person AS MATERIALIZED (
 ), asked AS MATERIALIZED (
     SELECT permitted OR %(user_id)s::uuid = person.id AS permitted,
            has_owner,
-           -- For the events of the user's tasks.
+           -- The actor of the events that announce the member's tasks as unassigned.
            set_config('service.actor_id', %(user_id)s::uuid::text, true)
       FROM person
      CROSS JOIN LATERAL lock_member(

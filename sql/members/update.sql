@@ -1,4 +1,4 @@
--- Change the role of a member of a workspace, unless the workspace would have no owner then.
+-- Change the role of a member of a workspace, unless the workspace would then have no owner.
 WITH asked AS MATERIALIZED (
     SELECT role, permitted, has_owner
       FROM lock_member(

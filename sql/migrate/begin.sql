@@ -1,6 +1,7 @@
--- Disable the timeouts of this transaction or session, even those that the role or the database
--- sets; only lock_timeout remains, because requests queue behind a migration that waits for a lock.
--- A statement whose client has gone ends within two seconds, and releases its locks.
+-- Disable the timeouts of this transaction or session, including those that the role or the
+-- database sets. Only lock_timeout remains, because requests queue behind a migration that waits
+-- for a lock.
+-- If the client disconnects, its running statement ends within two seconds and releases its locks.
 SELECT set_config(
            name,
            CASE name

@@ -1,5 +1,5 @@
--- Say in words which synchronous standby is more than this many bytes behind, and whether the
--- archive of WAL is: a row for each.
+-- Describe what is more than this many bytes behind: a row for each such synchronous standby, and a
+-- row for the archive of WAL.
 SELECT format(
            'the standby %%s is %%s MB behind',
            standby.application_name,
@@ -16,8 +16,8 @@ SELECT format(
        )
   FROM pg_stat_archiver AS archiver
  CROSS JOIN pg_walfile_name(pg_current_wal_lsn()) AS present (file)
- -- The name of a file ends with the number of its segment: 8 digits count units of 4 GB, and 8 the
- -- segments within the unit.
+ -- The name of a WAL file ends with the number of its segment. Of the 16 digits, the first 8 count
+ -- units of 4 GB, and the last 8 the segments within the unit.
  CROSS JOIN LATERAL (
            SELECT (
                       ('x' || substr(present.file, 9, 8))::bit(32)::bigint

@@ -1,4 +1,4 @@
--- The processes that a process waits for, each described with the statement that ends it.
+-- The processes that a process waits for, each with a statement that ends it.
 SELECT blocker.pid,
        format('process %%s', blocker.pid)
        || coalesce(

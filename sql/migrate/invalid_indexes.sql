@@ -1,5 +1,5 @@
--- For each invalid index that this text names, return the statement that drops it.
--- CREATE INDEX CONCURRENTLY leaves an invalid index if it is interrupted.
+-- For each invalid index that this text names, return the statement that drops the index.
+-- An interrupted CREATE INDEX CONCURRENTLY leaves an invalid index.
 SELECT format('DROP INDEX CONCURRENTLY IF EXISTS %%s', index.indexrelid::regclass) AS text
   FROM pg_index AS index
   JOIN pg_class AS class ON class.oid = index.indexrelid

@@ -1,2 +1,2 @@
--- The process of PostgreSQL that serves this connection; PgBouncer tells clients another number.
+-- Return the id of the server process of this connection. PgBouncer tells its clients another one.
 SELECT pg_backend_pid() AS pid;

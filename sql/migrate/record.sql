@@ -1,2 +1,2 @@
--- Note that a migration is applied, and the SHA-256 of its text.
+-- Record that a migration is applied, with the SHA-256 of its text.
 INSERT INTO schema_migrations (name, sha256) VALUES (%(name)s, %(sha256)s);

@@ -1,4 +1,4 @@
--- All plans with the number of their workspaces, the lowest limits first.
+-- All plans, each with the number of workspaces that use it, lowest limits first.
 SELECT plan.name,
        plan.per_minute,
        plan.per_day,

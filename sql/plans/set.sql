@@ -1,5 +1,5 @@
--- Change the limits of a plan; NULL keeps a limit, and 0 per day means unlimited.
--- If no plan has this name, create it; then neither limit may be NULL.
+-- Change the limits of a plan. NULL keeps a limit; 0 per day means unlimited.
+-- If no plan has this name, create the plan; then neither limit may be NULL.
 WITH changed AS (
     UPDATE plans AS plan
        SET per_minute = coalesce(%(per_minute)s::integer, plan.per_minute),

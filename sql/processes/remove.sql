@@ -1,2 +1,2 @@
--- Remove the row of a process that ends, or has ended.
+-- Remove the row of a process that is ending, or has ended.
 DELETE FROM processes WHERE name = %(name)s;

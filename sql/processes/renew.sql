@@ -1,6 +1,7 @@
--- Renew the row of this process, and return the other processes of its host that have been silent
--- for three turns. Rows that nobody has renewed for an hour go. No commit waits for a disk or a
--- standby: after a crash the next turn writes the row again.
+-- Renew the row of this process, and return the other processes of its host that have not renewed
+-- their rows for 30 seconds, which is three turns.
+-- Rows that nobody has renewed for an hour are deleted. The commit waits for no disk and no
+-- standby: after a crash, the next turn writes the row again.
 WITH setting AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true) AS commit
 ), forgotten AS (

@@ -1,8 +1,9 @@
--- Make a session for a user who is not deactivated; it expires in the future. A name replaces the
--- user's own; NULL keeps it.
--- The lock waits for a deactivation, which would not revoke a session that it cannot see. It is the
--- one that the change of a name needs: two sessions of one user, made at the same time, could not
--- both get it after a weaker one.
+-- Create a session for a user who is not deactivated. A name replaces the user's present name; NULL
+-- keeps it. Without an expiry in the future, no session is created.
+-- The lock waits for a deactivation that is running, because the deactivation cannot see, and so
+-- would not revoke, a session that is created meanwhile. The lock is already the one that a change
+-- of the name needs: with a weaker lock, two new sessions of one user could each wait for the
+-- other.
 -- The table has only the hash of the token.
 WITH asked AS MATERIALIZED (
     SELECT person.id,

@@ -1,4 +1,4 @@
--- The user with this e-mail address, unless deactivated, for a login page.
+-- Find the user with this e-mail address, unless deactivated, for a login page.
 SELECT person.id
   FROM users AS person
  WHERE lower(person.email) = lower(%(email)s::text)

@@ -1,4 +1,4 @@
--- The live sessions of all users that were created since a time, oldest first.
+-- The live sessions of all users that were created since this time, oldest first.
 SELECT token.id,
        person.email,
        iso(token.created_at) AS created_at,

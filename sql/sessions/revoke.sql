@@ -1,4 +1,4 @@
--- Revoke the live sessions of all users that were created since a time.
+-- Revoke the live sessions of all users that were created since this time.
 UPDATE tokens AS token
    SET revoked_at = now()
  WHERE token.kind = 'session'

@@ -1,4 +1,4 @@
--- Whether the WAL reaches its archive.
+-- Return whether PostgreSQL archives its WAL, and whether the last attempt failed.
 SELECT current_setting('archive_mode') <> 'off' AS enabled,
        archiver.last_archived_wal AS last,
        extract(epoch FROM clock_timestamp() - archiver.last_archived_time)::float8 AS seconds,

@@ -1,5 +1,4 @@
--- How many deliveries are due and failed, and of the due ones how many should have been attempted
--- a minute ago.
+-- How many deliveries wait, how many have failed, and how many are more than a minute late.
 SELECT count(*) FILTER (WHERE delivery.state = 'waiting') AS waiting,
        count(*) FILTER (WHERE delivery.state = 'failed') AS failed,
        count(*) FILTER (WHERE late.seconds > 60) AS overdue,

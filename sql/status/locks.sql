@@ -1,6 +1,7 @@
--- The sessions that others of this database wait for, that lock whole tables, which even a read
--- waits for, or that are idle in a transaction that may lock rows. One that itself waits is none.
--- State and statement are null if this role may not see them.
+-- The sessions that block others of this database, or might soon. A session is listed if others
+-- wait for it, if it locks a whole table so that even reads wait, or if it is idle in a transaction
+-- that may lock rows. A session that itself waits for a lock is not listed.
+-- State and statement are NULL if this role may not see them.
 WITH waits AS (
     SELECT blocker.pid, count(*) AS sessions,
            max(extract(epoch FROM clock_timestamp() - waiting.state_change))::float8 AS seconds

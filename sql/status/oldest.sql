@@ -1,5 +1,6 @@
--- The age of the oldest row of each kind that the worker prunes, and the age at which it should be
--- pruned. An event that is still to be delivered, or was lately, is not counted.
+-- The age of the oldest row of each kind that the worker prunes, and the age at which the worker
+-- should prune it.
+-- Events that still wait for delivery, or were delivered recently, do not count.
 SELECT 'event' AS kind,
        coalesce(extract(epoch FROM now() - min(event.created_at)), 0)::float8 AS seconds,
        %(keep)s::integer * 3600 AS kept_seconds

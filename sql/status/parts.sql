@@ -1,6 +1,6 @@
--- Of these columns, indexes and triggers, those that the database lacks or that do not work: an
--- index whose creation has failed is invalid, and a trigger can be disabled. Of a missing table,
--- which another statement names, none is listed.
+-- Of the given columns, indexes and triggers, return those that are missing or do not work. An
+-- index is invalid if its creation failed, and a trigger may be disabled.
+-- If a whole table is missing, its parts are not listed: status/unusable reports the table.
 WITH wanted AS (
     SELECT kind, table_name, name, to_regclass(quote_ident(table_name)) AS table_oid
       FROM unnest(%(kinds)s::text[], %(tables)s::text[], %(names)s::text[])

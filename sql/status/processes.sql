@@ -1,5 +1,6 @@
--- The web processes and workers by the rows that they renew, like task-service web 1.0.0 host:4711,
--- and how many sessions have that name: behind a connection pooler any number, also none.
+-- The web processes and workers, found by the rows that they renew, and how many sessions have each
+-- one's name, for example task-service web 1.0.0 host:4711.
+-- Behind a connection pooler the number of sessions says nothing, and may be 0.
 SELECT split_part(process.name, ' ', 2) AS program,
        split_part(process.name, ' ', 3) AS version,
        split_part(process.name, ' ', 4) AS process,

@@ -1,5 +1,6 @@
--- Whether this server is a standby, and what ends the setting by which it takes no writes; null if
--- there is none. Open sessions keep a setting of their database or role, so they have to end.
+-- Return whether this server is a standby, and how to end the setting that makes it reject writes;
+-- NULL if there is no such setting.
+-- Open sessions keep a setting of their database or role, so the remedy also ends them.
 SELECT pg_is_in_recovery() AS standby,
        CASE
            WHEN setting = 'on' AND NOT pg_is_in_recovery()

@@ -1,5 +1,5 @@
 -- The server and this database: clock, connections of all databases, size, oldest transaction.
--- The transactions of autovacuum, which may take hours, do not count.
+-- Transactions of autovacuum may take hours and do not count.
 SELECT current_database()::text AS name,
        current_setting('server_version') AS version,
        pg_is_in_recovery() AS standby,

@@ -1,5 +1,6 @@
--- Write a megabyte to the disk of the database, by a sort that its memory does not hold: a full
--- disk is an error. The memory is set for this statement alone, and before the sort begins.
+-- Write a megabyte to the disk of the database, so that a full disk raises an error.
+-- A sort that does not fit into work_mem writes it. work_mem is lowered before the sort begins, and
+-- for this transaction only.
 WITH little AS MATERIALIZED (
     SELECT set_config('work_mem', '64kB', true) AS memory
 )

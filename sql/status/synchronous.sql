@@ -1,4 +1,4 @@
--- For how many standbys a commit waits.
+-- Return for how many standbys a commit waits.
 SELECT current_setting('synchronous_standby_names') AS names,
        CASE
            WHEN current_setting('synchronous_standby_names') = '' OR pg_is_in_recovery() THEN 0

@@ -1,4 +1,4 @@
--- The five largest tables with their indexes.
+-- The five largest tables, with the size of their indexes included.
 SELECT relname::text AS name,
        pg_total_relation_size(relid) AS bytes
   FROM pg_stat_user_tables

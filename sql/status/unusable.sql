@@ -1,5 +1,6 @@
--- The tables, sequences and functions of the service that are missing, and what this role may not
--- use: these, or the schema that has all of them. To use a type no role needs a right.
+-- The tables, sequences and functions of the service that are missing or that this role may not
+-- use, or the schema of all of them, if this role may not use it. Types are not checked, because
+-- every role may use them.
 WITH wanted AS (
     SELECT 'table' AS kind, unnest(%(tables)s::text[]) AS name
      UNION ALL
@@ -32,13 +33,13 @@ WITH wanted AS (
        AND function.pronamespace IN (SELECT schema_oid FROM known)
        AND NOT has_function_privilege(function.oid, 'EXECUTE')
      UNION ALL
-    -- As in the database of an earlier build, which has all tables.
+    -- All tables are there, but a function is missing: an earlier build has created the database.
     SELECT 'function', wanted.name, NULL
       FROM unnest(%(functions)s::text[]) AS wanted (name)
      WHERE NOT EXISTS (SELECT FROM known WHERE known.oid IS NULL)
        AND NOT EXISTS (SELECT FROM pg_proc AS function WHERE function.proname = wanted.name)
      UNION ALL
-    -- To a role without USAGE of a schema, everything in it seems to be missing.
+    -- If a role lacks USAGE on a schema, all tables in the schema seem to be missing.
     SELECT 'schema', schema.nspname, schema.nspowner
       FROM pg_class AS class
       JOIN pg_namespace AS schema ON schema.oid = class.relnamespace

@@ -1,5 +1,5 @@
--- How many dead rows autovacuum has left, the tables for which it is turned off with the statements
--- that turn it on, and the tables with more dead rows than live ones.
+-- How many dead rows autovacuum has left, the tables for which it is turned off, each with the
+-- statement that turns it on, and the tables with more dead rows than live ones.
 SELECT current_setting('autovacuum')::boolean AND current_setting('track_counts')::boolean
        AS enabled,
        coalesce(sum(n_dead_tup), 0)::bigint AS dead_rows,

@@ -1,5 +1,5 @@
--- The sessions of this database that wait for a lock or for a synchronous standby, with those that
--- hold what they wait for, longest first.
+-- The sessions of this database that wait for a lock or a synchronous standby, longest wait first,
+-- each with the sessions that hold the lock.
 SELECT coalesce(waiting.pid, 0) AS process,
        coalesce(waiting.application_name, '') AS name,
        CASE waiting.wait_event WHEN 'SyncRep' THEN 'SyncRep' ELSE 'lock' END AS waits_for,

@@ -1,4 +1,4 @@
--- All webhooks with their state, those that need an operator first.
+-- All webhooks with their state. Those that need an operator come first.
 SELECT webhook.id,
        workspace.slug AS workspace,
        CASE

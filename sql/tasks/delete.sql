@@ -1,7 +1,8 @@
 -- Delete a task of the active workspace and its subtasks, and announce the last state of each.
--- The statement locks the task first, so that no other transaction can add a subtask. To write
--- events with more than 16 MiB of text takes longer than statement_timeout; without an enabled
--- webhook and without a feed no events are written.
+-- The statement locks the task first, so that no other transaction can add a subtask.
+-- It deletes nothing if the events would contain more than 16 MiB of text, because writing them
+-- would exceed statement_timeout. Without an enabled webhook and without a reader of the feed, no
+-- events are written.
 WITH target AS MATERIALIZED (
     SELECT task.id,
            task.version,

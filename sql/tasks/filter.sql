@@ -1,5 +1,6 @@
 -- One page of the tasks of the active workspace that pass the filters, newest first.
--- PostgreSQL plans this statement for its values, and so chooses the index that fits the filters.
+-- PostgreSQL plans this statement for its values, and so chooses the index that suits these
+-- filters.
 WITH page AS MATERIALIZED (
     SELECT task.*
       FROM tasks AS task
@@ -14,7 +15,7 @@ WITH page AS MATERIALIZED (
                %(project_id)s::text,
                %(parent_id)s::text
            )
-       -- The index has the status before the date, so the condition names all of them.
+       -- In the index the status precedes the date, so the condition names every status.
        AND (%(due_after)s::text IS NULL AND %(due_before)s::text IS NULL
             OR task.status IN ('todo', 'in_progress', 'done')
                AND task.due_date >= coalesce(
@@ -23,7 +24,8 @@ WITH page AS MATERIALIZED (
                AND task.due_date < coalesce(
                        time_bound(%(due_before)s::text, %(workspace_id)s::uuid), 'infinity'
                    ))
-     -- With "none", assignee_id is always NULL; in ORDER BY, it lets the index provide the order.
+     -- If the assignee is "none", assignee_id is always NULL. Naming it in ORDER BY lets the index
+     -- provide the order.
      ORDER BY CASE %(assignee)s::text WHEN 'none' THEN task.assignee_id END DESC, task.id DESC
      LIMIT %(limit)s::integer + 1
 ), page_end AS (

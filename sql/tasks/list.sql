@@ -1,5 +1,6 @@
 -- One page of the tasks of the active workspace, newest first.
--- The first page has a bound too, so that PostgreSQL uses the index for the bound on every page.
+-- The first page has an upper bound as well, so that PostgreSQL uses the index for the bound on
+-- every page.
 WITH page AS MATERIALIZED (
     SELECT task.*
       FROM tasks AS task

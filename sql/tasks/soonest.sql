@@ -1,6 +1,6 @@
--- One page of the tasks of the active workspace that pass the filters, soonest first.
--- PostgreSQL reads at most one page of each status from an index, and sorts these pages only. The
--- tasks without a date come last; in cursors, 9999 is their date.
+-- One page of the tasks of the active workspace that pass the filters, soonest due date first.
+-- PostgreSQL reads at most one page of each status from an index, and sorts only these pages. Tasks
+-- without a date come last; in cursors, 9999 is their date.
 WITH wanted AS (
     SELECT unnest(coalesce(%(status)s::text[], '{todo,in_progress,done}')) AS status
 ), dated AS MATERIALIZED (

@@ -1,4 +1,5 @@
--- Change the fields that the parameter names and announce the change; without one, write nothing.
+-- Change the fields that the parameter names, and announce the change. If no value changes, write
+-- nothing.
 -- The statement locks the row first, so that it compares If-Match with the current version.
 WITH assignee AS MATERIALIZED (
     -- Users and members come before tasks in the order of locks.
@@ -26,7 +27,8 @@ WITH assignee AS MATERIALIZED (
            status = (after).status,
            priority = (after).priority,
            due_date = (after).due_date,
-           -- Another timestamp has no day; the same one, as in a task sent back, keeps its day.
+           -- A new timestamp comes without a day, so the old day is dropped. If a client sends a
+           -- task back as it got it, the timestamp is the same, and the task keeps its day.
            due_day = CASE
                WHEN %(changes)s::jsonb ? 'due_day' OR (after).due_date = task.due_date
                THEN (after).due_day

@@ -1,5 +1,5 @@
--- Create an API token for a user, with a workspace for a member of it; the table has
--- only the hash of the token.
+-- Create an API token for a user; with a workspace, only if the user is a member of it.
+-- The table has only the hash of the token.
 WITH person AS MATERIALIZED (
     -- The user comes first in the order of locks.
     SELECT account.id

@@ -1,11 +1,14 @@
--- Create an API token for the caller, who has fewer than 100 live ones and a session that has not
--- ended meanwhile; the token expires in the future, and its workspace is one of the caller's.
+-- Create an API token for the caller.
+-- The caller's session must not have ended meanwhile, and the caller may have at most 100 live
+-- tokens, the new one included. The expiry must lie in the future, and the workspace must be one of
+-- the caller's.
 -- The table has only the hash of the token.
 WITH counted AS MATERIALIZED (
     -- The user comes first in the order of locks.
     SELECT lock_and_count_tokens(%(user_id)s::uuid, %(session_id)s::uuid) AS tokens
 ), place AS MATERIALIZED (
-    -- The lock keeps the membership from ending without an end of the token.
+    -- Without this lock the membership could end meanwhile, and the token would not be revoked with
+    -- it.
     SELECT member.workspace_id
       FROM counted
      CROSS JOIN members AS member

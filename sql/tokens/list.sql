@@ -1,4 +1,4 @@
--- The API tokens and sessions of a user, also those that do not work any more, oldest first.
+-- The API tokens and sessions of a user, oldest first, including those that no longer work.
 SELECT token.id,
        token.kind,
        token.scope,

@@ -1,4 +1,4 @@
--- Store that a token is in use, at most once a minute; the commit does not wait for the disk.
+-- Record that a token is being used, at most once a minute. The commit does not wait for the disk.
 UPDATE tokens AS token
    SET last_used_at = now()
  WHERE token.id = %(token_id)s::uuid

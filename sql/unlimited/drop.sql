@@ -1,2 +1,2 @@
--- Drop the schema of unlimited/create; the table of plans was never changed.
+-- Drop the schema that unlimited/create has created. The table of plans was never changed.
 DROP SCHEMA IF EXISTS unlimited CASCADE;

@@ -1,5 +1,6 @@
--- Deactivate a user; a user who was deactivated earlier keeps the timestamp. The lock waits for
--- statements that assign tasks to the user, so the timestamp is later than these tasks.
+-- Deactivate a user. A user who was deactivated earlier keeps that time.
+-- The lock waits for statements that assign tasks to the user, so the time is later than these
+-- tasks.
 WITH locked AS MATERIALIZED (
     SELECT person.id
       FROM users AS person

@@ -1,7 +1,8 @@
--- Delete a user, unless workspaces would lose their last owner; return the slugs of these.
--- The id stays, so that an operator can tell who has left from an id that never was a user.
--- The statement locks the user first and then the owners, in the order of locks, so that two owners
--- cannot leave at the same time.
+-- Delete a user, unless a workspace would lose its last owner; return the slugs of such workspaces.
+-- The id is kept, so that an operator can tell a user who was deleted from an id that never
+-- existed.
+-- The statement locks first the user and then the owners, in the order of locks, so that the last
+-- two owners cannot both be deleted at the same time.
 WITH person AS MATERIALIZED (
     SELECT account.id
       FROM users AS account
@@ -33,7 +34,8 @@ WITH person AS MATERIALIZED (
        AND NOT EXISTS (SELECT FROM last_owner)
  RETURNING account.id
 ), forgotten AS (
-    -- The trigger of members deletes the keys in workspaces.
+    -- These are the keys under the nil workspace. The trigger of members deletes the keys in
+    -- workspaces.
     DELETE FROM idempotency_keys AS stored
      USING deleted
      WHERE stored.workspace_id = '00000000-0000-0000-0000-000000000000'

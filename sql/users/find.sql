@@ -1,5 +1,5 @@
--- The users with these e-mail addresses and ids, each with the address or id of the request.
--- The id of a deleted user is found too: it may be that of an author.
+-- Find users by e-mail addresses and ids, and return each id with the address or id that was given.
+-- Ids of deleted users are found too, because they may be authors.
 SELECT given.name, person.id::text
   FROM unnest(%(emails)s::text[]) AS given (name)
   JOIN users AS person ON lower(person.email) = lower(given.name)

@@ -1,5 +1,5 @@
 -- All users, or the user with this address or id, with workspaces and roles, oldest first.
--- The id of a deleted user finds a row without name, address and workspaces.
+-- The id of a deleted user returns a row without name, address and workspaces.
 SELECT person.id,
        person.email,
        person.name,

@@ -1,11 +1,13 @@
--- Claim the oldest due delivery of the next webhook that may be attempted, in the order of ids, so
--- that webhooks take turns. The statement passes over a workspace with enough attempts in flight,
--- and a webhook whose secret derives from a key that this process does not have.
--- No other worker attempts the delivery while the lease lasts, also if its worker is killed.
+-- Claim the oldest due delivery of the next webhook, for the worker. Webhooks take turns in the
+-- order of their ids.
+-- The statement skips workspaces that already have enough attempts in flight, and webhooks whose
+-- secret derives from a key that this process does not have.
+-- Until the lease expires, no other worker attempts the delivery, even if the first worker is
+-- killed. claim_delivery() in sql/schema/0009-webhooks.sql explains the lease.
 WITH RECURSIVE waiting (workspace_id, webhook_id) AS (
     SELECT %(after_workspace_id)s::uuid, %(after_webhook_id)s::uuid
      UNION ALL
-    -- One step in the index for each webhook, however many deliveries wait for it.
+    -- Each webhook costs one step in the index, however many deliveries wait for it.
     SELECT next.workspace_id, next.webhook_id
       FROM waiting
      CROSS JOIN LATERAL (

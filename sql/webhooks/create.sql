@@ -1,4 +1,4 @@
--- Create a webhook in a workspace that has fewer than 20; no events mean all types.
+-- Create a webhook in a workspace that has fewer than 20. Without events, it gets all types.
 INSERT INTO webhooks AS webhook (workspace_id, url, events, key_fingerprint)
 SELECT workspace.id,
        %(url)s::text,

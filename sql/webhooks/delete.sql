@@ -1,4 +1,5 @@
--- Delete a webhook for its workspace: the worker deletes the rows (worker/prune_webhooks).
+-- Mark a webhook as deleted, so that its workspace no longer sees it. The worker deletes its rows
+-- later (worker/prune_webhooks).
 WITH locked AS MATERIALIZED (
     SELECT webhook.id,
            webhook.version,
@@ -9,7 +10,7 @@ WITH locked AS MATERIALIZED (
        AND webhook.id = %(id)s::uuid
        AND webhook.deleted_at IS NULL
        AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
-       -- A change that would announce an event to it waits here.
+       -- A change that would announce an event to this webhook waits here.
        FOR UPDATE
 ), deleted AS (
     UPDATE webhooks AS webhook

@@ -1,4 +1,4 @@
--- The workspace of a webhook, for operators.
+-- Find the workspace of a webhook, for operators.
 SELECT webhook.workspace_id, webhook.id
   FROM webhooks AS webhook
  WHERE webhook.id = %(id)s::uuid

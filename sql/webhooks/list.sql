@@ -1,5 +1,5 @@
--- The webhooks of a workspace as the API shows them, and what else an operator sees, oldest first.
--- Only an operator waits for the last attempt, for which PostgreSQL reads all attempts.
+-- The webhooks of a workspace as the API shows them, and what only operators see, oldest first.
+-- Finding the last attempt needs all attempts of a webhook, so it is done for operators only.
 SELECT row_to_json(show_webhook(webhook)) AS body,
        CASE
            WHEN webhook.backoff_until > now() THEN iso(webhook.backoff_until)

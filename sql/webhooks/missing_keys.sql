@@ -1,6 +1,7 @@
--- The keys that WEBHOOK_KEY does not list although webhooks need them: how many webhooks wait for
--- each, and one of them. A secret that a rotation has replaced delays no event, with or without its
--- key.
+-- The keys that webhooks need but WEBHOOK_KEY lacks, each with the number of webhooks that wait for
+-- it and the id of one of them.
+-- Secrets that rotations have replaced are not considered: an event is sent even if their key is
+-- missing.
 SELECT webhook.key_fingerprint,
        count(*) AS webhooks,
        min(webhook.id::text) AS example

@@ -1,4 +1,4 @@
--- A ping of a webhook, in the form of a claimed delivery; no table has it.
+-- Return a ping for a webhook, in the form of a claimed delivery. A ping is not stored.
 WITH message AS MATERIALIZED (
     SELECT new_id() AS id
 )

@@ -1,9 +1,10 @@
--- Record the outcome of an attempt: its delivery is delivered, due again or failed; its webhook
--- recovers, backs off or is disabled. If another attempt has been claimed meanwhile, this one is
--- listed and changes nothing else; if its delivery has been deleted, it is not even listed.
+-- Record the outcome of an attempt. Its delivery becomes delivered, due again or failed; its
+-- webhook recovers, backs off or is disabled.
+-- If the lease has expired and another process has claimed the delivery, the attempt is only added
+-- to the list of attempts. If the delivery has been deleted, nothing is recorded.
 WITH locked_webhook AS MATERIALIZED (
-    -- First the webhook, then its delivery: the deletion of a webhook locks them in this order too,
-    -- so that neither waits for the other.
+    -- Lock the webhook before its delivery, as the deletion of a webhook does, so that the two
+    -- cannot deadlock.
     SELECT webhook.workspace_id, webhook.id
       FROM webhooks AS webhook
      WHERE webhook.workspace_id = %(in_workspace_id)s::uuid
@@ -70,7 +71,7 @@ WITH locked_webhook AS MATERIALIZED (
       FROM updated_delivery
      WHERE webhook.workspace_id = %(in_workspace_id)s::uuid
        AND webhook.id = updated_delivery.webhook_id
-       -- A success changes nothing unless the webhook was failing.
+       -- A success changes the webhook only if it was failing.
        AND (NOT %(success)s::boolean OR webhook.failing_since IS NOT NULL)
  RETURNING webhook.workspace_id, webhook.id, webhook.disabled_reason
 )

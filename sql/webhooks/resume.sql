@@ -1,4 +1,4 @@
--- After a successful ping, make what waits due now; a disabled webhook stays disabled.
+-- After a successful ping, make the waiting deliveries due now. A disabled webhook stays disabled.
 UPDATE webhooks AS webhook
    SET failing_since = NULL,
        backoff_until = NULL

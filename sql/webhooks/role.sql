@@ -1,5 +1,5 @@
--- Whether the caller may manage the webhooks of the active workspace, and the URL of the one with
--- this id; no row without a workspace.
+-- Return whether the caller may manage the webhooks of the active workspace, and the URL of the
+-- webhook with this id. Return no row if there is no active workspace.
 SELECT member.role IN ('owner', 'admin') AS permitted, webhook.url
   FROM members AS member
   LEFT JOIN webhooks AS webhook

@@ -1,4 +1,4 @@
--- Give a webhook a new secret; each previous one signs too until 24 hours after its rotation.
+-- Give a webhook a new secret. For 24 hours, events are signed with the previous secret as well.
 WITH previous AS (
     INSERT INTO previous_secrets (workspace_id, webhook_id, number, key_fingerprint, expires_at)
     SELECT webhook.workspace_id,
@@ -11,7 +11,7 @@ WITH previous AS (
        AND webhook.id = %(id)s::uuid
        AND webhook.deleted_at IS NULL
        AND manages(%(user_id)s::uuid, %(workspace_id)s::uuid)
-       -- A second rotation at the same time waits here.
+       -- A simultaneous rotation waits here.
        FOR NO KEY UPDATE
  RETURNING workspace_id, webhook_id, number
 ), expired AS (

@@ -1,6 +1,7 @@
--- Change the URL and the events if the parameter names them, and enable or disable a webhook.
--- A webhook that is enabled, or that has a new URL, is no longer failing: what waits is due
--- now. The statement locks the row first, so that it compares If-Match with the current version.
+-- Change the URL and the events, if the parameter names them, and enable or disable a webhook.
+-- A webhook that is enabled or gets a new URL is no longer failing, and its waiting deliveries
+-- become due now.
+-- The statement locks the row first, so that it compares If-Match with the current version.
 WITH locked AS MATERIALIZED (
     SELECT webhook AS before,
            jsonb_populate_record(webhook, %(changes)s::jsonb) AS changed,

@@ -1,9 +1,12 @@
--- Delete the events of the next batch that are older than WEBHOOK_KEEP, with their deliveries and
--- attempts. An event stays while a delivery is due to an enabled webhook, or was finished within
--- WEBHOOK_KEEP, or while an earlier one may still be committed, for which a new reader would then
--- not wait; due deliveries to a disabled webhook end with their event.
--- Each call examines 1000 events at most, in the order of their age, and returns where the next
--- batch begins, so that events that stay never keep others from being deleted.
+-- Delete the events of the next batch that are older than WEBHOOK_KEEP, with deliveries and
+-- attempts.
+-- An event stays in three cases: a delivery to an enabled webhook is waiting; a delivery was
+-- finished within WEBHOOK_KEEP; or the event lies beyond the settled position, so that an earlier
+-- event may still be committed. In the last case, complete_after would pass that earlier event, and
+-- readers would never see it. Waiting deliveries to a disabled webhook are deleted with their
+-- event.
+-- Each call examines at most 1000 events, oldest first, and returns where the next batch begins. So
+-- events that stay do not keep later ones from being deleted.
 WITH examined AS MATERIALIZED (
     SELECT event.workspace_id, event.id, event.created_at, event.position
       FROM events AS event
@@ -40,7 +43,7 @@ WITH examined AS MATERIALIZED (
                           OR delivery.finished_at >= now() - %(keep)s::integer * interval '1 hour'
                       )
            )
-       -- Another worker that prunes deletes the ones that it has locked.
+       -- Another worker that prunes at the same time deletes the events that it has locked.
        FOR UPDATE OF event SKIP LOCKED
 ), deleted AS (
     DELETE FROM events AS event

@@ -1,5 +1,6 @@
--- End the feeds that have had no reader for WEBHOOK_KEEP: changes in their workspaces write no
--- events for them any more, and the cursors are gone. The hour is the precision of read_at.
+-- End the feeds that no client has polled for WEBHOOK_KEEP hours. Changes in their workspaces no
+-- longer write events for them, and their cursors become invalid. One hour is added because read_at
+-- is up to an hour old.
 WITH ended AS (
     UPDATE feeds AS feed
        SET read_at = NULL,

@@ -1,4 +1,4 @@
--- Delete up to 1000 Idempotency-Keys that are older than a day; the index by age finds them.
+-- Delete up to 1000 Idempotency-Keys that are older than a day. The index by age finds them.
 WITH deleted AS (
     DELETE FROM idempotency_keys
      WHERE ctid = ANY (
@@ -9,7 +9,7 @@ WITH deleted AS (
                     LIMIT 1000
                )
            )
-       -- Repeated, because another transaction may have renewed the row since.
+       -- The condition is repeated because another transaction may have renewed the row meanwhile.
        AND created_at < now() - interval '24 hours'
  RETURNING key
 )

@@ -1,5 +1,5 @@
--- Delete the request counts of the next 128 pages of the table that are older than two days.
--- The table has no index by age, so that an update of a count stays in place (HOT).
+-- Delete the request counts that are older than two days in the next 128 pages of the table.
+-- The table has no index by age, so that updating a count changes no index (HOT).
 WITH batch AS (
     SELECT coalesce(nullif(%(after)s::text, ''), '0')::bigint AS first_page
 ), deleted AS (

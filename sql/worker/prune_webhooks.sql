@@ -1,5 +1,6 @@
--- Delete the next batch of deliveries of a deleted webhook, with their attempts; after the last one
--- the webhook. Another worker that prunes takes another webhook.
+-- Delete the next batch of deliveries of a deleted webhook, with their attempts. When no delivery
+-- is left, delete the webhook.
+-- Another worker that prunes at the same time takes another webhook.
 WITH webhook AS MATERIALIZED (
     SELECT webhook.workspace_id, webhook.id
       FROM webhooks AS webhook
@@ -30,7 +31,7 @@ WITH webhook AS MATERIALIZED (
        AND last.id = webhook.id
        AND NOT EXISTS (SELECT FROM batch)
 )
--- Without deliveries, the deleted row is the webhook itself.
+-- If the batch is empty, the webhook itself is the deleted row.
 SELECT greatest((SELECT count(*) FROM batch), 1) AS deleted,
        webhook.id::text AS next
   FROM webhook;

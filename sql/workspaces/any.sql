@@ -1,2 +1,2 @@
--- Return whether a workspace exists.
+-- Return whether any workspace exists.
 SELECT EXISTS (SELECT FROM workspaces) AS exists;

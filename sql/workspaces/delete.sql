@@ -1,5 +1,6 @@
--- Delete a workspace with everything in it. The members lose it as their active workspace, so their
--- users and the members come first in the order of locks.
+-- Delete a workspace with everything in it.
+-- Foreign keys then clear the active workspace of its members. So the statement locks the users and
+-- the members first, in the order of locks.
 WITH person AS MATERIALIZED (
     SELECT account.id
       FROM workspaces AS workspace

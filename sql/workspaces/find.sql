@@ -1,4 +1,4 @@
--- The workspaces with these slugs, each with its oldest owner: the default author for load.
+-- Find the workspaces with these slugs, each with its oldest owner, the default author for load.
 SELECT workspace.slug,
        workspace.id::text,
        (

@@ -1,4 +1,5 @@
--- All members of a workspace of the caller in the order of joining; no row for other workspaces.
+-- All members of a workspace of the caller, in the order in which they joined; no row if the caller
+-- may not use it.
 SELECT json_list(
            array_agg(
                member_json(account, member.role, member.joined_at)

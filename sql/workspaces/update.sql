@@ -1,4 +1,5 @@
--- Change the fields that the parameter names, if the caller is an owner or an admin.
+-- Change the fields that the parameter names, if the caller is an owner or an admin of the
+-- workspace.
 -- The statement locks the row first, so that it compares If-Match with the current version.
 WITH locked AS MATERIALIZED (
     SELECT workspace AS before,
