@@ -60,7 +60,7 @@ def test_every_block_of_the_pages_is_run_by_a_test():
     assert TEXT.count("\n```") == 2 * (len(FILES) + len(RUN) + 1)
 
 
-def test_the_line_has_the_members_that_the_page_shows(service):
+def test_the_line_of_dev_json_has_the_members_that_the_page_shows(service):
     shown = json.loads(re.search(r"(?s)```json\n(.*?)```", TEXT)[1].replace("{…}", "null"))
     printed = json.loads(service.process.line)
     assert list(shown) == list(printed)
@@ -101,7 +101,7 @@ def test_a_double_that_playwright_starts_ends_with_its_process_group(run, tmp_pa
 
 
 @pytest.mark.proof
-def test_the_steps_of_a_pipeline_start_it_use_it_and_end_it(run, tmp_path):
+def test_the_steps_of_the_pipeline_start_use_and_stop_the_double(run, tmp_path):
     steps = re.findall(r"(?m)^- run: (.*)$", RUN["actions"])
     assert len(steps) == 3
     start, _, end = (
@@ -180,7 +180,9 @@ def test_a_project_whose_own_package_is_called_service_can_use_the_plugin(tmp_pa
         (["--task-service-command=sh -c 'echo why >&2'"], "", "did not start:\nwhy\n"),
     ],
 )
-def test_a_service_that_cannot_start_is_no_traceback(tmp_path, options, variable, message):
+def test_a_service_that_cannot_start_prints_its_reason_once_and_no_traceback(
+    tmp_path, options, variable, message
+):
     tests = "def test_it(service):\n    pass\ndef test_more(service):\n    pass\n"
     printed = run_pytest(tmp_path, tests, "-rN", *options, TASK_SERVICE_COMMAND=variable)
     assert "2 errors" in printed
@@ -191,7 +193,7 @@ def test_a_service_that_cannot_start_is_no_traceback(tmp_path, options, variable
 
 
 @pytest.mark.proof
-def test_a_call_that_is_rejected_shows_the_frame_of_the_test_alone(tmp_path):
+def test_a_rejected_call_shows_only_the_frame_of_the_test(tmp_path):
     printed = run_pytest(tmp_path, "def test_it(service):\n    service.plan('Gold')\n")
     assert "ValueError: name: must be one of: Starter, Pro, Team" in printed
     assert "client.py" not in printed
@@ -232,7 +234,7 @@ def test_fixture_after(broken_after):
 
 
 @pytest.mark.proof
-def test_the_log_is_shown_to_read_with_what_failed_and_with_nothing_else(tmp_path):
+def test_a_failed_test_shows_a_readable_log_of_the_service_and_a_passed_test_does_not(tmp_path):
     # In this order, the service has ended when the last test fails.
     printed = run_pytest(tmp_path, FAILING, "-rN", "-p", "no:randomly")
     assert "1 failed, 2 passed, 2 errors" in printed
@@ -262,7 +264,9 @@ def public(thing):
     return {name for name in vars(thing) if not name.startswith("_")}
 
 
-def test_the_tables_name_everything_there_is(service):
+def test_the_tables_of_the_page_name_every_attribute_of_the_fixture_and_every_kind_of_fault(
+    service,
+):
     documented = names(rows("\n| `service.` "))
     assert documented == public(service) | public(client.Service)
     assert names(rows("| `service.webhooks.`")) >= public(service.webhooks) | public(
@@ -271,7 +275,7 @@ def test_the_tables_name_everything_there_is(service):
     assert tuple(cell.strip("`") for cell in rows("\n| `kind` ")) == faults.KINDS
 
 
-def test_the_table_of_the_control_url_names_its_routes_and_members():
+def test_the_page_lists_the_routes_of_the_control_url_with_the_members_of_their_bodies():
     documented = {}
     for line in TEXT.splitlines():
         if "| `/" in line:
@@ -285,7 +289,7 @@ def test_the_table_of_the_control_url_names_its_routes_and_members():
     }
 
 
-def test_the_page_names_the_variables_that_the_service_gets():
+def test_the_page_names_the_environment_variables_that_the_service_inherits():
     named = re.search(r"(?s)the service inherits only (.*?);", TEXT)[1]
     assert tuple(re.findall(r"`(\w+)`", named)) == PASSED
 

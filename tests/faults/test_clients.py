@@ -43,7 +43,7 @@ def measure_other(measure, load):
 
 @pytest.mark.needs("slowhttptest")
 @pytest.mark.parametrize("kind", ["headers", "bodies", "reads"])
-def test_slowhttptest_is_not_noticed_by_another_client(lone, measure, rounds, kind):
+def test_another_client_does_not_notice_an_attack_by_slowhttptest(lone, measure, rounds, kind):
     seconds = rounds(3, 20)
     options = {
         "headers": ["-H", "-i", "2"],
@@ -67,7 +67,7 @@ def test_slowhttptest_is_not_noticed_by_another_client(lone, measure, rounds, ki
     measure("threads back within", monotonic() - after, at_most=1, unit="s")
 
 
-def test_clients_that_do_not_read_hold_no_thread_and_little_memory(
+def test_clients_that_do_not_read_their_responses_occupy_no_thread_and_little_memory(
     lone, connection, cast, measure, rounds
 ):
     connection.execute(
@@ -88,7 +88,7 @@ def test_clients_that_do_not_read_hold_no_thread_and_little_memory(
     measure("memory of the web process, grown by", round(grown), at_most=64, unit="MB")
 
 
-def test_more_connections_than_file_descriptors_leave_the_service_usable(
+def test_the_service_stays_usable_with_more_connections_than_file_descriptors(
     database_url, plan, measure
 ):
     def limit():

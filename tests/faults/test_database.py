@@ -100,7 +100,7 @@ def test_requests_get_503_while_postgresql_is_down_and_recover_by_themselves(
 
 
 @pytest.mark.parametrize("way", ["refuses connections", "resets connections"])
-def test_a_network_that_breaks_is_503_until_it_works_again(
+def test_requests_get_503_while_the_network_is_broken_and_succeed_afterwards(
     proxy, connection, database_url, measure, way
 ):
     with serving(proxy.url, **WEB) as server, Load(server.port, clients=CLIENTS) as load:
@@ -118,7 +118,7 @@ def test_a_network_that_breaks_is_503_until_it_works_again(
 
 
 @pytest.mark.parametrize("way", ["a black hole", "a proxy that holds all bytes back"])
-def test_a_silent_network_is_503_in_time(
+def test_requests_get_503_in_time_while_the_network_is_silent(
     proxy, connection, database_url, subscribed, measure, rounds, way
 ):
     outage = rounds(5, 20)
@@ -132,7 +132,7 @@ def test_a_silent_network_is_503_in_time(
     measure("slowest response", load.slowest, **PROMISED)
 
 
-def test_a_frozen_server_is_503_in_time(
+def test_requests_get_503_in_time_while_postgresql_is_frozen(
     postgres, connection, database_url, backends, subscribed, measure, rounds
 ):
     outage = rounds(5, 20)
@@ -146,7 +146,7 @@ def test_a_frozen_server_is_503_in_time(
     measure("slowest response", load.slowest, **PROMISED)
 
 
-def test_one_frozen_backend_costs_one_request(connection, database_url, backends, measure):
+def test_one_frozen_backend_fails_one_request(connection, database_url, backends, measure):
     with serving(database_url, **WEB) as server, Load(server.port, clients=CLIENTS) as load:
         load.wait_for_replies(100)
         with stopped(backends()[:1]):
@@ -176,7 +176,7 @@ def small_disk(postgres, connection):
     subprocess.run(["umount", folder], check=True)
 
 
-def test_writes_to_a_full_disk_are_503_and_reads_go_on(
+def test_on_a_full_disk_writes_get_503_and_reads_succeed(
     connection, database_url, small_disk, measure
 ):
     filler = small_disk / "filler"
@@ -203,7 +203,7 @@ def test_writes_to_a_full_disk_are_503_and_reads_go_on(
     measure("writes other than 201 once there is room", 10 - after[201], exactly=0)
 
 
-def test_four_times_more_clients_than_threads_all_get_their_turn(
+def test_with_four_times_as_many_clients_as_threads_every_client_gets_its_turn(
     connection, database_url, measure, rounds
 ):
     with (
@@ -217,7 +217,7 @@ def test_four_times_more_clients_than_threads_all_get_their_turn(
     measure("p99", load.percentile(0.99), at_most=2, unit="s")
 
 
-def test_a_crash_of_postgresql_resets_no_limit(postgres, connection, database_url, measure):
+def test_rate_limits_survive_a_crash_of_postgresql(postgres, connection, database_url, measure):
     connection.execute("UPDATE workspaces SET plan = 'Starter'")
     with serving(database_url, **WEB) as server:
         for _ in range(20):

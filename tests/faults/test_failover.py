@@ -62,7 +62,7 @@ def test_a_promoted_standby_has_every_acknowledged_write(pair, measure, rounds):
     measure("first 201 after the promotion, longest", max(recoveries), at_most=1, unit="s")
 
 
-def test_without_its_standby_the_primary_acknowledges_no_write_and_reads_go_on(
+def test_without_its_standby_the_primary_acknowledges_no_write_and_reads_succeed(
     pair, measure, rounds
 ):
     primary, standby = pair

@@ -45,7 +45,7 @@ PROXIES = [
 
 
 @pytest.mark.parametrize("proxy", PROXIES)
-def test_two_hosts_behave_like_one_and_one_may_be_killed(
+def test_two_hosts_behave_like_one_and_either_may_be_killed(
     connection, database_url, receiver, subscribed, tmp_path, measure, rounds, proxy
 ):
     tmp_path.chmod(0o755)
@@ -92,7 +92,7 @@ def test_two_hosts_behave_like_one_and_one_may_be_killed(
 
 
 @pytest.mark.parametrize("proxy", PROXIES)
-def test_without_a_host_the_proxy_responds_in_json(tmp_path, measure, proxy):
+def test_without_any_host_the_proxy_itself_responds_with_json(tmp_path, measure, proxy):
     tmp_path.chmod(0o755)
     with proxy(tmp_path, [free_port(), free_port()]) as port:
         wait_until(lambda: call(port, "GET", "/api/tasks", "none")[0] in (502, 503))
@@ -103,7 +103,7 @@ def test_without_a_host_the_proxy_responds_in_json(tmp_path, measure, proxy):
 
 
 @pytest.mark.needs("pgbouncer")
-def test_pgbouncer_in_transaction_mode_costs_no_error(
+def test_all_requests_succeed_through_pgbouncer_in_transaction_mode(
     postgres, connection, database_url, readable, measure, rounds
 ):
     text = pooling(database_url, readable, 4)

@@ -94,7 +94,7 @@ def test_a_killed_gunicorn_is_replaced_within_three_seconds(
     measure("longest gap", max(gaps), at_most=3, unit="s")
 
 
-def test_retries_under_a_key_create_one_task_through_kills_and_restarts(
+def test_retries_with_one_idempotency_key_create_one_task_despite_kills_and_restarts(
     postgres, subscribed, database_url, reconnect, measure, rounds
 ):
     kills, restarts = rounds(10, 50), rounds(2, 8)
@@ -214,7 +214,7 @@ def test_sigterm_lets_every_request_in_flight_finish(connection, database_url, c
     measure("end of the server after SIGTERM", ended, at_most=30, unit="s")
 
 
-def test_reloads_and_worn_out_workers_cost_no_client_an_error(
+def test_no_client_gets_an_error_when_gunicorn_reloads_or_replaces_worn_out_workers(
     connection, database_url, measure, rounds
 ):
     reloads = rounds(3, 10)

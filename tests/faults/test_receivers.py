@@ -47,7 +47,7 @@ def test_an_outage_of_a_receiver_delays_events_and_nothing_else(
     measure("backlog delivered after", drained, at_most=60, unit="s")
 
 
-def test_a_receiver_that_hangs_slows_down_the_first_writes_alone(
+def test_a_receiver_that_hangs_slows_down_only_the_first_writes(
     connection, database_url, receiver, subscribed, measure, rounds
 ):
     seconds = rounds(3, 20)
@@ -83,7 +83,7 @@ def test_a_receiver_that_hangs_slows_down_the_first_writes_alone(
     measure("writes while it hangs, of those while it responds", share, at_least=50, unit="%")
 
 
-def test_a_tenant_with_a_backlog_to_a_hanging_receiver_delays_no_other(
+def test_a_tenant_with_a_backlog_to_a_hanging_receiver_does_not_delay_other_tenants(
     connection, database_url, cast, receiver, subscribed, measure
 ):
     receiver.behaves(hang)
@@ -103,7 +103,7 @@ def test_a_tenant_with_a_backlog_to_a_hanging_receiver_delays_no_other(
     measure("longest delay of another workspace's events", max(delays), at_most=2, unit="s")
 
 
-def test_a_tenant_that_floods_past_its_limit_slows_no_other(
+def test_a_tenant_that_floods_past_its_limit_does_not_slow_down_other_tenants(
     connection, database_url, cast, measure, rounds
 ):
     seconds = rounds(2, 20)
