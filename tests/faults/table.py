@@ -9,6 +9,7 @@ from itertools import groupby
 MARGIN = 5
 TIMES = "s", "ms"
 PROPER = {
+    "json": "JSON",
     "patroni": "Patroni",
     "pgbouncer": "PgBouncer",
     "postgresql": "PostgreSQL",

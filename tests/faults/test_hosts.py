@@ -45,7 +45,7 @@ PROXIES = [
 
 
 @pytest.mark.parametrize("proxy", PROXIES)
-def test_two_hosts_behave_like_one_and_either_may_be_killed(
+def test_two_hosts_behave_like_one_host_and_either_of_them_may_be_killed(
     connection, database_url, receiver, subscribed, tmp_path, measure, rounds, proxy
 ):
     tmp_path.chmod(0o755)

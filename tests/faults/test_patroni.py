@@ -231,5 +231,5 @@ def test_a_primary_that_is_cut_off_demotes_itself_and_acknowledges_nothing(run, 
         cluster.network.mend(old.last)
     measure("requests on the side of the old primary", len(beside.replies), at_least=1)
     measure("of them acknowledged", len(beside.good()), exactly=0)
-    measure("the old primary is none any more after", demoted, at_most=TTL, unit="s")
+    measure("the old primary has demoted itself after", demoted, at_most=TTL, unit="s")
     run.measure_gaps(TTL + LOOP_WAIT + 5)

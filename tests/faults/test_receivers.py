@@ -1,4 +1,4 @@
-"""Receivers of webhooks that are away or hang, and tenants that crowd each other."""
+"""Receivers of webhooks that are down or hang, and tenants that crowd each other out."""
 
 import json
 from contextlib import closing

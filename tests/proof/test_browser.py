@@ -151,12 +151,14 @@ def test_a_page_of_a_listed_origin_uses_the_api_and_reads_its_headers(visit, lis
     assert count(connection, "tasks") == 0
 
 
-def test_a_page_of_another_origin_sees_and_writes_nothing(visit, foreign, connection):
+def test_a_page_of_an_unlisted_origin_can_read_and_write_nothing(visit, foreign, connection):
     assert set(visit(foreign).values()) == {"TypeError"}
     assert count(connection, "tasks") == 0
 
 
-def test_the_reference_page_shows_every_operation_under_its_policy(browse, database_url):
+def test_the_reference_page_shows_every_operation_under_its_content_security_policy(
+    browse, database_url
+):
     pytest.importorskip("flask_swagger_ui")
     with serving(database_url, DOCS="on", LOGIN_KEY=LOGIN_KEY) as server:
         dom, log = browse(f"http://127.0.0.1:{server.port}/docs/", "--enable-logging=stderr")
@@ -233,7 +235,9 @@ document.body.append(Object.assign(document.createElement("pre"), result));
 </script>"""
 
 
-def test_the_page_of_tasks_does_what_one_asks_or_says_why_not(service, browse, listed, connection):
+def test_the_example_page_of_tasks_does_what_its_user_asks_or_says_why_not(
+    service, browse, listed, connection
+):
     person = PERSON.replace("TOKEN", json.dumps(TOKENS["alice"]))
     person = person.replace("SERVICE", json.dumps(service))
     page = (PROJECT / "docs/examples/tasks.html").read_text() + person

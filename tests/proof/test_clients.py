@@ -24,7 +24,7 @@ GO = {"GOPROXY": "off", "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"}
 GO_MODULE = "module example.com/client\n\ngo 1.19\n"
 
 
-def test_a_client_in_python_passes_mypy_and_calls(service, tmp_path):
+def test_a_generated_client_in_python_passes_mypy_and_can_call_the_service(service, tmp_path):
     generate = ("openapi-python-client", "generate", "--fail-on-warning")
     run(*generate, f"--url={service['URL']}/openapi.json", cwd=tmp_path)
     (project,) = tmp_path.iterdir()
@@ -33,13 +33,15 @@ def test_a_client_in_python_passes_mypy_and_calls(service, tmp_path):
     run(sys.executable, "calls.py", cwd=project, **service)
 
 
-def test_a_client_in_typescript_passes_the_compiler_and_calls(service, npm):
+def test_a_generated_client_in_typescript_compiles_and_can_call_the_service(service, npm):
     run("openapi-typescript", "openapi.json", "--output", "service.ts", cwd=npm)
     run("tsc", cwd=npm)
     run("node", "built/calls.js", cwd=npm, **service)
 
 
-def test_a_client_in_go_compiles_and_calls(openapi_generator, service, tmp_path):
+def test_a_generated_client_in_go_compiles_and_can_call_the_service(
+    openapi_generator, service, tmp_path
+):
     (tmp_path / "openapi.json").write_text(json.dumps(document()))
     shutil.copy(CLIENTS / "calls.go", tmp_path)
     (tmp_path / "go.mod").write_text(GO_MODULE)
@@ -89,7 +91,7 @@ def two_pages(insert_into):
         insert_into("tasks")
 
 
-def test_the_page_s_client_in_python_is_true(service, two_pages, tmp_path):
+def test_the_python_client_on_the_page_passes_mypy_and_works(service, two_pages, tmp_path):
     run("bash", "-ec", block("sh", "Python"), cwd=tmp_path, **service)
     project = tmp_path / "task-service-client"
     (project / "client.py").write_text(block("python", "Python"))
@@ -97,7 +99,7 @@ def test_the_page_s_client_in_python_is_true(service, two_pages, tmp_path):
     check_client(sys.executable, "client.py", cwd=project, **service)
 
 
-def test_the_page_s_client_in_typescript_is_true(service, two_pages, npm):
+def test_the_typescript_client_on_the_page_compiles_and_works(service, two_pages, npm):
     run("bash", "-ec", block("sh", "TypeScript"), cwd=npm, **service)
     (npm / "client.ts").write_text(block("ts", "TypeScript"))
     run("tsc", cwd=npm)

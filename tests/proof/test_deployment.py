@@ -133,13 +133,13 @@ def send(debian, path, *options):
     return int(status.split()[1]), headers, json.loads(body)
 
 
-def test_the_deployment_page_leads_from_a_bare_debian_to_an_answer_over_tls(deployed):
+def test_the_deployment_page_turns_a_bare_debian_into_a_service_that_answers_over_tls(deployed):
     assert deployed.output.count(HEALTHY) == 4
     assert deployed.output.count('"email":"rosa@example.com"') == 2
     assert "Checksums enabled in cluster" in deployed.output
 
 
-def test_this_debian_has_the_postgresql_that_the_page_names(deployed):
+def test_the_deployment_page_names_the_versions_that_this_debian_has(deployed):
     """Its blocks find the version themselves."""
     release = deployed.release
     text = " ".join(read("docs/deployment.md").split())
@@ -149,7 +149,7 @@ def test_this_debian_has_the_postgresql_that_the_page_names(deployed):
     assert deployed.run("pg_lsclusters -h | cut -d ' ' -f 1") == f"{release.postgres}\n"
 
 
-def test_nginx_takes_the_files_of_the_installation_without_a_warning(deployed):
+def test_nginx_accepts_the_installed_files_without_a_warning(deployed):
     assert deployed.run("nginx -q -t 2>&1") == ""
 
 
@@ -168,7 +168,7 @@ def test_after_an_upgrade_of_debian_one_command_moves_the_site_to_the_new_direct
     assert deployed.run(asked) == "2"
 
 
-def test_port_443_is_the_only_one_that_other_machines_reach(deployed):
+def test_other_machines_can_reach_only_port_443(deployed):
     listening = deployed.run("ss -Hltn").splitlines()
     addresses = [line.split()[3] for line in listening]
     outside = [address for address in addresses if not address.startswith(("127.0.0.1:", "[::1]:"))]
@@ -178,7 +178,7 @@ def test_port_443_is_the_only_one_that_other_machines_reach(deployed):
 INSTALL = "sh /opt/task-service/current/lib/python3.*/site-packages/service/deploy/install"
 
 
-def test_nginx_speaks_http_2_tells_no_version_and_refuses_another_name(deployed):
+def test_nginx_speaks_http_2_hides_its_version_and_refuses_other_host_names(deployed):
     asked = deployed.run(f"{CURL}/healthz -o /dev/null -D - -w '%{{http_version}}\n'").splitlines()
     assert "server: nginx" in asked
     named = deployed.run("openssl x509 -noout -ext subjectAltName -in /etc/nginx/service.crt")
@@ -189,7 +189,7 @@ def test_nginx_speaks_http_2_tells_no_version_and_refuses_another_name(deployed)
     assert "Empty reply" in deployed.run(f"{CURL} --http1.1 -H 'Host: x.example.com' 2>&1 || true")
 
 
-def test_a_second_installation_changes_nothing_and_nginx_reloads_only_for_another_file(deployed):
+def test_a_second_installation_changes_nothing_and_reloads_nginx_only_if_a_file_differs(deployed):
     seen = "sha256sum /etc/task-service/env /etc/nginx/{*/*,*.crt}; pgrep -P $(pgrep -o nginx)"
     before = deployed.run(seen)
     printed = deployed.run(f"{INSTALL} --first api.example.com; {INSTALL}")
@@ -262,11 +262,9 @@ def somebody(deployed):
         'listen "*:443" ssl default_server; listen [::]:443 default_server ssl;',
         "listen [::]:443 ssl default_server ipv6only=off;",
     ],
-    ids=["plain", "tabs", "old_name", "lines", "quoted", "both_by_one"],
+    ids=["plain", "tabs", "old_parameter", "two_lines", "quoted", "one_socket_for_both"],
 )
-def test_an_installation_leaves_a_default_server_that_is_there_in_its_place(
-    deployed, somebody, listen
-):
+def test_an_installation_keeps_the_default_server_of_another_site(deployed, somebody, listen):
     before = somebody(listen).splitlines()
     deployed.run(f"{INSTALL} --first api.example.com")
     after = deployed.run(SEEN).splitlines()
@@ -298,9 +296,14 @@ def test_an_installation_leaves_a_default_server_that_is_there_in_its_place(
             "nginx does not take",
         ),
     ],
-    ids=["no_default", "no_default_by_ipv6", "refused", "refused_without_another_site"],
+    ids=[
+        "no_default_server",
+        "no_default_server_for_ipv6",
+        "rejected_by_nginx",
+        "rejected_by_nginx_without_another_site",
+    ],
 )
-def test_an_installation_that_nginx_would_refuse_leaves_all_its_files_as_they_were(
+def test_an_installation_that_nginx_would_reject_leaves_all_files_of_nginx_unchanged(
     deployed, somebody, listen, also, message
 ):
     before = somebody(listen, also)
@@ -311,7 +314,7 @@ def test_an_installation_that_nginx_would_refuse_leaves_all_its_files_as_they_we
     assert deployed.run(SEEN) == before
 
 
-def test_an_installation_asks_for_an_nginx_that_starts(deployed, somebody):
+def test_an_installation_fails_if_the_configuration_of_nginx_was_invalid_before(deployed, somebody):
     somebody("listen 80;")
     deployed.run("echo 'nonsense;' >/etc/nginx/conf.d/broken.conf")
     printed = deployed.run(f"{INSTALL} --first api.example.com 2>&1 || echo status $?")
@@ -339,9 +342,16 @@ def test_an_installation_asks_for_an_nginx_that_starts(deployed, somebody):
             "nginx does not take",
         ),
     ],
-    ids=["usage", "name", "empty", "user", "database", "nginx"],
+    ids=[
+        "unknown_option",
+        "invalid_name",
+        "empty_name",
+        "not_root",
+        "database_exists",
+        "invalid_server_conf",
+    ],
 )
-def test_an_installation_that_cannot_be_is_one_sentence(deployed, script, message):
+def test_an_installation_that_cannot_succeed_prints_one_sentence(deployed, script, message):
     output = deployed.run(f"( {script}\n) 2>/tmp/errors || echo status $?; cat /tmp/errors")
     assert "status 1\n" in output
     assert f"\nError: {message}" in output
@@ -350,7 +360,9 @@ def test_an_installation_that_cannot_be_is_one_sentence(deployed, script, messag
 WRAPPED = "task-service user list"
 
 
-@pytest.mark.parametrize("folder", ["~root", "~root/source"], ids=["closed", "below_a_closed_one"])
+@pytest.mark.parametrize(
+    "folder", ["~root", "~root/source"], ids=["closed", "below_a_closed_folder"]
+)
 def test_a_command_runs_in_a_folder_that_only_root_may_enter(deployed, folder):
     """A clone by root has mode 755, and only the folder above it is closed."""
     deployed.run("chmod 700 ~root; install -d -m 755 ~root/source")
@@ -362,7 +374,7 @@ def test_a_command_runs_in_a_folder_that_only_root_may_enter(deployed, folder):
     )
 
 
-def test_a_file_that_the_user_may_read_is_found_from_where_root_is(deployed):
+def test_a_command_resolves_a_relative_path_from_the_folder_in_which_root_runs_it(deployed):
     deployed.run(
         "install -d -m 755 /tmp/readable; cd /tmp/readable\n"
         """echo '{"type": "workspace", "name": "Empty", "slug": "empty"}' >lines\n"""
@@ -379,7 +391,9 @@ def test_a_file_that_the_user_may_read_is_found_from_where_root_is(deployed):
     ],
 )
 @pytest.mark.parametrize("mode", ["prefer", "require"])
-def test_what_is_wrong_with_the_database_is_said_also_over_tls(deployed, change, message, mode):
+def test_commands_say_what_is_wrong_with_the_database_with_and_without_tls(
+    deployed, change, message, mode
+):
     """libpq looks for a certificate below HOME, which must not be that of root."""
     deployed.run(
         "mkdir -p ~root/.postgresql\n"
@@ -396,11 +410,11 @@ def test_what_is_wrong_with_the_database_is_said_also_over_tls(deployed, change,
     assert status == "status 1"
 
 
-def test_commands_work_over_tls_as_the_service_does(deployed):
+def test_commands_can_connect_to_the_database_over_tls(deployed):
     assert "rosa@example.com" in deployed.run(f"PGSSLMODE=require {WRAPPED}")
 
 
-def test_settings_that_are_not_there_are_named(deployed):
+def test_a_command_names_a_missing_file_of_settings(deployed):
     printed = deployed.run(f"TASK_SERVICE_ENV=/etc/absent {WRAPPED} 2>&1 || echo status $?")
     assert printed.splitlines() == [
         "Error: cannot read the settings in /etc/absent; TASK_SERVICE_ENV names another file",
@@ -443,7 +457,7 @@ def test_systemd_accepts_the_units_and_rates_their_exposure_as_the_page_says(dep
     assert re.findall(r"Overall exposure level for \S+ ([0-9.]+)", rated) == ["1.1", "1.1"]
 
 
-def test_a_drop_in_of_the_operator_wins(deployed):
+def test_a_drop_in_of_the_operator_overrides_the_unit(deployed):
     """``systemctl edit`` writes it under this name."""
     folder = "/etc/systemd/system/task-service-web.service.d"
     deployed.run(f"mkdir {folder}; printf '[Service]\\nTasksMax=99' >{folder}/override.conf")
@@ -476,7 +490,9 @@ FILES = {"ENV": "/etc/task-service/env", "PROGRAM": "/opt/task-service/1.0.0/bin
         ("chmod 0 $PROGRAM", "control process exited with error code"),
     ],
 )
-def test_a_start_that_fails_is_an_error_and_a_502_until_it_is_mended(deployed, broken, logged):
+def test_after_a_failed_restart_requests_get_502_until_the_cause_is_removed(
+    deployed, broken, logged
+):
     names = "; ".join(f"{name}={path}" for name, path in FILES.items())
     output = deployed.run(
         f"{names}; cp -p $ENV /tmp/env; cp -p $PROGRAM /tmp/program; {broken}\n"
@@ -529,7 +545,7 @@ def test_commands_read_the_settings_as_systemd_does_and_execute_nothing_in_them(
     assert deployed.run("ls /tmp/executed 2>/dev/null || true") == ""
 
 
-def test_requests_during_restarts_of_web_all_succeed(deployed):
+def test_all_requests_succeed_while_web_restarts(deployed):
     deployed.run("rm -f /tmp/enough")
     output = deployed.run(
         f"python3 -c '{REQUESTS}' >/tmp/statuses &\n"
@@ -545,7 +561,7 @@ def test_requests_during_restarts_of_web_all_succeed(deployed):
     assert re.fullmatch(r"\{200: [0-9]+\}", output.replace(HEALTHY, "").strip())
 
 
-def test_a_setting_takes_effect_by_a_restart_and_not_by_a_reload(deployed):
+def test_a_changed_setting_takes_effect_after_a_restart_and_not_after_a_reload(deployed):
     count = "pgrep -c -P $(systemctl show --value -p MainPID task-service-web)"
     deployed.run("sed -i \"s/WEB_CONCURRENCY='2'/WEB_CONCURRENCY='3'/\" /etc/task-service/env")
     deployed.run("systemctl reload task-service-web; curl -sSf http://127.0.0.1:8000/healthz")
@@ -556,7 +572,7 @@ def test_a_setting_takes_effect_by_a_restart_and_not_by_a_reload(deployed):
     deployed.run("systemctl restart task-service-web")
 
 
-def test_code_of_the_service_takes_effect_by_a_reload(deployed):
+def test_changed_code_takes_effect_after_a_reload(deployed):
     deployed.run(
         "sed -i 's/No resource has this path/Nothing is here/'"
         " /opt/task-service/1.0.0/lib/python3.*/site-packages/service/http/messages.toml\n"
@@ -602,7 +618,7 @@ def test_the_operations_page_backs_up_restores_upgrades_and_rolls_back(operated)
     assert DIFFERENT not in operated.output
 
 
-def test_check_names_files_of_another_release_and_its_remedy_installs_those_of_this(operated):
+def test_check_names_installed_files_of_another_release_and_its_remedy_replaces_them(operated):
     units = "web.service", "web.socket", "worker.service"
     names = [*(f"task-service-{unit}" for unit in units), "task-service.slice"]
     for place in (*PLACES.values(), *(UNITS / name for name in names)):
@@ -620,12 +636,12 @@ def test_after_the_last_block_the_service_uses_the_new_password_of_the_database(
     assert 'password authentication failed for user "service"' in old
 
 
-def test_the_export_is_a_file_that_load_reads(operated):
+def test_the_block_for_an_export_writes_a_file_that_load_can_read(operated):
     second = operated.run("sed -n 2p ~root/umbrella.jsonl")
     assert json.loads(second)["slug"] == "umbrella"
 
 
-def test_a_stopped_service_stays_stopped_when_a_client_comes_and_nginx_logs_why(operated):
+def test_a_stopped_service_stays_stopped_when_a_client_connects_and_nginx_logs_why(operated):
     """The socket unit would start it again. The table of the bad night quotes the log."""
     operated.run("systemctl stop task-service-web.socket task-service-web")
     # As often as tries to start the service open it; by default systemd allows five in 10 s.
@@ -640,7 +656,7 @@ def test_a_stopped_service_stays_stopped_when_a_client_comes_and_nginx_logs_why(
     operated.run("curl -sSf http://127.0.0.1:8000/healthz")
 
 
-def test_a_workspace_deleted_by_mistake_is_back_as_it_was_a_second_before(operated):
+def test_a_workspace_deleted_by_mistake_is_restored_to_the_second_before(operated):
     before = operated.run("cat /tmp/before")
     assert before.count("Test the parachute") >= 20
     assert operated.run("cat /tmp/deleted") == ""
@@ -658,14 +674,14 @@ def test_a_workspace_deleted_by_mistake_is_back_as_it_was_a_second_before(operat
     ]
 
 
-def test_the_whole_server_is_back_as_it_was_a_second_before_the_damage(operated):
+def test_the_whole_server_is_restored_to_the_second_before_the_damage(operated):
     dump = "runuser -u postgres -- pg_dump --inserts -t workspaces -t tasks service | grep INSERT"
     whole = operated.run("cat /tmp/whole")
     assert operated.run(dump) == whole
     assert "'late'" in whole
 
 
-def test_status_sees_an_archive_that_fails_until_it_works_again(operated):
+def test_status_reports_an_archive_that_fails_until_it_works_again(operated):
     fails = "task_service_archive_fails 1\n"
     status = "task-service status --metrics"
     # Each new file wakes PostgreSQL's archiver.
@@ -682,7 +698,7 @@ def test_status_sees_an_archive_that_fails_until_it_works_again(operated):
     wait_until(lambda: fails not in operated.run(status))
 
 
-def test_the_page_of_status_has_no_problem_and_its_metrics_are_a_file(operated):
+def test_status_reports_no_problem_and_its_metrics_are_written_to_a_file(operated):
     assert re.search(r"(?m)^version       1\.0\.0$", operated.output)
     assert re.search(r"(?m)^worker        \S+:[0-9]+ version 1\.0\.0, ", operated.output)
     assert "PROBLEM" not in operated.output
@@ -690,7 +706,7 @@ def test_the_page_of_status_has_no_problem_and_its_metrics_are_a_file(operated):
     assert {"task_service_up 1", "task_service_problems 0"} <= set(metrics.splitlines())
 
 
-def test_each_line_for_cron_runs_with_the_variables_of_cron(operated):
+def test_each_line_for_cron_works_with_the_environment_of_cron(operated):
     lines = operated.run("cat /etc/cron.d/task-service").splitlines()
     assert len(lines) == 4
     operated.run("rm /var/lib/prometheus/node-exporter/task-service.prom")
@@ -700,7 +716,9 @@ def test_each_line_for_cron_runs_with_the_variables_of_cron(operated):
     operated.run("test -s /var/lib/prometheus/node-exporter/task-service.prom")
 
 
-def test_the_blocks_that_change_the_webhook_key_leave_the_new_one_and_print_secrets(operated):
+def test_the_blocks_that_change_the_webhook_key_leave_only_the_new_key_and_print_the_secrets(
+    operated,
+):
     key = operated.run(KEY)
     assert re.fullmatch("'[0-9a-f]{64}'\n", key)
     assert key != operated.key
@@ -709,7 +727,7 @@ def test_the_blocks_that_change_the_webhook_key_leave_the_new_one_and_print_secr
     assert rotated == [(operated.webhook, secret)]
 
 
-def test_a_copy_without_the_key_of_webhooks_posts_nothing(operated):
+def test_a_copy_without_webhook_key_posts_nothing(operated):
     operated.run(
         "systemctl stop task-service-worker\n"
         f"grep -v WEBHOOK_KEY /etc/task-service/env >/etc/task-service/copy\n"

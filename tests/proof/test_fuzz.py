@@ -22,7 +22,7 @@ SEEDS = os.environ.get("FUZZ_SEEDS", "1 2").split()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_schemathesis_finds_nothing(database_url, unlimited, tmp_path, seed):
+def test_schemathesis_finds_no_violation_of_the_document(database_url, unlimited, tmp_path, seed):
     with serving(database_url) as server:
         run = subprocess.run(
             [

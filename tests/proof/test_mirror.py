@@ -90,7 +90,9 @@ def write(port, token, stop):
 
 
 @pytest.mark.usefixtures("unlimited")
-def test_the_copy_equals_the_database(database_url, connection, cast, initech, tmp_path):
+def test_the_copy_that_the_sync_program_keeps_equals_the_database(
+    database_url, connection, cast, initech, tmp_path
+):
     insert_token(connection, cast["alice"], READER, scope="read", workspace_id=cast["acme"])
     connection.execute(
         "INSERT INTO tasks (workspace_id, title, created_by)"
@@ -189,7 +191,7 @@ class Trouble(BaseHTTPRequestHandler):
 
 
 @pytest.mark.nodatabase
-def test_the_program_survives_each_error_that_passes_and_ends_with_the_message_of_another(tmp_path):
+def test_the_sync_program_retries_temporary_errors_and_ends_with_the_message_of_any_other(tmp_path):
     with ThreadingHTTPServer(("127.0.0.1", 0), Trouble) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         with mirroring(tmp_path, server.server_port, stderr=subprocess.PIPE, text=True) as reader:

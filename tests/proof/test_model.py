@@ -212,6 +212,8 @@ class Model(RuleBasedStateMachine):
             self.list_tasks(who, 2, None, ())
 
 
-def test_tasks_behave_like_their_model(app, connection, cast, unlimited):
+def test_tasks_behave_like_their_model_after_any_calls_in_any_order(
+    app, connection, cast, unlimited
+):
     insert_member(connection, cast["globex"], cast["alice"])
     run_machine(partial(Model, app, connection, cast), settings=MANY)

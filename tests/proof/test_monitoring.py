@@ -135,7 +135,7 @@ def check_rules(folder, *tests):
         ("BackupIsOld", {DUMP: "_x70"}, 0),
     ],
 )
-def test_an_alert_fires_beyond_its_threshold_alone(alert, figures, later, well, tmp_path):
+def test_an_alert_fires_only_beyond_its_threshold(alert, figures, later, well, tmp_path):
     rule = ALERTS[alert]
     wait = rule.get("for", "0m")
     minutes = int(wait[:-1]) * (60 if wait[-1] == "h" else 1) + 1 + later
@@ -194,7 +194,7 @@ ORDINARY = {
 
 
 @pytest.mark.parametrize("event", ORDINARY)
-def test_an_ordinary_restart_upgrade_rollback_or_failover_makes_no_alert(event, well, tmp_path):
+def test_an_ordinary_restart_upgrade_rollback_or_failover_fires_no_alert(event, well, tmp_path):
     check_rules(tmp_path, fired(well | ORDINARY[event], []))
 
 
@@ -249,7 +249,7 @@ CAUSES = {
 
 
 @pytest.mark.parametrize("cause", CAUSES)
-def test_one_cause_makes_one_page(cause, well, tmp_path):
+def test_one_cause_pages_the_operator_at_most_once(cause, well, tmp_path):
     figures, alerts = CAUSES[cause]
     pages = {alert for alert in alerts if ALERTS[alert]["labels"]["severity"] == "page"}
     assert len(pages) <= 1
@@ -260,7 +260,7 @@ def test_one_cause_makes_one_page(cause, well, tmp_path):
     )
 
 
-def test_each_page_waits_longer_than_what_is_ordinary():
+def test_alerts_that_page_wait_longer_than_ordinary_events_take():
     """A page for two minutes; one that errors or two primaries make cannot come of these."""
     short = {
         alert

@@ -53,7 +53,7 @@ def request(port, method, path, host="127.0.0.1", **options):
     return response, json.loads(body)
 
 
-def test_a_client_reaches_the_service_by_ipv6_and_is_logged_with_its_address(nginx):
+def test_a_client_can_use_ipv6_and_the_service_logs_its_address(nginx):
     headers = {**ALICE, "X-Request-Id": "by-ipv6"}
     response, page = request(nginx.port, "GET", "/api/tasks", host="::1", headers=headers)
     assert (response.status, page["data"]) == (200, [])
@@ -63,7 +63,7 @@ def test_a_client_reaches_the_service_by_ipv6_and_is_logged_with_its_address(ngi
     assert line["client"] == "::1"
 
 
-def test_a_compressed_response_has_the_same_json_and_a_weak_etag_that_both_conditions_take(nginx):
+def test_a_compressed_response_has_the_same_json_and_a_weak_etag_that_both_conditions_accept(nginx):
     task = {"title": "Compress", "description": "ah " * 1000}
     headers = {**ALICE, "Content-Type": "application/json"}
     created, task = request(
@@ -95,7 +95,7 @@ def test_a_compressed_response_has_the_same_json_and_a_weak_etag_that_both_condi
 @pytest.mark.parametrize(
     ("offered", "kept"), [("of-the-client", True), ("two words", False), ("x" * 65, False)]
 )
-def test_the_response_and_both_logs_have_one_request_id(nginx, offered, kept):
+def test_the_response_and_both_logs_have_the_same_request_id(nginx, offered, kept):
     headers = {**ALICE, "X-Request-Id": offered}
     response, error = request(nginx.port, "GET", "/api/nothing", headers=headers)
     id = error["requestId"]
@@ -122,20 +122,20 @@ def lines_of(log):
         ("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1048577\r\nConnection: close\r\n\r\n", 413),
     ],
 )
-def test_the_errors_of_nginx_itself_are_json(nginx, lines, status):
+def test_errors_that_nginx_itself_makes_are_json(nginx, lines, status):
     with TLS.wrap_socket(socket.create_connection(("127.0.0.1", nginx.port), timeout=20)) as client:
         client.sendall(lines.encode())
         hold_error(receive_all(client), status)
 
 
-def test_the_log_has_the_path_also_of_an_error_of_nginx_and_no_query(nginx):
+def test_the_log_has_the_path_and_never_the_query_even_for_an_error_of_nginx(nginx):
     for path, id in (("/api/nothing?secret", "of-the-service"), ("/-/error?secret", "of-nginx")):
         request(nginx.port, "GET", path, headers={**ALICE, "X-Request-Id": id})
         wait_until(lambda id=id: lines_of(nginx.log)[-1]["requestId"] == id)
         assert lines_of(nginx.log)[-1]["path"] == path.partition("?")[0]
 
 
-def test_http_on_the_tls_port_is_400_as_json(nginx):
+def test_plain_http_on_the_tls_port_gets_400_as_json(nginx):
     with socket.create_connection(("127.0.0.1", nginx.port), timeout=20) as client:
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
         hold_error(receive_all(client), 400)
@@ -154,7 +154,7 @@ def hold_error(raw, status):
     assert b"Retry-After" not in head
 
 
-def test_the_site_for_http_01_serves_challenges_and_sends_people_to_https(readable):
+def test_the_site_for_http_01_serves_challenges_and_redirects_all_else_to_https(readable):
     port = free_port()
     site = replaced(
         *blocks("docs/deployment.md", language="nginx"),
@@ -177,7 +177,7 @@ def test_the_site_for_http_01_serves_challenges_and_sends_people_to_https(readab
             connection.close()
 
 
-def test_a_service_that_is_down_is_502_as_json(nginx):
+def test_requests_get_502_as_json_while_the_service_is_down(nginx):
     nginx.service.terminate()
     nginx.service.wait(20)
     response, error = request(nginx.port, "GET", "/api/tasks", headers={"X-Request-Id": "lost"})

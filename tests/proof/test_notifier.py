@@ -16,7 +16,7 @@ pytestmark = pytest.mark.proof
 
 
 @pytest.mark.usefixtures("unlimited")
-def test_each_task_that_is_closed_is_told_with_who_closed_it(
+def test_the_example_program_reports_each_task_that_is_closed_and_who_closed_it(
     database_url, connection, receiver, tmp_path, capfd
 ):
     kept = tmp_path / "cursor"

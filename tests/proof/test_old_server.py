@@ -54,7 +54,7 @@ def postgresql_13(folder):
         start("pg_ctl", "-w", "-m", "immediate", "stop")
 
 
-def test_postgresql_13_is_named_in_one_line():
+def test_postgresql_13_gets_an_error_of_one_line_that_names_its_version():
     with tempfile.TemporaryDirectory(prefix="service-tests-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o711)
         with postgresql_13(Path(folder)) as url:

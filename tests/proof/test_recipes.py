@@ -181,7 +181,7 @@ def first_failure(folder, *, processes=0):
 
 
 @pytest.mark.parametrize("recipe", [add_a_field, add_an_endpoint])
-def test_a_recipe_makes_a_project_whose_tests_pass(tmp_path, recipe):
+def test_all_tests_pass_after_a_recipe_was_followed(tmp_path, recipe):
     copy_project(tmp_path)
     recipe(tmp_path)
     failure = first_failure(tmp_path, processes=3)
@@ -203,7 +203,9 @@ EVERYTHING = (
     ],
     ids=["a field that is not stored", "a tenant that excludes nothing"],
 )
-def test_what_is_left_out_is_noticed(tmp_path, recipe, file, right, wrong):
+def test_a_test_names_the_file_if_a_part_of_a_recipe_is_left_out(
+    tmp_path, recipe, file, right, wrong
+):
     copy_project(tmp_path)
     recipe(tmp_path)
     change(tmp_path / file, right, wrong)

@@ -173,7 +173,7 @@ def titles(client):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_every_cursor_from_before_is_gone_at_once_and_after_new_changes(server, way):
+def test_after_a_restore_every_older_cursor_gets_410_immediately_and_after_new_changes(server, way):
     """Those with and without an event at their position, from before and after the backup."""
     cursors = []
 
@@ -217,7 +217,7 @@ def test_every_cursor_from_before_is_gone_at_once_and_after_new_changes(server, 
             assert len(poll(alice, cursor)["data"]) == 9
 
 
-def test_a_cursor_of_an_empty_poll_after_a_first_cursor_is_gone_after_files_are_put_back(server):
+def test_the_cursor_of_an_empty_poll_gets_410_after_the_files_of_the_server_were_put_back(server):
     """The row of its position was in the copy, because another reader had polled before."""
     with clients(server) as (alice, _):
         other = poll(alice, poll(alice)["nextCursor"])["nextCursor"]

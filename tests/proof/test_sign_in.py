@@ -164,7 +164,7 @@ def with_claims(**claims):
     return f"alice@example.com?{json.dumps(claims)}"
 
 
-def test_only_somebody_with_an_account_and_a_verified_address_gets_a_session(site, connection):
+def test_only_a_person_with_an_account_and_a_verified_address_gets_a_session(site, connection):
     forms = [
         False,
         None,
@@ -198,7 +198,9 @@ def test_only_somebody_with_an_account_and_a_verified_address_gets_a_session(sit
     assert ("Sign out" in text, sessions) == (True, 1)
 
 
-def test_the_name_at_the_provider_replaces_the_stored_one_if_the_service_takes_it(site, connection):
+def test_the_name_at_the_provider_replaces_the_stored_name_if_the_service_accepts_it(
+    site, connection
+):
     for name, stored in (
         ("Dr. Alice", "Dr. Alice"),
         ("Fool \u202e", "Dr. Alice"),
@@ -219,7 +221,7 @@ def opened(site, path):
     return manager.request("GET", site.origin + path, redirect=False)
 
 
-def test_a_link_to_the_login_page_makes_nobody_unable_to_sign_in(site):
+def test_a_link_to_the_login_page_with_control_characters_gets_400(site):
     for path in ("%0d%0aX: y", "%0a", "a%00", "%1b"):
         response = opened(site, f"/login?next=/{path}")
         assert (response.status, response.headers["Content-Type"]) == (
@@ -229,7 +231,7 @@ def test_a_link_to_the_login_page_makes_nobody_unable_to_sign_in(site):
     assert opened(site, f"/login?next={quote('/?of=ü b')}").status == 302
 
 
-def test_a_link_to_the_login_page_runs_no_script(site):
+def test_a_link_to_the_login_page_cannot_run_a_script(site):
     script = "<script>document.title = 1</script>"
     response = opened(
         site, f"/login/callback?error={quote(script)}&error_description={quote(script)}"
@@ -238,7 +240,9 @@ def test_a_link_to_the_login_page_runs_no_script(site):
 
 
 @pytest.mark.parametrize("polls", ["", "yes"])
-def test_a_list_that_is_under_way_signs_nobody_in_again_after_sign_out(site, connection, polls):
+def test_a_list_that_is_still_loading_does_not_sign_in_again_after_sign_out(
+    site, connection, polls
+):
     """Proxies hold the list until the page goes, and that until the page has had its 401.
 
     The other tab gets a 401 too, at its next poll.
@@ -284,7 +288,9 @@ def test_a_list_that_is_under_way_signs_nobody_in_again_after_sign_out(site, con
     assert count(connection, "tokens", "kind = 'session' AND revoked_at IS NULL") == 0
 
 
-def test_the_page_shows_each_error_and_keeps_what_is_typed(site, connection, cast, initech):
+def test_the_page_shows_each_error_and_keeps_what_the_person_has_typed(
+    site, connection, cast, initech
+):
     limited = "Rate limit exceeded: 60 per minute; retry in 7 s"
     unavailable = "The database is not available at the moment"
     first = {
@@ -334,12 +340,12 @@ def test_the_page_shows_each_error_and_keeps_what_is_typed(site, connection, cas
 @pytest.mark.parametrize(
     "wanted", ["//example.com/", "/\\example.com", "@example.com", "https://example.com"]
 )
-def test_a_link_to_the_login_page_leads_to_no_other_origin(site, wanted):
+def test_a_link_to_the_login_page_cannot_lead_to_another_origin(site, wanted):
     seen = signs_in(site, "alice@example.com", f"/login?next={quote(wanted)}")
     assert seen["url"].startswith(f"{site.origin}/")
 
 
-def test_an_owner_adds_an_address_and_the_person_signs_in_and_is_in(site, connection, cast):
+def test_a_person_whose_address_an_owner_has_added_signs_in_and_is_a_member(site, connection, cast):
     _, invitation = blocks("docs/sign-in.md")
     variables = {"TOKEN": TOKENS["alice"], "ORIGIN": site.origin, "WORKSPACE": cast["acme"]}
     command = replaced(invitation, ("curl ", "curl -sk "))

