@@ -1,4 +1,4 @@
-"""Deliveries over HTTP: what was sent, what the receiver answered, and once more."""
+"""Deliveries over HTTP: what was sent, what the receiver answered, and sending it again."""
 
 import json
 
@@ -20,7 +20,7 @@ def app(with_webhooks):
 
 @pytest.fixture
 def work(app):
-    """Return a function that attempts what is due and returns the number of attempts."""
+    """Return a function that attempts the due deliveries and returns the number of attempts."""
     return lambda: Worker(app.config["SETTINGS"]).run_once()
 
 
@@ -115,7 +115,7 @@ def test_deliveries_can_be_filtered_by_state_and_come_newest_first(
 def test_a_page_of_deliveries_in_one_state_reads_only_deliveries_in_that_state(
     webhook, cast, connection, state
 ):
-    """Two deliveries in each other state are older than 20 000 delivered ones."""
+    """Two waiting and two failed deliveries are older than 20 000 delivered ones."""
     announce(connection, cast["acme"], 4)
     connection.execute(
         "UPDATE deliveries SET state = 'failed'"
@@ -151,7 +151,7 @@ def test_a_delivery_shows_its_last_20_attempts(alice, webhook, cast, connection)
     assert shown == list(range(406, 426))
 
 
-# Of the second one, the answers alone are less than a MiB: what surrounds them counts too.
+# With "x", the answers alone have less than 1 MiB: the rest of the attempts must count, too.
 @pytest.mark.parametrize("character", ["\U0001f600", "x"])
 def test_a_page_of_deliveries_has_about_1_mib_of_attempts_at_most(
     alice, webhook, cast, connection, character

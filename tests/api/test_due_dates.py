@@ -1,4 +1,4 @@
-"""Days in the timezone of the workspace: due dates, bounds of lists; and the soonest first."""
+"""Days in the timezone of the workspace, as due dates and as bounds; lists by due date."""
 
 import json
 from datetime import UTC, date, datetime, time, timedelta
@@ -13,11 +13,11 @@ from support.statements import configure, flattened
 from service.database.statements import STATEMENTS
 
 MS = timedelta(milliseconds=1)
-# The clocks change in the night, at midnight so that it does not exist, so that it comes twice, so
-# that the last hour of the day before comes twice, or so that it does not exist; names that
-# PostgreSQL also has as abbreviations without summer time; and both ends of the earth. Each day has
-# passed, because rules for later ones can still change: this Python and PostgreSQL need not have
-# the same ones.
+# Days on which the clocks change: during the night; at midnight, so that midnight does not exist or
+# comes twice; and so that the last hour of the day before comes twice or does not exist. Then
+# timezones whose names PostgreSQL also has as abbreviations without summer time, and both ends of
+# the earth. All these days have passed: the rules for future days can still change, and this Python
+# and PostgreSQL may then have different ones.
 DAYS = [
     ("Europe/Berlin", "2025-03-30"),
     ("Europe/Berlin", "2025-10-26"),
@@ -46,7 +46,7 @@ def zone(connection, cast):
 
 
 def first_moment(day, zone):
-    """The first moment, to half an hour, that clocks in the zone show as this day."""
+    """Return the first moment, to half an hour, at which clocks in the zone show this day."""
     noon = datetime.combine(day, time(12), tzinfo=ZoneInfo(zone)).astimezone(UTC)
     moments = [noon - n * timedelta(minutes=30) for n in range(40)]
     return min(at for at in moments if at.astimezone(ZoneInfo(zone)).date() == day)

@@ -34,7 +34,7 @@ def begin(client):
 
 
 def read(client, cursor, **query):
-    """Return the events after a cursor, page by page, and where to go on."""
+    """Return the events after a cursor, read page by page, and the last cursor."""
     events, more = [], True
     while more:
         page = client.get("/events", query_string={"after": cursor, **query}).get_json()
@@ -51,7 +51,7 @@ def gone(client, cursor):
     response = client.get("/events", query_string={"after": cursor})
     message = error_message(response, 410)
     assert message.startswith("after: events since this cursor may be missing")
-    # In the other order, a reader would miss what changes in between.
+    # In the other order, a reader would miss the changes in between.
     assert message.index("new cursor") < message.index("list everything")
     return True
 
@@ -97,7 +97,7 @@ def test_each_change_after_the_first_cursor_is_listed_once_in_order_with_the_use
         ("meeting.completed", "status", "summary"), ("meeting.updated", "notes"),
         ("meeting.deleted",),
     ]  # fmt: skip
-    # The whole resource, which for a meeting is what reading it by itself shows.
+    # An event has the whole resource. For a meeting, that is what its own path shows.
     assert [event["data"] for event in events[3:]] == [*shown, shown[-1]]
 
 
@@ -117,7 +117,7 @@ ignore_startup_parameters = extra_float_digits
 
 @pytest.fixture(params=["PostgreSQL", pytest.param("PgBouncer", marks=pytest.mark.proof)])
 def any_app(request, app, build, database_url, readable):
-    """A service at PostgreSQL, or behind a pooler in transaction mode with one connection."""
+    """A service on PostgreSQL itself, or on a pooler in transaction mode with one connection."""
     if request.param == "PostgreSQL":
         yield app
         return
@@ -126,7 +126,7 @@ def any_app(request, app, build, database_url, readable):
     known = conninfo_to_dict(database_url)
     names = [name for name in ("host", "port", "dbname", "user") if name in known]
     parts = " ".join(f"{name}={known[name]}" for name in names)
-    # The user of PostgreSQL, whose socket may be in a folder of its own.
+    # PgBouncer runs as the owner of the folder with PostgreSQL's socket, which may be private.
     account = pwd.getpwuid(Path(known["host"]).stat().st_uid)
     with front.pgbouncer(readable, POOLER.replace("{parts}", parts), account) as port:
         url = f"postgresql://{known['user']}@127.0.0.1:{port}/service?sslmode=disable"
@@ -160,7 +160,7 @@ def test_the_events_of_cleared_assignments_name_who_removed_the_member_or_nobody
 def test_later_statements_on_a_connection_do_not_inherit_the_actor_of_a_removal(
     alice, cast, connection, insert_into, join
 ):
-    """A pooler in transaction mode gives the connection to others, and so do the commands."""
+    """A pooler in transaction mode gives the connection to other clients; commands reuse it."""
     cursor = begin(alice)
     join("dora", "member")
     for name in ("bob", "dora"):
@@ -175,7 +175,10 @@ def test_later_statements_on_a_connection_do_not_inherit_the_actor_of_a_removal(
 def test_a_load_ends_the_cursors_of_every_workspace_that_gets_tasks_or_meetings(
     app, alice, charlie, bob, cast, connection, initech
 ):
-    """It announces none of them, so each copy begins again; that of another workspace goes on."""
+    """The command load announces nothing, so readers of these workspaces must begin again.
+
+    Readers of other workspaces continue.
+    """
     insert_member(connection, initech, cast["bob"])
     bob.headers["Workspace-Id"] = initech
     readers = {client: begin(client) for client in (alice, charlie, bob)}
@@ -218,7 +221,7 @@ def test_a_filter_by_type_skips_other_events_and_its_cursor_moves_past_them(alic
     alice.delete(f"/tasks/{task['id']}")
     events, end = read(alice, cursor, type="task.deleted")
     assert types(events) == ["task.deleted"]
-    # All others were before it: there is nothing more, of any type.
+    # All other events came before this one, so no event of any type follows.
     assert read(alice, end) == ([], end)
     assert read(alice, cursor, type="meeting.created") == ([], end)
     message = invalid_field(alice.get("/events", query_string={"type": "task.moved"}), "type")
@@ -226,7 +229,7 @@ def test_a_filter_by_type_skips_other_events_and_its_cursor_moves_past_them(alic
 
 
 def test_the_code_and_the_database_know_the_same_types_of_events(connection):
-    """A type that the table alone had would be announced, and described nowhere."""
+    """A type that only the database knew would be announced, but no page would describe it."""
     check = "SELECT pg_get_constraintdef(oid) AS text FROM pg_constraint WHERE conname = %s"
     (row,) = connection.execute(check, ("event must be a type of event",)).fetchall()
     assert re.findall(r"'([a-z.]+)'", row["text"]) == [*EVENT_TYPES]
@@ -268,14 +271,14 @@ def test_the_feed_waits_for_an_event_whose_transaction_commits_late(
         write = "SELECT announce(%s, 'note.created', row_to_json(n)) FROM (SELECT %s AS title) AS n"
         early.execute(write, (cast["acme"], "early"))
         alice.post("/tasks", {"title": "late"})
-        # The transaction before it may still commit.
+        # The earlier transaction may still commit.
         waiting, between = read(alice, cursor)
         assert waiting == []
         early.execute(write, (cast["acme"], "early too"))
         early.commit()
     events, end = read(alice, between)
     assert [event["data"]["title"] for event in events] == ["early", "late", "early too"]
-    # Another workspace waits for no transaction of this one, and one that fails holds up none.
+    # A transaction that fails delays no event.
     with psycopg.connect(database_url) as failed:
         failed.execute(write, (cast["acme"], "never"))
         failed.rollback()
@@ -341,13 +344,13 @@ def test_the_first_cursor_waits_for_the_end_of_changes_that_wrote_no_event(
         connection.execute("DELETE FROM feeds")
         with psycopg.connect(database_url, row_factory=dict_row) as writer:
             TABLES[table].insert(writer, cast["acme"], {"user": cast["alice"]})
-            # Nor does it give one to a second reader.
+            # A second reader gets no cursor either.
             for _ in range(2):
                 began = monotonic()
                 response = alice.get("/events")
                 assert "try again" in error_message(response, 503)
                 assert response.headers["Retry-After"] == "1"
-                # A thread does not wait for a long load.
+                # The request does not occupy a thread until a long load ends.
                 assert monotonic() - began < 0.5
             writer.commit()
         begin(alice)
@@ -383,7 +386,7 @@ def test_a_cursor_of_another_workspace_is_410(alice, bob, charlie, initech, cast
 
 
 def test_a_cursor_is_410_after_its_row_was_restored(alice, connection):
-    """tests/proof/test_restores.py tries each way to restore."""
+    """tests/proof/test_restores.py tries each way to restore a database."""
     first = begin(alice)
     number = first.partition(".")[0]
     assert gone(alice, f"{number}.{'0' * 32}")
@@ -399,11 +402,11 @@ def test_a_cursor_is_410_after_its_row_was_restored(alice, connection):
 def test_a_first_cursor_and_cursors_of_empty_polls_after_it_are_410_after_the_server_restarts(
     alice, bob, connection
 ):
-    """The server may have other files then: those from before the reader listed everything."""
+    """After a restart, the server may have files from before the reader listed everything."""
     first = begin(bob)
     alice.post("/tasks", {"title": "New"})
     (_, other) = read(bob, first)
-    # Another reader begins where this one is. What an empty poll returns is a first cursor too.
+    # Another reader begins at the same position. An empty poll returns a first cursor, too.
     second = begin(alice)
     cursors = [first, second, read(alice, second)[1], read(alice, second, type="task.deleted")[1]]
     assert (read(bob, other), read(alice, cursors[-1])) == (([], other), ([], cursors[-1]))
@@ -411,7 +414,7 @@ def test_a_first_cursor_and_cursors_of_empty_polls_after_it_are_410_after_the_se
         "UPDATE event_cursors SET server_started = server_started - interval '1 s'"
         " WHERE server_started IS NOT NULL"
     )
-    # The UPDATE wrote these rows again: what would be their cursors, had the server started.
+    # The UPDATE has written the rows again. Compute the cursors that the new rows would have.
     started = connection.execute(
         "SELECT keyed_cursor(position, cursor_proof(history, id, event_cursors.xmin)) AS cursor"
         "  FROM feeds JOIN event_cursors USING (workspace_id) WHERE server_started IS NOT NULL"
@@ -455,7 +458,7 @@ def test_an_event_is_kept_while_an_earlier_event_may_still_be_committed(
             client.post("/tasks", {"title": "late"})
         connection.execute("UPDATE events SET created_at = '2020-01-01'")
         assert run(connection, "worker/prune_events", keep=72, after="")[0]["deleted"] == 1
-        # A reader who begins now gets what is not committed.
+        # A reader who begins now still gets both events, of which one is not committed yet.
         cursor = begin(alice)
         early.commit()
     assert len(read(alice, cursor)[0]) == 2

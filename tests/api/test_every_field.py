@@ -32,12 +32,12 @@ from service.commands.load.lines import TYPES, UserRef
 from service.values import fields, schemas
 
 VERBS = {"POST": "created", "PATCH": "updated"}
-# What a change of a field may change beside it.
+# Other members of a response that a change of a field may change.
 TOUCHED = {
     "status": ["completedAt"],
     "enabled": ["state", "disabledReason", "gapSince"],
     "workspaceId": ["workspace", "limits"],
-    # Of the caller.
+    # The name of the caller.
     "name": ["user", "limits"],
 }
 
@@ -55,12 +55,12 @@ def cases(*methods):
 
 
 def id_of(shown):
-    """The id of an object; that of a member is the user's."""
+    """The id of an object; for a member, the id of the user."""
     return shown.get("id", shown.get("userId"))
 
 
 class Writer:
-    """Alice, who writes with a session, which every view takes."""
+    """Alice. She writes with a session, because every view accepts one."""
 
     def __init__(self, app, connection, cast, insert_into):
         insert_token(connection, cast["alice"], "tmw_session_alice", kind="session")
@@ -72,11 +72,11 @@ class Writer:
     def send(self, view, body, *ids):
         """Send a body, and check the event of a change; return the response.
 
-        ``changed`` is then what the event says that the request has changed.
+        Afterwards, ``changed`` lists the fields that the request has changed, as its event says.
         """
         self.connection.execute("DELETE FROM events")
         if view.method == "POST":
-            # An address can be added once.
+            # An address can be added only once.
             self.connection.execute("DELETE FROM users WHERE email LIKE 'email_@%'")
         response = self.client.send(view.method, view.path(*ids), json=body)
         assert response.status_code == view.documented.status, (
@@ -87,7 +87,7 @@ class Writer:
         about = view.resource.removesuffix("s")
         if f"{about}.{VERBS[view.method]}" in EVENT_TYPES:
             (event,) = events
-            # The change that completes a meeting sends another event, and the next one does not.
+            # Completing a meeting announces meeting.completed; later changes do not.
             verb = body.get("status") if event["type"] == "meeting.completed" else None
             assert event["type"] == f"{about}.{verb or VERBS[view.method]}", f"edit {view.files}"
         else:
@@ -113,7 +113,7 @@ class Writer:
         return [self.cast["acme"] for _ in view.variables]
 
     def existing(self, view):
-        """The ids in the path of an object that a PATCH can change; new where one can be made."""
+        """The ids in the path of an object that a PATCH can change; a new one if a POST exists."""
         if not view.variables:
             return []
         collection = view.rule.rpartition("/")[0]
@@ -129,13 +129,13 @@ class Writer:
         pytest.fail(f"{__name__}: Writer.existing() has no object for {view.name}")
 
     def rows(self, view, ids):
-        """The version of the row of an object, if it has one, and the other rows of its table."""
+        """The version of an object's row (None without versions), and the table's other rows."""
         rows = self.connection.execute(f"SELECT *, xmin::text FROM {view.resource} ORDER BY 1, 2")
         rows = {str(row.get("id", row.get("user_id"))): row for row in rows}
         return rows.pop(ids[-1]).get("version"), rows
 
     def read_back(self, view, ids, shown):
-        """The object as its own path and its list show it, where they exist."""
+        """Yield the object as its own path and its list show it, if these exist."""
         named = view.rule.endswith(">")
         id = ids[-1] if named else id_of(shown)
         collection = view.rule.rpartition("/")[0] if named else view.rule
@@ -160,7 +160,7 @@ def writer(silent_app, connection, cast, insert_into):
 
 
 def check(view, field, value, shown, source):
-    """Fail unless an object shows the value, with the name of the file that forgot it."""
+    """Fail unless an object shows the value; the message names the file to edit."""
     name, schema = key(field), source.documented.schema
     if (view.rule, name) in NOT_SHOWN:
         return
@@ -180,7 +180,7 @@ def check(view, field, value, shown, source):
 
 
 def check_touched(view, field, companions, before, shown, changed):
-    """Fail unless a change has touched its field only, and its event names what it has touched."""
+    """Fail unless a change has touched only its field, and its event lists what it touched."""
     before = {"summary": None, "actionItems": [], "decisions": [], **before}
     touched = [name for name, value in shown.items() if value != before.get(name, value)]
     allowed = {key(field), *companions, *TOUCHED.get(key(field), ())}
@@ -192,7 +192,7 @@ def check_touched(view, field, companions, before, shown, changed):
 
 
 def empty_values(field):
-    """The values that clear a field, each as it is then shown."""
+    """The values that clear a field. A response shows each of them as it was sent."""
     return [
         *([None] if field.allow_none else []),
         *([[]] if isinstance(field, fields.StringList) and not field.min else []),
@@ -262,7 +262,10 @@ def test_a_body_for_a_new_object_with_a_field_that_only_the_service_sets_is_400(
 
 @by_name(views_of("PATCH", body=True))
 def test_sending_an_object_back_as_it_was_read_changes_nothing(writer, connection, view):
-    """As it was made, and finished; what only the service sets may have any value."""
+    """The object is sent back as it was created, and after a change of every field.
+
+    In the body, fields that only the service sets may have any value.
+    """
     ids, schema = writer.existing(view), view.arguments
     finished = {key(field): writer.values.of(field, schema)[-1] for field in settable(schema)}
     odd = [{name: value} for name in read_only(view) for value in (None, "x", -1, True, [], {})]
@@ -290,7 +293,7 @@ def test_sending_an_object_back_as_it_was_read_changes_nothing(writer, connectio
 @pytest.mark.nodatabase
 @by_name(views_of("POST", "PATCH", body=True))
 def test_a_valid_body_loads_as_marshmallow_would_load_it(view):
-    """Resource.load runs no hook of a schema, so a schema must not have one for valid bodies."""
+    """Resource.load runs no hooks of a schema, so no schema may rely on one for valid bodies."""
     schema = view.arguments
     referring = (field for field in settable(schema) if isinstance(field, fields.Id))
     values = Values({key(field): [UNKNOWN] for field in referring})
@@ -311,7 +314,7 @@ def test_a_list_shows_the_fields_that_the_command_load_has_stored(
 ):
     line = full_line(entry.line, Values(references(connection, cast, insert_into)))
     if entry.table == "suggestions":
-        # Those that were accepted or dismissed are not listed.
+        # Accepted and dismissed suggestions are not listed.
         line["status"] = "pending"
     bare = insert_into(entry.table, user="bob")
     (tmp_path / "line").write_text(json.dumps({"type": entry.line, **line, "workspace": "acme"}))

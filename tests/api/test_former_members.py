@@ -76,7 +76,7 @@ def test_only_members_of_the_workspace_see_the_name_of_its_former_member(
         (alice, f"{path}/{cast['charlie']}"),
     ):
         assert error_message(client.get(place), 404)
-    # A former member who comes back is a member, and one who is deleted has no name.
+    # A former member who returns is a member again; a deleted user has no name.
     back = alice.post(path, {"email": "bob@example.com"}).get_json()
     assert alice.get(f"{path}/{cast['bob']}").get_json() == back
     assert alice.delete(f"{path}/{cast['bob']}").status_code == 204
@@ -106,7 +106,7 @@ def test_a_deleted_workspace_and_a_deleted_user_leave_no_former_members(connecti
 def test_an_author_of_loaded_objects_has_a_name_even_without_a_membership(
     alice, cast, cli, connection, path
 ):
-    """So has whoever left before an export, in the workspace that load makes of it."""
+    """So has a member who left before an export, in the workspace that load creates from it."""
     times = {"startTime": "2027-01-01T09:00:00Z", "endTime": "2027-01-01T10:00:00Z"}
     author = {"workspace": "acme", "createdBy": "charlie@example.com"}
     lines = [
@@ -114,7 +114,7 @@ def test_an_author_of_loaded_objects_has_a_name_even_without_a_membership(
         {"type": "task", "title": "Loaded", **author},
         {"type": "task", "title": "Loaded", **author, "createdBy": "mia@example.com"},
         {"type": "meeting", "title": "Loaded", **times, **author, "createdBy": "bob@example.com"},
-        # A member who joins by a later line is no former one.
+        # A user whom a later line makes a member is not a former member.
         {"type": "member", "workspace": "acme", "user": "mia@example.com"},
     ]
     text = "".join(f"{json.dumps(line)}\n" for line in lines)
@@ -135,7 +135,7 @@ def test_a_member_is_found_without_reading_a_table_of_objects(connection):
 
 @pytest.fixture
 def almost_full(connection, cast):
-    """Acme has all members but one that a workspace can have."""
+    """Fill Acme until there is room for exactly one more member."""
     connection.execute(
         "WITH person AS ("
         "    INSERT INTO users (name, email)"
@@ -153,7 +153,7 @@ def test_a_workspace_has_at_most_10000_members(
     join("dora", "owner")
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["dora"],))
     key = {"Idempotency-Key": "1"}
-    # Of two who add the last member at the same time, one can.
+    # Of two requests that add the last possible member at the same time, one succeeds.
     responses = together(
         "workspaces",
         cast["acme"],
@@ -169,7 +169,7 @@ def test_a_workspace_has_at_most_10000_members(
     line = {"type": "member", "workspace": "acme", "user": "dora@example.com"}
     outcome = cli("load", "-", input=f"{json.dumps(line)}\n")
     assert_failed(outcome, "1: members: must be at most 10000 in a workspace")
-    # Nobody was made, and a member who is there is told so as ever.
+    # No user was created, and adding an existing member still has its own message.
     assert count(connection, "users") == users
     assert len(alice.get(path).get_json()) == MAXIMUM
     assert alice.get(f"/workspaces/{cast['acme']}").get_json()["memberCount"] == MAXIMUM

@@ -1,4 +1,4 @@
-"""/ names the open documents; /healthz is 200 only when the database answers and is migrated."""
+"""/ lists the public documents; /healthz is 200 only while the database is migrated and usable."""
 
 from time import monotonic
 
@@ -19,7 +19,7 @@ from service.settings import Settings
 
 @pytest.fixture
 def check(empty, start):
-    """Return a function that gets /healthz of a service on that database."""
+    """Return a function that requests /healthz of a service on the database ``empty``."""
     app = start(Settings.read({"DATABASE_URL": empty}))
 
     def check():
@@ -33,7 +33,7 @@ def check(empty, start):
 def assert_pending(response):
     message = error_message(response, 503)
     assert message == "The database lacks migrations: run the command migrate"
-    # A migration takes seconds too.
+    # A client retries after 5 s, because a migration takes seconds, too.
     assert response.headers["Retry-After"] == "5"
 
 
@@ -43,7 +43,7 @@ def test_healthz_is_503_until_all_migrations_are_applied(empty, check):
     assert check().get_json() == {"status": "ok"}
     last = migrations()[-1]
     with psycopg.connect(empty, autocommit=True) as connection:
-        # On a database that is newer than the code it is 200.
+        # With a database that is newer than the code, the service is healthy.
         connection.execute("INSERT INTO schema_migrations VALUES ('9999-future', repeat('0', 64))")
         assert check().status_code == 200
         connection.execute("DELETE FROM schema_migrations WHERE name = %s", (last,))
@@ -71,7 +71,7 @@ def test_healthz_is_503_while_the_database_is_read_only(migrated, check):
 
 
 def end_others(connection):
-    """End the connections of the pool: new ones have the new settings."""
+    """End the connections of the pool, because only new ones have the new settings."""
     connection.execute(
         "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
         " WHERE datname = current_database() AND pid <> pg_backend_pid()"

@@ -50,7 +50,7 @@ def test_a_search_matches_words_in_any_form(alice, put, q, matches):
 
 
 def test_the_pages_of_a_search_that_only_excludes_words_have_every_match(alice, put):
-    """Nothing that matched raises a rank, so all ranks are the least one."""
+    """No matched word raises a rank, so all entries have the lowest rank."""
     for title in ("Coffee", "Milk", "Tea", "Water"):
         put(title)
     found = read_all(alice, "/knowledge", q="-tea", limit=1)
@@ -59,7 +59,7 @@ def test_the_pages_of_a_search_that_only_excludes_words_have_every_match(alice, 
 
 @pytest.fixture
 def put_many(connection, cast):
-    """Return a function that inserts entries with the word tea, most often in the oldest."""
+    """Return a function that inserts entries with the word tea; the oldest have it most often."""
 
     def put_many(count):
         connection.execute(

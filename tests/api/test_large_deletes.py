@@ -1,4 +1,4 @@
-"""DELETE of a task with many large subtasks succeeds in time, or is 409 if its events are large."""
+"""Deleting a task with many large subtasks succeeds in time, or is 409 if its events are large."""
 
 import pytest
 from support.derived import bytes_of, large_fields, longest
@@ -15,9 +15,9 @@ COLUMNS = sorted({column for name, column in large_fields() if LISTS[name].table
 
 @pytest.fixture(params=COLUMNS)
 def family(request, connection, cast):
-    """Return the id of a task of Alice with one subtask more than one request can announce.
+    """Return the id of a task of Alice, and how many of its subtasks one request can announce.
 
-    And how many it can announce. One field of the subtasks is as long as it may be.
+    The task has one subtask more than that. One field of each subtask has the maximum length.
     """
     author = {"workspace_id": cast["acme"], "created_by": cast["alice"]}
     parent = insert(connection, "tasks", title="Parent", **author)
@@ -34,7 +34,7 @@ def family(request, connection, cast):
 def test_deleting_large_subtasks_without_a_webhook_builds_no_events_and_so_is_fast(
     build, connection, family
 ):
-    # To make JSON of all subtasks takes more than a second.
+    # Building the JSON of all subtasks would take more than a second.
     alice = Client(build(statement_timeout=0.5), TOKENS["alice"])
     assert alice.delete(f"/tasks/{family[0]}").status_code == 204
     assert count(connection, "tasks") == 0

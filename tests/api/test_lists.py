@@ -1,4 +1,4 @@
-"""Lists: the promises of every paged list; a table of the lists drives each test."""
+"""Lists: what every paged list promises. Each test runs for each list in LISTS."""
 
 import re
 
@@ -50,7 +50,7 @@ def test_the_order_of_a_page_does_not_depend_on_how_postgresql_scans_its_rows(
 def test_the_pages_of_a_list_have_each_row_of_the_caller_once_and_in_order(
     paged, alice, connection, initech, insert_into
 ):
-    """Rows share a sort key, pages end between such rows, and rows of others lie between them."""
+    """Rows share a sort key, pages end between such rows, and others' rows lie between them."""
     listed = set()
     for n in range(2 * len(EDGES)):
         listed.add(insert_into(paged.table, **paged.columns(n)))

@@ -1,4 +1,4 @@
-"""/api/me: user, credential, active workspace and limits of the caller; the active workspace."""
+"""/api/me shows the caller and the limits, and changes the active workspace."""
 
 import re
 from datetime import datetime

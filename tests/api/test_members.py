@@ -187,7 +187,7 @@ def test_a_member_of_another_workspace_is_not_found(alice, cast, initech, path, 
 def test_removing_a_member_ends_everything_that_the_member_had_in_the_workspace(
     app, alice, bob, cast, connection, path
 ):
-    """As the command does."""
+    """The command that removes a member does the same."""
     subscribe(connection, cast["acme"], "https://example.com/hook")
     insert_member(connection, cast["globex"], cast["bob"])
     insert_token(connection, cast["bob"], "tmw_api_here", workspace_id=cast["acme"])
@@ -204,9 +204,9 @@ def test_removing_a_member_ends_everything_that_the_member_had_in_the_workspace(
     assert (event["type"], event["data"]["assigneeId"]) == ("task.updated", None)
     assert count(connection, "idempotency_keys") == 0
     assert alice.get(f"/workspaces/{cast['acme']}").get_json()["memberCount"] == 1
-    # The user exists, and comes back with a new membership.
+    # The user still exists, and can be added again.
     assert alice.post(path, {"email": "bob@example.com"}).get_json()["userId"] == cast["bob"]
-    # Who adds the user does not choose the active workspace.
+    # Adding the user does not make this workspace active.
     assert bob.get("/me").get_json()["workspace"] is None
     assert "PATCH /api/me" in error_message(bob.post("/tasks", {"title": "Where?"}), 409)
     assert bob.patch("/me", {"workspaceId": cast["acme"]}).status_code == 200
@@ -217,7 +217,7 @@ def test_removing_a_member_ends_everything_that_the_member_had_in_the_workspace(
 def test_adding_an_existing_user_never_changes_the_active_workspace_of_that_user(
     build, charlie, bob, cast, connection, path, creates
 ):
-    """Of a user with another workspace, of one without an active workspace, of one without any."""
+    """Charlie has another workspace but no active one; Lone has no workspace at all."""
     lone = insert(connection, "users", email="lone@example.com", name="Lone")
     connection.execute("UPDATE users SET active_workspace_id = NULL WHERE name = 'Charlie'")
     alice = Client(build(members_create_users=creates), TOKENS["alice"])
@@ -253,7 +253,7 @@ def test_a_repeated_request_about_members_gets_the_first_response(
         assert again.headers.get("Location") == first.headers.get("Location")
     (mia,) = (one["userId"] for one in alice.get(path).get_json() if one["name"] == "Mia")
     assert [sent(bob, "DELETE", f"{path}/{mia}").status_code for _ in range(2)] == [204, 204]
-    # The key belongs to the workspace of the path, whichever is active.
+    # The key belongs to the workspace in the path, whichever workspace is active.
     insert_member(connection, initech, cast["bob"], "owner")
     bob.patch("/me", {"workspaceId": initech})
     assert sent(bob, "POST", path, NEW).headers["Idempotent-Replayed"] == "true"
@@ -267,7 +267,7 @@ def test_two_owners_who_remove_each_other_at_the_same_time_leave_one(
 ):
     first, second = together(
         "members",
-        # The first one that both lock.
+        # The row that both requests lock first.
         cast["alice"],
         *(
             lambda who=who, name=name: who.delete(
@@ -299,7 +299,7 @@ def test_two_owners_who_add_the_same_address_while_a_member_leaves_add_one_user(
 
 
 def test_the_sql_statements_alone_already_keep_a_plain_member_from_adding_anybody(connection, cast):
-    """Beside the transaction, which rolls back what a refused request has done."""
+    """The transaction, which rolls back a refused request, is only a second safeguard."""
     values = {"user_id": cast["bob"], "token_workspace_id": None, "id": cast["acme"]}
     values |= {"role": "member", "name": None}
     run(connection, "members/create_user", **values, email="mia@example.com")

@@ -25,7 +25,7 @@ def test_a_list_of_long_values_has_shorter_pages_that_together_have_every_row(
     assert paged.ids(alice, limit=paged.maximum) == paged.ordered(connection)
 
 
-# A field of each list, a text if it has one.
+# One large field of each list: a text, if the list has one.
 FIRST_LARGE = dict(reversed(large_fields()))
 
 
@@ -33,9 +33,9 @@ FIRST_LARGE = dict(reversed(large_fields()))
 def test_a_page_ends_before_the_row_that_would_exceed_its_maximum_size(
     alice, connection, insert_into, name
 ):
-    """Of each fifteen rows with one sort key, six are long: the order of the sizes matters."""
+    """Of fifteen rows with the same sort key, six are long, so the order of the sizes matters."""
     paged, column = LISTS[name], FIRST_LARGE[name]
-    # A little shorter, so that the bytes of an empty list add no row.
+    # A little shorter than the maximum, so that the bytes of an empty list do not add up to a row.
     value = longest(view_of(paged).documented.schema().fields[column])
     value = value[: len(value) * 15 // 16]
     for n in range(150):

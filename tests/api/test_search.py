@@ -1,4 +1,4 @@
-"""The search of tasks: words of their titles, with the filters and in the orders of the list."""
+"""The search of tasks finds words of titles, with the filters and the orders of the list."""
 
 import psycopg
 import pytest
@@ -39,7 +39,10 @@ def test_a_search_takes_eight_words_between_any_white_space():
 
 @pytest.fixture
 def many(connection, cast):
-    """Fill Acme with 20 100 tasks; every hundredth is a Report, the oldest first."""
+    """Fill Acme with 20 100 tasks, every hundredth a Report; yield the ids of the reports.
+
+    The oldest come first.
+    """
     connection.execute(
         "INSERT INTO tasks (workspace_id, title, created_by, project_id, due_date)"
         " SELECT %s, CASE n %% 100 WHEN 0 THEN 'Report' ELSE 'Prepare the release notes' END, %s,"
@@ -50,7 +53,7 @@ def many(connection, cast):
     connection.execute("VACUUM ANALYZE tasks")
     rows = connection.execute("SELECT id::text FROM tasks WHERE title = 'Report' ORDER BY id")
     yield ids(rows.fetchall())
-    # TRUNCATE is faster than the deletion of rows before the next test.
+    # TRUNCATE is faster than deleting the rows before the next test.
     connection.execute("TRUNCATE workspaces, users CASCADE")
 
 
@@ -63,7 +66,8 @@ def test_each_page_of_a_search_in_many_tasks_reads_ten_thousand_of_them(alice, m
         page = alice.get(f"/tasks?q=absent{cursor}").get_json()
         searched.append(len(page["data"]))
     assert searched == [0, 0, 0]
-    # By due date the newest 10 000 are searched, the soonest first; other filters reach the older.
+    # With sort=dueDate, the newest 10 000 tasks are searched and come soonest first. Another filter
+    # reaches older tasks.
     assert ids(read_all(alice, "/tasks", q="report", sort="dueDate", limit=30)) == many[101:]
     for sort in ({}, {"sort": "dueDate"}):
         assert len(read_all(alice, "/tasks", q="report", projectId="old", **sort)) == 2

@@ -1,4 +1,4 @@
-"""POST /api/session: a login page with the operator's key makes sessions of any user."""
+"""POST /api/session: a login page with the operator's key can create a session of any user."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -104,7 +104,7 @@ def test_login_requests_count_by_client_address_like_requests_without_a_credenti
         headers = {"X-Forwarded-For": address}
         return [client.post("/session", EMAIL, headers=headers).status_code for _ in range(31)]
 
-    # An API token is no key, and counts for the address too.
+    # A request with an API token instead of the key also counts for the address.
     clients = Client(service, TOKENS["alice"]), Client(service, NEW)
     statuses = [status for client in clients for status in attempts("192.0.2.1", client)]
     assert statuses == [401] * 31 + [201] * 29 + [429] * 2

@@ -9,7 +9,7 @@ from support.http import error_message, invalid_field, read_all
 from support.rows import UNKNOWN, activate, count, row_of
 from support.statements import until_waiting
 
-# Its characters need an escape in a query.
+# A project whose characters must be escaped in a query.
 APOLLO = "a&b=c d/é"
 EMPTY = dict.fromkeys(["description", "dueDate", "assigneeId", "projectId", "parentId"])
 
@@ -126,7 +126,7 @@ def test_a_subtask_can_get_another_parent_or_become_a_task_without_one(alice, ta
 def various(alice, cast):
     """Create four tasks that differ in every field that filters use; a is the parent of b.
 
-    Two have a due date, because in that order those without one are found in another way.
+    Two have a due date: a list by due date finds tasks without one in another way.
     """
     parent = None
     for title, status, priority, project, assignee in (
@@ -194,7 +194,7 @@ def test_a_new_task_belongs_to_the_active_workspace(alice, cast, connection, ini
 
 @pytest.fixture
 def race(alice, bob, plain, together):
-    """Return a function that sends two requests about one task at once, in this order."""
+    """Return a function that sends two requests about one task; both wait for it in this order."""
     path = f"/tasks/{plain['id']}"
     send = {
         "done": lambda who: who.patch(path, {"status": "done"}),
@@ -223,7 +223,7 @@ def test_two_equal_changes_at_the_same_time_make_one_new_version(alice, plain, r
         ("rename", "delete", [(200, 204, 0)]),
         ("delete", "rename", [(204, 404, 0)]),
         ("delete", "delete", [(204, 404, 0)]),
-        # The delete conflicts with a subtask that its snapshot does not have: 409.
+        # 409: the delete conflicts with a subtask that is not in its snapshot.
         ("subtask", "delete", [(201, 204, 0), (201, 409, 2)]),
         ("delete", "subtask", [(204, 400, 0), (204, 201, 0), (409, 201, 2)]),
     ],

@@ -1,4 +1,4 @@
-"""API tokens and the session, managed with a session alone; the token is shown once."""
+"""API tokens and the session, which only a session can manage; a token is shown once."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -73,7 +73,7 @@ def test_the_expiry_of_a_new_token_must_be_in_the_future(alice):
 def test_the_101st_live_token_is_409_even_if_several_are_created_at_the_same_time(
     alice, cast, connection
 ):
-    # One token of the cast is there.
+    # The cast has given Alice one token.
     connection.execute(
         "INSERT INTO tokens (user_id, kind, hash)"
         " SELECT %s, 'api', sha256(number::text::bytea) FROM generate_series(1, 96) AS number",
@@ -195,7 +195,7 @@ def test_a_token_for_one_workspace_stays_there_when_its_user_chooses_another_wor
     assert (repeat.get_json(), repeat.headers["Idempotent-Replayed"]) == (first.get_json(), "true")
     after = worker.get("/tasks")
     assert after.get_json() == before.get_json()
-    # The limits are those of its workspace too, which the choice itself was counted in.
+    # The token keeps the limits of its workspace, in which the choice itself was counted.
     connection.execute("UPDATE workspaces SET plan = 'Starter' WHERE id = %s", (initech,))
     assert worker.get("/me").headers["X-RateLimit-Limit"] == "1000"
     remaining = [int(page.headers["X-RateLimit-Remaining"]) for page in (before, after)]
@@ -235,7 +235,7 @@ def test_the_end_of_the_membership_revokes_the_token_for_that_workspace(
         error_message(worker.get("/me"), 401)
         insert_member(connection, initech, cast["alice"])
     assert [token for token in alice.get("/tokens").get_json() if token["workspaceId"]] == []
-    # The session, and tokens for no workspace, live on.
+    # The session, and tokens that are not for one workspace, stay valid.
     assert alice.get("/me").status_code == 200
 
 
@@ -284,7 +284,7 @@ def test_an_operation_for_sessions_only_is_403_with_an_api_token_and_says_why(
     before = rows(connection, cast["alice"])
     message = error_message(Client(app, TOKENS["alice"]).send(method, path, json=body), 403)
     assert "only a session" in message.lower()
-    # The header decides, even beside a session.
+    # The header decides, even if the request also has a session.
     insert_token(connection, cast["bob"], "tmw_session_bob", kind="session")
     both = Client(app, TOKENS["alice"], cookie="tmw_session_bob")
     error_message(both.send(method, path, json=body), 403)

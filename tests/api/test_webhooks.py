@@ -49,7 +49,7 @@ def webhook(connection, cast, receiver):
 
 @pytest.fixture
 def work(app):
-    """Return a function that attempts what is due and returns the number of attempts."""
+    """Return a function that attempts the due deliveries and returns the number of attempts."""
     return lambda: Worker(app.config["SETTINGS"]).run_once()
 
 
@@ -117,7 +117,7 @@ def test_a_url_to_which_no_event_may_be_sent_is_400(alice, connection, receiver,
             alice.patch(f"/webhooks/{webhook}", {"url": url}),
         ):
             assert invalid_field(response, "url").startswith(message), url
-            # Nothing of the network of the service: no address that a name leads to.
+            # The message reveals nothing of the service's network: no address that a name leads to.
             assert "10.0.0.1, which" not in response.text
     assert count(connection, "webhooks") == 1
     assert webhook_row(connection, webhook)["url"] == receiver.url
@@ -252,7 +252,7 @@ def test_a_ping_is_503_if_the_service_lacks_the_key_of_the_webhook(
     webhook = subscribe(connection, cast["acme"], receiver.url, key_fingerprint="0" * 16)
     error_message(alice.post(f"/webhooks/{webhook}/ping"), 503)
     assert "0" * 16 in caplog.text
-    # The new secret derives from a key that is there.
+    # The new secret derives from a key that the service has.
     assert alice.post(f"/webhooks/{webhook}/rotate").status_code == 200
     assert alice.post(f"/webhooks/{webhook}/ping").get_json()["status"] == 200
 
@@ -275,7 +275,7 @@ def test_a_plain_member_gets_403_for_every_webhook_and_changes_nothing(
     for _ in range(2):
         before = everything(connection)
         refused("GET", "/webhooks", None)
-        # Before the look-up of the host, of which a member learns nothing.
+        # The refusal comes before the look-up, so a member learns nothing about the host.
         for url in (receiver.url, "http://10.0.0.1/"):
             refused("POST", "/webhooks", {"url": url})
         assert everything(connection) == before
@@ -292,7 +292,7 @@ def test_a_plain_member_gets_403_for_every_webhook_and_changes_nothing(
 def test_a_user_who_loses_the_role_during_the_check_of_the_url_creates_no_webhook(
     cast, connection, receiver
 ):
-    """The statement itself asks for the role."""
+    """The statement itself checks the role."""
     values = {"url": receiver.url, "events": None, "key_fingerprint": "x"}
     for name, made in (("bob", 0), ("charlie", 0), ("alice", 1)):
         caller = {"workspace_id": cast["acme"], "user_id": cast[name]}
@@ -439,7 +439,7 @@ def test_a_deleted_webhook_is_404_immediately_and_the_worker_deletes_its_deliver
     assert len(webhooks) == 19
     for method, path in about(gone, str(delivery)):
         error_message(alice.send(method, path, json={}), 404)
-    # It is not counted; however many deliveries it has, the request deletes none.
+    # A deleted webhook does not count. The request deletes no deliveries, however many there are.
     assert alice.post("/webhooks", {"url": receiver.url}).status_code == 201
     assert len(deliveries(connection)) == 2
     assert work() == 1
@@ -454,7 +454,7 @@ def test_a_deleted_webhook_is_404_immediately_and_the_worker_deletes_its_deliver
 def test_a_webhook_that_is_disabled_twice_keeps_the_first_reason(
     alice, cast, connection, receiver, work
 ):
-    """An attempt was in flight, or a manager disables it again."""
+    """The second reason comes from an attempt in flight, or from a manager's second request."""
     webhook = subscribe(connection, cast["acme"], receiver.url)
     path = f"/webhooks/{webhook}"
 
@@ -509,7 +509,7 @@ def test_a_ping_sends_a_signed_event_and_stores_nothing(alice, cast, connection,
 def test_a_successful_ping_makes_the_waiting_deliveries_due_immediately(
     alice, cast, connection, receiver, work
 ):
-    """So does ``enabled: true``; a ping that fails changes nothing."""
+    """``enabled: true`` does the same. A ping that fails changes nothing."""
     webhook = subscribe(connection, cast["acme"], receiver.url)
     receiver.behaves(answer(503, Retry_After="3600"))
     announce(connection, cast["acme"], 3)
@@ -543,12 +543,12 @@ def test_a_ping_says_how_the_receiver_failed_without_naming_an_address(
     assert webhook_row(connection, webhook)["failing_since"] is None
 
 
-# Without a connection of the database
+# Waiting without a database connection
 
 
 @contextmanager
 def hanging(client, webhook, receiver):
-    """The Future of a ping whose receiver answers at the end of the context only."""
+    """Yield the Future of a ping whose receiver answers only at the end of the context."""
     receiver.behaves(hang)
     with ThreadPoolExecutor(1) as threads:
         pinged = threads.submit(client.post, f"/webhooks/{webhook}/ping")
@@ -561,7 +561,7 @@ def hanging(client, webhook, receiver):
 def test_a_request_that_waits_for_a_receiver_holds_no_database_connection(
     with_webhooks, receiver, webhook
 ):
-    """The pool has one connection, which the other request gets while the receiver hangs."""
+    """The pool has one connection. Another request gets it while the receiver hangs."""
     alice = Client(with_webhooks(WEB_THREADS="1", WEBHOOK_TIMEOUT="30"), TOKENS["alice"])
     with hanging(alice, webhook, receiver) as pinged:
         assert alice.get("/tasks").status_code == 200
@@ -595,11 +595,13 @@ def test_urls_can_be_checked_while_receivers_occupy_all_threads_that_may_wait_fo
             assert client.post("/webhooks", {"url": receiver.url}).status_code == 201
 
 
-@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "once"}], ids=["", "with a key"])
+@pytest.mark.parametrize(
+    "headers", [{}, {"Idempotency-Key": "once"}], ids=["without a key", "with a key"]
+)
 def test_a_request_that_waits_for_a_slow_name_server_holds_no_database_connection(
     with_webhooks, connection, monkeypatch, headers
 ):
-    """A look-up never ends by itself; getaddrinfo is that of the system, not ours."""
+    """The look-up never ends by itself. The replaced getaddrinfo is the system's, not ours."""
     monkeypatch.setattr(sys.modules["service.api.webhook_checks"], "LOOK_UP", 1)
     alice = Client(with_webhooks(WEB_THREADS="1"), TOKENS["alice"])
     asked, end, look_up = Event(), Event(), socket.getaddrinfo

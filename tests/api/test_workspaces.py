@@ -58,7 +58,7 @@ def test_an_owner_and_an_admin_can_change_a_workspace(alice, adam, acme, connect
     (listed,) = who.get("/workspaces").get_json()
     assert response.get_json() == {**listed, "timezone": "Europe/Berlin"}
     row = row_of(connection, "workspaces", acme["id"])
-    # The first change of the version was Adam's joining.
+    # Version 2 came with Adam's joining.
     assert (row["name"], row["timezone"], row["version"]) == (*expected.values(), 3)
 
 

@@ -1,4 +1,4 @@
-"""A worker in this process, with an application of this module."""
+"""Run a worker in this process, with the application of this module."""
 
 import logging
 import os
@@ -19,7 +19,7 @@ SECRET = "tmw_api_hush"
 
 
 class Application:
-    """Responds as the path says; requests for /wait last until ``proceed`` is set."""
+    """Responds as the path asks; requests for /wait last until ``proceed`` is set."""
 
     def __init__(self):
         self.proceed, self.waiting = threading.Event(), threading.Semaphore(0)
@@ -52,7 +52,7 @@ class Server:
     def __init__(self, stack, limits, kind, configuration):
         self.application = Application()
         self.listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        # The clients.
+        # Closes the sockets of the clients.
         self.stack = stack.enter_context(ExitStack())
         self.address = self.listener.getsockname()
         config = Config()
@@ -65,7 +65,7 @@ class Server:
             setattr(self.worker, name, value)
         self.thread = threading.Thread(target=self.worker.run, daemon=True)
         self.thread.start()
-        # The worker sets it once its threads have started.
+        # The worker sets ``seen`` after its threads have started.
         wait_until(lambda: hasattr(self.worker, "seen"))
 
     def connect(self, *, buffer=None):
@@ -97,7 +97,7 @@ class Server:
         return [conn for conn in found if state is None or conn.state is state]
 
     def at_rest(self, state):
-        """Tell whether connections are in this state, and none has gone on for a while."""
+        """Return whether there are connections in this state, and all have rested for 0.3 s."""
         found = self.connections(state)
         return found and all(conn.since < time.monotonic() - 0.3 for conn in found)
 
@@ -113,13 +113,13 @@ class Server:
 
 @pytest.fixture
 def serve(monkeypatch):
-    """Return a function that starts a worker with these time limits and this configuration."""
+    """Return a function that starts a worker with the given time limits and configuration."""
     monkeypatch.setattr(Worker, "max_body", MAX_BODY)
     monkeypatch.setattr(Worker, "urgent_path", b"/healthz")
     monkeypatch.setattr(module, "TICK", 0.02)
     monkeypatch.setattr(module, "CHECK", 0.2)
     monkeypatch.setattr(module, "STOP_GRACE", 0.2)
-    # No other limit ends a wait of a test, however slow the machine is.
+    # A test sets the limits that it tries. The others are too long to matter on a slow machine.
     for name in ("READ", "WRITE", "TAKE", "TAKE_URGENT"):
         monkeypatch.setattr(Worker, name, 60)
     servers = []

@@ -1,4 +1,7 @@
-"""The connections of a worker, by sockets of this process: whose turn it is to send or to end."""
+"""The connections of a worker: which thread may use one, and which one is closed first.
+
+Both ends of each connection are sockets of this process.
+"""
 
 import socket
 from select import EPOLLIN, epoll
@@ -20,7 +23,7 @@ READING, IDLE, COMPLETE = State(READABLE, 10), State(READABLE, 75), State(0, flo
 
 
 class Clients(ClientConnections):
-    """Connections of clients of this process; ``clients`` has the clients' ends."""
+    """Connections whose clients are in this process; ``clients`` has the clients' sockets."""
 
     def __init__(self, poller):
         super().__init__(poller)
@@ -52,7 +55,7 @@ def connections():
 
 
 class RacedLock:
-    """A lock; before it is taken, another thread does something."""
+    """A lock. Just before it is acquired, it does what another thread could do then."""
 
     def __init__(self, meanwhile):
         self.lock, self.meanwhile = Lock(), meanwhile
@@ -98,7 +101,7 @@ def test_a_connection_is_overdue_only_after_the_time_limit_of_its_state(connecti
 def test_a_connection_that_makes_progress_at_the_last_moment_is_neither_overdue_nor_dropped(
     connections,
 ):
-    """In the meantime another thread has begun the same state anew, as when a client reads."""
+    """Meanwhile another thread has entered the same state again, as it does when a client reads."""
     conn = connections.connect(age=11)
 
     def go_on():

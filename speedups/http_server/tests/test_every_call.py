@@ -1,4 +1,4 @@
-"""An error at any call of a worker's threads keeps no connection, descriptor, slot or thread."""
+"""An error at any call of a worker's threads leaks no connection, descriptor, slot or thread."""
 
 import os
 import socket
@@ -17,17 +17,18 @@ from speedups.http_server import gunicorn_worker as module
 from speedups.http_server.client_connections import CLOSED
 
 FILES = {str(path) for path in Path(module.__file__).parent.glob("*.py")}
-# OSError is that of a client that has gone. SystemExit is no Exception.
+# Each call raises OSError, as if the client had gone, and one of these errors. SystemExit is not a
+# subclass of Exception.
 ERRORS = ValueError, SystemExit, MemoryError
-# An error of these calls of the main thread ends the worker, so that the master starts another one.
+# An error in these functions of the main thread ends the worker, and the master starts another.
 ENDS = {"run", "is_broken", "stop"}
-# Seconds, all different, so that they tell the states apart.
+# In seconds. They differ between states, so that the probe can tell the states apart.
 LIMITS = {"READ": 0.06, "WRITE": 0.07, "LINGER": 0.03, "TAKE": 0.04, "TAKE_URGENT": 0.04}
 IDLE = 0.05
 
 
 class Probe:
-    """Notes each call that a thread of the worker makes; raises an error at one of them, once."""
+    """Records each call that a thread of the worker makes, and raises an error at one, once."""
 
     def __init__(self):
         self.seen, self.target, self.error = {}, None, None
@@ -42,7 +43,7 @@ class Probe:
         if not (caller and caller.f_code.co_filename in FILES):
             return
         if called in ("lock.__enter__", "lock.__exit__"):
-            return  # They need nothing that could be missing.
+            return  # Taking a lock needs no resource that could be missing.
         main = threading.current_thread().name == "main"
         by = caller.f_code.co_name
         if main and (by in ENDS or called in ("sleep", "notify")):
@@ -57,7 +58,10 @@ class Probe:
 
 
 class ProbedWorker(Worker):
-    """A worker that the probe watches; an error in a probe ends the watch, until the next step."""
+    """A worker whose calls the probe sees.
+
+    Python removes a profile function that raises an error, so each step sets the probe again.
+    """
 
     def step(self):
         sys.setprofile(self.probe)
@@ -185,7 +189,7 @@ def descriptors():
 
 
 def hold(server, dialogue):
-    """Play the clients; then the worker has nothing left of them, and responds as before."""
+    """Play the clients. Then check that the worker keeps nothing of them and still runs."""
     before = descriptors()
     clients = []
     with suppress(OSError):
@@ -208,7 +212,10 @@ def hold(server, dialogue):
 
 @pytest.mark.proof
 def test_an_error_at_any_call_leaks_no_connection_descriptor_slot_or_thread(serve, monkeypatch):
-    """A dialogue raises at the calls, each in a state, that none before it has raised at."""
+    """Each dialogue raises errors at the calls at which no earlier dialogue has raised one.
+
+    The same call in another state of the connection counts as another call.
+    """
     monkeypatch.setattr(module, "MAX_PENDING", 150_000)
     monkeypatch.setattr(CLOSED, "seconds", 0.05)
     raised, tried = set(), 0
@@ -222,7 +229,7 @@ def test_an_error_at_any_call_leaks_no_connection_descriptor_slot_or_thread(serv
             for error in OSError, ERRORS[tried % 3]:
                 kind = call, error is OSError
                 if kind in raised or (call[-1] and error is SystemExit):
-                    continue  # SystemExit is how a signal ends the main thread.
+                    continue  # A signal ends the main thread with SystemExit.
                 probe.error, probe.target = error("injected"), call
                 hold(server, dialogue)
                 tried += 1

@@ -1,4 +1,4 @@
-"""The reader of requests: bytes in any pieces in, complete requests out."""
+"""The reader of requests turns bytes, in pieces of any size, into complete requests."""
 
 import gc
 import re
@@ -25,7 +25,7 @@ START = b"POST /a%20b?c=d HTTP/1.1\r\nHost: x\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
 MAX_BODY = 10
 
-# The rest of a head and a body, and the body that the application reads.
+# By name: the bytes that follow START, and the body that the application then reads.
 COMPLETE = {
     "no body": (b"\r\n", b""),
     "length": (b"Content-Length: 9\r\n\r\n123456789", b"123456789"),
@@ -51,7 +51,7 @@ COMPLETE = {
         b"Connection: Upgrade\r\nUpgrade: h2c\r\n" + CHUNKED + b"3\r\nabc\r\n0\r\n\r\n",
         b"abc",
     ),
-    # Not hop-by-hop in HTTP/1.1, but the parser of heads stops after it.
+    # HTTP/1.1 does not count it as hop-by-hop, but the parser of heads stops after it.
     "proxy": (b"Proxy-Connection: close\r\n\r\n", b""),
     "websocket": (b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n", b""),
 }
@@ -124,7 +124,7 @@ def test_header_fields_with_the_same_name_are_joined_and_names_with_underscores_
 
 
 CHUNKS = START + CHUNKED
-# By the rows of the module: what is rejected, with its status.
+# By row of the table in the docstring of the module: the status, and requests that get it.
 REJECTED = {
     "9112, 2.2: a line that ends without CR, a blank line before the request line": (400, [
         b"GET / HTTP/1.1\n\n",
@@ -251,7 +251,7 @@ def test_a_malformed_request_is_rejected_in_one_piece_and_in_many(row):
 
 
 def mutations():
-    """Requests in which bytes were replaced, removed or repeated, or that are only bytes."""
+    """Requests in which bytes were replaced, removed or repeated, and arbitrary bytes."""
     requests = [START + rest for rest, _ in COMPLETE.values()]
     requests += [request for _, rejected in REJECTED.values() for request in rejected]
     pieces = st.sampled_from(
@@ -294,7 +294,7 @@ def test_the_end_of_a_chunked_body_may_arrive_in_two_pieces_the_second_with_the_
 
 
 def test_a_chunk_of_very_many_blank_lines_is_read_quickly_and_ends_the_connection(monkeypatch):
-    """Each blank line may be the end, so the search for the next request has a limit."""
+    """Each blank line may be the end of the body, so the reader looks at a limited number."""
     for lines in (BLANK_LINES // 2 - 1, 2**17):
         body = b"\r\n" * 2 * lines
         chunk = b"%x\r\n%b\r\n" % (len(body), body)
@@ -309,7 +309,7 @@ def test_a_chunk_of_very_many_blank_lines_is_read_quickly_and_ends_the_connectio
 
 
 def test_the_limits_for_the_head_of_a_request_are_like_those_of_apache_and_nginx():
-    """Proxies in front pass heads on that they accept: nginx four lines of 8 KiB."""
+    """A proxy in front forwards every head that it accepts; nginx accepts four lines of 8 KiB."""
     assert (HEAD, LINE, FIELDS) == (4 * 8192, 8190, 100)
 
 
@@ -381,7 +381,7 @@ def test_only_an_http_1_1_client_waits_for_100_continue():
 
 
 def test_an_unfinished_request_reports_its_memory_and_frees_it_without_the_garbage_collector():
-    """Without the collector of reference cycles: it would run long after a flood."""
+    """The garbage collector would free the memory only long after a flood of requests."""
     reader = RequestReader({}, 2**20)
     for part in (START[:20], START[20:] + CHUNKED + b"ffff\r\n", b"a" * 50_000):
         before = reader.size

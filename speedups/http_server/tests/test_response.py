@@ -1,4 +1,4 @@
-"""Responses of the application as bytes."""
+"""The bytes that the worker sends for a response of the application."""
 
 import sys
 import time
@@ -64,7 +64,7 @@ def test_a_response_has_the_headers_connection_server_and_date():
 
 
 class Body:
-    """The body of a response; it fails after its parts, and notes that it was closed."""
+    """The body of a response. It raises ``fault`` after its parts, and counts calls of close."""
 
     def __init__(self, *parts, fault=None):
         self.parts, self.fault, self.closed = parts, fault, 0

@@ -1,4 +1,4 @@
-"""The slots of requests: which runs next, and which has waited for too long."""
+"""The slots of requests: which request runs next, and which has waited too long."""
 
 import socket
 
@@ -28,7 +28,7 @@ def arrive():
 
 
 class Line(Slots):
-    """Slots that one thread frees."""
+    """Slots of which one thread frees one, and takes the next request."""
 
     def free_one(self):
         self.free += 1

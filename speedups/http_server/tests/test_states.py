@@ -1,4 +1,4 @@
-"""The states of a connection: a worker in this process, with an application of this module."""
+"""The states of a connection, in a worker that runs in this process."""
 
 import errno
 import logging
@@ -28,7 +28,7 @@ def read(client):
 
 
 def settle():
-    """Wait for several looks at the clock, to see that nothing happens."""
+    """Wait for several ticks of the worker, to see that nothing happens."""
     time.sleep(0.2)
 
 
@@ -59,7 +59,7 @@ def test_a_request_that_is_not_complete_in_time_is_408_even_if_bytes_keep_coming
 
 
 def test_an_idle_connection_is_closed_after_keepalive_without_a_response(serve):
-    """Without keepalive, each connection has one request."""
+    """Without keepalive, each connection serves one request."""
     answer = Answer(receive_all(serve(keepalive=0).ask()))
     assert (answer.status, answer.headers["connection"]) == (200, "close")
     server = serve(keepalive=1)
@@ -109,7 +109,7 @@ def test_a_client_that_stops_reading_is_reset_and_a_slow_reader_gets_everything(
 
 
 def test_a_request_that_waits_too_long_for_a_slot_is_503_and_a_health_check_sooner(serve):
-    """The application never gets it."""
+    """The application never gets that request."""
     server = serve({"TAKE_URGENT": 0.2})
     running, start = server.occupy(), time.monotonic()
     other, health = server.ask("/other"), server.ask("/healthz")
@@ -190,13 +190,13 @@ def test_with_too_many_connections_the_oldest_idle_one_is_closed_and_the_log_say
     server.wait_for_connections(10)
     server.application.proceed.set()
     assert {read(client).headers["connection"] for client in (running, second)} == {"keep-alive"}
-    # Two went; the line comes once a minute.
+    # Two connections were closed; the worker logs the line at most once a minute.
     (line,) = caplog.messages
     assert line.startswith("Too many connections for this process, which takes 12:")
 
 
 def test_a_state_that_only_a_fifth_of_the_connections_are_in_loses_none_of_them(serve):
-    """Nine requests run. The connection beyond the maximum is not kept after its response."""
+    """Nine requests run. The worker closes the connection beyond the maximum after its response."""
     server = serve(worker_connections=19, threads=9)
     running = [server.occupy() for _ in range(9)]
     idle = server.connect()
@@ -231,7 +231,7 @@ def test_a_process_with_connections_leaves_a_new_client_to_a_process_with_fewer(
     monkeypatch.setattr(module, "YIELD", 2)
     server.connect()
     settle()
-    # As another process would.
+    # Accept the client as another process would.
     accepted, _ = server.listener.accept()
     accepted.close()
     wait_until(lambda: not server.worker.accepting.locked())
@@ -246,7 +246,7 @@ def test_a_thread_waits_half_a_millisecond_for_the_interpreter_lock(serve):
 
 
 class Timeless(Worker):
-    """A worker that does not look at the clock until its test lets it."""
+    """A worker whose ticks wait until the test lets them go on."""
 
     def tick(self):
         self.clock.wait(60)
@@ -304,7 +304,7 @@ def test_a_stopping_worker_waits_for_a_request_no_longer_than_graceful_timeout(s
 
 
 class Exhausted:
-    """A listener in a process that has no file descriptor left, or whose clients give up."""
+    """A listener that cannot accept: no file descriptor is left, or the client has given up."""
 
     def __init__(self, number):
         self.number, self.asked = number, 0
@@ -330,7 +330,7 @@ def test_without_a_file_descriptor_a_waiting_connection_is_closed_and_the_log_sa
         server.worker.listeners[number] = server.listener
         server.ask(client=late)
         wait_until(lambda: server.connections(server.worker.complete)[1:])
-        # The next round has no waiting connection from its beginning.
+        # In the second round, no idle connection is left that the worker could close.
     assert receive_all(idle) == b""
     assert caplog.messages == ["No file descriptor is left for a new client"] * 2
     server.application.proceed.set()
@@ -399,12 +399,12 @@ def test_a_client_that_hangs_up_is_forgotten_immediately(serve):
 def test_unread_responses_have_one_common_limit_and_count_until_their_last_byte_is_sent(
     serve, monkeypatch
 ):
-    """What a client leaves unread is more than the buffers of the system take, some 4 MB."""
+    """A client leaves more unread than the buffers of the system take, about 4 MB."""
     monkeypatch.setattr(module, "MAX_UNSENT", 16_000_000)
     server = serve()
     for _ in range(2):
         assert len(read(server.ask("/large/12000000")).body) == 12_000_000
-        # A response that has just been read may count for a moment.
+        # A response that has just been read may still count for a moment.
         wait_until(lambda: not server.connections(server.worker.flushing))
     first = server.ask("/large/12000000", buffer=2**17)
     raw = first.recv(2**17)
@@ -412,7 +412,7 @@ def test_unread_responses_have_one_common_limit_and_count_until_their_last_byte_
     assert len(read(server.ask("/large/2000000")).body) == 2_000_000
     while len(raw) < 5_000_000:
         raw += first.recv(2**17)
-    # While a thread sends more to it, it is not dropped.
+    # The worker does not drop a connection while a thread sends to it.
     wait_until(lambda: server.at_rest(server.worker.flushing))
     (unread,) = server.connections(server.worker.flushing)
     second = server.ask("/large/8000000", buffer=2**17)
@@ -426,7 +426,7 @@ def test_unread_responses_have_one_common_limit_and_count_until_their_last_byte_
 def test_requests_that_wait_for_a_slot_have_one_common_limit_of_bytes(
     serve, monkeypatch, arriving, number
 ):
-    """Together they may have as many bytes as MAX_PENDING says, or twice the largest body."""
+    """Together they may have MAX_PENDING bytes, or twice the largest body if that is more."""
     monkeypatch.setattr(module, "MAX_PENDING", arriving)
     server = serve()
     body = b"x" * 90_000
@@ -525,7 +525,10 @@ def test_connect_is_405_with_an_empty_allow(serve):
 def test_a_response_beyond_the_common_limit_is_reset_while_another_client_uses_less(
     serve, monkeypatch
 ):
-    """No connection of its own client can make room for it. Alone it may be larger."""
+    """Its client has no other connection that could make room.
+
+    If no other client needs room, the response may be larger.
+    """
     monkeypatch.setattr(module, "MAX_UNSENT", 16_000_000)
     server = serve()
     large = server.ask("/large/20000000", buffer=2**17)
@@ -537,10 +540,10 @@ def test_a_response_beyond_the_common_limit_is_reset_while_another_client_uses_l
     other.connect(server.address)
     flushing = server.worker.flushing
     server.ask("/large/8000000", client=other)
-    # The first response may count as one that its client still reads for a moment.
+    # For a moment, the first response may count as one that its client still reads.
     wait_until(lambda: [conn.address for conn in server.connections(flushing)] == ["127.0.0.2"])
     client = server.ask("/large/24000000", buffer=2**17)
-    # A client that reads meanwhile can take the response before the maximum is looked at.
+    # A client that read now could take the response before the worker checks the limit.
     wait_until(lambda: len(server.application.environs) == 3 and len(server.connections()) == 2)
     with pytest.raises(ConnectionResetError):
         receive_all(client)
@@ -568,7 +571,8 @@ def test_a_busy_worker_whose_requests_end_in_time_continues(serve):
     server.application.proceed = SimpleNamespace(
         wait=lambda seconds: turns.acquire(timeout=seconds), set=lambda: turns.release(9)
     )
-    # Together they take longer than the timeout; each alone far less, also on a busy machine.
+    # Together the requests take longer than the timeout; each takes far less, even on a busy
+    # machine.
     for client in [server.ask("/wait") for _ in range(6)]:
         time.sleep(0.5)
         turns.release()
@@ -597,7 +601,7 @@ def test_a_worker_that_has_lost_a_thread_logs_that_and_ends(serve, caplog):
 
 
 class Slow:
-    """A listener; while a client is accepted, the worker is told to stop, which waits for it."""
+    """A listener that tells the worker to stop while it accepts a client; the worker waits."""
 
     def __init__(self, server):
         self.server = server
