@@ -1,7 +1,8 @@
 """Counts of requests and of corruption, which the processes add up in the table ``counters``.
 
 A request only appends to a deque. Every ten seconds a thread of the pool adds what is in it to the
-table, so counts outlive a process, and one host reads those of all. A crash may lose the last ones.
+table. So the counts outlive the process, and any host can read the counts of all processes. A crash
+may lose the counts of the last ten seconds.
 """
 
 from bisect import bisect_left
@@ -18,7 +19,7 @@ INTERVAL = 10
 BOUNDS = 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5
 # SQLSTATEs of a corrupted table or index.
 CORRUPTED = {"XX001", "XX002"}
-# Method, route, status, its seconds and those of the database.
+# Method, route, status, seconds in all, seconds that the database took.
 Counted = tuple[str, str, int, float, float]
 
 
@@ -26,7 +27,7 @@ class Counters:
     """What this process has counted and not yet added to the table."""
 
     def __init__(self) -> None:
-        # Bounded, for a web server without the thread that empties it.
+        # Bounded, because a web server other than gunicorn has no thread that empties it.
         self.requests: deque[Counted] = deque(maxlen=50_000)
         self._errors: deque[str] = deque(maxlen=1000)
         self._unsaved: defaultdict[str, float] = defaultdict(float)
@@ -48,7 +49,8 @@ class Counters:
             self._unsaved.clear()
 
     def _add_up(self) -> None:
-        # Of each method, route, status and bucket: requests, their seconds, those of statements.
+        # For each method, route, status and bucket: the number of requests, their seconds, and the
+        # seconds of their statements.
         cells: defaultdict[tuple[str, str, int, int], list[float]] = defaultdict(lambda: [0] * 3)
         for _ in range(len(self.requests)):
             method, route, status, took, database = self.requests.popleft()

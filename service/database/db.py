@@ -26,8 +26,8 @@ class RequestState:
     traceparent = ""
     # Seconds that the request has waited for a thread.
     queued: float = 0
-    # The time, by ``monotonic()``, when the last wait for the database ends. The first statement
-    # sets it, from ``arrived``; later ones do not extend it. 0 before.
+    # The deadline, by ``monotonic()``, of all database work of this request. The first statement
+    # sets it, counted from ``arrived``, and later statements do not extend it; 0 until then.
     deadline: float = 0
     connection: Connection | None = None
     # Seconds that the request has waited for a connection, that its statements and commits took,
@@ -44,8 +44,9 @@ class RequestState:
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
-        # When the request was complete, by ``monotonic()``: its last byte read, and the response to
-        # the one before it on the connection sent. Under another server: when Flask received it.
+        # The time, by ``monotonic()``, at which the request was ready to run: its last byte had
+        # been read, and the previous response on the connection had been sent. Without
+        # ``speedups.http_server``, the time at which Flask received the request.
         self.arrived = monotonic()
         # Parameters of every statement: ``user_id``, ``workspace_id`` and ``token_workspace_id``.
         self.caller: dict[str, object] = {}
@@ -93,7 +94,7 @@ def extend_deadline(seconds: float) -> None:
 def connection(state: RequestState) -> Connection:
     """Take a connection for a request that has none; raises PoolTimeout or UnusableDatabase.
 
-    A request that has waited in a queue has less time left for the database.
+    The time that the request has waited for a thread counts against its deadline.
     """
     if state.connection is None:
         asked = monotonic()
@@ -105,7 +106,7 @@ def connection(state: RequestState) -> Connection:
 
 
 def release(_error: BaseException | None = None) -> None:
-    """Give the connection of this request back; the next statement takes another connection."""
+    """Return the connection of this request to the pool; the next statement takes another one."""
     current_state().release()
 
 
@@ -160,7 +161,11 @@ def rows(kind: type[Row], name: str, /, **values: object) -> list[Row]:
 
 
 def row_client_bound(kind: type[Row], name: str, /, **values: object) -> Row:
-    """Run as ``row`` does, but psycopg writes the values into the text, for the planner."""
+    """Like ``row``, but psycopg interpolates (and escapes) the values into the text.
+
+    PostgreSQL then plans the statement for these values. This is worth the time for statements with
+    many optional filters, for which a generic plan would be slow.
+    """
     state = current_state()
     used = connection(state)
     cursor = psycopg.ClientCursor(used, row_factory=args_row(kind))

@@ -1,6 +1,6 @@
 """Connections to the database: one for a command, a pool for each process that serves.
 
-The watchdog is here too: the pool alone knows which connections are in use, and until when.
+The watchdog is here too, because only the pool knows which connections are in use, and until when.
 """
 
 import logging
@@ -23,14 +23,14 @@ from service.logs import is_rare, is_rare_record
 from service.process import application_name
 from service.settings import Settings
 
-# The oldest major version of PostgreSQL that has all that the statements use.
+# The oldest major version of PostgreSQL that has every feature that the statements use.
 OLDEST = 15
 
 log = logging.getLogger("service.database")
 
 
 class UnusableDatabase(psycopg.NotSupportedError):
-    """The service cannot run on this database, whatever its tables are; the message says why."""
+    """The service cannot run on this database, whatever tables it has; the message says why."""
 
 
 class OldServer(UnusableDatabase):
@@ -57,7 +57,7 @@ def encoding_of(connection: Connection) -> str:
 
 def fault_of(connection: Connection) -> UnusableDatabase | None:
     """Return why the service cannot run on this database; None if it can."""
-    # A connection pooler that reports no version makes it 0.
+    # The version is 0 behind a connection pooler that does not report it.
     if 0 < connection.info.server_version < OLDEST * 10_000:
         # Debian adds the version of its package, in parentheses.
         version = connection.info.parameter_status("server_version") or "?"
@@ -77,8 +77,8 @@ def connection_options(settings: Settings, program: str) -> dict[str, Any]:
         "context": ADAPTERS,
         # 0 prepares each statement when it first runs; None prepares none.
         "prepare_threshold": 0 if settings.database_prepare else None,
-        # A dead peer is detected within 5 s with data in flight, else after 15 s on Linux, where
-        # tcp_user_timeout takes the place of keepalives_count, and after 25 s elsewhere.
+        # With data in flight, a dead peer is detected within 5 s. On an idle connection it takes 15
+        # s on Linux, where tcp_user_timeout replaces keepalives_count, and 25 s elsewhere.
         "tcp_user_timeout": 5000,
         "keepalives_idle": 10,
         "keepalives_interval": 5,
@@ -103,7 +103,7 @@ class Watchdog:
     """Shuts down connections that do not respond; one thread per process watches them all.
 
     When PostgreSQL freezes, none of its timeouts fires, but its kernel still acknowledges data:
-    libpq would wait for ever. When the network freezes, libpq notices it later than a client should
+    libpq would wait forever. When the network freezes, libpq notices it later than a client should
     wait. After the socket is shut down, the waiting statement fails as on a lost connection.
     """
 
@@ -174,7 +174,8 @@ class Pool(ConnectionPool[Connection]):
         self, settings: Settings, program: str, at_first: Callable[[Connection], None] | None = None
     ) -> None:
         self.settings = settings
-        # With the watchdog's interval, less than a second beyond the statement's own timeout.
+        # 0.8 s plus the watchdog's interval of 0.1 s: the statement's own timeout fires first, and
+        # the watchdog less than a second later.
         self.seconds = settings.statement_timeout + 0.8
         self.watchdog = Watchdog()
         # Why the newest connection leads to a database that the service cannot run on.
@@ -203,7 +204,7 @@ class Pool(ConnectionPool[Connection]):
     def prepare(self, connection: Connection) -> None:
         """Configure a new connection."""
         timeout = f"{self.settings.statement_timeout}s"
-        # All statements may stay prepared, which are more than psycopg's default of 100.
+        # Let every statement stay prepared: there are more than psycopg's default limit of 100.
         connection.prepared_max = None
         self.watchdog.watch(connection, monotonic() + self.seconds)
         try:
@@ -222,7 +223,7 @@ class Pool(ConnectionPool[Connection]):
             self.watchdog.release(connection)
 
     def take(self, deadline: float, queued: float) -> Connection:
-        """Take a connection, which is shut down at ``deadline`` unless it is given back before.
+        """Take a connection, which the watchdog shuts down at ``deadline`` unless it is returned.
 
         Raises UnusableDatabase, and PoolTimeout if no connection becomes free within POOL_TIMEOUT
         or before the deadline. The seconds that the request was ``queued`` count as waited.
@@ -232,11 +233,11 @@ class Pool(ConnectionPool[Connection]):
         left = deadline - monotonic()
         if left <= 0:
             raise PoolTimeout("no time is left for the database")
-        # While the database is away, the requests in the queue must not wait one after the other.
+        # While the database does not answer, the queued requests must not each wait in turn.
         shortest = min(self.timeout, self.SHORTEST_WAIT)
         connection = self.getconn(min(left, max(self.timeout - queued, shortest)))
         if fault := self.fault:
-            # The next connection may lead to another database.
+            # A new connection may reach another database, which the service can use.
             connection.close()
             self.putconn(connection)
             raise fault
@@ -258,7 +259,7 @@ class Pool(ConnectionPool[Connection]):
             raise
 
     def give_back(self, connection: Connection) -> None:
-        """Give a connection back, even a broken one; the caller must not use it afterwards."""
+        """Return a connection, even a broken one. The caller must not use it afterwards."""
         self.watchdog.release(connection)
         self.putconn(connection)
         if connection.is_read_only and monotonic() > self._last_drained + self.CHECK_INTERVAL:
@@ -266,7 +267,7 @@ class Pool(ConnectionPool[Connection]):
             self.drain()
 
     def drain(self) -> None:
-        """Replace all connections, also those in use once they are put back."""
+        """Replace all connections; those in use are replaced when they are returned."""
         self._last_drained = monotonic()
         super().drain()
 
@@ -299,12 +300,12 @@ class Pool(ConnectionPool[Connection]):
             self.drain()
 
     def _write(self, write: Callable[[Connection], None], connection: Connection) -> None:
-        """Write what this process tells about itself within a second; otherwise later."""
+        """Save the counts and the sign of life; if that takes more than a second, try later."""
         self.watchdog.watch(connection, monotonic() + 1)
         try:
             write(connection)
         except psycopg.Error:
-            # Requests meet the same error, and log it.
+            # Requests fail with the same error, and log it.
             pass
         finally:
             self.watchdog.release(connection)

@@ -1,4 +1,4 @@
-"""The remedies for errors of PostgreSQL, which logs and commands name to operators."""
+"""The remedies for errors of PostgreSQL. Log lines and commands show them to operators."""
 
 import re
 
@@ -65,7 +65,8 @@ REMEDIES = {
     ),
     "57P03": "wait until PostgreSQL has started",
 }
-# Of an error while connecting, libpq has only the text; of several servers it has all texts.
+# For an error while connecting, libpq reports no SQLSTATE but only a text; with several servers,
+# the texts of all of them.
 TEXTS = {
     "standby": r"session is read-only|in hot standby mode",
     "limit": r"too many connections for (role|database)",
@@ -85,7 +86,8 @@ def kind_of(error: psycopg.Error) -> str | None:
     text = str(error)
     found = (name for name, pattern in TEXTS.items() if re.search(pattern, text))
     kind = next(found, None)
-    # The limit of a role has the SQLSTATE of that of the server, and another remedy.
+    # The connection limit of a role has the same SQLSTATE as the limit of the server, but another
+    # remedy.
     return kind if kind == "limit" else error.sqlstate or kind
 
 

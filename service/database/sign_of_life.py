@@ -40,7 +40,8 @@ class SignOfLife:
         silent = connection.rows(Silent, "processes/renew", {"name": name})
         self._renewed = monotonic()
         for process in silent:
-            # Those of this host alone, so this process can tell a killed process from a frozen one.
+            # Only processes of this host are checked, because only their process ids tell a killed
+            # process from a frozen one.
             if not is_ours(int(process.name.rpartition(":")[2])):
                 connection.run("processes/remove", {"name": process.name})
 

@@ -19,8 +19,8 @@ SQL = (Path(__file__).parents[1] / "sql").resolve()
 
 PARAMETER = re.compile(rb"%\((\w+)\)s")
 
-# The errors of a prepared statement whose result has got another type, by a migration, or that a
-# connection pooler has dropped.
+# Errors of a prepared statement that is out of date: a migration has changed the type of its
+# result, or a connection pooler has dropped the statement.
 STALE = errors.FeatureNotSupported, errors.InvalidSqlStatementName
 
 # A row is a NamedTuple: its members are the columns of the statement, in order.
@@ -34,7 +34,7 @@ class IdRow(NamedTuple):
 
 
 def to_json(value: object) -> str:
-    """Write a value as JSON text without spaces, as PostgreSQL writes that of responses."""
+    """Write a value as JSON without spaces, like the JSON that PostgreSQL writes for responses."""
     return json.dumps(value, default=datetime.isoformat, separators=(",", ":"))
 
 
@@ -63,7 +63,8 @@ def read_statements(folder: Path) -> dict[str, Statement]:
     }
 
 
-# Loaded at import, so an upgrade on disk changes nothing here. The test double adds its own.
+# Loaded at import, so that an upgrade on disk does not affect a running process. The test double
+# adds its own statements.
 STATEMENTS = read_statements(SQL)
 
 
@@ -115,9 +116,9 @@ def single_row(rows: list[Row]) -> Row | None:
 class Connection(psycopg.Connection[TupleRow]):
     """Runs statements by name; each method raises psycopg.Error.
 
-    ``prepare_threshold=0`` prepares each statement when it first runs, and None prepares nothing. A
-    migration that changes the type of a result fails no prepared statement, except within a
-    transaction.
+    ``prepare_threshold=0`` prepares each statement when it first runs, and None prepares nothing.
+    After a migration has changed the type of a result, the statements are prepared again; within a
+    transaction they fail.
     """
 
     # Seconds that statements and commits have taken since the pool gave the connection away.
@@ -146,7 +147,7 @@ class Connection(psycopg.Connection[TupleRow]):
         except STALE:
             if self.prepare_threshold is None:
                 raise
-            # Within a transaction, which the error has ended, this fails too.
+            # Within a transaction this fails too, because the error has aborted the transaction.
             self.execute(STATEMENTS["connection/deallocate"].source)
             cursor.execute(statement.text, parameters, prepare=False)
         except errors.ReadOnlySqlTransaction:

@@ -1,8 +1,10 @@
 """Registers the request hooks in the order in which they run.
 
-If a hook before the view returns a response, the next hooks and the view do not run. Three others
-run after it: ``database/db.py`` gives the connection back, ``webhooks`` posts events, before the
-hooks that are here, and ``openapi/page.py`` protects the reference page.
+If a hook before the view returns a response, the remaining hooks and the view do not run.
+
+Three more hooks are registered elsewhere. After the view, ``webhooks`` posts events (before the
+hooks below), and ``openapi/page.py`` adds the security headers of the reference page. Last of all,
+``database/db.py`` returns the connection to the pool.
 """
 
 from flask import Flask

@@ -10,16 +10,18 @@ from flask import Flask, Response
 from service import logs
 from service.database.db import current_request, current_state
 
-# Keys of the environment, which ``speedups.http_server`` sets. ARRIVED: when the request was
-# complete and first on its connection, by ``monotonic()``. QUEUED: the seconds that it then waited
-# for a thread.
+# Keys of the WSGI environ, which only ``speedups.http_server`` sets. ARRIVED: the time, by
+# ``monotonic()``, at which the request had arrived whole and the response before it on the same
+# connection had been sent. QUEUED: the seconds that the request then waited for a thread.
 ARRIVED, QUEUED = "http_server.arrived", "http_server.queued"
 
-# Linux writes a line of up to 4096 bytes (PIPE_BUF) as a whole, also if other processes write too.
-# JSON takes at most six times the bytes of a text in UTF-8.
+# Linux writes a line of up to 4096 bytes (PIPE_BUF) as a whole, even if other processes write at
+# the same time.
+# JSON takes at most six times as many bytes as the same text in UTF-8.
 MAX_PATH, MAX_ADDRESS = 500, 100
 
-# Of W3C Trace Context; the first group is the id of the trace. An id of zeros alone is none.
+# The header traceparent (W3C Trace Context); the first group is the id of the trace. An id that
+# consists of zeros is invalid.
 TRACEPARENT = re.compile(
     r"(?!ff)[0-9a-f]{2}-((?!0{32})[0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII
 )
@@ -47,11 +49,12 @@ def init_app(app: Flask) -> None:
     def write_line(response: Response) -> Response:
         """Log the request and its status; ``ms`` counts from the arrival of the request."""
         request, state = current_request(), current_state()
-        # The line may wait for the reader of the log; it should hold no connection.
+        # Writing may block until the reader of the log is ready; do not hold a connection
+        # meanwhile.
         state.release()
         usage, rule = state.usage, request.url_rule
         seconds, path = monotonic() - state.arrived, route(rule.rule) if rule else "-"
-        # Anybody can make up a method.
+        # A client can send any word as the method; do not make a new series of each.
         method, status = request.method if rule else "-", response.status_code
         count((method, path, status, seconds, state.database))
         line: logs.Line = {

@@ -32,7 +32,8 @@ def init_app(app: Flask) -> None:
 
     def add_headers(response: Response) -> Response:
         request = current_request()
-        # Vary is sent without an Origin too: caches must keep the responses for origins apart.
+        # Send Vary even if the request has no Origin, so that caches keep the responses for
+        # different origins apart.
         varies = response.headers.get("Vary")
         response.headers["Vary"] = f"{varies}, Origin" if varies else "Origin"
         origin = request.headers.get("Origin")
@@ -46,7 +47,7 @@ def init_app(app: Flask) -> None:
 
 
 def is_preflight(request: Request) -> bool:
-    """Tell whether a browser asks what a page of another origin may send."""
+    """Return whether this is a CORS preflight request."""
     headers = request.headers
     return (
         request.method == "OPTIONS"
@@ -56,9 +57,9 @@ def is_preflight(request: Request) -> bool:
 
 
 def answer_preflight(request: Request) -> Response:
-    """Answer a preflight request with 204, which allows nothing to an origin not listed."""
+    """Answer a preflight request with 204, which allows nothing to an origin that is not listed."""
     if request.headers["Origin"] not in current_settings().cors_origins:
-        # The browser tells the page's developer that this service does not allow the origin.
+        # The browser's console then tells the developer of the page that the origin is not allowed.
         return reply(None, 204)
     # For an unknown path every method is allowed, so that the page gets to read the 404.
     methods = getattr(request.routing_exception, "valid_methods", None) or METHODS

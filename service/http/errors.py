@@ -34,7 +34,7 @@ MESSAGES: dict[str, tuple[int, str]] = {
     for name, text in texts.items()
 }
 
-# The messages that replace the texts of werkzeug, which speak of browsers and spelling.
+# The messages that replace Werkzeug's texts, because those are written for people with a browser.
 DEFAULT_MESSAGES = {404: "unknown_path", 405: "method", 413: "too_large"}
 
 # SQLSTATE classes and codes (PostgreSQL, appendix A) of errors after which a client can try again.
@@ -110,9 +110,8 @@ def reply_error(error: HTTPException) -> Response:
 def forget_frames(error: Exception) -> None:
     """Break the cycle of an error and its frames, which would keep the body in memory.
 
-    The request has the error of its route, and marshmallow's frame that raises an error has it in a
-    variable. The garbage collector finds such a cycle only later, after a number of objects that
-    depends on the version of Python, and each cycle has a body of up to MAX_BODY.
+    An error refers to its frames, and a frame refers to the error. Until the garbage collector
+    finds the cycle, it keeps the body of the request (up to MAX_BODY) in memory.
     """
     error.__traceback__ = error.__context__ = None
 
@@ -157,7 +156,8 @@ def from_database(error: psycopg.Error) -> HTTPException:
         return http_error("unavailable", retry_after=1)
     if sqlstate == "23502" and error.diag.column_name == "workspace_id":
         return http_error("no_workspace")
-    # A foreign key without a sentence as its name: an operator has deleted the workspace.
+    # Only foreign keys to workspaces lack a sentence as their name: an operator has deleted the
+    # workspace meanwhile.
     deleted = sqlstate == "23503" and (
         current_request().method == "DELETE" or " " not in constraint
     )

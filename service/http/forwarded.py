@@ -6,15 +6,16 @@ from service.database.db import current_request
 
 
 def init_app(app: Flask) -> None:
-    """Let requests have the address that the outermost of TRUSTED_PROXIES has seen.
+    """Give requests the client address that the outermost of TRUSTED_PROXIES saw.
 
-    Each proxy appends the address of its peer, so the entries count from the right. Only commas
-    separate them: a client that sends an open quote must not hide the entry of the proxy.
+    Each proxy appends the address of its peer, so the service counts entries from the right. Only
+    commas separate entries. Otherwise a client could send an open quote, and hide the entry that
+    the proxy appends.
     """
     proxies = app.config["SETTINGS"].trusted_proxies
 
     def set_address() -> None:
-        """Replace the address of the peer, unless the header has no such entry or an empty one."""
+        """Replace the address of the peer, if the header has the entry and it is not empty."""
         request = current_request()
         entries = request.environ.get("HTTP_X_FORWARDED_FOR", "").split(",")
         if len(entries) >= proxies and (address := entries[-proxies].strip()):

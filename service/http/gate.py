@@ -35,13 +35,13 @@ from service.values import fields
 # setting DOCS is on (openapi/page.py).
 PUBLIC = {"/", "/healthz", "/openapi.json", "/docs/", "/docs/<path:path>", "/docs/dist/<path:path>"}
 
-# A login page makes sessions here, with a key in place of a credential.
+# A login page creates sessions here. It sends a key instead of a credential.
 LOGIN = {"/api/session", "/api/session/"}
 
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
 # Some proxies write 192.0.2.7:4711 or [2001:db8::7]:4711.
 ADDRESS_AND_PORT = re.compile(r"(?:\[([^\]]+)\]|([0-9.]+))(?::[0-9]+)?", re.ASCII)
-# No browser guesses that a response is a page or a script.
+# Keeps browsers from taking a response for a page or a script.
 NOSNIFF = "X-Content-Type-Options", "nosniff"
 VARY = "Vary", "Authorization, Cookie, Workspace-Id"
 # A browser may store the response for its user, but must revalidate it.
@@ -50,7 +50,7 @@ BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/=-]{1,200})", re.ASCII | re.IGNORE
 
 
 def is_public(rule: Rule | None) -> bool:
-    """Tell whether requests for this rule pass the gate without a credential, uncounted."""
+    """Return whether requests for this rule need no credential and are not counted."""
     return rule is not None and rule.rule in PUBLIC
 
 
@@ -62,13 +62,13 @@ def init_app(app: Flask) -> None:
 def authenticate_and_count() -> Response | None:
     """Find the caller and count the request; raises 400, 401, 403, 404, 415 or 429.
 
-    A preflight request has no credential: its response comes from here, uncounted.
+    A preflight request has no credential, so the gate answers it here, without counting it.
     """
     request, state = current_request(), current_state()
     rule = request.url_rule
     if is_public(rule):
         return None
-    # No rule takes OPTIONS.
+    # A preflight request uses the method OPTIONS, which no rule allows, so it has no rule.
     if rule is None and cors.is_preflight(request):
         return cors.answer_preflight(request)
     kind, token = credential(request)
@@ -89,7 +89,7 @@ def authenticate_and_count() -> Response | None:
     writes = request.method not in SAFE_METHODS
     if writes and kind == "session":
         reject_cross_origin(request)
-    # 404 and 405 of the path take precedence over what follows.
+    # An unknown path (404) or method (405) takes precedence over the errors that follow.
     if request.routing_exception is not None:
         return None
     if named is not None and named.lower() != usage.workspace_id:
@@ -102,8 +102,8 @@ def authenticate_and_count() -> Response | None:
 def way_out(view: View) -> View:
     """Let a view ignore ``Workspace-Id``.
 
-    With these views a client finds out which workspaces there are, or ends its access. They answer
-    even if the client still names a workspace that its user has left.
+    Such views let a client list its workspaces, or give up its access. They must work even if the
+    client still names a workspace that its user has left.
     """
     view.__dict__["way_out"] = True
     return view
@@ -116,7 +116,7 @@ def is_way_out(request: Request) -> bool:
 
 
 def count(kind: str, token: str | None, named: str | None) -> Usage:
-    """Find the caller by a token, or else the address, and count the request; raises 429.
+    """Count the request, for the caller who has the token or else for the address; raises 429.
 
     ``named`` is the header Workspace-Id.
     """
@@ -142,11 +142,11 @@ def authenticate_login_page(token: str | None) -> None:
     The request counts for its address. The view finds the user.
     """
     keys = current_settings().login_keys
-    # Without a token the gate counts by address; an API token must not pass here.
+    # Count by address, as for a request without a token. An API token must not pass here.
     count("api", None, None)
     if not keys:
         raise http_error("unknown_path")
-    # Compare every key, so that the time does not tell which one is right.
+    # Compare every key, so that the time that this takes does not tell which key is right.
     equal = [compare_digest((token or "").encode(), key.encode()) for key in keys]
     if True not in equal:
         raise http_error("login_key")
@@ -154,7 +154,10 @@ def authenticate_login_page(token: str | None) -> None:
 
 
 def credential(request: Request) -> tuple[str, str | None]:
-    """Find kind and text of the credential: the header, even a malformed one, or the cookie."""
+    """Return the kind and the text of the credential.
+
+    If the request has the header Authorization, even a malformed one, the cookie is ignored.
+    """
     header = request.environ.get("HTTP_AUTHORIZATION")
     if header is None:
         return "session", request.cookies.get("session")
@@ -163,7 +166,7 @@ def credential(request: Request) -> tuple[str, str | None]:
 
 
 def session_only(message: str) -> Callable[[View], View]:
-    """Make the decorated view raise 403, with this entry of MESSAGES, for an API token."""
+    """Let only sessions use the decorated view; an API token gets 403 with this message."""
 
     def decorate(view: View) -> View:
         @wraps(view)
@@ -200,7 +203,8 @@ def reject_cross_origin(request: Request) -> None:
     """Raise 403 for a write with a cookie from another origin, 415 for a POST that is not JSON.
 
     Current browsers send ``Sec-Fetch-Site``; older browsers send ``Origin`` alone. A client that
-    sends neither is no browser, and passes. No form can send another method than POST.
+    sends neither header is not a browser, and passes. An HTML form can only send GET and POST, so
+    only POST needs the check of the media type.
     """
     site = request.headers.get("Sec-Fetch-Site")
     origin = request.headers.get("Origin")
@@ -231,10 +235,10 @@ def add_headers(response: Response) -> Response:
 
 
 def uncounted_headers(status: int) -> list[tuple[str, str]]:
-    """Make the headers for a request that the gate has not counted.
+    """Return the headers for a request that the gate has not counted.
 
-    The database is not available, or the request is a preflight request or one that the worker
-    rejects.
+    Either the database is not available, or the request is a preflight request, or the web server
+    has rejected it.
     """
     return [
         *NOT_SHARED,

@@ -28,7 +28,11 @@ JSON_TYPE = re.compile(r"application/([a-z0-9.-]+\+)?json", re.ASCII)
 
 
 class IdConverter(BaseConverter):
-    """Converts ``<id:id>`` in paths: a malformed id becomes the nil UUID, which no row has."""
+    """Converts ``<id:id>`` in paths.
+
+    A malformed id becomes the nil UUID. No row has it, so the response is the same 404 as for an
+    unknown id.
+    """
 
     def to_python(self, value: str) -> str:
         return uuid_or_nil(value)
@@ -103,9 +107,10 @@ def read_object() -> Values:
 
 
 def read_bytes(request: Request) -> bytes:
-    """Read the body, which Werkzeug keeps; raises 413 above MAX_BODY, and 400 unless it is whole.
+    """Read the whole body; raises 413 above MAX_BODY, and 400 if the client sent only a part.
 
-    Werkzeug cuts a chunked body off at its limit, which is therefore one byte above MAX_BODY.
+    Werkzeug truncates a chunked body at its limit without an error. Its limit is therefore one byte
+    above MAX_BODY, so that a longer body is noticed here.
     """
     try:
         body = request.get_data()
@@ -114,7 +119,7 @@ def read_bytes(request: Request) -> bytes:
     except HTTPException:
         raise
     except Exception as error:
-        # gunicorn's errors about chunks have no common type.
+        # gunicorn's errors about malformed chunks have no common base class.
         raise http_error("unreadable_body", reason=type(error).__name__) from None
     if len(body) >= current_application().config["MAX_CONTENT_LENGTH"]:
         raise http_error("too_large")

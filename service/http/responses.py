@@ -70,9 +70,9 @@ class Changed(NamedTuple):
 class Documented:
     """The documented success of a view: the schema, the status and the kind of response.
 
-    The kind ``versioned`` is an object with an ETag. So is ``live``, but it has members that change
-    without a new version, and so GET never answers 304. ``also`` has the statuses of errors that do
-    not follow from method and path.
+    The kind ``versioned`` is an object with an ETag. ``live`` also has an ETag, but some members
+    change without a new version, so GET never returns 304. ``also`` lists the statuses of errors
+    that do not follow from method and path.
     """
 
     schema: type[StrictSchema] | None
@@ -88,7 +88,7 @@ def response(
     kind: Kind = "versioned",
     also: Iterable[int] = (),
 ) -> Callable[[View], View]:
-    """Document the response of the decorated view, which does not change."""
+    """Document the response of the decorated view, without changing the view."""
 
     def decorate(view: View) -> View:
         view.__dict__["response"] = Documented(schema, status, kind, tuple(also))
@@ -100,7 +100,7 @@ def response(
 def reply(
     body: bytes | str | None, status: int = 200, headers: Mapping[str, str] = NO_HEADERS
 ) -> Response:
-    """Make a response of JSON that is already written."""
+    """Return a response whose body is already JSON."""
     make = current_application().response_class
     return make(body, status, headers, mimetype="application/json")
 

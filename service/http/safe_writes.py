@@ -34,18 +34,19 @@ class StoredResponse(NamedTuple):
     # A JSON object.
     headers: str | None
     body: str | None
-    # True if the stored fingerprint is that of the current request.
+    # True if the current request has the stored fingerprint.
     same: bool
 
 
 def idempotent(view: View, whose: Callable[[Values], Values] = lambda _: {}) -> View:
     """Let a view run once per ``Idempotency-Key``; repeats get its stored response.
 
-    A key belongs to the user in the active workspace, unless ``whose`` names another one, which may
-    be a variable of the path: then the key ends with the caller's membership there. With a token
-    that may use one workspace only, it belongs to that one. One transaction stores key, change,
-    event and response; a failed request stores no key. The stored response has null in place of a
-    secret.
+    By default a key belongs to the user in the active workspace. ``whose`` can name another
+    workspace, for example the one in the path. The key is deleted when the user leaves that
+    workspace.
+
+    One transaction stores key, change, event and response, so a failed request stores no key. The
+    stored response has null instead of a secret.
 
     The view raises 400 for a malformed key, and 422 for a key of another request.
     """
@@ -96,9 +97,10 @@ idempotent_in_path = partial(idempotent, whose=lambda variables: {"workspace_id"
 
 
 def fingerprint(request: Request) -> bytes:
-    """Hash method, path, query and body, which a repeated request must share.
+    """Hash method, path, query and body. A repeated request must have the same ones.
 
-    A token that may use one workspace shares no response with other credentials: it may show more.
+    The fingerprint includes the workspace of a restricted token, because a response that is stored
+    for another credential could show more than this token may see.
     """
     only = current_state().caller["token_workspace_id"]
     line = f"{request.method} {request.full_path}{f' {only}' if only else ''}\n".encode()
