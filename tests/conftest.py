@@ -36,7 +36,7 @@ from service.settings import Settings
 
 @contextmanager
 def granting(database_url):
-    """Make a role that owns nothing and has the rights of docs/operations.md; yield it, its URL."""
+    """Create a role that owns nothing and has the rights in docs/operations.md; yield name, URL."""
     role, name = f"plain_{uuid.uuid4().hex[:12]}", conninfo_to_dict(database_url)["dbname"]
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{role}'")
@@ -52,9 +52,9 @@ def granted():
 
 @pytest.fixture(scope="session")
 def plain_url(database_url):
-    """Yield the URL of a role that owns nothing: what it may do, the page says."""
+    """Yield the URL of a role that owns nothing and has the rights in docs/operations.md."""
     with granting(database_url) as (role, url), psycopg.connect(database_url) as connection:
-        # For the command status, as the page says elsewhere.
+        # The command status needs this right, too, as another section of the page says.
         connection.execute(f"GRANT pg_read_all_stats TO {role}")
         connection.commit()
         yield url
@@ -66,7 +66,7 @@ def settings(plain_url):
 
 
 def starter():
-    """Yield a function that makes a service; close all pools afterwards."""
+    """Yield a function that creates a service; close all pools afterwards."""
     apps = []
 
     def start(settings):
@@ -95,7 +95,7 @@ def empty(database_url):
 
 @pytest.fixture
 def build(settings, start):
-    """Return a function that makes a service with changed settings."""
+    """Return a function that creates a service with changed settings."""
     return lambda **changes: start(replace(settings, **changes))
 
 
@@ -106,7 +106,7 @@ def webhooks_app(plain_url, start_shared):
 
 @pytest.fixture(scope="session")
 def silent_app(settings, start_shared):
-    """Return a service that makes webhooks and leaves all events to a worker."""
+    """Return a service that can create webhooks and leaves all events to a worker."""
     app = start_shared(replace(settings, webhook_key=KEY))
     app.extensions["outbound_slots"].posts = False
     return app
@@ -114,7 +114,7 @@ def silent_app(settings, start_shared):
 
 @pytest.fixture(scope="session")
 def connection(database_url):
-    """Yield a connection past the service, to read and write rows."""
+    """Yield a connection with which tests read and write rows without the service."""
     with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
         yield connection
 
@@ -137,7 +137,7 @@ def away(request):
 
 @pytest.fixture
 def readable():
-    """A folder that other users can read, for programs that do not run as root."""
+    """Yield a folder that other users can read, for programs that do not run as root."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
@@ -161,7 +161,10 @@ def initech(connection, cast):
 
 @pytest.fixture
 def insert_into(connection, cast):
-    """Insert a row past the service, required columns are filled in; returns its id."""
+    """Return a function that inserts a row without the service and returns the row's id.
+
+    It fills in required columns.
+    """
 
     def insert_into(table, workspace="acme", user="alice", **values):
         known = {"user": cast[user]}
@@ -204,7 +207,7 @@ def browser(app, cast, connection):
 
 @pytest.fixture
 def join(app, cast, connection):
-    """Return a function that makes one more member of Acme and returns their client."""
+    """Return a function that adds a member to Acme and returns the client of that member."""
 
     def join(name, role):
         id = insert(connection, "users", email=f"{name}@example.com", name=name.capitalize())
@@ -224,7 +227,7 @@ def adam(join):
 @pytest.fixture
 def lines(app):
     """Return a function that returns the lines that the service logs during the test."""
-    # The pool tells of a connection that another test has ended when it comes upon it.
+    # Another test may have ended connections of the pool, and the pool would log that now.
     app.extensions["pool"].drain()
     handler = logs.configure("json")
     stream = StringIO()
@@ -240,7 +243,10 @@ def stranger(app):
 
 @pytest.fixture
 def together(connection, database_url):
-    """Run calls that change one row at the same time: each waits at the row until all are there."""
+    """Return a function that runs calls which change one row at the same time.
+
+    Each call waits for the lock of the row until all of them wait.
+    """
 
     def run(table, id, *calls, column="id"):
         with psycopg.connect(database_url) as holder, ThreadPoolExecutor(len(calls)) as threads:
@@ -268,7 +274,7 @@ other_receiver = receiver
 
 @pytest.fixture
 def with_webhooks(plain_url, start):
-    """Make a service that posts webhooks, with changes to its environment variables."""
+    """Return a function that creates a service which posts webhooks, with changed variables."""
     return lambda **changes: start(Settings.read(environment(plain_url, **changes)))
 
 
@@ -281,10 +287,10 @@ def ada(webhooks_app):
 def copied(tmp_path):
     """Return a folder with a copy of the service's code, which a test may change.
 
-    Its compiled modules are copied too: Python compiles each one that the test changes.
+    Compiled modules are copied, too: Python compiles a module again if the test has changed it.
     """
     for name in ("service", "sql"):
-        # Another process may be writing a *.pyc.NUMBER, which it renames.
+        # Another process may be writing a *.pyc.NUMBER, which it then renames.
         ignored = shutil.ignore_patterns("*.pyc.*")
         shutil.copytree(PROJECT / name, tmp_path / name, symlinks=True, ignore=ignored)
     shutil.copy(PROJECT / "app.py", tmp_path)
@@ -296,12 +302,12 @@ def copied(tmp_path):
 def logged(caplog):
     """Yield a function that returns what the service has logged.
 
-    The pool logs connections that an earlier test has ended.
+    Other loggers are left out: the pool logs connections that an earlier test has ended.
     """
     log = logging.getLogger("service.errors")
     log.addHandler(caplog.handler)
     caplog.clear()
-    # The logger may have the handler twice.
+    # The logger may have the handler twice, and then each record appears twice.
     yield lambda: [*dict.fromkeys(each for each in caplog.records if each.name == log.name)]
     log.removeHandler(caplog.handler)
 

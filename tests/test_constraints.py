@@ -13,7 +13,7 @@ from service.values import fields
 
 
 def edges(field):
-    """Values that the field of a schema rejects, and some that it just accepts; so its column."""
+    """Values that a field rejects, and values that it just accepts; its column must do the same."""
     match field:
         case fields.OneOf():
             return ["other", ""], [*field.choices]
@@ -39,10 +39,10 @@ def edges(field):
     return [], []
 
 
-# Their limits depend on other columns.
+# Columns whose limits depend on other columns.
 DEPENDENT = {("meetings", "status"), ("meetings", "start_time"), ("meetings", "end_time")}
-# Ids and the names of rows have types and foreign keys in the database; webhooks have their limits
-# in their entries.
+# Columns whose limits come from a field. Ids and references to rows are left out, because types and
+# foreign keys limit them. So are webhooks, whose limits are in their entries.
 BOUNDED = [
     (TABLE_OF[kind], field)
     for kind, schema in TYPES.items()
@@ -53,7 +53,7 @@ BOUNDED = [
 
 
 def of_entries(name):
-    """The columns and values that the entries have under a name: those that no field limits."""
+    """List the columns and values that the entries have under a name; no field limits them."""
     return [
         (entry.table, column, value)
         for entry in RESOURCES
@@ -105,7 +105,7 @@ def test_a_column_accepts_the_extreme_values_that_its_field_or_its_entry_allows(
 
 @pytest.mark.usefixtures("full")
 def test_every_check_in_the_schema_is_tried_with_a_row_that_it_must_reject(connection):
-    """The test above, and those of dates and of outcomes, name every column that has a check."""
+    """BOUNDED, REJECTED and ``elsewhere`` together name every column that has a check."""
     rows = connection.execute(
         "SELECT DISTINCT conrelid::regclass::text AS name, attname AS column"
         " FROM pg_constraint JOIN pg_attribute ON attrelid = conrelid AND attnum = ANY (conkey)"
@@ -119,12 +119,12 @@ def test_every_check_in_the_schema_is_tried_with_a_row_that_it_must_reject(conne
 
 
 def test_the_name_of_a_check_states_the_same_numbers_as_its_condition(connection):
-    """The name is the message."""
+    """The name of the check is the message that a client gets."""
     rows = connection.execute(
         "SELECT conname AS name, pg_get_constraintdef(oid) AS definition FROM pg_constraint"
         " WHERE contype = 'c' AND connamespace = 'public'::regnamespace AND conname ~ ' [0-9]'"
     ).fetchall()
-    # A pattern and dates say it in another way.
+    # These names state a pattern or dates, in other words than the condition.
     slug = TYPES["workspace"].fields["slug"]
     special = {
         f"slug must have {slug.min} to {slug.max} of: a-z 0-9 -",

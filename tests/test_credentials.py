@@ -15,7 +15,7 @@ from support.resources import TABLES, WORD
 from support.rows import TOKENS, UNKNOWN, count, insert, insert_member, insert_token
 from support.world import World
 
-# A ping or a delivery posts nothing there.
+# Nothing listens there, so a ping or a delivery reaches nobody.
 HOOK = "http://127.0.0.1:1/"
 CREDENTIALS = "session", "session in B", "token", "token of A"
 TASK = {"title": "Write the report"}
@@ -77,8 +77,8 @@ def test_a_credential_reaches_only_its_workspaces_and_the_header_chooses_one_of_
     body = body_of(view, Values(references(connection, cast, insert_into)))
 
     def cell(client, name):
-        """The status; without an id in the path, whether rows of this workspace show or change."""
-        # The user whom POST …/members makes.
+        """The status; if the path has no id, whether rows of this workspace show or change."""
+        # Delete the user whom POST …/members creates, so that it can create the user again.
         connection.execute("DELETE FROM users WHERE email = 'email1@example.com'")
         if view.variables:
             path = view.path(*ids_of_new_row(view, connection, worlds[name]))
@@ -91,7 +91,7 @@ def test_a_credential_reaches_only_its_workspaces_and_the_header_chooses_one_of_
     table = {
         who: [cell(client, name) for name in worlds]
         for who, client in clients.items()
-        # It would end the session of the others.
+        # This operation would end the session that the other requests need.
         if view.name != "DELETE /api/session"
     }
     print(f"{view.name:62}", *("/".join(map(str, row)) for row in table.values()), sep=" | ")
@@ -249,7 +249,7 @@ def test_operations_that_ignore_the_header_work_for_a_user_who_has_left_the_name
         assert response.headers.get("Set-Cookie") == expected.headers.get("Set-Cookie")
         shown, usual = response.get_json(silent=True), expected.get_json(silent=True)
         if view.name.endswith("/api/workspaces"):
-            # Initech, whose membership has ended.
+            # The membership in Initech has ended, so the list lacks it.
             usual = [workspace for workspace in usual if workspace["id"] != initech]
         ignored = ("id", "createdAt", "limits", "name")
         assert plain(shown, ignored) == plain(usual, ignored)
@@ -292,7 +292,7 @@ def test_the_document_does_not_declare_the_header_for_operations_that_ignore_it(
 def test_a_token_for_one_workspace_gets_no_response_that_was_stored_for_another_workspace(
     app, alice, connection, cast, initech
 ):
-    """In each place where a key can be: the active workspace, the user, the path."""
+    """A key can belong to the active workspace, to the user, or to the workspace in the path."""
     insert_token(connection, cast["alice"], "of-acme", workspace_id=cast["acme"])
     token = Client(app, "of-acme")
     member = {"email": "mia@example.com"}
@@ -306,7 +306,7 @@ def test_a_token_for_one_workspace_gets_no_response_that_was_stored_for_another_
         alice.patch("/me", {"workspaceId": cast["acme"]})
         response = token.send(method, path, json=body, headers=key)
         assert "initech" not in error_message(response, status)
-    # Its own keys work, and not for others.
+    # Keys that the token itself has used work for the token, and for no other credential.
     path = f"/workspaces/{cast['acme']}/members"
     first, again = (token.post(path, {"email": "x@example.com"}, headers=KEY) for _ in range(2))
     assert (first.status_code, again.headers["Idempotent-Replayed"]) == (201, "true")

@@ -58,7 +58,7 @@ def test_the_page_of_webhooks_says_how_long_the_worker_waits():
 
 
 def shown(page):
-    """The command lines of a page: those of blocks, and code spans that begin with a command."""
+    """Yield the command lines of a page: in blocks, and code spans that begin with a command."""
     text = read(page)
     for block in re.findall(r"(?ms)^```sh\n(.*?)^```$", text):
         yield from re.findall(r"task-service ([a-z][^|;&)\n]*)", block.replace("\\\n", ""))
@@ -142,7 +142,7 @@ def test_the_table_of_lists_has_each_paged_list_with_its_filters_and_limits():
     expected = {}
     for view in views_of("GET", kinds=["page"]):
         limit = view.arguments.fields["limit"]
-        # The column for the order has it.
+        # The table shows ``sort`` in its column for the order.
         names = {key(field) for field in filters(view.arguments)} - {"sort"}
         path = re.sub("<id:[a-z]+>", ":id", view.rule)
         expected[path] = names, str(limit.load_default), str(limit.max)
@@ -170,7 +170,7 @@ def test_every_relative_link_leads_to_a_file(page):
     folder = PROJECT.joinpath(page).parent
     targets = {folder.joinpath(link.partition("#")[0]).resolve() for link in links(page)}
     absent = [path for path in targets if not path.exists()]
-    # The folder may be deleted.
+    # A deployment may delete the folder speedups.
     deleted = PROJECT / "speedups"
     assert [path for path in absent if deleted.exists() or deleted not in path.parents] == []
 
@@ -249,7 +249,7 @@ def test_the_readme_names_every_page_of_docs():
 
 
 def test_the_readme_has_no_relative_link_because_a_package_index_resolves_none():
-    # In place of a picture, the index shows its words.
+    # Pictures do not count: a package index shows their words instead.
     links = re.findall(r"(?<!!)\[[^]]*\]\(([^)]*)\)", read("README.md"))
     assert [link for link in links if not link.startswith("https://")] == []
 

@@ -11,7 +11,7 @@ from support.statements import DEFINITIONS, NAMES, configure, flattened, generic
 from service.database.statements import STATEMENTS
 
 HERE = "tests/test_indexes.py"
-# Enough rows of each table that the wrong index, or none, costs more.
+# Enough rows in each table that the wrong index, or no index, costs more.
 ROWS = """
 INSERT INTO workspaces (name, slug) SELECT 'Name', 'slug-' || n FROM generate_series(1, 9) AS n;
 INSERT INTO users (name, email)
@@ -54,7 +54,7 @@ UPDATE feeds SET read_at = now();
 INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, created_at)
 SELECT workspace_id, user_id, 'key', '', now() - random() * interval '24 h' FROM members;
 """
-# The columns of each index that is not unique, and statements whose condition has all of them.
+# By index, unless it is unique: its columns, and statements whose condition has all of them.
 SERVED = {
     "deliveries_by_event": ("workspace_id event_id", "worker/prune_events"),
     "deliveries_by_state": ("workspace_id webhook_id state id", "deliveries/list"),
@@ -80,19 +80,19 @@ SERVED = {
     "tasks_by_status": ("workspace_id status id", "tasks/filter?status"),
     "tokens_by_user": ("user_id id", "tokens/revoke_own"),
 }
-# A search reads the first one only among many entries; deleting a task or a user uses the others.
+# A search uses the first index only among many entries; deleting a task or a user uses the others.
 SERVED_ELSEWHERE = {"knowledge_by_words", "suggestions_by_task", "former_members_by_user"}
 
 
 @pytest.fixture(scope="module")
 def large(database_url):
-    """Yield the URL of a database of its own, because its tables stay as long as they were."""
+    """Yield the URL of another database, because tables stay large after their rows are gone."""
     yield from new_database(database_url)
 
 
 @pytest.fixture(scope="module")
 def conditions(large):
-    """Return (statement, index, words of its condition) of plans for a database with many rows."""
+    """Return (statement, index, words of the index condition) from plans for many rows."""
     with psycopg.connect(large, row_factory=dict_row) as connection:
         workspace = insert(connection, "workspaces", name="Acme", slug="acme")
         user = insert(connection, "users", name="Alice", email="alice@example.com")
@@ -109,7 +109,7 @@ def conditions(large):
 
 
 def plans(connection, workspace, user):
-    """Yield the nodes of each statement's plan, and of each filter of tasks, as requests run it."""
+    """Yield the nodes of each statement's plan, and of tasks/filter's plan with each filter."""
     for name in {*NAMES} - DEFINITIONS:
         if not name.startswith("double/"):
             yield name, generic_plan(connection, name)
@@ -141,14 +141,17 @@ def test_the_table_of_this_test_names_a_statement_for_each_index(connection):
     assert found == {*SERVED} | SERVED_ELSEWHERE, f"{HERE}: SERVED has other indexes"
 
 
-# A deletion of a plan reads all workspaces, of which there are few; no command deletes a plan.
+# Deleting a plan reads all workspaces. There are few of them, and no command deletes a plan.
 UNINDEXED = {("workspaces", "plans")}
 
 
 def test_an_index_begins_with_each_foreign_key_so_that_a_delete_reads_only_referring_rows(
     connection,
 ):
-    """A partial index serves too if it leaves out only NULL, and so does a unique one of fewer."""
+    """A partial index is enough if it leaves out only NULL.
+
+    So is a unique index on only the first columns of the foreign key.
+    """
     rows = connection.execute(
         """
         SELECT conrelid::regclass::text AS child, confrelid::regclass::text AS parent

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.nodatabase
 
 @pytest.mark.speedups
 def test_all_import_contracts_hold():
-    # A process of its own: lint-imports disables the loggers that other tests read.
+    # In another process, because lint-imports disables the loggers that other tests read.
     checked = subprocess.run(
         [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
         cwd=PROJECT,
@@ -25,7 +25,7 @@ def test_all_import_contracts_hold():
 
 
 def test_tests_import_helpers_from_tests_support_only():
-    """A second copy of a conftest or of a test module would have its own state."""
+    """Importing a conftest or a test module makes a second copy of it, with its own state."""
     folders = "tests", "speedups", "testkit/tests"
     for path in (path for folder in folders for path in PROJECT.joinpath(folder).rglob("*.py")):
         pattern = r"(?m)^\s*(?:from|import) ([\w.]*\b(?:test_|conftest)\w*)"
@@ -34,13 +34,14 @@ def test_tests_import_helpers_from_tests_support_only():
 
 
 # Names with an underscore that the service may use: NamedTuple and Flask document them for users,
-# marshmallow for fields of one's own, and http.client has no other place to read a status line.
+# marshmallow documents them for custom fields, and http.client offers no other way to read a status
+# line.
 DOCUMENTED = {"_asdict", "_fields", "_make", "_deserialize", "_get_current_object", "_exit"}
 UNDOCUMENTED = {("service/webhooks/outbound.py", "_read_status")}
 
 
 def test_the_service_uses_no_private_name_of_a_library():
-    """What needs one is a speedup, which can be left out."""
+    """Code that needs a private name belongs to the speedups, which can be left out."""
     for path in sorted(PROJECT.glob("service/**/*.py")):
         tree = ast.parse(path.read_text())
         own = {

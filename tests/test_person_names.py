@@ -1,4 +1,4 @@
-"""The name of a person: who changes it, and which characters it may have, wherever it is stored."""
+"""The name of a person: who may change it, and which characters it may have everywhere."""
 
 import json
 import re
@@ -17,7 +17,7 @@ from service.commands.load.lines import TYPES
 from service.openapi.json_schema import Schemas
 from service.values.fields import PersonName
 
-# Turn the text around, end a line, steer a terminal.
+# Names whose characters turn the text around, end a line, or steer a terminal.
 FOUL = (
     "Fool \u202e",
     "Fo\u2066ol",
@@ -30,7 +30,7 @@ FOUL = (
 )
 DIRECTIONS = "LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"
 MESSAGE = "must not contain control characters or characters that change the direction of text"
-# They have joiners, combining marks, an emoji that four characters make, right-to-left letters.
+# Names with joiners, combining marks, right-to-left letters, and an emoji of several characters.
 FAIR = (
     "Dr. Mia Chen", "Zoë", "Zoe\u0308", "\u05d3\u05d5\u05d3", "\u0646\u06cc\u200c\u06a9",
     "\U0001f469\u200d\U0001f4bb", "梅", "O'Neil <3", "x" * 120,
@@ -55,7 +55,7 @@ def named(connection):
     }
 
 
-# Of each operation that takes a name: its path, the body beside the name, and the client.
+# By operation that takes a name: the path, the rest of the body, and the credential.
 OPERATIONS = {
     "PATCH /api/me": ("/me", {}, TOKENS["alice"]),
     "POST /api/session": ("/session", {"email": "alice@example.com"}, LOGIN_KEY),
@@ -69,7 +69,7 @@ OPERATIONS = {
 
 def test_only_these_operations_and_one_kind_of_line_take_the_name_of_a_person():
     taking = {view.name for view in views() if view.takes_body and names(view.arguments)}
-    # Without the setting LOGIN_KEY there is no such operation.
+    # This operation exists only with the setting LOGIN_KEY.
     assert taking | {"POST /api/session"} == OPERATIONS.keys()
     assert names(Session())
     assert [kind for kind, line in TYPES.items() if names(line)] == ["user"]
@@ -130,7 +130,7 @@ def test_a_user_can_change_their_own_name_and_every_workspace_shows_it(
     assert alice.get(f"/workspaces/{cast['acme']}/members").get_json()[1]["name"] == "Robert"
     assert named() == {**before, "bob@example.com": "Robert"}
     assert count(connection, "events") == 0
-    # What was read can be sent back whole.
+    # A client can send back the whole object that it has read.
     shown = bob.get("/me").get_json()
     assert bob.patch("/me", {**shown, "name": "Bob"}).get_json()["user"]["name"] == "Bob"
     assert invalid_field(bob.patch("/me", {"name": None}), "name") == "must not be null"
@@ -162,7 +162,7 @@ def test_a_token_for_one_workspace_and_a_read_token_cannot_change_the_name(
         assert "belongs to one workspace" in error_message(refused, 409)
         error_message(Client(app, "reader").patch("/me", body), 403)
     assert named() == before
-    # A change of nothing is none.
+    # An empty change is allowed, because it changes nothing.
     assert Client(app, "of-acme").patch("/me", {}).status_code == 200
 
 
@@ -205,7 +205,8 @@ def test_the_name_of_the_identity_provider_replaces_the_stored_one(app, cast, co
     for body in ({}, {"name": None}):
         kept = page.post("/session", {**email, **body})
         assert kept.get_json()["user"]["name"] == "Dr. Alice"
-    # No session, no name: one that has expired, a deactivated user, a repeat, another key.
+    # A request that creates no session changes no name: one with a past expiry, with a key that was
+    # used for another request, with a wrong credential, or for a deactivated user.
     key = {"Idempotency-Key": "sign-in"}
     page.post("/session", email, headers=key)
     past = {"name": "Fool", "expiresAt": "2020-01-01T00:00:00Z"}
@@ -235,13 +236,13 @@ def test_sign_ins_of_one_person_at_the_same_time_wait_for_each_other(
 
 
 def test_the_field_the_document_and_the_column_reject_the_same_characters_in_names(connection):
-    """Every character of Unicode but NUL, which PostgreSQL cannot store, and surrogates."""
+    """All characters are tried, except surrogates and NUL, which PostgreSQL cannot store."""
     characters = [chr(code) for code in range(1, 0x110000) if not 0xD800 <= code <= 0xDFFF]
     foul = {
         char
         for char in characters
         if unicodedata.category(char) == "Cc"
-        # Unicode's property Bidi_Control: these, and three marks.
+        # Unicode's property Bidi_Control has the characters in DIRECTIONS, and three marks.
         or unicodedata.bidirectional(char) in DIRECTIONS
         or char in "\u061c\u200e\u200f"
     }

@@ -165,7 +165,7 @@ def test_each_secret_can_be_read_from_a_file(name, tmp_path):
 
 
 def test_a_checkout_that_is_not_installed_knows_its_version(copied):
-    """As a platform installs them by requirements.txt; -S hides what is installed here."""
+    """A platform may install requirements.txt only; -S hides the packages installed here."""
     shutil.copy(PROJECT / "setup.cfg", copied)
     show = [sys.executable, "-S", "-c", "from service.version import version; print(version())"]
     ran = subprocess.run(show, cwd=copied, capture_output=True, text=True, check=True)

@@ -29,7 +29,7 @@ PACKAGES = PROJECT / "service", double.SQL.parent
 MODULES = [path for package in PACKAGES for path in sorted(package.rglob("*.py"))]
 
 
-# What only a test double has, for the statements that need it.
+# By statement of the test double: the statements that create what it needs.
 NEEDED = {
     "double/create_now": ["double/create_clock"],
     "double/set_clock": ["double/create_clock"],
@@ -90,7 +90,7 @@ def test_pg_stat_activity_shows_the_name_of_a_statement_first(
 
 
 def typed_rows():
-    """(statement, row type) of each call that names both."""
+    """Yield (statement, row type) for each call that names both."""
     for path in MODULES:
         source = path.read_text(encoding="utf-8")
         calls = [
@@ -119,7 +119,7 @@ PYTHON_TYPES = {
 
 
 def test_each_row_type_has_the_columns_of_its_statement(connection):
-    """Names, order and types; null where the column of a table may be null."""
+    """Names, order and types agree. A type allows None if the column may be null."""
     libpq = connection.pgconn
     for name, kind in sorted({*typed_rows()}, key=str):
         with connection.transaction(force_rollback=True):
@@ -172,7 +172,7 @@ WHOLE = {"webhooks/missing_keys"}
 
 def test_no_statement_of_requests_or_workers_reads_a_whole_table_even_a_small_one(connection, cast):
     with connection.transaction(force_rollback=True):
-        # PostgreSQL takes a table without statistics for a larger one.
+        # PostgreSQL assumes that a table without statistics is larger.
         connection.execute("ANALYZE")
         configure(connection)
         reading = {
@@ -198,7 +198,7 @@ def test_no_python_module_contains_sql():
     found = []
     for path in MODULES:
         nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
-        # A string that is a statement of its own is a docstring.
+        # A string that is a whole statement is a docstring.
         docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
         found += [
             f"{path}:{node.lineno}"
@@ -211,7 +211,7 @@ def test_no_python_module_contains_sql():
 
 @pytest.mark.nodatabase
 def test_no_two_migrations_have_the_same_number():
-    """Their order is that of the numbers, which may have gaps."""
+    """Migrations run in the order of their numbers, which may have gaps."""
     files = [path.name for path in (SQL / "schema").iterdir()]
     numbers = {re.match("([0-9]{4})-", name)[1] for name in files}
     assert len(numbers) == len(files)

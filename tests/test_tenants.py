@@ -1,9 +1,11 @@
-"""Tenants: a stranger, a former member, a colleague and the token of a member for another workspace
-try every view, id, filter and cursor; and an owner, while another workspace has rows with her ids.
+"""Tenants: five kinds of callers try every view, id, filter and cursor.
+
+They are a stranger, a former member, a colleague, a member's token for another workspace, and an
+owner while another workspace has rows with the same ids as hers.
 
 The views and their parameters come from the url_map, the ids from a world with a row in every
 table. What a caller reads must not depend on rows that the caller may not see: each response is
-compared with the one after these rows are deleted.
+compared with the response after these rows are deleted.
 """
 
 import re
@@ -71,10 +73,10 @@ def token_of_globex(app, connection, cast):
 
 class Prober(NamedTuple):
     client: Client
-    # The ids that it must not reach, and those to read with.
+    # The ids that the client must not reach, and the ids that it reads with.
     forbidden: list[str]
     ids: list[str]
-    # Deletes all that it may not see.
+    # Deletes every row that the client may not see.
     delete: Callable[[], None]
 
 
@@ -84,9 +86,9 @@ SAME_IDS = "owner of rows with the same ids"
 
 @pytest.fixture(params=OUTSIDERS)
 def prober(request, app, connection, cast, acme, unlimited, view):
-    """Return one of them. The former member tries all ids, and the others a few of each table.
+    """Return a caller. The former member tries all ids, and the others a few of each table.
 
-    The stranger comes with a token, where the view takes one; former member and colleague with a
+    The stranger has a token, if the view takes one. The former member and the colleague have a
     cookie.
     """
     few = acme.ids(few=True)
@@ -109,7 +111,10 @@ def prober(request, app, connection, cast, acme, unlimited, view):
 
 
 def paths(view, ids, world=None):
-    """Paths with each id; two in one path are of one row of the world, or neighbours here."""
+    """Return paths with each id.
+
+    Two ids in one path belong to one row of the world, or are neighbours in ``ids``.
+    """
     if len(view.variables) < 2:
         return [view.path(*chosen) for chosen in product(ids, repeat=len(view.variables))]
     related = [pair for pair in world.pairs() if {*pair} <= {*ids}] if world else []
@@ -140,7 +145,7 @@ def queries(view, acme, owner):
 
 @by_name(READS)
 def test_each_view_shows_its_caller_a_row_of_the_test_world(owner, acme, unlimited, view):
-    """Without this the tests that compare what others see would prove nothing."""
+    """Without this test, the tests that compare what others see would prove nothing."""
     mine = acme.ids()
     own_filters = [
         {key(field): acme.cursor() if key(field) == "after" else acme.workspace_id}
@@ -156,14 +161,14 @@ def test_each_view_shows_its_caller_a_row_of_the_test_world(owner, acme, unlimit
     )
 
 
-# Filters that choose the statement of the view, which therefore need not take them. The statement
-# that the view runs without any filter takes none.
+# Filters that choose which statement the view runs. The statement itself need not take them. The
+# statement that the view runs without any filter takes none.
 CHOOSING = {
     ("GET /api/tasks", "q"),
     ("GET /api/tasks", "sort"),
     ("GET /api/meetings", "upcoming"),
 }
-# It changes the order and leaves out no row.
+# These change the order and leave out no row.
 ORDERS = {"sort"}
 FILTERED = pytest.mark.parametrize(
     ("view", "field"),
@@ -250,7 +255,7 @@ def test_a_write_with_the_id_of_a_row_that_its_caller_may_not_see_is_like_one_wi
 
 
 def own_paths(view, client, world):
-    """A path of the view with ids that the caller may see; one for each view without variables."""
+    """A list with one path of the view, whose ids, if it has any, the caller may see."""
     if not view.variables:
         return [view.path()]
     (reader,) = (other for other in READS if other.rule == view.rule)
@@ -259,7 +264,7 @@ def own_paths(view, client, world):
     ][:1]
 
 
-# The parent of a member is the workspace itself; test_members.py has that of another workspace.
+# Members are left out: their parent is the workspace, and test_members.py tries another workspace.
 @by_name([view for view in views() if len(view.variables) == 2 and view.resource != "members"])
 def test_a_path_with_a_row_and_the_id_of_another_parent_is_404(
     owner, acme, connection, cast, insert_into, view
@@ -392,7 +397,7 @@ def test_a_user_who_has_left_their_only_workspace_can_read_and_write_nothing(
 
 # Rows with the same ids
 
-# Rows that are no copies: an id that is looked for everywhere is unique.
+# Tables whose rows are not copied: an id that is looked up in all workspaces is unique.
 NOT_COPIED = {"feeds", "event_cursors", "members", "tokens", *COUNTED} | {
     resource.table for resource in RESOURCES if resource.visible_to == EVERYWHERE
 }
@@ -402,8 +407,8 @@ NOT_COPIED = {"feeds", "event_cursors", "members", "tokens", *COUNTED} | {
 def copies(connection, cast, acme):
     """Charlie's workspace with copies of the rows of Acme, under their ids.
 
-    A workspace that is loaded or moved keeps its ids, and a key of most tables is one with the
-    workspace: an id alone never decides.
+    A workspace that is loaded or moved keeps its ids. The keys of most tables include the
+    workspace, so an id alone never identifies a row.
     """
     tables = connection.execute(
         "SELECT class.oid, relname AS name, string_agg(quote_ident(attname), ', ') AS columns"
@@ -439,7 +444,7 @@ def test_a_write_does_not_change_rows_with_the_same_ids_in_another_workspace(
             continue
         for path in paths(view, ids, acme):
             status = client.send(view.method, path, json=body_of(view, values)).status_code
-            # Two rows of one id are an error.
+            # A statement that found two rows with one id would fail with 500.
             assert status != 500, path
             if status < 300:
                 done.add(view.name)
@@ -450,7 +455,7 @@ def test_a_write_does_not_change_rows_with_the_same_ids_in_another_workspace(
 def test_a_worker_does_not_touch_rows_with_the_same_ids_in_another_workspace(
     acme, copies, database_url, connection, cast
 ):
-    """The worker passes over Globex."""
+    """The worker skips Globex, which is passed as busy."""
     due, _ = (
         row
         for row in acme.rows("deliveries", "workspace_id", acme.workspace_id)

@@ -24,7 +24,7 @@ def test_an_invalid_setting_stops_the_start_and_the_error_names_it():
         assert "Traceback" not in started.stderr
 
 
-# What gunicorn reads: file descriptors of the process, settings.
+# By name: how many file descriptors the process may have, and the changed settings.
 READ = {
     "without speedups": (4096, {"SPEEDUPS": "off"}),
     "IPv6": (4096, {"HOST": "::1", "PORT": "8001"}),
@@ -75,7 +75,7 @@ def test_a_process_takes_clients_for_half_its_descriptors_500_at_most_and_more_t
     found = configured["IPv6"]
     assert found["worker_connections"] == 500
     assert found["bind"] == "[::1]:8001"
-    # Two services of one user would share one socket for control.
+    # If it were enabled, two services of the same user would share one control socket.
     assert found["control_socket_disable"] is True
     found = configured["few descriptors"]
     assert found["worker_connections"] == 50

@@ -45,7 +45,7 @@ def test_a_long_query_reaches_the_service_as_it_does_with_the_speedups(server):
 
 
 def test_slow_clients_occupy_threads_and_even_the_health_check_waits_for_a_free_thread(server):
-    """So a proxy that buffers requests, like nginx, has to stand in front."""
+    """Therefore a proxy that buffers requests, such as nginx, must stand in front."""
     with connect(server.port) as first, connect(server.port) as second:
         first.sendall(HALF)
         second.sendall(HALF)

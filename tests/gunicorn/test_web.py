@@ -23,7 +23,7 @@ def server(request, database_url):
 
 
 def serves(server, connection):
-    """Require that the server creates two tasks, by length and in chunks, and lists the first."""
+    """Check that the server creates a task, lists it, and creates one from a chunked body."""
     created = send(server.port, post(TASK, f"Content-Length: {len(TASK)}\r\n"))
     assert created.status == 201
     assert json.loads(get(server.port).body)["data"] == [json.loads(created.body)]
@@ -34,13 +34,13 @@ def serves(server, connection):
 
 def test_both_servers_create_and_list_tasks_and_reject_a_body_that_is_too_large(server, connection):
     serves(server, connection)
-    # Of a body that is too large the head is enough.
+    # To reject a body that is too large, the server needs only the head.
     for size, body, status in (1_400_000, TASK.ljust(1_400_000), 201), (1_600_000, b"", 413):
         request = post(body, f"Content-Length: {size}\r\n")
         assert send(server.port, request).status == status
 
 
-# A body that is not as its head announces, and the beginning of the message.
+# By name: a body that does not match its head, a line of the head, and how the message begins.
 CUT_OFF = {
     "bad chunk size": (
         b"zz\r\n" + TASK + b"\r\n0\r\n\r\n",
@@ -122,11 +122,11 @@ def test_the_log_shows_no_part_of_a_malformed_request(database_url, tmp_path, sp
     shown = log.read_text()
     assert SECRET.lower() not in shown.lower()
     assert "hush" not in shown
-    # gunicorn's own lines have the format of the service's.
+    # gunicorn logs its own lines in the format of the service.
     messages = [json.loads(line).get("message") or "" for line in shown.splitlines()]
     assert len([text for text in messages if "request from ip=127.0.0.1" in text]) > 10
     assert any(message.startswith("Listening at") for message in messages)
-    # This server has PORT and no HOST.
+    # This server was started with PORT and without HOST.
     assert any("HOST=0.0.0.0 serves others too" in message for message in messages)
     for event in ("starts", "stops"):
         lines = [message for message in messages if f" {event}: process " in message]

@@ -1,4 +1,4 @@
-"""The log: one JSON object per line, without secrets; a failing log changes no response."""
+"""The log: one JSON object per line, without secrets. The service works even if logging fails."""
 
 import json
 import logging
@@ -140,7 +140,7 @@ def test_the_log_line_says_how_long_the_request_queued_and_waited_for_a_database
 def test_the_log_line_says_how_long_the_statements_and_the_commit_took(
     ada, lines, database_url, connection, cast, receiver, at_commit
 ):
-    """With an Idempotency-Key, the change and its commit are a transaction; a post follows."""
+    """With an Idempotency-Key, change and commit are one transaction; then the event is posted."""
     task = ada.post("/tasks", {"title": "x"}).get_json()
     subscribe(connection, cast["acme"], receiver.url)
     change = partial(ada.patch, f"/tasks/{task['id']}", headers={"Idempotency-Key": "k"})
@@ -181,7 +181,7 @@ TRACE = f"{1:032x}"
 def test_a_valid_traceparent_is_in_the_log_line_and_in_what_the_request_posts(
     traceparent, logged, ada, webhooks_app, lines, connection, cast, receiver
 ):
-    """What the worker posts later has none: no row stores it."""
+    """What the worker posts later has no traceparent, because no row stores it."""
     subscribe(connection, cast["acme"], receiver.url)
     receiver.behaves(answer(503))
     ada.post("/tasks", {"title": "x"}, headers={"traceparent": traceparent})
@@ -206,7 +206,7 @@ def test_the_log_line_says_how_long_the_request_posted_to_receivers(
 def test_the_grafana_dashboard_queries_only_fields_that_log_lines_have(alice, lines):
     times = {"http_server.queued": 1}
     alice.get("/tasks", environ_overrides=times)
-    # The test of waits shows this one.
+    # Another test shows that a line can have this field.
     fields = {*json.loads(lines()[0]), "waited"}
     panels = json.loads(read("docs/deploy/grafana.json"))["panels"]
     queries = [

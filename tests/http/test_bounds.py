@@ -90,7 +90,7 @@ def test_a_request_is_freed_without_the_garbage_collector(app, alice, method, pa
         path = "/api/tasks/" + alice.post("/tasks", {"title": "x"}).get_json()["id"]
 
     class Input(BytesIO):
-        """A body whose end can be watched."""
+        """A body to which a weak reference can refer."""
 
     def request():
         stream = Input(body.encode()[: 2**20])

@@ -131,7 +131,7 @@ def test_a_preflight_request_for_an_unknown_path_succeeds_so_that_a_page_can_rea
 def test_an_options_request_that_is_not_a_preflight_request_goes_through_the_gate(
     app_of_pages, ada, stranger
 ):
-    # Without Access-Control-Request-Method, OPTIONS is no preflight request.
+    # Without Access-Control-Request-Method, an OPTIONS request is not a preflight request.
     rejected = ada.send("OPTIONS", "/tasks")
     assert error_message(rejected, 405)
     assert is_readable(rejected)
@@ -193,7 +193,7 @@ def test_a_page_of_an_unlisted_origin_can_read_nothing(app_of_pages):
     for path, headers in product(("/tasks", "/nothing", "/tasks?limit=0"), origins):
         response = alice.get(path, headers=headers)
         assert cors_headers(response) == {}, (path, headers)
-        # Otherwise a cache could give this response to a page of a listed origin.
+        # Without Vary, a cache could give this response to a page of a listed origin.
         assert response.headers["Vary"] == "Authorization, Cookie, Workspace-Id, Origin"
 
 
@@ -217,7 +217,7 @@ def test_a_page_of_a_listed_origin_can_neither_write_nor_read_with_the_cookie(
         assert "another origin" in error_message(browser.post("/tasks", TASK, headers=sent), 403)
         read = browser.get("/tasks", headers=sent)
         assert read.status_code == 200
-        # Without this header, a browser that sent a cookie hides the response from the page.
+        # Without this header, a browser that sent a cookie does not let the page read the response.
         assert "Access-Control-Allow-Credentials" not in read.headers
     # Browsers that send no Sec-Fetch-Site send Origin.
     assert error_message(browser.post("/tasks", TASK, headers={"Origin": APP}), 403)

@@ -14,10 +14,10 @@ RANGE = "The request contains a value that is out of range"
 INTERNAL = "Internal error; it is logged under this requestId"
 SENTENCE = "title must be better"
 
-# SQLSTATE (PostgreSQL, appendix A) by status and message. Class 08 is that of a lost connection.
+# SQLSTATE (PostgreSQL, appendix A) by status and message. Class 08 means a lost connection.
 STATES = {
     (503, UNAVAILABLE): "08006 53100 53300 57P01 57P03 58030 25006 25P03 25P04 42P01 42501",
-    # A statement that took too long is not a database that is away.
+    # A statement that takes too long does not mean that the database is unavailable.
     (503, "The database took too long; the statement was cancelled"): "57014 55P03",
     (409, CONCURRENT): "40001 40P01 23503",
     (400, RANGE): "22003 22P05 54000",
@@ -28,7 +28,7 @@ ERRORS = [(state, *error) for error, states in STATES.items() for state in state
 
 @pytest.fixture
 def failing(connection):
-    """Let each new task, and each task that is changed or deleted, raise its description."""
+    """Make each write to a task raise the error whose SQLSTATE is the description of the task."""
     body = """
         DECLARE
             item tasks := coalesce(NEW, OLD);
@@ -62,10 +62,10 @@ def test_each_sqlstate_leads_to_its_status_and_message(
     assert error_message(response, status) == message
     assert response.headers.get("Retry-After") == ("1" if status == 503 else None)
     assert "s3cret" not in response.text
-    # An operator reads of what a client cannot mend.
+    # The service logs an error that the client cannot correct.
     assert bool(logged()) == (status >= 500)
     assert count(connection, "tasks") == 0
-    # The connection goes on.
+    # The connection still works.
     assert alice.post("/tasks", {"title": "New"}).status_code == 201
 
 
@@ -95,7 +95,7 @@ def test_a_write_without_a_workspace_is_409_and_says_that_the_caller_has_no_acti
 
 
 def test_a_delete_that_a_new_reference_prevents_is_409(alice, connection, request):
-    """The sentence of the constraint speaks of the row that refers, not of the deleted one."""
+    """The sentence of the constraint is about the row that refers, not about the deleted one."""
     task = alice.post("/tasks", {"title": "New"}).get_json()["id"]
     request.getfixturevalue("failing")
     connection.execute("ALTER TABLE tasks DISABLE TRIGGER USER")

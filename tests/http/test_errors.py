@@ -1,4 +1,4 @@
-"""Errors: every error is JSON of one form, with the headers of its status."""
+"""Errors: every error is JSON in the same form, with the headers of its status."""
 
 from itertools import product
 
@@ -45,7 +45,7 @@ METHODS = "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "
 @pytest.mark.parametrize("rule", sorted({view.rule for view in views()}))
 def test_a_method_that_a_path_lacks_is_405_and_allow_lists_the_others(alice, rule):
     here = [view for view in views() if view.rule == rule]
-    # ``views`` leaves the door of login pages out, where each client is the operator.
+    # ``views`` leaves out the operation of login pages, whose credential is a key of the operator.
     methods = {view.method for view in here} | ({"POST"} if rule == "/api/session" else set())
     allowed = sorted(methods | ({"HEAD"} if "GET" in methods else set()))
     path = here[0].path(*(["x"] * len(here[0].variables)))

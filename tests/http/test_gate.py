@@ -195,7 +195,7 @@ def test_each_response_has_the_headers_of_the_limits_and_each_request_counts(
     assert limit == (60 if who == "stranger" else 1000)
     assert remaining == before - 1
     assert time.time() < reset <= time.time() + 61
-    # A plan with a daily limit (Starter) has two windows, a plan without has one.
+    # A plan with a daily limit (Starter) has two windows; a plan without one has only the minute.
     day = '"day";q=10000;w=86400' if who == "stranger" else None
     policy = ", ".join(filter(None, [f'"minute";q={limit};w=60', day]))
     assert response.headers["RateLimit-Policy"] == policy
@@ -251,7 +251,7 @@ def test_an_operator_can_change_a_limit_with_one_update(alice, connection):
     connection.execute("UPDATE plans SET per_minute = 2 WHERE name = 'Starter'")
     assert left(alice.get("/tasks")) == 0
     assert alice.get("/tasks").status_code == 429
-    # Then nothing is left, and never less.
+    # Then the header says that 0 are left, and never a negative number.
     connection.execute("UPDATE usage SET minute_count = 75")
     assert left(alice.get("/tasks")) == 0
     assert alice.get("/tasks").headers["RateLimit"].startswith('"minute";r=0;t=')
@@ -317,16 +317,16 @@ def test_forwarded_addresses_count_only_as_far_as_proxies_are_trusted(app, build
     def forwarded(app, chain):
         return strangers(app, "127.0.0.9", **{"X-Forwarded-For": chain})[0]
 
-    # Trusting nobody: all are the address that connects.
+    # Without trusted proxies, every request counts for the address that connects.
     assert [forwarded(app, chain) for chain in ("1.1.1.1", "2.2.2.2")] == [59, 58]
-    # Trusting one: the last entry counts, and what the client wrote before it does not.
+    # With one trusted proxy, the last entry counts, and entries that the client wrote do not.
     assert [forwarded(proxied, chain) for chain in ("1.1.1.1", "2.2.2.2")] == [59, 59]
     assert [forwarded(proxied, chain) for chain in ("9.9.9.9, 1.1.1.1", "1.1.1.1")] == [58, 57]
     assert [forwarded(proxied, chain) for chain in ("rubbish", "x" * 300)] == [59, 58]
     # The client cannot hide the entry of the proxy in a quoted string.
     assert forwarded(proxied, '", 1.1.1.1') == 56
     assert forwarded(proxied, '"9.9.9.9, 1.1.1.1') == 55
-    # Fewer entries than proxies: the header is not theirs.
+    # A header with fewer entries than there are trusted proxies does not come from the proxies.
     twice = build(trusted_proxies=2)
     assert [forwarded(twice, chain) for chain in ("1.1.1.1", "3.3.3.3, 1.1.1.1")] == [57, 59]
 

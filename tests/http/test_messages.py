@@ -1,4 +1,4 @@
-"""Messages come from tables; errors.md and the published examples have these and no others."""
+"""Messages come from tables; errors.md lists them all, and the examples use no others."""
 
 import re
 from pathlib import Path
@@ -16,14 +16,14 @@ from service.values import fields, schemas, strict_json
 
 PAGE = Path(__file__).parents[2].joinpath("service/openapi/errors.md").read_text(encoding="utf-8")
 
-# What the HTTP server of the speedups says by itself about time. Its other errors are for no client
-# of the API.
+# What the HTTP server of the speedups itself says about time. No client of the API should ever get
+# its other errors.
 BY_THE_SERVER = {
     (408, "The request did not arrive in time"),
     (503, "The service is busy: the request waited too long for a free thread"),
 }
 
-# The tables that requests write, with what they may set there.
+# The tables that requests write, and the schema of what a request may set there.
 WRITTEN = {"tasks": Task, "meetings": MeetingDetails, "workspaces": WorkspaceDetails}
 
 
@@ -34,7 +34,7 @@ def subclasses(base):
 
 
 def field_messages():
-    """What the fields and the base schemas of requests say about one value or name."""
+    """Yield what the fields and the base schemas of requests say about one value or name."""
     for field in {fields.Field, fields.StringList, fields.SomeOf, *subclasses(fields.Field)}:
         if field.__module__ == fields.__name__:
             yield from vars(field).get("default_error_messages", {}).values()
@@ -44,7 +44,10 @@ def field_messages():
 
 
 def constraint_messages(connection):
-    """The constraints that a valid request can violate: on two columns, or on another row."""
+    """Return the messages of the constraints that a request with valid fields can violate.
+
+    These constraints compare two columns, or concern another row.
+    """
     constraints = connection.execute(
         "SELECT conrelid::regclass::text AS table_name, conname FROM pg_constraint"
         " WHERE contype = 'f' OR contype = 'c' AND cardinality(conkey) > 1"
@@ -66,7 +69,7 @@ def loaded(table):
 
 @pytest.fixture
 def messages(connection):
-    """Pairs of status and message of all that the API says; … stands for what is filled in."""
+    """Return all messages of the API with their statuses; … stands for what is filled in."""
     bodies = {f"The body {message}" for message in strict_json.MESSAGES.values()}
     whole = {errors.MESSAGES[name] for name in errors.MESSAGES.keys() - {"invalid_body"}}
     sentences = {*bodies, *field_messages(), *constraint_messages(connection)}
@@ -115,7 +118,7 @@ def test_every_message_about_a_field_is_our_own_and_none_is_from_marshmallow():
     schemas = [view.arguments for view in views if hasattr(view, "arguments")]
     assert len(schemas) >= 10
     for field in [field for schema in schemas for field in schema.load_fields.values()]:
-        # Only a validator could fail, and no field has one.
+        # A field without validators never uses marshmallow's message validator_failed.
         assert not field.validators
         own = {key: text for key, text in field.error_messages.items() if key != "validator_failed"}
         assert set(own.values()) <= set(field_messages()), field.data_key

@@ -17,7 +17,7 @@ TASK = {"title": "Write the report"}
 PATHS = sorted({paged.path for paged in LISTS.values()})
 
 
-# tests/values/test_strict_json.py has more of them.
+# tests/values/test_strict_json.py tries more bodies.
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

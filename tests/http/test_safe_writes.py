@@ -43,7 +43,7 @@ def subscribed(ids, connection):
 
 @pytest.fixture
 def at_once(alice, subscribed, together):
-    """Return a function that changes the title of the task by several requests at once."""
+    """Return a function that changes the task's title with several requests at the same time."""
     path = f"/tasks/{subscribed['task']}"
 
     def change(title, headers):
@@ -270,7 +270,7 @@ def test_an_idempotency_key_is_stored_for_24_hours(alice, ids, connection, age, 
     repeat = alice.post("/tasks", {"title": "New"}, headers=keyed())
     assert (replayed(repeat), repeat.data == first.data) == (stored, stored)
     assert count(connection, "tasks", "title = 'New'") == (1 if stored else 2)
-    # From then on the response of the second request is stored.
+    # A repeat gets the response to the latest request that ran.
     again = alice.post("/tasks", {"title": "New"}, headers=keyed())
     assert (replayed(again), again.data) == (True, repeat.data)
 
@@ -317,12 +317,12 @@ def test_a_change_past_the_service_makes_a_new_version_with_a_new_updated_at(
         after = alice.get(path).get_json()
         assert after["version"] == before["version"] + 1
         assert after["updatedAt"] > before["updatedAt"]
-    # Unless the change sets it.
+    # A change that sets updated_at itself keeps that time.
     connection.execute("UPDATE meetings SET updated_at = created_at")
     assert alice.get(path).get_json()["updatedAt"] == after["createdAt"]
 
 
-# What a client that offers this in If-None-Match gets of version 2.
+# By the status of a GET of version 2: the values of If-None-Match that lead to this status.
 READ = {
     304: ['"2"', 'W/"2"', '"3", "2"', '"3",W/"2"', "*"],
     200: ['"1"', '"3"', 'W/"3"', '"02"', '"2x"', '"*"', '""', "!"],
@@ -356,7 +356,7 @@ def test_if_none_match_is_304_for_the_current_version(alice, ids, table, method)
 
 # If-Match
 
-# What a client that offers this in If-Match gets of version 1.
+# By the status of a write to version 1: the values of If-Match that lead to this status.
 WRITTEN = {
     200: [
         '"1"', 'W/"1"', '"2", W/"1"', "*", '"3", "1"', '"1","1"', 'W/"1", "1"',
@@ -418,7 +418,7 @@ def test_changes_of_two_fields_at_the_same_time_are_both_kept(
 
 
 def test_idempotency_keys_end_with_the_membership(alice, ids, connection):
-    """Alice joins and leaves Globex; then no response is replayed that shows data of Globex."""
+    """After Alice has joined and left Globex, no replayed response shows data of Globex."""
     insert_member(connection, ids["globex"], ids["alice"], "owner")
     mine = [
         ("POST", "/tasks", {"title": "Mine"}, keyed("acme")),
@@ -438,7 +438,7 @@ def test_idempotency_keys_end_with_the_membership(alice, ids, connection):
         "DELETE FROM members WHERE user_id = %s AND workspace_id = %s",
         (ids["alice"], ids["globex"]),
     )
-    # Without an active workspace.
+    # At this moment, Alice has no active workspace.
     assert send(*theirs).status_code == 404
     activate(connection, ids["acme"], ids["alice"])
     assert send(*theirs).status_code == 404
@@ -464,7 +464,7 @@ def test_a_request_that_ends_in_503_stores_no_key(build, subscribed, connection)
 def test_a_user_who_lost_the_role_gets_the_first_response_to_a_repeat_but_new_keys_are_refused(
     join, silent_app, cast, connection, role
 ):
-    """One rule for all: of the active workspace, of the workspace in the path, and of an object."""
+    """The rule is the same for the active workspace, a workspace in the path, and an object."""
     join("adam", role)
     adam = Client(silent_app, "tmw_api_adam")
     adam.headers["Workspace-Id"] = cast["acme"]
@@ -500,6 +500,6 @@ def test_a_user_who_lost_the_role_gets_the_first_response_to_a_repeat_but_new_ke
             assert shown == {**told, **{name: None for name in ("secret",) if name in told}}
     assert [response.status_code for response in sent("b-")] == [403, 403, 404, 403, 404]
     assert changed() == before
-    # The key ends with the membership.
+    # The stored keys end with the membership.
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["adam"],))
     assert {response.status_code for response in sent("a-")} == {404}

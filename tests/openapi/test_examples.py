@@ -17,11 +17,11 @@ VOLATILE = (
     *("createdAt", "updatedAt", "completedAt"),
     *("token", "secret", "nextAttemptAt", "timestamp", "attempts"),
 )
-# The demo data have none of these: secrets and hosts belong to an installation.
+# The demo data has none of these, because secrets and hosts belong to an installation.
 NOT_IN_THE_DEMO = {"tokens", "webhooks", "deliveries"}
-# Nor of these: the command load does not write them.
+# It has none of these either, because the command load does not write them.
 NOT_LOADED = [entry for entry in RESOURCES if entry.path and not entry.line]
-# The outcome depends on the receiver, or has a new id.
+# Operations whose response depends on the receiver, or has a new id.
 NOT_COMPARED = {"pingWebhook", "createSession", "addMember"}
 
 
@@ -70,7 +70,7 @@ def insert_settings(connection):
         " ON CONFLICT DO NOTHING",
         (token["id"], token["name"], token["scope"], token["expiresAt"], OWNER),
     )
-    # One that the examples have deleted is still there, for the worker.
+    # A webhook that the examples have deleted keeps its row until the worker runs.
     connection.execute("DELETE FROM webhooks WHERE deleted_at IS NOT NULL")
     connection.execute(
         "INSERT INTO webhooks (workspace_id, id, url, events, key_fingerprint)"
@@ -90,7 +90,7 @@ def insert_settings(connection):
 
 
 def not_loaded(path):
-    """The resource that has a path with an id, if load does not write it; else None."""
+    """Return the resource of a path with an id if the command load does not write it, else None."""
     return next((entry for entry in NOT_LOADED if path.startswith(f"{entry.path}/{{")), None)
 
 
@@ -133,7 +133,7 @@ def send_example(client, path, method, operation):
 
 
 def stable(body):
-    """Return a body without what differs in each run; of a page, each item of it."""
+    """Return a body without the members that differ in each run; of a page, strip every item."""
     kept = {name: value for name, value in body.items() if name not in VOLATILE}
     return {**kept, "data": [*map(stable, body["data"])]} if "nextCursor" in body else kept
 
@@ -168,7 +168,7 @@ def test_every_example_request_sent_in_the_order_of_the_document_gets_the_respon
 
 
 def test_query_parameters_and_headers_have_no_examples_because_the_page_would_send_them():
-    """The reference page fills fields in with examples: a filter, or a key for two requests."""
+    """The reference page would send them: it would filter lists, or repeat one key."""
     for path, _, operation in operations():
         for parameter in operation.get("parameters", ()):
             if parameter.get("in") == "query":

@@ -7,7 +7,7 @@ from support.openapi_check import document, resolve, violations
 
 pytestmark = pytest.mark.nodatabase
 
-# The schema of each request beside that of its response.
+# The schema of each request, with the schema of its response.
 CHANGES = [
     ("TaskChanges", "Task"),
     ("MeetingChanges", "MeetingDetails"),
@@ -79,7 +79,7 @@ def test_every_enum_is_a_component_that_all_its_uses_refer_to():
     ]
     assert sorted(inside) == sorted((name, "enum") for name in enums)
     assert "enum" not in {path[-1] for path, _ in keywords(document()["paths"])}
-    # A string that may get new values has examples.
+    # A string that may get new values has examples instead of an enum.
     assert "Starter" in schemas()["Workspace"]["properties"]["plan"]["examples"]
     reference = {"$ref": "#/components/schemas/TaskStatus"}
     for name in ("Task", "TaskInput", "TaskChanges"):
@@ -127,7 +127,7 @@ def test_a_timestamp_has_one_type_everywhere_and_prose_says_which_other_forms_ar
         timestamp = schemas()[name]["properties"]["startTime"]
         assert (timestamp["type"], timestamp["format"]) == ("string", "date-time")
         assert ("no offset means UTC" in timestamp.get("description", "")) is (name != "Meeting")
-    # A date in the code of a client cannot match a pattern.
+    # The code of a client has a date object there, which cannot match a pattern.
     patterned = [path[:-1] for path, _ in keywords(document()) if path[-1] == "pattern"]
     dated = [path[:-1] for path, value in keywords(document()) if value == "date-time"]
     assert len(dated) > 20
@@ -135,7 +135,7 @@ def test_a_timestamp_has_one_type_everywhere_and_prose_says_which_other_forms_ar
 
 
 def test_lists_without_duplicates_are_described_in_prose_and_only_for_requests():
-    """The keyword uniqueItems would make generators use a set."""
+    """The keyword uniqueItems would make generators of clients use a set."""
 
     def noted(name, field):
         return "No duplicates" in schemas()[name]["properties"][field]["description"]

@@ -1,6 +1,6 @@
 """The published document: complete, valid, and in agreement with the service.
 
-tests/support/http.py holds every response of the suite against it.
+tests/support/http.py checks every response of the suite against it.
 """
 
 import json
@@ -68,7 +68,7 @@ def test_the_document_describes_every_route_and_nothing_else():
     assert len(names) == len(set(names))
     for *_, operation in operations():
         assert operation["tags"]
-        # Generators write them into code, where neither markup of code nor broken lines belong.
+        # Generators write these texts into code, where neither code markup nor line breaks belong.
         for text in (operation["summary"], operation["description"]):
             assert text, operation["operationId"]
             assert "``" not in text
@@ -85,7 +85,7 @@ def test_the_document_has_a_contact_a_license_the_compatibility_policy_and_the_p
     assert info["description"].endswith(errors)
     assert "\n## Compatibility\n" in info["description"]
     assert "`deprecated: true`" in info["description"]
-    # The test has no network, so it follows no link.
+    # Without a network, no test could check links, so the description has none.
     assert "](" not in info["description"]
 
 
@@ -136,7 +136,7 @@ def test_the_document_has_each_event_with_its_signatures_and_a_real_example(name
 
 
 def examples(part):
-    """Pairs of a schema and an example of it, wherever in the document."""
+    """Yield every example in the document, with its schema before it."""
     if isinstance(part, dict):
         if "schema" in part and "example" in part:
             yield part["schema"], part["example"]
@@ -158,7 +158,7 @@ def test_every_example_fits_its_schema():
 
 
 def missing_examples():
-    """Where the folder of examples has none, by its own names."""
+    """Yield the names of the examples that service/openapi/examples lacks."""
     for _, path, operation in operations():
         name = operation["operationId"]
         for parameter in operation.get("parameters", ()):
@@ -190,7 +190,7 @@ def described_parts(part, path=("",)):
             # A reference to a component has the component's description.
             described = "$ref" not in inner
         else:
-            # The parent of ``properties`` is a schema, and not an object with this name.
+            # A property may have the name ``properties`` itself; its members are not properties.
             described = path[-1] == "properties" and path[-2] != "properties"
         if described:
             yield (*path, name), inner
@@ -211,7 +211,7 @@ def test_every_header_of_a_response_has_an_example_that_its_schema_allows():
 
 
 def shown_names(schema, shown):
-    """Fail unless an object has the fields of its schema in their order, and so on inside."""
+    """Fail unless an object, and each object in it, has its schema's fields in their order."""
     known = {field.data_key: field for field in schema().dump_fields.values()}
     optional = {schema().fields[name].data_key for name in schema.optional}
     expected = [name for name in known if name in shown or name not in optional]
@@ -225,7 +225,7 @@ def shown_names(schema, shown):
 
 
 def ids_of(view, world):
-    """What the variables of a path may be: each id, or the two ids of each row."""
+    """Return the values to try for the variables of a path: each id, or both ids of each row."""
     return (
         world.pairs()
         if len(view.variables) == 2
@@ -236,7 +236,7 @@ def ids_of(view, world):
 @by_name(views_of("GET"))
 def test_each_response_has_the_fields_of_its_schema_in_the_same_order(app, connection, acme, view):
     connection.execute("UPDATE meetings SET status = 'completed' WHERE start_time < now()")
-    # With a limit for the day.
+    # A plan with a daily limit, so that responses show it.
     connection.execute("UPDATE workspaces SET plan = 'Pro'")
     client = session(app, "alice")
     bodies = [
@@ -259,7 +259,7 @@ def shorten_texts(connection):
         "SELECT table_name AS table, column_name AS column FROM information_schema.columns"
         " JOIN information_schema.tables USING (table_schema, table_name)"
         " WHERE table_schema = 'public' AND table_type = 'BASE TABLE' AND data_type = 'text'"
-        # Only the service writes the texts of these; all tests share the plans.
+        # Only the service writes the texts of these tables, and all tests share the plans.
         " AND table_name NOT IN ('webhooks', 'events', 'deliveries', 'attempts', 'plans')"
     ).fetchall()
     shortened = set()
@@ -294,7 +294,7 @@ def test_each_id_in_a_path_is_named_after_its_resource():
 
 @pytest.mark.usefixtures("plan_x")
 def test_the_document_allows_the_shortest_texts_that_can_be_stored(app, acme, connection, cast):
-    # One row where names are unique.
+    # Keep one row where names are unique.
     connection.execute("DELETE FROM workspaces WHERE id <> %s", (cast["acme"],))
     connection.execute("DELETE FROM users WHERE id <> %s", (cast["alice"],))
     shortened = shorten_texts(connection)
@@ -317,7 +317,7 @@ def loads(schema, body):
 TEXTS = [
     "", " ", "\t\u2003\u0085\x1c", "x", " x ", "\ufeff", "a\nb", "a\0b", "é" * 128, 7, True, [], {},
 ]  # fmt: skip
-# The years 1900 to 9998 are not in the document: only a pattern could say them.
+# The document does not limit the years to 1900 to 9998, because only a pattern could.
 TIMESTAMPS = [
     "2027-03-01T09:00:00Z", "2027-03-01T09:00:00.123456789+05:30", "2027-03-01T09:00",
     "2027-03-01T09:00+01", "2027-03-01T09:00:00,5-2359", "2028-02-29T00:00Z",
@@ -328,13 +328,13 @@ TIMESTAMPS = [
     "2027-03-01t09:00:00z", "2027-03-01T09:00:00.1234567890123Z", "2027-02-30T09:00:00Z",
     "2027-W09-1T09:00:00Z", "20270301T090000Z", "", 0, 1.5,
 ]  # fmt: skip
-# The document allows every text of the form of a name; the database of IANA has the names.
+# The document allows every text that has the form of a name; only the IANA database has the names.
 TIMEZONES = [
     *sorted(fields.timezones()), "", " ", "\ufeff", "a\nb", "a\0b", "UTC ", "/UTC",
     "Europe//Berlin", "é", 7, True, [], {},
 ]  # fmt: skip
 CHOICES = ["todo", "in_progress", "done", "Todo", "urgent", "zoom", "completed", "read", 1, False]
-# The document forbids duplicates in the description only, because duplicates ignore case.
+# Only the description forbids duplicates, because addresses count as equal in any case.
 EMAIL_LISTS = [
     [], ["ada@example.com"], ["x"], [None], [1],
     "ada@example.com", ["a b@example.com"], ["ada@example"], ["@example.com"], ["ada@-example.com"],
@@ -349,7 +349,7 @@ URLS = [
     "https://", "https://ä.example/", "https://x/a b", "https://x/" + "x" * 2038,
     "https://x/" + "x" * 2039, "//x/", "https://x/\n",
 ]  # fmt: skip
-# The document has the types as examples only, because a later version may add others.
+# The document lists the types only as examples, because a later version may add types.
 EVENT_LISTS = [
     None, [], [*EVENT_TYPES], ["task.created"], [""], [None], [1], ["x" * 129],
     ["task.created"] * 101, "task.created", {}, 7, True,
@@ -357,7 +357,7 @@ EVENT_LISTS = [
 
 
 def tried(field):
-    """Values that a field takes, and values that it rejects."""
+    """Values that a field accepts, and values that it rejects."""
     match field:
         case fields.StringList(inner=fields.Email()):
             return EMAIL_LISTS
@@ -378,7 +378,11 @@ def tried(field):
 @pytest.mark.nodatabase
 @by_name(views_of("POST", "PATCH", body=True))
 def test_the_document_allows_the_bodies_that_the_schemas_load_and_no_others(view):
-    """With formats the document allows nothing else; without, nothing less (RFC 3339, UUID)."""
+    """If formats are checked, the document allows nothing that the schemas reject.
+
+    Without formats, it allows everything that they load. A value that loads need not match its
+    format (RFC 3339, UUID).
+    """
     schema = view.arguments
     published = Schemas(document()["components"]["schemas"]).body(schema)
     base = {} if schema.partial else Values({}).required(schema)
@@ -402,7 +406,7 @@ def test_the_document_allows_the_bodies_that_the_schemas_load_and_no_others(view
 def test_an_operation_declares_the_header_workspace_id_if_and_only_if_it_obeys_the_header(
     browser, view
 ):
-    """A client that cannot send the header would get the answer of another workspace."""
+    """A client that cannot send the header would get the response of another workspace."""
     path = view.path(*[UNKNOWN] * len(view.variables))
     operation = operation_of(view.method, f"/api{path}")
     names = [resolve(parameter)["name"] for parameter in operation.get("parameters", ())]
@@ -414,7 +418,7 @@ def test_an_operation_declares_the_header_workspace_id_if_and_only_if_it_obeys_t
 
 @pytest.mark.nodatabase
 def test_the_enums_of_responses_get_no_new_values():
-    """Typed clients fail on a value that they do not know; the compatibility policy rules it out.
+    """A typed client fails on an unknown value, so the compatibility policy rules out new values.
 
     A release may add an enum. The types of events, which only requests list, may grow.
     """
@@ -455,7 +459,7 @@ def test_the_document_says_what_each_query_parameter_of_the_list_of_tasks_takes(
     assert published["status"]["schema"] == {"type": "array", "items": items, "minItems": 1}
     assert (published["status"]["style"], published["status"]["explode"]) == ("form", False)
     assert resolve(items)["enum"] == ["todo", "in_progress", "done"]
-    # One type for ids and for me and none: an anyOf of both breaks clients in Java.
+    # Ids and the words me and none share one type, because an anyOf breaks clients in Java.
     id = "0190163d-8694-7000-8000-000000000001"
     for name, allowed in (("assignee", ["me", "none", id]), ("parentId", ["none", id])):
         schema = published[name]["schema"]

@@ -1,4 +1,4 @@
-"""The reference page: served by this service alone, and only where the setting DOCS asks for it."""
+"""The reference page: served by this service alone, and only if the setting DOCS asks for it."""
 
 import re
 from base64 import b64encode

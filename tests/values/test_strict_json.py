@@ -113,10 +113,10 @@ def test_text_that_is_not_a_strict_json_object_is_rejected_with_a_short_reason()
         (titled(b'"\\u00e9\xc3\xa9\\ud83d\\ude00\\/"'), {"title": "éé\U0001f600/"}),
         (titled(b"9" * MAX_DIGITS), {"title": int("9" * MAX_DIGITS)}),
         (titled(b"[-1.5e3, 1e308, true]"), {"title": [-1500.0, 1e308, True]}),
-        # Fields reject these two, as they can name them.
+        # These two load, because the fields reject them with a message that names the field.
         (titled(rb'"\u0000"'), {"title": "\0"}),
         (titled(rb'"\ud800"'), {"title": "\ud800"}),
-        # Brackets in strings, and those of neighbours, are not nested.
+        # Brackets inside strings, and brackets of neighbours, do not count as nested.
         (titled(b'"' + b"[{" * DEEP + b'"'), {"title": "[{" * DEEP}),
         (titled(b"[" + b"[]," * 4000 + b"{}]"), {"title": [*([[]] * 4000), {}]}),
         (members(MAX_MEMBERS), {str(number): 0 for number in range(MAX_MEMBERS)}),
@@ -137,7 +137,7 @@ def test_an_object_as_deep_as_allowed_loads_even_in_a_deep_stack():
 
 @pytest.mark.parametrize("echo", [b"\\\\", b'\\"', b'\\\\\\"', b"\\\\,", b'\\",'])
 def test_backslashes_and_quotes_inside_strings_are_not_counted_as_values(echo):
-    """A large text is counted before it is parsed: its strings may hold any number of these."""
+    """Values are counted before parsing; strings may have any number of these characters."""
     text = titled(b'"' + echo * 30_000 + b'"')
     assert set(parse_object(text)) == {"title"}
     # The last value is outside of the string, however the string ends.
@@ -146,7 +146,7 @@ def test_backslashes_and_quotes_inside_strings_are_not_counted_as_values(echo):
         parse_object(many)
 
 
-# Commas are counted outside of strings, and strings with the names of members.
+# The count is the commas outside strings, plus the strings, names of members included.
 @pytest.mark.parametrize(("item", "most"), [(b"0", 4097), (b'"x"', 4095)])
 def test_a_large_text_may_contain_4096_values_at_most(item, most):
     def list_of(number):

@@ -22,14 +22,14 @@ def test_a_connection_returns_to_psycopg_pool_after_a_long_time_or_when_the_pool
     for connection in (idle, kept):
         pool.putconn(connection)
     assert pool.get_stats()["pool_available"] == 0
-    # It ends old connections, and those that nothing has used for ten minutes.
+    # psycopg_pool closes old connections, and connections that were not used for ten minutes.
     idle.taken_at -= pool.MAX_WARM_SECONDS
     with pool.connection():
         pass
     assert pool.get_stats()["pool_available"] == 1
     with pool.connection() as used:
         pool.drain()
-        # This one is free before it.
+        # This connection is returned before ``used`` is.
         with pool.connection() as new:
             assert new not in (kept, idle)
     assert used.closed

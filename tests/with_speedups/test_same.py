@@ -47,7 +47,7 @@ def services(settings, start):
 
 @by_name(views())
 def test_each_view_answers_the_same_with_and_without_speedups(services, view):
-    """Neither request changes anything: ids are unknown, bodies and queries invalid."""
+    """No request changes anything, because ids are unknown, and bodies and queries are invalid."""
     path = view.path(*[UNKNOWN] * len(view.variables))
     malformed = view.path(*["-"] * len(view.variables))
     answers = []
@@ -115,7 +115,7 @@ def connections(request, database_url):
 
 
 def returns_rows(name):
-    """Return whether psycopg has rows to fetch; only then the service asks for them."""
+    """Return whether psycopg has rows to fetch; only then does the service ask for them."""
     text = STATEMENTS[name].text
     return b"RETURNING" in text or not re.search(rb"(?m)^(INSERT|UPDATE|DELETE|LOCK|SET)", text)
 
@@ -207,7 +207,7 @@ def test_each_path_leads_to_the_same_view_with_and_without_speedups():
                 path = rule.rule.replace("<id:id>", id).replace("<id:member>", id)
                 for method in ("GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "PUT"):
                     for changed in (path, f"{path}/", f"/{path}", path.upper()):
-                        # As a server passes it: the client of Flask's tests takes //x for a host.
+                        # Pass it as a server does: the test client of Flask takes //x for a host.
                         environ = {"PATH_INFO": changed, "REQUEST_METHOD": method}
                         with app.test_request_context(environ_overrides=environ) as context:
                             request, error = context.request, context.request.routing_exception

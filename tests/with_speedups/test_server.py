@@ -32,7 +32,7 @@ def test_an_error_page_has_the_documented_headers_and_those_of_the_limits():
     documented = document()["components"]["responses"]["RequestTimeout"]["headers"]
     assert {header.lower() for header in documented} <= set(answer.headers)
     limit, remaining, reset = (int(answer.headers[header]) for header in RATE)
-    # As the gate has it for a request that it has not counted.
+    # The gate sends the same values for a request that it has not counted.
     assert (limit, remaining) == (60, 60)
     assert before + 1 <= reset <= time.time() + 2
     assert answer.headers["x-content-type-options"] == "nosniff"

@@ -75,7 +75,7 @@ def unread(port):
         sending, receiving = (int(size, 16) for size in queues.split(":"))
         if remote.endswith(f":{port:04X}"):
             total += sending
-        # The queue of a listener has clients.
+        # The queue of a listener counts clients, not bytes.
         elif local.endswith(f":{port:04X}") and not remote.endswith(":0000"):
             total += receiving
     return total
@@ -84,7 +84,7 @@ def unread(port):
 @pytest.mark.needs("ps", descriptors=1024)
 @pytest.mark.usefixtures("unlimited")
 def test_a_flood_of_uploads_takes_bounded_memory_and_leaves_other_clients_connected(lone):
-    """All that the flood sends would be 150 MB; the other client began before it."""
+    """The flood sends 150 MB in all. The other client began its request before the flood."""
     title = b'{"title": "Report", "description": "%b"}' % (b"x" * 60_000)
     head = f"POST /api/tasks HTTP/1.1\r\n{ALICE}Content-Length: {len(title)}\r\n\r\n".encode()
     flood = f"POST /api/tasks HTTP/1.1\r\n{ALICE}Content-Length: 1000000\r\n\r\n".encode()
