@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-# In a checkout this is a symbolic link, which git with core.symlinks=false and some programs that
-# unpack a zip replace by a small file. setup.py imports this package too, so that nobody can build
-# a wheel without SQL.
+# In a checkout service/sql is a symbolic link. Git with core.symlinks=false, and some programs that
+# unpack zip files, replace the link by a small file. setup.py imports this package too, so that
+# nobody can build a wheel without SQL.
 if not Path(__file__).with_name("sql").is_dir():
     sys.exit(
         "Error: this copy of the service has lost its symbolic links: clone it with"

@@ -5,8 +5,8 @@ from inspect import cleandoc
 
 import click
 
-# The commands in the order of --help: where each is below ``service``, and the first sentence of
-# its help; its docstring has the others.
+# The commands in the order of --help. Each has its place below ``service``, and the first sentence
+# of its help; the docstring of the command has the other sentences.
 COMMANDS = {
     "dev": (
         "devkit.dev.dev",
@@ -82,7 +82,8 @@ class Commands(click.Group):
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except Exception:
-            # This needs libraries that --help and the rejection of an option do not.
+            # Imported late, because --help and the rejection of an option do not need these
+            # libraries.
             from service.commands.base import errors_in_one_line
 
             with errors_in_one_line():
@@ -117,7 +118,7 @@ def main() -> None:
 
 
 def print_version(context: click.Context) -> None:
-    # Reading the version takes longer than --help may take.
+    # Reading the version takes too long for --help.
     from service.version import build
 
     click.echo(build())

@@ -13,7 +13,7 @@ from service.webhooks.secrets import compare_keys
 
 
 def create_app(settings: Settings | None = None) -> Flask:
-    """Make the WSGI application, which opens no connection before its first request."""
+    """Make the WSGI application. It connects to the database at its first request."""
     settings = settings or Settings.read()
     parts = choose_parts(settings)
     app = parts.application(__name__, static_folder=None)
@@ -31,7 +31,7 @@ def create_app(settings: Settings | None = None) -> Flask:
 class Parts(NamedTuple):
     """The classes of which ``speedups`` has faster subclasses.
 
-    The faster application brings the faster requests and responses along, as Flask's does.
+    The application determines the classes of requests and responses, as a ``Flask`` does.
     """
 
     application: type[Flask] = Flask

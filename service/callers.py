@@ -18,12 +18,12 @@ SCOPES = "read", "write"
 SESSION_DAYS = 30
 
 
-# The caller of a statement that no rights restrict: an operator's, or a login page's.
+# The caller of a statement that an operator or the login page runs: no rights restrict it.
 OPERATOR: dict[str, object] = {"user_id": None, "token_workspace_id": None}
 
 
 class CreatedSession(NamedTuple):
-    """The row of a new session; the id is null if it would have expired already."""
+    """The row of a new session; the id is null if the given expiry is in the past."""
 
     id: str | None
     body: bytes
@@ -40,19 +40,19 @@ def generate_token(kind: str) -> str:
 def create_credential(
     store: Callable[..., Stored], kind: str, /, **values: object
 ) -> tuple[str, Stored]:
-    """Make a token and ``store`` its hash; return the token, and the row that was stored."""
+    """Make a token and store its hash with ``store``; return the token and the row."""
     token = generate_token(kind)
     return token, store(kind=kind, hash=hash_of(token), **values)
 
 
 def hash_of(token: str) -> bytes:
-    """Hash a token by SHA-256; the database stores the hash and never the token."""
+    """Return the SHA-256 of a token; the database stores only this hash."""
     return sha256(token.encode()).digest()
 
 
 # The length of the windows in seconds.
 MINUTE, DAY = 60, 86400
-# The requests a minute on the plan Starter, whose limits hold for a caller without a workspace.
+# The requests a minute on the plan Starter. Its limits apply to callers without a workspace.
 STARTER_PER_MINUTE = 60
 
 
@@ -70,14 +70,15 @@ class Window(NamedTuple):
 class Usage(NamedTuple):
     """The caller of a request and the number of the caller's requests; the row of the gate.
 
-    ``token_id``, ``user_id`` and ``scope`` are null without a valid credential, ``workspace_id``
-    also without an active workspace; ``per_day`` is null on a plan without a daily limit.
+    Without a valid credential ``token_id``, ``user_id``, ``scope`` and ``workspace_id`` are null;
+    ``workspace_id`` is also null for a user without an active workspace. ``per_day`` is null on a
+    plan without a daily limit.
     """
 
     token_id: str | None
     user_id: str | None
     workspace_id: str | None
-    # The only workspace that the token may use; null: all those of the user.
+    # The only workspace that the token may use; null if it may use all workspaces of its user.
     token_workspace_id: str | None
     scope: str | None
     # True if the last use of the token was stored more than a minute ago, or never.
@@ -101,7 +102,8 @@ class Usage(NamedTuple):
         return [minute, self._window("day", self.per_day, self.day_count, self.day_ends)]
 
     def _window(self, name: str, quota: int, used: int, ends: float) -> Window:
-        # An operator may have lowered the quota, and the clock of the database may go back.
+        # Not negative, even after an operator has lowered the quota, or the clock of the database
+        # has been set back.
         left, seconds_left = quota - used, ceil(ends - self.now)
         return Window(
             name, quota, left if left > 0 else 0, seconds_left if seconds_left > 0 else 0, ends
@@ -109,13 +111,13 @@ class Usage(NamedTuple):
 
 
 def decisive(windows: list[Window]) -> Window:
-    """Choose the window that X-RateLimit-* shows: the longest if it is used up, else the first."""
+    """Choose the window that X-RateLimit-* shows: the day once it is used up, else the minute."""
     first, longest = windows[0], windows[-1]
     return longest if longest.left == 0 else first
 
 
 @lru_cache(maxsize=64)
 def policy(per_minute: int, per_day: int | None) -> str:
-    """Write the header RateLimit-Policy, once for each plan."""
+    """Return the header RateLimit-Policy of a plan."""
     minute = f'"minute";q={per_minute};w={MINUTE}'
     return minute if per_day is None else f'{minute}, "day";q={per_day};w={DAY}'

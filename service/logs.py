@@ -1,8 +1,8 @@
 """Logs: one line on stderr for each record and each request, as JSON or as plain text.
 
-In plain text, a traceback follows its line. One handler writes all lines, including those of
-libraries; gunicorn's handlers write its own, in the same format. If a line cannot be written, the
-response stays the same.
+In plain text, a traceback follows its line. One handler writes all lines, including the lines of
+libraries; gunicorn's handlers write gunicorn's own lines, in the same format. A line that cannot be
+written is lost, and the response stays the same.
 """
 
 import json
@@ -42,7 +42,8 @@ class JSONFormat(logging.Formatter):
 
     def request(self, line: Line, ms: float, request_id: str) -> str:
         members = ", ".join(starmap(member, line.items()))
-        # No other line shares these; an id contains no character that JSON escapes.
+        # Not cached, because each line has its own values; an id contains no character that JSON
+        # escapes.
         own = f'"ms": {ms}, "requestId": "{request_id}"'
         return f'{{"time": "{timestamp(time())}", {members}, {own}}}'
 
@@ -62,15 +63,15 @@ class TextFormat(logging.Formatter):
         status, path = str(line["status"]), str(line["path"])
         if self.colour:
             status = f"\x1b[{self.COLOURS.get(status[0], 0)}m{status}\x1b[0m"
-        # A terminal would execute control characters in a path.
+        # Escape control characters in the path, because a terminal would execute them.
         shown = path if path.isprintable() else repr(path)
         return f"{datetime.now():%H:%M:%S} {status} {line['method']} {shown} {ms} ms"
 
 
 class LineHandler(logging.StreamHandler[TextIO]):
-    """Writes to stderr; the line of a request does not become a record of ``logging``.
+    """Writes to stderr. The line of a request bypasses the records of ``logging``.
 
-    With a record, the line would take seven times as long.
+    Making a record would take seven times as long as writing the line.
     """
 
     def __init__(self, lines: JSONFormat | TextFormat) -> None:
@@ -82,7 +83,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
         try:
             self.stream.write(self.lines.request(line, ms, request_id) + "\n")
         except (OSError, ValueError):
-            # The response stays the same.
+            # The request goes on without its line.
             return
 
 
@@ -105,7 +106,10 @@ def member(name: str, value: object) -> str:
 
 
 def new_format(name: str) -> JSONFormat | TextFormat:
-    """Make the format ``json`` or ``text``, which has colours on a terminal without NO_COLOR."""
+    """Make the format ``json`` or ``text``.
+
+    Text has colours on a terminal, unless NO_COLOR is set.
+    """
     if name == "text":
         return TextFormat(colour=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
     return JSONFormat()
@@ -127,7 +131,7 @@ def configure(name: str) -> LineHandler:
 
 
 def is_rare(text: str) -> bool:
-    """Tell whether a text was not logged within the last minute, and note that it is now."""
+    """Return whether a text was not logged within the last minute; if so, note that it is now."""
     now = monotonic()
     if now < rarely_logged.get(text, -RARE) + RARE:
         return False

@@ -9,12 +9,12 @@ class AddedMember(NamedTuple):
     can_join: bool
     # Null if no user has the address.
     id: str | None
-    # Null if the user is a member already, or may not become one.
+    # Null if the user is already a member, or may not become one.
     body: bytes | None
 
 
 class ChangedMember(NamedTuple):
-    """The row of a new role or a removal, which needs the permission and an owner."""
+    """The row of a change of role or a removal: whether the caller may, and an owner remains."""
 
     permitted: bool
     has_owner: bool

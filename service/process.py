@@ -24,8 +24,8 @@ def application_name(program: str) -> str:
 def lifecycle_line(program: str, event: str, settings: Settings) -> str:
     """Write the log line of a program that starts or stops; raises InvalidSetting.
 
-    The line has the host and the name of the database, and says whether a web process uses the
-    speedups. It contains no password and no key: for a secret that is set, it has the word "set".
+    The line names the host and the database, and says whether a web process uses the speedups.
+    It contains no password and no key; instead of a secret it has the word "set".
     """
     database = conninfo_to_dict(settings.require_database())
     host = database.get("host") or os.environ.get("PGHOST", "localhost")

@@ -15,7 +15,7 @@ from marshmallow import ValidationError, fields, validate
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
-# Variables by which Heroku, Render and Fly say that they run a process, for a router elsewhere.
+# Variables that Heroku, Render and Fly set. There, a router on another machine sends the requests.
 PLATFORMS = {"DYNO", "RENDER", "FLY_APP_NAME"}
 # The minimum length of each key in WEBHOOK_KEY, in characters.
 MIN_KEY = 32
@@ -140,9 +140,10 @@ def check_conninfo(text: str) -> None:
 
 
 def text_of(item: Field[Any], environment: Mapping[str, str]) -> str | None:
-    """Find the text of a setting; raises InvalidSetting if its file cannot be read.
+    """Return the text of a setting; raises InvalidSetting if its file cannot be read.
 
-    For a secret, ``DATABASE_URL_FILE`` names a file that has it, as secrets of containers are.
+    A secret can be in a file, as container platforms provide secrets: then ``DATABASE_URL_FILE``,
+    for example, names the file.
     """
     variable = item.name.upper()
     text = environment.get(variable)
@@ -270,7 +271,7 @@ class Settings:
     @property
     def uses_speedups(self) -> bool:
         """Whether SPEEDUPS is on and the package ``speedups`` is installed."""
-        # A folder without code, which has no location, is what git leaves of a deleted package.
+        # Git leaves a folder without code when it deletes a package. Such a folder has no origin.
         found = find_spec("speedups") if self.speedups else None
         return found is not None and found.has_location
 
@@ -301,7 +302,7 @@ class Settings:
 
     @classmethod
     def misspelled(cls, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Find the variables that are no settings, each with the setting that it resembles."""
+        """Return the variables that look like misspelt settings, each with the nearest setting."""
         names = [item.name.upper() for item in dataclass_fields(cls)]
         names += [f"{name.upper()}_FILE" for name in cls.secrets()]
         return {

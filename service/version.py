@@ -7,13 +7,13 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-# setup.py writes it into what is built from a checkout.
+# setup.py writes this file into packages that it builds from a checkout.
 BUILT_FROM = "built_from.txt"
 
 
 @cache
 def version() -> str:
-    """The version of the package, also in a checkout with only its libraries installed."""
+    """The version of the package, even in a checkout where only its libraries are installed."""
     try:
         return metadata.version("task-meeting-workspace-service")
     except metadata.PackageNotFoundError:
@@ -34,7 +34,7 @@ def commit() -> str | None:
     package = Path(__file__).parent
     with suppress(OSError):
         return package.joinpath(BUILT_FROM).read_text(encoding="ascii").strip()
-    # Not the repository of a project that merely contains this one.
+    # Ignore the repository of another project that merely contains this folder.
     if not package.parent.joinpath(".git").exists():
         return None
     command = ["git", "-C", str(package.parent), "rev-parse", "--short", "HEAD"]

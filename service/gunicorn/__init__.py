@@ -1,4 +1,4 @@
-"""Runs the service with gunicorn: its configuration, its log, and a worker of its own."""
+"""Runs the service with gunicorn: the configuration and the format of gunicorn's log."""
 
 import sys
 from pathlib import Path

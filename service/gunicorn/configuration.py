@@ -51,7 +51,7 @@ graceful_timeout = 30
 # the path or the client. By default gunicorn believes a client on this machine, such as a proxy.
 limit_request_line = 8190
 forwarded_allow_ips = ""
-# Otherwise two services of one user on one machine would share one control socket.
+# Otherwise two services that the same user runs on one machine would share a control socket.
 control_socket_disable = True
 
 
@@ -62,8 +62,9 @@ STOP = signal.SIGTERM, signal.SIGQUIT, signal.SIGINT
 def on_starting(_server: object) -> None:
     """Let the master stop a worker that is only starting.
 
-    Until a worker has set its handlers it would run those of the master, which only remember a
-    signal: the worker would start, and the master wait for it for the whole graceful_timeout.
+    Until a worker has set its own signal handlers, it has the master's, which only remember a
+    signal. The worker would then start anyway, and the master would wait for it for the whole
+    graceful_timeout.
     """
     os.register_at_fork(
         before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, STOP),
@@ -73,7 +74,7 @@ def on_starting(_server: object) -> None:
 
 
 def end_at_signals() -> None:
-    """End this process at a signal to stop; it serves no request yet."""
+    """End this process at a signal to stop, because it does not serve requests yet."""
     for number in STOP:
         signal.signal(number, lambda _number, _frame: os._exit(0))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP)
@@ -81,7 +82,7 @@ def end_at_signals() -> None:
 
 def when_ready(server: Any) -> None:
     server.log.info(lifecycle_line("web", "starts", settings))
-    # A platform sets PORT alone; one that is known needs no HOST.
+    # A platform sets PORT alone. For the platforms that settings.py knows, HOST has a default.
     if "PORT" in os.environ and "HOST" not in os.environ and settings.host == "127.0.0.1":
         text = "HOST is not set: only this machine reaches PORT; HOST=0.0.0.0 serves others too"
         server.log.info(text)

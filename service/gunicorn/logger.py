@@ -30,6 +30,6 @@ class ServiceLogger(Logger):
 
 
 def without_quotation(message: str, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the message and its values; of a message that quotes a request, only its beginning."""
+    """Return the message and its values, without the request that gunicorn may quote in it."""
     quoting = QUOTING.fullmatch(message)
     return (quoting[1],) if quoting else (message, *values)

@@ -1,4 +1,4 @@
-"""Marshmallow fields: the values that each accepts, and the messages for all other values.
+"""Marshmallow fields: the values that each field accepts, and the messages for all others.
 
 Each field carries its JSON Schema as metadata, so requests and the published document read one
 declaration. PostgreSQL writes the responses; tests compare them with the document. Names are
@@ -17,12 +17,12 @@ from marshmallow import Schema, fields
 
 MAX_NAME, MAX_TITLE, MAX_TEXT, MAX_REFERENCE, MAX_EMAIL, MAX_URL = 120, 500, 65_536, 128, 254, 2048
 
-# No row has this id. It replaces a malformed id, so that this gets the response of an unknown one.
+# No row has this id. It replaces a malformed id, which so gets the same 404 as an unknown id.
 NIL_UUID = "00000000-0000-0000-0000-000000000000"
 UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.ASCII)
 
-# RFC 3339 without leap seconds, and beyond it ISO 8601 without seconds or offset, and with an
-# offset in hours. fromisoformat() would accept week dates.
+# RFC 3339 without leap seconds. In addition, these forms of ISO 8601: without seconds, without an
+# offset, and with an offset in hours. fromisoformat() alone would also accept week dates.
 DAY = r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
 TIMESTAMP = (
     rf"{DAY}[Tt]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9]([.,][0-9]+)?)?"
@@ -40,7 +40,8 @@ NO_NUL = r"^[^\u0000]*$"
 BLANK = r"\t-\r\u001c-\u0020\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 NOT_BLANK = rf"^[^\u0000]*[^\u0000{BLANK}][^\u0000]*$"
 WORD = rf"[{BLANK}]*[^\u0000{BLANK}]+"
-# Unicode's control characters (Cc), and those that change the direction of text (Bidi_Control).
+# Unicode's control characters (Cc), and the characters that change the direction of text
+# (Bidi_Control).
 CONTROL = r"\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 INKED = rf"[^{CONTROL}{BLANK}]"
 PERSON_NAME = rf"^[{BLANK}]*{INKED}([^{CONTROL}]*{INKED})?[{BLANK}]*$"
@@ -55,13 +56,13 @@ VERSION = (
 
 
 def camel_case(name: str) -> str:
-    """Write a name of Python or SQL as JSON has it: ``createdAt`` for ``created_at``."""
+    """Return the JSON name of a Python or SQL name: ``createdAt`` for ``created_at``."""
     head, *rest = name.split("_")
     return head + "".join(map(str.title, rest))
 
 
 def uuid_or_nil(text: object) -> str:
-    """Lower ``text`` if it is a UUID; replace any other by the nil UUID, which no row has."""
+    """Return a UUID in lower case, or the nil UUID, which no row has, for any other text."""
     return text.lower() if isinstance(text, str) and UUID.fullmatch(text) else NIL_UUID
 
 
@@ -106,7 +107,8 @@ class Converter:
 class Field(Converter, fields.Field[Any]):
     """A field that carries its JSON Schema; ``request_note`` is a sentence for requests alone.
 
-    The JSON Schema of a class comes after what its ``__init__`` knows, and before that of a field.
+    JSON Schema is merged in this order, and later entries win: the arguments of ``__init__``, the
+    ``json_schema`` of the class, the option of the single field.
     """
 
     default_error_messages = {
@@ -170,8 +172,8 @@ class Text(Field):
 class PersonName(Text):
     """The name of a user, which other people see.
 
-    Characters that steer a terminal, or turn the direction of the text around the name, could make
-    a name look like another one.
+    Control characters, and characters that change the direction of text, are rejected because they
+    can make a name look like another name.
     """
 
     default_error_messages = {
@@ -211,8 +213,8 @@ class Words(Text):
 class OneOf(Field):
     """One of a few strings.
 
-    ``schema_name`` names their enum in the published document. Without it the document has them as
-    examples, and a later version may add others, which breaks no typed client.
+    ``schema_name`` names the enum in the published document. Without it, the document shows the
+    strings as examples. Then a later version may add strings without breaking typed clients.
     """
 
     default_error_messages = {"choice": "must be one of: {choices}"}
@@ -257,7 +259,8 @@ class SomeOf(Converter, fields.List[Any]):
 class Id(Field):
     """An id, loaded in lower case, or one of ``words``."""
 
-    # A filter by a malformed id, like "null" or "true", is a mistake: an empty list would hide it.
+    # A malformed id in a filter, such as "null" or "true", is a mistake of the client, which an empty
+    # list would hide.
     default_error_messages = {
         "string": "must be a string",
         "uuid": "must be an id, like 0190163d-8694-739b-aea5-966c26f8ad91",
@@ -265,7 +268,7 @@ class Id(Field):
     }
 
     def __init__(self, *, words: Collection[str] = (), **options: Unpack[Options]) -> None:
-        # One type for ids and words: an anyOf of both breaks generated clients in Java.
+        # One type for ids and words, because an anyOf of the two breaks generated clients in Java.
         words_or_uuid = {"pattern": f"^({'|'.join(words)}|{UUID.pattern})$"}
         super().__init__(
             {"type": "string", **(words_or_uuid if words else {"format": "uuid"})}, **options
@@ -294,8 +297,8 @@ class Timestamp(Field):
     well_formed = re.compile(TIMESTAMP, re.ASCII)
     request_note = "Years 1900 to 9998; seconds are optional; no offset means UTC"
 
-    # There is no pattern here: generated clients turn this format into a date, and a pattern
-    # applies to strings only.
+    # No pattern, because generated clients turn this format into a date, and a pattern applies only
+    # to strings.
     json_schema = {
         "type": "string",
         "format": "date-time",
@@ -312,7 +315,7 @@ class Timestamp(Field):
             timestamp = datetime.fromisoformat(value.upper())
         except ValueError:
             raise self.make_error("day", value=value[:10]) from None
-        # A year that UTC does not have is out of range with its offset too.
+        # If the conversion to UTC overflows, the local year is checked, and is out of range too.
         with suppress(OverflowError):
             timestamp = timestamp.replace(tzinfo=timestamp.tzinfo or UTC).astimezone(UTC)
         if not 1900 <= timestamp.year <= 9998:
@@ -333,7 +336,7 @@ class Day(Timestamp):
 
     @classmethod
     def matches(cls, value: object) -> bool:
-        """Whether this is written as a day, not as a timestamp."""
+        """Return whether the text is a day and not a timestamp."""
         return isinstance(value, str) and bool(cls.well_formed.fullmatch(value))
 
     def _convert(self, value: object) -> object:
@@ -341,7 +344,10 @@ class Day(Timestamp):
 
 
 class DayOrTimestamp(Timestamp):
-    """A timestamp or a day, loaded as text; PostgreSQL knows the workspace's timezone for a day."""
+    """A timestamp or a day, loaded as text.
+
+    PostgreSQL converts a day, because it knows the timezone of the workspace.
+    """
 
     default_error_messages = {
         "timestamp": "must be a day or an ISO 8601 timestamp, like 2026-11-20 or"
@@ -379,7 +385,7 @@ class Timezone(Text):
 
 @cache
 def timezones() -> frozenset[str]:
-    """List the IANA names, without the one of this machine and the one of no place."""
+    """Return the IANA names, without ``localtime`` and ``Factory``, which are not places."""
     return frozenset(available_timezones() - {"localtime", "Factory"})
 
 
@@ -400,7 +406,7 @@ class Email(Text):
 
 
 class URL(Text):
-    """An http or https URL; whether a webhook may lead there is checked by service/webhooks."""
+    """An http or https URL. service/webhooks checks whether a webhook may use it."""
 
     default_error_messages = {
         "url": "must be an http or https URL in ASCII, with a host, without user name and password",
@@ -443,7 +449,7 @@ class StringList(Converter, fields.List[Any]):
         bounds = {"minItems": min, "maxItems": max} if min else {"maxItems": max}
         super().__init__(item, **described(bounds, options))
         self.min, self.max, self.unique = min, max, unique
-        # The keyword uniqueItems would make generators use a set, which has no order.
+        # The keyword uniqueItems would make client generators use a set, which loses the order.
         self.request_note = "No duplicates; case does not matter" if unique else ""
 
     def _convert(self, value: object) -> list[str]:
@@ -453,7 +459,7 @@ class StringList(Converter, fields.List[Any]):
             raise self.make_error("length", max=self.max, actual=len(value))
         if len(value) < self.min:
             raise self.make_error("empty")
-        # After this line each item is a string; any other item has raised an error.
+        # From here on each item is a string, because any other item has raised an error.
         items: list[Any] = fields.List._deserialize(self, value, None, None)
         seen: set[str] = set()
         for item in items if self.unique else ():
@@ -490,13 +496,13 @@ class Integer(Field):
 
 
 class Limit(Field):
-    """The number of items on a page, at least 1; a larger number than ``max`` becomes ``max``."""
+    """The number of items on a page, at least 1; numbers above ``max`` are lowered to ``max``."""
 
     default_error_messages = {"limit": "must be an integer from 1 to {max}"}
 
     def __init__(self, default: int, max: int) -> None:
         description = f"The maximum number of items on the page; values above {max} count as {max}"
-        # Larger numbers are lowered too; but no client needs a type for them.
+        # Larger values are accepted and lowered to ``max``; int32 is enough for clients.
         json_schema = {
             "type": "integer",
             "format": "int32",
@@ -516,7 +522,7 @@ class Limit(Field):
 class Cursor(Field):
     """The end of the previous page: an id, preceded by a sort key if the list has one.
 
-    With ``keyed=None``, the query decides whether the list has one.
+    With ``keyed=None``, the query decides whether the list has a sort key.
     """
 
     default_error_messages = {"cursor": "must be the nextCursor of an earlier response"}

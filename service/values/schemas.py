@@ -11,7 +11,7 @@ from service.values.fields import Cursor, Field, Limit, camel_case
 
 # A response lists at most MAX_ERRORS errors, and at most MAX_ECHO characters of a client's name.
 MAX_ERRORS, MAX_ECHO = 20, 100
-# Similarity (0 to 1) from which a known name is suggested: "sort" is not "cursor".
+# Suggest a known name from this similarity (0 to 1) on. At 0.6, "sort" would suggest "cursor".
 NEAR = 0.65
 
 
@@ -32,7 +32,7 @@ class StrictSchema(Schema):
         field_obj.data_key = field_obj.data_key or camel_case(field_name)
 
     def handle_error(self, error: ValidationError, data: Any, *, many: bool, **kwargs: Any) -> None:  # noqa: ARG002
-        """Replace the message of each unknown name by a hint: the nearest known name, or all."""
+        """Add a hint to the message of each unknown name: the nearest known name, or all."""
         if not isinstance(error.messages, dict):
             return
         names = [str(field.data_key) for field in self.load_fields.values()]
@@ -61,7 +61,8 @@ class Resource(StrictSchema):
         """Drop the read-only members of a PATCH.
 
         So a client can send an object back as it was read (Google AIP-203, output-only fields).
-        POST rejects read-only members: there is no object that the client could have read.
+        POST rejects read-only members, because there is no object yet that the client could have
+        read.
         """
         if not self.partial:
             return members
@@ -97,7 +98,7 @@ def flatten(error: ValidationError) -> list[FieldError]:
                 step = f"[{key}]" if isinstance(key, int) else f".{key}"
                 yield from walk(path + step if path else str(key), inner)
         else:
-            # A name from the client may contain an unpaired surrogate, which UTF-8 cannot encode.
+            # A client's name may contain an unpaired surrogate, which UTF-8 cannot encode.
             name = path[:MAX_ECHO].encode("utf-8", "replace").decode()
             yield from (FieldError(name, message) for message in messages)
 

@@ -23,18 +23,19 @@ MIN_ATTEMPT_SECONDS = 0.05
 
 
 class NoSlot(Exception):
-    """All slots are taken, or the one of a workspace; the text is the name of the error."""
+    """No slot is free, or the workspace already uses its one; the text names the message."""
 
 
 class OutboundSlots:
     """Limits how many threads of a process wait for receivers and name servers.
 
     A request that finds no slot leaves its events to the worker. The worker cannot take over a ping
-    or the check of a URL; a workspace has one of these at a time, and so leaves slots to others.
+    or the check of a URL. A workspace may run only one of these at a time, so that it leaves slots
+    to other workspaces.
     """
 
     def __init__(self, slots: int) -> None:
-        # Whether requests post their events; otherwise the worker posts all.
+        # False if requests post no events, so that the worker posts all of them.
         self.posts = True
         self._free = BoundedSemaphore(slots)
         self._lock = Lock()
@@ -72,7 +73,7 @@ class OutboundSlots:
 def init_app(app: Flask) -> None:
     app.after_request(post_announced)
     settings: Settings = app.config["SETTINGS"]
-    # Receivers and name servers that hang may hold a quarter of the threads, at least one.
+    # Receivers and name servers that do not answer may hold a quarter of the threads, at least one.
     app.extensions["outbound_slots"] = OutboundSlots(max(1, settings.web_threads // 4))
 
 
@@ -111,11 +112,11 @@ def _post(event_ids: list[str], settings: Settings) -> None:
             )
             # Hold no connection while the receiver works.
             db.release()
-            # If the claim took that long, the delivery is due when its lease ends.
+            # Too little time is left to post. A worker takes the delivery when its lease expires.
             if claim is None or (left := end - monotonic()) < MIN_ATTEMPT_SECONDS:
                 return
             outcome = attempt(claim, settings, left, current_state().traceparent)
             record(claim, outcome, db.row_or_none)
     except Exception as error:
-        # The change and its event are committed; the worker posts it.
+        # The change and its event are committed, so the worker posts the event.
         log.warning("delivery left to the worker: %s", type(error).__name__, exc_info=error)

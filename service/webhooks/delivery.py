@@ -14,8 +14,8 @@ from service.webhooks.secrets import ReadRow, derive_secret, fingerprint, signat
 
 log = logging.getLogger("service.webhooks")
 
-# Each delay varies by ± JITTER. A retry that comes before its time by less than TOLERANCE of its
-# delay counts as on time.
+# Each delay varies by ± JITTER. A retry counts as on time if it is early by less than TOLERANCE of
+# its delay.
 JITTER, TOLERANCE = 0.2, 0.25
 DAY = 86400
 
@@ -23,8 +23,8 @@ DAY = 86400
 class Message(NamedTuple):
     """The row of what is posted, and where: a delivery that this process has claimed, or a ping.
 
-    No other process attempts a claimed delivery until its lease ends. The ``id`` of a ping is not
-    that of a delivery.
+    Until the lease expires, no other process attempts a claimed delivery. A ping is not a stored
+    delivery, so its ``id`` names none.
     """
 
     workspace_id: str
@@ -74,7 +74,7 @@ class Recorded(NamedTuple):
 def attempt(message: Message, settings: Settings, timeout: float, traceparent: str = "") -> Outcome:
     """Post one claimed delivery within ``timeout`` seconds, and return the outcome unrecorded.
 
-    The receiver gets the ``traceparent`` of the request that made the event, if that posts it.
+    If the request that caused the event also posts it, the receiver gets its ``traceparent``.
     Raises InvalidSetting if WEBHOOK_KEY does not list the key of the webhook.
     """
     body = message.body.encode()
@@ -89,7 +89,7 @@ def attempt(message: Message, settings: Settings, timeout: float, traceparent: s
         answer = post(message.url, body, headers, timeout=timeout, allowed=settings.webhook_allow)
         return outcome_of(message, answer, settings)
     except Exception as error:
-        # An attempt without an outcome would be repeated for ever, and never be listed.
+        # Without an outcome, the attempt would be repeated forever and never be listed.
         log.exception("delivery %s to webhook %s", message.id, message.webhook_id)
         took = round((monotonic() - began) * 1000)
         return outcome_of(message, Answer(took, error=type(error).__name__), settings)
@@ -139,7 +139,7 @@ def outcome_of(message: Message, answer: Answer, settings: Settings) -> Outcome:
 
 
 def record(message: Message, outcome: Outcome, read: ReadRow) -> None:
-    """Record an outcome, and log a failure; never a URL, which may hold a secret."""
+    """Record an outcome and log a failure, without the URL, which may contain a secret."""
     recorded = read(Recorded, "webhooks/record", **outcome._asdict())
     if outcome.success:
         return
@@ -155,10 +155,11 @@ def record(message: Message, outcome: Outcome, read: ReadRow) -> None:
 def retry_delay(age: float, answer: Answer, schedule: tuple[float, ...]) -> float | None:
     """Choose the seconds until the next retry, ± 20 %; None if the event is too old for one.
 
-    The schedule runs from the event, so an attempt in between takes none of its retries.
+    The schedule is counted from the event, so an extra attempt in between does not use up a retry.
     """
     for step, due in zip(schedule, accumulate(schedule), strict=True):
-        # An attempt that the jitter puts just before its time in the schedule counts as on time.
+        # An attempt that jitter has moved slightly before its time in the schedule counts as on
+        # time.
         if (left := due - age) > TOLERANCE * step:
             jitter = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
             return max(left * jitter, retry_after(answer))
@@ -166,9 +167,9 @@ def retry_delay(age: float, answer: Answer, schedule: tuple[float, ...]) -> floa
 
 
 def retry_after(answer: Answer) -> float:
-    """Read how many seconds the receiver asks for, at most a day; 0 without Retry-After.
+    """Return the seconds that the receiver asks for, at most a day; 0 without Retry-After.
 
-    They are negative for a date in the past.
+    The number is negative for a date in the past.
     """
     text = answer.retry_after or ""
     if text.isascii() and text.isdigit():

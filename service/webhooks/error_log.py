@@ -13,7 +13,7 @@ log = logging.getLogger("service.worker")
 
 
 class ErrorLog:
-    """Logs an error when it begins or changes and then once a minute, for all threads together."""
+    """Logs an error when it begins or changes, then once a minute, for all threads together."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -30,7 +30,7 @@ class ErrorLog:
                 log.warning("%s", text)
 
     def succeeded(self, statement: str) -> None:
-        """Note that a statement has succeeded; log it if no other one fails any more."""
+        """Note that a statement has succeeded; log it if no other statement still fails."""
         with self._lock:
             if self._failing.pop(statement, None) and not self._failing:
                 log.info("the worker goes on: its statements succeed again")
@@ -39,7 +39,7 @@ class ErrorLog:
 def message_of(statement: str, error: psycopg.Error) -> str:
     """Name the class of an error and its remedy; its own text may hold an address.
 
-    An error with a remedy is the same for all statements, and does not name one.
+    An error with a remedy concerns all statements, so the message does not name one.
     """
     if isinstance(error, UnusableDatabase):
         return f"the worker waits for the database: {error}"

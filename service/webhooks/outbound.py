@@ -1,7 +1,7 @@
 """The HTTP client for untrusted URLs: public addresses only, within a deadline.
 
-It resolves a name once, checks each address, and connects to an address that it has checked. It
-follows no redirects. OWASP: Server-Side Request Forgery.
+It resolves a name once, checks every address, and connects only to an address that it has checked.
+It does not follow redirects. Source: OWASP, Server-Side Request Forgery.
 """
 
 import ipaddress
@@ -23,7 +23,7 @@ MAX_RESPONSE_BYTES = 64 * 1024
 # limit the threads of all processes (TasksMax).
 MAX_LOOK_UPS = 64
 
-# Networks that are not public, also where a version of the standard library says otherwise.
+# Networks that are not public, even if a version of the standard library says that they are.
 NON_PUBLIC = [
     ipaddress.ip_network(text)
     for text in (
@@ -46,7 +46,7 @@ AddressInfo = tuple[
 class BlockedURL(ValueError):
     """A URL that must not be posted to; the message says why, for operators.
 
-    ``reason`` is url (malformed), unresolved or private. A client learns no more than this: the
+    ``reason`` is url (malformed), unresolved or private. Clients get only the reason, because the
     message can name an address inside the network of the service.
     """
 
@@ -58,8 +58,8 @@ class BlockedURL(ValueError):
 class Resolver:
     """Looks names up within a timeout, which getaddrinfo does not have.
 
-    Each host has a thread of its own, so a dead name server delays no other host. A look-up that
-    still runs serves all callers that wait for its host.
+    Each host is looked up in a separate thread, so a dead name server delays only its own hosts. A
+    look-up that still runs serves all callers that wait for the same host.
     """
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Resolver:
                 try:
                     Thread(target=self._run, args=(host, port, future), daemon=True).start()
                 except RuntimeError:
-                    # The process may have no more threads.
+                    # The process has reached its limit of threads.
                     raise TimeoutError from None
                 # The look-up needs the lock to end, so it is still running.
                 self._running[host, port] = future
@@ -96,7 +96,7 @@ class Resolver:
             outcome = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except Exception as error:
             outcome = error
-        # A later caller starts a new look-up.
+        # The next caller starts a new look-up.
         with self._lock:
             del self._running[host, port]
         if isinstance(outcome, Exception):
@@ -180,7 +180,7 @@ def public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
 class FinalResponse(HTTPResponse):
     """Skips every interim response (RFC 9110, section 15.2); http.client skips 100 alone.
 
-    http.client has no public method between the lines of two responses.
+    http.client has no public method that is called between two responses.
     """
 
     def _read_status(self) -> tuple[str, int, str]:
@@ -192,9 +192,9 @@ class FinalResponse(HTTPResponse):
 class _Pinned:
     """A connection to an address that was checked; its name is not resolved again.
 
-    urllib3 makes its proxies (``urllib3.contrib.socks``) by replacing the same method. What it
-    documents, an address as the host and ``server_hostname``, hands the socket over after the
-    handshake of TLS only, too late for a deadline that also holds during the handshake.
+    urllib3 itself replaces this method for its proxies (``urllib3.contrib.socks``). Its documented
+    way, an address as the host together with ``server_hostname``, returns the socket only after
+    the TLS handshake. That is too late, because the deadline must also end the handshake.
     """
 
     response_class: type[HTTPResponse] = FinalResponse
@@ -219,7 +219,7 @@ class _Pinned:
         return connection
 
     def abort(self) -> None:
-        """Shut the connection down, also while another thread waits for the receiver."""
+        """Shut the connection down, even while another thread waits for the receiver."""
         self.expired = True
         if self.socket_copy is not None:
             with suppress(OSError):
@@ -242,7 +242,7 @@ def post(
     timeout: float,
     allowed: Collection[str] = (),
 ) -> Answer:
-    """Post ``body`` and return an Answer within ``timeout`` seconds; no failure is raised."""
+    """Post ``body`` and return an Answer within ``timeout`` seconds; a failure is an Answer too."""
     began = monotonic()
 
     def answer(
@@ -264,8 +264,8 @@ def post(
     kind = PinnedHTTPS if parts.scheme == "https" else PinnedHTTP
     connection = kind(parts.hostname or "", port, timeout=left)
     connection.address = address
-    # Each byte restarts the timeout of a socket, but not this deadline. Its thread is a daemon if
-    # this one is.
+    # Unlike the timeout of the socket, this deadline does not restart with each byte. The timer's
+    # thread is a daemon if this thread is one.
     deadline = Timer(left, connection.abort)
     deadline.start()
     try:
@@ -274,7 +274,7 @@ def post(
         response = connection.getresponse()
         content = response.read(MAX_RESPONSE_BYTES, decode_content=False)
         if connection.expired:
-            # A response that the deadline cut off looks complete.
+            # Otherwise a response that the deadline has cut off would look complete.
             return answer(error="timeout")
         return answer(response.status, content, retry_after=response.headers.get("Retry-After"))
     except (HTTPError, HTTPException, OSError, ValueError) as error:

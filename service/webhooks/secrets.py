@@ -23,7 +23,7 @@ PREFIX = "whsec_"
 
 
 class CreatedWebhook(NamedTuple):
-    """The row of a new webhook; its secret derives from the number."""
+    """The row of a new webhook; its secret is derived from the number."""
 
     id: str
     secret_number: int
@@ -77,13 +77,13 @@ class NewSecret(NamedTuple):
 
 
 def create(read: ReadRow, key: str, **webhook: object) -> tuple[CreatedWebhook, str] | None:
-    """Create a webhook; return its row and its secret, or None if there may be no more."""
+    """Create a webhook; return its row and its secret, or None if the workspace has the maximum."""
     row = read(CreatedWebhook, "webhooks/create", key_fingerprint=fingerprint(key), **webhook)
     return row and (row, derive_secret(key, row.id, row.secret_number))
 
 
 def rotate(read: ReadRow, key: str, **webhook: object) -> NewSecret | None:
-    """Give a webhook a new secret and return it, or None if there is no such webhook."""
+    """Give a webhook a new secret and return it; return None if the webhook does not exist."""
     row = read(RotatedWebhook, "webhooks/rotate", key_fingerprint=fingerprint(key), **webhook)
     return row and NewSecret(derive_secret(key, row.id, row.secret_number))
 
@@ -94,7 +94,7 @@ def missing_keys(connection: Connection, settings: Settings) -> list[MissingKey]
 
 
 def warn_of_missing_keys(missing: Sequence[MissingKey], settings: Settings) -> None:
-    """Log one line for each key that is missing, or one if there is no key at all."""
+    """Log one line for each missing key, or a single line if WEBHOOK_KEY has no key at all."""
     if missing and not settings.webhook_keys:
         log.warning("WEBHOOK_KEY is not set: this process sends no event to a webhook")
         return
@@ -107,14 +107,14 @@ def compare_keys(connection: Connection, settings: Settings) -> None:
     try:
         warn_of_missing_keys(missing_keys(connection, settings), settings)
     except psycopg.Error as error:
-        # /healthz tells that migrations are missing.
+        # /healthz reports missing migrations.
         log.warning("WEBHOOK_KEY was not compared with the database: %s", type(error).__name__)
 
 
 def signatures(body: bytes, message_id: str, timestamp: int, secrets: list[str]) -> dict[str, str]:
     """Sign ``body``, in the headers that a receiver verifies; ``secrets`` has the newest first.
 
-    After a rotation, ``X-Service-Signature`` is by the new secret alone.
+    After a rotation, only the new secret signs ``X-Service-Signature``.
     """
     signed = f"{message_id}.{timestamp}.".encode() + body
     return {

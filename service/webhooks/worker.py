@@ -27,7 +27,7 @@ log = logging.getLogger("service.worker")
 
 # Seconds between two queries for due deliveries, between two prunings, and after an error.
 POLL_INTERVAL, PRUNE_INTERVAL, ERROR_INTERVAL = 0.5, 60, 1
-# The statements that prune. Each examines a bounded batch, and returns where the next one begins.
+# The statements that prune. Each examines a bounded batch, and returns where the next batch begins.
 PRUNE = (
     "worker/prune_webhooks",
     "worker/prune_events",
@@ -57,7 +57,7 @@ class Pruned(NamedTuple):
 
 
 class Worker:
-    """Delivers and prunes; any number of workers may run, as each claims other deliveries."""
+    """Delivers and prunes. Many workers may run, because each claims different deliveries."""
 
     def __init__(
         self, settings: Settings, *, max_attempt_seconds: float = MAX_ATTEMPT_SECONDS
@@ -79,10 +79,10 @@ class Worker:
     def run(self, *, deliver: bool) -> None:
         """Work until SIGTERM or SIGINT, then finish the attempts in flight.
 
-        The end takes less than three seconds, also while the database is away, unless an attempt or
-        a statement is running.
+        Stops within three seconds, even without a database, unless an attempt or a statement is
+        still running.
         """
-        # sigwait: a handler could interrupt a lock.
+        # sigwait, because a signal handler could run while this thread holds a lock.
         signals = {signal.SIGTERM, signal.SIGINT}
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         threads = [Thread(target=self.repeat, args=(self.prune_round, PRUNE_INTERVAL))]
@@ -118,11 +118,11 @@ class Worker:
     def deliver_next(self) -> bool:
         """Deliver one event, and return True; return False when none is due.
 
-        1. Claim the oldest due delivery of the next webhook: no other thread attempts it until its
-           lease ends. If this process dies, another one attempts it then.
+        1. Claim the oldest due delivery of the next webhook. No other thread attempts it until the
+           lease expires. If this process dies, another process attempts it then.
         2. Sign and post it, without a connection of the database.
-        3. Record the outcome, and wait for the database longer than others do: without a record,
-           the receiver gets the event again.
+        3. Record the outcome. This waits for the database longer than other statements do, because
+           without a record the receiver gets the event again.
         4. Let the next thread look for due deliveries without a pause.
         """
         claim = self._claim()
@@ -139,7 +139,7 @@ class Worker:
         return True
 
     def check_keys(self) -> bool:
-        """Log which keys WEBHOOK_KEY lacks, when that has changed."""
+        """If the keys that WEBHOOK_KEY lacks have changed, log them."""
         with self._connection("webhooks/missing_keys") as connection:
             missing = missing_keys(connection, self.settings)
         if missing != self._missing:
@@ -148,7 +148,7 @@ class Worker:
         return False
 
     def prune_round(self) -> bool:
-        """Prune once; the next round goes on behind rows that stay."""
+        """Prune once; the next round continues after the rows that had to stay."""
         self.prune(MAX_EMPTY_BATCHES)
         return False
 
@@ -180,7 +180,7 @@ class Worker:
                 if not work():
                     self.stopping.wait(interval)
             except psycopg.Error:
-                # It is logged where the statement ran.
+                # The error was logged where the statement ran.
                 self.stopping.wait(ERROR_INTERVAL)
             except Exception as error:
                 log.error("unhandled: %s", type(error).__name__, exc_info=error)
@@ -188,7 +188,7 @@ class Worker:
 
     def _claim(self) -> Message | None:
         """Claim the oldest due delivery of the next webhook; None when none is due."""
-        # One thread at a time: all threads would run the same query.
+        # One thread at a time, because all threads would run the same query.
         with self._claiming:
             if monotonic() < self._idle_until or self.stopping.is_set():
                 return None
@@ -197,7 +197,7 @@ class Worker:
                 if claim is None and self._position != START:
                     claim = self._claim_after(START)
             except psycopg.Error:
-                # Otherwise the threads would wait for the database one after the other.
+                # Do not wait inside the lock, or the threads would wait for the database in turn.
                 self._idle_until = monotonic() + ERROR_INTERVAL
                 raise
             if claim is None:
