@@ -213,12 +213,12 @@ def test_the_number_of_connections_on_the_deployment_page_follows_from_its_setti
     assert said in read("docs/deployment.md")
 
 
-def test_the_delays_of_the_schedule_add_up_to_the_hours_that_the_page_of_webhooks_names():
+def test_the_webhooks_page_states_the_hours_to_which_the_delays_of_the_schedule_add_up():
     hours = int(sum(Settings.read({}).webhook_schedule) / 3600)
     assert f"{hours} hours unless set otherwise" in read("docs/webhooks.md")
 
 
-def test_the_image_gets_every_file_that_its_build_needs():
+def test_dockerignore_keeps_every_file_that_the_build_of_the_image_needs():
     kept = re.findall(r"(?m)^!(\S+)$", read(".dockerignore"))
     assert [name for name in kept if not PROJECT.joinpath(name).exists()] == []
     assert {"README.md", "LICENSE", "setup.cfg", "pyproject.toml", "service", "sql"} <= set(kept)
@@ -238,7 +238,7 @@ def test_the_readme_has_a_sentence_for_each_folder_and_each_file_of_the_design()
     assert [name for name in listed - {"speedups"} if not PROJECT.joinpath(name).exists()] == []
 
 
-def test_the_first_screen_of_the_project_stays_short():
+def test_the_top_folder_of_the_project_has_at_most_22_entries():
     names = {name.partition("/")[0] for name in in_sight()}
     assert len(names) <= 22, sorted(names)
 

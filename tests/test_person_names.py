@@ -136,7 +136,9 @@ def test_a_user_can_change_their_own_name_and_every_workspace_shows_it(
     assert invalid_field(bob.patch("/me", {"name": None}), "name") == "must not be null"
 
 
-def test_name_and_workspace_change_together_or_not_at_all(alice, cast, initech, named):
+def test_one_patch_changes_the_name_and_the_active_workspace_or_neither(
+    alice, cast, initech, named
+):
     body = {"name": "Alicia", "workspaceId": cast["globex"]}
     assert invalid_field(alice.patch("/me", body), "workspaceId")
     assert named()["alice@example.com"] == "Alice"
@@ -193,7 +195,7 @@ def test_a_repeated_request_does_not_change_the_name_again(alice, connection, na
     assert named()["alice@example.com"] == "Alicia"
 
 
-def test_the_name_of_the_identity_provider_replaces_the_stored_one(app, cast, connection, named):
+def test_a_name_that_the_login_page_sends_replaces_the_stored_name(app, cast, connection, named):
     page, email = Client(app, LOGIN_KEY), {"email": "alice@example.com"}
     signed_in = page.post("/session", {**email, "name": "Dr. Alice"})
     assert signed_in.get_json()["user"]["name"] == "Dr. Alice"
@@ -220,7 +222,7 @@ def test_the_name_of_the_identity_provider_replaces_the_stored_one(app, cast, co
     assert named()["bob@example.com"] == "Bob"
 
 
-def test_sign_ins_of_one_person_at_the_same_time_wait_for_each_other(
+def test_sign_ins_of_the_same_user_at_the_same_time_wait_for_each_other(
     app, together, cast, connection, named
 ):
     sign_ins = [

@@ -99,7 +99,9 @@ def test_webhook_key_lists_keys_newest_first(text, keys):
 
 @pytest.mark.parametrize("key", ["k" * 32])
 @pytest.mark.parametrize("form", ["{},", ",{}", "{},,{}", "{},short", "{}, long enough", ",", " "])
-def test_an_empty_or_short_part_of_webhook_key_is_rejected_and_not_shown(key, form):
+def test_an_empty_or_short_part_of_webhook_key_is_rejected_and_the_message_does_not_show_it(
+    key, form
+):
     with pytest.raises(
         InvalidSetting, match=r"^WEBHOOK_KEY: must be keys of at least 32"
     ) as caught:
@@ -112,7 +114,7 @@ def test_webhook_lease_must_be_longer_than_webhook_timeout():
         Settings.read({"WEBHOOK_LEASE": "2", "WEBHOOK_TIMEOUT": "2"})
 
 
-def test_other_variables_are_ignored():
+def test_environment_variables_that_are_no_settings_are_ignored():
     assert Settings.read({"PATH": "/bin", "port": "x"}) == Settings.read({})
 
 

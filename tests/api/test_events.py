@@ -172,7 +172,7 @@ def test_later_statements_on_a_connection_do_not_inherit_the_actor_of_a_removal(
     assert [event["actorId"] for event in events] == [cast["alice"], None]
 
 
-def test_a_load_ends_the_cursors_of_every_workspace_that_gets_tasks_or_meetings(
+def test_cursors_are_410_after_the_command_load_has_added_tasks_or_meetings_to_the_workspace(
     app, alice, charlie, bob, cast, connection, initech
 ):
     """The command load announces nothing, so readers of these workspaces must begin again.

@@ -109,7 +109,7 @@ class Writer:
         return error_message(self.client.send(view.method, view.path(*ids), json=body), 400)
 
     def parents(self, view):
-        """The ids in the path of a view that makes objects."""
+        """The ids in the path of a view that creates objects."""
         return [self.cast["acme"] for _ in view.variables]
 
     def existing(self, view):
@@ -292,7 +292,7 @@ def test_sending_an_object_back_as_it_was_read_changes_nothing(writer, connectio
 
 @pytest.mark.nodatabase
 @by_name(views_of("POST", "PATCH", body=True))
-def test_a_valid_body_loads_as_marshmallow_would_load_it(view):
+def test_a_valid_body_loads_to_the_same_values_as_with_marshmallow_itself(view):
     """Resource.load runs no hooks of a schema, so no schema may rely on one for valid bodies."""
     schema = view.arguments
     referring = (field for field in settable(schema) if isinstance(field, fields.Id))

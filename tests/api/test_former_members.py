@@ -34,7 +34,7 @@ def left(name, id):
 def test_a_former_member_whom_an_event_or_an_object_names_still_has_a_name(
     alice, bob, join, cast, cli, connection, path, removal
 ):
-    """Zoe only edits, Max is only assigned, Eve makes a task and a meeting."""
+    """Zoe only edits, Max is only assigned, Eve creates a task and a meeting."""
     zoe, eve = join("zoe", "member"), join("eve", "admin")
     join("max", "member")
     for client in (zoe, eve):
@@ -85,7 +85,7 @@ def test_only_members_of_the_workspace_see_the_name_of_its_former_member(
     assert error_message(alice.get(f"{path}/{cast['bob']}"), 404)
 
 
-def test_a_former_member_can_be_neither_changed_nor_assigned_nor_removed_again(alice, cast, path):
+def test_a_former_member_cannot_be_changed_removed_or_assigned(alice, cast, path):
     bob = f"{path}/{cast['bob']}"
     assert alice.delete(bob).status_code == 204
     assert error_message(alice.patch(bob, {"role": "admin"}), 404) == "Member not found"
@@ -125,7 +125,7 @@ def test_an_author_of_loaded_objects_has_a_name_even_without_a_membership(
     assert former == [{"id": cast["charlie"]}]
 
 
-def test_a_member_is_found_without_reading_a_table_of_objects(connection):
+def test_reading_a_member_scans_no_table_of_tasks_or_meetings(connection):
     with connection.transaction():
         configure(connection)
         nodes = generic_plan(connection, "members/get")

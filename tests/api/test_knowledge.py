@@ -40,7 +40,7 @@ def test_an_entry_with_more_occurrences_ranks_higher_even_if_it_is_older(alice, 
         ("absent", ""), ("tea absent", ""), ("te", ""),
     ],
 )  # fmt: skip
-def test_a_search_matches_words_in_any_form(alice, put, q, matches):
+def test_a_search_matches_every_grammatical_form_and_any_case_of_a_word(alice, put, q, matches):
     made = {
         put("a: brewing tea", "Wait for it", ["hot"]): "a",
         put("b: how coffee is brewed", "A strong coffee takes long"): "b",
@@ -125,7 +125,7 @@ def test_a_search_for_syntax_of_tsquery_is_200_and_finds_no_entry_of_another_wor
         assert {entry["title"] for entry in answer.get_json()["data"]} <= {"Tea"}, q
 
 
-def test_three_minus_signs_exclude_nothing(alice, put):
+def test_three_minus_signs_before_a_word_do_not_exclude_the_word(alice, put):
     put("Tea and milk"), put("Tea")
     assert titles(alice, "tea - --milk") == ["Tea and milk"]
     assert titles(alice, "tea -milk") == ["Tea"]

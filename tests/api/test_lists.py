@@ -65,7 +65,7 @@ def test_the_pages_of_a_list_have_each_row_of_the_caller_once_and_in_order(
         assert paged.get(alice, limit=limit).get_json()["nextCursor"] is None
 
 
-def test_the_limit_has_a_default_and_a_maximum(paged, alice, insert_into):
+def test_the_number_of_rows_of_a_page_has_a_default_and_a_maximum(paged, alice, insert_into):
     for _ in range(paged.maximum + 1):
         insert_into(paged.table)
     for limit, size in (
@@ -92,7 +92,9 @@ def test_a_cursor_works_after_its_row_is_deleted(paged, alice, connection, inser
     assert paged.ids(alice, cursor=first["nextCursor"]) == everything[2:]
 
 
-def test_a_list_follows_the_active_workspace(paged, alice, cast, connection, initech, insert_into):
+def test_a_list_shows_rows_of_the_workspace_that_is_active(
+    paged, alice, cast, connection, initech, insert_into
+):
     acme, other = insert_into(paged.table), insert_into(paged.table, initech)
     both = [id for id in paged.ordered(connection) if id in (acme, other)]
     assert paged.ids(alice) == (both if paged.everywhere else [acme])

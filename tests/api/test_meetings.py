@@ -131,7 +131,9 @@ def test_a_completed_meeting_shows_its_outcome_at_its_own_path_but_not_in_lists(
         assert listed == shown
 
 
-def test_completing_twice_is_one_change_and_the_outcome_can_be_changed_later(alice, meeting):
+def test_completing_a_meeting_twice_is_one_change_and_its_outcome_can_be_changed_later(
+    alice, meeting
+):
     path = f"/meetings/{meeting['id']}"
     completed = alice.patch(path, COMPLETION).get_json()
     assert alice.patch(path, COMPLETION).get_json() == completed
@@ -154,7 +156,7 @@ def test_a_meeting_completed_without_an_outcome_stays_completed(alice, connectio
 
 
 @pytest.mark.parametrize("field", list(OUTCOME))
-def test_an_outcome_of_a_scheduled_meeting_is_400(alice, meeting, connection, field):
+def test_setting_an_outcome_of_a_scheduled_meeting_is_400(alice, meeting, connection, field):
     path = f"/meetings/{meeting['id']}"
     before = row_of(connection, "meetings", meeting["id"])
     for other in ({"title": "Renamed"}, {"status": "scheduled"}):
@@ -179,7 +181,7 @@ def test_the_list_of_meetings_can_be_limited_to_one_workspace(
 
 
 @pytest.mark.parametrize("upcoming", ["true", "false"])
-def test_a_range_begins_at_from_and_ends_before_to(alice, insert_into, upcoming):
+def test_a_range_of_meetings_includes_from_and_excludes_to(alice, insert_into, upcoming):
     start = datetime(2097, 1, 1, 12, tzinfo=UTC)
     rows = [
         insert_into("meetings", start_time=start + n * timedelta(milliseconds=1)) for n in range(3)
@@ -210,6 +212,6 @@ def test_upcoming_meetings_start_in_the_future_and_come_soonest_first(alice, ini
 @pytest.mark.parametrize(
     "attendees", [None, "ada@example.com", ["ada"], ["ada@example.com", "Ada@Example.com"]]
 )
-def test_attendees_are_addresses_without_duplicates(alice, attendees):
+def test_attendees_that_are_not_a_list_of_distinct_addresses_are_400(alice, attendees):
     response = alice.post("/meetings", {**NEW, "attendees": attendees})
     assert invalid_field(response, "attendees")

@@ -175,7 +175,9 @@ def test_an_owner_can_appoint_owners_and_may_leave_unless_no_other_owner_is_left
     assert "last owner" in error_message(bob.delete(bobs), 409)
 
 
-def test_a_member_of_another_workspace_is_not_found(alice, cast, initech, path, roles, connection):
+def test_changing_or_removing_a_member_of_another_workspace_is_404(
+    alice, cast, initech, path, roles, connection
+):
     insert_member(connection, initech, cast["charlie"])
     before = roles()
     for place in (f"{path}/{cast['charlie']}", f"/workspaces/{initech}/members/{cast['bob']}"):

@@ -223,7 +223,7 @@ def test_a_token_for_one_workspace_works_without_an_active_workspace_and_cannot_
 @pytest.mark.parametrize(
     "end",
     ["DELETE FROM members WHERE user_id = %(alice)s", "DELETE FROM workspaces WHERE id = %(acme)s"],
-    ids=["membership", "workspace"],
+    ids=["the membership ends", "the workspace is deleted"],
 )
 def test_the_end_of_the_membership_revokes_the_token_for_that_workspace(
     worker, alice, cast, connection, initech, end

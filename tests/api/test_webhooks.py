@@ -209,7 +209,7 @@ def test_a_new_secret_signs_immediately_and_older_secrets_still_sign_for_24_hour
     assert len(receiver.take().headers["webhook-signature"].split(" ")) == 2
 
 
-def test_no_log_line_has_a_secret(alice, receiver, caplog):
+def test_no_log_line_has_a_secret_of_a_webhook_or_webhook_key(alice, receiver, caplog):
     caplog.set_level(logging.DEBUG)
     handler, stream = logs.configure("json"), StringIO()
     previous = handler.setStream(stream)

@@ -56,7 +56,9 @@ def test_an_unknown_field_that_resembles_no_field_is_400_and_the_message_lists_t
     ],
     ids=label,
 )
-def test_a_body_that_changes_nothing_writes_nothing(alice, connection, resource, changes):
+def test_a_write_whose_body_changes_nothing_does_not_touch_the_row(
+    alice, connection, resource, changes
+):
     old = alice.post(f"/{resource}", NEW[resource]).get_json()
     before = row_of(connection, resource, old["id"])
     response = alice.patch(f"/{resource}/{old['id']}", changes)

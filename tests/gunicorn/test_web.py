@@ -48,7 +48,11 @@ CUT_OFF = {
         "The body could not be read: ",
     ),
     "no last chunk": (b"1d\r\n" + TASK + b"\r\n", CHUNKED, "The body "),
-    "short": (TASK, f"Content-Length: {len(TASK) + 50}\r\n", "The body is incomplete"),
+    "shorter than announced": (
+        TASK,
+        f"Content-Length: {len(TASK) + 50}\r\n",
+        "The body is incomplete",
+    ),
 }
 
 

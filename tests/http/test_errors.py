@@ -54,13 +54,13 @@ def test_a_method_that_a_path_lacks_is_405_and_allow_lists_the_others(alice, rul
         assert sorted(response.headers["Allow"].replace(" ", "").split(",")) == allowed
 
 
-def test_a_path_with_a_slash_at_its_end_is_the_same_path(alice):
+def test_a_path_with_a_trailing_slash_is_the_same_path(alice):
     assert alice.get("/tasks/").get_json() == alice.get("/tasks").get_json()
     assert alice.post("/tasks/", {"title": "x"}).status_code == 201
     assert alice.get("/workspaces/").get_json() == alice.get("/workspaces").get_json()
 
 
-def test_head_is_get_without_a_body(alice):
+def test_the_response_to_head_is_the_response_to_get_without_its_body(alice):
     for path in ("/tasks", "/workspaces", "/dashboard/stats", "/nothing", "/tasks/x"):
         head, get = alice.send("HEAD", path), alice.get(path)
         assert (path, head.status_code, head.data) == (path, get.status_code, b"")
@@ -122,7 +122,7 @@ def test_an_unexpected_exception_is_a_500_without_details_and_is_logged(build, c
             f"permission denied for table knowledge: {NO_RIGHTS}",
         ),
     ],
-    ids=["no table", "no right"],
+    ids=["a table is missing", "a right is missing"],
 )
 def test_an_error_that_only_an_operator_can_correct_is_503_and_one_log_line_says_how(
     spoil, restore, line, start, connection, database_url, granted, logged, cast

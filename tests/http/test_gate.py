@@ -346,7 +346,7 @@ def test_the_headers_of_a_request_that_cannot_be_counted_say_that_nothing_remain
     assert "RateLimit" not in response.headers
 
 
-def test_the_open_documents_are_neither_authenticated_nor_counted(app, connection):
+def test_requests_for_public_documents_are_neither_authenticated_nor_counted(app, connection):
     headers = {}, {"Authorization": "Basic é".encode().decode("latin-1")}, {"X-Request-Id": "me"}
     for path, header in product(("/", "/openapi.json", "/healthz"), headers):
         response = app.test_client().get(path, headers=header)

@@ -90,7 +90,7 @@ def test_the_page_of_errors_lists_every_message_once_and_nothing_else(messages):
     assert len(listed) == len(set(listed))
 
 
-def test_every_example_of_an_error_has_a_message_of_the_tables(messages):
+def test_every_published_example_of_an_error_has_a_message_that_the_tables_contain(messages):
     def produced(status, message):
         return any(
             status == table_status and re.fullmatch(re.escape(text).replace("…", ".+?"), message)

@@ -79,7 +79,9 @@ def test_an_invalid_value_is_400_and_the_message_names_its_field(
     assert count(connection, "tasks") == 0
 
 
-def test_a_json_media_type_or_none_is_accepted_and_any_other_one_is_415(alice, connection):
+def test_a_body_with_a_json_media_type_or_none_is_accepted_and_any_other_media_type_is_415(
+    alice, connection
+):
     for type in (
         "text/plain", "text/json", "application/x-www-form-urlencoded",
         "multipart/form-data; boundary=x", "application/xml", "application/jsonp",
@@ -165,7 +167,7 @@ def test_a_query_of_ampersands_only_counts_as_empty(alice, query):
 
 
 @pytest.mark.parametrize("query", [b"\xff=1", b"%FF=1", b"zzz=\xc3\xa4"])
-def test_an_unknown_name_or_value_that_is_not_ascii_is_400(app, query):
+def test_an_unknown_query_parameter_that_is_not_ascii_is_400(app, query):
     for path in ("/api/tasks", "/api/workspaces"):
         response = app.test_client().get(
             path,
@@ -206,7 +208,7 @@ ID_FILTERS = [
 
 
 @pytest.mark.parametrize(("path", "name"), ID_FILTERS)
-def test_a_malformed_id_in_a_query_is_400_and_an_unknown_one_matches_nothing(alice, path, name):
+def test_a_malformed_id_in_a_query_is_400_and_an_unknown_id_matches_nothing(alice, path, name):
     alice.post("/tasks", {"title": "Write the report"})
     for malformed in ("null", "true", "nonsense", "", "Me", UNKNOWN[1:], UNKNOWN + "0"):
         assert invalid_field(alice.get(f"{path}?{name}={malformed}"), name).startswith(
@@ -276,7 +278,7 @@ MALFORMED_IDS = (
 
 
 @by_name([view for view in views() if view.variables])
-def test_a_malformed_id_is_404_like_an_unknown_one(browser, unlimited, view):
+def test_a_malformed_id_in_a_path_is_404_like_an_unknown_id(browser, unlimited, view):
     number = len(view.variables)
     body = body_of(view, Values({})) if view.method != "GET" else None
     for id in MALFORMED_IDS:

@@ -124,7 +124,7 @@ def test_the_key_the_change_its_event_and_the_response_are_one_transaction(
     assert [row["xmin"] for row in transactions] == [stored["xmin"]] * 3
 
 
-def test_without_a_key_every_write_runs_and_no_key_is_stored(alice, ids, connection):
+def test_without_an_idempotency_key_every_write_runs_and_none_is_stored(alice, ids, connection):
     responses = [alice.post("/tasks", {"title": "Twice"}) for _ in range(2)]
     assert [replayed(response) for response in responses] == [False, False]
     assert count(connection, "tasks", "title = 'Twice'") == 2
@@ -207,7 +207,9 @@ def test_a_malformed_idempotency_key_is_400(alice, ids, connection):
     ],
     ids=str,
 )
-def test_a_failed_request_stores_no_key(bob, subscribed, connection, status, method, path, body):
+def test_a_failed_request_stores_no_idempotency_key(
+    bob, subscribed, connection, status, method, path, body
+):
     before = snapshot(connection)
     headers = keyed(**({"If-Match": '"9"'} if status == 412 else {}))
     for _ in range(2):
@@ -448,7 +450,7 @@ def test_idempotency_keys_end_with_the_membership(alice, ids, connection):
     assert not replayed(send(*there))
 
 
-def test_a_request_that_ends_in_503_stores_no_key(build, subscribed, connection):
+def test_a_request_that_ends_in_503_stores_no_idempotency_key(build, subscribed, connection):
     alice = Client(build(statement_timeout=0.2), TOKENS["alice"])
     path = f"/tasks/{subscribed['task']}"
     with connection.transaction():

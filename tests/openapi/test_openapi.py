@@ -108,7 +108,7 @@ def test_every_write_takes_an_idempotency_key_unless_a_repeat_has_no_use():
         and {"$ref": "#/components/parameters/Idempotency-Key"}
         not in operation.get("parameters", ())
     }
-    # A ping is no change; after the end of a session the repeat is 401.
+    # A ping changes nothing, and the repeat of a request that ends the session is 401.
     assert without == {"pingWebhook", "endSession"}
 
 

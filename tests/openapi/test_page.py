@@ -14,7 +14,9 @@ def with_page(build):
     return build(docs=True).test_client()
 
 
-def test_the_page_and_its_files_come_from_this_service_without_credentials(with_page, connection):
+def test_the_reference_page_and_its_files_need_no_credentials_and_no_other_host(
+    with_page, connection
+):
     page = with_page.get("/docs")
     assert page.status_code == 200
     assert page.mimetype == "text/html"
@@ -47,7 +49,7 @@ def test_a_request_for_an_unknown_file_of_the_page_is_a_json_error(with_page):
 
 
 @pytest.mark.parametrize("path", ["/docs", "/docs/", "/docs/swagger-ui.css"])
-def test_there_is_no_reference_page_by_default(app, path):
+def test_by_default_the_reference_page_does_not_exist(app, path):
     client = app.test_client()
     assert client.get(path).status_code == 401
     response = client.get(path, headers={"Authorization": f"Bearer {TOKENS['alice']}"})

@@ -127,7 +127,7 @@ def test_a_json_object_loads_as_a_dict(content, value):
     assert parse_object(content) == value
 
 
-def test_an_object_as_deep_as_allowed_loads_even_in_a_deep_stack():
+def test_an_object_as_deep_as_allowed_loads_even_deep_in_the_call_stack():
     def load(frames):
         text = titled(b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1))
         return load(frames - 1) if frames else parse_object(text)

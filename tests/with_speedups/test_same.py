@@ -120,7 +120,7 @@ def returns_rows(name):
     return b"RETURNING" in text or not re.search(rb"(?m)^(INSERT|UPDATE|DELETE|LOCK|SET)", text)
 
 
-def test_each_statement_returns_the_same_types_and_raises_the_same_errors(connections):
+def test_each_statement_gives_the_same_types_and_errors_with_and_without_speedups(connections):
     for name in NAMES:
         if name in DEFINITIONS:
             continue
@@ -146,7 +146,7 @@ def test_a_lost_connection_raises_an_operational_error_and_is_broken(connections
             assert each.broken
 
 
-def test_a_refused_write_marks_the_connection_as_read_only(connections):
+def test_a_write_that_postgresql_refuses_as_read_only_marks_the_connection(connections):
     for each in connections:
         each.execute("SET default_transaction_read_only = on")
         with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):

@@ -15,7 +15,7 @@ from speedups.server import Server, error_page
 pytestmark = pytest.mark.nodatabase
 
 
-def test_an_error_page_is_one_line_of_ascii():
+def test_the_message_of_an_error_page_has_no_line_breaks_and_injects_no_header():
     answer = Answer(error_page(400, "Invalid\r\nX: \xe9" + "\U0001f4a9", []))
     assert len(answer.headers) == 10
     assert int(answer.headers["content-length"]) == len(answer.body)

@@ -159,7 +159,7 @@ def test_the_client_that_uses_most_memory_loses_its_oldest_connection_first(conn
     assert not connections
 
 
-def test_a_truncated_response_ends_with_a_reset_and_a_complete_one_does_not(connections):
+def test_a_truncated_response_ends_with_a_reset_and_a_complete_response_does_not(connections):
     truncated, complete = connections.connect(), connections.connect()
     truncated.unsent = [b"rest"]
     for conn in (truncated, complete):

@@ -28,11 +28,14 @@ MAX_BODY = 10
 # By name: the bytes that follow START, and the body that the application then reads.
 COMPLETE = {
     "no body": (b"\r\n", b""),
-    "length": (b"Content-Length: 9\r\n\r\n123456789", b"123456789"),
-    "length in other case": (b"cOntent-lEngth:9 \r\n\r\n123456789", b"123456789"),
+    "body with a length": (b"Content-Length: 9\r\n\r\n123456789", b"123456789"),
+    "length with a name in another case": (b"cOntent-lEngth:9 \r\n\r\n123456789", b"123456789"),
     "the largest body": (b"Content-Length: 10\r\n\r\n1234567890", b"1234567890"),
-    "length of thousands of zeros": (b"Content-Length: " + b"0" * 5000 + b"3\r\n\r\nabc", b"abc"),
-    "no length": (b"Content-Length: 0\r\n\r\n", b""),
+    "length with thousands of leading zeros": (
+        b"Content-Length: " + b"0" * 5000 + b"3\r\n\r\nabc",
+        b"abc",
+    ),
+    "length of zero": (b"Content-Length: 0\r\n\r\n", b""),
     "chunks": (CHUNKED + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n", b"abcde"),
     "chunks with extension and trailer": (
         b"Transfer-Encoding: Chunked\r\n\r\n3;a=b\r\nabc\r\n0;c\r\nX-A: b\r\nHost: y\r\n\r\n",
@@ -52,7 +55,7 @@ COMPLETE = {
         b"abc",
     ),
     # HTTP/1.1 does not count it as hop-by-hop, but the parser of heads stops after it.
-    "proxy": (b"Proxy-Connection: close\r\n\r\n", b""),
+    "Proxy-Connection": (b"Proxy-Connection: close\r\n\r\n", b""),
     "websocket": (b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n", b""),
 }
 
@@ -236,7 +239,7 @@ def test_the_table_in_the_docstring_of_the_module_has_every_row_that_these_tests
 
 
 @pytest.mark.parametrize("row", REJECTED)
-def test_a_malformed_request_is_rejected_in_one_piece_and_in_many(row):
+def test_a_malformed_request_is_rejected_whether_it_arrives_in_one_piece_or_in_many(row):
     status, requests = REJECTED[row]
     for request in requests:
         for size in (len(request), 1000, 1 + len(request) // 1000):

@@ -17,7 +17,7 @@ def written(status, headers, *parts, method="GET", reuse=True):
 
 
 @pytest.mark.parametrize("header", [("X-A", "a\r\nX-B: b"), ("X-A\n", "a"), ("X-A", "a\0")])
-def test_a_response_header_cannot_begin_another_one(header):
+def test_a_response_header_cannot_inject_another_header(header):
     with pytest.raises(ValueError, match="control character"):
         written("200 OK", [("Content-Type", "application/json"), header])
 
@@ -41,7 +41,7 @@ def test_a_response_that_must_not_have_a_body_ends_with_its_head():
     assert head.endswith(b"Content-Length: 3\r\n\r\n")
 
 
-def test_an_application_can_replace_its_response_only_because_of_an_error():
+def test_an_application_can_replace_the_response_it_has_started_only_because_of_an_error():
     response = Response()
     response.start("200 OK", [])
     with pytest.raises(AssertionError):
