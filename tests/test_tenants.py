@@ -65,7 +65,7 @@ def colleague(app, connection, cast):
 
 
 def token_of_globex(app, connection, cast):
-    """Charlie's token for Globex, while he owns Acme too and acts there in his pages."""
+    """Charlie's token for Globex, while he also owns Acme, his active workspace."""
     insert_member(connection, cast["acme"], cast["charlie"], "owner")
     activate(connection, cast["acme"], cast["charlie"])
     return Client(app, f"tmw_api_charlie_{WORD}")
@@ -255,7 +255,7 @@ def test_a_write_with_the_id_of_a_row_that_its_caller_may_not_see_is_like_one_wi
 
 
 def own_paths(view, client, world):
-    """A list with one path of the view, whose ids, if it has any, the caller may see."""
+    """A list with one path of the view. If the path has ids, the caller may see their rows."""
     if not view.variables:
         return [view.path()]
     (reader,) = (other for other in READS if other.rule == view.rule)
@@ -438,7 +438,7 @@ def test_a_write_does_not_change_rows_with_the_same_ids_in_another_workspace(
     client, ids = session(silent_app, "alice"), acme.ids()
     before, done = copies.everything(), set()
     values = Values(references(connection, cast, insert_into))
-    # Deletions last.
+    # Run the deletions last.
     for view in [*views_of("PATCH"), *views_of("POST"), *views_of("DELETE")]:
         if not view.variables:
             continue

@@ -106,7 +106,7 @@ def test_a_deleted_workspace_and_a_deleted_user_leave_no_former_members(connecti
 def test_an_author_of_loaded_objects_has_a_name_even_without_a_membership(
     alice, cast, cli, connection, path
 ):
-    """So has a member who left before an export, in the workspace that load creates from it."""
+    """A member who left before an export also has a name where the export is loaded."""
     times = {"startTime": "2027-01-01T09:00:00Z", "endTime": "2027-01-01T10:00:00Z"}
     author = {"workspace": "acme", "createdBy": "charlie@example.com"}
     lines = [

@@ -33,7 +33,7 @@ def check(empty, start):
 def assert_pending(response):
     message = error_message(response, 503)
     assert message == "The database lacks migrations: run the command migrate"
-    # A client retries after 5 s, because a migration takes seconds, too.
+    # A client retries after 5 s, because a migration takes seconds.
     assert response.headers["Retry-After"] == "5"
 
 

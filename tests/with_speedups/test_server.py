@@ -58,7 +58,7 @@ def test_the_service_and_the_worker_agree_on_the_urgent_path_and_the_names_of_ti
 
 
 def test_the_pages_state_the_limits_of_the_http_server():
-    # The limit of a slot, the next look at the clock, and half a second for the response.
+    # The limit for a slot, the next tick of the worker, and half a second for the response.
     healthz = Server.TAKE_URGENT + 0.5
     pages = {
         "service/openapi/errors.md": [f"took more than {Server.READ:g} s"],

@@ -297,7 +297,7 @@ def test_the_end_of_a_chunked_body_may_arrive_in_two_pieces_the_second_with_the_
 
 
 def test_a_chunk_of_very_many_blank_lines_is_read_quickly_and_ends_the_connection(monkeypatch):
-    """Each blank line may be the end of the body, so the reader looks at a limited number."""
+    """Each blank line may be the end of the body, so the reader tries a limited number of them."""
     for lines in (BLANK_LINES // 2 - 1, 2**17):
         body = b"\r\n" * 2 * lines
         chunk = b"%x\r\n%b\r\n" % (len(body), body)
