@@ -1,4 +1,4 @@
-"""``python -m bench``: measure, and print the table."""
+"""``python -m bench``: run the benchmark, and print its table."""
 
 import os
 import shutil

@@ -14,17 +14,17 @@ NEW = {
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One kind of request. ``#`` in a body is a number that is never the same."""
+    """One kind of request. Each request has a new number instead of the ``#`` in its body."""
 
     name: str
     path: str
     method: str = "GET"
     body: dict | None = None
-    # CPU milliseconds a request that the service should stay below.
+    # The service should need fewer CPU milliseconds per request than this.
     target: float | None = None
 
     def requests(self):
-        """Pairs of token and path, one for each caller."""
+        """Return pairs of token and path, one for each caller."""
         users = WRITERS if self.body else READERS
         return [(f"bench-{user}", self.path.format(id=own_task(user))) for user in users]
 
@@ -33,7 +33,7 @@ class Case:
 
 
 def own_task(user):
-    """A task in the workspace of this user."""
+    """Return the id of a task in this user's active workspace."""
     return row_id(2 * (user % WORKSPACES + WORKSPACES * (5 + user // WORKSPACES)))
 
 

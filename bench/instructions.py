@@ -1,11 +1,12 @@
-"""Instructions a request: what the CPU of one web process executes, counted by callgrind.
+"""Count the instructions that one web process executes per request, with callgrind.
 
-The counts with the speedups and without them are the columns of one table.
+The table has the counts with the speedups and without them.
 
-Time differs from run to run on a machine that others use too; a count of instructions repeats to
-2 %. One worker runs under ``valgrind --tool=callgrind`` and answers one client, one request after
-the other, over one kept connection. Counted is all that the worker executes outside the kernel;
-PostgreSQL is not counted, nor is what several clients cost by waiting for each other.
+On a machine that others use as well, times differ from run to run, but a count of instructions
+repeats to 2 %. One worker runs under ``valgrind --tool=callgrind`` and answers one client, one
+request after the other, on one connection that stays open. callgrind counts everything that the
+worker executes outside of the kernel. It does not count PostgreSQL, and it does not show what
+several clients cost by waiting for each other.
 """
 
 import os
@@ -22,14 +23,19 @@ from bench import processes
 from bench.servers import Client, gunicorn
 from bench.stage import database
 
-# Requests of each case before the first count, for connections, plans and caches; and of a count.
+# Requests of each case before the first count, to warm up connections, plans and caches; and
+# requests of each count.
 WARM_UP, REQUESTS = 60, 200
-# Counts of one case that are kept; the count of a case is their median, once they agree.
+# The result of a case is the median of its last COUNTS counts, once the highest of them is at most
+# AGREE times the lowest. After ATTEMPTS counts without such a result, the benchmark fails.
 COUNTS, AGREE, ATTEMPTS = 3, 1.02, 9
 
 
 def count_instructions(cases, *, tasks, say, keep=None):
-    """Return a Markdown table, in thousands; callgrind's files go to the folder ``keep``."""
+    """Return a Markdown table, in thousands of instructions per request.
+
+    callgrind writes its files to the folder ``keep``; without it, to a temporary folder.
+    """
     with tempfile.TemporaryDirectory(prefix="service-instructions-") as folder:
         files = Path(keep or folder)
         files.mkdir(parents=True, exist_ok=True)
@@ -45,13 +51,13 @@ def count_instructions(cases, *, tasks, say, keep=None):
 
 
 def counted(cases, url, files, say, **settings):
-    """Count each case on a service with these settings; return pairs of count and spread."""
+    """Count each case on a service with these settings; return a count and a spread for each."""
     command = (
         *("valgrind", "--quiet", "--tool=callgrind", "--trace-children=yes"),
         f"--callgrind-out-file={files}/%p",
     )
     say(f"starting gunicorn under valgrind: {settings}")
-    # A fixed seed of hashes, so that lookups in dictionaries cost the same in each run.
+    # The seed of hashes is fixed, so that a lookup in a dictionary costs the same in every run.
     settings = {"WEB_CONCURRENCY": "1", "PYTHONHASHSEED": "0", **settings}
     with gunicorn(url, under=command, **settings) as (port, pid):
         client = Client(port)
@@ -63,7 +69,10 @@ def counted(cases, url, files, say, **settings):
 
 
 def agreed(case, client, counter, say):
-    """Count until the last counts agree; return their median, and the highest by the lowest."""
+    """Count until the last counts agree; return their median, and their spread.
+
+    The spread is the highest of the counts, divided by the lowest.
+    """
     counts = []
     while len(counts) < ATTEMPTS:
         next(counter)
@@ -82,7 +91,7 @@ def send(client, case, times):
 
 
 def dumps(pid, folder):
-    """Yield the instructions of a process since the last dump, at each request for one."""
+    """At each step, yield the instructions that a process has executed since the last step."""
     for number in count(1):
         command = (shutil.which("callgrind_control"), "--dump", str(pid))
         subprocess.run(command, check=True, capture_output=True, timeout=120)  # noqa: S603

@@ -1,4 +1,4 @@
-"""CPU, latencies and rate of the service under wrk, in rounds."""
+"""Measure CPU, latencies and rate of the service while wrk sends requests, in rounds."""
 
 import json
 import subprocess
@@ -15,14 +15,15 @@ CONNECTIONS = 8
 
 
 def measure(cases, *, tasks, seconds, rounds, say):
-    """Return a Markdown table of the medians of all rounds."""
+    """Return a Markdown table with the median of all rounds for each figure."""
     runs = {case: [] for case in cases}
     say(f"seeding {tasks:,} tasks")
     with database(tasks) as (url, postgres), gunicorn(url) as (port, web):
         client = Client(port)
         for case in cases:
             client.send(case)
-        # The first round, of a second each, warms up: connections, plans, minutes of tokens.
+        # Round 0 has a second for each case, is not counted, and warms up: it opens connections,
+        # lets PostgreSQL plan, and records the use of tokens, which happens once a minute.
         for number in range(rounds + 1):
             say(f"round {number} of {rounds}" if number else "warming up")
             for case in cases:
@@ -42,7 +43,11 @@ def measure(cases, *, tasks, seconds, rounds, say):
 
 
 def run(case, port, pids, seconds):
-    """Send requests without a pause; return the figures, in milliseconds, and the rate."""
+    """Send requests without a pause, and return the figures of the run.
+
+    They are the CPU of everything and of PostgreSQL per request, and the latencies p50, p99 and
+    p99.9, all in milliseconds, and the requests per second.
+    """
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.writelines(f"{token} {path}\n" for token, path in case.requests())
         file.flush()

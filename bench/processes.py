@@ -1,4 +1,4 @@
-"""The process table: the CPU time of a tree of processes."""
+"""Read the CPU time of a tree of processes from /proc."""
 
 import os
 from pathlib import Path
@@ -7,13 +7,16 @@ TICK = 1000 / os.sysconf("SC_CLK_TCK")
 
 
 def milliseconds(*roots):
-    """Return the CPU time of these processes and all below; parents count ended children."""
-    # utime, stime, and those of the children that were waited for
+    """Return the CPU time of these processes and of all their descendants, ended ones included."""
+    # utime, stime, cutime, cstime; the last two belong to children for which the parent has waited.
     return sum(sum(map(int, numbers[11:15])) for _, numbers in below(*roots)) * TICK
 
 
 def below(*roots):
-    """Yield these processes and all below: pid, and numbers of /proc/pid/stat (proc(5))."""
+    """Yield the pid and the fields of /proc/PID/stat, for these processes and their descendants.
+
+    The fields begin behind the name; proc(5) lists them.
+    """
     children, known = {}, {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -21,7 +24,7 @@ def below(*roots):
                 stat = (folder / "stat").read_text()
             except OSError:
                 continue
-            # The name in brackets may hold any character: read behind the last bracket.
+            # The name in brackets may contain any character, so read behind the last bracket.
             numbers = stat.rpartition(")")[2].split()
             pid = int(folder.name)
             children.setdefault(int(numbers[1]), []).append(pid)

@@ -1,4 +1,4 @@
-"""gunicorn as the Procfile starts it, and a client."""
+"""gunicorn, started as the Procfile does it, and a client."""
 
 import http.client
 import os
@@ -20,14 +20,17 @@ class WrongStatus(Exception):
 
 @contextmanager
 def gunicorn(url, *, under=(), **environment):
-    """Run one on a free port of this machine, by the command ``under``; yields (port, pid)."""
+    """Run gunicorn on a free port of this machine, and yield its port and its pid.
+
+    ``under`` is the beginning of a command that runs another command, such as valgrind.
+    """
     lines = (ROOT / "Procfile").read_text().splitlines()
     (line,) = (line.partition(":")[2] for line in lines if line.startswith("web:"))
     words = [*under, sys.executable, "-m", *shlex.split(line)]
     environment = {**os.environ, "DATABASE_URL": url, **environment}
-    # The service logs one line for each request to this file.
+    # The service writes its log to this file, with a line for each request.
     with tempfile.TemporaryFile() as log:
-        # Until gunicorn is up, requests wait in the queue of the socket.
+        # Until gunicorn accepts connections, requests wait in the queue of this socket.
         with socket.create_server(("127.0.0.1", 0)) as listener:
             fd, port = listener.fileno(), listener.getsockname()[1]
             server = subprocess.Popen(  # noqa: S603
@@ -46,11 +49,11 @@ def gunicorn(url, *, under=(), **environment):
 
 
 class Client:
-    """One client, which keeps its connection and sends one request after the other."""
+    """A client that sends one request after the other on one connection."""
 
     def __init__(self, port):
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
-        # Two clients send different numbers: a PATCH without effect is no change.
+        # Each client begins with another number: a PATCH with the same title changes nothing.
         self.number = secrets.randbelow(10_000_000)
 
     def send(self, case, caller=0):

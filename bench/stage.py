@@ -1,4 +1,4 @@
-"""The databases of the benchmark, filled by ``bench/sql``, and the names of their rows."""
+"""The database of the benchmark, which ``bench/sql`` fills, and the ids of its rows."""
 
 import os
 import tempfile
@@ -18,20 +18,20 @@ WORKSPACES, USERS = 20, 200
 
 
 def row_id(number):
-    """The id that ``bench_id(number)`` gives in the database."""
+    """Return the id that ``bench_id(number)`` returns in the database."""
     return str(UUID(f"{1_700_000_000_000 + number:012x}70008000000000000000"))
 
 
-# Readers and writers have workspaces of their own: no write changes a page that is read.
+# Readers and writers use different workspaces, so that no write changes a list that is read.
 READERS = [user for user in range(USERS) if user % WORKSPACES < WORKSPACES // 2]
 WRITERS = [user for user in range(USERS) if user % WORKSPACES >= WORKSPACES // 2]
 
 
 @contextmanager
 def database(tasks):
-    """A PostgreSQL with so many tasks, thrown away afterwards; yields its URL and process."""
+    """Yield the URL and the pid of a PostgreSQL with this number of tasks; remove it afterwards."""
     with tempfile.TemporaryDirectory(prefix="service-bench-", ignore_cleanup_errors=True) as folder:
-        # PostgreSQL runs as another user when this one is root.
+        # If this user is root, PostgreSQL runs as another user, who must be able to enter.
         os.chmod(folder, 0o711)  # noqa: S103
         postgres = embedded.start(folder)
         try:
@@ -44,7 +44,8 @@ def database(tasks):
 
 
 def fill(url, sizes):
-    # As a replica, so without triggers and foreign keys: a million rows in seconds.
+    # In this role PostgreSQL runs no triggers and checks no foreign keys, so that a million rows
+    # take seconds.
     options = "-c session_replication_role=replica"
     with psycopg.connect(url, autocommit=True, options=options) as connection:
         for step in ("functions", "fill", "settle", "checkpoint"):

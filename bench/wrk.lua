@@ -1,5 +1,5 @@
--- Sends the requests of a file in turn, each with its caller's token; reports as one line of JSON.
--- Arguments: method, body ("#" in it becomes a number), file of lines "token path".
+-- Send the requests of a file in turn, each with its caller's token; report one line of JSON.
+-- Arguments: the method; the body, in which "#" becomes a number; a file with lines "token path".
 
 local method, template, requests, number
 
@@ -14,7 +14,7 @@ function init(arguments)
     end
     table.insert(requests, {path = path, headers = headers})
   end
-  -- Two runs must not send the same numbers: a PATCH without effect is no change.
+  -- Two runs must not send the same numbers, because a PATCH with the same title changes nothing.
   math.randomseed(os.time())
   salt = math.random(1, 99999)
   if template == "" then

@@ -1,7 +1,8 @@
--- Workspaces, numbered from 0, their users, who belong to three of them, with the API tokens bench-0,
--- bench-1, ..., and the tasks: odd ones in workspace 0, even ones in all workspaces in turn.
+-- Fill the tables: numbered workspaces; users, each of them a member of three workspaces, with an
+-- API token (bench-0, bench-1, ...); and tasks.
+-- Tasks with odd numbers belong to workspace 0; tasks with even numbers to each workspace in turn.
 WITH plan AS (
-    -- No load reaches these limits, so that no request gets 429.
+    -- No load reaches these limits, so no request gets 429.
     UPDATE plans SET per_minute = 2000000000, per_day = 2000000000
 ), workspace AS (
     INSERT INTO workspaces (id, name, slug, plan, member_count)

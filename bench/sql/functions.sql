@@ -1,4 +1,5 @@
--- The id of the number-th row of its kind: a UUIDv7, in the order of the numbers (twin of bench.stage.row_id).
+-- Return the id of the row with this number, a UUIDv7. Ids have the order of the numbers.
+-- bench.stage.row_id does the same in Python.
 CREATE FUNCTION bench_id(number bigint) RETURNS uuid
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$

@@ -1,2 +1,3 @@
--- Statistics and visibility as they are after a quiet hour, so that no autovacuum starts in the middle.
+-- Update statistics and visibility, as after a quiet hour, so that no autovacuum starts during a
+-- measurement.
 VACUUM (ANALYZE);

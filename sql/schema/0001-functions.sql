@@ -23,7 +23,7 @@ AS $$
     SELECT to_char(at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
 $$;
 
--- The current time, cut off to milliseconds: responses have no finer precision.
+-- The current time, truncated to milliseconds: responses have no finer precision.
 CREATE FUNCTION now_ms() RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$

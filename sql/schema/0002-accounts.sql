@@ -258,10 +258,10 @@ AS $$
            )
 $$;
 
--- The members that only a single workspace has, and not a workspace in a list.
+-- The fields that only a single workspace shows, and a list of workspaces does not.
 CREATE TYPE workspace_setting_document AS ("timezone" text);
 
--- A single workspace: the members that a list has, and its timezone.
+-- A single workspace: the fields that a list shows, and the timezone.
 CREATE FUNCTION workspace_details(workspace workspaces) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$

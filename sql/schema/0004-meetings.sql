@@ -153,7 +153,7 @@ AS $$
            )
 $$;
 
--- A single meeting. Only a completed meeting has the members of the outcome.
+-- A single meeting. It shows an outcome only once it is completed.
 CREATE FUNCTION meeting_details(meeting meetings) RETURNS json
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$

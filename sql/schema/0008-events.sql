@@ -99,9 +99,10 @@ AS $$
     SELECT hashtext(workspace_id::text)::bigint << 48
 $$;
 
--- Announce, before this transaction takes its first position for a workspace, which position its
--- events will come after. Readers find the position in the key of a shared advisory lock, which the
--- transaction holds until it ends. One lock serves all events of the transaction in that workspace.
+-- Before this transaction takes its first position for a workspace, tell readers which position its
+-- events will come after. Readers find that position in the key of a shared advisory lock, which
+-- the transaction holds until it ends. One lock serves all events of the transaction in that
+-- workspace.
 -- For example, the newest position is 7. This transaction locks with 7 and takes 8. Another
 -- transaction takes 9 and commits. As long as the lock exists, settled_position() is 7, and no
 -- reader sees 9.

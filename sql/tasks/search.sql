@@ -1,8 +1,9 @@
 -- One page of the tasks of the active workspace that pass the filters and contain all words of q.
 -- PostgreSQL reads the titles of at most 10 000 tasks, the newest that pass the filters. An index
--- of words would make this unnecessary, but would make creating a task half as expensive again.
--- In the order by age, each page continues after the cursor, so the next page searches the next 10
--- 000 tasks. In the order by due date, only the newest 10 000 tasks are searched.
+-- of words would make this limit unnecessary, but would make creating a task half as expensive
+-- again.
+-- In the order by age, each page continues after the cursor and searches the next 10 000 tasks. In
+-- the order by due date, only the newest 10 000 tasks are searched.
 WITH searched AS MATERIALIZED (
     SELECT task.id,
            CASE %(sort)s::text

@@ -1,7 +1,8 @@
-"""The pytest plugin: the fixture ``task_service`` is the real service, clean for each test.
+"""The pytest plugin: the fixture ``task_service`` is the real service, reset before each test.
 
-The plugin imports nothing of the service, which may be in another environment: the project under
-test may have other versions of the libraries, and a package ``service`` of its own.
+The plugin imports nothing from the service, so the service can be installed in another environment.
+The project under test may need other versions of the libraries, or have its own package named
+``service``.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pytest_task_service.process import VARIABLE, Command
 
 __all__ = ["Post", "Request", "Service", "Snapshot", "User", "Webhooks", "Workspace"]
 
-# pytest shows no frames of this module.
+# pytest leaves the frames of this module out of tracebacks.
 __tracebackhide__ = True
 
 DATABASE = "TASK_SERVICE_DATABASE_URL"
@@ -30,8 +31,8 @@ OUTPUT = "task_service"
 figures: dict[str, Any] = {"start": [], "reset": [], "version": ""}
 # The service of a test, and the size of its log before the test.
 used = pytest.StashKey[Any]()
-# The messages of failed starts, each with the number of reports so far: pytest repeats the error
-# for each test.
+# The messages of failed starts, each with the number of reports that have it so far: pytest reports
+# the same error for every test.
 failed_starts: dict[str, int] = {}
 
 
@@ -52,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    """Return a line with the command; the version is known after the start."""
+    """Return a line with the command. The version is known only after the start."""
     try:
         command = Command.find(config.getoption("task_service_command"), *folders(config))
         return f"task-service: {command}"
@@ -61,16 +62,17 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 
 def folders(config: pytest.Config) -> tuple[Path, Path]:
-    """Return the folders in which a relative path of the command is looked for.
+    """Return the folders in which the plugin looks for a relative path of the command.
 
-    In a project without a configuration file, pytest takes the folder of the command for its root.
+    In a project without a configuration file, pytest may take the folder of the command for its
+    root. So the folder in which pytest was started counts as well.
     """
     return config.rootpath, config.invocation_params.dir
 
 
 @pytest.fixture(scope="session")
 def service_environment() -> dict[str, str]:
-    """Return the service's settings as environment variables; projects override this fixture."""
+    """Return settings of the service as environment variables. A project overrides this fixture."""
     return {}
 
 
@@ -90,7 +92,7 @@ def task_service_running(
     except RuntimeError as error:
         reason = str(error)
     if reason:
-        # Not in the block above: pytest would print the reason of both errors.
+        # Outside of the except block, because pytest would print both errors with the same text.
         failed_starts[reason] = 0
         pytest.fail(reason, pytrace=False)
     figures["start"].append(perf_counter() - began)
@@ -101,7 +103,7 @@ def task_service_running(
 
 @pytest.fixture
 def task_service(request: pytest.FixtureRequest, task_service_running: Service) -> Service:
-    """Return the service in its initial state: an owner, a member, a stranger, a webhook."""
+    """Return the service in its initial state: an owner, a member, a stranger and a webhook."""
     began = perf_counter()
     task_service_running.reset()
     figures["reset"].append(perf_counter() - began)
@@ -113,13 +115,13 @@ def task_service(request: pytest.FixtureRequest, task_service_running: Service) 
 
 @pytest.fixture
 def service(task_service: Service) -> Service:
-    """Return ``task_service``, for projects that have no other fixture of this name."""
+    """Return ``task_service`` under a shorter name, which a project may use for another fixture."""
     return task_service
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """Show the faults that a failed test has not met, and the service's log."""
+    """Add to the report of a failed test the faults that no request has met, and the log."""
     outcome: Any = yield
     report = outcome.get_result()
     message = str(call.excinfo.value) if call.excinfo else ""
@@ -138,7 +140,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def describe_unmet(service: Service) -> str:
-    """Return a line for each fault that waits for a request; none if the service has ended."""
+    """Return a line for each fault that still waits for a request; "" if the service has ended."""
     try:
         unmet = service.unmet_faults
     except Exception:
@@ -158,7 +160,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
-    """Add the figures of a pytest-xdist worker that has ended."""
+    """Add the figures of a pytest-xdist worker that has ended to the figures of all."""
     sent = getattr(node, "workeroutput", {}).get(OUTPUT, figures)
     if sent is not figures:
         figures["start"] += sent["start"]

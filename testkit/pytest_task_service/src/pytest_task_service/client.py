@@ -1,4 +1,4 @@
-"""The test double in Python: its users and its controls."""
+"""The test double in Python: the users of its initial state, and methods that control it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import urllib3
 
 from pytest_task_service.process import Command, Process
 
-# pytest shows no frames of this module.
+# pytest leaves the frames of this module out of tracebacks.
 __tracebackhide__ = True
 
 JSON = dict[str, Any]
@@ -44,11 +44,11 @@ class User:
 
 @dataclass(frozen=True)
 class Post:
-    """A post to the receiver of webhooks, whose signatures are valid."""
+    """A post with a valid signature to the receiver of webhooks."""
 
     # The status of the receiver's response; None without a response.
     status: int | None
-    # Names in lower case.
+    # The names are in lower case.
     headers: dict[str, str]
     # The text as it was sent.
     body: str
@@ -68,9 +68,9 @@ class Request:
     # Without the query.
     path: str
     query: str
-    # Names in lower case.
+    # The names are in lower case.
     headers: dict[str, str]
-    # The text, of which at most 65 536 characters are kept.
+    # The text; the double keeps at most 65 536 characters.
     body: str
     # The status of the response; None if the connection was closed instead.
     status: int | None
@@ -82,21 +82,22 @@ class Request:
 
 
 class ControlURL:
-    """Sends requests to the control URL of a double, which ``process`` runs."""
+    """Sends requests to the control URL of a double. ``process`` is the process that runs it."""
 
     def __init__(self, url: str, process: Process | None) -> None:
         self._url, self._process = url, process
         self._http = urllib3.PoolManager(retries=False, timeout=60)
 
     def __call__(self, method: str, path: str, /, **values: Any) -> JSON:
-        """Send a request; raises ValueError with the message if it is rejected."""
+        """Send a request, and return the response. Raises ValueError if the double rejects it."""
         given = {name: value for name, value in values.items() if value is not None}
         return self.send(method, path, None if method == "GET" else json.dumps(given))
 
     def send(self, method: str, path: str, body: str | None) -> JSON:
-        """Send a request with any body; raises ValueError like a call.
+        """Send a request with this body, and return the response.
 
-        Raises RuntimeError with the end of the log if the service has ended.
+        Raises ValueError with the double's message if the double rejects the request, and
+        RuntimeError with the end of the log if the service has ended.
         """
         headers = {"Content-Type": "application/json"}
         try:
@@ -107,7 +108,8 @@ class ControlURL:
             raise
         content: JSON = json.loads(response.data)
         if response.status >= 500 and self._process:
-            # For a moment, what is left of a service that was killed lacks its database.
+            # When a service is killed, its web process may answer for a moment longer, without a
+            # database.
             self._process.require()
         if response.status != 200:
             raise ValueError(content["message"])
@@ -115,7 +117,7 @@ class ControlURL:
 
 
 class Webhooks:
-    """The receiver of the webhook that the workspace of the owner has."""
+    """The receiver of the owner's webhook."""
 
     def __init__(self, control: ControlURL, webhook: JSON) -> None:
         self._control = control
@@ -124,51 +126,51 @@ class Webhooks:
 
     @property
     def posts(self) -> list[Post]:
-        """All requests with a valid signature, in order."""
+        """All posts with a valid signature, in the order of their arrival."""
         return [Post(**post) for post in self._control("GET", "events")["data"]]
 
     @property
     def events(self) -> list[JSON]:
-        """The bodies of the posts that the receiver accepted, in order."""
+        """The bodies of the posts that the receiver accepted, in the order of their arrival."""
         return [post.event for post in self.posts if post.status == 204]
 
     def deliver(self) -> int:
-        """Attempt all waiting deliveries before their time; returns the number of attempts.
+        """Attempt all waiting deliveries, even if they are not due; return the number of attempts.
 
-        After a failure, the other deliveries of that webhook wait for the next call.
+        After a failed attempt, the other deliveries of that webhook wait for the next call.
         """
         attempts: int = self._control("POST", "deliver")["attempts"]
         return attempts
 
     def duplicate(self) -> int:
-        """Deliver all delivered events again; returns the number of attempts."""
+        """Deliver all delivered events again, and return the number of attempts."""
         attempts: int = self._control("POST", "duplicate")["attempts"]
         return attempts
 
     def reorder(self) -> None:
-        """Let events wait from now on; ``deliver`` posts those that wait, the newest first."""
+        """Let events wait from now on. ``deliver`` posts the waiting events, newest first."""
         self._control("POST", "reorder")
 
     def ping(self) -> int | None:
-        """Post a test event; returns the status, None if the receiver did not respond."""
+        """Post a test event, and return the status; None if the receiver did not respond."""
         status: int | None = self._control("POST", "ping")["status"]
         return status
 
     def rotate(self) -> str:
-        """Give the webhook a new secret, which the receiver knows until the reset."""
+        """Give the webhook a new secret, with which the receiver verifies until the next reset."""
         self.secret = self._control("POST", "rotate")["secret"]
         return self.secret
 
     def accept(self) -> None:
-        """Accept posts again; those that hang end."""
+        """Accept posts again. Posts that hang end."""
         self._control("POST", "behavior", behavior="accept")
 
     def fail(self, status: int = 500, times: int | None = None) -> None:
-        """Respond with this status to the next ``times`` posts, or to all from now on."""
+        """Respond with this status to the next ``times`` posts; without it, to all from now on."""
         self._control("POST", "behavior", behavior="fail", status=status, times=times)
 
     def hang(self, times: int | None = None) -> None:
-        """Do not respond to the next ``times`` posts, or to all from now on."""
+        """Do not respond to the next ``times`` posts; without it, to none from now on."""
         self._control("POST", "behavior", behavior="hang", times=times)
 
     def gone(self) -> None:
@@ -176,13 +178,13 @@ class Webhooks:
         self._control("POST", "behavior", behavior="gone")
 
     def create(self, url: str, *events: str) -> str:
-        """Send these events, or all, to another receiver too; returns the webhook's secret."""
+        """Send these types of events, or all, to another receiver as well; return its secret."""
         secret: str = self._control("POST", "webhooks", url=url, events=list(events))["secret"]
         return secret
 
 
 class Snapshot:
-    """The state that resets restore; the end of a ``with`` block forgets it, and resets."""
+    """The state that resets restore. The end of a ``with`` block forgets it, and resets."""
 
     def __init__(self, control: ControlURL, reset: Callable[[], None]) -> None:
         self._control, self._reset = control, reset
@@ -200,9 +202,9 @@ class Snapshot:
 
 
 class Service:
-    """A running service; ``base_url`` is what clients need.
+    """A running service. Clients send their requests to ``base_url``.
 
-    ``line`` is what ``task-service dev --json`` prints.
+    ``line`` is the line that ``task-service dev --json`` prints.
     """
 
     def __init__(self, line: JSON, process: Process | None = None) -> None:
@@ -230,11 +232,12 @@ class Service:
         database: str | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> Service:
-        """Start a service; without ``command``, search for the command as the plugin does.
+        """Start a service, and return it. ``with`` or ``stop`` ends the service.
 
-        A relative command is one in these folders, or else in the working directory.
+        Without ``command``, search for the command as the plugin does. A relative ``command`` is
+        looked for in these folders, and then in the working directory.
 
-        Raises RuntimeError with the end of the log if the start fails. ``with`` ends the service.
+        Raises RuntimeError with the end of the log if the start fails.
         """
         process = Process(Command.find(command, *folders), environment or {}, database)
         try:
@@ -257,11 +260,11 @@ class Service:
         self.stop()
 
     def reset(self) -> None:
-        """Restore the snapshot, or else the initial state; ids and tokens stay the same."""
+        """Restore the snapshot, or without one the initial state. Ids and tokens stay the same."""
         self.webhooks.secret = self._control("POST", "reset")["secret"]
 
     def snapshot(self) -> Snapshot:
-        """Keep what is there: resets restore it, until the snapshot is forgotten.
+        """Keep the present state: resets restore it until the snapshot is forgotten.
 
         For a fixture of a module: ``with task_service_running.snapshot(): yield``.
         """
@@ -276,9 +279,10 @@ class Service:
     def load(self, *objects: Mapping[str, Any]) -> list[Any]:
         """Load objects as ``task-service load`` does: ``{"type": "task", "title": "Write"}``.
 
-        Returns the id of each object; a member has none, which is None. A time may be a datetime.
-        The defaults of ``workspace`` and ``user`` are those of the owner; a member names its user.
-        Raises ValueError with the first error, and has then loaded nothing.
+        Returns the id of each object, and None for a member, which has no id. A time may be a
+        datetime. ``workspace`` and ``user`` default to the owner's workspace and e-mail address,
+        except that a member must name its user. If an object is invalid, loads nothing, and raises
+        ValueError with the first error.
         """
         lines = (json.dumps(item, default=iso) for item in objects)
         ids: list[Any] = self._control.send("POST", "load", "\n".join(lines))["ids"]
@@ -291,19 +295,19 @@ class Service:
         per_minute: int | None = None,
         per_day: int | None = None,
     ) -> None:
-        """Put the workspace on a plan, and change the limits of the plan, until the reset."""
+        """Put the owner's workspace on a plan, and change its limits, until the next reset."""
         self._control("POST", "plan", name=name, perMinute=per_minute, perDay=per_day)
 
     @property
     def now(self) -> datetime:
-        """The time by the clock of the service, in UTC."""
+        """The time of the service's clock, in UTC."""
         now: str = self._control("GET", "clock")["now"]
         return datetime.strptime(now, "%Y-%m-%dT%H:%M:%S.%f%z")
 
     def set_clock(self, now: str | datetime) -> None:
-        """Set the clock of the service, until the reset; the clock goes on from that time.
+        """Set the clock of the service until the next reset. The clock goes on from that time.
 
-        ``set_clock(service.now + timedelta(days=7))`` lets a week pass: credentials expire,
+        ``set_clock(service.now + timedelta(days=7))`` lets a week pass: credentials expire, and
         deliveries become due. Objects that are created afterwards have later timestamps.
         """
         self._control("POST", "clock", now=now if isinstance(now, str) else iso(now))
@@ -328,14 +332,18 @@ class Service:
         method: str | None = None,
         path: str | None = None,
     ) -> None:
-        """Let ``times`` requests after the next ``skip`` meet a fault.
+        """Let the next ``skip`` requests pass, and the ``times`` requests after them meet a fault.
 
-        They are those of this method and path, if given; ``*`` in a path stands for any text.
+        Only requests with this method and path count, if these are given. ``*`` in a path stands
+        for any text.
 
-        ``500``, ``503`` and ``429`` do nothing; the last two have a Retry-After of ``seconds``.
-        ``drop`` closes the connection before the change, ``drop-after-commit`` after the change.
-        ``truncated`` sends half of the body, ``garbled`` a body that is not JSON. ``slow`` waits
-        ``seconds`` first, ``latency`` lets all requests wait until the reset.
+        - ``500``, ``503``, ``429``: respond with this status and change nothing; 503 and 429 have
+          a Retry-After of ``seconds``.
+        - ``drop``: close the connection before the change.
+        - ``drop-after-commit``: close the connection after the change.
+        - ``truncated``: send half of the body. ``garbled``: send a body that is not JSON.
+        - ``slow``: wait ``seconds`` before the change.
+        - ``latency``: let every request wait ``seconds``, until the next reset.
         """
         selected = {"skip": skip, "method": method, "path": path}
         self._control("POST", "faults", kind=kind, times=times, seconds=seconds, **selected)
@@ -346,7 +354,7 @@ class Service:
 
     @property
     def unmet_faults(self) -> list[JSON]:
-        """The faults that wait for a request; the report of a failed test shows them."""
+        """The faults that still wait for a request. The report of a failed test shows them."""
         unmet: list[JSON] = self._control("GET", "faults")["data"]
         return unmet
 
@@ -358,9 +366,9 @@ class Service:
         scope: Literal["read", "write"] = "write",
         expires_in: int | None = None,
     ) -> str:
-        """Return another credential of a user; ``expires_in`` is a number of days.
+        """Create and return another credential of a user. ``expires_in`` is a number of days.
 
-        ``user`` is "user", "member", "stranger", or the e-mail address of a user that was loaded.
+        ``user`` is "user", "member" or "stranger", or the e-mail address of a user who was loaded.
         """
         token: str = self._control(
             "POST", "tokens", user=user, kind=kind, scope=scope, expiresIn=expires_in
@@ -369,7 +377,7 @@ class Service:
 
 
 def iso(time: object) -> str:
-    """Return a datetime in the form of ISO 8601; raises TypeError for another object."""
+    """Return a datetime in the ISO 8601 format. Raises TypeError for other objects."""
     if isinstance(time, datetime):
         return time.isoformat()
     raise TypeError(f"{time!r} cannot be loaded: it is neither JSON nor a datetime")

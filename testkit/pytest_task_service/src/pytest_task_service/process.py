@@ -1,4 +1,4 @@
-"""The process of the test double, as Python starts it."""
+"""Find the command of the test double, and run it as a process."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-# pytest shows no frames of this module.
+# pytest leaves the frames of this module out of tracebacks.
 __tracebackhide__ = True
 
 VARIABLE = "TASK_SERVICE_COMMAND"
 
-# The variables that the service inherits. Settings of the service, of PostgreSQL and of Python are
-# left out: they belong to the project under test.
+# The variables that the service inherits. It does not inherit settings of the service, of
+# PostgreSQL and of Python, because these belong to the project under test.
 PASSED = ("HOME", "LD_LIBRARY_PATH", "LOGNAME", "PATH", "TMPDIR", "USER")
 
 LAST_LINES = 20
-# Seconds.
+# Seconds for which require() waits for the end of the service.
 ENDING = 2
 
 
 class Command(NamedTuple):
-    """How to start ``task-service``, and where that was found."""
+    """The command that starts ``task-service``, and where it was found."""
 
     words: list[str]
     source: str
 
     @classmethod
     def find(cls, option: str | None = None, *folders: Path) -> Command:
-        """Return the command of the option, the variable, this environment or PATH, in this order.
+        """Return the first command in: the option, the variable, this environment, PATH.
 
-        A relative path is one in the first of these folders that has it. Raises RuntimeError if
-        there is no command.
+        A relative path names a file in the first of these folders that has it. Raises RuntimeError
+        if there is no command.
         """
         if option:
             return cls(words(option, folders), "as told")
@@ -61,12 +61,12 @@ class Command(NamedTuple):
 
 
 def words(command: str, folders: Iterable[Path]) -> list[str]:
-    """Return a command as the path of a file, which may have spaces, or as words of a shell."""
+    """Split a command as a shell does; a path of a file, which may contain spaces, stays whole."""
     for folder in folders:
         if (folder / command).is_file():
             return [str(folder / command)]
     program, *arguments = shlex.split(command)
-    # A name without a slash is one on PATH.
+    # A program without a slash is looked up on PATH.
     for folder in folders if "/" in program else ():
         if (folder / program).is_file():
             return [str(folder / program), *arguments]
@@ -74,7 +74,7 @@ def words(command: str, folders: Iterable[Path]) -> list[str]:
 
 
 class Process:
-    """``task-service dev --json``; it ends with the process that started it."""
+    """A running ``task-service dev --json``, which ends when the process that started it ends."""
 
     def __init__(
         self, command: Command, environment: Mapping[str, str], database: str | None
@@ -82,7 +82,7 @@ class Process:
         self.command = command
         self.line = b""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
-        # Not when the process ends: the report of the last test comes after that.
+        # The log is not closed when the process ends, because the last test's report comes later.
         weakref.finalize(self, self._log.close)
         options = ["--database", database] if database else []
         passed = {name: os.environ[name] for name in PASSED if name in os.environ}
@@ -93,7 +93,7 @@ class Process:
                 stdout=subprocess.PIPE,
                 stderr=self._log,
                 env={"LOG_FORMAT": "text", **passed, **environment},
-                # Ctrl-C at a debugger's prompt does not end the service.
+                # So Ctrl-C at a debugger's prompt does not end the service.
                 start_new_session=True,
             )
         except OSError as error:
@@ -101,11 +101,14 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """The id of the process, which leads a process group of its own."""
+        """The id of the process, which is also the id of its process group."""
         return self._process.pid
 
     def wait(self) -> bytes:
-        """Return the line that the process prints; raises RuntimeError with its log if none."""
+        """Return the line that the process prints once it serves.
+
+        Raises RuntimeError with the end of the log if the process ends without the line.
+        """
         assert self._process.stdout is not None  # noqa: S101
         self.line = self._process.stdout.readline()
         if not self.line:
@@ -116,7 +119,7 @@ class Process:
     def require(self) -> None:
         """Raise RuntimeError with the end of the log if the process has ended."""
         try:
-            # It closes the control URL a moment before it ends.
+            # The process closes the control URL a moment before it ends.
             status = self._process.wait(ENDING)
         except subprocess.TimeoutExpired:
             return
@@ -130,11 +133,11 @@ class Process:
         return os.fstat(self._log.fileno()).st_size
 
     def log(self, start: int = 0) -> str:
-        """The log behind its first ``start`` bytes."""
+        """Return the log without its first ``start`` bytes."""
         size = self.log_size() - start
         return os.pread(self._log.fileno(), size, start).decode(errors="replace")
 
     def stop(self) -> None:
-        """End the process, and wait for its end; its log can still be read."""
+        """End the process, and wait until it has ended. Its log can still be read."""
         self._process.terminate()
         self._process.communicate()

@@ -1,6 +1,7 @@
-"""The test double: the real service in a known state, which a test resets and disturbs.
+"""The test double: the real service in a known state, which a test can reset and disturb.
 
-``task-service dev --json`` runs ``command``, and then ``serving``, which forks by ``cleanup``: the
-first process ends with its parent; the second process starts everything, and removes everything in
-the end. gunicorn runs ``wsgi``. The distribution pytest-task-service speaks to the control URL.
+``task-service dev --json`` runs ``command``, which calls ``serving``. ``serving`` uses ``cleanup``
+to fork. The first process ends with its parent. The second process starts everything, and removes
+everything at the end. gunicorn runs ``wsgi``, which also serves the control URL. The distribution
+pytest-task-service sends requests to the control URL.
 """

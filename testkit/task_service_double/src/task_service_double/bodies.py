@@ -17,7 +17,7 @@ def number(default: int | None = None, *, min: int = 1, max: int = 10**9) -> fie
 
 
 class APIPath(Text):
-    """The whole path of a request to the API, without its query; ``*`` stands for any text."""
+    """The path of a request to the API, without the query; ``*`` stands for any text."""
 
     default_error_messages = {"path": "must begin with /api/ and have no query"}
 
@@ -29,7 +29,7 @@ class APIPath(Text):
 
 
 class PlanChange(StrictSchema):
-    """The plan of the owner's workspace, and its limits; an absent value stays."""
+    """The plan of the owner's workspace, and the plan's limits; an absent value stays as it is."""
 
     name = OneOf("Starter", "Pro", "Team", schema_name="Plan", load_default=None)
     per_minute = number()
@@ -37,7 +37,7 @@ class PlanChange(StrictSchema):
 
 
 class UserName(Text):
-    """A user of the initial state by its name there, or any user by e-mail address."""
+    """A user: one of the names in the initial state, or the e-mail address of any user."""
 
     default_error_messages = {"user": "must be one of: {users}; or the e-mail address of a user"}
 
@@ -52,15 +52,16 @@ class UserName(Text):
 
 
 class TimeToSet(StrictSchema):
-    """The time that the service shall have; the clock goes on from there."""
+    """The time to which the service's clock is set; the clock goes on from there."""
 
     now = Timestamp(required=True)
 
 
 class NextFault(StrictSchema):
-    """A fault of ``times`` requests after the next ``skip``.
+    """A fault: the next ``skip`` requests pass, and the ``times`` requests after them meet it.
 
-    ``seconds`` are a delay, or the Retry-After. The fault ``latency`` delays all requests.
+    ``seconds`` is the delay, or the Retry-After of the response. The fault ``latency`` delays all
+    requests.
     """
 
     kind = OneOf(*KINDS, schema_name="FaultKind", required=True)
@@ -72,7 +73,7 @@ class NextFault(StrictSchema):
 
 
 class Behavior(StrictSchema):
-    """How the receiver treats the next ``times`` posts, or all from now on."""
+    """How the receiver treats the next ``times`` posts; without it, all posts from now on."""
 
     behavior = OneOf(*BEHAVIORS, schema_name="ReceiverBehavior", required=True)
     times = number()
@@ -80,7 +81,10 @@ class Behavior(StrictSchema):
 
 
 class NewCredential(StrictSchema):
-    """A credential for a user, for ``expiresIn`` days; a session lasts 30 days without them."""
+    """A credential for a user, which expires after ``expiresIn`` days.
+
+    Without ``expiresIn``, an API token never expires, and a session expires after 30 days.
+    """
 
     user = UserName()
     kind = OneOf(*CREDENTIALS, schema_name="CredentialKind", load_default="api")
@@ -89,7 +93,7 @@ class NewCredential(StrictSchema):
 
 
 class NewReceiver(StrictSchema):
-    """A receiver of the test's own; no events mean all."""
+    """A receiver that the test itself runs; without events, it gets all types."""
 
     url = Text(2048, min=1, required=True)
     events = fields.List(OneOf(*EVENT_TYPES, schema_name="EventType"), load_default=list)

@@ -1,9 +1,10 @@
-"""Nothing stays behind, however a test runner ends.
+"""Leave nothing behind, however a test runner ends.
 
-Two processes run in place of one. The runner may kill the first process and its process group at
-any moment. The second process has a session of its own and starts everything. EOF on a socket
-between the two tells the second process that the first has gone; the second then ends everything.
-What two killed processes have left, the start of the next test double removes.
+The double consists of two processes. The runner may kill the first process and its process group
+at any moment. The second process starts everything, and runs in another session, so that killing
+the group does not reach it. A socket connects the two: EOF tells the second process that the first
+one has gone, and the second one then ends and removes everything. If both are killed, the next test
+double that starts removes what they have left.
 """
 
 import os
@@ -22,7 +23,7 @@ from types import FrameType
 from service.devkit.children import SIGNALS, Interrupt
 from service.devkit.postgres import CannotStart, Postgres
 
-# The process that started the first one.
+# The parent of the first process.
 PARENT = os.getppid()
 # Milliseconds between two checks of the parent.
 INTERVAL = 1000
@@ -45,16 +46,17 @@ class FirstProcess:
             self._interrupt.received = True
 
     def print(self, line: str) -> None:
-        """Let the first process print the line; with ``keep``, the first process then ends."""
+        """Let the first process print the line. With ``keep``, the first process then ends."""
         self._needed = not self._keep
         with suppress(BrokenPipeError):
             self._channel.sendall(f"{line}\n".encode())
 
 
 def fork(folder: Path, *, keep: bool) -> socket.socket:
-    """Fork; return the channel to the first process, and return in the second process only.
+    """Fork, and return in the second process only, with its channel to the first process.
 
-    The second process will have its data in ``folder``.
+    The second process will keep its data in ``folder``. The first process calls ``accompany`` and
+    exits.
     """
     first, second = socket.socketpair()
     child = os.fork()
@@ -63,15 +65,16 @@ def fork(folder: Path, *, keep: bool) -> socket.socket:
         sys.exit(accompany(child, first, folder, keep=keep))
     first.close()
     os.setsid()
-    # A reader of stdout gets EOF at the end of the first process: the second must not hold it.
+    # A reader of stdout must get EOF when the first process ends, so the second must not hold it.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return second
 
 
 def accompany(child: int, channel: socket.socket, folder: Path, *, keep: bool) -> int:
-    """Print the line, wait for the end of the second process, and return its exit status.
+    """Print the line, wait until the second process ends, and return its exit status.
 
-    End the second process at a signal, at the end of the parent, and when nothing reads stdout.
+    End the second process if this process gets a signal, if the parent ends, or if nothing reads
+    stdout any longer. With ``keep``, return 0 once the line is printed.
     """
 
     def end(_number: int = 0, _frame: FrameType | None = None) -> None:
@@ -84,7 +87,7 @@ def accompany(child: int, channel: socket.socket, folder: Path, *, keep: bool) -
     stdout = sys.stdout.fileno()
     poll = select.poll()
     poll.register(channel, select.POLLIN)
-    # An empty mask: poll still reports an error once the reader has gone.
+    # Even with an empty mask, poll reports an error once the reader has gone.
     poll.register(stdout, 0)
     while True:
         events = dict(poll.poll(INTERVAL))
@@ -104,7 +107,7 @@ def accompany(child: int, channel: socket.socket, folder: Path, *, keep: bool) -
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        # The second process was killed: no process uses its data.
+        # The second process was killed, so no process uses its data.
         remove_abandoned(folder)
         return 1
     return code
@@ -118,7 +121,7 @@ def silence(log: Path) -> None:
 
 
 def older(base: Path) -> Iterator[Path]:
-    """Yield the folders of other test doubles, but not those that are just being made."""
+    """Yield the folders of other test doubles, except folders that are just being created."""
     for folder in base.glob(f"{PREFIX}*"):
         try:
             if folder.lstat().st_mtime < time() - YOUNG:
@@ -128,11 +131,11 @@ def older(base: Path) -> Iterator[Path]:
 
 
 def remove_abandoned(*folders: Path) -> None:
-    """Stop PostgreSQL in folders that no process uses any more, and remove the folders."""
+    """Stop PostgreSQL in folders that no process uses any longer, and remove the folders."""
     for folder in folders:
         with suppress(CannotStart, OSError):
             if not (folder / "lock").exists():
-                # Without a lock its database was elsewhere; rmdir removes an empty folder only.
+                # Without a lock, the database was elsewhere. rmdir removes only an empty folder.
                 folder.rmdir()
             elif folder.stat().st_uid == os.geteuid():
                 postgres = Postgres(folder)

@@ -12,7 +12,10 @@ from service.devkit.loopback import LIBPQ, SERVERS, forget, listen
 
 
 def text_of(least: int, most: int, signs: str) -> Callable[..., str | None]:
-    """Return a callback of an option: letters, digits and signs; raises BadParameter for others."""
+    """Return an option's callback that accepts only letters, digits and these signs.
+
+    The callback raises BadParameter for other characters, or if there are too few or too many.
+    """
 
     def check(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
         if value is None or re.fullmatch(f"[A-Za-z0-9{signs}]{{{least},{most}}}", value, re.ASCII):
@@ -62,7 +65,7 @@ def run_double(port: int, control_port: int, **options: Any) -> None:
     """
     forget(LIBPQ, *SERVERS)
     listeners = listen(port), listen(control_port, "--control-port")
-    # The options are checked, and --help is shown, without the libraries of the service.
+    # Imported here, so that a wrong option and --help need no libraries of the service.
     from task_service_double.serving import serve
 
     serve(*listeners, **options)

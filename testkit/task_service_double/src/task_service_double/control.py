@@ -1,6 +1,6 @@
-"""The control URL, by which a test changes the state of the service: HTTP with JSON, on loopback.
+"""The control URL, with which a test changes the state of the service: HTTP with JSON, on loopback.
 
-The line that the command prints has the port and the path of this URL.
+The line that the command prints contains the URL.
 """
 
 import io
@@ -46,9 +46,10 @@ from task_service_double.initial_state import InitialState
 from task_service_double.journal import Journal
 from task_service_double.receiver import Receiver
 
-# Bytes of a request to the control URL.
+# The most bytes that the body of a request to the control URL may have.
 MAX_BODY = 64 * 1024 * 1024
-# The types of lines that get an id if they have none; a list, because a type can be any JSON.
+# The types of lines that get an id if they have none. A list, because a client may send any JSON
+# as a type, and a set could not look up an object or an array.
 WITH_ID = [
     kind
     for kind, line in TYPES.items()
@@ -59,7 +60,7 @@ control = Blueprint("control", __name__)
 
 
 class Double:
-    """The objects that the control URL acts on; ``pid`` is the process that runs everything."""
+    """The objects on which the control URL acts. ``pid`` is the process that runs everything."""
 
     def __init__(self, app: Flask, initial: InitialState, pid: int) -> None:
         self.app, self.initial, self.pid = app, initial, pid
@@ -69,34 +70,36 @@ class Double:
         app.after_request(self.journal.record)
         app.wsgi_app = BreakResponses(app.wsgi_app)  # type: ignore[method-assign]
         self.receiver = Receiver(initial.webhook_secret)
-        # The secret of the webhook at the snapshot; None without a snapshot.
+        # The webhook's secret at the time of the snapshot; None without a snapshot.
         self.snapshot_secret: str | None = None
-        # All requests of a test post their events at the same time.
+        # One slot per thread, so that all requests of a test can post their events simultaneously.
         app.extensions["outbound_slots"] = OutboundSlots(self.settings.web_threads)
         self.hold_events(False)
 
     def hold_events(self, held: bool) -> None:
-        """Leave all events to ``deliver`` if ``held``; else let each request post its events."""
+        """If ``held``, leave all events to ``deliver``; if not, let requests post their events."""
         self.newest_first = held
         self.app.extensions["outbound_slots"].posts = not held
 
     def deliver(self) -> int:
-        """Attempt the due deliveries; return the number of attempts.
+        """Attempt the due deliveries, and return the number of attempts.
 
-        A silent receiver costs WEBHOOK_TIMEOUT, as in a request; a worker would wait longer.
+        The double waits WEBHOOK_TIMEOUT for a silent receiver, as a request does; the worker of a
+        deployment would wait longer.
         """
         worker = Worker(self.settings, max_attempt_seconds=self.settings.webhook_timeout)
         return worker.run_once(prune=False)
 
     def prune(self) -> None:
-        """Delete what the worker of a deployment deletes at its next round."""
+        """Delete what the worker of a deployment would delete in its next round."""
         Worker(self.settings).run_once(deliver=False)
 
 
 def create_control(double: Double) -> Flask:
-    """Return the WSGI application of the control URL, with database connections of its own."""
+    """Return the WSGI application of the control URL, which has its own pool of connections."""
     app = Flask(__name__, static_folder=None)
-    # A limit of its own: a test may load more than MAX_BODY, or lower MAX_BODY to meet 413.
+    # MAX_BODY of the service does not apply here: a test may load more than that, or lower MAX_BODY
+    # in order to get a 413.
     app.config.update(SETTINGS=double.settings, MAX_CONTENT_LENGTH=MAX_BODY + 1)
     app.extensions["double"] = double
     app.before_request(access_log.set_id_and_times)
@@ -127,7 +130,7 @@ def reset() -> Response:
     double().faults.clear()
     secret = double().snapshot_secret
     double().initial.reset(db.connection(current_state()), to_snapshot=secret is not None)
-    # Cleared last: a request of the previous test can post events until its rows are gone.
+    # Cleared last, because a request of the previous test can post events until its rows are gone.
     double().receiver.clear(secret)
     double().journal.clear()
     double().hold_events(False)
@@ -136,7 +139,7 @@ def reset() -> Response:
 
 @control.post("/snapshot")
 def snapshot() -> Response:
-    """Keep all rows as they are: from now on, a reset restores them"""
+    """Keep a copy of all rows; from now on, a reset restores this copy"""
     db.execute("double/save")
     double().snapshot_secret = double().receiver.secret
     return reply_json()
@@ -151,7 +154,7 @@ def forget_snapshot() -> Response:
 
 @control.post("/stop")
 def stop() -> Response:
-    """End the test double and remove what it has made"""
+    """End the test double, and remove everything that it has created"""
     response = reply_json()
     pid = double().pid
     response.call_on_close(lambda: os.kill(pid, signal.SIGTERM))
@@ -160,7 +163,7 @@ def stop() -> Response:
 
 @control.post("/load")
 def load() -> Response:
-    """Load JSON Lines; the default of a workspace and of a user is the one of the owner"""
+    """Load JSON Lines; a line without a workspace or a user gets the owner's"""
     lines = read_bytes(current_request()).split(b"\n")
     items = [complete(line) for line in lines]
     choose_ids([item for item in items if item is not None])
@@ -173,9 +176,9 @@ def load() -> Response:
 
 
 def complete(line: bytes) -> Values | None:
-    """Return the object of a line with the owner if it names none.
+    """Return the object of a line, completed with the owner's workspace and address.
 
-    Returns None for an invalid line, which the loader rejects, and for an empty one.
+    Return None for an empty line, and for an invalid line, which the loader rejects.
     """
     try:
         return double().initial.complete(parse_object(line))
@@ -184,7 +187,7 @@ def complete(line: bytes) -> Values | None:
 
 
 def choose_ids(items: list[Values]) -> None:
-    """Give an id to each object that has none, as the database would, so that it is known."""
+    """Give each object without an id a new one, as the database would, to know it beforehand."""
     anew = [item for item in items if "id" not in item and item.get("type") in WITH_ID]
     created = [creation(item.get("createdAt")) for item in anew]
     ids = db.row(NewIds, "double/new_ids", created=created).ids
@@ -193,7 +196,7 @@ def choose_ids(items: list[Values]) -> None:
 
 
 def creation(text: object) -> datetime | None:
-    """Return a time of creation, or None; the loader rejects an invalid one."""
+    """Return a time of creation; None for an invalid one, which the loader rejects."""
     try:
         return PastTimestamp().deserialize(text)  # type: ignore[no-any-return]
     except ValidationError:
@@ -209,7 +212,7 @@ class Plan(NamedTuple):
 @control.post("/plan")
 @arguments(PlanChange())
 def change_plan(change: Values) -> Response:
-    """Put the workspace of the owner on a plan, and change the limits of that plan"""
+    """Put the owner's workspace on a plan, and change the limits of that plan"""
     plan = db.row(Plan, "double/plan", workspace_id=double().initial.user.workspace.id, **change)
     return reply_json(name=plan.name, perMinute=plan.per_minute, perDay=plan.per_day)
 
@@ -230,7 +233,7 @@ def get_clock() -> Response:
 @control.post("/clock")
 @arguments(TimeToSet())
 def set_clock(clock: Values) -> Response:
-    """Set the clock of the service, and remove what is too old by then"""
+    """Set the clock of the service, and delete what the worker would delete at that time"""
     now = db.row(Now, "double/set_clock", at=clock["now"]).now
     db.release()
     double().prune()
@@ -244,7 +247,7 @@ def list_unmet_faults() -> Response:
 
 @control.post("/clear-faults")
 def clear_faults() -> Response:
-    """Remove all faults; requests that wait go on waiting"""
+    """Remove all faults; requests that are waiting go on waiting"""
     double().faults.remove()
     return reply_json()
 
@@ -272,7 +275,7 @@ def create_token(token: Values) -> Response:
         token["kind"],
         user_id=user.id,
         email=email,
-        # An API token has a name of its own; the name of a session would replace that of its user.
+        # This name is the name of an API token. With a session, it would rename the user.
         name=None if is_session else "",
         scope=token["scope"],
         days=token["expires_in"] or (SESSION_DAYS if is_session else None),
@@ -285,7 +288,7 @@ def create_token(token: Values) -> Response:
 @control.post("/webhooks")
 @arguments(NewReceiver())
 def create_webhook(webhook: Values) -> Response:
-    """Send the events of the owner's workspace to a receiver of the test's own too"""
+    """Send the events of the owner's workspace to another receiver as well"""
     try:
         resolve(webhook["url"], double().settings.webhook_allow)
     except BlockedURL as error:
@@ -301,7 +304,7 @@ def create_webhook(webhook: Values) -> Response:
 
 
 def owners_webhook() -> dict[str, object]:
-    """Return the parameters of a statement about the webhook of the owner."""
+    """Return the parameters for a statement about the owner's webhook."""
     initial = double().initial
     workspace_id = initial.user.workspace.id
     return {**OPERATOR, "workspace_id": workspace_id, "id": initial.webhook_id}
@@ -309,7 +312,7 @@ def owners_webhook() -> dict[str, object]:
 
 @control.post("/rotate")
 def rotate() -> Response:
-    """Give the webhook of the owner a new secret; the receiver knows it"""
+    """Give the owner's webhook a new secret, with which the receiver verifies from now on"""
     key = double().settings.require_webhook_key()
     rotated = secrets.rotate(db.row_or_none, key, **owners_webhook())
     secret = db.found(rotated, "webhook").secret
@@ -327,7 +330,7 @@ def ping() -> Response:
 
 @control.post("/deliver")
 def deliver() -> Response:
-    """Attempt the waiting deliveries before their time; after a failure the webhook backs off"""
+    """Attempt the waiting deliveries before they are due; after a failure the webhook backs off"""
     db.execute("double/make_due")
     if double().newest_first:
         db.execute("double/newest_first")
@@ -337,7 +340,7 @@ def deliver() -> Response:
 
 @control.post("/duplicate")
 def duplicate() -> Response:
-    """Deliver again all delivered events"""
+    """Deliver all delivered events again"""
     db.execute("double/duplicate")
     db.release()
     return reply_json(attempts=double().deliver())
@@ -345,14 +348,14 @@ def duplicate() -> Response:
 
 @control.post("/reorder")
 def reorder() -> Response:
-    """Let events wait from now on, for deliver, which posts the newest first"""
+    """Let events wait from now on, until deliver posts them, newest first"""
     double().hold_events(True)
     return reply_json()
 
 
 @control.get("/events")
 def list_posts() -> Response:
-    """List the posts to the receiver, in order, with the statuses of its responses"""
+    """List the posts to the receiver in order, each with the status of the response"""
     return reply_json(data=[post._asdict() for post in double().receiver.posts()])
 
 

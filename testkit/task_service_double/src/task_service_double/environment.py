@@ -1,4 +1,4 @@
-"""What gunicorn's process takes from the command: JSON in an environment variable."""
+"""What the command passes to gunicorn's process, as JSON in an environment variable."""
 
 import json
 import os
@@ -8,16 +8,16 @@ VARIABLE = "TASK_SERVICE_DOUBLE"
 
 
 class Environment(NamedTuple):
-    """The values; a new worker process inherits them too."""
+    """The values. A worker process that gunicorn starts later inherits them as well."""
 
     control_url: str
-    # The file descriptor of the socket that listens there: the socket outlives a worker.
+    # The file descriptor of the socket that listens at the control URL. It outlives a worker.
     control_fd: int
-    # The file descriptor of a pipe: EOF says that the database is ready.
+    # The file descriptor of a pipe, on which EOF means that the database is ready.
     ready_fd: int
     # The API token of the owner, if the option --token gives one.
     token: str | None
-    # The process to end for POST /stop.
+    # The process that POST /stop ends.
     pid: int
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Faults on demand: the next requests fail, or wait, as a test demands."""
+"""Faults on demand: a test lets its next requests fail or wait."""
 
 import errno
 import re
@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 # The kinds after which a client gets no response.
 NO_RESPONSE = "drop", "drop-after-commit"
 
-# The key of the WSGI environment that says how the response is to be broken.
+# The key of the WSGI environ whose value says how to break the response.
 BROKEN = "task_service_double.broken"
 
 
 @dataclass
 class Fault:
-    """A fault of ``times`` requests after the next ``skip``, of this method and path if given.
+    """A fault that ``times`` requests meet, after the next ``skip`` requests have passed.
 
-    ``*`` in the path stands for any text.
+    Only requests with this method and path count, if these are given. ``*`` in the path stands for
+    any text.
     """
 
     kind: str
@@ -40,7 +41,7 @@ class Fault:
     seconds: float = 1
     method: str | None = None
     path: str | None = None
-    # True once a request has met it.
+    # True once a request has met the fault.
     met: bool = False
 
     def concerns(self, method: str, path: str) -> bool:
@@ -51,7 +52,7 @@ class Fault:
 
 
 class Faults:
-    """The faults that wait for their requests, and the latency of all requests."""
+    """The faults that wait for requests, and the latencies, which delay all requests."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -65,28 +66,28 @@ class Faults:
             (self._latencies if fault.kind == "latency" else self._waiting).append(fault)
 
     def remove(self) -> None:
-        """Remove all faults; requests that wait go on waiting."""
+        """Remove all faults. Requests that are waiting because of a fault go on waiting."""
         with self._lock:
             self._waiting.clear()
             self._latencies.clear()
 
     def clear(self) -> None:
-        """Remove all faults; requests that wait end without effect."""
+        """Remove all faults. Requests that are waiting end without an effect."""
         self.remove()
         with self._lock:
             self._cleared.set()
             self._cleared = Event()
 
     def unmet(self) -> list[dict[str, object]]:
-        """Return the faults that wait for a request, and the latencies that met none."""
+        """Return the faults that still wait for a request, and the latencies that delayed none."""
         with self._lock:
             latencies = [fault for fault in self._latencies if not fault.met]
             return [asdict(fault) for fault in (*self._waiting, *latencies)]
 
     def take(self, method: str, path: str) -> tuple[Fault | None, float, Event]:
-        """Return the fault and the latency of a request, and the event that ``clear`` sets.
+        """Return the fault that a request meets, its latency, and the event that ``clear`` sets.
 
-        Each fault lets ``skip`` requests pass, and serves ``times`` requests.
+        A fault lets ``skip`` requests pass, applies to the next ``times``, and is then removed.
         """
         with self._lock:
             # The latency that was added last applies, so that a test can change it.
@@ -108,8 +109,8 @@ class Faults:
             return None, latency, self._cleared
 
     def meet(self) -> Response | None:
-        """Let this request meet its fault, after the gate and before the view."""
-        # Public documents meet no fault; the gate does not count their requests.
+        """Apply the fault of this request, after the gate and before the view."""
+        # Requests for public documents meet no fault. The gate has not counted them.
         state, request = current_state(), current_request()
         if state.usage is None:
             return None
@@ -121,13 +122,13 @@ class Faults:
             db.release()
             began = monotonic()
             if cleared.wait(seconds):
-                # The test has ended: the next test must not see the change of this request.
+                # The test has ended. The next test must not see a change by this request.
                 kind = "drop"
             db.extend_deadline(monotonic() - began)
         if fault and kind == "500":
             raise http_error("internal")
         if fault and kind == "503":
-            # A 503 has no rate-limit headers: without the database the service knows no counts.
+            # Without the database the service knows no counts, so a 503 has no rate-limit headers.
             state.usage = None
             raise http_error("unavailable", retry_after=max(1, ceil(fault.seconds)))
         if fault and kind == "429":
@@ -148,12 +149,15 @@ def response_kind() -> str | None:
 
 
 def drop(_body: bytes) -> Iterator[bytes]:
-    """Close the connection without a response: its head is written once the body is made."""
+    """Close the connection without a response.
+
+    gunicorn writes the head of a response with the first bytes of the body, which never come.
+    """
     yield from disconnect()
 
 
 def disconnect() -> Iterator[bytes]:
-    """Raise, instead of more bytes, the error of a client that has disconnected."""
+    """Instead of more bytes, raise the error that a client causes by disconnecting."""
     raise ConnectionResetError(errno.ECONNRESET, "disconnected on demand")
     yield b""
 
@@ -180,7 +184,7 @@ KINDS = "500", "503", "429", *BREAKS, "slow", "latency"
 
 
 class BreakResponses:
-    """The WSGI application; breaks the response of a request that met a fault of ``BREAKS``."""
+    """The WSGI application. If a request met a fault of ``BREAKS``, it breaks the response."""
 
     def __init__(self, app: "WSGIApplication") -> None:
         self.app = app

@@ -1,7 +1,7 @@
-"""The two workspaces, three users and one webhook that are there at first, and after a reset.
+"""The initial state, which a reset restores: two workspaces, three users and one webhook.
 
-Ids, tokens and secrets derive from the key of the test double, so all its processes know the same;
-only the token of the owner may be given.
+Ids, tokens and secrets derive from the key of the test double, so all its processes derive the same
+ones. Only the owner's token can be given instead.
 """
 
 import hmac
@@ -14,10 +14,10 @@ from service.callers import hash_of
 from service.database.statements import Connection, to_json
 from service.webhooks.secrets import derive_secret, fingerprint
 
-# Attempts of a reset.
+# How often a reset is attempted.
 RESETS = 5
 KINDS = "api", "session"
-# How tests name the users.
+# The names that tests use for the users.
 USERS = "user", "member", "stranger"
 
 
@@ -86,7 +86,7 @@ class InitialState:
         self.key_fingerprint = fingerprint(key)
 
     def reset(self, connection: Connection, *, to_snapshot: bool = False) -> None:
-        """Set the clock right; replace all rows by the initial ones, or those of the snapshot."""
+        """Set the real time, and replace all rows with the initial rows, or the snapshot's."""
         for attempt in range(1, RESETS + 1):
             try:
                 with connection.transaction():
@@ -98,7 +98,7 @@ class InitialState:
                         connection.run("double/insert_initial_state", self._rows())
                 return
             except DeadlockDetected:
-                # A request of the previous test, whose client has gone, still locks rows.
+                # A request of the previous test still locks rows, although its client has gone.
                 if attempt == RESETS:
                     raise
 
@@ -114,16 +114,16 @@ class InitialState:
         }
 
     def complete(self, item: dict[str, object]) -> dict[str, object]:
-        """Return a line for the command load with the owner where the line names none."""
+        """Return a line for the command load; the owner's workspace and address are defaults."""
         owners = {"workspace": self.user.workspace.slug, "user": self.user.email}
         needed = {"workspace": (), "user": (), "deleted_user": (), "mail": ("workspace", "user")}
         kind = item.get("type")
-        # The command rejects a type that is no string.
+        # The command rejects a type that is not a string.
         names = needed.get(kind if isinstance(kind, str) else "", ("workspace",))
         return {**{name: owners[name] for name in names}, **item}
 
     def describe(self) -> dict[str, object]:
-        """Return the initial state as JSON members, for a harness."""
+        """Return the initial state as JSON members, for the line that a test harness reads."""
         webhook = {"id": self.webhook_id, "url": self.webhook_url, "secret": self.webhook_secret}
         return {
             "token": self.user.token,

@@ -10,14 +10,14 @@ from werkzeug.exceptions import RequestEntityTooLarge
 from service.database.db import current_request
 from task_service_double.faults import NO_RESPONSE, response_kind
 
-# The newest requests that the journal keeps, and the characters of a body.
+# How many requests the journal keeps, and how many characters of each body.
 MAX_REQUESTS, MAX_BODY = 1000, 65_536
 
 CREDENTIALS = {"authorization", "cookie"}
 
 
 class SentRequest(NamedTuple):
-    """A request below /api, without its credential; ``status`` is null if no response was sent."""
+    """A request below /api, without its credential. ``status`` is None if no response was sent."""
 
     method: str
     path: str
@@ -39,7 +39,7 @@ class Journal:
             self._requests.clear()
 
     def requests(self) -> list[SentRequest]:
-        """All requests that are kept, the oldest first."""
+        """Return all requests that the journal keeps, oldest first."""
         with self._lock:
             return list(self._requests)
 

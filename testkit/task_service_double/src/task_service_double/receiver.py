@@ -1,4 +1,4 @@
-"""A receiver of webhooks that verifies, records, and fails on demand."""
+"""A receiver of webhooks: it verifies and records posts, and fails on demand."""
 
 from threading import Condition
 from typing import NamedTuple
@@ -9,12 +9,12 @@ from service.devkit.signatures import is_genuine
 
 BEHAVIORS = "accept", "fail", "hang", "gone"
 
-# Seconds that a post hangs; its sender gives up earlier.
+# Seconds for which a post hangs. The sender gives up earlier.
 HANG = 60
 
 
 class Post(NamedTuple):
-    """A request with a valid signature, and the status it got: None if it hung."""
+    """A request with a valid signature, and the status of its response; None if it hung."""
 
     status: int | None
     headers: dict[str, str]
@@ -30,9 +30,9 @@ class Receiver:
         self.clear()
 
     def clear(self, secret: str | None = None) -> None:
-        """Forget all posts, accept the next ones, end those that hang.
+        """Forget all posts, end the posts that hang, and accept the next posts.
 
-        ``secret`` is that of the webhook; without it, the secret before all rotations.
+        ``secret`` is the webhook's secret; without it, the secret before any rotation applies.
         """
         self.behave("accept")
         with self._changed:
@@ -40,7 +40,7 @@ class Receiver:
             self._posts: list[Post] = []
 
     def behave(self, behavior: str, times: int | None = None, status: int = 500) -> None:
-        """Treat the next ``times`` posts, or all from now on, in this way."""
+        """Treat the next ``times`` posts in this way; without ``times``, all posts from now on."""
         with self._changed:
             self._behavior, self._times, self._status = behavior, times, status
             self._changed.notify_all()
@@ -50,7 +50,7 @@ class Receiver:
             return list(self._posts)
 
     def receive(self, headers: Headers, body: bytes) -> int:
-        """Return the status for one post; 400 if its signatures are invalid."""
+        """Record a post, and return the status of its response; 400 if no signature is valid."""
         if not is_genuine(headers, body, self.secret):
             return 400
         with self._changed:
@@ -64,6 +64,6 @@ class Receiver:
             shown = None if behavior == "hang" else status
             self._posts.append(Post(shown, received, body.decode(errors="replace")))
             if behavior == "hang":
-                # A change of behavior ends the wait too.
+                # behave() ends the wait earlier.
                 self._changed.wait(HANG)
         return status

@@ -1,4 +1,4 @@
-"""The service as a test double, for any language, as ``task-service dev --json`` runs it."""
+"""Start the service as a test double, for tests in any language: ``task-service dev --json``."""
 
 import json
 import os
@@ -28,7 +28,7 @@ from task_service_double.statements import STATEMENTS
 # How many lines of the log an error shows.
 LAST_LINES = 20
 
-# clock.now() comes before pg_catalog.now(); new tables are made in public.
+# now() finds clock.now() before pg_catalog.now(). New tables are created in public.
 SEARCH_PATH = "-c search_path=public,clock,pg_catalog"
 
 
@@ -43,9 +43,10 @@ def serve(
     log_file: Path | None,
     keep: bool,
 ) -> None:
-    """Serve until this process is stopped, or without ``keep`` its parent ends; remove everything.
+    """Serve until this process is stopped, or, without ``keep``, its parent ends.
 
-    The database is a new one, on the server of the URL ``database`` or on an embedded server.
+    Then remove everything. The double creates a new database, on the server of the URL
+    ``database``, or on an embedded server.
     """
     base = temporary_base()
     folder = base / f"{PREFIX}{token_hex(6)}"
@@ -69,7 +70,7 @@ def serve(
         control_url = f"http://127.0.0.1:{control.getsockname()[1]}/{control_path or token_hex(8)}"
         ready, preparing = os.pipe()
         environment = Environment(control_url, control.fileno(), ready, token, os.getpid())
-        # The output of a test runner stays readable: the log is on stderr only if it has a format.
+        # To keep the output of a test runner readable, the log is on stderr only with LOG_FORMAT.
         quiet = keep or "LOG_FORMAT" not in os.environ
         log_path = log_file or (folder / "log" if quiet else None)
         log = stack.enter_context(log_path.open("ab")) if log_path else None
@@ -78,7 +79,7 @@ def serve(
         children = stack.enter_context(
             Children(variables, interrupt, *sockets, at_once=True, log=log)
         )
-        # gunicorn imports the service while PostgreSQL starts: both take about as long.
+        # gunicorn imports the service while PostgreSQL starts. Both take about the same time.
         children.start_web(app="task_service_double.wsgi:app")
         if postgres:
             postgres.start()
@@ -106,7 +107,7 @@ def serve(
 
 
 def set_environment(listener: socket.socket, database_url: str, key: str) -> str:
-    """Give the service its settings; return the URL that it will have."""
+    """Put the service's settings into the environment, and return the URL that it will have."""
     host, port = listener.getsockname()
     os.environ.update(
         DATABASE_URL=conninfo.make_conninfo(database_url, options=SEARCH_PATH),
@@ -123,7 +124,7 @@ def set_environment(listener: socket.socket, database_url: str, key: str) -> str
 
 @contextmanager
 def end_of_log(log: Path | None) -> Iterator[None]:
-    """Print the last lines of a log if the block fails; its error says that they are above."""
+    """If the block fails, print the last lines of the log, to which its error refers."""
     try:
         yield
     except click.ClickException:
@@ -134,7 +135,7 @@ def end_of_log(log: Path | None) -> Iterator[None]:
 
 
 def prepare(settings: Settings, initial: InitialState) -> None:
-    """Create the clock, the place for snapshots, the tables and the initial state."""
+    """Create the clock, the schema for snapshots, the tables and the initial state."""
     with connect(settings, "dev") as connection:
         for name in ("create_clock", "create_now", "create_snapshots"):
             connection.run(f"double/{name}", {})
@@ -144,7 +145,7 @@ def prepare(settings: Settings, initial: InitialState) -> None:
 
 
 def write(path: Path, line: str) -> None:
-    """Write the line to a file, atomically; other users cannot read the file."""
+    """Write the line to a file atomically. Other users cannot read the file."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     unfinished.touch(mode=0o600)
     unfinished.write_text(f"{line}\n", encoding="utf-8")
@@ -153,7 +154,7 @@ def write(path: Path, line: str) -> None:
 
 @contextmanager
 def new_database(server: str) -> Iterator[str]:
-    """Yield the URL of a new database on this server; drop the database in the end."""
+    """Yield the URL of a new database on this server, and drop the database afterwards."""
     name = f"task_service_{token_hex(6)}"
     execute("double/create_database", server, name)
     try:
@@ -163,9 +164,9 @@ def new_database(server: str) -> Iterator[str]:
 
 
 def execute(statement: str, server: str, name: str) -> None:
-    """Run what ``sql/<statement>.sql`` returns, on a new connection.
+    """Run the statements that ``sql/<statement>.sql`` returns, on a new connection.
 
-    An idle connection may be lost while tests run.
+    The connection is new because an idle connection may be lost while tests run.
     """
     with psycopg.connect(server, autocommit=True) as connection:
         for (text,) in connection.execute(STATEMENTS[statement].source, {"name": name}).fetchall():

@@ -1,6 +1,6 @@
-"""The statements of the service, and beside them those of the test double.
+"""The statements of the service, and the statements of the test double.
 
-``double/save`` is the file sql/double/save.sql of this folder.
+``double/save`` is the file sql/double/save.sql in this folder.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""The WSGI application of the test double, as gunicorn imports it in its one worker process.
+"""The WSGI application of the test double, which gunicorn imports in its only worker process.
 
-The import starts the control URL too, in a thread: the control URL changes the faults and the
-receiver of this process.
+The import also starts a thread that serves the control URL. The thread runs in this process because
+the faults and the receiver are objects of this process.
 """
 
 import os
@@ -19,7 +19,7 @@ from task_service_double.initial_state import InitialState
 
 
 class RequestHandler(WSGIRequestHandler):
-    """Logs no request to the control URL."""
+    """Does not log the requests to the control URL."""
 
     def log(self, type: str, message: str, *args: object) -> None:
         pass
@@ -37,6 +37,6 @@ control = make_server(
     request_handler=RequestHandler,
     fd=environment.control_fd,
 )
-# Wait for the database; until then, requests wait in the queues of the sockets.
+# Wait for the database. Until then, requests wait in the queues of the two sockets.
 os.read(environment.ready_fd, 1)
 Thread(target=control.serve_forever, name="control", daemon=True).start()

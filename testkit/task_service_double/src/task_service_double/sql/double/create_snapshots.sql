@@ -1,4 +1,4 @@
--- Create the place for the copies that a snapshot has, and the list of the tables to copy.
+-- Create the schema for the copies of a snapshot, and a view of the tables to copy.
 CREATE SCHEMA snapshot
     CREATE VIEW tables AS
         SELECT source.relname AS name,

@@ -1,2 +1,2 @@
--- The statement that drops the database of this name, whose connections it ends.
+-- Return the statement that drops the database with this name and closes its connections.
 SELECT 'DROP DATABASE ' || quote_ident(%(name)s) || ' WITH (FORCE)' AS statement;

@@ -1,4 +1,4 @@
--- Make all deliveries that were delivered due again, with the same bytes and the same id.
+-- Make every delivered delivery due again, with the same bytes and the same id.
 UPDATE deliveries AS delivery
    SET state = 'waiting',
        due_at = now(),

@@ -1,4 +1,4 @@
--- Delete all workspaces and users, with all rows that belong to them, and reset the plans.
+-- Delete all workspaces and users with everything that belongs to them, and reset the plans.
 WITH gone AS (
     DELETE FROM workspaces
 ), uncounted AS (

@@ -1,4 +1,5 @@
--- Insert the initial state: workspaces, their members with token and session, and one webhook.
+-- Insert the initial state: workspaces, their members, each with a token and a session, and one
+-- webhook.
 WITH person AS MATERIALIZED (
     SELECT *
       FROM jsonb_to_recordset(%(users)s)

@@ -1,4 +1,4 @@
--- Make all waiting deliveries due now, except those whose attempt has no outcome yet.
+-- Make all waiting deliveries due now, except deliveries whose attempt has no outcome yet.
 WITH awake AS (
     UPDATE webhooks
        SET backoff_until = NULL

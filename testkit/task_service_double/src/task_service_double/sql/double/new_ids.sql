@@ -1,4 +1,4 @@
--- A new id for each time of creation, in their order; NULL is now.
+-- Return a new id for each time of creation, in the order of the list. NULL stands for now.
 SELECT ARRAY(
            SELECT new_id(coalesce(given.created_at, clock_timestamp()))
              FROM unnest(%(created)s::timestamptz[]) WITH ORDINALITY AS given (created_at, place)

@@ -1,4 +1,4 @@
--- Reverse the order of the due deliveries: the newest delivery has been due for the longest time.
+-- Reverse the order of the due deliveries, so that the newest has been due for the longest time.
 UPDATE deliveries AS delivery
    SET due_at = now() - waiting.place * interval '1 second'
   FROM (

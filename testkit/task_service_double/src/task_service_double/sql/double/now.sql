@@ -1,2 +1,2 @@
--- The time by the clock of the test double.
+-- Return the time of the test double's clock.
 SELECT iso(now()) AS now;

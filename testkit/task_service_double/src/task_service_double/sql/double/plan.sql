@@ -1,4 +1,5 @@
--- Put a workspace on a plan and change the plan's limits; NULL leaves each as it is.
+-- Put a workspace on a plan, and change the limits of that plan. NULL leaves each of these as it
+-- is.
 WITH workspace AS (
     UPDATE workspaces AS workspace
        SET plan = coalesce(%(name)s, workspace.plan)

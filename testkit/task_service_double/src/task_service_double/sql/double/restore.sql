@@ -1,16 +1,17 @@
--- Replace the rows of all tables by their copies; no trigger of the service runs meanwhile.
+-- Replace the rows of all tables with their copies. No trigger of the service runs meanwhile.
 DO $$
 DECLARE
     restored record;
     inserts text;
 BEGIN
-    -- A table whose deferred triggers wait cannot be altered.
+    -- PostgreSQL does not alter a table that has pending deferred triggers.
     SET CONSTRAINTS ALL IMMEDIATE;
     FOR restored IN SELECT source FROM snapshot.tables LOOP
         EXECUTE format('ALTER TABLE %s DISABLE TRIGGER USER', restored.source);
         EXECUTE format('DELETE FROM %s', restored.source);
     END LOOP;
-    -- One statement, because foreign keys are checked at its end: two tables refer to each other.
+    -- One statement inserts all rows. Two tables refer to each other, and PostgreSQL checks foreign
+    -- keys at the end of a statement.
     SELECT 'WITH ' || string_agg(
                format(
                    '%I AS (INSERT INTO %s (%s) SELECT %s FROM snapshot.%I)',

@@ -1,4 +1,4 @@
--- Set the clock to a time; NULL sets the clock right.
+-- Set the clock of the test double to a time. NULL sets it to the real time.
 WITH past AS (
     DELETE FROM clock.ahead
 )
