@@ -182,7 +182,7 @@ def test_a_repeated_filter_counts_as_a_list_because_generated_clients_send_lists
     assert ids(alice.get(link).get_json()["data"]) == [tasks[0]]
 
 
-def test_the_message_for_an_invalid_list_names_the_wrong_value_and_those_allowed(alice):
+def test_the_message_for_an_invalid_list_names_the_wrong_value_and_the_allowed_ones(alice):
     message = invalid_field(alice.get("/tasks?status=todo,nonsense"), "status")
     assert message == "must be one or more of: todo, in_progress, done; not 'nonsense'"
     assert invalid_field(alice.get("/tasks?sort=title"), "sort") == "must be one of: dueDate"

@@ -22,7 +22,7 @@ def test_the_message_of_an_error_page_has_no_line_breaks_and_injects_no_header()
     assert json.loads(answer.body)["message"] == "Invalid X: \xe9\U0001f4a9"
 
 
-def test_an_error_page_has_the_documented_headers_and_those_of_the_limits():
+def test_an_error_page_has_the_documented_headers_including_the_limits():
     before = int(time.time())
     fault = gunicorn_worker.TIMEOUT
     answer = Answer(error_page(fault.status, fault.message, fault.fields))

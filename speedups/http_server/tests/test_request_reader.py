@@ -311,7 +311,7 @@ def test_a_chunk_of_very_many_blank_lines_is_read_quickly_and_ends_the_connectio
         assert reader.take()["wsgi.input"].read() == body
 
 
-def test_the_limits_for_the_head_of_a_request_are_like_those_of_apache_and_nginx():
+def test_the_head_of_a_request_has_the_limits_that_apache_and_nginx_have():
     """A proxy in front forwards every head that it accepts; nginx accepts four lines of 8 KiB."""
     assert (HEAD, LINE, FIELDS) == (4 * 8192, 8190, 100)
 
