@@ -1,5 +1,6 @@
-"""Queries and bodies loaded without marshmallow's hooks and validators, of which the service's
-resources have none but the one that drops read-only members.
+"""Loads queries and bodies without marshmallow's hooks and validators.
+
+The resources of the service have only one hook, which drops read-only members, and no validators.
 
 Relies on ``Field.deserialize`` doing all of the work for one field, as marshmallow documents it.
 """
@@ -19,17 +20,17 @@ Values = dict[str, Any]
 
 
 class Loader:
-    """Loads valid bodies of one schema; for any other one, marshmallow raises all errors."""
+    """Loads valid bodies of one schema; marshmallow loads all others, and raises their errors."""
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        # Each field that a body may set, with its name in Python, by its name in JSON.
+        # By the JSON name of each field that a body may set: its Python name and the field.
         self.by_key = {
             field.data_key: (name, field.deserialize) for name, field in schema.load_fields.items()
         }
         self.required = {name for name, field in schema.load_fields.items() if field.required}
         values = {name: field.load_default for name, field in schema.load_fields.items()}
-        # The values of absent fields, or functions that make them.
+        # The defaults of absent fields, or functions that return the default.
         self.defaults = {
             name: value
             for name, value in values.items()

@@ -1,6 +1,7 @@
 """A pool that keeps the connection used last, above psycopg_pool.
 
-psycopg_pool hands out the connection that was free for longest, whose backend is cold by then.
+psycopg_pool returns the connection that was free for the longest time. By then, the caches of its
+backend are cold.
 
 This module relies on ``getconn`` and ``putconn`` being called by psycopg_pool's ``connection()``,
 which psycopg_pool documents, and on nothing else.
@@ -73,7 +74,7 @@ class Pool(pool.Pool):
         This frees the slot: the caller must not use the connection afterwards.
         """
         oldest = max(self._last_drained, monotonic() - self.MAX_WARM_SECONDS)
-        # If it is not idle, psycopg_pool ends it, or rolls its transaction back.
+        # A connection that is not idle goes to psycopg_pool, which rolls it back or closes it.
         is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
         is_fresh = connection.taken_at > oldest
         try:
@@ -95,7 +96,7 @@ class Pool(pool.Pool):
             return
 
     def drain(self) -> None:
-        """Replace all connections, also those in use once they are put back."""
+        """Replace all connections; those in use are replaced when they are returned."""
         super().drain()
         self._put_back(self._last_drained)
 

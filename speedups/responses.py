@@ -1,4 +1,4 @@
-"""Responses whose headers are complete; Werkzeug would check, copy and correct them.
+"""Responses whose headers are complete, so that nothing has to check, copy or correct them.
 
 Relies on ``Headers._list``, which Werkzeug does not document.
 """
@@ -20,7 +20,7 @@ class CompleteHeaders(Headers):
         self._list = [*fields]
 
     def extend(self, fields: Any = (), /, **named: Any) -> None:
-        """Append pairs unchecked; anything else as Werkzeug does."""
+        """Append pairs without a check; treat any other argument as Werkzeug does."""
         if type(fields) is list and not named:
             self._list.extend(fields)
         else:
@@ -53,7 +53,7 @@ class Reply(Response):
     def __call__(
         self, environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
-        """Send the response; the base class corrects the headers of a response without a body."""
+        """Send the response. The base class corrects the headers of a response without a body."""
         if environ["REQUEST_METHOD"] == "HEAD" or type(self.headers) is not CompleteHeaders:
             return super().__call__(environ, start_response)
         start_response(self.status, self.headers.to_wsgi_list())

@@ -77,8 +77,9 @@ class Connection(statements.Connection):
         except STALE:
             if self.prepare_threshold is None:
                 raise
-            # The next statement deallocates all; this one runs once more, without a name. Within a
-            # transaction, which the error has ended, that fails too.
+            # Run this statement once more, without a name; the next statement deallocates all
+            # prepared statements. Within a transaction the repetition fails too, because the error
+            # has aborted the transaction.
             self._transformer = None
             found = libpq.exec_params(statement.text, parameters)
             self._check(found)

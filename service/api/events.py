@@ -57,7 +57,7 @@ class Feed(NamedTuple):
 
 
 class Settled(NamedTuple):
-    """The position up to which no event can be added any more."""
+    """The position up to which no event can be added anymore."""
 
     position: int
 
@@ -80,7 +80,7 @@ def list_events(query: Values) -> Response:
             raise http_error("no_workspace")
         if not feed.ready and not db.row_or_none(Feed, "events/wait"):
             raise http_error("unready_feed", retry_after=1)
-    # A statement of its own: the page must be read after it.
+    # This is a separate statement, because the page must be read with a later snapshot.
     settled = db.row(Settled, "events/settle").position
     page = db.row_or_none(Body, "events/list", settled=settled, **query)
     if page is None:

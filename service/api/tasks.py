@@ -111,9 +111,10 @@ class DueMoment(NamedTuple):
 
 
 def with_due_day(values: Values) -> Values:
-    """If the due date is a day, keep it as the due day, and its end in the timezone as the date.
+    """If ``dueDate`` is a day, store it as ``due_day``, and the end of that day as ``due_date``.
 
-    A statement of its own: within those that write, it would cost each write 2 % of its work.
+    The day ends in the timezone of the workspace. This is a separate statement, because inside
+    create and update it would cost every write 2 % of its work.
     """
     day = values.get("due_date")
     if not fields.Day.matches(day):

@@ -20,7 +20,8 @@ from service.values import fields
 from service.webhooks import NoSlot, OutboundSlots, log
 from service.webhooks.outbound import BlockedURL, resolve
 
-# LOOK_UP: seconds in which a new URL's host must be resolved. QUICK_LOOK_UP: those without a slot.
+# LOOK_UP: the seconds within which the host of a new URL must be resolved. The first QUICK_LOOK_UP
+# seconds need no slot.
 LOOK_UP, QUICK_LOOK_UP = 2, 0.1
 # Seconds that a request waits for a slot, which lets it wait for a receiver or a name server.
 SLOT_TIMEOUT = 0.25
@@ -80,7 +81,7 @@ def outbound_call() -> Iterator[None]:
 
 @contextmanager
 def with_signing_key() -> Iterator[None]:
-    """Let a view answer with 503 if WEBHOOK_KEY lacks the key, which the log says."""
+    """Turn a missing key in WEBHOOK_KEY into a 503, and log which key is missing."""
     try:
         yield
     except InvalidSetting as error:
@@ -89,10 +90,10 @@ def with_signing_key() -> Iterator[None]:
 
 
 def checks_url(view: View) -> View:
-    """Do as ``idempotent`` does, for a view that may run only if a new URL passes ``check_url``.
+    """Like ``idempotent``, but check a new URL first.
 
-    The check comes first, because the transaction would hold a connection meanwhile. Its error
-    comes last, because it must not hide the stored response to a repeated request.
+    The check runs before the transaction, so that no connection waits for DNS. Its error is raised
+    inside, so that a repeated request still gets its stored response.
     """
 
     @wraps(view)
@@ -127,7 +128,7 @@ def check_url(url: str, id: str | None = None) -> None:
     settings = current_settings()
     try:
         try:
-            # Most look-ups are quick, so they need no slot.
+            # Most look-ups end within QUICK_LOOK_UP, and so need no slot.
             db.release()
             resolve(url, settings.webhook_allow, QUICK_LOOK_UP)
         except TimeoutError:

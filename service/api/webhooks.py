@@ -172,7 +172,8 @@ def update_webhook(changes: Values, id: str) -> Response:
     )
     webhook = require_webhook(row)
     require_match(webhook.matched, webhook.version)
-    # The statement itself does not see what it has made due.
+    # Read the webhook again: the snapshot of the UPDATE does not contain the deliveries that it
+    # made due.
     updated: Response = get_webhook(id)
     return updated
 

@@ -259,8 +259,8 @@ class SomeOf(Converter, fields.List[Any]):
 class Id(Field):
     """An id, loaded in lower case, or one of ``words``."""
 
-    # A malformed id in a filter, such as "null" or "true", is a mistake of the client, which an empty
-    # list would hide.
+    # A malformed id in a filter, such as "null" or "true", is a mistake of the client, which an
+    # empty list would hide.
     default_error_messages = {
         "string": "must be a string",
         "uuid": "must be an id, like 0190163d-8694-739b-aea5-966c26f8ad91",

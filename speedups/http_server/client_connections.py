@@ -1,4 +1,4 @@
-"""The connections of a worker: what each waits for, which thread has it, how much it takes."""
+"""The connections of a worker: what each waits for, which thread has it, and its memory."""
 
 import socket
 import struct
@@ -14,7 +14,7 @@ from threading import Lock
 from speedups.http_server.request_reader import RequestReader
 from speedups.http_server.response import Address
 
-# An event disarms its socket, so that one thread alone gets it.
+# An event disarms its socket, so that only one thread gets it.
 READABLE, WRITABLE = EPOLLIN | EPOLLONESHOT, EPOLLOUT | EPOLLONESHOT
 
 # The number of unsent bytes that the kernel buffers (TCP_NOTSENT_LOWAT). With megabytes in that
@@ -30,7 +30,8 @@ class State:
     seconds: float
 
 
-# The connection ends. If the thread that ends it fails, the connection is overdue after a second.
+# The connection is being closed. If the thread that closes it fails, the connection is overdue
+# after a second.
 CLOSED = State(0, 1)
 
 
@@ -45,7 +46,7 @@ class ClientConnection:
         self, sock: socket.socket, client: Address, reader: RequestReader, state: State
     ) -> None:
         sock.setblocking(False)
-        # Unix sockets and some systems do not have this option.
+        # Unix sockets and some systems lack this option.
         with suppress(OSError, AttributeError):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, MAX_UNSENT_IN_KERNEL)
         self.sock, self.number, self.reader = sock, sock.fileno(), reader
@@ -54,7 +55,7 @@ class ClientConnection:
         self.lock.acquire()
         self.enter(state)
         self.unsent: list[bytes | memoryview] = []
-        # The bytes that the kernel did not take at once; they count until the last one is sent.
+        # The bytes that the kernel did not accept; all of them count until the last one is sent.
         self.held = 0
         # True if the connection can serve another request after this response.
         self.reuse = False
@@ -62,7 +63,7 @@ class ClientConnection:
         self.drained = 0
 
     def enter(self, state: State) -> None:
-        """Be in this state from now on, by time.monotonic(); its time limit begins."""
+        """Enter this state now, by time.monotonic(); the time limit of the state starts."""
         self.state, self.since = state, time.monotonic()
 
     def flush(self) -> bool:
@@ -83,8 +84,9 @@ class ClientConnection:
 class ClientConnections(dict[int, ClientConnection]):
     """The connections by the number of their socket, and the poller that watches them.
 
-    A thread goes on with a connection once it holds its lock, and gives it up by ``release`` or
-    ``drop``. Before it takes the lock, another thread may have ended the connection.
+    A thread works on a connection while it holds the connection's lock, and gives the lock up with
+    ``release`` or ``drop``. Before a thread gets the lock, another thread may have closed the
+    connection.
     """
 
     def __init__(self, poller: epoll) -> None:
@@ -92,16 +94,16 @@ class ClientConnections(dict[int, ClientConnection]):
         self.poller = poller
 
     def add(self, conn: ClientConnection) -> None:
-        """Add a new connection; it is watched once it is released."""
+        """Add a new connection. The poller watches it after ``release``."""
         self.poller.register(conn.number, 0)
         self[conn.number] = conn
 
     def release(self, conn: ClientConnection) -> None:
-        """Give the connection up until an event of its state."""
+        """Release the connection until an event of its state occurs."""
         events = conn.state.events
         conn.lock.release()
-        # Another thread may end the connection from here on; it may even give its number to a new
-        # connection, which an event more does not harm.
+        # From here on another thread may close the connection, and a new connection may even get
+        # its number. An extra event does not harm that connection.
         try:
             self.poller.modify(conn.number, events)
         except OSError:
@@ -109,7 +111,7 @@ class ClientConnections(dict[int, ClientConnection]):
                 raise
 
     def drop(self, conn: ClientConnection) -> None:
-        """Close the connection; its lock stays taken. A second time it does nothing."""
+        """Close the connection and keep its lock. A second call does nothing."""
         conn.enter(CLOSED)
         conn.reader.discard()
         if conn.unsent:
@@ -119,14 +121,15 @@ class ClientConnections(dict[int, ClientConnection]):
                 conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             conn.unsent.clear()
         conn.sock.close()
-        # A new connection may have the number already.
+        # A new connection may already have this number.
         if self.get(conn.number) is conn:
             self.pop(conn.number, None)
 
     def claim(self, conn: ClientConnection, state: State, since: float) -> bool:
-        """Take the lock of a connection; return False if it has gone on from this state since then.
+        """Take the lock of a connection; return False if it has left this state since then.
 
-        It can also be in the same state anew, for example after its client has read something.
+        It may also have entered the same state again, for example because its client has read
+        something. That counts as having left it.
         """
         if not conn.lock.acquire(blocking=False):
             return False
@@ -150,8 +153,8 @@ class ClientConnections(dict[int, ClientConnection]):
     def evict(self, spare: int) -> bool:
         """If more than ``spare`` connections share the commonest state, drop the oldest of them.
 
-        A flood of connections makes its own state the commonest. Return True if a connection was
-        dropped.
+        The commonest state is the state of a flood of connections, if there is one. Return True if
+        a connection was dropped.
         """
         states = Counter(conn.state for conn in list(self.values()) if conn.state.events)
         return any(
@@ -174,8 +177,8 @@ class ClientConnections(dict[int, ClientConnection]):
     def limit(self, size: Callable[[ClientConnection], int], maximum: int, state: State) -> bool:
         """Drop connections in this state while all together take more than ``maximum`` bytes.
 
-        The client that takes most loses its oldest connection first, so that a flood does not push
-        out the others. Return False if it has none in this state.
+        The client that uses most loses its oldest connection first, so that a flood does not push
+        out other clients. Return False if that client has no connection in this state.
         """
         while True:
             sizes = Counter[str]()

@@ -1,12 +1,12 @@
-"""The errors that the worker responds to by itself."""
+"""The error responses that the worker sends without the application."""
 
 from http import HTTPStatus
 
 
 class RequestError(Exception):
-    """A request that the application does not get: the status, a message, and header fields.
+    """A request that the worker rejects: the status, a message, and header fields.
 
-    The message has nothing that the client sent.
+    The message contains nothing that the client has sent.
     """
 
     def __init__(self, status: int, message: str, **fields: str) -> None:

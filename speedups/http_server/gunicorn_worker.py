@@ -2,15 +2,15 @@
 
 ``threads + 1`` threads share one epoll; at most ``threads`` run the application, so one can always
 read. The thread that reads the end of a request runs it if a slot is free; otherwise the next
-thread that frees a slot does. A connection is in one of these states; the limits are attributes of
-the worker, in seconds:
+thread that frees a slot runs it. A connection is in one of these states. The limits are attributes
+of the worker, in seconds:
 
 | state      | waits for                        | for        | then                              |
 |------------|----------------------------------|------------|-----------------------------------|
 | reading    | the rest of a request            | READ       | 408; nothing if no byte has come  |
 | complete   | a free slot (no socket event)    | TAKE       | 503; if urgent, after TAKE_URGENT |
 | (running)  | the application; still complete  | no limit   |                                   |
-| flushing   | the client to read its response  | WRITE      | RST; begins anew at each progress |
+| flushing   | the client to read its response  | WRITE      | RST; each progress restarts WRITE |
 | idle       | the next request                 | keepalive  | closes                            |
 | lingering  | the client to close, after ours  | LINGER     | closes                            |
 
@@ -44,17 +44,18 @@ from speedups.http_server.request_reader import BLANK_LINE, RequestReader
 from speedups.http_server.response import base_environment, run
 from speedups.http_server.slots import Slots
 
-# Keys of the environment. ARRIVED: when the whole request had been read and was first on its
-# connection, by ``time.monotonic()``. QUEUED: seconds that it then waited for a slot.
+# Keys of the WSGI environ. ARRIVED: the time, by ``time.monotonic()``, at which the request had
+# been read whole and the response before it on the same connection had been sent. QUEUED: the
+# seconds that the request then waited for a slot.
 ARRIVED, QUEUED = "http_server.arrived", "http_server.queued"
 
-# Bytes that are read and dropped after a response, so that the client can read it.
+# Unread bytes of the client that are dropped after a response, so that the client can read it.
 MAX_DRAIN = 2**22
-# Bytes of responses that clients do not read, together; a single response may have more.
+# Bytes of all responses together that clients do not read. A single response may have more.
 MAX_UNSENT = 2**25
-# Bytes of requests that do not run yet, together, or twice the largest body if that is more.
+# Bytes of all requests together that do not run yet, or twice the largest body if that is more.
 MAX_PENDING = 2**26
-# Bytes of a request that needs no count: 500 of them have less than MAX_PENDING.
+# Requests of up to so many bytes are not counted: even 500 of them stay below MAX_PENDING.
 UNCOUNTED = 2**16
 
 TIMEOUT = RequestError(408, "The request did not arrive in time")
@@ -63,36 +64,39 @@ BUSY = RequestError(
     503, "The service is busy: the request waited too long for a free thread", Retry_After="1"
 )
 
-# The GIL's switch interval. With Python's 5 ms, a request would be read as much later.
+# The GIL's switch interval. With Python's default of 5 ms, a busy thread could delay the reading of
+# a request by as much.
 SWITCH = 0.0005
 # Seconds between two looks at the clock, and between two looks at the threads.
 TICK, CHECK = 0.1, 1.0
-# Before it accepts, a process sleeps YIELD seconds per open connection, for at most MAX_YIELDS.
+# Before it accepts a client, a process sleeps YIELD seconds per open connection, for at most
+# MAX_YIELDS connections.
 YIELD, MAX_YIELDS = 0.00005, 10
 # Seconds that idle and reading connections stay open after the signal to stop, because a client may
-# have sent a request before it can know; also the grace for requests when the worker is stuck.
+# have sent a request before it could know of the stop. A worker that is stuck gives its requests
+# the same time.
 STOP_GRACE = 2.0
 
 
 class Worker(base.Worker):
     """A worker whose threads get complete requests only; none of them waits for a client.
 
-    A subclass sets the attributes, and ``on_error`` for error responses of its own.
+    A subclass can set the attributes, and can make its own error responses with ``on_error``.
     """
 
     # Seconds; the table of the module has what they limit.
     READ, WRITE, LINGER, TAKE, TAKE_URGENT = 10.0, 30.0, 1.0, 4.0, 1.5
     # A body of more bytes is not kept; the application sees that it is too large.
     max_body = 2**20
-    # The path whose requests overtake the others, like b"/healthz".
+    # Requests for this path overtake all others; for example b"/healthz".
     urgent_path: bytes | None = None
     # Takes the status, a message and header fields; returns head and body of an error response.
     on_error = staticmethod(error_page)
 
     def run(self) -> None:
-        """Serve until the worker is told to stop or the master has ended; then finish.
+        """Serve until the worker is told to stop, or the master has ended; then finish.
 
-        The requests that are there get their responses, within graceful_timeout.
+        Requests that have already arrived get their responses, within graceful_timeout.
         """
         cfg = self.cfg
         sys.setswitchinterval(SWITCH)
@@ -108,13 +112,13 @@ class Worker(base.Worker):
         self.slots = Slots(cfg.threads)
         self.has_descriptors = True
         self.log_eviction_at = 0.0
-        # A thread that accepts a client has this lock, and the main thread when it stops.
+        # Held by a thread while it accepts a client, and by the main thread while it stops.
         self.accepting = Lock()
         self.listeners = {listener.fileno(): listener for listener in self.sockets}
         for listener in self.sockets:
             listener.setblocking(False)
             self.connections.poller.register(listener, READABLE)
-        # Daemon threads: a worker that must exit at once does not wait for requests in flight.
+        # Daemon threads, so that a worker that must exit immediately does not wait for requests.
         self.threads = [
             Thread(target=self.work, name=f"request-{number}", daemon=True)
             for number in range(cfg.threads + 1)
@@ -132,12 +136,14 @@ class Worker(base.Worker):
     # The main thread runs the methods of this part.
 
     def stop(self, grace: float) -> None:
-        """Accept no more clients; wait for the connections to end, at most so many seconds."""
+        """Accept no more clients, and wait at most so many seconds until the connections end."""
         self.alive = False
-        # No thread is accepting a client that would be missed below, or begins to.
+        # While this thread holds the lock, no thread can accept a client that the loop below would
+        # miss.
         with self.accepting:
             for listener in self.listeners.values():
-                # The master has the listener too, so closing it would not take it from the poller.
+                # The master holds the listener too, so closing it here would not remove it from the
+                # poller.
                 self.connections.poller.unregister(listener)
                 listener.close()
             self.listeners = {}
@@ -150,16 +156,16 @@ class Worker(base.Worker):
             self.tick()
 
     def tick(self) -> None:
-        """Give the master a sign of life, and end the connections whose time is up.
+        """Tell the master that the worker lives, and close the connections whose time is up.
 
-        A client gets a response if part of its request is there.
+        A client that has sent a part of its request gets a response.
         """
         time.sleep(TICK)
         self.notify()
         try:
             for conn in self.connections.claim_overdue():
                 is_reading = conn.state is self.reading
-                # If a call from here on fails, the connection is overdue again.
+                # If a call below fails, the next tick finds the connection overdue again.
                 conn.state = CLOSED
                 begun = conn.reader.size or conn.reader.environ
                 self.end(conn, TIMEOUT if is_reading and begun else None)
@@ -172,7 +178,7 @@ class Worker(base.Worker):
             self.log_error(fault)
 
     def end(self, conn: ClientConnection, fault: RequestError | None) -> None:
-        """End the connection, with an error response if there is one."""
+        """Close the connection. If an error response is given, send it first."""
         try:
             self.give_up(conn, self.reject(conn, fault) if fault else CLOSED)
         except BaseException as error:
@@ -181,9 +187,9 @@ class Worker(base.Worker):
                 raise
 
     def is_broken(self) -> bool:
-        """Tell whether a thread has ended, or all slots are taken and none was freed in time.
+        """Return whether a thread has ended, or all slots are taken and none was freed in time.
 
-        The time is gunicorn's ``timeout``: for it, a thread here is what a worker is elsewhere.
+        The time is gunicorn's ``timeout``, which limits a thread here as it limits a sync worker.
         """
         now = time.monotonic()
         if self.slots.free or self.slots.ended != self.ended:
@@ -195,22 +201,22 @@ class Worker(base.Worker):
             self.log.critical("Worker ends, so that another one starts: %s", reason)
         return stuck or lost
 
-    # The threads run all other methods; the main thread runs reject and give_up too. A method that
+    # The threads run all methods below; the main thread also runs reject and give_up. A method that
     # gets a connection holds its lock, and returns the next state of the connection.
 
     def work(self) -> None:
-        """Take steps again and again; no error ends the thread."""
+        """Repeat ``step`` until the worker stops; no error ends the thread."""
         while True:
             try:
                 self.step()
-            except BaseException as fault:  # SystemExit too: it would end the thread.
+            except BaseException as fault:  # Even SystemExit, which would end the thread.
                 self.log_error(fault)
 
     def step(self) -> None:
-        """Run the request that is next, or wait for an event and go on with its connection.
+        """Run the next request, or wait for an event and continue with its connection.
 
-        This is the one place where a thread gives up a connection and a slot. Whatever is raised,
-        it keeps neither.
+        This is the only place where a thread releases a connection and a slot. It releases both
+        whatever is raised.
         """
         conn, has_slot = self.slots.take(), False
         try:
@@ -231,7 +237,7 @@ class Worker(base.Worker):
                 self.give_up(conn, state)
                 conn = None
         except OSError:
-            if conn is None:  # Otherwise the client has gone.
+            if conn is None:  # The client has gone.
                 raise
         finally:
             if has_slot:
@@ -243,7 +249,7 @@ class Worker(base.Worker):
                 self.connections.drop(conn)
 
     def give_up(self, conn: ClientConnection, state: State) -> None:
-        """Let the connection wait in this state, or end."""
+        """Release the connection, so that it waits in this state, or ends."""
         if conn.state is not state:
             conn.enter(state)
         if state is self.complete:
@@ -260,7 +266,7 @@ class Worker(base.Worker):
             if listener is None or not self.has_room():
                 return None
             if self.cfg.workers > 1:
-                # Clients come to the process with the fewest connections, because it waits least.
+                # The process with the fewest connections sleeps least, and so gets the next client.
                 time.sleep(YIELD * min(len(self.connections), MAX_YIELDS))
             try:
                 sock, client = listener.accept()
@@ -283,7 +289,7 @@ class Worker(base.Worker):
             return conn
 
     def make_room(self) -> None:
-        """With too many connections, drop one of those that wait; wait for the next client."""
+        """If there are too many connections, drop a waiting one. Then watch for the next client."""
         if len(self.connections) > self.max_idle:
             evicted = self.connections.evict(self.max_idle // 5)
             if evicted and time.monotonic() >= self.log_eviction_at:
@@ -297,13 +303,13 @@ class Worker(base.Worker):
             self.watch_listeners()
 
     def watch_listeners(self) -> None:
-        """Wait for clients if there is room for one; the caller holds ``accepting``."""
+        """Watch for clients if there is room for one; the caller holds ``accepting``."""
         if self.has_room():
             for number in self.listeners:
                 self.connections.poller.modify(number, READABLE)
 
     def has_room(self) -> bool:
-        """Tell whether one more connection is within the maximum."""
+        """Return whether one more connection is within the maximum."""
         return len(self.connections) < self.max_connections
 
     def go_on(self, conn: ClientConnection) -> State:
@@ -324,7 +330,10 @@ class Worker(base.Worker):
         return self.reject(conn, INCOMPLETE) if conn.reader.environ else CLOSED
 
     def admit(self, conn: ClientConnection, received: bytes) -> State:
-        """Add what was received: the request is complete, or the rest of it is waited for."""
+        """Pass the received bytes to the parser.
+
+        Queue the request if it is complete; otherwise wait for the rest.
+        """
         reader = conn.reader
         try:
             complete = reader.feed(received)
@@ -362,33 +371,33 @@ class Worker(base.Worker):
                 and len(self.connections) <= self.max_idle
             )
             conn.unsent = response.encode(environ["REQUEST_METHOD"], reuse=conn.reuse)
-        except ConnectionError:  # By it an application ends the connection without a response.
+        except ConnectionError:  # The application asks for no response.
             return CLOSED
-        except BaseException as fault:  # SystemExit too.
+        except BaseException as fault:  # Even SystemExit.
             return self.reject(conn, fault)
         return self.send(conn)
 
     def send(self, conn: ClientConnection) -> State:
-        """Send the response; then go on with what the client has sent, or let it close."""
+        """Send the response. Then read the next request, or wait until the client closes."""
         if not conn.flush():
             conn.held = conn.held or sum(map(len, conn.unsent))
             if not self.connections.limit(
                 lambda conn: conn.held, max(MAX_UNSENT, conn.held), self.flushing
             ):
                 return CLOSED
-            # The client has read some of the response, so its time limit begins again.
+            # The client has read a part of the response, so its time limit restarts.
             conn.enter(self.flushing)
             return self.flushing
         conn.held = 0
         if conn.reuse:
             return self.admit(conn, b"")
-        # If a socket is closed with unread bytes, the kernel sends RST, which may overtake the
-        # response.
+        # If a socket with unread bytes is closed, the kernel sends RST, and the client may then
+        # lose the response.
         conn.sock.shutdown(socket.SHUT_WR)
         return self.lingering
 
     def reject(self, conn: ClientConnection, fault: BaseException) -> State:
-        """Respond with an error, and end the connection.
+        """Send an error response and close the connection.
 
         Log no text that the client sent, because it may contain a token.
         """

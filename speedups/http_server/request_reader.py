@@ -1,8 +1,8 @@
 """A sans-I/O HTTP/1.1 request parser: bytes in, complete requests out.
 
 httptools (llhttp) parses header fields and chunks. This module parses the request line and Host,
-limits all sizes, and rejects what llhttp would accept: HTTP/0.9 and HTTP/2, other codings than
-chunked, heads, trailers and chunk extensions without end.
+limits all sizes, and rejects some things that llhttp accepts: HTTP/0.9 and HTTP/2, transfer codings
+other than chunked, and endless heads, trailers and chunk extensions.
 
 | RFC | what a client sends | the response |
 |---|---|---|
@@ -28,14 +28,14 @@ chunked, heads, trailers and chunk extensions without end.
 | 9112, 7.1.2 | trailers | ignored |
 | 9112, 8 | the end within a body | 400 |
 | 9112, 9.3 | Connection: close, or HTTP/1.0 without keep-alive | the connection closes |
-| 9112, 9.3 | requests without that, also together | one is read after the other |
-| 9110, 9.3.2 | HEAD | no body, also of an error |
+| 9112, 9.3 | requests without that, even sent together | they are read one after the other |
+| 9110, 9.3.2 | HEAD | no body, even of an error |
 | 9110, 10.1.1 | Expect: 100-continue, in HTTP/1.1 | 100 |
 | 9110, 10.1.1 | another expectation | 417 |
 | 9110, 7.8 | Upgrade | ignored |
 | 9110, 15.5.14 | a body of more than ``max_body`` | the application's; the connection closes |
 
-``tests/test_request_reader.py`` has a test for each row. PEP 3333 has the environment.
+``tests/test_request_reader.py`` has a test for each row. PEP 3333 defines the environ.
 """
 
 import re
@@ -72,32 +72,33 @@ REQUEST_LINE = re.compile(
 )
 # CONNECT, whose authority-form names no resource of this server.
 CONNECT_LINE = re.compile(rb"CONNECT (?:%b+|%b):\d+ HTTP/1\.[01]\r\n" % (NAME, ADDRESS))
-# The parsers get these lines in place of the client's: they need not know its method, and the
-# parser of chunks gets no head of a client. `close` makes it reject bytes after the body.
+# The parsers get these lines instead of the client's, because they need not know the client's
+# method, and the parser of chunks must not see a client's head. `close` makes it reject bytes after
+# the body.
 ANY_REQUEST = b"POST / HTTP/1.1\r\n"
 CHUNKED_HEAD = ANY_REQUEST + b"Connection: close\r\nTransfer-Encoding: chunked" + BLANK_LINE
-# The number of blank lines in a body that may be its end, before the search for the next request
-# costs more than a new connection.
+# A blank line in a chunked body may be its end. After so many of them, searching for the next
+# request costs more than a new connection.
 BLANK_LINES = 1000
 
 
 class Head:
-    """Collects header fields in an environment; the parser calls ``on_header``."""
+    """Collects header fields in an environ; the parser calls ``on_header``."""
 
     def __init__(self, environ: "WSGIEnvironment") -> None:
         self.environ = environ
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a field; fields of one name become one value, separated by commas."""
+        """Add a field. Fields with the same name become one value, separated by commas."""
         key = environ_key(name)
         if key:
             text, environ = value.decode("latin-1").strip(" \t"), self.environ
-            # Two Host fields join to "a, b", which HOST refuses.
+            # Two Host fields become "a, b", which HOST does not match.
             environ[key] = f"{environ[key]}, {text}" if key in environ else text
 
 
 class Chunks:
-    """Collects a chunked body; the parser calls what begins with ``on``. Trailers are ignored."""
+    """Collects a chunked body; the parser calls the methods ``on_…``. Trailers are ignored."""
 
     def __init__(self, body: bytearray) -> None:
         self.on_body = body.extend
@@ -111,10 +112,10 @@ class Chunks:
 class RequestReader:
     """The requests of a connection, one after the other.
 
-    ``base`` has the members of the environment that all its requests share. The requests for the
-    path ``urgent_path`` are ``urgent``. A body of more than ``max_body`` bytes is not kept: the
-    request then counts as complete, with no body if its length was declared, and with one byte
-    more than ``max_body`` if it is chunked.
+    ``base`` has the members of the environ that all requests of the connection share. Requests for
+    the path ``urgent_path`` are ``urgent``. A body of more than ``max_body`` bytes is not kept. The
+    request then counts as complete: without a body if its length was declared, or with a body of
+    ``max_body`` + 1 bytes if it is chunked.
     """
 
     def __init__(
@@ -125,13 +126,13 @@ class RequestReader:
         self.received = b""
         # True if the connection can serve another request after this one.
         self.reuse = True
-        # True if the last request is HEAD, also if the rest of its head is malformed.
+        # True if the last request is HEAD, even if the rest of its head is malformed.
         self.for_head = False
         self._forget()
 
     def _forget(self) -> None:
         """Free the memory of the request."""
-        # Its environment, once the head is complete.
+        # The environ of the request, once its head is complete.
         self.environ: WSGIEnvironment | None = None
         self.urgent = False
         # True if the client waits for 100 Continue before it sends the body.
@@ -139,24 +140,24 @@ class RequestReader:
         self.body = bytearray()
         # The bytes of a body with Content-Length that are missing.
         self.missing = 0
-        # For a chunked body: what was collected, the parser, the number of parsed bytes, the last
-        # three of them, and the number of blank lines.
+        # For a chunked body: the collected body, the parser, the number of parsed bytes, the last
+        # three parsed bytes, and the number of blank lines.
         self.chunks: Chunks | None = None
         self.parser: HttpRequestParser | None = None
         self.parsed, self.tail, self.blank_lines = 0, b"", 0
 
     @property
     def size(self) -> int:
-        """Return the memory of an unfinished request in bytes, without the environment of its head.
+        """Return the memory of an unfinished request in bytes, without the environ of its head.
 
-        The bytes of chunks count twice: as read, and as body.
+        The bytes of chunks count twice, because they are kept as read and as body.
         """
         return len(self.received) + len(self.body) + self.parsed
 
     def feed(self, data: bytes) -> bool:
         """Add bytes; return True if a request is complete.
 
-        Raises RequestError, after which the connection can serve no request; and nothing else.
+        Raises only RequestError. After that, the connection can serve no request.
         """
         self.received = received = self.received + data if self.received else data
         if self.environ is None:
@@ -182,7 +183,7 @@ class RequestReader:
         return not self.missing
 
     def take(self) -> "WSGIEnvironment":
-        """Give up the environment of the complete request, and begin with the next one."""
+        """Return the environ of the complete request and start parsing the next one."""
         environ = self.environ
         assert environ is not None, "no request is complete"  # noqa: S101
         environ["wsgi.input"] = BytesIO(self.body)
@@ -190,12 +191,12 @@ class RequestReader:
         return environ
 
     def discard(self) -> None:
-        """Free all memory; the connection serves no more requests."""
+        """Free all memory. The connection can serve no more requests."""
         self.received = b""
         self._forget()
 
     def _begin(self, head: bytes) -> None:
-        """Make the environment from a head, and find out how its body ends."""
+        """Make the environ from a head, and find out how the body ends."""
         check_size(head)
         line = REQUEST_LINE.match(head)
         if line is None:
@@ -212,10 +213,10 @@ class RequestReader:
             "SERVER_PROTOCOL": f"HTTP/{version.decode()}",
         }
         try:
-            # A parser that has seen Proxy-Connection: close takes no other head.
+            # A parser that has seen Proxy-Connection: close accepts no other head.
             HttpRequestParser(Head(environ)).feed_data(ANY_REQUEST + head[line.end() :])
         except HttpParserUpgrade:
-            pass  # The worker has no other protocol: the request is one as any other.
+            pass  # The worker speaks no other protocol, so this is a request like any other.
         except HttpParserError as error:
             raise RequestError(400, f"The head is malformed: {error}") from None
         modern = version == b"1.1"
@@ -238,7 +239,7 @@ class RequestReader:
             self.parser = HttpRequestParser(self.chunks)
             self.parser.feed_data(CHUNKED_HEAD)
         elif "CONTENT_LENGTH" in environ:
-            # The parser has checked that it is below 2**64, but not how many zeros it begins with.
+            # The parser has checked that the number is below 2**64, but not its leading zeros.
             environ["CONTENT_LENGTH"] = environ["CONTENT_LENGTH"].lstrip("0") or "0"
             self.missing = int(environ["CONTENT_LENGTH"])
             if self.missing > self.max_body:
@@ -247,9 +248,10 @@ class RequestReader:
 
     def _read_chunks(self, chunks: Chunks, parser: HttpRequestParser) -> bool:
         """Parse chunks; return True at the end of the body, or when it is too large."""
-        # The parser cannot say where the body ended, so it gets no byte beyond a blank line: every
-        # chunked body ends with one, which may begin in what was parsed before. After many blank
-        # lines it gets all bytes, and the next request needs a new connection.
+        # The parser cannot say where the body ended. Every chunked body ends with a blank line, so
+        # the parser never gets a byte beyond the next blank line; that line may begin in the bytes
+        # that were parsed before. After many blank lines the parser gets all bytes, and the next
+        # request needs a new connection.
         received = self.tail + self.received
         start, view = len(self.tail), memoryview(received)
         while not chunks.complete and start < len(received):
@@ -270,7 +272,8 @@ class RequestReader:
             del self.body[self.max_body + 1 :]
             self.reuse = False
             return True
-        # The framing of a chunk of one byte takes five; more is an endless extension or trailer.
+        # The framing of a chunk of one byte takes five bytes. Much more is an endless extension or
+        # trailer.
         if self.parsed > 8 * len(self.body) + HEAD:
             raise unreadable("its chunks are too small")
         return chunks.complete
@@ -283,10 +286,10 @@ def unreadable(error: object) -> RequestError:
 
 @lru_cache(maxsize=256)
 def environ_key(name: bytes) -> str | None:
-    """Return the key of a header field in the environment; None if the application ignores it.
+    """Return the environ key of a header field; None if the application must not see the field.
 
-    With underscores, X_A would have the key of X-A. werkzeug would look for a WebSocket route
-    because of Upgrade; the worker serves none.
+    A name with underscores is hidden, because X_A would have the key of X-A. Upgrade is hidden,
+    because Werkzeug would look for a WebSocket route, and the worker serves none.
     """
     key = name.decode().upper().replace("-", "_")
     if b"_" in name or key == "UPGRADE":
@@ -296,7 +299,7 @@ def environ_key(name: bytes) -> str | None:
 
 def check_size(head: bytes) -> None:
     """Raise 414 or 431 for a head that is too long, complete or not."""
-    # The request line and the blank line are no fields.
+    # The request line and the blank line are not fields.
     if len(head) <= LINE and head.count(b"\r\n") <= FIELDS + 2:
         return
     lines = head.split(b"\r\n")

@@ -27,7 +27,7 @@ class Response:
         self.status = ""
         self.headers: list[tuple[str, str]] = []
         self.parts: list[bytes] = []
-        # True if the application could not make the rest of the body.
+        # True if the application failed after a part of the body.
         self.broken = False
 
     def start(
@@ -45,8 +45,8 @@ class Response:
     def encode(self, method: str, *, reuse: bool) -> list[bytes | memoryview]:
         """Return head and body; ``reuse`` tells the client that the connection stays open.
 
-        Raises ValueError for a control character, which could begin another header, and
-        for a Content-Length that is not the length of the body. A broken response is shorter.
+        Raises ValueError for a control character, which could start another header, and for a
+        Content-Length that is not the length of the body, unless the response is broken.
         """
         body = self.parts[0] if len(self.parts) == 1 else b"".join(self.parts)
         lines = [*first_lines(self.status, reuse, int(time.time())), *map(": ".join, self.headers)]
@@ -66,7 +66,8 @@ class Response:
 def run(application: Callable[..., Iterable[bytes]], environ: "WSGIEnvironment") -> Response:
     """Run the application for one request; raises its errors.
 
-    If an OSError ends its body after some parts, the response has these, and is ``broken``.
+    If an OSError ends the body after some parts, the response consists of these parts, and is
+    ``broken``.
     """
     response = Response()
     body = application(environ, response.start)
@@ -86,7 +87,7 @@ def base_environment(client: Address, server: Address) -> "WSGIEnvironment":
     """Return the members of the environment that all requests of a connection share."""
     return {
         "SCRIPT_NAME": "",
-        # A Unix socket has a path in place of host and port.
+        # A Unix socket has a path instead of host and port.
         "SERVER_NAME": server[0] if isinstance(server, tuple) else "localhost",
         "SERVER_PORT": str(server[1]) if isinstance(server, tuple) else "",
         "REMOTE_ADDR": client[0] if isinstance(client, tuple) else client,
@@ -102,7 +103,7 @@ def base_environment(client: Address, server: Address) -> "WSGIEnvironment":
 
 @lru_cache(maxsize=16)
 def first_lines(status: str, reuse: bool, second: int) -> tuple[str, str, str, str]:
-    """Return the lines that the responses of a second (a Unix time) share."""
+    """Return the first lines that all responses within the same second (a Unix time) share."""
     return (
         f"HTTP/1.1 {status}",
         "Server: gunicorn",

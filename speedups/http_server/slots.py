@@ -10,24 +10,24 @@ from speedups.http_server.client_connections import ClientConnection
 class Slots:
     """Lets at most ``number`` requests run. A thread that puts one or frees a slot then takes one.
 
-    An urgent request overtakes the others, but not two in succession: load does not delay it for
-    long, and a flood of urgent requests does not starve the others.
+    An urgent request overtakes the others, but two urgent requests in succession do not. So load
+    does not delay an urgent request for long, and a flood of them does not starve the others.
     """
 
     def __init__(self, number: int) -> None:
-        # A thread that ends a run adds one to both, with the lock, and without a call that could
-        # fail.
+        # A thread that ends a run adds one to both, while it holds the lock, and without a call
+        # that could fail.
         self.free, self.ended = number, 0
         self.lock = Lock()
         self.urgent, self.others = deque[ClientConnection](), deque[ClientConnection]()
         self.urgent_was_last = False
 
     def put(self, conn: ClientConnection) -> None:
-        """Let the complete request of the connection wait for a slot."""
+        """Queue the complete request of the connection for a slot."""
         (self.urgent if conn.reader.urgent else self.others).append(conn)
 
     def take(self) -> ClientConnection | None:
-        """Take a slot for the request that is next; return None if none waits or none is free."""
+        """Take a slot for the next request; return None if no request waits or no slot is free."""
         if not (self.urgent or self.others):
             return None
         with self.lock:
@@ -41,7 +41,7 @@ class Slots:
             return conn
 
     def pop_overdue(self, seconds: float, seconds_if_urgent: float) -> ClientConnection | None:
-        """Remove and return a connection that has waited longer than this; None without one."""
+        """Remove and return a connection that has waited longer than this, or return None."""
         if not (self.urgent or self.others):
             return None
         now = time.monotonic()
