@@ -1,8 +1,8 @@
 -- Claim a key for this request, or return the response that is stored under it.
 -- If another request with the same key is running, INSERT waits until its transaction ends. If the
 -- key is new or older than a day, the row has no response, and the status is NULL: this request
--- must do the work. Otherwise the UPDATE writes the old values again, in order to return them.
--- "same" tells whether the stored request was the same as this one.
+-- must do the work. If the key is younger, the UPDATE writes the old values again, in order to
+-- return them. "same" tells whether the stored request was the same as this one.
 -- sql/schema/0010-safe-writes.sql explains the keys.
 INSERT INTO idempotency_keys AS stored (workspace_id, user_id, key, fingerprint)
 VALUES (

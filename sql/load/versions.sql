@@ -1,4 +1,4 @@
--- Set the versions of workspaces to those of their lines: each batch of members has increased them.
+-- Give workspaces the versions in their lines: each batch of members has increased the versions.
 UPDATE workspaces AS workspace
    SET version = item.version
   FROM json_to_recordset(%(rows)s::json) AS item (slug text, version integer)

@@ -1,6 +1,5 @@
--- Disable the timeouts of this transaction or session, including those that the role or the
--- database sets. Only lock_timeout remains, because requests queue behind a migration that waits
--- for a lock.
+-- Disable the timeouts of this transaction or session, even if the role or the database sets them.
+-- Only lock_timeout remains, because requests queue behind a migration that waits for a lock.
 -- If the client disconnects, its running statement ends within two seconds and releases its locks.
 SELECT set_config(
            name,

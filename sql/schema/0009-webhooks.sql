@@ -36,8 +36,8 @@ CREATE TABLE webhooks (
     PRIMARY KEY (workspace_id, id)
 );
 
--- The version counts changes of what clients set. An attempt does not increase it: otherwise a
--- change with If-Match would fail because an event happened to be sent in between.
+-- The version counts the changes that clients make. An attempt does not increase the version, so
+-- that a change with If-Match does not fail because an event was sent meanwhile.
 CREATE TRIGGER next_version
     BEFORE UPDATE ON webhooks
     FOR EACH ROW

@@ -1,9 +1,9 @@
 -- Create a session for a user who is not deactivated. A name replaces the user's present name; NULL
 -- keeps it. Without an expiry in the future, no session is created.
--- The lock waits for a deactivation that is running, because the deactivation cannot see, and so
--- would not revoke, a session that is created meanwhile. The lock is already the one that a change
--- of the name needs: with a weaker lock, two new sessions of one user could each wait for the
--- other.
+-- The lock on the user waits for a deactivation that is running. Without the lock, the deactivation
+-- could not see, and so would not revoke, a session that is created meanwhile. NO KEY UPDATE is the
+-- lock that a change of the name needs. With a weaker lock first, two new sessions of one user
+-- could each wait for the other.
 -- The table has only the hash of the token.
 WITH asked AS MATERIALIZED (
     SELECT person.id,

@@ -1,4 +1,4 @@
--- All webhooks with their state. Those that need an operator come first.
+-- All webhooks with their state. Disabled webhooks come first, then failing ones.
 SELECT webhook.id,
        workspace.slug AS workspace,
        CASE

@@ -1,4 +1,4 @@
--- The API tokens and sessions of a user, oldest first, including those that no longer work.
+-- The API tokens and sessions of a user, oldest first, including revoked and expired ones.
 SELECT token.id,
        token.kind,
        token.scope,

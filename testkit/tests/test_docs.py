@@ -1,4 +1,4 @@
-"""docs/testing.md and docs/double.md: the examples run, and the tables are complete."""
+"""The examples in docs/testing.md and docs/double.md run, and their tables are complete."""
 
 import json
 import os
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.nodatabase
 
 @pytest.fixture
 def run(tmp_path):
-    """Write the examples into an empty folder and run a command there."""
+    """Return a function that runs a command in a folder with all examples."""
     shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True)
     for name, content in FILES.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
@@ -56,7 +56,7 @@ def test_every_block_of_the_pages_is_run_by_a_test():
         "playwright.config.mjs",
     }
     assert set(RUN) == {"install", "actions"}
-    # The last one is the line, which a test compares with what is printed.
+    # The last block is the line of the double, which another test compares with the printed line.
     assert TEXT.count("\n```") == 2 * (len(FILES) + len(RUN) + 1)
 
 
@@ -76,7 +76,7 @@ def test_the_example_for_unittest_passes(run):
 
 @pytest.mark.proof
 def test_a_double_that_playwright_starts_ends_with_its_process_group(run, tmp_path):
-    """Playwright starts the command by a shell, waits for the URL, and kills the process group."""
+    """Playwright starts a command with a shell, waits for the URL, and kills the process group."""
     config = FILES["playwright.config.mjs"]
     # All tests share the double.
     assert "  workers: 1,\n" in config
@@ -119,7 +119,7 @@ VERSION = metadata.version("task-meeting-workspace-service")
 COST = rf"task-service {VERSION}: started in [\d.]+ s, reset 7 times in \d+ ms each"
 
 
-# Plugins of others that this environment has; they take two seconds to import.
+# Other plugins of this environment, which take two seconds to import.
 UNUSED = [
     word
     for name in ("anyio", "hypothesispytest", "randomly", "schemathesis", "xdist")
@@ -142,7 +142,7 @@ def test_the_python_examples_pass_and_the_report_names_the_service(run, database
 
 
 def run_pytest(folder, test, *options, **variables):
-    """Return what pytest prints that runs this text as a test in a project of its own."""
+    """Run this text as a test in a new project, and return the output of pytest."""
     (folder / "test_it.py").write_text(test)
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *options],
@@ -186,7 +186,7 @@ def test_a_service_that_cannot_start_prints_its_reason_once_and_no_traceback(
     tests = "def test_it(service):\n    pass\ndef test_more(service):\n    pass\n"
     printed = run_pytest(tmp_path, tests, "-rN", *options, TASK_SERVICE_COMMAND=variable)
     assert "2 errors" in printed
-    # The reason is printed once.
+    # The reason is printed only once.
     assert re.sub("(?m)^E +", "", printed).count(message) == 1
     assert printed.count("task-service did not start; the first error says why") == 1
     assert ".py:" not in printed.replace("test_it.py:", "")
@@ -235,7 +235,7 @@ def test_fixture_after(broken_after):
 
 @pytest.mark.proof
 def test_a_failed_test_shows_a_readable_log_of_the_service_and_a_passed_test_does_not(tmp_path):
-    # In this order, the service has ended when the last test fails.
+    # Not in random order: the service must have ended when the last test fails.
     printed = run_pytest(tmp_path, FAILING, "-rN", "-p", "no:randomly")
     assert "1 failed, 2 passed, 2 errors" in printed
     assert printed.count("Log of the service") == 3

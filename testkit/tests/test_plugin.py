@@ -1,4 +1,4 @@
-"""The fixture ``service``: the real service, clean for each test, disturbed on demand."""
+"""The fixture ``service`` is the real service. It is reset before each test and fails on demand."""
 
 import json
 import os
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.nodatabase
 
 http = urllib3.PoolManager(retries=False, timeout=20)
 TASK = {"title": "Write"}
-# Without the plugins of others, which take a second to import.
+# Other plugins of this environment would take a second to import.
 PYTEST = [sys.executable, "-m", "pytest", "-p", "pytest_task_service"]
 
 
@@ -299,7 +299,7 @@ def test_a_reset_within_a_snapshot_restores_the_rows_of_the_snapshot(service, ca
             assert titles(call("GET", "/knowledge?q=green")) == ["Tea"]
             assert service.webhooks.secret == secret
             call("POST", "/tasks", json=TASK)
-            # The triggers of the service are on again: a subtask is no parent.
+            # The triggers of the service run again: a subtask cannot be a parent.
             assert call("POST", "/tasks", json={**TASK, "parentId": child}).status == 400
             assert [event["type"] for event in service.webhooks.events] == ["task.created"]
         assert titles(call("GET", "/tasks")) == []
@@ -330,7 +330,7 @@ def test_a_reset_ends_a_slow_request_before_it_changes_anything(service, call):
     service.fault("503")
     with ThreadPoolExecutor() as threads:
         requests = [threads.submit(call, "POST", "/tasks", json=TASK) for _ in range(2)]
-        # Either one may meet the first fault.
+        # Either request may meet the first fault.
         (fast,), (slow,) = wait(requests, 20, FIRST_COMPLETED)
         assert fast.result().status == 503
         service.reset()
@@ -356,7 +356,7 @@ def test_the_service_survives_a_hanging_receiver_and_ctrl_c_in_a_debugger(
 def test_a_reset_survives_a_deadlock_with_a_transaction_that_still_runs(service, call):
     task = call("POST", "/tasks", json=TASK).json()
     with psycopg.connect(service.database_url) as running, ThreadPoolExecutor(1) as threads:
-        # The other side finds the deadlock.
+        # PostgreSQL reports the deadlock to the other transaction.
         running.execute("SET LOCAL deadlock_timeout = '1min'")
         running.execute("SELECT FROM tasks WHERE id = %s FOR UPDATE", (task["id"],))
         reset = threads.submit(service.reset)
@@ -515,7 +515,7 @@ def test_latency_delays_all_requests_until_the_reset(service, call):
         assert not wait(requests, 0.2).done
         service.reset()
         for request in requests:
-            # They do nothing any more.
+            # They no longer have an effect.
             assert request.exception(20) or request.result().status == 503
     service.fault("latency", seconds=60, path="/api/meetings")
     service.fault("latency", seconds=0.01)
@@ -528,7 +528,7 @@ def test_a_rotated_secret_signs_until_the_reset(service, call):
     assert after == service.webhooks.secret != before
     call("POST", "/tasks", json=TASK)
     (post,) = service.webhooks.posts
-    # For a day the old one signs too.
+    # For a day, events are signed with the old secret as well.
     for secret in (before, after):
         Webhook(secret).verify(post.body.encode(), post.headers)
     service.reset()
@@ -577,7 +577,7 @@ def test_deliver_waits_for_webhook_timeout_and_an_error_shows_the_log_of_a_servi
                 "SELECT error, milliseconds FROM attempts ORDER BY number"
             )
         assert error == "timeout"
-        # A worker waits 15 s.
+        # A worker would wait 15 seconds.
         assert milliseconds < 10_000
         http.request("GET", f"{service.base_url}/last-request")
         os.kill(json.loads(service.process.line)["pid"], signal.SIGKILL)

