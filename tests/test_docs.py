@@ -11,6 +11,7 @@ import pytest
 from support.derived import filters, key, views_of
 from support.openapi_check import WITH_LOGIN
 from support.project import PROJECT, links, output, read, rows
+from support.resources import LISTS, RANK
 
 from service.__main__ import COMMANDS, Commands
 from service.app import create_app
@@ -147,6 +148,34 @@ def test_the_table_of_lists_has_each_paged_list_with_its_filters_and_limits():
         path = re.sub("<id:[a-z]+>", ":id", view.rule)
         expected[path] = names, str(limit.load_default), str(limit.max)
     assert shown == expected
+
+
+# How the column *Order* tells the order of a list of tests/support/resources.py.
+ORDERS = {
+    "id DESC": "newest first",
+    "received_at DESC, id DESC": "newest first",
+    "due_date, id": "soonest first",
+    "start_time DESC, id DESC": "latest start first",
+    "start_time, id": "soonest start first",
+    f"{RANK} DESC, id DESC": "best match first",
+}
+
+
+def test_the_table_of_lists_tells_each_order_and_the_parameter_that_chooses_it():
+    table = read("docs/api.md").partition("\n## Lists\n")[2].partition("\n## ")[0]
+    shown = dict(re.findall(r"(?m)^\| `([^`]+)` \| ([^|]+) \|", table))
+    for path in {paged.path for paged in LISTS.values()}:
+        lists = [paged for paged in LISTS.values() if paged.path == path]
+        (usual,) = {paged.order for paged in lists if not paged.query}
+        expected = {ORDERS[usual]}
+        for paged in lists:
+            if paged.order != usual and len(paged.query) == 1:
+                ((name, value),) = paged.query.items()
+                chosen = name if name == "q" else f"{name}={value}"
+                expected.add(f"with `{chosen}` {ORDERS[paged.order]}")
+        parts = shown[f"/api{path}"].split("; ")
+        told = {text for text in expected for part in parts if part.startswith(text)}
+        assert (told, len(parts)) == (expected, len(expected)), path
 
 
 def anchors(path):

@@ -90,9 +90,9 @@ def export_workspace(slug: str) -> None:
     """Print the workspace SLUG as JSON Lines.
 
     The command load reads them, with ids and times. They are one snapshot of the workspace: users,
-    members, tasks, meetings, mail, knowledge entries, suggestions and webhooks, but no tokens. The
-    first line has the type export, and the last one the type end: load rejects an export that was
-    cut off.
+    members, tasks, meetings, mail, knowledge entries, suggestions and webhooks, but no tokens,
+    events or deliveries. The first line has the type export, and the last one the type end: load
+    rejects an export that was cut off.
     """
     # The schemas of the lines import the whole interface, which no other command here needs.
     from service.commands.load import export

@@ -306,6 +306,7 @@ def test_a_killed_worker_process_is_replaced_and_the_urls_stay_the_same():
         (worker,) = children(gunicorn)
         control(line, "load", type="task", title="A")
         os.kill(worker, signal.SIGKILL)
+        wait_until(lambda: not is_running(worker))
         assert [task["title"] for task in get(line, "/tasks").json()["data"]] == ["A"]
         assert control(line, "reset").status == 200
         assert get(line, "/tasks").json()["data"] == []

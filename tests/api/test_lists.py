@@ -37,7 +37,7 @@ def test_the_order_of_a_page_does_not_depend_on_how_postgresql_scans_its_rows(
             b"FROM (SELECT * FROM page ORDER BY random()) AS page",
             statement.source,
         )
-        monkeypatch.setitem(STATEMENTS, name, Statement(name, shuffled))
+        monkeypatch.setitem(STATEMENTS, name, Statement(shuffled))
     for n in range(2 * len(EDGES)):
         insert_into(paged.table, **paged.columns(n))
     expected = paged.ordered(connection)

@@ -49,7 +49,7 @@ def apply(database_url, *options):
 def later(monkeypatch):
     """The name of a migration of a later release, by which tasks have one more column."""
     source = b"ALTER TABLE tasks ADD estimate integer NOT NULL DEFAULT 1 CHECK (estimate > 0)"
-    monkeypatch.setitem(STATEMENTS, "schema/9999-later", Statement("later", source))
+    monkeypatch.setitem(STATEMENTS, "schema/9999-later", Statement(source))
     return "9999-later"
 
 

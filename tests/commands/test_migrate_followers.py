@@ -37,7 +37,7 @@ def pair():
 @pytest.fixture
 def run(pair, monkeypatch):
     """Return a function that runs the migration, on three users, in a thread."""
-    monkeypatch.setitem(STATEMENTS, f"schema/{NAME}", Statement("backfill", BACKFILL))
+    monkeypatch.setitem(STATEMENTS, f"schema/{NAME}", Statement(BACKFILL))
     names = [*migrations(), NAME]
     monkeypatch.setattr("service.commands.migrate.migrations", lambda: names)
     monkeypatch.setattr("service.commands.migrate.PAUSE", 0.05)

@@ -54,7 +54,7 @@ def squawk(path, kind):
 def faults(source, connection, folder):
     """Return what a migration must not do, in sentences."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(STATEMENTS, "schema/9999-new", Statement("new", source))
+        patch.setitem(STATEMENTS, "schema/9999-new", Statement(source))
         file = File("9999-new")
     path = folder / "9999-new.sql"
     path.write_bytes(source)

@@ -342,7 +342,7 @@ def test_a_lock_is_a_problem_once_somebody_has_waited_for_it_for_a_second(
         (problem,) = schema.read_locks(reader).problems
         assert re.fullmatch(
             rf"process {pid} \(holder, idle in transaction for [0-9]+ s: LOCK TABLE plans\) locks"
-            rf" plans; 2 wait, the longest [1-9]\.\d s; to end it: SELECT"
+            rf" plans; 2 wait, the longest [1-9]\d*\.\d s; to end it: SELECT"
             rf" pg_terminate_backend\({pid}\)",
             str(problem),
         )
@@ -641,7 +641,7 @@ ALTER TABLE one
 DROP INDEX "by old";
 """
     monkeypatch.setattr(parts, "migrations", lambda: ["later"])
-    monkeypatch.setitem(parts.STATEMENTS, "schema/later", Statement("schema/later", later))
+    monkeypatch.setitem(parts.STATEMENTS, "schema/later", Statement(later))
     assert [*map(str, schema_parts.__wrapped__())] == [
         "column one.id", "index one_pkey", "index by_id", "column one.first", "column one.second",
     ]  # fmt: skip

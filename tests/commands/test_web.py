@@ -57,8 +57,10 @@ def test_gunicorn_serves_new_code_after_each_sighup_and_not_before(
         for number in range(1, 4):
             edit(copied, number)
             assert serves(number - 1)
+            old = {*children(server.pid)}
             server.send_signal(signal.SIGHUP)
-            # For a moment the old worker may still accept connections.
+            # Until it has ended, the old worker may still accept connections.
+            wait_until(lambda old=old: old.isdisjoint(children(server.pid)), server)
             wait_until(partial(serves, number), server)
     assert server.returncode == 0
 

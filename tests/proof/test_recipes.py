@@ -1,6 +1,7 @@
-"""The two recipes of CONTRIBUTING, followed in a copy of the project.
+"""Three recipes of CONTRIBUTING, followed in a copy of the project.
 
-With all steps the tests pass. Without the tenant or a stored field, one fails and names the file.
+If all steps are done, the tests pass. If the tenant, a stored field or the condition of a filter is
+left out, a test fails and names the file.
 """
 
 import json
@@ -72,6 +73,30 @@ def add_a_field(folder):
     statement = folder / "sql/load/meeting.sql"
     change(statement, "agenda, notes,\n", "agenda, notes,\n           location,\n")
     change(statement, "       item.notes,", "       item.notes,\n       item.location,")
+
+
+PLATFORM = """    platform = fields.OneOf(
+        *PLATFORMS, schema_name="Platform", load_default=None, description="Where they take place"
+    )
+"""
+CONDITION = (
+    "\n              AND (%(platform)s::text IS NULL OR meeting.platform = %(platform)s::text)"
+)
+
+
+def add_a_filter(folder):
+    limit = "    limit = fields.Limit(20, 100)\n"
+    change(folder / "service/api/meetings.py", limit, PLATFORM + limit)
+    for name in ("list", "upcoming"):
+        tenant = "WHERE meeting.workspace_id = member.workspace_id"
+        change(folder / f"sql/meetings/{name}.sql", tenant, tenant + CONDITION)
+    change(
+        folder / "docs/api.md",
+        "| `upcoming`, `workspaceId`,",
+        "| `upcoming`, `platform`, `workspaceId`,",
+    )
+    rows = folder / "tests/support/resources.py"
+    change(rows, '{**TITLED, "notes": WORD},', '{**TITLED, "notes": WORD, "platform": "zoom"},')
 
 
 TAG = {"id": "0190163d-8694-7000-8000-000000000071", "name": "Release"}
@@ -180,7 +205,7 @@ def first_failure(folder, *, processes=0):
     return None if run.returncode == 0 else run.stdout + run.stderr
 
 
-@pytest.mark.parametrize("recipe", [add_a_field, add_an_endpoint])
+@pytest.mark.parametrize("recipe", [add_a_field, add_a_filter, add_an_endpoint])
 def test_all_tests_pass_after_a_recipe_was_followed(tmp_path, recipe):
     copy_project(tmp_path)
     recipe(tmp_path)
@@ -199,9 +224,16 @@ EVERYTHING = (
     ("recipe", "file", "right", "wrong"),
     [
         (add_a_field, "sql/meetings/update.sql", " location = (after).location,", ""),
+        (add_a_filter, "sql/meetings/upcoming.sql", CONDITION, ""),
+        (add_a_filter, "sql/meetings/upcoming.sql", "meeting.platform = ", "'zoom' <> "),
         (add_an_endpoint, "sql/tags/list.sql", TENANT, EVERYTHING),
     ],
-    ids=["a field that is not stored", "a tenant that excludes nothing"],
+    ids=[
+        "a field that is not stored",
+        "a filter that one of two statements lacks",
+        "a filter that leaves out nothing in one of two statements",
+        "a tenant that excludes nothing",
+    ],
 )
 def test_a_test_names_the_file_if_a_part_of_a_recipe_is_left_out(
     tmp_path, recipe, file, right, wrong

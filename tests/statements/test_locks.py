@@ -6,7 +6,17 @@ import psycopg
 import pytest
 from support.receivers import FINGERPRINT, announce, deliveries, subscribe
 from support.rows import insert, insert_member
-from support.statements import SUCCESS, URL, claim_due, claim_new, managed, outcome_of, record, run
+from support.statements import (
+    SUCCESS,
+    URL,
+    claim_due,
+    claim_new,
+    managed,
+    numbered,
+    outcome_of,
+    record,
+    run,
+)
 
 
 def is_locked(connection, table, condition, *values):
@@ -71,8 +81,10 @@ def owners(connection, cast):
     return low, cast["alice"]
 
 
-FIELDS = "description", "due_date", "due_day", "assignee_id", "project_id", "parent_id"
-TASK = {"title": "x", "status": "todo", "priority": "low", **dict.fromkeys(FIELDS)}
+TASK = {
+    **dict.fromkeys(numbered("tasks/create")[1]),
+    **{"title": "x", "status": "todo", "priority": "low"},
+}
 LEAVING = {"members/remove": {}, "members/update": {"role": "member"}, "users/delete": {}}
 
 
@@ -189,7 +201,7 @@ def test_a_change_makes_no_event_for_a_webhook_that_is_being_deleted(connection,
     announce(connection, cast["acme"])
     before = connection.execute("SELECT id FROM events").fetchall()
     gone = f"DELETE FROM webhooks WHERE id = '{webhook}'"
-    (row,) = after(gone, "tasks/create", **managed(cast), **TASK)
+    (row,) = after(gone, "tasks/create", **{**TASK, **managed(cast)})
     assert row["event_id"] is None
     assert connection.execute("SELECT id FROM events").fetchall() == before
 
@@ -199,9 +211,9 @@ def test_no_task_is_created_after_the_deactivation_of_its_assignee(
 ):
     """Otherwise load would reject the task of an export."""
     leaving = "UPDATE users SET deactivated_at = now_ms() WHERE name = 'Bob'"
-    task = {**TASK, "assignee_id": cast["bob"]}
+    task = {**TASK, **managed(cast), "assignee_id": cast["bob"]}
     with pytest.raises(psycopg.errors.CheckViolation):
-        after(leaving, "tasks/create", **managed(cast), **task)
+        after(leaving, "tasks/create", **task)
     connection.execute("UPDATE users SET deactivated_at = NULL")
     # The reverse: the task is there before the deactivation ends, and was created later.
     new = {"workspace_id": cast["acme"], "title": "x", "created_by": cast["alice"]}

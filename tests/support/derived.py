@@ -231,7 +231,8 @@ def filter_values(field, ids, text, cursor):
         case fields.Cursor():
             return [cursor]
         case fields.Timestamp():
-            return ["2020-01-01T00:00:00Z", "2098-01-01T00:00:00Z"]
+            # Before, between and after the rows of a world.
+            return ["2020-01-01T00:00:00Z", "2098-01-01T00:00:00Z", "2100-01-01T00:00:00Z"]
         case fields.OneOf() | fields.SomeOf():
             return [*field.choices]
         case fields.Id():

@@ -290,7 +290,7 @@ def test_a_hanging_receiver_holds_no_connection_and_one_request_in_four_threads(
         with ExitStack() as stack:
             # No request has a connection: all can be had at the same time.
             for _ in range(pool_of_app.max_size):
-                stack.enter_context(pool_of_app.connection(timeout=5))
+                stack.enter_context(pool_of_app.connection(timeout=60))
         # With four threads one may hang; this one would be the second.
         assert Client(app, TOKENS["bob"]).post("/tasks", {"title": "Goes on"}).status_code == 201
         assert not first.done()

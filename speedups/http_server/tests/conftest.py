@@ -72,7 +72,7 @@ class Server:
         client = self.stack.enter_context(socket.socket())
         if buffer:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        client.settimeout(10)
+        client.settimeout(60)
         client.connect(self.address)
         return client
 

@@ -31,7 +31,7 @@ class Clients(ClientConnections):
         self.clients = []
 
     def connect(self, state=READING, *, address="127.0.0.1", age=0):
-        client = socket.create_connection(self.listener.getsockname(), timeout=10)
+        client = socket.create_connection(self.listener.getsockname(), timeout=60)
         self.clients.append(client)
         sock, _ = self.listener.accept()
         conn = ClientConnection(sock, (address, 1), RequestReader({}, 1000), state)

@@ -195,7 +195,7 @@ def hold(server, dialogue):
     with suppress(OSError):
         clients += dialogue(server)
     for client in clients:
-        client.settimeout(3)
+        client.settimeout(60)
         with suppress(ConnectionError):
             while client.recv(2**20):
                 pass

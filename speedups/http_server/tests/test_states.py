@@ -535,7 +535,7 @@ def test_a_response_beyond_the_common_limit_is_reset_while_another_client_uses_l
     assert len(read(large).body) == 20_000_000
     other = server.stack.enter_context(socket.socket())
     other.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**17)
-    other.settimeout(10)
+    other.settimeout(60)
     other.bind(("127.0.0.2", 0))
     other.connect(server.address)
     flushing = server.worker.flushing
