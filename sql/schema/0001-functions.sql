@@ -32,7 +32,7 @@ $$;
 
 -- Return the name with which AT TIME ZONE finds an IANA timezone.
 -- PostgreSQL takes CET, EET, MET and WET for abbreviations, which have no summer time. The function
--- replaces these names by the zones that define them in IANA's database.
+-- replaces these names with the zones that define them in IANA's database.
 -- tests/statements/test_days.py compares the days of every timezone.
 CREATE FUNCTION zone_name(timezone text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

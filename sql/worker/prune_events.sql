@@ -2,9 +2,9 @@
 -- attempts.
 -- An event stays in three cases: a delivery to an enabled webhook is waiting; a delivery was
 -- finished within WEBHOOK_KEEP; or the event lies beyond the settled position, so that an earlier
--- event may still be committed. In the last case, complete_after would pass that earlier event, and
--- readers would never see it. Waiting deliveries to a disabled webhook are deleted with their
--- event.
+-- event may still be committed. In the last case, deleting it would move complete_after past the
+-- earlier event, and a new reader would begin there and never see the earlier event. Waiting
+-- deliveries to a disabled webhook are deleted with their event.
 -- Each call examines at most 1000 events, oldest first, and returns where the next batch begins. So
 -- events that stay do not keep later ones from being deleted.
 WITH examined AS MATERIALIZED (
