@@ -1,4 +1,4 @@
-"""A database that is away, ends connections, or takes no writes."""
+"""A database that cannot be reached, ends connections, or is read-only."""
 
 import os
 import tempfile
@@ -51,7 +51,10 @@ def test_an_idle_pool_replaces_all_its_connections_once_it_finds_a_broken_one(bu
 
 
 def test_an_idle_pool_reconnects_without_a_request(build, proxy, monkeypatch):
-    """First psycopg_pool gives up, as it does after five seconds."""
+    """The test waits until psycopg_pool has given up reconnecting, as it does after five seconds.
+
+    Only then does the test let the database accept connections again.
+    """
     monkeypatch.setattr(Pool, "CHECK_INTERVAL", 0.05)
     pool = build(database_url=proxy.url).extensions["pool"]
     pool.reconnect_timeout = 0.05
@@ -121,7 +124,7 @@ def test_without_a_database_every_response_is_503_within_3_seconds(build, away):
             assert unavailable(response)
             if response.request.path != "/healthz":
                 assert all(response.headers[name].isdigit() for name in RATE)
-                # Nothing is left while nothing can be counted.
+                # Without the database, requests cannot be counted, so none is left.
                 assert response.headers["X-RateLimit-Remaining"] == "0"
         assert time.monotonic() - start < 3
     assert app.test_client().get("/openapi.json").status_code == 200
@@ -130,18 +133,18 @@ def test_without_a_database_every_response_is_503_within_3_seconds(build, away):
 def test_without_a_database_a_request_that_has_waited_for_a_thread_does_not_wait_again(build, away):
     app = build(database_url=away, pool_timeout=4)
     start = time.monotonic()
-    # 0.2 s each.
+    # Each response takes 0.2 s.
     for _ in range(5):
         assert unavailable(app.test_client().get("/api/tasks", environ_overrides={QUEUED: 4}))
     assert time.monotonic() - start < 4
 
 
 def test_a_service_uses_a_database_that_starts_later_without_a_restart(build, database_url):
-    """The folder of its socket is empty at first, and leads to Postgres later."""
+    """The folder for the socket is empty at first. Later it has a link to the socket of a server."""
     parts = psycopg.conninfo.conninfo_to_dict(database_url)
     if not parts.get("host", "").startswith("/"):
         pytest.skip("needs Postgres on a Unix socket")
-    # The path of a socket has 107 bytes at most, and TMPDIR may have more.
+    # The path of a socket may have 107 bytes at most, and TMPDIR may be longer.
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         url = psycopg.conninfo.make_conninfo(database_url, host=folder)
         app = build(database_url=url, pool_timeout=0.5)

@@ -1,11 +1,11 @@
-"""A server that is too old is named; tests/proof/test_old_server.py runs a real one."""
+"""A server that only reports an old version; tests/proof/test_old_server.py runs a real one."""
 
 from support.old_server import assert_named
 from support.proxy import Proxy
 
 
 class OldServer(Proxy):
-    """Reports another version; every message keeps its length."""
+    """A proxy that changes the reported version to 13; the message keeps its length."""
 
     def forwarded(self, content):
         name = b"server_version\0"

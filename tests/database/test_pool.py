@@ -1,4 +1,4 @@
-"""The pool: the settings of its connections, and who gets which one."""
+"""The pool: the settings of its connections, and which request gets a connection."""
 
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,7 @@ def test_a_connection_of_the_pool_has_the_timeouts_and_planner_settings_of_the_s
     assert alice_at(app).get("/tasks").status_code == 200
     with app.extensions["pool"].connection() as connection:
         for name, value in (
-            # Only the counter of requests is written without waiting for the disk.
+            # Only the gate's count of requests is committed without waiting for the disk.
             ("synchronous_commit", "on"),
             ("statement_timeout", "3500ms"),
             ("lock_timeout", "3500ms"),
@@ -42,7 +42,7 @@ def test_a_dead_peer_is_detected_after_15_seconds_on_linux_and_after_25_elsewher
         options = connection.info.get_parameters()
     assert options["connect_timeout"] == "2"
     idle, user_timeout = int(options["keepalives_idle"]), int(options["tcp_user_timeout"]) / 1000
-    # With data in flight.
+    # This one applies while sent data are not acknowledged.
     assert user_timeout == 5
     assert idle + user_timeout == 15
     assert idle + int(options["keepalives_interval"]) * int(options["keepalives_count"]) == 25
@@ -65,7 +65,7 @@ def test_closing_the_pool_closes_its_connections_including_one_that_is_returned_
 
 
 class Pooler(Proxy):
-    """Like poolers that report only some parameters of the server."""
+    """A proxy like a connection pooler that reports only some parameters of the server."""
 
     def forwarded(self, content):
         return content.replace(b"server_encoding", b"hidden_encoding")
@@ -95,7 +95,7 @@ def test_after_one_request_waited_in_vain_the_next_one_gets_the_connection_that_
         pool.getconn(0)
     with ThreadPoolExecutor(1) as threads:
         following = threads.submit(pool.take, time.monotonic() + 5, 0)
-        # Longer than a request waits that has waited for a thread.
+        # A request that has waited for a thread waits for a shorter time than this.
         with pytest.raises(TimeoutError):
             following.result(2 * pool.SHORTEST_WAIT)
         pool.putconn(only)
@@ -128,7 +128,7 @@ def test_an_interrupt_while_a_connection_is_returned_keeps_no_slot_of_the_pool(b
 
 
 def test_after_a_connection_to_a_database_of_another_encoding_the_next_request_tries_again(build):
-    """The next one may lead to another database, so the encoding is that of the newest."""
+    """A later connection may reach another database, so only the newest connection counts."""
     pool = open_pool(build(web_threads=1))
     pool.give_back(pool.take(time.monotonic() + 5, 0))
     pool.fault = WrongEncoding("SQL_ASCII")

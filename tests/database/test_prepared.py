@@ -1,4 +1,4 @@
-"""Prepared statements that the database has changed, lost or mixed up."""
+"""Prepared statements that a migration has invalidated, or that the server or a pooler has lost."""
 
 import pytest
 from support.database import alice_at, open_pool, traced, unavailable
@@ -15,7 +15,7 @@ def prepared(connection):
 
 @pytest.fixture
 def changed(connection):
-    """Return a function that changes the type of a column; the old type comes back in the end."""
+    """Yield a function that changes the type of a column; restore the type after the test."""
     old = []
 
     def change(table, column):
@@ -33,7 +33,7 @@ def test_all_requests_succeed_after_a_migration_changes_the_type_of_a_result(bui
     assert alice.get("/tasks").status_code == 200
     changed("usage", "minute_count")
     assert [alice.get("/tasks").status_code for _ in range(2)] == [200] * 2
-    # They are prepared again.
+    # The statements are prepared again, so a request needs no more of them than before.
     assert traced(app, "GET", "/tasks") == {"statements": 2, "round trips": 2}
 
 
@@ -59,7 +59,7 @@ def test_all_requests_succeed_after_the_server_has_forgotten_the_prepared_statem
 
 
 def test_the_log_names_the_remedy_when_a_pooler_mixes_up_prepared_statements(build, logged):
-    """Another client of the pooler has given the names to other statements."""
+    """Another client of the pooler has prepared other statements under the same names."""
     app, other = build(web_threads=1), build(web_threads=1)
     assert alice_at(other).get("/tasks").status_code == 200
     with open_pool(app).connection() as connection, open_pool(other).connection() as served:

@@ -1,4 +1,4 @@
-"""Round trips: a request is two statements."""
+"""Round trips: a request needs two statements, one for the gate and one for the view."""
 
 import pytest
 from support.database import alice_at, traced
@@ -37,7 +37,8 @@ def test_a_request_whose_token_was_just_used_needs_two_statements_and_two_round_
     }
     reads = [("GET", path, None) for path in READS]
     for method, path, body in (*reads, *WRITES):
-        # The first run prepares the statements, and notes the use of the token for a minute.
+        # These requests prepare the statements and record the use of the token, which is then not
+        # recorded again for a minute.
         for _ in range(2):
             alice.send(method, path.format(**{**names, "task": "unknown"}), json=body)
         path = path.format(**names)

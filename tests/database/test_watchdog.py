@@ -24,7 +24,7 @@ def test_a_watchdog_that_cannot_start_keeps_no_slot_of_the_pool_and_starts_later
 
     pool = build(web_threads=1).extensions["pool"]
     pool.open(wait=True)
-    # Its thread watched while the first connection was set up.
+    # The thread of the old watchdog already runs, since it watched the setup of the connection.
     pool.watchdog = Watchdog()
     with monkeypatch.context() as context:
         context.setattr(Thread, "start", fail)
@@ -45,12 +45,13 @@ def test_the_watchdog_forgets_a_connection_that_could_not_be_set_up(database_url
     pool = Pool(settings, "web", at_first=fail)
     with connect(settings, "test") as connection, pytest.raises(LookupError):
         pool.prepare(connection)
-    # The pool closes the connection, whose file descriptor may then belong to another socket.
+    # The pool closes this connection. Afterwards its file descriptor may belong to another socket,
+    # which the watchdog must not shut down.
     assert not pool.watchdog._deadlines
 
 
 def test_the_watchdog_allows_the_setup_of_a_connection_as_much_time_as_a_statement(database_url):
-    """The watchdog looks several times while this one is set up."""
+    """The watchdog checks several times while this connection is set up."""
     settings = Settings.read({"DATABASE_URL": database_url})
     wait = f"SELECT pg_sleep({5 * Watchdog.INTERVAL})"
     pool = Pool(settings, "web", at_first=lambda connection: connection.execute(wait))
@@ -68,7 +69,7 @@ def test_while_postgresql_is_frozen_every_request_gets_503_and_afterwards_reques
     pool = app.extensions["pool"]
     unused = pool.getconn()
     proxy.freeze()
-    # Requests hang no longer than that.
+    # If the service did not give up by itself, the requests would end after this time.
     thaw = Timer(10, proxy.thaw)
     thaw.start()
     with ThreadPoolExecutor(REQUESTS) as threads:
@@ -81,6 +82,6 @@ def test_while_postgresql_is_frozen_every_request_gets_503_and_afterwards_reques
         assert response.headers["Retry-After"] == "1"
     proxy.thaw()
     wait_until(lambda: alice.get("/tasks").status_code == 200)
-    # No request has replaced it: one whose time is up leaves the others of the pool alone.
+    # A request that runs out of time does not make the pool replace its other connections.
     pool.putconn(unused)
     assert not unused.closed

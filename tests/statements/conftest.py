@@ -1,4 +1,4 @@
-"""Other connections, whose transactions are in the way."""
+"""Fixtures for statements that meet the open transaction of another connection."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -25,9 +25,11 @@ def connect(database_url):
 
 @pytest.fixture
 def meanwhile(connection, connect):
-    """Run a statement while what another connection runs holds it up; then commit that one.
+    """Run a statement while the transaction of another connection blocks it; then commit that one.
 
-    ``held`` is that connection, or what it runs.
+    ``held`` is the other connection, or the SQL that a new connection runs to block the statement.
+    The body of the ``with`` statement runs while the statement waits. The yielded list has the
+    statement's rows afterwards.
     """
 
     @contextmanager
@@ -50,7 +52,10 @@ def meanwhile(connection, connect):
 
 @pytest.fixture
 def after(meanwhile):
-    """Run a statement that has waited for a change; return its rows."""
+    """Return a function that runs a statement which first waits for another transaction to commit.
+
+    It returns the rows of the statement.
+    """
 
     def after(held, name, /, **values):
         with meanwhile(held, name, **values) as rows:

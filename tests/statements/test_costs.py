@@ -1,4 +1,4 @@
-"""The cost of lists: a page reads a page, however many rows there are."""
+"""The cost of lists: reading a page reads about one page of rows, however many rows there are."""
 
 import psycopg
 import pytest
@@ -49,9 +49,10 @@ ANALYZE tasks, meetings, mail, knowledge, suggestions, members
 
 @pytest.fixture(scope="module")
 def many(database_url):
-    """A transaction in which every table is large; it is never committed, so no other sees it.
+    """Yield a connection in a transaction in which every table is large.
 
-    Most rows are in one workspace: a statement that forgets the tenant is slow.
+    The transaction is rolled back, so no other test sees its rows. Most rows are in one workspace,
+    so a statement that forgets to filter by workspace reads too many of them.
     """
     names = {"member": MEMBER, "workspace": WORKSPACE, "other": OTHER}
     literals = {name: sql.Literal(value) for name, value in names.items()}
@@ -62,7 +63,7 @@ def many(database_url):
 
 
 def plan(connection, name, mode, **values):
-    """The nodes of the plan of a prepared ``sql/<name>.sql`` that runs with these values."""
+    """Prepare and run ``sql/<name>.sql`` with these values; return the nodes of its plan."""
     text, names = numbered(name)
     literals = sql.SQL(", ").join(sql.Literal(values.get(each)) for each in names)
     configure(connection)
@@ -74,7 +75,7 @@ def plan(connection, name, mode, **values):
     return flattened(tree)
 
 
-# The beginning of a page: at the top, in the middle, near the end.
+# Where a page begins, as a share of the list: at the top, in the middle, near the end.
 DEPTHS = 0.0, 0.5, 0.98
 PENDING = "workspace_id = {workspace} AND status = 'pending'"
 LISTS = {
@@ -89,7 +90,7 @@ KEYS = {"mail": "to_millis(received_at)", "meetings": "to_millis(start_time)"}
 
 
 def cursor_at(connection, table, where, order, depth):
-    """Return sort key and id of the row before a page at this depth."""
+    """Return the sort key and the id of the row before a page at this depth."""
     if depth == 0:
         return {"after": None, "after_id": None}
     where = where.format(workspace=f"'{WORKSPACE}'", member=f"'{MEMBER}'")
@@ -103,7 +104,7 @@ def cursor_at(connection, table, where, order, depth):
 
 
 def cheap(nodes, table, limit):
-    """Check that the plan scans no whole table, sorts one page at most, and reads few rows."""
+    """Require that the plan reads the table by an index, reads few rows and sorts few rows."""
     page = limit + 1
     scans = [node for node in nodes if node.get("Relation Name") == table]
     assert scans

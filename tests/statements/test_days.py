@@ -1,4 +1,4 @@
-"""The days of every timezone that the service accepts, compared with two other answers."""
+"""The days of every timezone that the service accepts, compared with zoneinfo and PostgreSQL."""
 
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -9,14 +9,15 @@ from service.values.fields import timezones
 
 MS = timedelta(milliseconds=1)
 DAY = timedelta(days=1)
-# The clocks keep each time for longer than this, even where Ramadan interrupts the summer.
+# Every offset from UTC lasts longer than this, even where summer time is suspended for Ramadan.
 STEP = 10 * DAY
-# Rules for the future can still change, and the data of Python and of PostgreSQL can differ there.
+# Only past years: rules for the future can still change, so the timezone data of Python and of
+# PostgreSQL may differ there.
 YEARS = 2010, 2018, 2025
 
 
 def changes(zone, year):
-    """The first moments of each offset that clocks in the zone get in a year, to a millisecond."""
+    """Return the moments in a year at which the offset of the zone changes, to a millisecond."""
     found, at = [], datetime(year, 1, 1, tzinfo=UTC)
     offset = at.astimezone(zone).utcoffset()
     while at.year == year:
@@ -34,7 +35,7 @@ def changes(zone, year):
 
 
 def last_moment(day, zone, known):
-    """The last moment at which clocks in the zone show this day, or an earlier one."""
+    """Return the last moment at which clocks in the zone show this day or an earlier day."""
     midnight = datetime(day.year, day.month, day.day, tzinfo=UTC) + DAY
     # The clocks run evenly between two changes, so the end is at one of these moments.
     offsets = {(midnight + n * DAY).astimezone(zone).utcoffset() for n in (-2, 2)}
@@ -47,7 +48,10 @@ def last_moment(day, zone, known):
 
 @pytest.fixture(scope="module")
 def ends():
-    """The end of each day around a change of the clocks, by name and day, as zoneinfo has it."""
+    """Return the ends of days around each change of the clocks, as zoneinfo computes them.
+
+    Two ordinary days of each year are among them. The keys are pairs of a timezone and a day.
+    """
     found = {}
     for name in timezones():
         zone = ZoneInfo(name)
@@ -65,7 +69,11 @@ def ends():
 
 
 def test_in_each_timezone_days_end_where_zoneinfo_and_postgresql_say(connection, ends):
-    """SET timezone knows no abbreviations, and so says what PostgreSQL's data have for the name."""
+    """Moments for which the data of Python and of PostgreSQL differ are left out.
+
+    For each moment, PostgreSQL is asked for the local time after ``SET timezone``, which does not
+    mistake a name for an abbreviation.
+    """
     query = (
         "SELECT item.name, day, beginning_of_day(day + 1, item.name) - interval '1 ms' AS at"
         "  FROM unnest(%s::text[], %s::date[]) AS item (name, day)"
@@ -95,12 +103,12 @@ def test_in_each_timezone_days_end_where_zoneinfo_and_postgresql_say(connection,
                 if at != expected[number]:
                     wrong.append((name, day, at.astimezone(UTC), expected[number]))
     assert wrong == []
-    # PostgreSQL may lack a new name, which no workspace can have then.
+    # PostgreSQL may not know a new timezone yet. Then no workspace can have it either.
     assert len(compared) > 0.95 * len(timezones())
 
 
 def test_a_day_that_the_clocks_skip_is_empty_and_its_neighbours_are_whole(connection):
-    """Where the clocks skip a day, the day has no moment, and its neighbours keep theirs."""
+    """A day that the clocks skip has no moment, and the days beside it keep all of theirs."""
     samoa = date(2011, 12, 29)
     query = (
         "SELECT beginning_of_day(%s::date + n, 'Pacific/Apia') AS at FROM generate_series(0, 3) n"

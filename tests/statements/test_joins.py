@@ -1,4 +1,4 @@
-"""Statements that read several tables: each row is shown with its own."""
+"""Statements that join several tables: each row is shown with the rows that belong to it."""
 
 import psycopg
 import pytest
@@ -7,7 +7,10 @@ from support.statements import URL, run
 
 
 def test_the_parent_of_a_task_is_looked_up_in_the_workspace_of_the_task(connection, insert_into):
-    """``load`` may give tasks of two workspaces one id: there one is a subtask, here it is none."""
+    """``load`` may give the same id to tasks of two workspaces.
+
+    One of them may be a subtask while the other one is not.
+    """
     above = insert_into("tasks", "globex", "charlie")
     shared = insert_into("tasks", "globex", "charlie", parent_id=above)
     insert_into("tasks", id=shared)
@@ -23,7 +26,10 @@ def test_the_parent_of_a_task_is_looked_up_in_the_workspace_of_the_task(connecti
 
 @pytest.fixture
 def crossed(connection, cast):
-    """Two events for two webhooks; the second one is disabled. One delivery has two attempts."""
+    """Return the deliveries of two events to two webhooks, newest first, by webhook.
+
+    The second webhook is disabled. One delivery of the first one has two attempts.
+    """
     hooks = [subscribe(connection, cast["acme"], URL) for _ in range(2)]
     announce(connection, cast["acme"], 2)
     connection.execute("UPDATE webhooks SET disabled_at = now() WHERE id = %s", (hooks[1],))

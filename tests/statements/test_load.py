@@ -1,4 +1,4 @@
-"""Lines that ``load`` inserts."""
+"""The statements with which ``load`` inserts lines."""
 
 import uuid
 

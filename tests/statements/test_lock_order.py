@@ -1,6 +1,6 @@
 """Every statement locks users before members, and members before workspaces.
 
-The comment at the beginning of sql/schema/0002-accounts.sql is the one place that has the order.
+The comment at the beginning of sql/schema/0002-accounts.sql defines this order.
 """
 
 import json
@@ -18,14 +18,14 @@ from support.statements import NAMES, numbered, run
 
 HERE = "tests/statements/test_lock_order.py"
 
-# One row of each table, in the order of locks.
+# A row of each table, in the order in which statements have to lock the tables.
 ORDER = {
     "users": "id = %(bob)s",
     "members": "user_id = %(bob)s AND workspace_id = %(acme)s",
     "workspaces": "id = %(acme)s",
 }
 
-# What a statement runs after, because it would change nothing otherwise: no row of a later table.
+# Without these changes, the statement would change nothing. They lock no row of a later table.
 NO_WORKSPACE = "UPDATE users SET active_workspace_id = NULL WHERE id = %(bob)s"
 BEFORE = {"me/update": NO_WORKSPACE, "users/activate": NO_WORKSPACE}
 
@@ -41,7 +41,7 @@ WRITTEN = re.compile(r"(?:INSERT INTO|UPDATE|DELETE FROM|lock_|revoke_)\s?([a-z]
 
 
 def writes(connection):
-    """The statements that change one of these tables, or call a function that locks."""
+    """Return the names of statements that write one of these tables or call a locking function."""
     tables = {row["name"] for row in connection.execute(NEAR)} | {"member", "tokens"}
     return [
         name
@@ -53,7 +53,10 @@ def writes(connection):
 
 @pytest.fixture
 def values(connection, cast, insert_into):
-    """Return the parameters with which a statement meets Bob, a member of Acme with a task."""
+    """Return a function for the parameters of a statement: they concern Bob, a member of Acme.
+
+    Bob has a task, a session and a token.
+    """
     acme, alice, bob = cast["acme"], cast["alice"], cast["bob"]
     assigned, free = insert_into("tasks", assignee_id=bob), insert_into("tasks")
     session = insert_token(connection, bob, "tmw_session_bob", kind="session")
@@ -68,7 +71,7 @@ def values(connection, cast, insert_into):
     task = {"id": free, "title": "x", "status": "todo", "priority": "low", "assignee_id": bob}
     loaded = {"workspace_id": acme, "created_by": alice, "version": 1, "title": "x"}
     own = {"user_id": bob, "session_id": session, "token_id": token, "id": token}
-    # Of all statements, of a folder, and of one statement.
+    # Parameters for all statements, for the statements of a folder, and for single statements.
     known = {
         "": {
             **{"workspace_id": acme, "user_id": alice, "slug": "acme", "name": "New", "days": 30},
@@ -104,7 +107,7 @@ def values(connection, cast, insert_into):
 
 
 class Stage:
-    """Runs statements that another connection holds up; whatever they change does not last."""
+    """Runs statements that the transaction of another connection blocks, and undoes them."""
 
     def __init__(self, connection, connect, cast, values):
         self.connection, self.cast, self.values = connection, cast, values
@@ -115,13 +118,16 @@ class Stage:
 
     @contextmanager
     def holding(self, table):
-        """Hold up whatever locks the row of this table."""
+        """Block every statement that locks the row of this table."""
         self.holder.execute(f"SELECT FROM {table} WHERE {ORDER[table]} FOR UPDATE", self.cast)
         yield
         self.holder.rollback()
 
     def start(self, name, number=0, *, keep=False):
-        """Run a statement until it has ended or waits; it ends with a rollback unless ``keep``."""
+        """Start a statement and return its future once it has ended or waits for a lock.
+
+        Its transaction is rolled back when it ends, unless ``keep`` is true.
+        """
         runner = self.runners[number]
 
         def task():
@@ -141,7 +147,7 @@ class Stage:
         return future
 
     def locked(self, *tables):
-        """The tables among these whose row is locked."""
+        """Return those of the tables whose row is locked."""
         return [
             table
             for table in tables
@@ -151,7 +157,7 @@ class Stage:
         ]
 
     def locks(self, name):
-        """The tables whose row the statement locks; fail if it needs other values."""
+        """Return the tables whose row the statement locks; fail the test if the statement fails."""
         error = self.start(name, keep=True).exception()
         if error:
             pytest.fail(f"{HERE}: {name} needs other values: {error}")
@@ -183,7 +189,7 @@ def test_a_statement_that_waits_for_a_row_holds_no_row_of_a_later_table(connecti
 
 
 def test_no_two_writes_of_users_and_members_deadlock(connection, stage):
-    """Each pair queues at a row, one behind the other, and then goes on at the same time."""
+    """Two statements wait for the same row, and then both go on at the same time."""
     names = [name for name in writes(connection) if len(stage.locks(name)) > 1]
     assert {"members/remove", "tasks/create", "users/delete", "me/update"} <= {*names}
     deadlocks = []

@@ -1,4 +1,4 @@
-"""Statements while the transaction of another connection is in the way."""
+"""Statements that meet the open transaction of another connection."""
 
 import uuid
 
@@ -28,14 +28,15 @@ def is_locked(connection, table, condition, *values):
 
 @pytest.fixture
 def impatient(connect):
-    """A connection that waits for no lock."""
+    """Return a connection on which a statement fails instead of waiting for a lock."""
     impatient = connect()
     impatient.execute("SET lock_timeout = '1ms'")
     impatient.commit()
     return impatient
 
 
-# A change of each table, and what reads the version that it makes.
+# A change of a row in each table, which makes version 2 of it. WRITES has the statements that wait
+# for this change and then compare the version.
 CHANGES = {
     "tasks": "title = 'New'",
     "meetings": "title = 'New'",
@@ -72,12 +73,15 @@ def test_a_write_that_waited_for_another_one_compares_the_version_that_the_other
 
 @pytest.fixture
 def owners(connection, cast):
-    """Two owners of Acme; the row of the one with the lower id is the later one in its table."""
+    """Make two owners of Acme; return their ids, the lower id first.
+
+    In the table, the row of the lower id comes after the other row.
+    """
     low = str(uuid.UUID(int=1))
     connection.execute("DELETE FROM members WHERE user_id <> %s", (cast["alice"],))
     insert(connection, "users", id=low, name="Dora", email="dora@example.com")
     insert_member(connection, cast["acme"], low, "owner")
-    # Without an order, PostgreSQL would read a table this small as it lies.
+    # In a table this small, a statement without ORDER BY would lock the rows as they are stored.
     return low, cast["alice"]
 
 
@@ -89,7 +93,10 @@ LEAVING = {"members/remove": {}, "members/update": {"role": "member"}, "users/de
 
 
 def leaving(cast, name, by=None):
-    """The parameters with which Alice leaves, by a command or by a user."""
+    """Return the parameters of a statement by which Alice leaves Acme or is no longer an owner.
+
+    ``by`` is the id of the member who changes this; None stands for a command.
+    """
     member = {"user_id": by, "id": cast["acme"], "member_id": cast["alice"]}
     return {**member, "email": "alice@example.com", **LEAVING[name]}
 
@@ -98,7 +105,7 @@ def leaving(cast, name, by=None):
 def test_a_statement_that_makes_an_owner_leave_locks_all_owners_in_the_order_of_ids(
     connection, meanwhile, cast, owners, name
 ):
-    """Two statements that lock the owners in different orders would wait for each other."""
+    """Two statements that lock the owners in different orders would deadlock."""
     low, high = owners
     held = f"SELECT FROM members WHERE user_id = '{low}' FOR UPDATE"
     with meanwhile(held, name, **leaving(cast, name)):
@@ -141,7 +148,7 @@ def test_the_count_of_members_is_right_when_members_join_and_leave_at_the_same_t
     insert_member(other, cast["acme"], cast["charlie"])
     acme = {"user_id": None, "id": cast["acme"]}
     after(other, "members/remove", **acme, member_id=cast["bob"])
-    # A change of the role is no change of the number.
+    # Changing a role does not change the number of members.
     run(connection, "members/update", **acme, member_id=cast["charlie"], role="admin")
     assert count() == {**before, "version": before["version"] + 2}
 
@@ -149,7 +156,10 @@ def test_the_count_of_members_is_right_when_members_join_and_leave_at_the_same_t
 def test_deleting_a_user_locks_the_workspaces_of_the_user_in_the_order_of_ids(
     connection, meanwhile, cast
 ):
-    """Two users who leave at once would wait for each other; the later row has the lower id."""
+    """Otherwise the deletions of two users could deadlock.
+
+    In the table, the row of the lower id comes after the other row.
+    """
     low = str(uuid.UUID(int=1))
     insert(connection, "workspaces", id=low, name="Low", slug="low")
     insert_member(connection, low, cast["bob"])
@@ -209,13 +219,14 @@ def test_a_change_makes_no_event_for_a_webhook_that_is_being_deleted(connection,
 def test_no_task_is_created_after_the_deactivation_of_its_assignee(
     connection, connect, meanwhile, after, cast
 ):
-    """Otherwise load would reject the task of an export."""
+    """If there were such a task, ``load`` would reject it in an export."""
     leaving = "UPDATE users SET deactivated_at = now_ms() WHERE name = 'Bob'"
     task = {**TASK, **managed(cast), "assignee_id": cast["bob"]}
     with pytest.raises(psycopg.errors.CheckViolation):
         after(leaving, "tasks/create", **task)
     connection.execute("UPDATE users SET deactivated_at = NULL")
-    # The reverse: the task is there before the deactivation ends, and was created later.
+    # The reverse: the transaction that creates the task commits while the deactivation waits for
+    # it, and the task has a later time than the deactivation began with.
     new = {"workspace_id": cast["acme"], "title": "x", "created_by": cast["alice"]}
     other = connect()
     insert(other, "tasks", **new, assignee_id=cast["bob"])
@@ -231,7 +242,7 @@ def test_no_task_is_created_after_the_deactivation_of_its_assignee(
 def test_recording_an_outcome_locks_the_webhook_before_the_delivery(
     connection, meanwhile, delivery
 ):
-    """The deletion of a webhook locks them in this order; else each would wait for the other."""
+    """Deleting a webhook locks them in this order too. In another order, the two could deadlock."""
     connection.execute("UPDATE deliveries SET attempts = 1")
     held = "SELECT FROM webhooks FOR UPDATE"
     with meanwhile(held, "webhooks/record", **outcome_of(delivery)) as rows:

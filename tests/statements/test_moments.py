@@ -1,4 +1,4 @@
-"""Statements at the edges of time: now() stands still, or where a test sets it."""
+"""Statements at exact moments: a test stops now() or sets it."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -13,7 +13,10 @@ from service.database.statements import STATEMENTS
 
 @pytest.fixture
 def at(connect):
-    """Return a connection on which now() is the time that a test sets; its changes do not last."""
+    """Yield a function that sets now() on a connection and returns the connection.
+
+    The changes made on the connection are rolled back after the test.
+    """
     connection = connect()
     for name in ("double/create_clock", "double/create_now"):
         connection.execute(STATEMENTS[name].source)
@@ -33,9 +36,9 @@ def at(connect):
         ("Europe/Berlin", "2024-03-31", 23),
         ("Europe/Berlin", "2024-10-27", 25),
         ("Europe/Berlin", "2024-06-01", 24),
-        # Summer time, which the abbreviation CET does not have.
+        # The timezone CET has summer time; the abbreviation CET does not.
         ("CET", "2024-06-01", 24),
-        # Its last hour does not exist, and its first hour comes twice.
+        # In Nuuk the last hour of this day does not exist. In Havana the first hour comes twice.
         ("America/Nuuk", "2024-03-30", 23),
         ("America/Havana", "2024-11-03", 25),
     ],
@@ -56,7 +59,7 @@ def test_today_has_23_or_25_hours_when_the_clocks_change(at, cast, insert_into, 
 
 @pytest.fixture
 def still(connect):
-    """Return a connection whose now() stands still; its changes do not last."""
+    """Yield a connection in one transaction, so its now() stands still; roll it back afterwards."""
     connection = connect()
     yield connection
     connection.rollback()
@@ -80,7 +83,7 @@ def test_a_secret_no_longer_signs_from_the_moment_at_which_it_expires(still, cas
     left = still.execute(
         "SELECT number, expires_at - now() AS left FROM previous_secrets ORDER BY number"
     ).fetchall()
-    # The rotation of one webhook deletes no secret of another one.
+    # Rotating the secret of one webhook does not delete secrets of another webhook.
     assert [row["number"] for row in left] == [1, 4, 5, 8]
     assert left[0]["left"] == left[2]["left"] == timedelta(hours=24)
 

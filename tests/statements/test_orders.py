@@ -1,4 +1,4 @@
-"""The order of rows, however they lie in their tables."""
+"""The order of rows does not depend on how they are stored in their tables."""
 
 import json
 import re
@@ -75,7 +75,7 @@ def test_deleting_a_task_announces_its_newest_subtask_first_and_the_task_last(
 
 @pytest.fixture
 def reversed_rows(connection, cast):
-    """Three rows in each table, those with higher ids first in the table."""
+    """Insert three rows into each table, higher ids first; return their ids, lowest first."""
     ids = {}
 
     def add(kind, table, number, /, **values):

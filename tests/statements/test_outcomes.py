@@ -1,4 +1,4 @@
-"""Claims of deliveries, and the outcomes of their attempts."""
+"""The statements that claim deliveries and record the outcomes of their attempts."""
 
 import pytest
 from support.receivers import announce, attempts, deliveries, subscribe, webhook_row
@@ -32,7 +32,7 @@ def test_a_request_claims_its_oldest_delivery_first_and_skips_failing_webhooks(c
     connection.execute("UPDATE webhooks SET disabled_at = now() WHERE id = %s", (disabled,))
     rows = deliveries(connection)
     mine = [row["id"] for row in rows if str(row["webhook_id"]) not in (failing, disabled)]
-    # The update moves the oldest row behind the others.
+    # This update moves the oldest row behind the other rows of the table.
     connection.execute("UPDATE deliveries SET due_at = now() WHERE id = %s", (mine[0],))
     claimed = [claim_new(connection, cast, *rows) for _ in range(3)]
     assert [[row["id"] for row in some] for some in claimed] == [[mine[0]], [mine[1]], []]

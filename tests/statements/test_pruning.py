@@ -14,7 +14,7 @@ def test_the_rows_of_every_page_are_pruned_128_pages_at_a_time(connection, cast,
             size = connection.execute("SELECT pg_relation_size('usage') / 8192 AS pages")
             if size.fetchone()["pages"] == pages:
                 break
-            # Fewer than a page has.
+            # Fewer rows than fit on a page.
             connection.execute(
                 "INSERT INTO usage"
                 " SELECT %s, number::text, now(), 1, now() - interval '3 days', 1, true"

@@ -36,14 +36,14 @@ def test_status_lists_the_sessions_that_lock_tables_and_the_longest_lock_comes_f
         ("first", ["mail", "meetings", "tasks"]), (user, ["knowledge"]), ("writer", ["plans"]),
     ]  # fmt: skip
     assert [row["waiting"] for row in found] == [1, 0, 0]
-    # Another session sees those of this one, without those of the catalog.
+    # The other session sees the locks of this session, except the one on a table of the catalog.
     assert ["events"] in [row["tables"] for row in seen]
     first, second, _ = found
     assert first["process"] == named.info.backend_pid
     assert first["end"] == f"SELECT pg_terminate_backend({first['process']})"
     assert first["state"] == "idle in transaction"
     assert first["seconds"] > second["seconds"] >= 0
-    # One line of 60 characters.
+    # The statement is shown in one line of 60 characters.
     assert second["statement"] == f"SELECT '{'x' * 52}"
 
 
@@ -83,7 +83,7 @@ def test_the_oldest_transaction_that_status_shows_belongs_to_another_session(con
     assert row["hidden_sessions"] == 0
     other = connect()
     other.execute("SELECT now()")
-    # A transaction sees the sessions as they were at its first look.
+    # Within a transaction, pg_stat_activity always shows what it showed first.
     asking.rollback()
     (later,) = run(asking, "status/server")
     assert later["oldest_transaction_seconds"] > 0
@@ -102,7 +102,7 @@ def test_a_transaction_of_autovacuum_does_not_count_as_the_oldest_transaction(
     connection, kind, seconds
 ):
     with connection.transaction(force_rollback=True):
-        # PostgreSQL looks for a view of the session before its own.
+        # PostgreSQL finds a temporary view before the view of the catalog.
         connection.execute(
             "CREATE TEMP VIEW pg_stat_activity AS"
             " SELECT datname, 0 AS pid, now() - interval '1 hour' AS xact_start, query,"
@@ -113,7 +113,7 @@ def test_a_transaction_of_autovacuum_does_not_count_as_the_oldest_transaction(
     assert row["oldest_transaction_seconds"] == pytest.approx(seconds, abs=60)
 
 
-# The rights of a role in the schema, from the catalogue.
+# Lists the rights that the role has on objects of the schema.
 RIGHTS = """
 SELECT CASE relkind WHEN 'S' THEN 'sequence' ELSE 'table' END AS kind, relname AS name,
        oid::regclass::text AS item, privilege_type AS right
@@ -131,7 +131,7 @@ SELECT 'schema', nspname, nspname, privilege_type
 
 
 def test_each_right_that_a_role_lacks_is_named_by_its_object(connect):
-    """A kind of object that migrations have not created so far is among them too."""
+    """The rights come from the catalogue, so a new kind of object is tested too."""
     still = connect()
     still.execute("CREATE ROLE limited")
     still.execute(grants(still.info.dbname, "limited"))
@@ -151,7 +151,7 @@ def test_each_right_that_a_role_lacks_is_named_by_its_object(connect):
 
 
 def unusable(connection, change="SELECT"):
-    """Return what the role may not use after a change, which is undone."""
+    """Return the objects that the role may not use after a change; then undo the change."""
     with connection.transaction(force_rollback=True):
         connection.execute(change)
         connection.execute("SET LOCAL ROLE limited")
