@@ -1,4 +1,4 @@
-"""What all tests share: which of them run, in how many processes, and a real Postgres."""
+"""What all tests share: which tests run, in how many processes, and a real PostgreSQL."""
 
 import os
 import resource
@@ -17,14 +17,14 @@ from service.settings import PLATFORMS, Settings
 
 # The folders of tests with these marks, which the options of setup.cfg deselect.
 LONG = {"proof", "faults"}
-# Seconds for each of their tests: one installs Debian.
+# Seconds that each of their tests may take; one of them installs Debian.
 LONG_TIMEOUT = 1500
 # With SPEEDUPS=off the tests run without the package: this process cannot import it, and the
 # programs that tests start get the variable.
 if os.environ.get("SPEEDUPS") == "off":
     sys.modules["speedups"] = None
 SPEEDUPS = Settings.read({}).uses_speedups
-# The folders of tests that are for the speedups alone.
+# The folders that contain only tests of the speedups.
 OF_SPEEDUPS = {PROJECT / "speedups", PROJECT / "tests" / "with_speedups"}
 DESCRIPTORS = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
@@ -36,26 +36,26 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config):
-    """Forget the shell's settings of the service, of libpq and of servers in Python.
+    """Remove settings of the service, of libpq and of Python servers that the shell has set.
 
-    SPEEDUPS stays, because it is for the programs that tests start too. Let the test double make
-    its database on the server that all tests use.
+    SPEEDUPS stays, because programs that tests start need it too. Also let the test double make its
+    database on the server that all tests use.
     """
     server = os.environ.get("TEST_DATABASE_URL")
     config.option.task_service_database = config.option.task_service_database or server
     settings = {field.name.upper() for field in fields(Settings)}
     for name in {*settings - {"SPEEDUPS"}, *(f"{name}_FILE" for name in settings), *PLATFORMS}:
         os.environ.pop(name, None)
-    # The URL of the tests may leave something to variables of libpq.
+    # TEST_DATABASE_URL may be incomplete and rely on the variables of libpq.
     forget(*SERVERS, *([] if server else [LIBPQ]))
-    # curl and Python send a request to this machine through no proxy.
+    # Let curl and Python send requests to this machine directly, and not through a proxy.
     os.environ["no_proxy"] = "localhost,127.0.0.1,::1"
     if not is_short(config):
         config.option.timeout = config.option.timeout or LONG_TIMEOUT
 
 
 def pytest_collection_modifyitems(items):
-    """Skip a test for which the speedups, programs or file descriptors are missing; name them."""
+    """Skip tests that lack the speedups, a program or file descriptors; the reason names these."""
     for item in items:
         marks = [*item.iter_markers("needs")]
         missing = [name for mark in marks for name in mark.args if not shutil.which(name)]
@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Import no file whose tests would all be deselected, or that tests missing speedups."""
+    """Ignore files whose tests would all be deselected, or need speedups that are missing."""
     is_long = collection_path.parent == PROJECT / "tests" and collection_path.name in LONG
     is_of_speedups = collection_path in OF_SPEEDUPS
     return True if (is_long and is_short(config)) or (is_of_speedups and not SPEEDUPS) else None
@@ -81,15 +81,16 @@ def is_short(config):
 
 @pytest.hookimpl(tryfirst=True, optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """Return three processes for two cores for the whole suite; a part, or -m proof, runs in this.
+    """Return how many processes run the tests: three for two cores, or 0 for this process alone.
 
-    Tests wait for a third of their time. A breakpoint works in a part that a contributor works on.
+    Tests wait for a third of their time, so three processes keep two cores busy. A part of the
+    suite, and the proofs, run in this process, where breakpoints work.
     """
     option = config.option
     named = config.args_source is pytest.Config.ArgsSource.ARGS
     if named or option.keyword or not is_short(config):
         return 0
-    # Each process starts a PostgreSQL.
+    # Each process starts its own PostgreSQL, so there is an upper limit.
     return min((os.cpu_count() or 1) * 3 // 2, 12)
 
 
@@ -106,7 +107,7 @@ def database_url():
         os.chmod(folder, 0o711)
         postgres = embedded.start(folder)
         with psycopg.connect(postgres.get_uri(), autocommit=True) as connection:
-            # The data need not survive a crash of the machine.
+            # Nobody needs the data after a crash of the machine, so do not wait for the disk.
             connection.execute("ALTER SYSTEM SET fsync = off")
             connection.execute("SELECT pg_reload_conf()")
         yield from new_database(postgres.get_uri())

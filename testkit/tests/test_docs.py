@@ -78,7 +78,7 @@ def test_the_example_for_unittest_passes(run):
 def test_a_double_that_playwright_starts_ends_with_its_process_group(run, tmp_path):
     """Playwright starts a command with a shell, waits for the URL, and kills the process group."""
     config = FILES["playwright.config.mjs"]
-    # All tests share the double.
+    # All tests share one double, so only one Playwright worker may run.
     assert "  workers: 1,\n" in config
     command = re.search('command: "(.*)"', config)[1].replace("8124", str(free_port()))
     command = command.replace("8125", str(free_port()))

@@ -32,7 +32,7 @@ PYTEST = [sys.executable, "-m", "pytest", "-p", "pytest_task_service"]
 
 @pytest.fixture
 def call(service):
-    """Send a request as the owner, or with another token."""
+    """Return a function that sends a request as the owner, or with another token."""
 
     def call(method, path, token=None, json=None, **headers):
         headers = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -1,4 +1,4 @@
-"""Commands run in this process, on the database of the tests."""
+"""Fixtures that run commands in this process, on the database of the tests."""
 
 import os
 import pty
@@ -43,7 +43,7 @@ def other(database_url):
 
 @pytest.fixture
 def stranger(other):
-    """Yield the name of a role that owns nothing, and a URL of that database for it."""
+    """Yield a role that owns nothing: its name, and a URL with which it connects to ``other``."""
     role = f"stranger_{uuid.uuid4().hex[:12]}"
     with psycopg.connect(other, autocommit=True) as connection:
         connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{role}'")
@@ -53,7 +53,10 @@ def stranger(other):
 
 @pytest.fixture
 def on_a_terminal(monkeypatch):
-    """Run a function on a terminal where somebody types a text; return the lines shown there."""
+    """Return a function that runs another one on a terminal and returns the lines shown there.
+
+    ``typed`` is the text that a person types on the terminal.
+    """
 
     def run(function, *arguments, typed="", **options):
         ours, theirs = pty.openpty()

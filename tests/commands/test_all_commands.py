@@ -1,4 +1,4 @@
-"""All commands: plain values on stdout, errors in one line on stderr, a question before a loss."""
+"""All commands: values on stdout, errors in one line on stderr, a question before data are lost."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from service.version import build
 
 
 def test_from_nothing_to_a_first_request(app, cli):
-    """An operator adds a customer; each command prints the argument of the next one."""
+    """An operator adds a customer. Each command prints what the next one needs as an argument."""
     workspace = value(cli("workspace", "create", "Initech Ltd", "--plan", "Pro"))
     user = value(cli("user", "create", "peter@example.com", "Peter"))
     member = value(cli("member", "add", "initech-ltd", "peter@example.com", "--role", "owner"))
@@ -103,7 +103,7 @@ def test_a_command_that_fails_prints_one_line_to_stderr_changes_nothing_and_exit
 def test_an_invalid_or_missing_setting_is_named_in_one_line(
     command, settings, message, monkeypatch
 ):
-    # A start of web would replace this process.
+    # If web started, it would replace this process.
     monkeypatch.delattr(os, "execve")
     ended = CliRunner().invoke(main, [command], env={"DATABASE_URL": None, **settings})
     assert_failed(ended, message)
@@ -159,7 +159,7 @@ def test_on_a_terminal_a_command_that_deletes_asks_first(
 
 @pytest.fixture
 def printed(settings, on_a_terminal):
-    # Outside of the standalone mode a command returns, or raises, and ends no process.
+    # Without the standalone mode, a command returns or raises instead of ending the process.
     return lambda *words: on_a_terminal(main, words, obj=settings, standalone_mode=False)
 
 
@@ -171,7 +171,7 @@ def test_on_a_terminal_a_list_is_aligned_below_a_header(cli, cast, printed):
         *("STATE", "LEFT AT"),
     ]
     assert [re.split(" {2,}", line) for line in listed] == lines(cli("user", "list"))
-    # Of the last name two characters take two columns of the terminal each, and another one none.
+    # In the last name, two characters take two columns of the terminal each, and one takes none.
     gaps = [head.index("STATE") - line.index("active") for line in listed]
     assert gaps == [0, 0, 0, 1]
     assert printed("user", "show", cast["bob"])[0].startswith("ID  ")

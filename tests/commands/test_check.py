@@ -1,4 +1,7 @@
-"""check: a line for each thing that a start needs; the units run it before web and worker."""
+"""check: prints a line for each thing that a start needs.
+
+The systemd units run it before web and worker.
+"""
 
 import re
 import shutil
@@ -26,7 +29,7 @@ def check(url, *options, **settings):
 
 
 def warned(url, **settings):
-    """Return the lines of the command, whose error is a warning before a start."""
+    """Return the lines of ``check``; with ``--start`` its errors must be warnings."""
     code, lines = check(url, **settings)
     assert code == 1
     expected = [line.replace(" ERROR ", " warning ") for line in lines]
@@ -64,11 +67,11 @@ def test_if_all_is_well_check_prints_one_line_per_check(database_url):
         ({"WEB_THREADS": "four"}, "WEB_THREADS='four': must be an integer from 1 to 256"),
         ({"DATABASE_URL": ""}, "DATABASE_URL is not set: .*"),
         ({"WEBHOOK_KEY": "k" * 32 + ","}, "WEBHOOK_KEY: must be keys of at least 32 .*"),
-        # The other quote at the end, quotes within quotes, and a quote of a text processor.
+        # A closing quote of the other kind, quotes within quotes, and a typographic quote.
         ({"WEBHOOK_KEY": f"\"{KEY}'"}, 'WEBHOOK_KEY: must not contain the quote ": in a .*'),
         ({"WEBHOOK_KEY": f"'{KEY}'"}, "WEBHOOK_KEY: must not contain the quote ': in a file .*"),
         ({"WEBHOOK_KEY": f"\u201c{KEY}"}, "WEBHOOK_KEY: must not contain the quote \u201c: .*"),
-        # No addresses of this machine.
+        # These are not addresses of this machine.
         ({"HOST": "nowhere.invalid"}, "HOST='nowhere.invalid': .*"),
         ({"HOST": "192.0.2.1"}, "HOST='192.0.2.1': .*"),
     ],
@@ -92,7 +95,8 @@ def test_check_names_a_setting_without_effect_and_its_remedy(tmp_path, monkeypat
         "settings    ERROR WEB_CONCURENCY is no setting: write WEB_CONCURRENCY;"
         f" PORT has no effect: ListenStream of {unit} is the address"
     )
-    # The settings of another process, such as one that tries a restored copy.
+    # With other settings the process is not the unit's, so PORT does have an effect. An operator
+    # tries a restored copy in this way.
     _, lines = check("host=/nowhere", TASK_SERVICE_ENV="/etc/task-service/copy", PORT="8002")
     assert lines[0].startswith("settings    ok: ")
 
@@ -231,7 +235,7 @@ def test_the_systemd_units_run_check_before_they_start_the_service():
 
 @pytest.mark.nodatabase
 def test_a_missing_file_of_certificate_authorities_has_its_own_remedy():
-    """The server offers TLS; libpq then looks for the file of authorities."""
+    """The server offers TLS, so libpq looks for the file of certificate authorities."""
 
     def offer_tls(listener):
         for _ in range(2):

@@ -23,8 +23,8 @@ from service.database.statements import STATEMENTS
 TIMES = {"startTime": "2026-01-01T10:00:00.125Z", "endTime": "2026-01-01T11:00:00.000Z"}
 ACME = {"workspace": "acme"}
 PARENT, CHILD = "0394063d-8694-739b-aea5-966c26f8ad91", UNKNOWN.replace("1890", "2222")
-# A task, and an object of each resource with a value in every field: the second task is below the
-# first one and has a smaller id.
+# A task, and an object of each type with a value in every field. The second task is a subtask of
+# the first one and has a smaller id.
 VALUES = Values({"parentId": [PARENT], "taskId": [CHILD], "webhookId": [CHILD]})
 KINDS = [entry.line for entry in RESOURCES if entry.line in TYPES and entry.schema]
 LINES = [
@@ -58,7 +58,7 @@ def export(cli):
 
 @pytest.fixture
 def acme(cli, load, connection):
-    """Fill Acme: each field of each type, authors who have left, a deactivated assignee."""
+    """Fill Acme with each field of each type, authors who have left, and a deactivated assignee."""
     for name in ("dora", "erin"):
         cli("user", "create", f"{name}@example.com", name.title())
         cli("member", "add", "acme", f"{name}@example.com")
@@ -74,7 +74,7 @@ def acme(cli, load, connection):
 
 
 def shown(app, cookie):
-    """The documents that Alice reads; the time of the figures is left out."""
+    """Return all documents that Alice can read, without ``generatedAt``."""
     alice = Client(app, cookie=cookie)
     documents = [alice.get(path).get_json() for path in DOCUMENTS]
     return json.loads(
@@ -130,7 +130,7 @@ def test_load_rejects_an_incomplete_export_and_loads_nothing_of_it(
         assert f":{line}: the export is cut off or changed: " in stderr, name
         assert count(connection, "workspaces") == 1
     more = {"type": "task", **ACME, "title": "After the export"}
-    # An editor may have removed the last end of a line.
+    # An editor may have removed the line end after the last line.
     for text in (exported.rstrip(), exported + json.dumps(more).encode()):
         loaded = load(text)
         assert loaded.exit_code == 0, loaded.output
@@ -140,7 +140,7 @@ def test_load_rejects_an_incomplete_export_and_loads_nothing_of_it(
 def test_a_webhook_signs_with_the_same_secrets_after_export_and_load(
     ada, cli, load, export, receiver
 ):
-    """By the new secret, and until it expires by the one that a rotation has replaced."""
+    """It signs with the new secret, and with the replaced secret until that expires."""
     webhook = ada.post("/webhooks", {"url": receiver.url}).get_json()
     new = ada.post(f"/webhooks/{webhook['id']}/rotate").get_json()["secret"]
     exported = export()
@@ -164,7 +164,7 @@ def test_a_deleted_webhook_is_not_exported(ada, export, receiver):
 
 
 def test_load_posts_no_events_to_the_webhooks_in_the_same_export(cli, load, export, connection):
-    """A pending suggestion, which load announces elsewhere, comes before them."""
+    """The export has a pending suggestion before its webhook. Other loads announce suggestions."""
     hint = {"type": "suggestion", **ACME, "kind": "task", "title": "Do"}
     key = "0123456789abcdef"
     hook = {"type": "webhook", **ACME, "url": "https://example.com/hook", "keyFingerprint": key}
@@ -193,7 +193,7 @@ def test_the_export_has_every_field_that_load_reads(acme, export):
 
 
 def test_an_export_includes_each_table_of_a_workspace(connection):
-    """Deliveries and the events that wait, and counts of requests, are of the installation."""
+    """Deliveries, waiting events and counts of requests belong to the installation instead."""
     known = {"events", "usage"} | {
         entry.table for entry in RESOURCES if entry.left_out or entry.line in TYPES
     }
@@ -232,7 +232,7 @@ def test_an_export_contains_no_other_workspace_and_no_credential(
 
 
 def test_an_export_is_a_snapshot_of_one_moment(database_url, export, connection, insert_into):
-    """A user and the user's meeting that come while tasks are read are not in it."""
+    """A suggestion that is created while the export reads tasks is not in it."""
     insert_into("tasks")
     with ThreadPoolExecutor(1) as thread, psycopg.connect(database_url) as blocker:
         blocker.execute("LOCK TABLE meetings")

@@ -1,4 +1,4 @@
-"""docs/import.md as it stands: a workspace moves, and the CSV of other programs is imported."""
+"""The examples of docs/import.md: moving a workspace, and importing the CSV of other programs."""
 
 import json
 import subprocess
@@ -61,7 +61,7 @@ def test_the_csv_of_another_program_is_imported_and_a_repetition_imports_nothing
 
 @pytest.fixture
 def elsewhere(other, start):
-    """Yield another installation, and a function that runs a command there."""
+    """Yield the app of another installation, and a function that runs a command there."""
     app = start(Settings.read({"DATABASE_URL": other}))
     yield app, lambda *words, **options: CommandRunner(app).invoke(args=words, **options)
     app.extensions["pool"].close()

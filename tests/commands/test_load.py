@@ -1,4 +1,4 @@
-"""task-service load: the API shows loaded rows; an invalid line is named and loads no row."""
+"""load: the API shows loaded rows; load names an invalid line and then loads no row of its file."""
 
 import json
 import os
@@ -54,7 +54,7 @@ MEMBER = {"type": "member", **ACME, "user": "charlie@example.com"}
 
 @pytest.fixture
 def load(app, tmp_path):
-    """Run `task-service load` on a file of these lines: objects, or text and bytes as they are."""
+    """Return a function that runs `load` on a file with these lines: objects, or bytes as is."""
 
     def run(*lines, name="in.jsonl"):
         (tmp_path / name).write_bytes(written(*lines))
@@ -77,7 +77,7 @@ def counts(connection):
 
 
 def rejection(result):
-    """The one line on stderr, without the folder; nothing is on stdout."""
+    """Return the only line on stderr from the name of the file on; require an empty stdout."""
     assert result.exit_code == 1, result.output
     assert result.stdout == ""
     assert result.stderr.startswith("Error: ")
@@ -217,7 +217,7 @@ def test_a_line_needs_exactly_its_required_fields(load, connection, line, names)
 
 def test_a_line_may_have_eight_mebibytes_and_a_time_as_early_as_1970(load):
     line = json.dumps(TASK | {"createdAt": "1970-01-01T00:00:00Z"}).encode()
-    # The last byte is that of the end of the line.
+    # The last byte is the line end.
     result = load(line + b" " * (MAX_LINE - len(line) - 1))
     assert result.exit_code == 0, result.output
 
@@ -242,7 +242,7 @@ def test_load_names_the_first_of_two_invalid_lines(load, monkeypatch):
     assert rejection(load(TASK, rejected, unknown)).startswith("in.jsonl:2: parentId: ")
     assert rejection(load(TASK, unknown, rejected)).startswith("in.jsonl:2: workspace: ")
     assert rejection(load(TASK, rejected, b"{")).startswith("in.jsonl:2: parentId: ")
-    # The two in two statements.
+    # Now the two invalid lines belong to two statements.
     monkeypatch.setattr("service.commands.load.insert.MAX_ROWS", 10)
     many = [TASK] * 20
     many[7] = many[13] = rejected
@@ -253,7 +253,7 @@ TAKEN = "id: is taken by another meeting"
 
 
 def test_load_rejects_a_meeting_with_the_id_of_a_meeting_in_another_workspace(load, connection):
-    """The API finds meetings by id alone: one PATCH would change both."""
+    """The API finds meetings by id alone, so one PATCH would change both."""
     ours, theirs = MEETING | {"id": ID}, MEETING | {"id": ID.upper(), "workspace": "globex"}
     assert rejection(load(ours, theirs)) == f"in.jsonl:2: {TAKEN}"
     assert rejection(load(ours, TASK, theirs)) == f"in.jsonl:3: {TAKEN}"
@@ -265,7 +265,7 @@ def test_load_rejects_a_meeting_with_the_id_of_a_meeting_in_another_workspace(lo
 def test_of_two_files_loaded_at_the_same_time_only_one_gets_a_meeting_with_the_same_id(
     database_url, settings, connection, tmp_path
 ):
-    """The second file waits for the first one, which a row holds up after its meeting."""
+    """A locked row holds up the first file after its meeting, so the second file waits for it."""
     first, second = tmp_path / "first", tmp_path / "second"
     first.write_bytes(written(MEETING | {"id": ID}, TASK | {"id": OTHER}))
     second.write_bytes(written(MEETING | {"id": ID, "workspace": "globex"}))
@@ -287,7 +287,7 @@ def test_of_two_files_loaded_at_the_same_time_only_one_gets_a_meeting_with_the_s
 
 
 def test_a_task_may_have_the_id_of_a_task_in_another_workspace(load, alice, charlie):
-    """Tasks are found in the active workspace only."""
+    """The API finds tasks by id and workspace, so the two are never mixed up."""
     theirs = {"workspace": "globex", "title": "Theirs"}
     assert load(TASK | {"id": ID}, TASK | {"id": ID} | theirs).exit_code == 0
     assert alice.patch(f"/tasks/{ID}", {"status": "done"}).status_code == 200
@@ -372,10 +372,10 @@ def test_the_demo_data_can_be_loaded(app, connection, alice):
 
 
 def test_twenty_thousand_tasks_pass_through_a_pipe_in_little_memory(database_url, connection):
-    """The child measures its peak memory, and subtracts the memory of its imports."""
+    """The child process reports its peak memory without the memory of its imports."""
     program = (
         "import re, sys; from service.__main__ import main; import service.commands.load\n"
-        # VmHWM, because ru_maxrss begins with the memory of the parent at the fork.
+        # It reads VmHWM, because ru_maxrss includes the memory of the parent at the fork.
         "def peak():\n"
         "    return int(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
         "code, imported = 0, peak()\n"
@@ -400,7 +400,7 @@ def test_twenty_thousand_tasks_pass_through_a_pipe_in_little_memory(database_url
     # One statement for all lines would take 35 MB.
     assert int(megabytes) < 22
     assert counts(connection)["tasks"] == 20_000
-    # TRUNCATE is faster than the deletion of rows before the next test.
+    # TRUNCATE is faster than the DELETE before the next test.
     connection.execute("TRUNCATE workspaces, users CASCADE")
 
 
@@ -431,7 +431,7 @@ def test_if_a_line_has_no_fingerprint_its_secret_derives_from_the_newest_key(
 
 
 def stored(connection, kind, line, cast):
-    """The row of a line, as the schema loads the line: ids as text."""
+    """Return the row that was loaded from a line, with ids as text."""
     query = f"SELECT * FROM {TABLE_OF[kind]} WHERE id = %s", (line.get("id"),)
     if kind == "member":
         ids = cast["charlie"], cast["acme"]
@@ -443,7 +443,7 @@ def stored(connection, kind, line, cast):
 
 
 def expected_row(kind, line, cast):
-    """The columns that a line sets, with the ids of its workspace and its users."""
+    """Return the columns that a line sets; names of workspaces and users are replaced by ids."""
     fields = TYPES[kind].load_fields
     loaded = TYPES[kind].load(line).items()
     row = {name: item for name, item in loaded if item is not None or key(fields[name]) in line}
@@ -480,7 +480,7 @@ def test_every_field_of_a_line_is_stored_in_its_column(load, connection, cast, i
         for name, expected in expected_row(kind, given, cast).items():
             assert row[name] == expected, f"{kind} {name}: does sql/load/{kind}.sql insert it?"
         if "id" in line:
-            # Its address or its slug is free again.
+            # Delete the row, so that the next line may have its address or its slug.
             connection.execute(f"DELETE FROM {TABLE_OF[kind]} WHERE id = %s", (line["id"],))
 
 

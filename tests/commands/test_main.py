@@ -1,4 +1,4 @@
-"""task-service: its help, and its start without unneeded imports."""
+"""task-service: its help, its version, and a start without unneeded imports."""
 
 import os
 import re
@@ -34,9 +34,9 @@ def test_every_command_says_what_it_does_and_needs(run, words):
     assert re.match(r"[A-Z].*[.:]", command.help, re.DOTALL)
     first = command.help.split(".")[0].split("\n")[0]
     assert " ".join(outcome.stdout.split()).count(first) == 1
-    # Its paragraphs begin at one margin.
+    # All paragraphs of the help begin at the same margin.
     assert words not in COMMANDS or "\n    " not in command.help
-    # Only the line of its usage has "...": no sentence is cut off.
+    # Only the usage line has "...": no sentence is cut off.
     assert "..." not in outcome.stdout.partition("\n\n")[2]
     for parameter in command.params:
         if isinstance(parameter, click.Option):
@@ -52,7 +52,7 @@ def test_help_and_version_work_with_invalid_settings(run, monkeypatch):
 
 
 def test_the_version_of_a_checkout_and_of_builds_from_it_names_the_commit(tmp_path):
-    """A wheel is built from the source distribution, where there is no repository."""
+    """A wheel is built from the source distribution, which contains no repository."""
     pytest.importorskip("setuptools")
     copy_project(tmp_path)
     git = ["git", "-C", tmp_path, "-c", "user.name=Alice", "-c", "user.email=alice@example.com"]
@@ -83,7 +83,7 @@ WRAPPER = PROJECT / "docs" / "deploy" / "task-service"
 
 
 def test_the_wrapper_of_a_deployment_asks_for_root_or_names_the_missing_file_of_settings():
-    """Who is not root may read no settings, so that is said first."""
+    """Only root may read the settings, so the wrapper asks for root first."""
     ended = subprocess.run(
         [WRAPPER, "status"],
         env={"PATH": os.environ["PATH"], "TASK_SERVICE_ENV": "/nowhere"},
@@ -97,7 +97,7 @@ def test_the_wrapper_of_a_deployment_asks_for_root_or_names_the_missing_file_of_
 
 
 def test_help_shows_the_first_sentence_of_each_command_and_imports_no_large_library():
-    """Help then takes less than 0.2 s of CPU time."""
+    """Without these imports, the help takes less than 0.2 s of CPU time."""
     program = (
         "import sys; from service.__main__ import main\nmain(['--help'], standalone_mode=False)"
     )

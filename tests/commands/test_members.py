@@ -1,4 +1,4 @@
-"""Members of workspaces by commands."""
+"""The commands member add, list and remove."""
 
 import re
 
@@ -43,7 +43,7 @@ def test_the_last_owner_cannot_leave_or_be_demoted_and_any_other_owner_can(
 
 
 def test_a_workspace_without_owners_can_get_new_members_and_roles(cli, connection, cast):
-    """A deletion in SQL may leave it so."""
+    """A DELETE in SQL, past the service, can leave a workspace without owners."""
     connection.execute("DELETE FROM members WHERE user_id = %s", (cast["alice"],))
     for email, role in (("bob@example.com", "admin"), ("charlie@example.com", "owner")):
         assert cli("member", "add", "acme", email, "--role", role).exit_code == 0

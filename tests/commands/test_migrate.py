@@ -1,4 +1,4 @@
-"""task-service migrate: repeatable, also after a kill, and safe when two run at once."""
+"""migrate: it can be repeated, even after a kill, and two may run at the same time."""
 
 import os
 import re
@@ -39,7 +39,7 @@ def run(database_url, *options, **settings):
 
 
 def apply(database_url, *options):
-    """Run the command in this process, where it succeeds; return the lines on stdout."""
+    """Run the command in this process; require that it succeeds, and return its lines on stdout."""
     outcome = run(database_url, *options)
     assert (outcome.exit_code, outcome.stderr) == (0, "" if outcome.stdout else UP_TO_DATE)
     return outcome.stdout.splitlines()
@@ -47,14 +47,14 @@ def apply(database_url, *options):
 
 @pytest.fixture
 def later(monkeypatch):
-    """The name of a migration of a later release, by which tasks have one more column."""
+    """Return the name of a migration of a later release, which adds a column to tasks."""
     source = b"ALTER TABLE tasks ADD estimate integer NOT NULL DEFAULT 1 CHECK (estimate > 0)"
     monkeypatch.setitem(STATEMENTS, "schema/9999-later", Statement(source))
     return "9999-later"
 
 
 def upgrade(monkeypatch, name):
-    """Let the command ``migrate`` be that of the release that has this migration too."""
+    """Let ``migrate`` behave like the command of a release that also has this migration."""
     monkeypatch.setattr("service.commands.migrate.migrations", lambda: [*FILES, name])
 
 
@@ -106,7 +106,7 @@ def test_a_killed_run_of_migrate_keeps_the_finished_files_and_the_next_run_appli
     empty, database_url
 ):
     with psycopg.connect(empty) as blocker, psycopg.connect(empty, autocommit=True) as watcher:
-        # An uncommitted table of the same name: the migration that makes it has to wait.
+        # The migration that makes this table waits for the uncommitted table of the same name.
         blocker.execute("CREATE TABLE meetings ()")
         killed = subprocess.Popen(
             [sys.executable, "-m", "service", "migrate"],
@@ -119,7 +119,7 @@ def test_a_killed_run_of_migrate_keeps_the_finished_files_and_the_next_run_appli
         wait_until(lambda: watcher.execute(waiting, [pid]).fetchall(), killed)
         killed.send_signal(signal.SIGKILL)
         killed.wait()
-        # Finished migrations stay; the one that was killed is rolled back.
+        # The finished migrations are kept. PostgreSQL has rolled back the one that was killed.
         blocker.rollback()
         assert apply(empty) == FILES[FILES.index("0004-meetings") :]
     assert schema(empty) == schema(database_url)
@@ -147,7 +147,7 @@ def test_migrate_refuses_a_database_of_another_release_says_what_to_do_and_chang
 
 
 def said(capsys, text):
-    """Read what this process prints to stderr until it contains the text; return that line."""
+    """Wait until this process has printed the text to stderr; return the line that contains it."""
     seen, end = "", time.monotonic() + 20
     while text not in seen:
         assert time.monotonic() < end, f"the migration has not said {text!r}: {seen}"
@@ -159,13 +159,13 @@ def said(capsys, text):
 def test_while_a_long_reader_blocks_migrate_requests_go_on_and_migrate_names_the_reader(
     empty, later, monkeypatch, capsys
 ):
-    """The reader is a backup, for example: it holds its locks until it has read all tables."""
+    """For example, the reader is a backup, which keeps its locks until it has read all tables."""
     for name, value in (("LOCK_TIMEOUT", "300ms"), ("PAUSE", 0.1), ("WATCH_INTERVAL", 0.1)):
         monkeypatch.setattr(f"service.commands.migrate.{name}", value)
     assert apply(empty) == FILES
     upgrade(monkeypatch, later)
     with psycopg.connect(empty, autocommit=True) as other:
-        # A timeout of the database cancels no migration.
+        # This timeout, which the database sets for each connection, must not cancel the migration.
         other.execute(f"ALTER DATABASE {other.info.dbname} SET statement_timeout = '200ms'")
         with (
             ThreadPoolExecutor(1) as threads,
@@ -181,11 +181,11 @@ def test_while_a_long_reader_blocks_migrate_requests_go_on_and_migrate_names_the
                 "LOCK TABLE tasks IN ACCESS SHARE MODE;"
                 f" to end it: SELECT pg_terminate_backend({reader.info.backend_pid})\n"
             )
-            # The request waits behind the migration, until that lets it pass.
+            # This request waits behind the migration until the migration stops waiting for a while.
             other.execute("SET statement_timeout = '60s'")
             assert other.execute("SELECT count(*) FROM tasks").fetchone() == (0,)
             assert not running.done()
-            # The reader still holds its lock, and is not named again.
+            # The reader still holds its lock, and the migration does not name it again.
             time.sleep(0.5)
             reader.execute("SELECT FROM tasks")
         assert running.result() == [later]
@@ -195,7 +195,7 @@ def test_while_a_long_reader_blocks_migrate_requests_go_on_and_migrate_names_the
 def test_migrate_names_the_session_that_holds_its_lock_and_gives_up_after_a_while(
     empty, monkeypatch, capsys
 ):
-    """Between two attempts the migration waits for no lock, and the requests behind it go on."""
+    """Between two attempts, migrate waits for no lock, so requests behind it can proceed."""
     for name, value in (("LOCK_TIMEOUT", "500ms"), ("WATCH_INTERVAL", 0.1), ("PATIENCE", 0.1)):
         monkeypatch.setattr(f"service.commands.migrate.{name}", value)
     settings, pauses = Settings.read({"DATABASE_URL": empty}), []
@@ -212,7 +212,7 @@ def test_migrate_names_the_session_that_holds_its_lock_and_gives_up_after_a_whil
         named = f"process {pid} (pooled, idle for "
         assert named in caught.value.message
         assert caught.value.message.endswith(f"; to end it: SELECT pg_terminate_backend({pid})")
-        # Once, although it is looked for several times.
+        # migrate looks for it several times, and names it once.
         assert capsys.readouterr().err.count(named) == 1
         monkeypatch.setattr("service.commands.migrate.PATIENCE", 20)
         monkeypatch.setattr("service.commands.migrate.sleep", pause)
@@ -233,7 +233,7 @@ def test_the_pages_say_how_long_a_migration_waits():
 
 
 def write_until(client, ended):
-    """Create, complete and delete tasks, once more after the event; return the statuses."""
+    """Create, complete and delete tasks until the event is set, and once after; return statuses."""
     statuses, last = [], False
     while not last:
         last = ended.is_set()

@@ -1,4 +1,4 @@
-"""A migration in batches waits for the synchronous standby and for the archive of WAL."""
+"""A migration in batches waits for the synchronous standby and for the WAL archive."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -36,12 +36,12 @@ def pair():
 
 @pytest.fixture
 def run(pair, monkeypatch):
-    """Return a function that runs the migration, on three users, in a thread."""
+    """Yield a function that runs the migration in a thread; it has three users to change."""
     monkeypatch.setitem(STATEMENTS, f"schema/{NAME}", Statement(BACKFILL))
     names = [*migrations(), NAME]
     monkeypatch.setattr("service.commands.migrate.migrations", lambda: names)
     monkeypatch.setattr("service.commands.migrate.PAUSE", 0.05)
-    # One segment of WAL, which is always still to be archived.
+    # One segment of WAL: the current one is always still to be archived.
     monkeypatch.setattr("service.commands.migrate.BEHIND_BYTES", 16 * 1024 * 1024)
     primary, _ = pair
     with primary.connect() as connection, ThreadPoolExecutor(1) as threads:

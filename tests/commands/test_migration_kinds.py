@@ -1,4 +1,4 @@
-"""The ways in which a migration runs: each survives what ends it, and goes on where it was."""
+"""The ways in which a migration can run: after each interruption, the next run continues."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ from service.__main__ import main
 from service.commands.migrate import migrate
 from service.settings import Settings
 
-# The migrations of a later release, one of each kind.
+# The migrations of a later release: one for each way to run.
 COLUMN = "9001-column", b"""ALTER TABLE tasks ADD COLUMN IF NOT EXISTS estimate integer;"""
 INDEX = (
     "9002-index",
@@ -38,7 +38,7 @@ KINDS = COLUMN, INDEX, BACKFILL
 NAMES = [name for name, _ in KINDS]
 TASKS = 35
 
-# The statement of each kind, as pg_stat_activity shows it.
+# Finds the process that runs the statement of a migration.
 RUNNING = """
     SELECT pid FROM pg_stat_activity
      WHERE datname = current_database() AND query LIKE '%%schema/' || %s || '%%'
@@ -63,7 +63,7 @@ def watcher(empty):
 
 @pytest.fixture
 def run(copied, empty):
-    """Return a function that starts ``migrate`` of a later release, and one that runs it."""
+    """Return a function that starts ``migrate`` of a later release as a process."""
     for name, source in KINDS:
         (copied / f"sql/schema/{name}.sql").write_bytes(source)
 
@@ -81,7 +81,7 @@ def run(copied, empty):
 
 
 def finish(process):
-    """Wait for the end of a run; return its exit status and what it printed."""
+    """Wait until a run ends; return its exit status, its lines on stdout, and its stderr."""
     out, err = process.communicate(timeout=60)
     return process.returncode, out.splitlines(), err
 
@@ -101,7 +101,7 @@ def test_a_migration_of_each_kind_is_applied_once_and_in_its_own_way(run, watche
     assert finish(run()) == (0, NAMES, "")
     assert index_is_valid(watcher)
     assert estimates(watcher) == [(1, TASKS)]
-    # A transaction for each ten rows.
+    # Each batch of ten rows has had its own transaction.
     transactions = watcher.execute("SELECT count(DISTINCT xmin::text) FROM tasks").fetchone()
     assert transactions == (4,)
     assert finish(run()) == (0, [], "nothing to do: the schema is up to date\n")
@@ -116,11 +116,11 @@ def test_two_runs_at_the_same_time_apply_a_migration_of_each_kind_once(run, watc
     assert (index_is_valid(watcher), estimates(watcher)) == (True, [(1, TASKS)])
 
 
-# What a session that holds a lock does, and the migration that then waits for it.
+# By migration: the statement with which another session takes a lock that the migration waits for.
 BLOCKED = {
     # An open transaction that has read the table.
     COLUMN[0]: "SELECT FROM tasks",
-    # An open transaction that has written to the table, for which the index has to wait.
+    # CREATE INDEX CONCURRENTLY waits for an open transaction that has written to the table.
     INDEX[0]: "UPDATE tasks SET title = 'Blocked' WHERE title = 'Task 0'",
     # A row of the third batch.
     BACKFILL[0]: "UPDATE tasks SET title = 'Blocked' WHERE title = 'Task 25'",
@@ -129,11 +129,11 @@ BLOCKED = {
 
 @contextmanager
 def blocked(name, run, watcher, copied, empty):
-    """Start a run that waits within this migration; the context is its process."""
+    """Start a run that waits for a lock within this migration; yield its process."""
     later = [copied / f"sql/schema/{each}.sql" for each in NAMES[NAMES.index(name) :]]
     for path in later:
         path.rename(path.with_suffix(".later"))
-    # What precedes the migration is applied before the blocker takes its lock.
+    # The earlier migrations are applied before the blocker takes its lock.
     assert finish(run())[0] == 0
     for path in later:
         path.with_suffix(".later").rename(path)
@@ -163,7 +163,7 @@ def test_after_a_signal_ended_a_run_no_statement_is_left_and_the_next_run_goes_o
             assert err.endswith(
                 "Error: stopped: what is finished stays, and the next migrate goes on there\n"
             )
-        # The blocker still holds its lock: the statement has not ended by itself.
+        # The blocker still holds its lock, so the statement cannot have finished by itself.
         wait_until(lambda: not watcher.execute(RUNNING, [name]).fetchall())
     if name == BACKFILL[0]:
         assert estimates(watcher) == [(1, 20), (None, TASKS - 20)]
@@ -173,7 +173,10 @@ def test_after_a_signal_ended_a_run_no_statement_is_left_and_the_next_run_goes_o
 
 
 def test_the_statement_of_a_killed_run_ends_in_the_server_too(copied, watcher, run):
-    """The statement would take ten minutes; PostgreSQL looks for its client every two seconds."""
+    """The statement would take ten minutes.
+
+    PostgreSQL checks every two seconds whether its client still exists.
+    """
     slow = "9000-slow"
     (copied / f"sql/schema/{slow}.sql").write_text("SELECT pg_sleep(600);")
     process = run()
@@ -200,7 +203,7 @@ def test_a_run_that_loses_its_connection_says_so_and_the_next_run_goes_on(
 
 @pytest.mark.parametrize("command", [["migrate"], ["migrate", "--dry-run"], ["check"], ["status"]])
 def test_a_file_that_was_changed_after_it_was_applied_is_named(command, empty, watcher):
-    """Line ends do not count: Git may have written those of Windows."""
+    """The checksum ignores line ends, because Git may have written those of Windows."""
     watcher.execute("UPDATE schema_migrations SET sha256 = repeat('0', 64) WHERE name LIKE '0003%'")
     outcome = CliRunner().invoke(main, command, env={"DATABASE_URL": empty})
     assert outcome.exit_code == 1

@@ -1,7 +1,7 @@
-"""What a migration of a later release may do, so that requests go on while it runs.
+"""What a migration of a later release may do without stopping requests while it runs.
 
-squawk reads the statements. The locks that it cannot know are those that PostgreSQL holds after
-the file has run on the schema of the last release.
+squawk checks the text of the statements. To know the locks as well, the tests run the file on the
+schema of the last release and read the locks that PostgreSQL then holds.
 """
 
 import json
@@ -15,15 +15,15 @@ import pytest
 from service.commands.migrate import IN_BATCHES, WITHOUT_TRANSACTION, File
 from service.database.statements import STATEMENTS, Statement, migrations
 
-# Rules of squawk that do not fit: `migrate` sets the timeouts and wraps the file in a transaction;
-# a type, a length or a domain is a matter of taste.
+# Rules of squawk that do not fit here: `migrate` itself sets the timeouts and wraps the file in a
+# transaction, and the choice of types, lengths and domains is a matter of taste.
 LEFT_OUT = (
     "require-lock-timeout,require-statement-timeout,prefer-robust-stmts,prefer-bigint-over-int,"
     "prefer-bigint-over-smallint,prefer-text-field,ban-create-domain-with-constraint,"
     "prefer-identity,ban-char-field"
 )
 
-# The locks that a transaction holds on tables that it has not created itself.
+# Lists the locks that this transaction holds on tables that it has not created itself.
 LOCKS = """
     SELECT DISTINCT lock.relation::regclass::text, lock.mode
       FROM pg_locks AS lock
@@ -39,7 +39,7 @@ TABLES = "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p')"
 
 
 def squawk(path, kind):
-    """Return what squawk finds in a file."""
+    """Return the messages of squawk about a file."""
     command = [
         Path(sys.executable).with_name("squawk"),
         *("--reporter", "json", "--pg-version", "15", "--exclude", LEFT_OUT),
@@ -52,7 +52,7 @@ def squawk(path, kind):
 
 
 def faults(source, connection, folder):
-    """Return what a migration must not do, in sentences."""
+    """Return a sentence for each rule that the migration breaks."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(STATEMENTS, "schema/9999-new", Statement(source))
         file = File("9999-new")
@@ -169,7 +169,7 @@ def test_the_check_names_what_would_block_requests_or_break_old_code(
 
 
 def unreleased():
-    """Name the migrations that came after the last release; before the first one, none counts."""
+    """Return the names of the migrations since the last release; nothing is released yet."""
     return []
 
 

@@ -1,4 +1,4 @@
-"""Plans by commands: how many requests a user may make in a workspace."""
+"""The commands plan list and plan set: how many requests a user may make in a workspace."""
 
 import pytest
 from support.commands import lines

@@ -1,4 +1,4 @@
-"""status: the state of database, processes and webhooks, and their problems."""
+"""status: the state of the database, the processes and the webhooks, and their problems."""
 
 import json
 import os
@@ -41,7 +41,10 @@ NO_WORKER = "no worker lives, so deliveries wait and nothing is pruned: start a 
 
 @contextmanager
 def living(url, program, version=VERSION, process="host7:4711", seen="0 s"):
-    """A process that has given its last sign of life that long ago."""
+    """Act as a process of the service whose last sign of life was ``seen`` ago.
+
+    Yield its connection.
+    """
     name = f"task-service {program} {version} {process}"
     with (
         psycopg.connect(url, autocommit=True) as others,
@@ -142,7 +145,7 @@ def test_every_metric_that_the_operations_page_the_rules_and_the_dashboard_use_i
         *("task_service_requests_total", "task_service_request_duration_seconds"),
         *(f"task_service_request_duration_seconds_{end}" for end in ("sum", "bucket")),
         *("task_service_database_seconds_total",),
-        # The block of the page adds these.
+        # A block of the page adds these metrics.
         *re.findall("task_service_[a-z_]+", pages.blocks("docs/operations.md")[2]),
     }
     named = set(re.findall("`(task_service_[a-z_]+)`", pages.read("docs/operations.md")))
@@ -150,7 +153,7 @@ def test_every_metric_that_the_operations_page_the_rules_and_the_dashboard_use_i
         set(re.findall("task_service_[a-z_]+", pages.read(f"docs/deploy/{file}"))) for file in files
     )
     assert (named | ruled | shown) - printed == set()
-    # These have no threshold of their own.
+    # These metrics have no alert.
     assert named - ruled == {
         "task_service_database_bytes", "task_service_webhooks_disabled",
         "task_service_request_duration_seconds", "task_service_database_seconds_total",
@@ -324,7 +327,7 @@ def test_a_figure_is_a_problem_only_beyond_its_threshold(reader):
 def test_a_lock_is_a_problem_once_somebody_has_waited_for_it_for_a_second(
     reader, database_url, connection, monkeypatch
 ):
-    # As if nobody waited, it would be a problem later.
+    # A lock for which nobody waits becomes a problem later than this test ends.
     monkeypatch.setattr(schema, "LOCK", 600)
     with (
         ThreadPoolExecutor(2) as threads,
@@ -364,7 +367,10 @@ def test_a_lock_is_a_problem_once_somebody_has_waited_for_it_for_a_second(
 def test_a_row_lock_of_a_person_is_a_problem_and_its_remedy_ends_it(
     hidden, used, stranger, status_of, monkeypatch
 ):
-    """Its age and statement, and a lock that nobody waits for now, need pg_read_all_stats."""
+    """Without pg_read_all_stats, status sees neither the age nor the statement of the session.
+
+    Then it also cannot see a lock for which nobody waits.
+    """
     role, url = stranger
     with psycopg.connect(used, autocommit=True) as connection:
         connection.execute(grants(connection.info.dbname, role))
@@ -424,7 +430,7 @@ def test_without_a_database_status_says_so_in_each_output_format(option):
     code, stdout = SILENT[option]
     words = ["status", *option.split()]
     ended = CliRunner().invoke(main, words, env={"DATABASE_URL": "host=/nowhere"})
-    # Another exception would be a traceback.
+    # Any other exception would print a traceback.
     assert isinstance(ended.exception, SystemExit | None)
     assert (ended.exit_code, ended.stderr) == (code, "")
     assert re.match(stdout, ended.stdout)
@@ -511,7 +517,7 @@ def test_a_missing_web_process_is_a_problem(other, status_of):
     with living(other, "worker"):
         outcome = status_of(other, "--json")
     assert problems(outcome) == ["no web process lives, so no request is answered: start web"]
-    # Those of the web processes that are to start, and of one worker.
+    # The web processes that are to start need these connections, and one worker.
     settings = Settings.read({})
     needed = (settings.web_concurrency + 1) * settings.web_threads
     assert json.loads(outcome.stdout)["connectionsNeeded"] == needed
@@ -557,7 +563,7 @@ def test_for_a_lock_of_a_hidden_session_status_names_the_grant_that_shows_more(
         outcome = status_of(url)
         settings = Settings.read({"DATABASE_URL": url})
         with connect(settings, "status") as other_reader:
-            # How long it has lasted is hidden too.
+            # The age of the lock is hidden too, so the lock alone is not a problem.
             assert schema.read_locks(Reader(other_reader, settings)).problems == []
     assert (
         f"PROBLEM       process {pid} (maintenance; its statement is hidden: GRANT"
@@ -593,7 +599,7 @@ def test_a_full_disk_is_a_problem(used, status_of):
 
 
 def test_a_migrated_database_has_exactly_the_objects_that_status_expects(connection):
-    """Types need no right, and composite types and indexes are classes only by their form."""
+    """Indexes and types are left out: nobody needs a right to use them."""
     found = rows(
         connection,
         "SELECT CASE relkind WHEN 'r' THEN 'tables' WHEN 'S' THEN 'sequences'"
@@ -609,7 +615,7 @@ def test_a_migrated_database_has_exactly_the_objects_that_status_expects(connect
 def test_a_migrated_database_has_exactly_the_columns_indexes_and_triggers_that_status_expects(
     connection,
 ):
-    """All columns, indexes and triggers of its tables, also those that a constraint makes."""
+    """The indexes that belong to constraints are included."""
     found = rows(
         connection,
         "SELECT 'column' AS kind, attrelid::regclass::text AS table_name, attname AS name"
@@ -659,7 +665,7 @@ def test_a_table_whose_autovacuum_is_off_is_a_problem_with_its_remedy(value, use
 
 def test_more_dead_rows_than_live_ones_are_a_problem(used, status_of, monkeypatch):
     monkeypatch.setattr(database, "DEAD_ROWS", 10)
-    # Otherwise autovacuum might come first.
+    # Without this setting, autovacuum could remove the dead rows before status reads their number.
     run_in(used, "ALTER TABLE plans SET (autovacuum_vacuum_threshold = 100000)")
     with psycopg.connect(used, autocommit=True) as connection:
         for _ in range(12):

@@ -1,4 +1,4 @@
-"""status: what all processes have counted, and the corruption that they have met."""
+"""status: the counters of all processes, and the corruption that processes have met."""
 
 import re
 from pathlib import Path
@@ -89,9 +89,9 @@ def test_requests_with_invented_methods_are_counted_in_one_series(app, cli):
 
 @pytest.fixture(params=["invalid page", "is not a btree"])
 def corrupted(request, other):
-    """Yield the URL of a database whose primary key of tasks is corrupted, and its error.
+    """Yield the URL of a database in which the primary key of tasks is corrupted, and the error.
 
-    PostgreSQL has no page of a fresh copy in memory.
+    The database is a fresh copy, of which PostgreSQL has no page in memory.
     """
     copy = "corrupted"
     with psycopg.connect(other, autocommit=True) as connection:
@@ -104,7 +104,7 @@ def corrupted(request, other):
         query = "SELECT oid FROM pg_database WHERE datname = %s"
         (oid,) = server.execute(query, (copy,)).fetchone()
         with (Path(data) / "base" / str(oid) / Path(path).name).open("r+b") as file:
-            # The head of the first page, or what says that it is a B-tree.
+            # The header of the first page, or the number that marks the index as a B-tree.
             file.seek(10 if request.param == "invalid page" else 24)
             file.write(b"\x55" * 8)
         server.execute(f"ALTER DATABASE {copy} SET ignore_checksum_failure = on")

@@ -1,4 +1,4 @@
-"""status: the web processes and workers that live, by the rows that they renew."""
+"""status: the web processes and workers that are alive, known by the rows that they renew."""
 
 import json
 import os
@@ -25,10 +25,10 @@ def names(connection):
 
 @contextmanager
 def pooled(database_url, folder, size):
-    """Yield the URL of the database through PgBouncer, as docs/scaling.md sets it up."""
+    """Yield the URL of the database through PgBouncer, configured as in docs/scaling.md."""
     with psycopg.connect(database_url) as connection:
         (data,) = connection.execute("SHOW data_directory").fetchone()
-    # It may reach the socket of PostgreSQL.
+    # PgBouncer runs as this user, who can reach the socket of PostgreSQL.
     account = pwd.getpwuid(os.stat(data).st_uid)
     with front.pgbouncer(folder, pooling(database_url, folder, size), account) as port:
         yield f"postgresql://postgres@127.0.0.1:{port}/service"
@@ -55,7 +55,7 @@ def test_behind_pgbouncer_in_transaction_mode_status_sees_all_processes_each_tim
         with serving(url, **settings) as server, working(url, **settings):
             wait_until(lambda: len(names(connection)) == 3, server)
             for _ in range(12):
-                # Each request gives another session the name of its process.
+                # Each request sets the name of its process on whichever session it gets.
                 assert {get(server.port).status for _ in range(3)} == {200}
                 assert living() == ["web", "web", "worker"]
             figures = status("--metrics").splitlines()
@@ -81,7 +81,7 @@ def test_status_leaves_no_setting_behind_in_a_session_of_pgbouncer(database_url,
 
 
 def test_a_killed_process_disappears_from_the_list_and_one_that_only_froze_stays(app, connection):
-    """Another process of its host removes it, which knows the process ids there."""
+    """Another process removes the row if it runs on the same host and finds no such process id."""
     host = os.uname().nodename[:20]
     with serving(connection.info.dsn, WEB_CONCURRENCY="1") as server:
         ended = children(server.pid)[0]

@@ -17,7 +17,7 @@ from support.rows import grants
 from service.commands.status.replication import each
 from service.settings import Settings
 
-# Two servers take a tenth of the time of all other tests.
+# Two servers would add a tenth to the time of all other tests.
 pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 
 
@@ -45,7 +45,7 @@ def status(pair, status_of):
 
 
 def problems(outcome):
-    """The problems in the JSON of the command, without those of processes, which none has."""
+    """Return the problems in the JSON, without the problem that no process of the service runs."""
     assert outcome.stderr == ""
     found = json.loads(outcome.stdout)["problems"]
     return [problem for problem in found if not problem.startswith("no w")]
@@ -129,7 +129,7 @@ def test_a_stopped_standby_that_writes_wait_for_is_a_problem(pair, status):
 
 
 def test_a_standby_that_replays_nothing_is_behind(pair, status, tmp_path):
-    """Beside it there is one that never replays: how far it is behind is not known."""
+    """pg_receivewal is connected too. It never replays, so its distance is unknown."""
     primary, standby = pair
     tmp_path.chmod(0o711)
     receive = [primary.binaries / "pg_receivewal", "--no-loop", "-D", tmp_path, "-d", primary.url]
@@ -140,7 +140,7 @@ def test_a_standby_that_replays_nothing_is_behind(pair, status, tmp_path):
     ):
         there.execute("SELECT pg_wal_replay_pause()")
         try:
-            # With each write the standby tells how far it is.
+            # The standby reports its position after each write.
             behind = """
                 SELECT FROM pg_stat_replication HAVING count(*) = 2
                    AND max(replay_lag) > interval '60 ms'
@@ -157,7 +157,7 @@ def test_a_standby_that_replays_nothing_is_behind(pair, status, tmp_path):
 
 
 def test_without_a_primary_status_shows_what_each_server_says_and_what_to_do(pair, status):
-    """Once it is back, an idle web process is counted again without a request."""
+    """Once the primary is back, an idle web process is counted again without a request."""
     primary, standby = pair
 
     def is_counted():
@@ -225,7 +225,7 @@ def test_if_all_connections_are_used_up_status_says_who_can_still_connect(pair, 
 def test_the_remedy_of_status_makes_a_server_writable_whichever_way_made_it_read_only(
     pair, status, status_of, named
 ):
-    """Also for the open sessions of a service; psql itself begins read-only."""
+    """It also works for the open sessions of a service, and in psql, whose session is read-only."""
     primary, _ = pair
     with serving(primary.url, WEB_CONCURRENCY="1") as service, primary.connect() as connection:
 

@@ -1,4 +1,4 @@
-"""API tokens and sessions by commands."""
+"""The commands for API tokens and sessions."""
 
 import re
 from hashlib import sha256

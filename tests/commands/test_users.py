@@ -1,4 +1,4 @@
-"""Users by commands: activate, list, show, deactivate, delete."""
+"""The commands for users: activate, list, show, deactivate, reactivate and delete."""
 
 import re
 
@@ -66,7 +66,7 @@ def test_an_owner_can_be_deleted_once_each_workspace_has_another_owner(
 
 
 def state(cli, name):
-    """The state of a user and the time since then, as ``user show`` prints them."""
+    """Return the state of a user and since when it holds, as ``user show`` prints them."""
     (shown,) = lines(cli("user", "show", name))
     return shown[7:]
 
@@ -92,12 +92,12 @@ def test_a_deactivated_user_is_assigned_nothing_new_and_keeps_the_rest(app, cli,
     alice = Client(app, TOKENS["alice"])
     theirs = alice.post("/tasks", {"title": "Bob's", "assigneeId": cast["bob"]}).get_json()
     other = alice.post("/tasks", {"title": "Other"}).get_json()
-    # The error does not tell another workspace that the user is deactivated.
+    # The error must not reveal to members of another workspace that the user is deactivated.
     charlie, task = Client(app, TOKENS["charlie"]), {"title": "x", "assigneeId": cast["bob"]}
     before = error_message(charlie.post("/tasks", task), 400)
     value(cli("user", "deactivate", "bob@example.com"))
     assert error_message(charlie.post("/tasks", task), 400) == before
-    # As if the request had begun before.
+    # The requests below behave as if they had begun before the deactivation.
     connection.execute("UPDATE users SET deactivated_at = deactivated_at + interval '1 minute'")
     message = "assigneeId: must not be the id of a deactivated user"
     created = alice.post("/tasks", {"title": "New", "assigneeId": cast["bob"]})
@@ -107,7 +107,7 @@ def test_a_deactivated_user_is_assigned_nothing_new_and_keeps_the_rest(app, cli,
     assert error_message(changed, 400) == message
     listed = alice.get("/tasks").get_json()["data"]
     assert [task["assigneeId"] for task in listed] == [None, cast["bob"]]
-    # A client that sends the whole task back assigns nothing new.
+    # A client that sends the whole task back, with its old assignee, assigns nothing new.
     kept = alice.patch(f"/tasks/{theirs['id']}", {**theirs, "title": "Still Bob's"}).get_json()
     assert (kept["title"], kept["assigneeId"]) == ("Still Bob's", cast["bob"])
     members = alice.get(f"/workspaces/{cast['acme']}/members").get_json()

@@ -1,4 +1,4 @@
-"""web: gunicorn with the packaged configuration, from any folder."""
+"""web: starts gunicorn with the packaged configuration, from any folder."""
 
 import json
 import os
@@ -25,7 +25,7 @@ COMMANDS = {
 
 
 def edit(copied, number):
-    """Write the number into a part of http, a view and a statement of the copy."""
+    """Write the number into the copy: into a module of service/http, a view and a statement."""
     for name, text in ("http/gate.py", "private, no-cache"), ("api/health.py", "Task, Meeting and"):
         path = copied / "service" / name
         code, found = re.subn(f'"{text}[^"]*"', f'"{text} {number}"', path.read_text("utf-8"))
@@ -36,7 +36,7 @@ def edit(copied, number):
 
 
 def served(port):
-    """Return the numbers in the responses: from the part of http, the view and the statement."""
+    """Return the numbers that responses show: of the module of http, the view, the statement."""
     index, page = get(port, "/"), get(port)
     parts = page.headers["cache-control"], json.loads(index.body)["name"]
     number = json.loads(page.body)["data"] or 0
@@ -47,7 +47,7 @@ def served(port):
 def test_gunicorn_serves_new_code_after_each_sighup_and_not_before(
     name, copied, database_url, unlimited
 ):
-    """No worker mixes old and new code: a part of http, a view and a statement change together."""
+    """No worker mixes old and new code: all three edited files change together."""
     options = {"command": COMMANDS[name], "cwd": copied, "WEB_CONCURRENCY": "1"}
     with serving(database_url, **options) as server:
 
@@ -68,7 +68,7 @@ def test_gunicorn_serves_new_code_after_each_sighup_and_not_before(
 def test_web_in_any_folder_connects_before_its_first_request_and_hands_over_on_sigusr2(
     tmp_path, database_url, connection
 ):
-    """It runs in the foreground; after SIGUSR2 a second gunicorn serves beside the first."""
+    """It runs in the foreground. After SIGUSR2, a second gunicorn serves beside the first one."""
     log, port = tmp_path / "log", free_port()
     variables = {"DATABASE_URL": database_url, "PORT": str(port), "WEB_CONCURRENCY": "1"}
     query = "SELECT application_name FROM pg_stat_activity WHERE datname = current_database()"
@@ -114,7 +114,7 @@ def test_web_in_any_folder_connects_before_its_first_request_and_hands_over_on_s
 @pytest.mark.nodatabase
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can enter a folder and lose the right")
 def test_web_starts_in_a_folder_that_its_user_cannot_enter(tmp_path):
-    """An operator in /root starts it by a wrapper that changes the user."""
+    """For example, an operator in /root starts it with a wrapper that changes the user."""
     os.chown(tmp_path, 65534, 65534)
     tmp_path.chmod(0o700)
     without = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
@@ -134,7 +134,7 @@ def test_web_starts_in_a_folder_that_its_user_cannot_enter(tmp_path):
 @pytest.mark.nodatabase
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
 def test_a_signal_to_stop_also_ends_workers_that_are_still_starting(name, tmp_path):
-    """A restart of the unit soon after another one does not wait for graceful_timeout."""
+    """So a restart soon after another one does not wait for gunicorn's graceful_timeout."""
     configuration = tmp_path / "configuration.py"
     configuration.write_text(
         "from service.gunicorn.configuration import *\n"

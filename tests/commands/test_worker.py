@@ -1,4 +1,4 @@
-"""``task-service worker``: delivers and prunes; without a key it only prunes."""
+"""worker: it delivers and prunes; without a key it only prunes."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from service.version import build
 
 @pytest.fixture
 def old_delivery(cast, connection, receiver):
-    """Insert a delivery that is to be pruned, and one that is due."""
+    """Insert a delivery that is old enough to be pruned, and one that is due."""
     subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 2)
     connection.execute("UPDATE events SET created_at = now() - interval '9 days'")

@@ -1,4 +1,4 @@
-"""Workspaces by commands: list, plan, delete."""
+"""The commands workspace list and workspace delete."""
 
 import re
 

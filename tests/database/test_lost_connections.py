@@ -140,7 +140,7 @@ def test_without_a_database_a_request_that_has_waited_for_a_thread_does_not_wait
 
 
 def test_a_service_uses_a_database_that_starts_later_without_a_restart(build, database_url):
-    """The folder for the socket is empty at first. Later it has a link to the socket of a server."""
+    """The folder for the socket is empty at first. Later it has a link to a server's socket."""
     parts = psycopg.conninfo.conninfo_to_dict(database_url)
     if not parts.get("host", "").startswith("/"):
         pytest.skip("needs Postgres on a Unix socket")

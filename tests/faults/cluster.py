@@ -1,4 +1,4 @@
-"""A primary and a synchronous standby: PostgreSQL of the machine, or else the embedded one."""
+"""A primary and a synchronous standby: installed PostgreSQL if there is one, else the embedded."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ from service.settings import Settings
 
 
 def installed_binaries():
-    """The newest PostgreSQL that Debian has installed, or None."""
+    """Return the folder of programs of the newest PostgreSQL that Debian has installed, or None."""
     found = Path("/usr/lib/postgresql").glob("*/bin/pg_basebackup")
     return max((path.parent for path in found), key=lambda path: int(path.parts[-2]), default=None)
 
@@ -54,23 +54,23 @@ class Server(Postgres):
             os.chown(self.data, self.account.pw_uid, self.account.pw_gid)
 
     def start(self):
-        # A standby looks for its primary each 5 s, unless told otherwise.
+        # By default, a standby tries to reach its primary only every 5 s.
         options = f"-h 127.0.0.1 -p {self.port} -k '' -F -c wal_retrieve_retry_interval=100ms"
         self.pg_ctl("start", "-l", str(self.log), "-o", options)
 
     def kill(self):
-        """End the postmaster by SIGKILL; its backends end when they notice."""
+        """Kill the postmaster with SIGKILL; its backends end once they notice."""
         pid = self.get_pid()
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not is_running(pid))
-        # pg_ctl takes a zombie process as running.
+        # pg_ctl would take the zombie process for a running server.
         (self.data / "postmaster.pid").unlink()
 
     def connect(self):
         return psycopg.connect(self.url, autocommit=True, row_factory=dict_row)
 
     def wait_for(self, names):
-        """Let each commit wait for these standbys; return once PostgreSQL does."""
+        """Let each commit wait for these standbys; return once PostgreSQL applies the setting."""
         with self.connect() as connection:
             connection.execute(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
             connection.execute("SELECT pg_reload_conf()")
@@ -82,9 +82,9 @@ class Server(Postgres):
 
 
 def follow(standby, primary):
-    """Make the standby a copy of the primary, which waits for it at each commit from then on."""
+    """Make the standby a copy of the primary; from then on, commits wait for the standby."""
     with primary.connect() as connection:
-        # The copy has this line too.
+        # The standby copies this line of the configuration too.
         connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
     standby.copy(primary)
     standby.start()
@@ -111,7 +111,7 @@ def pair_of_servers():
 
 
 def insert_cast(connection, url):
-    """Alice in Acme, on a plan that no scenario uses up, and a webhook of Acme to this URL."""
+    """Insert the cast, on a plan whose limits no scenario reaches, and a webhook of Acme."""
     acme = restore_cast(connection)["acme"]
     connection.execute("INSERT INTO plans (name, per_minute) VALUES ('Faults', 10000000)")
     connection.execute("UPDATE workspaces SET plan = 'Faults'")

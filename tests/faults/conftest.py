@@ -1,4 +1,4 @@
-"""A PostgreSQL that may be killed, and the table of what was measured."""
+"""A PostgreSQL that scenarios may kill, and the table of what the scenarios have measured."""
 
 import os
 import tempfile
@@ -46,26 +46,26 @@ def pytest_terminal_summary(terminalreporter, config):
 
 @pytest.fixture
 def measure(request):
-    """Record one figure of the scenario, and assert its pass line."""
+    """Return a function that records a figure of the scenario and asserts its pass line."""
     return scenario_of(request.node).measure
 
 
 @pytest.fixture
 def rounds(request):
-    """Choose between the short form and the one of ``--long``."""
+    """Return a function that chooses the first value, or the second one with ``--long``."""
     return lambda short, long: long if request.config.option.long else short
 
 
 @pytest.fixture(scope="session")
 def postgres():
-    """A server that scenarios stop, kill and freeze."""
+    """Yield a server that scenarios may stop, kill and freeze."""
     with tempfile.TemporaryDirectory(
         prefix="service-faults-", ignore_cleanup_errors=True
     ) as folder:
         os.chmod(folder, 0o711)
         server = embedded.start(folder)
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
-            # The data need not survive a crash of the machine, and recovery is to be short.
+            # The data need not survive a crash of the machine, and recovery should be short.
             connection.execute("ALTER SYSTEM SET fsync = off")
             connection.execute("ALTER SYSTEM SET max_wal_size = '64MB'")
             connection.execute("SELECT pg_reload_conf()")
@@ -82,7 +82,7 @@ def database_url(postgres):
 
 @pytest.fixture
 def connection(database_url):
-    """A connection past the service; closed by the scenarios that stop the server."""
+    """Yield a connection of the tests; it breaks in scenarios that stop the server."""
     with psycopg.connect(database_url, autocommit=True, row_factory=dict_row) as connection:
         yield connection
 
@@ -105,5 +105,5 @@ def plan(connection, cast):
 
 @pytest.fixture
 def subscribed(connection, cast, receiver):
-    """The receiver gets task.created of Acme; returns the id of the webhook."""
+    """Subscribe the receiver to task.created of Acme; return the id of the webhook."""
     return subscribe(connection, cast["acme"], receiver.url, "task.created")

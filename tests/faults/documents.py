@@ -1,4 +1,4 @@
-"""The configurations of the docs, with the addresses of this machine in them."""
+"""The configurations of docs/scaling.md, with addresses of this machine in them."""
 
 import re
 from itertools import cycle
@@ -16,7 +16,7 @@ def configuration(name):
 
 
 def pooling(database_url, folder, size):
-    """Return pgbouncer.ini for the database of the tests, whose server trusts this machine."""
+    """Return pgbouncer.ini of the page for the database of the tests; clients need no password."""
     parts = conninfo_to_dict(database_url)
     user = parts.get("user", "postgres")
     (folder / "userlist.txt").write_text(f'"{user}" ""\n')
@@ -34,7 +34,7 @@ def pooling(database_url, folder, size):
 
 
 def addressed(text, ports):
-    """The text with these ports of loopback instead of its addresses, one after the other."""
+    """Return the text with its addresses replaced by these ports on loopback, in this order."""
     following = cycle(ports)
     assert len(ADDRESS.findall(text)) == len(ports)
     return ADDRESS.sub(lambda _: f"127.0.0.1:{next(following)}", text)

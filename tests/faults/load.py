@@ -1,4 +1,4 @@
-"""Clients that send requests all the time, and remember each response."""
+"""Clients that send requests without a pause and record each response."""
 
 import http.client
 import json
@@ -14,13 +14,13 @@ from support.processes import children, wait_until
 from support.rows import TOKENS
 
 NUMBERS = count()
-# Eight threads.
+# Two processes with four threads each.
 WEB = {"WEB_CONCURRENCY": "2", "WEB_THREADS": "4"}
 
 
 @dataclass(frozen=True)
 class Reply:
-    """A response; status None if the connection broke before it."""
+    """A response. Its status is None if the connection broke before the response came."""
 
     started: float
     seconds: float
@@ -41,7 +41,8 @@ def read(_title):
 class Load:
     """Clients that send one request after the other until the block ends, or up to ``limit``.
 
-    If they are ``keyed``, each sends a request under a key again until it has a response.
+    If ``keyed`` is true, each request has an idempotency key, and the client repeats the request
+    until it gets a response other than 503.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class Load:
         return Reply(started, seconds, response.status, title, id, headers)
 
     def wait_for(self, happened, seconds=60):
-        """Return once ``happened(self)`` is true; it is asked again when there are new replies."""
+        """Return once ``happened(self)`` is true, which is called again after each new reply."""
         end = time.monotonic() + seconds
         while not happened(self):
             assert time.monotonic() < end, Counter(reply.status for reply in self.replies)
@@ -140,7 +141,7 @@ class Load:
         self.wait_for(lambda load: len(load.good()) >= goal)
 
     def recovery(self, since):
-        """Seconds from ``since`` until the end of the first good request that began after it."""
+        """Return the seconds from ``since`` to the end of the first good request begun after it."""
         self.wait_for(lambda load: load.good(since))
         return min(reply.started + reply.seconds for reply in self.good(since)) - since
 

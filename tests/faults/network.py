@@ -1,4 +1,4 @@
-"""Machines on this machine: namespaces with a network cable that a test can pull."""
+"""Virtual machines made of namespaces, with network cables that a test can pull."""
 
 import ctypes
 import os
@@ -12,7 +12,8 @@ from pathlib import Path
 
 from support.processes import children, is_running, wait_until
 
-# Its end ends every process of the machine. It collects the processes whose parents were killed.
+# The first process of a machine. When it ends, all processes of the machine end. It also reaps
+# processes whose parents were killed.
 INIT = "ip link set lo up; echo ready; read"
 
 # CLONE_NEWNET; os.setns came with Python 3.12.
@@ -20,7 +21,7 @@ NEW_NETWORK = 0x40000000
 
 
 def missing():
-    """Return why this machine can have none, or None."""
+    """Return why no virtual machine can be made here, or None."""
     if os.geteuid() != 0:
         return "only root can make namespaces"
     for name in ("unshare", "nsenter", "ip", "setpriv"):
@@ -32,11 +33,14 @@ def missing():
 
 
 class Machine:
-    """Processes, network and mounts of its own; ``folders`` are those it has instead of others."""
+    """A machine with its own processes, network and mounts.
+
+    ``folders`` says which folders of this machine are mounted over which paths.
+    """
 
     def __init__(self, **folders):
         binds = "".join(f"mount --bind {old} {new}\n" for new, old in folders.items())
-        # If this test is killed, the pipe closes, and INIT ends.
+        # If this test is killed, the pipe closes, so INIT ends.
         self._shell = subprocess.Popen(
             ["unshare", "--net", "--pid", "--mount-proc", "--fork", "--kill-child", "bash", "-ec",
              binds + INIT],
@@ -59,7 +63,7 @@ class Machine:
         return ran.stdout
 
     def outside(self, number):
-        """The id that a process of the machine has on this one; None if there is none."""
+        """Return the id that a process of the machine has on this machine, or None if it ended."""
         own = os.readlink(f"/proc/{self.pid}/ns/pid")
         for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
@@ -91,7 +95,7 @@ class Network:
         subprocess.run(["ip", "link", "set", here, "up"], check=True)
 
     def _plug(self, port, pid, interface):
-        # In the numbers of this machine, so without the namespace of process ids.
+        # The process ids are those of this machine, so do not enter the process namespace.
         subprocess.run(
             ["nsenter", f"--target={self.switch.pid}", "--net", "ip", "link", "add", "name", port,
              "type", "veth", "peer", "name", interface, "netns", str(pid)],
@@ -100,13 +104,13 @@ class Network:
         self.switch.run("ip", "link", "set", port, "master", "switch", "up")
 
     def connect(self, machine, last):
-        """Give the machine the address that ends with this number."""
+        """Connect the machine to the switch with the address that ends in this number."""
         self._plug(f"port{last}", machine.pid, "eth0")
         machine.run("ip", "address", "add", f"{self.prefix}{last}/24", "dev", "eth0")
         machine.run("ip", "link", "set", "eth0", "up")
 
     def cut(self, last):
-        """Pull the cable of a machine: its packets get lost, and no error tells it to anybody."""
+        """Pull the cable of a machine: its packets are lost, and nobody gets an error."""
         self.switch.run("ip", "link", "set", f"port{last}", "down")
 
     def mend(self, last):
@@ -118,9 +122,9 @@ class Network:
 
 @contextmanager
 def inside(machine):
-    """Yield a function that calls another one in the machine's network.
+    """Yield a function that calls another function in the machine's network.
 
-    Threads and processes that start in such a call are in that network too.
+    Threads and processes that such a call starts are in that network too.
     """
 
     def enter():
@@ -132,7 +136,7 @@ def inside(machine):
 
 
 class Unit:
-    """A service as systemd runs it: started again after a failure."""
+    """A service that is restarted after a failure, as systemd does it."""
 
     def __init__(self, machine, *words, user, log, variables=()):
         settings = ["env", *variables] if variables else []
@@ -144,7 +148,7 @@ class Unit:
             )  # fmt: skip
 
     def kill(self):
-        """End it by SIGKILL; it stays away."""
+        """Kill the service with SIGKILL; it is not restarted."""
         (shell,) = children(self._shell.pid)
         services = children(shell)
         os.kill(shell, signal.SIGKILL)
@@ -155,5 +159,5 @@ class Unit:
         wait_until(lambda: not any(map(is_running, services)))
 
     def close(self):
-        """Collect what ended with its machine."""
+        """Reap the process, which has ended with its machine."""
         self._shell.wait()

@@ -1,4 +1,4 @@
-"""Three machines with PostgreSQL, Patroni and etcd, by the files of docs/scaling.md."""
+"""Three machines with PostgreSQL, Patroni and etcd, set up with the files of docs/scaling.md."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from support.processes import is_running, wait_until
 
 BINARIES = Path("/usr/lib/postgresql/15/bin")
 NAMES = "db1", "db2", "db3"
-# How long the cluster may take to become whole again; by far more than it takes.
+# Seconds that the cluster may take to become whole again, far more than it needs.
 PATIENCE = 120
 
 
@@ -49,7 +49,7 @@ class Node:
         self.units = []
 
     def file(self, name):
-        """The text of a file of docs/scaling.md, which is that of db1, as it is on this machine."""
+        """Return a file of docs/scaling.md, which is for db1, as this machine needs it."""
         text = self.cluster.addressed(configuration(name))
         own = re.compile(r"^(?!ETCD_INITIAL_CLUSTER=|  hosts:).*$", re.MULTILINE)
         first = f"{self.cluster.network.prefix}21"
@@ -64,20 +64,23 @@ class Node:
         return unit
 
     def start_etcd(self, text=None):
-        """Start it as Debian's unit does, with the file of the page or this text."""
+        """Start etcd as Debian's unit does, with the configuration of the page or this text."""
         lines = (self.file("etcd") if text is None else text).splitlines()
         variables = [line for line in lines if line and not line.startswith("#")]
         variables.append("ETCD_DATA_DIR=/var/lib/etcd/default")
         self.etcd = self._start("etcd", "/usr/bin/etcd", user="etcd", variables=variables)
 
     def install_etcd(self):
-        """Start it alone, as the installation of Debian's package does."""
+        """Start etcd as a cluster of one, as the installation of Debian's package does."""
         self.start_etcd("")
         health = "bash", "-c", "etcdctl endpoint health 2>&1"
         wait_until(lambda: "is healthy" in self.machine.run(*health, check=False))
 
     def join_etcd(self):
-        """Run the block that makes this etcd a member; these machines have no systemd."""
+        """Run the block of the page that makes this etcd a member of the cluster.
+
+        These machines have no systemd, so calls of systemctl are replaced.
+        """
         for line in configuration("etcd.sh").splitlines():
             match line.removeprefix("systemctl ").split():
                 case "stop", "etcd":
@@ -90,7 +93,7 @@ class Node:
                     self.machine.run("bash", "-euxc", line)
 
     def etcd_members(self):
-        """What the block that shows the members of etcd prints; nothing if there is no majority."""
+        """Return the lines of the block that lists the members of etcd; none without a majority."""
         return self.machine.run("bash", "-c", self.file("members.sh"), check=False).splitlines()
 
     def start_patroni(self):
@@ -99,7 +102,7 @@ class Node:
 
     @property
     def postgres(self):
-        """The id of the postmaster, as this machine numbers it; None if it does not run."""
+        """The id of the postmaster in the numbers of the host, or None if it does not run."""
         data = self.folder / "var-lib-postgresql/15/service"
         try:
             inside = (data / "postmaster.pid").read_text().split()[0]
@@ -113,7 +116,7 @@ class Node:
         wait_until(lambda: not is_running(pid))
 
     def die(self):
-        """Kill all processes, and start none of them again."""
+        """Kill all processes of the machine; none is restarted."""
         self.patroni.kill()
         self.etcd.kill()
         self.kill_postgres()
@@ -123,7 +126,7 @@ class Node:
         self.start_patroni()
 
     def psql(self, sql):
-        """Run a statement here; returns its value, or nothing after an error."""
+        """Run a statement on this machine; return its value, or an empty text after an error."""
         words = "psql", "-XAtq", "-d", "postgres", "-c", sql
         return self.machine.run(*words, user="postgres", check=False).strip()
 
@@ -171,7 +174,7 @@ class Cluster:
         return self.addressed(database_url("patroni.env"))
 
     def members(self):
-        """The members as Patroni shows them, by name; empty if no node answers."""
+        """Return the members by name, as Patroni reports them; empty if no node answers."""
         for node in self.nodes.values():
             try:
                 with urlopen(f"http://{node.address}:8008/cluster", timeout=1) as response:
@@ -186,7 +189,7 @@ class Cluster:
         return self.nodes[name]
 
     def is_whole(self):
-        """Whether there is a primary, a synchronous standby and another one, without lag."""
+        """Return whether a primary, a synchronous standby and a replica run without lag."""
         members = self.members().values()
         good = [
             one

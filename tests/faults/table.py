@@ -1,11 +1,11 @@
-"""The table of all scenarios, printed at the end of a run; docs/faults.md shows one."""
+"""The table of all scenarios, which is printed at the end of a run. docs/faults.md shows one."""
 
 import operator
 from dataclasses import dataclass, field
 from itertools import groupby
 
-# A busy machine is slower: a time fails its test only beyond so many times its pass line. The table
-# shows whether it has met the line itself.
+# A busy machine is slower, so a time fails its test only if it exceeds this many times its pass
+# line. The table shows whether the time has met the line itself.
 MARGIN = 5
 TIMES = "s", "ms"
 PROPER = {
@@ -31,7 +31,7 @@ class Measure:
 
 @dataclass
 class Scenario:
-    """One test and its measures; ``reason`` if it did not run or failed."""
+    """One test and its measures. ``reason`` says that the test failed, or why it did not run."""
 
     title: str
     heading: str
@@ -65,13 +65,13 @@ def title_of(name):
 
 
 def total(scenario, *texts):
-    """The sum of the measures with one of these words; empty if there is none."""
+    """Return the sum of the measures with one of these words, or "" if there is none."""
     found = [one.figure for one in scenario.measures if any(text in one.text for text in texts)]
     return sum(found) if found else ""
 
 
 def worst(scenario):
-    """The measured time that comes nearest to its pass line, with the line."""
+    """Return the measured time that comes closest to its pass line, with the line."""
     times = [one for one in scenario.measures if one.unit in TIMES]
     if not times:
         return ""
@@ -80,7 +80,7 @@ def worst(scenario):
 
 
 def rows(scenarios):
-    """The table in Markdown: a row for each claim, which may have several scenarios."""
+    """Return the table in Markdown, with a row for each test, which may have several scenarios."""
     lines = ["", "| scenario | lost | doubled | worst time | |", "|---|---|---|---|---|"]
     heading = None
     for (above, title), group in groupby(scenarios, key=operator.attrgetter("heading", "title")):

@@ -13,7 +13,7 @@ from support.processes import ALICE, children, connect, get, post, resident, ser
 pytestmark = pytest.mark.faults
 
 WEB = {"WEB_CONCURRENCY": "1", "WEB_THREADS": "4"}
-# A client beside the others, which must not notice them.
+# Options of an ordinary client, which must not notice the greedy ones.
 OTHER = {"clients": 1, "request": read, "pause": 0.01}
 CREATE = post(b"", "Content-Length: 60000\r\n")
 
@@ -26,7 +26,7 @@ def lone(database_url):
 
 @contextmanager
 def holding(port, *openings, buffer=None):
-    """Clients that send this much of a request, and nothing more."""
+    """Open connections that each send the beginning of a request; keep them open and silent."""
     with ExitStack() as stack:
         clients = []
         for opening in openings:

@@ -19,11 +19,11 @@ from support.rows import TOKENS
 
 pytestmark = pytest.mark.faults
 
-# For eight threads.
+# More clients than the eight threads of WEB.
 CLIENTS = 12
-# A promise of the pages, with half a second for a busy machine.
+# The pages promise five seconds; a busy machine may take half a second more.
 PROMISED = {"at_most": 5, "margin": 1.1, "unit": "s"}
-# No attempt is repeated while a scenario runs.
+# With this lease, no attempt is repeated while a scenario runs.
 SETTINGS = {**WEBHOOK_SETTINGS, **WEB, "WEBHOOK_LEASE": "600"}
 
 
@@ -138,7 +138,7 @@ def test_requests_get_503_in_time_while_postgresql_is_frozen(
     outage = rounds(5, 20)
     with serving(database_url, **SETTINGS) as server, Load(server.port, clients=CLIENTS) as load:
         load.wait_for_replies(40)
-        # Without its postmaster the server accepts no other connection either.
+        # The postmaster is frozen too, so the server accepts no new connection either.
         with stopped([postgres.get_pid(), *backends()]):
             Event().wait(outage)
         recovery = load.recovery(monotonic())
@@ -159,7 +159,7 @@ def test_one_frozen_backend_fails_one_request(connection, database_url, backends
 
 @pytest.fixture
 def small_disk(postgres, connection):
-    """A file system of 16 MB that has the tasks, as a tablespace."""
+    """Move the tasks to a tablespace on a file system of 16 MB; yield its folder."""
     folder = tempfile.mkdtemp(prefix="service-full-", dir=postgres.folder)
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder], capture_output=True
@@ -185,7 +185,7 @@ def test_on_a_full_disk_writes_get_503_and_reads_succeed(
         port = server.port
 
         def write():
-            # Random text, so that it is not compressed.
+            # PostgreSQL cannot compress random text.
             text = os.urandom(30_000).hex()
             return call(port, "POST", "/api/tasks", alice, {"title": "x", "description": text})[0]
 
@@ -222,7 +222,7 @@ def test_rate_limits_survive_a_crash_of_postgresql(postgres, connection, databas
     with serving(database_url, **WEB) as server:
         for _ in range(20):
             before = int(get(server.port).headers["x-ratelimit-remaining"])
-        # Counts are committed without waiting for the disk: PostgreSQL writes them a moment later.
+        # Counts are committed without waiting for the disk. PostgreSQL writes them a moment later.
         written = connection.execute("SELECT pg_current_wal_insert_lsn() AS lsn").fetchone()["lsn"]
         wait_until(
             lambda: connection.execute(
@@ -230,7 +230,7 @@ def test_rate_limits_survive_a_crash_of_postgresql(postgres, connection, databas
             ).fetchone()["done"]
         )
         postgres.pg_ctl("restart", "-m", "immediate", "-l", str(postgres.log))
-        # A request that finds PostgreSQL still in recovery is 503, and not counted.
+        # A request that finds PostgreSQL still in recovery gets 503 and is not counted.
         responses = iter(lambda: get(server.port), None)
         response = next(one for one in islice(responses, 100) if one.status == 200)
         after = int(response.headers["x-ratelimit-remaining"])

@@ -9,7 +9,7 @@ from faults.load import WEB, Load, compare_events, compare_tasks, read
 from support.processes import serving, wait_until
 from support.receivers import WEBHOOK_SETTINGS
 
-# The pair has a cast of its own.
+# Each pair of servers gets its own cast.
 pytestmark = [pytest.mark.faults]
 
 SETTINGS = {**WEBHOOK_SETTINGS, **WEB, "WEBHOOK_LEASE": "600"}
@@ -44,7 +44,8 @@ def test_a_promoted_standby_has_every_acknowledged_write(pair, measure, rounds):
         for number in range(failovers):
             load.wait_for_replies(100)
             primary.kill()
-            # As in the copy of the primary's configuration, it would wait for a standby of its own.
+            # The standby has copied the configuration of the primary, so it would wait for a
+            # standby too. The statements below end that.
             standby.pg_ctl("promote")
             promoted = monotonic()
             with standby.connect() as connection:

@@ -42,14 +42,15 @@ SETTINGS = {
     "WEBHOOK_SCHEDULE": ",".join(["0.5"] * 240),
 }
 CLIENTS = 4
-# Of each client, in seconds: three PostgreSQL and the service share the cores of one machine.
+# Seconds between two requests of a client: three PostgreSQL servers and the service share the cores
+# of one machine.
 PAUSE = 0.05
-# As in patroni.yml.
+# The values of patroni.yml.
 TTL, LOOP_WAIT = 20, 5
 
 
 class Stage:
-    """The cluster, and web processes and a worker that run through all scenarios."""
+    """The cluster, and the web processes and the worker that run through all scenarios."""
 
     def __init__(self, stack, folder):
         self.cluster = patroni.Cluster(folder)
@@ -91,7 +92,7 @@ class Stage:
         return running(["haproxy", "-db", "-f", path], port)
 
     def _pgbouncer(self, folder, haproxy):
-        """PgBouncer before HAProxy, and the role with the settings that it needs."""
+        """Start PgBouncer in front of HAProxy; give the role the settings that PgBouncer needs."""
         with self.connect() as connection:
             for line in re.findall(r"(?m)^ +(ALTER ROLE service SET .*)$", read("docs/scaling.md")):
                 connection.execute(line)
@@ -125,7 +126,7 @@ def stage():
 
 
 class Run:
-    """One scenario: clients that write by both ways, and what they have in the end."""
+    """One scenario: clients that write by all ways, and the comparison of what was stored."""
 
     def __init__(self, stage, measure):
         self.stage, self.measure = stage, measure
@@ -147,13 +148,13 @@ class Run:
             load.wait_for_replies(number)
 
     def wait_for_recovery(self):
-        """Return once requests that began after this moment succeed by both ways."""
+        """Return once requests that began after this moment succeed by all ways."""
         now = monotonic()
         for load in self.loads.values():
             load.recovery(now)
 
     def without(self, way):
-        """The longest time without a 201 since the fault, in seconds."""
+        """Return the longest time without a 201 since the fault, in seconds."""
         ends = sorted(
             reply.started + reply.seconds
             for reply in self.loads[way].good()
@@ -216,7 +217,7 @@ def test_a_primary_that_is_cut_off_demotes_itself_and_acknowledges_nothing(run, 
     cluster = run.stage.cluster
     with run, ExitStack() as stack:
         old = cluster.primary
-        # A web host that is cut off together with the primary.
+        # This web process is cut off together with the primary.
         call = stack.enter_context(network.inside(old.machine))
         server = call(stack.enter_context, serving(run.stage.url, **SETTINGS))
         run.struck = monotonic()
@@ -227,7 +228,7 @@ def test_a_primary_that_is_cut_off_demotes_itself_and_acknowledges_nothing(run, 
             wait_until(lambda: old.psql("SELECT pg_is_in_recovery()") != "f")
             demoted = monotonic() - run.struck
             run.wait_for_recovery()
-        # The worst moment: the new primary has just begun.
+        # Mend the network at the worst moment, when the new primary has just begun.
         cluster.network.mend(old.last)
     measure("requests on the side of the old primary", len(beside.replies), at_least=1)
     measure("of them acknowledged", len(beside.good()), exactly=0)

@@ -33,13 +33,13 @@ from service.devkit.signatures import is_genuine
 
 pytestmark = pytest.mark.faults
 
-# A killed attempt is repeated after the lease.
+# With this short lease, another worker soon repeats an attempt that was killed.
 SETTINGS = {**WEBHOOK_SETTINGS, **WEB, "WEBHOOK_TIMEOUT": "1", "WEBHOOK_LEASE": "1.5"}
 RETRIES = {**SETTINGS, "WEBHOOK_SCHEDULE": ",".join(["0.5"] * 120)}
 
 
 def kill_a_worker(server, random):
-    """SIGKILL for one of the two workers, once both are there."""
+    """Kill one of the two worker processes with SIGKILL, once both run."""
     wait_until(lambda: len(children(server.pid)) == 2, server)
     os.kill(random.choice(children(server.pid)), signal.SIGKILL)
 
@@ -80,7 +80,8 @@ def test_a_killed_gunicorn_is_replaced_within_three_seconds(
             for _ in range(kills):
                 load.wait_for_replies(20)
                 killed = monotonic()
-                # The supervisor starts another one at once; the workers notice that it is gone.
+                # As a supervisor would, the test immediately starts another gunicorn. The workers
+                # of the first one notice that it is gone, and end.
                 os.kill(server.pid, signal.SIGKILL)
                 server.wait()
                 server = stack.enter_context(serving(database_url, port=port, **RETRIES))
@@ -126,9 +127,9 @@ def test_retries_with_one_idempotency_key_create_one_task_despite_kills_and_rest
     measure("keys", len(answered), at_least=50)
     measure("responses other than 201 and 503", load.other_than(201, 503, None), exactly=0)
     measure("requests without a response", load.number(503, None), at_least=1)
-    # Some were done and not answered: a replay gives their response.
+    # Some requests were carried out and not answered. Their repetition gets the stored response.
     measure("responses replayed", replayed, at_least=1)
-    # Compared as lists, so that a second one shows.
+    # These are compared as lists, so that a duplicate is noticed.
     differences = [
         sorted((task["title"], task["id"]) for task in tasks) != answered,
         sorted(event["id"] for event in events) != sorted(id for _, id in answered),
@@ -145,7 +146,7 @@ def test_an_event_whose_acknowledgement_is_lost_arrives_again_unchanged(
         with ThreadPoolExecutor(1) as thread:
             sent = thread.submit(send, server.port, post(TASK, f"Content-Length: {len(TASK)}\r\n"))
             first = receiver.take()
-            # The receiver has the event; the process that waits for its response is killed.
+            # The receiver has got the event. Kill the process that waits for the receiver's answer.
             kill(server)
             receiver.released.set()
             assert sent.result().status is None
@@ -164,7 +165,7 @@ def test_four_workers_deliver_each_event_once(
 ):
     events = rounds(400, 4000)
     announce(connection, cast["acme"], events)
-    # 16 threads each.
+    # Each worker has 16 threads.
     settings = {**RETRIES, "WEBHOOK_LEASE": "60"}
     with ExitStack() as stack:
         for _ in range(4):
@@ -195,8 +196,8 @@ def test_sigterm_lets_every_request_in_flight_finish(connection, database_url, c
                 stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
             )
             clients[-1].sendall(head.encode() + body)
-        # All threads wait at the row. The poller itself rejects a head that is too long, so its
-        # response proves that all connections before it are accepted.
+        # All threads wait for the row. The poller itself rejects a head that is too long, so this
+        # response proves that the server has accepted all connections before it.
         wait_until(lambda: waiting(connection) == 4, server)
         assert send(server.port, b"GET / HTTP/1.1\r\nX: " + b"x" * 2**16).status == 431
         server.terminate()
@@ -218,7 +219,7 @@ def test_no_client_gets_an_error_when_gunicorn_reloads_or_replaces_worn_out_work
     connection, database_url, measure, rounds
 ):
     reloads = rounds(3, 10)
-    # gunicorn replaces a worker after so many requests.
+    # gunicorn replaces a worker process after this many requests.
     settings = {**WEB, "GUNICORN_CMD_ARGS": "--max-requests 150 --max-requests-jitter 50"}
     with (
         serving(database_url, **settings) as server,

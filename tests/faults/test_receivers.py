@@ -62,7 +62,7 @@ def test_a_receiver_that_hangs_slows_down_only_the_first_writes(
         Event().wait(seconds)
         starts.append(monotonic())
         receiver.behaves(hang)
-        # Once an attempt has failed, requests leave this webhook to the worker.
+        # Once an attempt has failed, requests leave the events of this webhook to the worker.
         wait_until(lambda: webhook_row(connection, subscribed)["failing_since"])
         starts.append(monotonic())
         Event().wait(seconds)
@@ -89,7 +89,7 @@ def test_a_tenant_with_a_backlog_to_a_hanging_receiver_does_not_delay_other_tena
     receiver.behaves(hang)
     announce(connection, cast["acme"], 10_000)
     with closing(Receiver()) as other, working(database_url, **SETTINGS):
-        # Once the receiver has as many as the worker attempts at a time for one workspace.
+        # Wait until the worker has as many attempts in flight as one workspace may have.
         for _ in range(4):
             receiver.take()
         subscribe(connection, cast["globex"], other.url)

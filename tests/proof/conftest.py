@@ -1,4 +1,4 @@
-"""A service for clients to call, and the generators of clients."""
+"""A service for generated clients to call, and the programs that generate the clients."""
 
 import json
 import shutil
@@ -22,7 +22,10 @@ def service(database_url, unlimited):
 
 @pytest.fixture(scope="session")
 def npm(tmp_path_factory):
-    """A folder with the packages of clients/package-lock.json, the document and the clients."""
+    """Return a folder with the OpenAPI document, the clients and the npm packages they need.
+
+    The versions of the packages are those of clients/package-lock.json.
+    """
     for command in ("node", "npm"):
         if not shutil.which(command):
             pytest.skip(f"{command} is not installed: clients in TypeScript are not tried")
@@ -35,7 +38,7 @@ def npm(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def openapi_generator(tmp_path_factory):
-    """The program of clients/requirements.txt, in an environment of its own."""
+    """Install clients/requirements.txt into a new virtual environment; return its program."""
     for command in ("java", "go"):
         if not shutil.which(command):
             pytest.skip(f"{command} is not installed: the client in Go is not tried")

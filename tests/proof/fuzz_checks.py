@@ -1,4 +1,4 @@
-"""Checks that schemathesis makes for this service, beside its own."""
+"""Checks for this service that schemathesis makes in addition to its own."""
 
 import re
 
@@ -6,29 +6,29 @@ import schemathesis
 from schemathesis import GenerationMode
 from support.openapi_check import closed
 
-# Reasons to reject a request that its schema allows: a field depends on another, or on a row.
+# Reasons to reject a request that its schema allows: a field depends on another field or on a row.
 REASONS = re.compile(
     r"assigneeId: must be the id of a member of the workspace"
     r"|parentId: must (be the id of a task of the workspace|be another task"
     r"|not be the id of a subtask|be null for a task with subtasks)"
     r"|endTime: must be after startTime"
     r"|from: must be before to|dueAfter: must be before dueBefore"
-    # One parameter, of another form with sort=dueDate.
+    # The cursor has another form with sort=dueDate, but it is one parameter.
     r"|cursor: must be the nextCursor of an earlier response"
     r"|(summary|actionItems|decisions): needs? status completed"
     r"|attendees: must not contain duplicates: .*"
-    # A range of years is not a keyword of JSON Schema; the description has it.
+    # JSON Schema has no keyword for a range of years; the description names it.
     r"|(dueDate|dueAfter|dueBefore|startTime|endTime|from|to): must be in the years 1900 to 9998"
     r" \(UTC\)"
-    # The names are in the database of IANA, which changes.
+    # The database of IANA has the names, and it changes.
     r"|timezone: must be an IANA timezone name, like Europe/Berlin"
     r"|workspaceId: must be the id of one of your workspaces"
-    # No pattern has the hosts that can be resolved and are public, or the types of events.
+    # No pattern can tell which hosts are public, or which types of events exist.
     r"|url: must (have a host that can be resolved, within 2 s|lead to public addresses only"
     r"|be an http or https URL in ASCII, with a host, without user name and password)"
     r"|events\[\d+\]: must be one of: .*|events: must not contain duplicates: .*"
     r"|expiresAt: must be (in the future|in the years 1900 to 9998 \(UTC\))"
-    # One enum for reading and writing; its description says what can be set.
+    # Reading and writing share one enum; its description says which values can be set.
     r"|status: must be one of: completed",
     re.DOTALL,
 )
@@ -36,24 +36,24 @@ REASONS = re.compile(
 
 @schemathesis.hook
 def before_load_schema(_context, raw_schema):
-    """Make the schema stricter than the promises to clients."""
+    """Make the schema stricter than what the service promises to clients."""
     for name, schema in raw_schema["components"]["schemas"].items():
-        # Clients must expect new members; here an undocumented one is a failure.
+        # Clients must expect new members. Here, a member that is not documented is a failure.
         raw_schema["components"]["schemas"][name] = closed(schema)
-    # A repeat under its key gets the stored response before If-Match is looked at.
+    # A request that repeats an idempotency key gets the stored response, whatever its If-Match is.
     del raw_schema["components"]["parameters"]["If-Match"]["schema"]["maxLength"]
     for item in raw_schema["paths"].values():
         for operation in item.values():
             for parameter in operation.get("parameters", ()):
-                # A larger limit is lowered, also one that its format, int32, does not have.
+                # The service lowers a larger limit, even one that does not fit the format int32.
                 if parameter.get("name") == "limit":
                     del parameter["schema"]["format"]
 
 
 def is_allowed(fault, sent):
-    """Return whether a request that its schema allows may have this fault."""
+    """Return whether the service may reject a request for this fault if its schema allows it."""
     if fault["message"].startswith("must be an ISO 8601 timestamp"):
-        # RFC 3339, and so the format date-time, has leap seconds.
+        # RFC 3339 allows leap seconds, and so does the format date-time.
         return sent[fault["field"]][17:19] == "60"
     return REASONS.fullmatch(f"{fault['field']}: {fault['message']}")
 

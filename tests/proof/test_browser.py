@@ -1,4 +1,4 @@
-"""A real browser: responses that pages of two origins, one of them listed, see by fetch()."""
+"""A real browser: what pages of a listed and of an unlisted origin get from fetch()."""
 
 import html
 import json
@@ -15,7 +15,7 @@ from support.rows import TOKENS, count
 
 pytestmark = [pytest.mark.proof, pytest.mark.needs("chromium")]
 
-# It looks for nothing on the network but the pages.
+# With these options, Chromium requests nothing but the pages.
 CHROMIUM = [
     "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -71,7 +71,7 @@ foreign = listed
 
 @pytest.fixture(scope="module")
 def service(database_url, listed):
-    """The base URL of a service that lists one origin."""
+    """Yield the base URL of a service that lists the origin of the receiver ``listed``."""
     with serving(
         database_url, CORS_ORIGINS=f"https://app.example.com, http://127.0.0.1:{listed.port}"
     ) as server:
@@ -80,7 +80,7 @@ def service(database_url, listed):
 
 @pytest.fixture
 def browse(tmp_path):
-    """Open a page in the browser; returns what it then shows, as HTML, and the browser's log."""
+    """Return a function that opens a page and returns its HTML afterwards and the browser's log."""
 
     def browse(url, *options):
         run = subprocess.run(
@@ -96,7 +96,7 @@ def browse(tmp_path):
 
 @pytest.fixture
 def visit(service, browse):
-    """Open the page of a site in the browser; returns what it has seen."""
+    """Return a function that opens the test page on a site and returns what the page has seen."""
 
     def visit(site):
         page = PAGE.replace("TOKEN", json.dumps(TOKENS["alice"]))
@@ -124,7 +124,8 @@ def test_a_page_of_a_listed_origin_uses_the_api_and_reads_its_headers(visit, lis
         "unknown": 404,
         "unauthorized": 401,
         "document": 200,
-        # The browser keeps this response from the page, and does not send what follows.
+        # The browser withholds this response from the page. It does not even send the next two
+        # requests.
         "with cookies": "TypeError",
         "foreign header": "TypeError",
         "foreign method": "TypeError",
@@ -145,7 +146,7 @@ def test_a_page_of_a_listed_origin_uses_the_api_and_reads_its_headers(visit, lis
         limits = {"x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset", "ratelimit"}
         assert limits < headers[name].keys()
         assert headers[name]["x-request-id"]
-    # Alice's eight; preflight requests are not counted.
+    # Alice has sent eight requests to the API. Preflight requests do not count.
     (alice,) = connection.execute("SELECT minute_count FROM usage WHERE subject <> '127.0.0.1'")
     assert alice["minute_count"] == 8
     assert count(connection, "tasks") == 0
@@ -168,7 +169,7 @@ def test_the_reference_page_shows_every_operation_under_its_content_security_pol
     assert "Content Security Policy" not in log
 
 
-# What a person does on docs/examples/tasks.html, and what the page then shows.
+# A script that acts as a person on docs/examples/tasks.html and records what the page shows.
 PERSON = """<script type="module">
 const seen = [], service = SERVICE, token = TOKEN, api = service + "/api/tasks";
 const find = (selector) => document.querySelector(selector);

@@ -1,8 +1,9 @@
-"""The clients of docs/clients.md call the real service.
+"""Clients as in docs/clients.md, generated from the document, call the real service.
 
-Python: openapi-python-client, checked by mypy. TypeScript: openapi-typescript and openapi-fetch,
-checked by tsc; these come from npm, in the versions of clients/package-lock.json. Go:
-openapi-generator, in the version of clients/requirements.txt.
+Python: openapi-python-client generates the client, and mypy checks it.
+TypeScript: openapi-typescript and openapi-fetch, and tsc checks it. npm installs these programs in
+the versions of clients/package-lock.json.
+Go: openapi-generator, in the version of clients/requirements.txt.
 """
 
 import json
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.proof
 
 CLIENTS = Path(__file__).parent / "clients"
 PACKAGE = "task_meeting_and_workspace_service_client"
-# No module of another project can be fetched: the client needs the standard library alone.
+# Go must not fetch modules of other projects: the client needs only the standard library.
 GO = {"GOPROXY": "off", "GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"}
 GO_MODULE = "module example.com/client\n\ngo 1.19\n"
 
@@ -47,13 +48,13 @@ def test_a_generated_client_in_go_compiles_and_can_call_the_service(
     (tmp_path / "go.mod").write_text(GO_MODULE)
     run(
         *(openapi_generator, "generate", "--generator-name=go", "--input-spec=openapi.json"),
-        # Its own tests and pages are left out.
+        # Generate no tests and no pages.
         "--global-property=models,apis,supportingFiles,"
         "apiTests=false,modelTests=false,apiDocs=false,modelDocs=false",
         "--additional-properties=withGoMod=false,disallowAdditionalPropertiesIfNotPresent=false",
         *("--output=taskservice", "--package-name=taskservice"),
         cwd=tmp_path,
-        # Compile little: the program runs for seconds.
+        # The program runs for a few seconds only, so Java should not spend time on optimization.
         JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1",
     )
     run("go", "vet", "./...", cwd=tmp_path, **GO)
@@ -66,20 +67,20 @@ PAGE = (CLIENTS.parents[2] / "docs/clients.md").read_text(encoding="utf-8")
 
 
 def block(language, heading):
-    """The one block of code in a language below a heading of the page."""
+    """Return the only block of code in this language below a heading of the page."""
     section = PAGE.split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
     (code,) = re.findall(rf"(?ms)^```{language}\n(.*?)^```$", section)
     return code
 
 
 def check_client(*command, **variables):
-    """It lists all tasks, over two pages; it says what is wrong with a token or the path."""
+    """Require that the client lists all tasks of two pages, and prints a wrong token or path."""
     titles = [line.split(" ", 1)[1] for line in run(*command, **variables).splitlines()]
     assert titles == ["Call Ada", *["Task"] * 60]
     failed = start(*command, **{**variables, "TOKEN": "tmw_api_nobody"})
     assert failed.returncode == 1
     assert failed.stderr.startswith("401: Unauthorized: send an API token")
-    # A status that the document does not have for this operation.
+    # For this operation, the document does not have the status 404.
     failed = start(*command, **{**variables, "URL": f"{variables['URL']}/api"})
     assert failed.returncode == 1
     assert "404" in failed.stderr

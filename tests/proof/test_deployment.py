@@ -1,4 +1,4 @@
-"""docs/deployment.md and docs/operations.md as they stand, run on each Debian with systemd."""
+"""The blocks of docs/deployment.md and docs/operations.md, run on each Debian with systemd."""
 
 import json
 import re
@@ -23,18 +23,19 @@ CURL = (
     "curl -sS --cacert /etc/nginx/service.crt --resolve api.example.com:443:127.0.0.1"
     " https://api.example.com"
 )
-# Printed by check about files that are installed.
+# What check prints about an installed file that differs from the file of the release.
 DIFFERENT = " not as in this release:"
 HEALTHY = '{"status":"ok"}'
 PASSWORD = "sed -n 's|.*//service:\\([^@]*\\)@.*|\\1|p' /etc/task-service/env"
 KEY = "sed -n 's/^WEBHOOK_KEY=//p' /etc/task-service/env"
-# Prints the id of a new webhook; the API would reject its URL.
+# Inserts a webhook, whose URL the API would reject, and prints its id.
 SUBSCRIBE = (
     'runuser -u postgres -- psql -XAtq service -c "INSERT INTO webhooks (workspace_id, url,'
     " key_fingerprint) SELECT id, 'http://127.0.0.1:9000/', repeat('0', 16) FROM workspaces"
     " WHERE slug = 'umbrella' RETURNING id\""
 )
-# What happens before the block of docs/operations.md that restores the state of a certain second.
+# MISTAKE replaces the line TARGET of docs/operations.md: before the block that restores the state
+# of a certain second, a workspace is deleted by mistake.
 TARGET = "target='2026-11-22 14:03:11+00'\n"
 MISTAKE = """
 token=$(task-service token create rosa@example.com)
@@ -51,7 +52,8 @@ sleep 2
 task-service workspace delete --yes umbrella
 rows 5432 >/tmp/deleted || true
 """
-# What happens before the block that restores the whole server, and what it has at its target.
+# DAMAGE replaces the line EARLIER: before the block that restores the whole server, a table is
+# dropped. It also writes the rows that the server has at the target time.
 EARLIER = "target='2026-11-22 14:05:11+00'\n"
 DAMAGE = """
 task-service workspace create Late --slug late
@@ -78,7 +80,7 @@ print(dict(statuses))
 
 @pytest.fixture(scope="module", params=RELEASES, ids=lambda release: f"debian_{release.number}")
 def debian(request, tmp_path_factory):
-    """A machine with the source, what pip would fetch, and a PostgreSQL as Debian installs it."""
+    """Boot a machine with the source, the wheels that pip would fetch, and Debian's PostgreSQL."""
     release, folder = request.param, tmp_path_factory.mktemp("debian")
     root = root_of(release)
     copy_project(folder / "share/source")
@@ -97,14 +99,14 @@ def debian(request, tmp_path_factory):
             "chmod 700 .\n"
             "pg_dropcluster $version main\n"
             "pg_createcluster $version main\n"
-            # As the package of Debian does where ssl-cert is installed: with TLS.
+            # Switch on TLS, as the package of Debian does if ssl-cert is installed.
             "cd /var/lib/postgresql/$version/main\n"
             "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=db -keyout server.key"
             " -out server.crt\n"
             "chown postgres: server.key server.crt; chmod 600 server.key\n"
             "pg_conftool $version main set ssl on\n"
             "systemctl start postgresql@$version-main\n"
-            # As the package of Debian leaves it: a site that listens on port 80.
+            # Enable the site on port 80, as the package of Debian does.
             "ln -sf /etc/nginx/sites-available/default /etc/nginx/sites-enabled/default\n"
             "grep -q 'listen 80 default_server' /etc/nginx/sites-enabled/default\n"
             "systemctl start nginx"
@@ -114,18 +116,18 @@ def debian(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def deployed(debian):
-    """The machine after the last block of docs/deployment.md; ``output`` is what they printed."""
+    """Run all blocks of docs/deployment.md; the machine's ``output`` is what they printed."""
     debian.output = debian.run("".join(blocks("docs/deployment.md")))
     return debian
 
 
 def processes(debian, unit):
-    """The main process of a unit, and the command lines of all processes of Python."""
+    """Return the main process of a unit, and the command lines of all processes of Python."""
     return debian.run(f"systemctl show --value -p MainPID {unit}; pgrep -fa bin/python")
 
 
 def send(debian, path, *options):
-    """Send a request through nginx; returns its status, its headers and its JSON."""
+    """Send a request through nginx; return the status, the headers and the JSON of the response."""
     quoted = " ".join(f"'{option}'" for option in options)
     head, _, body = debian.run(f"{CURL}{path} -i {quoted}").partition("\n\n")
     status, *lines = head.splitlines()
@@ -140,7 +142,7 @@ def test_the_deployment_page_turns_a_bare_debian_into_a_service_that_answers_ove
 
 
 def test_the_deployment_page_names_the_versions_that_this_debian_has(deployed):
-    """Its blocks find the version themselves."""
+    """The blocks of the page find the version themselves, so only the text has to be right."""
     release = deployed.release
     text = " ".join(read("docs/deployment.md").split())
     nginx = deployed.run("nginx -v 2>&1").strip().rpartition("/")[2].rpartition(".")[0]
@@ -154,7 +156,7 @@ def test_nginx_accepts_the_installed_files_without_a_warning(deployed):
 
 
 def test_after_an_upgrade_of_debian_one_command_moves_the_site_to_the_new_directive(deployed):
-    """The files that `install` wrote on Debian 12, on the nginx of Debian 13."""
+    """The nginx of Debian 13 then reads the files that `install` wrote on Debian 12."""
     if deployed.release.codename == "bookworm":
         pytest.skip("the nginx of Debian 12 knows only the old parameter")
     (command,) = re.findall(r"`(sed -i [^`]+ http2[^`]+)`", read("docs/deployment.md"))
@@ -198,7 +200,8 @@ def test_a_second_installation_changes_nothing_and_reloads_nginx_only_if_a_file_
         "/etc/nginx/task-service stays as it is",
     ]
     assert deployed.run(seen) == before
-    # One that was interrupted before the folder was complete goes on; nothing else changes.
+    # After an installation that was interrupted before the folder was complete, another one writes
+    # the folder again and changes nothing else.
     log = "/var/log/nginx/task-service.log"
     deployed.run(f"echo kept >>{log}")
     again = f"rm -r /etc/nginx/task-service; {INSTALL} --first api.example.com; grep kept {log}"
@@ -213,7 +216,8 @@ def test_a_second_installation_changes_nothing_and_reloads_nginx_only_if_a_file_
     wait_until(lambda: deployed.run(seen) != before)
 
 
-# A machine with nginx, on which `install` has not been: a site of somebody else answers all names.
+# Makes the machine one with nginx but without the files of `install`. The site of somebody else
+# answers requests for all names.
 SOMEBODY = """
 systemctl stop nginx
 cp -a /etc/nginx /tmp/nginx
@@ -230,7 +234,7 @@ NGINX
 {also}
 systemctl start nginx
 """
-# Prints what every file of nginx contains, and what answers a client that knows only the address.
+# Prints the checksums of all files of nginx, and the answers to a client that knows no host name.
 SEEN = """
 find /etc/nginx -type f -exec sha256sum {} + | sort
 for host in 127.0.0.1 '[::1]'; do curl -skm 5 https://$host/ || echo nobody; done
@@ -270,7 +274,7 @@ def test_an_installation_keeps_the_default_server_of_another_site(deployed, some
     after = deployed.run(SEEN).splitlines()
     assert before[-1] == after[-1] == "somebodysomebody"
     assert "other-names.conf" not in "".join(after)
-    # A start, and not only a reload: nginx can bind all its addresses.
+    # nginx must be able to start, not only to reload: it has to bind all its addresses again.
     deployed.run("systemctl restart nginx")
     assert deployed.run(SEEN).splitlines() == after
     assert deployed.run(f"{CURL}/healthz") == HEALTHY
@@ -364,7 +368,7 @@ WRAPPED = "task-service user list"
     "folder", ["~root", "~root/source"], ids=["closed", "below_a_closed_folder"]
 )
 def test_a_command_runs_in_a_folder_that_only_root_may_enter(deployed, folder):
-    """A clone by root has mode 755, and only the folder above it is closed."""
+    """A clone that root made has mode 755, so only the folder above it is closed."""
     deployed.run("chmod 700 ~root; install -d -m 755 ~root/source")
     assert "rosa@example.com" in deployed.run(f"cd {folder}; {WRAPPED}")
     deployed.run(
@@ -394,7 +398,7 @@ def test_a_command_resolves_a_relative_path_from_the_folder_in_which_root_runs_i
 def test_commands_say_what_is_wrong_with_the_database_with_and_without_tls(
     deployed, change, message, mode
 ):
-    """libpq looks for a certificate below HOME, which must not be that of root."""
+    """libpq looks for a client certificate below HOME, which must not be the home of root."""
     deployed.run(
         "mkdir -p ~root/.postgresql\n"
         "touch ~root/.postgresql/postgresql.crt ~root/.postgresql/postgresql.key\n"
@@ -430,7 +434,7 @@ def test_the_source_distribution_has_every_page_that_the_readme_names(deployed):
 
 
 def test_the_image_works_as_a_user_without_a_name_on_a_read_only_file_system(deployed):
-    """The steps of the Dockerfile, without its engine."""
+    """The test takes the steps of the Dockerfile without Docker."""
     kept = re.findall(r"(?m)^!(\S+)$", PROJECT.joinpath(".dockerignore").read_text())
     user = re.search(r"(?m)^USER ([0-9]+):", PROJECT.joinpath("Dockerfile").read_text())[1]
     deployed.run(
@@ -585,10 +589,10 @@ def test_changed_code_takes_effect_after_a_reload(deployed):
 
 @pytest.fixture(scope="module")
 def operated(deployed):
-    """The machine after the blocks of docs/operations.md, with a release 1.0.1 to upgrade to.
+    """Run all blocks of docs/operations.md on the machine, with a release 1.0.1 to upgrade to.
 
-    Before them it gets a webhook, for the blocks that rotate the secrets of all. The releases have
-    different units.
+    Before the blocks, the test inserts a webhook, because some blocks rotate the secrets of all
+    webhooks. The two releases have different systemd units.
     """
     deployed.key = deployed.run(KEY)
     deployed.password = deployed.run(PASSWORD)
@@ -642,9 +646,13 @@ def test_the_block_for_an_export_writes_a_file_that_load_can_read(operated):
 
 
 def test_a_stopped_service_stays_stopped_when_a_client_connects_and_nginx_logs_why(operated):
-    """The socket unit would start it again. The table of the bad night quotes the log."""
+    """While the socket unit runs, a client would start the service again.
+
+    docs/operations.md quotes the message in the log.
+    """
     operated.run("systemctl stop task-service-web.socket task-service-web")
-    # As often as tries to start the service open it; by default systemd allows five in 10 s.
+    # Each attempt to start the service starts the socket. By default, systemd allows five starts
+    # of it in 10 s, and the unit has to allow more.
     unit = "task-service-web.socket"
     operated.run(f"for n in 1 2 3 4 5 6; do systemctl start {unit}; systemctl stop {unit}; done")
     assert send(operated, "/healthz")[0] == 502

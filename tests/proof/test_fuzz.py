@@ -1,6 +1,6 @@
-"""schemathesis sends what the published document allows and what it forbids, with all its checks.
+"""schemathesis sends requests that the document allows or forbids, and makes all its checks.
 
-The seeds are fixed, so that a failure comes again. To look for more:
+The seeds are fixed, so a failure can be repeated. To look for more:
 ``FUZZ_EXAMPLES=2000 FUZZ_SEEDS="7 8 9" pytest -m proof tests/proof/test_fuzz.py``.
 """
 

@@ -1,6 +1,6 @@
-"""Hostile requests get no 5xx and never hang; a body is JSON, and each path of the API has limits.
+"""Hostile requests: they never hang or get a 5xx; responses are JSON with the rate limit headers.
 
-Malformed requests are in speedups/http_server/tests, hostile JSON in test_strict_json.py.
+speedups/http_server/tests has malformed requests, and test_strict_json.py has hostile JSON.
 """
 
 import json
@@ -19,7 +19,7 @@ METHODS = (
 )
 OPEN = "/", "/healthz", "/openapi.json"
 
-# Bytes, because client libraries do not send some of these requests.
+# These are bytes, because client libraries refuse to send some of these requests.
 ODD = [
     *b"%00 a%00b %ff %c3%28 %ed%a0%80 %f4%90%80%80 %c0%af % %2 %zz %u0041".split(),
     *rb"%0a \ %5c %2f %2F.. .. ../.. %2e%2e . / // ;a=b * ~ ' <a> {id} -1 | ^".split(),
@@ -72,7 +72,7 @@ def port(database_url):
 
 @pytest.fixture
 def paths(app, connection, cast):
-    """The path of every route, with the ids of a task and of a workspace, and with no id."""
+    """Return all paths, each with the id of a task, with that of a workspace and with no id."""
     task = insert(
         connection, "tasks", title="x", workspace_id=cast["acme"], created_by=cast["alice"]
     )
@@ -88,7 +88,7 @@ def request(method, path, *headers, body=b""):
 
 
 def hold(answer, sent, *, bodiless=False, open_to_all=False):
-    """Check the properties of every response, of gunicorn and of the service."""
+    """Check what every response promises, whether gunicorn or the service made it."""
     assert answer.status, sent
     assert answer.status < 500, sent
     assert "x-request-id" in answer.headers, sent
@@ -126,7 +126,7 @@ def test_an_odd_path_or_query_is_answered_in_json(port, form):
         for method in ("GET", "DELETE"):
             path = form.replace(b"%s", odd)
             sent = request(method, path)
-            # Slashes alone are the root, which needs no credential.
+            # A path of slashes only is the root, which needs no credential.
             root = not unquote_to_bytes(path).strip(b"/")
             hold(send(port, sent, timeout=5), sent, open_to_all=root)
 

@@ -1,4 +1,4 @@
-"""The copy of docs/sync.md equals the database, come what may."""
+"""The program of docs/sync.md: its copy equals the database whatever happens."""
 
 import json
 import os
@@ -27,7 +27,7 @@ TASKS, MEETINGS = 20_000, 300
 
 @contextmanager
 def mirroring(folder, port, **options):
-    """The program, with a token for Acme that follows no choice."""
+    """Run the program with a token for Acme; which workspace Alice chooses has no effect on it."""
     variables = {"URL": f"http://127.0.0.1:{port}", "TOKEN": READER, "PAUSE": "0.05"}
     program = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(folder / "copy.db")],
@@ -58,7 +58,7 @@ def stored(connection, cast):
 
 @contextmanager
 def writing(port):
-    """Alice and Bob, who create, change and delete tasks and meetings."""
+    """Let Alice and Bob create, change and delete tasks and meetings until the block ends."""
     stop = Event()
     writers = [
         Thread(target=write, args=(port, TOKENS[name], stop), daemon=True)
@@ -114,11 +114,11 @@ def test_the_copy_that_the_sync_program_keeps_equals_the_database(
         with mirroring(tmp_path, port) as reader:
             requests = "SELECT FROM usage HAVING sum(minute_count) > 20"
             wait_until(lambda: connection.execute(requests).fetchall(), reader)
-        # The reader was killed while it listed: nothing of that is in the copy.
+        # The program was killed while it listed, so the copy has nothing of that list.
         assert copied(tmp_path) == {}
         with mirroring(tmp_path, port) as reader, writing(port):
             wait_until(lambda: len(copied(tmp_path)) > TASKS, reader, seconds=60)
-    # The service starts again while the reader waits for it.
+    # The program already runs and waits when the service starts again.
     with mirroring(tmp_path, port) as reader, serving(database_url, port=port):
         with writing(port):
             chosen, _ = call(port, "PATCH", "/api/me", TOKENS["alice"], {"workspaceId": initech})
@@ -136,7 +136,7 @@ def test_the_copy_that_the_sync_program_keeps_equals_the_database(
             reader,
             seconds=60,
         )
-        # The cursor is gone, as after a crash of PostgreSQL, and the copy begins again.
+        # The cursor is lost, as after a crash of PostgreSQL, so the program makes the copy again.
         connection.execute("TRUNCATE event_cursors")
         connection.execute(
             "UPDATE tasks SET title = 'Unheard', version = version + 1 WHERE id ="
@@ -144,7 +144,7 @@ def test_the_copy_that_the_sync_program_keeps_equals_the_database(
             cast,
         )
         wait_until(equal, reader, seconds=60)
-        # A load announces nothing, so the copy begins again.
+        # The command load makes no events for tasks, so the program makes the copy again.
         author = {"workspace": "acme", "createdBy": "alice@example.com"}
         line = json.dumps({"type": "task", "title": "Loaded", **author})
         subprocess.run(
@@ -160,7 +160,7 @@ def test_the_copy_that_the_sync_program_keeps_equals_the_database(
 
 
 class Trouble(BaseHTTPRequestHandler):
-    """Answers each path wrongly first, in each way that passes."""
+    """A service that answers each path with every kind of temporary error first."""
 
     PAGE = {"data": [{"id": "a", "version": 1}], "nextCursor": None}
     FEED = {"nextCursor": "1", "hasMore": False}

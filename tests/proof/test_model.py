@@ -1,4 +1,4 @@
-"""Tasks against a model of them: after any calls in any order, both show the same."""
+"""Tasks compared with a model of tasks: after any calls in any order, both show the same."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -26,7 +26,7 @@ def iso(timestamp):
 
 @st.composite
 def timestamps(draw):
-    """A timestamp as a client may write it, and as the service returns it."""
+    """Draw a timestamp: as a client may write it, and as the service returns it."""
     near = st.datetimes(datetime(2000, 1, 1), datetime(2060, 1, 1))
     far = st.datetimes(datetime(1900, 1, 1), datetime(9998, 12, 31, 23, 59, 59))
     timestamp = draw(near | far).replace(tzinfo=UTC)
@@ -38,7 +38,7 @@ def timestamps(draw):
 
 
 def same(strategy):
-    """Values that are returned as they were sent."""
+    """Return a strategy of pairs for values that the service returns as they were sent."""
     return strategy.map(lambda value: (value, value))
 
 
@@ -48,7 +48,7 @@ titles = st.text(characters, max_size=20).map(lambda text: (text + " x ", (text 
 users = st.sampled_from(["alice", "bob", "charlie"])
 limits = st.sampled_from([1, 2, 3, 50])
 
-# Each field's values are pairs, of what is sent and what is returned.
+# The values of each field are pairs: what the client sends, and what the service returns.
 TASK = {
     "description": texts,
     "status": same(st.sampled_from(STATUSES)),
@@ -112,7 +112,10 @@ class Model(RuleBasedStateMachine):
         return multiple()
 
     def store_task(self, who, sent, stored):
-        """Hold a new task against the model; what the service alone can know must be consistent."""
+        """Create a task, compare it with the model and return its id.
+
+        Only the service knows the id and the times, so these must only be consistent.
+        """
         response = self.clients[who].post("/tasks", sent)
         task = response.get_json()
         assert response.status_code == 201, task
@@ -159,7 +162,7 @@ class Model(RuleBasedStateMachine):
         else:
             row, expected = response.get_json(), old | stored
             assert response.status_code == 200, row
-            # Only a real change makes a version.
+            # Only a real change makes a new version.
             if expected != old:
                 assert row["updatedAt"] >= old["updatedAt"]
                 expected |= {"version": old["version"] + 1, "updatedAt": row["updatedAt"]}
@@ -190,7 +193,7 @@ class Model(RuleBasedStateMachine):
 
     @rule(who=users, limit=limits, like=task_ids, names=st.sets(st.sampled_from(list(FILTERS))))
     def list_tasks(self, who, limit, like, names):
-        """Filter by the values of an existing task, so that the list has a match."""
+        """List the tasks that match an existing task in these fields, so that there is a match."""
         task = self.tasks.get(like, NEW_TASK)
         query = {name: task[FILTERS[name]] for name in names if task[FILTERS[name]]}
         rows = [

@@ -1,4 +1,4 @@
-"""The rules for Prometheus and the metric queries of the dashboard, run by promtool."""
+"""The rules for Prometheus and the metric queries of the dashboard, checked with promtool."""
 
 import json
 import subprocess
@@ -17,8 +17,8 @@ ALERTS = {rule["alert"]: rule for rule in GROUP["rules"] if "alert" in rule}
 FAILED = 'requests_total{route="/api/tasks",status="500"}'
 BUSY = 'requests_total{route="/api/tasks",status="503"}'
 DUMP = 'backup_timestamp_seconds{kind="pg_dump"}'
-# Figures with which an alert fires; the others are those of a service that is well. A text is a
-# series of promtool: -1+2x70 is -1, 1, 3 and so on, and _ is no value.
+# By alert: the figures with which it fires. All other figures are those of a healthy service. A
+# text is a series in promtool's notation: -1+2x70 stands for -1, 1, 3 and so on, _ for no value.
 FIRING = {
     "ServiceIsDown": {"healthz_status": 0},
     "DatabaseDoesNotAnswer": {"up": 0, "healthz_status": 503},
@@ -57,7 +57,7 @@ FIRING = {
 
 @pytest.fixture
 def metrics(app, database_url):
-    """The metrics of a service whose processes have ended, as a file of Prometheus has them."""
+    """Return the metrics that ``status`` prints about a service whose processes have ended."""
     pool = app.extensions["pool"]
     pool.open()
     pool.counters.requests.append(("GET", "/api/tasks", 200, 0.02, 0.01))
@@ -97,7 +97,7 @@ def test_promtool_accepts_the_rules_and_every_metric_query_of_the_dashboard(tmp_
 
 @pytest.fixture
 def well(metrics):
-    """The figures of a service that is well, with those that the script of the page adds."""
+    """Return the figures of a healthy service, including those that the page's script adds."""
     figures = {
         line.split()[0].removeprefix("task_service_"): float(line.split()[1])
         for line in metrics.splitlines()
@@ -128,7 +128,7 @@ def check_rules(folder, *tests):
     ("alert", "figures", "later"),
     [
         *((alert, FIRING.get(alert, {}), 0) for alert in ALERTS),
-        # More errors of a series that is old.
+        # Here the number of errors grows again a long time after the first error.
         ("ServerErrors", {FAILED: "1+1x70"}, 20),
         ("RequestsFail", {BUSY: "1+1x70"}, 0),
         ("SessionBlocksOthers", {"longest_lock_seconds": 5.1}, 0),
@@ -139,7 +139,7 @@ def test_an_alert_fires_only_beyond_its_threshold(alert, figures, later, well, t
     rule = ALERTS[alert]
     wait = rule.get("for", "0m")
     minutes = int(wait[:-1]) * (60 if wait[-1] == "h" else 1) + 1 + later
-    # Errors of long ago.
+    # An error that happened long ago fires no alert.
     old = {FAILED: "1x70"} if later else {}
     tests = []
     for shown, fires in ((well | old, False), (well | figures, True)):
@@ -152,7 +152,7 @@ def test_an_alert_fires_only_beyond_its_threshold(alert, figures, later, well, t
 
 
 def fired(figures, expected, severity="page|ticket"):
-    """The test that these alerts alone have fired within an hour."""
+    """Return a test of promtool that exactly these alerts have fired within an hour."""
     alerts = f'ALERTS{{alertstate="firing",severity=~"{severity}"}}'
     query = f"count by (alertname) (count_over_time({alerts}[60m]))"
     samples = [{"labels": f'{{alertname="{alert}"}}', "value": 1} for alert in expected]
@@ -162,13 +162,13 @@ def fired(figures, expected, severity="page|ticket"):
 
 
 def once(bad, good, samples=1):
-    """A figure that the file has for so many minutes, and after ten minutes."""
+    """Return a series that is bad for this many minutes from the tenth minute on, and else good."""
     return f"{good}x9 {bad}x{samples - 1} {good}x59"
 
 
-# What the file shows of things that happen in ordinary operation, by the seconds that each takes at
-# most (docs/faults.md and the tests of deployment): a restart and a rollback 8, an upgrade 45 with
-# its dump, a failover 36. The file is written once a minute.
+# What the file of metrics shows during ordinary events. A restart or a rollback takes at most 8 s,
+# an upgrade with its dump 45 s, and a failover 36 s (docs/faults.md and the tests of deployment).
+# The file is written once a minute.
 ORDINARY = {
     "restart": {
         "web_processes": once(0, 1), "workers": once(0, 1), "healthz_status": once(0, 200),
@@ -198,7 +198,7 @@ def test_an_ordinary_restart_upgrade_rollback_or_failover_fires_no_alert(event, 
     check_rules(tmp_path, fired(well | ORDINARY[event], []))
 
 
-# Figures as each fault leaves them for an hour, and the alerts that it makes: one page, or tickets.
+# By cause: the figures that last for an hour, and the alerts that fire: one that pages, or tickets.
 CAUSES = {
     "PostgreSQL is down": (
         {"up": 0, "healthz_status": 503, "public_healthz_status": 503, "servers_silent": 1,
@@ -261,7 +261,7 @@ def test_one_cause_pages_the_operator_at_most_once(cause, well, tmp_path):
 
 
 def test_alerts_that_page_wait_longer_than_ordinary_events_take():
-    """A page for two minutes; one that errors or two primaries make cannot come of these."""
+    """They wait two minutes, except two alerts that ordinary events cannot fire."""
     short = {
         alert
         for alert, rule in ALERTS.items()

@@ -1,4 +1,4 @@
-"""docs/deploy/nginx.conf as it stands, run by Debian's nginx in front of the service."""
+"""docs/deploy/nginx.conf without changes, run by Debian's nginx in front of the service."""
 
 import gzip
 import http.client
@@ -29,7 +29,7 @@ class Nginx(NamedTuple):
 
 @pytest.fixture(scope="module")
 def nginx(database_url, tmp_path_factory):
-    """An nginx that runs the file, with addresses of this machine in those that it includes."""
+    """Run nginx with the file; the files that it includes have addresses of this machine."""
     folder, port = tmp_path_factory.mktemp("nginx"), free_port()
     folder.chmod(0o755)
     with (
@@ -106,7 +106,7 @@ def test_the_response_and_both_logs_have_the_same_request_id(nginx, offered, kep
 
 
 def lines_of(log):
-    """The requests in a log; gunicorn's own lines are no JSON."""
+    """Return the requests in a log; the lines of gunicorn itself are not JSON and are left out."""
     lines = [line for line in log.read_text().splitlines() if line.startswith("{")]
     return [line for line in map(json.loads, lines) if "requestId" in line]
 

@@ -1,4 +1,4 @@
-"""The program docs/examples/notify.py tells who closed a task, and nothing else."""
+"""The program docs/examples/notify.py reports who closed a task, and nothing else."""
 
 import json
 import os
@@ -45,21 +45,23 @@ def test_the_example_program_reports_each_task_that_is_closed_and_who_closed_it(
         path = f"/{write('alice', 'POST', '', title='Ship it')}"
         with notifying(**settings):
             write("bob", "PATCH", path, status="done")
-            # The chat refused the first one.
+            # The chat has refused the first message, so the program sends it again.
             assert [told(), told()] == ["Bob closed Ship it"] * 2
             write("alice", "POST", "", title="New", status="done")
             write("alice", "PATCH", path, title="Shipped")
             write("alice", "PATCH", path, status="todo")
             write("alice", "PATCH", path, status="done")
             assert told() == "Alice closed Shipped"
-        # What happens while it is off is told later; it may have been killed before it kept that.
+        # The program reports later what happens while it is off. It may repeat its last message,
+        # because it may have been killed before it stored its cursor.
         write("bob", "PATCH", path, status="todo", title="Late")
         write("bob", "PATCH", path, status="done")
         with notifying(**settings):
             while (text := told()) == "Alice closed Shipped":
                 pass
             assert text == "Bob closed Late"
-            # PostgreSQL empties this table when it crashes: the cursor is gone while it polls.
+            # PostgreSQL empties this table when it crashes, so the cursor of the program is gone
+            # while the program polls.
             connection.execute("TRUNCATE event_cursors")
             wait_until(lambda: count(connection, "event_cursors"))
             write("bob", "PATCH", path, status="todo", title="Again")
@@ -67,7 +69,7 @@ def test_the_example_program_reports_each_task_that_is_closed_and_who_closed_it(
             while (text := told()) == "Bob closed Late":
                 pass
             assert text == "Bob closed Again"
-        # The cursor is gone while it is off.
+        # Here the cursor is lost while the program is off.
         connection.execute("TRUNCATE event_cursors")
         with notifying(**settings):
             wait_until(lambda: count(connection, "event_cursors"))

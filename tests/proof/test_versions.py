@@ -1,4 +1,4 @@
-"""The versions that setup.cfg names: lowest libraries, each Python, files for two platforms."""
+"""The versions that setup.cfg allows: the lowest libraries, each Python, wheels for platforms."""
 
 import configparser
 import re
@@ -21,7 +21,8 @@ from support.project import (
 
 pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 
-# What depends on a library or on Python: the worker, the server, requests, webhooks, statements.
+# The tests of what depends most on libraries and on Python: the web server, requests, the document,
+# the pool, fields, webhooks and settings.
 QUICK = (
     "speedups/http_server/tests/test_request_reader.py",
     "speedups/http_server/tests/test_response.py",
@@ -32,7 +33,7 @@ QUICK = (
 )
 DISTRIBUTIONS = "-e", "testkit/pytest_task_service", "-e", "testkit/task_service_double"
 PLATFORMS = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
-# Systems that have the embedded PostgreSQL, and systems that have none, as uv names them.
+# Systems with and without the embedded PostgreSQL, by the names that uv gives them.
 EMBEDDED = "x86_64-manylinux_2_28", "aarch64-manylinux_2_28", "macos", "x86_64-apple-darwin"
 OTHER = "x86_64-manylinux_2_17", "x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"
 WHEELS = "--only-binary", ":all:", "--dry-run"
@@ -49,7 +50,7 @@ def uv(*words):
 
 
 def run_quick_part(folder, python, *options):
-    """Make a virtual environment with the project and pass the quick part of the tests in it."""
+    """Install the project into a new virtual environment; require that the quick tests pass."""
     created = (python, "-m", "venv", "--without-pip", folder)
     subprocess.run(created, cwd=folder.parent, check=True, env=environment())
     uv("install", "-p", folder, "-e", ".[dev,contribute]", *DISTRIBUTIONS, *options)
@@ -104,7 +105,7 @@ def test_the_extra_dev_has_wheels_for_each_system_that_the_readme_names(
 
 @pytest.mark.parametrize("platform", OTHER)
 def test_on_other_systems_only_the_embedded_postgresql_has_no_wheel(tmp_path, platform):
-    """So the service runs there, with a server of one's own."""
+    """So the service can be installed there, and used with another PostgreSQL server."""
     options = ("--python-platform", platform, "--target", tmp_path)
     uv("install", *options, *WHEELS, "-r", "requirements.txt")
     refused = start_uv("install", *options, *WHEELS, "-r", extra("dev", tmp_path))
@@ -114,7 +115,7 @@ def test_on_other_systems_only_the_embedded_postgresql_has_no_wheel(tmp_path, pl
 
 
 def extra(name, folder):
-    """Write the requirements of the service with an extra into a file."""
+    """Write the requirements of the service and of an extra into a file; return its path."""
     parser = configparser.ConfigParser()
     parser.read(PROJECT / "setup.cfg")
     lines = parser["options.extras_require"][name].splitlines()

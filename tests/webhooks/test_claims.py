@@ -1,4 +1,4 @@
-"""Claims: each delivery is attempted by one worker, also if another one is killed."""
+"""Claims: one worker attempts a delivery. If that worker is killed, another one takes it over."""
 
 import json
 import signal
@@ -23,7 +23,7 @@ def test_due_deliveries_are_attempted_and_recorded(worker, cast, connection, rec
     assert running.pool.closed
     assert states(connection) == [("delivered", 1)] * 3
     assert [attempt["status"] for attempt in attempts(connection)] == [200] * 3
-    # In any order.
+    # The worker may post them in any order.
     sent = {received.body for received in receiver.take_all()}
     assert sent == {row["body"].encode() for row in deliveries(connection)}
     assert worker().run_once() == 0
@@ -76,7 +76,7 @@ def test_a_worker_that_gets_a_signal_finishes_its_attempts_and_begins_no_other(
     announce(connection, cast["acme"])
     receiver.released.set()
     assert running.wait(60) == 0
-    # It is recorded, and no new one begins.
+    # The worker records the attempt and begins no other one.
     assert states(connection) == [("delivered", 1), ("waiting", 0)]
     assert [attempt["status"] for attempt in attempts(connection)] == [200]
 
@@ -94,7 +94,7 @@ def test_after_a_signal_only_the_outcome_of_an_attempt_still_waits_for_a_connect
         with pytest.raises(PoolTimeout):
             pool.submit(running.check_keys).result(5)
         receiver.released.set()
-        # It asks for the connection more than once.
+        # In this time, the thread asks for the connection more than once.
         sleep(2 * running.pool.SHORTEST_WAIT)
         assert not attempted.done()
         running.pool.give_back(only)
@@ -140,7 +140,7 @@ def test_forty_deliveries_to_a_slow_receiver_delay_no_other_workspace(
     announce(connection, cast["globex"], 20)
     for _ in range(20):
         other_receiver.take()
-    # As many attempts in flight for the workspace as WEB_THREADS, no more.
+    # A workspace never has more attempts in flight than WEB_THREADS.
     assert receiver.connections == 2
     receiver.released.set()
     assert running.stop()
@@ -153,7 +153,7 @@ def test_a_poll_does_not_read_the_backlogs_of_disabled_webhooks_and_of_those_tha
     disabled = subscribe(connection, cast["acme"], receiver.url)
     announce(connection, cast["acme"], 3000)
     connection.execute("UPDATE webhooks SET disabled_at = now() WHERE id = %s", (disabled,))
-    # Index entries of rows that other tests have deleted would be read too.
+    # Without VACUUM, the plan would also read index entries of rows that other tests have deleted.
     connection.execute("VACUUM (ANALYZE) deliveries")
     values = {"after_workspace_id": NIL_UUID, "after_webhook_id": NIL_UUID}
     values |= {"busy": [], "lease": 1, "keys": []}

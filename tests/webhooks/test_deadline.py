@@ -13,15 +13,19 @@ from support.rows import TOKENS, count
 from service.http.access_log import ARRIVED
 from service.settings import Settings
 
-# Seconds since the arrival: 5 are promised, and a busy machine may add some. If a deadline begins
-# anew, a response takes 8; if an attempt has its own, more than 10.
+# Seconds since the arrival: the service promises 5, and a busy machine may add some. If a deadline
+# began again, a response would take 8. If an attempt had a deadline of its own, it would take more
+# than 10.
 TOLERATED = 7
 # Seconds since the arrival of a request that has waited for a thread.
 WAITED = 3.2
 
 
 class Freezing(Proxy):
-    """Freezes for good with the bytes that hold ``mark``, or with the answer to them."""
+    """A proxy that freezes for the rest of the test once a client sends bytes with ``mark``.
+
+    It still forwards these bytes to PostgreSQL if ``forwards_it`` is true.
+    """
 
     mark, forwards_it = b"\0no statement\0", False
 
@@ -42,14 +46,20 @@ def proxy(database_url):
 
 @pytest.fixture
 def app(start, proxy):
-    """Return a service behind the proxy, which finds the text of each statement in its bytes."""
+    """Return a service behind the proxy.
+
+    Without prepared statements, the proxy sees the text of each statement.
+    """
     app = start(Settings.read(environment(proxy.url, DATABASE_PREPARE="off", WEBHOOK_TIMEOUT="10")))
     assert Client(app, TOKENS["alice"]).get("/tasks").status_code == 200
     return app
 
 
 def send(app, method, path, body=None, waited=WAITED, **headers):
-    """Send a request that arrived a while ago; return its status, and require it in time."""
+    """Send a request as if it had arrived ``waited`` seconds ago; return its status.
+
+    Fail the test if the response comes too late.
+    """
     arrived = monotonic() - waited
     response = Client(app, TOKENS["alice"]).send(
         method, path, json=body, headers=headers, environ_overrides={ARRIVED: arrived}
@@ -79,7 +89,7 @@ def test_a_request_during_which_postgresql_freezes_is_answered_in_time(
     proxy.mark, proxy.forwards_it = mark, forwards_it
     assert send(app, "POST", "/tasks", {"title": "x"}, **key) == status
     assert not proxy.flowing.is_set()
-    # A write that is acknowledged was made, and its event waits for the worker.
+    # If the response was 201, the task is stored, and its event waits for the worker.
     assert count(connection, "tasks") == len(deliveries(connection)) >= (status == 201)
 
 

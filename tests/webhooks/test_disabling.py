@@ -1,4 +1,4 @@
-"""Webhooks that are disabled, by 410 or by failures alone."""
+"""Webhooks that the service disables: after a 410, or after a long time with failures only."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -61,7 +61,7 @@ def test_a_webhook_that_has_only_failed_for_webhook_disable_after_hours_is_disab
 def test_a_delivery_written_while_its_webhook_is_disabled_waits(
     worker, database_url, cast, connection, receiver, webhook
 ):
-    """Neither transaction sees the other."""
+    """The two transactions overlap, so neither sees the change of the other one."""
     with psycopg.connect(database_url) as other:
         other.execute(
             "SELECT announce(%s::uuid, 'task.created', '{}'::json)", (cast["acme"],)

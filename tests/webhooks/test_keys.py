@@ -1,4 +1,4 @@
-"""Keys: which secrets sign, and webhooks whose key is missing."""
+"""Keys: which secrets sign, and what happens to webhooks whose key is missing."""
 
 from support.http import Client
 from support.processes import states
@@ -34,7 +34,7 @@ def new_webhook(connection, workspace_id, url, key):
 
 
 def signs(received, key, webhook, number=1):
-    """Return whether this secret made the first signature, and Standard Webhooks accepts it."""
+    """Return whether the post is signed with this secret of the webhook."""
     secret = secrets.derive_secret(key, webhook, number)
     return is_genuine(received.headers, received.body, secret)
 
@@ -48,7 +48,7 @@ def test_only_webhooks_made_after_a_key_was_added_sign_with_that_key(
 ):
     old = new_webhook(connection, cast["acme"], f"{receiver.url}/old", OLD)
     new = new_webhook(connection, cast["acme"], f"{receiver.url}/new", NEW)
-    # A replaced secret whose key is missing does not sign, and stops no delivery.
+    # A replaced secret whose key is missing does not sign. The delivery is posted all the same.
     connection.execute(
         "INSERT INTO previous_secrets SELECT workspace_id, id, 0, 'missing', now() + '1 hour'"
         " FROM webhooks WHERE id = %s",
@@ -106,7 +106,7 @@ def test_a_web_process_without_a_key_says_so_once_if_there_are_webhooks(
 def test_after_a_key_was_lost_a_rotation_ends_the_warnings_and_events_are_sent_again(
     with_webhooks, worker, cast, connection, receiver, caplog
 ):
-    """The replaced secret, which has not expired, derives from the lost key."""
+    """The replaced secret has not expired yet, and derives from the lost key."""
     webhook = new_webhook(connection, cast["acme"], receiver.url, OLD)
     app = with_webhooks(WEBHOOK_KEY=NEW)
     rotated = Client(app, TOKENS["alice"]).post(f"/webhooks/{webhook}/rotate")

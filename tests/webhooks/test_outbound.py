@@ -1,4 +1,4 @@
-"""The outbound client: it connects to public addresses only, in every spelling."""
+"""The outbound client: it connects only to public addresses, however a URL spells an address."""
 
 import gc
 import gzip
@@ -41,8 +41,8 @@ from service.webhooks.outbound import (
 
 pytestmark = pytest.mark.nodatabase
 
-# Of this host, its networks, documentation, tests, multicast; metadata of clouds; and each of them
-# mapped, translated or tunneled by IPv6.
+# Addresses of this host and of private networks, for documentation, tests and multicast, and of
+# metadata servers in clouds; and such addresses when IPv6 maps, translates or tunnels them.
 PRIVATE = [
     "0.0.0.0", "0.1.2.3", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1",
     "127.0.0.1", "127.255.255.254", "169.254.0.1", "169.254.169.254", "169.254.170.2",
@@ -56,7 +56,7 @@ PRIVATE = [
     "[fec0::1]", "[ff02::1]", "[ff0e::1]",
 ]  # fmt: skip
 
-# Each is 127.0.0.1 or invalid.
+# Each of these is 127.0.0.1, or ::1, or invalid.
 SPELLINGS = [
     "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0x7f.1", "017700000001",
     "0177.0.0.1", "0177.0.0.01", "0", "localhost", "LOCALHOST",
@@ -78,7 +78,7 @@ pause = 0
 
 
 def witness(event, arguments):
-    """Python reports each connection that this process attempts."""
+    """An audit hook: Python calls it for each connection that this process attempts."""
     if event == "socket.connect":
         if pause:
             sleep(pause)
@@ -91,7 +91,7 @@ sys.addaudithook(witness)
 
 @pytest.fixture
 def connects():
-    """Yield the addresses that this test attempted to connect to."""
+    """Yield the list of addresses to which this test attempts to connect."""
     global attempted
     attempted = []
     yield attempted
@@ -100,9 +100,10 @@ def connects():
 
 @pytest.fixture
 def names(monkeypatch):
-    """Yield the answers of a hostile name server: the addresses of a host, look-up by look-up.
+    """Yield the answers of a hostile name server, which a test fills in.
 
-    An answer may be a function that returns the addresses.
+    The value of a host is a list with one answer for each look-up; the last one is repeated. An
+    answer is a list of addresses, or a function that returns one.
     """
     answers = {"asked": []}
     real = socket.getaddrinfo
@@ -128,12 +129,12 @@ def names(monkeypatch):
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
     yield answers
-    # The threads of a look-up belong to the process: the next test begins without any.
+    # Threads that look up names belong to the process. The next test must begin without them.
     wait_until(lambda: not resolver._running)
 
 
 def silence(released):
-    """Return a name server that says nothing until the event, and then that it fails."""
+    """Return an answer that keeps the look-up waiting until the event is set, and then fails it."""
 
     def resolve():
         released.wait(30)
@@ -147,7 +148,7 @@ def send(url, allowed=("127.0.0.1/32",), timeout=5, **headers):
 
 
 def times_out(url, timeout, *, least=0, most=9000):
-    """Require that an attempt ends with its timeout, after so many milliseconds."""
+    """Require that an attempt times out, after ``least`` to ``most`` milliseconds."""
     sent = send(url, timeout=timeout)
     assert (sent.status, sent.error) == (None, "timeout")
     assert least <= sent.milliseconds <= most
@@ -155,7 +156,7 @@ def times_out(url, timeout, *, least=0, most=9000):
 
 @pytest.mark.parametrize("host", PRIVATE)
 def test_an_address_that_is_not_public_is_blocked(host, names, connects):
-    """As the host of a URL, and as that to which a name resolves."""
+    """It is blocked as the host of a URL, and as an address to which a name resolves."""
     for url in (f"http://{host}/", f"https://{host}:8443/x?y"):
         with pytest.raises(BlockedURL, match=r"not a public address|cannot be resolved"):
             resolve(url, ())
@@ -168,8 +169,8 @@ def test_an_address_that_is_not_public_is_blocked(host, names, connects):
     assert connects == []
 
 
-# One address of each network that is not public by RFC 6052, 8215, 3056, 2928, 4291, 3068, 6890,
-# 3879 or 9637, or in Azure.
+# One address of each network that is not public according to RFC 6052, 8215, 3056, 2928, 4291,
+# 3068, 6890, 3879 or 9637, and one address that Azure reserves.
 RESERVED = [
     "64:ff9b::808:808", "64:ff9b:1::808:808", "2002:808:808::1", "2001:1ff:ffff::1", "::808:808",
     "192.88.99.1", "192.0.0.9", "168.63.129.16", "fec0::1", "3fff::1",
@@ -185,7 +186,7 @@ class Global6(ipaddress.IPv6Address):
 
 
 def test_a_reserved_network_is_not_public_even_if_the_standard_library_says_so():
-    """Its tables differ between versions of Python."""
+    """The tables of the standard library differ between versions of Python."""
     kinds = {address: Global6 if ":" in address else Global4 for address in RESERVED}
     assert [address for address, kind in kinds.items() if public(kind(address))] == []
 
@@ -251,7 +252,7 @@ def test_a_private_address_is_posted_to_only_if_its_network_is_allowed(receiver)
 
 
 def test_a_host_can_be_allowed_by_its_name_in_any_case(names, receiver):
-    # The resolver puts the address to be preferred first.
+    # A name server puts the address that it prefers first.
     names["hooks.internal"] = [["127.0.0.1", "127.0.0.2"]]
     for host in ("hooks.internal", "HOOKS.internal"):
         url = f"http://{host}:{receiver.port}/"
@@ -314,7 +315,7 @@ def test_at_most_64_kib_of_a_response_are_read(receiver):
     tracemalloc.stop()
     assert (sent.status, len(sent.content)) == (200, 64 * 1024)
     assert peak < 2**21
-    # The kernel's buffers take more.
+    # The receiver could send a little more, because the kernel buffers it.
     assert receiver.sent < 2**25
 
 
@@ -364,10 +365,10 @@ def test_an_attempt_times_out_even_if_the_thread_of_the_deadline_is_late(monkeyp
 
 
 def test_a_connection_that_is_made_after_the_deadline_is_shut_down(monkeypatch, receiver):
-    """The deadline ends while the thread that connects does not run."""
+    """The deadline passes while the thread that is about to connect does not run."""
     receiver.behaves(drip_body)
     monkeypatch.setattr(sys.modules[__name__], "pause", 0.6)
-    # Each byte comes in time.
+    # The receiver then sends a byte every 0.3 s, so no single read would time out.
     times_out(receiver.url, 0.4, least=550)
 
 
@@ -435,7 +436,7 @@ def test_a_process_looks_up_a_bounded_number_of_names_at_the_same_time(monkeypat
 def test_after_a_look_up_could_not_start_the_next_look_up_of_its_host_succeeds(
     monkeypatch, names, receiver
 ):
-    """A process may have as many threads as its unit allows."""
+    """Starting a thread fails once the process has as many threads as its unit allows."""
     names["receiver.test"] = [["127.0.0.1"]]
     url = f"http://receiver.test:{receiver.port}/"
 
@@ -449,7 +450,7 @@ def test_after_a_look_up_could_not_start_the_next_look_up_of_its_host_succeeds(
 
 
 def test_the_systemd_units_allow_enough_threads_to_look_up_names():
-    """Of four processes, each with as many other threads."""
+    """The limit is enough for four processes that each have as many other threads."""
     limits = (PROJECT / "docs/deploy/10-task-service.conf").read_text(encoding="utf-8")
     (tasks,) = re.findall(r"^TasksMax=(\d+)$", limits, flags=re.MULTILINE)
     assert int(tasks) >= 4 * 2 * MAX_LOOK_UPS
@@ -468,11 +469,11 @@ def test_a_host_whose_name_server_is_dead_does_not_delay_other_hosts(names, rece
     with ThreadPoolExecutor(16) as pool:
         for sent in pool.map(lambda host: send(f"http://{host}/", timeout=0.3), hosts * 2):
             assert (sent.status, sent.error) == (None, "timeout")
-    # While all of these still run, a name and an address are looked up as ever.
+    # All of these look-ups still run. Other names and addresses can be looked up all the same.
     assert send(f"http://localhost:{receiver.port}/", allowed=("localhost",)).success
     assert send(receiver.url).success
     receiver.released.set()
-    # One look-up for each host serves all callers.
+    # Two callers asked for each host, and one look-up served both.
     assert sorted(names["asked"]) == hosts
     assert connects == [("127.0.0.1", receiver.port)] * 2
 

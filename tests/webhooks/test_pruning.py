@@ -1,4 +1,4 @@
-"""Pruning: what a worker deletes, and what a deletion leaves."""
+"""Pruning: what a worker deletes, and what is left after a workspace was deleted."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,14 +12,14 @@ from service.webhooks.worker import Pruned
 
 
 def finished(connection, **age):
-    """Let every event be finished, or created if it is due, as long ago as this."""
+    """Make all events, and all deliveries that are finished, this old."""
     at = datetime.now(UTC) - timedelta(**age)
     connection.execute("UPDATE deliveries SET finished_at = %s WHERE state <> 'waiting'", (at,))
     connection.execute("UPDATE events SET created_at = %s", (at,))
 
 
 def analyze(connection):
-    """Count the rows, as autovacuum does long before they are as old as WEBHOOK_KEEP."""
+    """Update the statistics, as autovacuum does long before rows are as old as WEBHOOK_KEEP."""
     connection.execute("ANALYZE events, deliveries, webhooks")
 
 
@@ -34,7 +34,7 @@ def counts(connection):
     ("end", "left"),
     [
         ("UPDATE webhooks SET url = url", (3, 3, 3)),
-        # No attempt: what is due for a disabled webhook ends too.
+        # Deliveries for a disabled webhook are pruned too, although nobody has attempted them.
         ("UPDATE webhooks SET disabled_at = now()", (3, 3, 0)),
         ("DELETE FROM webhooks", (3, 0, 0)),
     ],
@@ -108,7 +108,8 @@ def test_younger_events_are_pruned_even_if_older_ones_have_to_stay(
     )
     analyze(connection)
     pruning = worker()
-    # A round ends when two batches of 1000 had nothing to delete; the next round goes on there.
+    # A round ends when two batches of 1000 events had nothing to delete. The next round continues
+    # after these.
     pruning.prune(max_empty_batches=2)
     assert counts(connection) == (2501, 2501, 0)
     pruning.prune(max_empty_batches=2)
@@ -135,9 +136,9 @@ def test_pruning_goes_on_with_other_tables_after_it_failed_for_one(
 def test_a_deleted_workspace_leaves_nothing_behind(alice, cast, connection):
     world = World(connection, cast["acme"], cast["alice"])
     world.fill("alice")
-    # Requests are counted in a table of their own.
+    # This request is counted in the table usage.
     alice.get("/tasks")
     world.delete()
-    # A revoked token keeps the id.
+    # A token for the workspace is revoked, and keeps the id of the workspace.
     for table in {*tables_with(connection, "workspace_id")} - {"tokens"}:
         assert world.rows(table, "workspace_id", cast["acme"]) == [], table

@@ -1,4 +1,4 @@
-"""Attempts: their outcomes, their schedule and the back-off."""
+"""Attempts: their outcomes, their schedule, and how a webhook backs off."""
 
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate
@@ -61,7 +61,7 @@ def test_retries_follow_the_documented_schedule_with_a_jitter_of_a_fifth():
     assert Settings.read({}).webhook_schedule == SCHEDULE
     for _ in range(50):
         age, delays = 0, []
-        # An attempt takes a second.
+        # Each attempt takes a second.
         while (delay := retry_delay(age, FAILED, SCHEDULE)) is not None:
             delays.append(delay)
             age += delay + 1
@@ -109,7 +109,7 @@ def test_the_time_that_an_attempt_takes_shortens_the_delay_before_the_next_one(r
     [
         ("120", 120, 120), ("1", 1, 1), ("99999", 86400, 86400), ("9" * 100, 86400, 86400),
         ("Fri, 31 Dec 9999 23:59:59 GMT", 86400, 86400),
-        # These ask for no time.
+        # These values are ignored: they are invalid, or ask for no delay.
         *((text, 0.08, 0.12) for text in (
             "0", "Sun, 06 Nov 1994 08:49:37 GMT", "Sun, 99 Nov 1994 08:49:37 GMT", "-5", "1.5", "٣",
             "soon", f"Mon, 01 Jan 2026 00:00:00 +{'9' * 30}", "", None,
@@ -131,7 +131,7 @@ def test_retry_after_may_be_a_date():
 def test_an_attempt_that_raises_is_recorded_and_retried_like_any_failure(
     worker, connection, monkeypatch, fault, webhook, announced
 ):
-    """A thread cannot start, for example."""
+    """For example, no thread can be started."""
 
     def fail(*_):
         raise fault
@@ -187,7 +187,7 @@ def test_a_running_worker_follows_the_schedule_and_names_a_key_that_it_lacks(
 
 
 def rejects_number(number):
-    """Return a behaviour: 503 for one event of announce(), 200 for all others."""
+    """Return a behaviour that answers 503 to one event of ``announce`` and 200 to all others."""
 
     def behave(handler):
         answer(503 if f'"number":{number}}}'.encode() in handler.body else 200)(handler)
@@ -198,7 +198,7 @@ def rejects_number(number):
 def test_an_event_that_fails_alone_keeps_its_schedule(worker, cast, connection, receiver, webhook):
     receiver.behaves(rejects_number(1))
     poisoned = []
-    # All are due at the same moment, so in any order.
+    # All deliveries are due at the same moment, so the worker may attempt them in any order.
     while max((row["attempts"] for row in poisoned), default=0) <= 3:
         announce(connection, cast["acme"], 3)
         due_now(connection)
@@ -225,7 +225,8 @@ def test_a_success_makes_the_deliveries_due_that_the_back_off_had_held_up(
                        "(SELECT min(delivery_id::text)::uuid FROM attempts)")  # fmt: skip
     connection.execute("UPDATE webhooks SET backoff_until = NULL")
     receiver.behaves(answer(200))
-    # The third is due, and the first follows; the second's last attempt is not a step ago.
+    # The third delivery is due. Its success makes the first one due as well, and not the second
+    # one, whose last attempt was more recent than a step of the schedule.
     assert worker(WEBHOOK_SCHEDULE="60,600").run_once() == 2
     assert [state for state, _ in states(connection)] == ["delivered", "waiting", "delivered"]
     assert 0 < seconds_until(deliveries(connection)[1]["due_at"]) <= 30

@@ -1,4 +1,4 @@
-"""The threads of a worker: none ends, each rests when nothing is due."""
+"""The threads of a worker: no error ends a thread, and a thread rests when nothing is due."""
 
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
@@ -10,7 +10,7 @@ from support.receivers import announce, hang
 
 
 class Rests(Event):
-    """An event that notes how long it should be waited for, and waits no longer."""
+    """An event that records the timeouts of its waits, and does not wait."""
 
     def __init__(self):
         super().__init__()
@@ -39,7 +39,7 @@ def test_a_thread_survives_every_error_and_rests_after_each_error_and_each_idle_
 
     running.repeat(work, 7)
     assert running.stopping.seconds == [7, 1, 1]
-    # Troubles of the database are logged elsewhere.
+    # An error of the database is logged elsewhere.
     assert caplog.messages == ["unhandled: RuntimeError"]
 
 
@@ -73,7 +73,7 @@ def test_when_an_attempt_ends_the_next_one_of_its_workspace_begins_immediately(
         assert not running.deliver_next()
         receiver.released.set()
         assert first.result()
-    # After a signal none begins.
+    # After a signal, no attempt begins.
     running.stopping.set()
     assert not running.deliver_next()
     running.stopping.clear()

@@ -1,4 +1,4 @@
-"""The database in trouble: what a worker logs, and how it ends."""
+"""A database that fails: what a worker logs, and how it ends."""
 
 import logging
 import os
@@ -16,7 +16,7 @@ from service.commands.migrate import migrate
 
 @pytest.mark.nodatabase
 def test_sigterm_ends_a_worker_promptly_while_the_database_is_unreachable(away):
-    """Its 128 threads do not wait for the database one after the other."""
+    """The worker has 128 threads, which must not wait for the database one after the other."""
     variables = {**os.environ, **environment(away, WEB_THREADS="32")}
     command = [sys.executable, "-m", "service", "worker"]
     with subprocess.Popen(
@@ -26,7 +26,7 @@ def test_sigterm_ends_a_worker_promptly_while_the_database_is_unreachable(away):
             if "the worker waits for the database: PoolTimeout: the command status" in line:
                 break
         if sys.platform == "linux":
-            # Four for each of WEB_THREADS, and a few of its own.
+            # The worker has four threads for each of WEB_THREADS, and a few more.
             assert 128 < len(os.listdir(f"/proc/{running.pid}/task")) < 140
         running.terminate()
         running.communicate(timeout=60)
@@ -35,7 +35,10 @@ def test_sigterm_ends_a_worker_promptly_while_the_database_is_unreachable(away):
 
 @pytest.fixture
 def troubled(worker, monkeypatch):
-    """Return a function that lets a worker work three rounds, as its threads do; all fail."""
+    """Return a function that runs the steps of a worker three times, as its threads would.
+
+    Errors of the database are suppressed.
+    """
     monkeypatch.setattr("service.webhooks.worker.ERROR_INTERVAL", 0)
 
     def work(running, rounds=3):
@@ -50,7 +53,7 @@ def troubled(worker, monkeypatch):
 def test_a_worker_logs_when_an_error_of_the_database_begins_with_its_remedy_changes_and_ends(
     worker, troubled, empty, caplog, monkeypatch
 ):
-    """One that lasts is logged again each minute."""
+    """An error that lasts is logged again each minute."""
     caplog.set_level("INFO", "service.worker")
     running = worker(DATABASE_URL=empty)
     troubled(running)

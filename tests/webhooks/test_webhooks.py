@@ -59,7 +59,7 @@ def test_the_documented_code_accepts_the_published_vector_and_nothing_else():
 
 @pytest.mark.nodatabase
 def test_a_key_has_the_same_fingerprint_and_secrets_in_every_release():
-    """Receivers have the secrets, and the database has the fingerprints."""
+    """Receivers have stored the secrets, and databases have stored the fingerprints."""
     key, webhook = "only for the tests and long enough", "0190163d-8694-739b-aea5-966c26f8ad91"
     assert secrets.fingerprint(key) == "a973a32ccbad8e75"
     secret = secrets.derive_secret(key, webhook, 1)
@@ -72,7 +72,8 @@ def test_without_migrations_the_log_says_that_the_keys_were_not_compared(
     app = with_webhooks(DATABASE_URL=empty)
     assert app.test_client().get("/healthz").status_code == 503
     line = "WEBHOOK_KEY was not compared with the database: UndefinedTable"
-    # The request may have got the second connection of the pool.
+    # The keys are compared on the first connection of the pool. The request may have got the second
+    # one and ended before that.
     wait_until(lambda: line in caplog.messages)
     app.extensions["pool"].close()
     assert caplog.messages.count(line) == 1
@@ -158,7 +159,10 @@ def test_a_change_of_a_meeting_is_posted_even_if_its_workspace_is_not_the_active
 
 @pytest.fixture
 def statements(monkeypatch, webhooks_app):
-    """Return the list of statements that this thread runs; the pool has threads of its own."""
+    """Return a list to which each statement that this thread runs is added.
+
+    Statements of the threads of the pool are left out.
+    """
     ran, here = [], get_ident()
     connections = webhooks_app.extensions["pool"].connections
 
@@ -183,7 +187,7 @@ def test_one_statement_writes_a_change_and_the_event_of_a_subscribed_webhook(
     if events is not None:
         subscribe(connection, cast["acme"], receiver.url, *events)
         subscribe(connection, cast["globex"], receiver.url)
-    # With a key, further statements claim and record the delivery.
+    # If the service had a key, further statements would claim and record the delivery.
     client = Client(with_webhooks(WEBHOOK_KEY=""), TOKENS["alice"]) if events == [] else ada
     client.get("/tasks")
     statements.clear()
@@ -206,7 +210,7 @@ def test_the_stored_bytes_are_posted(ada, connection, receiver, webhook):
     assert row["finished_at"] is not None
     (attempt,) = attempts(connection)
     assert (attempt["number"], attempt["status"], attempt["error"]) == (1, 202, None)
-    # The first 200 bytes.
+    # The first 200 bytes of the answer are kept.
     assert attempt["answer"] == "grüße � �" + "." * 189
 
 
@@ -253,13 +257,13 @@ def test_webhook_timeout_covers_all_posts_of_a_request(with_webhooks, cast, conn
     receiver.behaves(hang)
     for _ in range(5):
         subscribe(connection, cast["acme"], receiver.url)
-    # The deadline of the request comes much later.
+    # The deadline of the whole request is much later than WEBHOOK_TIMEOUT.
     client = Client(with_webhooks(WEBHOOK_TIMEOUT="0.4", STATEMENT_TIMEOUT="20"), TOKENS["alice"])
     assert client.post("/tasks", {"title": "Written"}).status_code == 201
     assert receiver.connections == 1
     (attempt,) = attempts(connection)
     assert (attempt["status"], attempt["error"]) == (None, "timeout")
-    # What the request does before its first post is part of the time.
+    # The time also includes what the request does before its first post.
     assert 100 <= attempt["milliseconds"] <= 9000
     assert sorted(row["attempts"] for row in deliveries(connection)) == [0, 0, 0, 0, 1]
     assert {row["state"] for row in deliveries(connection)} == {"waiting"}
@@ -288,10 +292,10 @@ def test_a_hanging_receiver_holds_no_connection_and_one_request_in_four_threads(
         receiver.take()
         pool_of_app = app.extensions["pool"]
         with ExitStack() as stack:
-            # No request has a connection: all can be had at the same time.
+            # The hanging request holds no connection, so the test can take all of them.
             for _ in range(pool_of_app.max_size):
                 stack.enter_context(pool_of_app.connection(timeout=60))
-        # With four threads one may hang; this one would be the second.
+        # With four threads, one request may wait for a receiver. This second one does not post.
         assert Client(app, TOKENS["bob"]).post("/tasks", {"title": "Goes on"}).status_code == 201
         assert not first.done()
         assert receiver.connections == 1
@@ -316,7 +320,7 @@ def test_if_the_database_is_lost_while_posting_the_request_succeeds_and_the_even
     (row,) = deliveries(connection)
     assert (row["state"], row["attempts"]) == ("waiting", 1)
     assert attempts(connection) == []
-    # The lease ends.
+    # Let the lease end.
     connection.execute("UPDATE deliveries SET due_at = now()")
     assert Worker(Settings.read(environment(database_url))).run_once() == 1
     second = receiver.take()
