@@ -1,7 +1,7 @@
-"""The stage: the app on a real Postgres, and the cast.
+"""The stage of the tests: the app on a real PostgreSQL, and the cast.
 
 Alice owns Acme and Bob is a member there; Charlie owns Globex and must see nothing of Acme.
-Every test starts with these three, one token each, and nothing else.
+Every test starts with these three users, who have one token each, and with no other rows.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""Commands that run in this process: their output and their failures."""
+"""Run commands in this process, and read their output and their failures."""
 
 from contextlib import suppress
 from threading import Lock
@@ -22,7 +22,7 @@ def commands(group, *path):
 class CommandRunner(CliRunner):
     """Runs ``task-service`` in this process with the settings of a service.
 
-    A second command at the same time fails: both would change the streams of the process.
+    A second command at the same time fails, because both would replace the streams of the process.
     """
 
     running = Lock()
@@ -66,7 +66,7 @@ def assert_failed(outcome, message, code=1):
 
 def read_to_end(terminal):
     text = b""
-    # At the end of a terminal, Linux reports EIO.
+    # Linux raises EIO once the other end of the terminal is closed.
     with suppress(OSError):
         while more := terminal.read(65536):
             text += more

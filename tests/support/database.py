@@ -18,7 +18,7 @@ def open_pool(app):
 
 
 def end_connections(connection):
-    """End those of all processes of the service; return how many there were."""
+    """End the connections of all processes of the service; return how many there were."""
     return len(
         connection.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
@@ -37,7 +37,10 @@ def unavailable(response):
 
 
 def traced(app, method, path, body=None):
-    """Return the messages that libpq sends and gets during a request on the only connection."""
+    """Send a request; return how many statements and round trips it needs.
+
+    The pool must have one connection, whose messages are traced.
+    """
     pool = app.extensions["pool"]
     with tempfile.TemporaryFile("r") as trace:
         with pool.connection() as connection:

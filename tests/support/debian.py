@@ -1,8 +1,8 @@
-"""A Debian of its own: systemd in namespaces, on a copy-on-write view of a root file system.
+"""A separate Debian: systemd in namespaces, on a copy-on-write view of a root file system.
 
-The root is that of this machine, if it is the release that a test asks for. Otherwise debootstrap
-makes one, and it stays in a folder for the next run. Nothing that runs in it changes a file of this
-machine, listens on its ports or reaches the network.
+If this machine is the Debian release that a test asks for, its own root file system is used. If
+not, debootstrap makes one, which stays in a folder for the next run. What runs in the separate
+Debian changes no file of this machine, listens on none of its ports and cannot reach the network.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pytest
 from support.processes import children, wait_until
 
-# Runs in the new namespaces. The folder $SHARE is /mnt in there.
+# Runs in the new namespaces, where the folder $SHARE is mounted as /mnt.
 BOOT = """
 set -e
 mount --make-rprivate /
@@ -46,7 +46,7 @@ mkdir -p .outside
 pivot_root . .outside
 cd /
 umount -l /.outside
-# Only services that a test starts.
+# Start no services but those that a test starts.
 rm -rf /etc/systemd/system/*.wants
 export container=other
 exec /lib/systemd/systemd --unit=basic.target --log-target=console
@@ -62,7 +62,7 @@ class Release(NamedTuple):
 
 RELEASES = [Release(12, "bookworm", "3.11", 15), Release(13, "trixie", "3.13", 17)]
 
-# What the pages take for granted or install.
+# The packages that the pages expect or install.
 PACKAGES = (
     "adduser ca-certificates cron curl dbus git iproute2 nginx openssl pgbackrest postgresql"
     " procps python3-venv systemd"
@@ -97,7 +97,7 @@ def missing():
 
 
 def root_of(release):
-    """Return the folder of a root file system of the release; skip the test where there is none."""
+    """Return the folder of a root file system of the release; skip the test if none can be had."""
     path = Path("/etc/os-release")
     if path.exists() and f"VERSION_CODENAME={release.codename}" in path.read_text():
         absent = [name for name in PROGRAMS if not shutil.which(name)]
@@ -143,7 +143,7 @@ class Debian:
         self.init, self.share, self.variables = init, share, variables
 
     def run(self, script, *, check=True):
-        """Run a script by bash, which ends at the first error; returns its output."""
+        """Run a script with bash, which stops at the first error; return its output."""
         process = subprocess.run(
             ["nsenter", f"--target={self.init}", "--mount", "--pid", "--net", "--uts", "--ipc",
              "--root", "env", "-i", "--chdir=/mnt/source", "HOME=/root", "LC_ALL=C.UTF-8",
@@ -159,9 +159,9 @@ class Debian:
 
 @contextmanager
 def booted(lower, folder, **variables):
-    """Yield a machine booted on the root ``lower``; its scripts have these variables.
+    """Boot a machine on the root file system ``lower`` and yield it.
 
-    ``folder/share`` is its /mnt.
+    Its scripts have these environment variables. ``folder/share`` is mounted as /mnt.
     """
     root, share = folder / "root", folder / "share"
     root.mkdir()
@@ -191,7 +191,7 @@ def booted(lower, folder, **variables):
 
 
 def remove(group):
-    """Remove a cgroup and its subgroups; return False while one has a process."""
+    """Remove a cgroup and its subgroups; return False if one of them still has a process."""
     try:
         for folder, _, _ in os.walk(group, topdown=False):
             os.rmdir(folder)

@@ -1,6 +1,6 @@
-"""The views of the service, their fields and values for each field, read from its code.
+"""The views of the service, their fields, and values for each field, derived from its code.
 
-Tests that use this module hold for a view or a field that is added tomorrow.
+Tests that use this module also test views and fields that are added later.
 """
 
 import inspect
@@ -25,13 +25,13 @@ from service.values.schemas import Query, StrictSchema
 HERE = "tests/support/derived.py"
 
 VALUES = {name: values for entry in RESOURCES for name, values in entry.values.items()}
-# A field that its response shows elsewhere or not at all, and why.
+# Fields that a client can set but that the response shows in another way: in which way.
 NOT_SHOWN = {
     ("/api/me", "workspaceId"): "as the id of workspace",
     ("/api/me", "name"): "as the name of user",
     ("/api/webhooks/<id:id>", "enabled"): "as the state disabled, or another one",
 }
-# The fields that a response may lack need these changes beside them.
+# A view for which a body needs these members too, so that the response has all its fields.
 COMPANIONS = {"/api/meetings/<id:id>": {"status": "completed"}}
 
 
@@ -39,15 +39,15 @@ class View(NamedTuple):
     """One method of one path."""
 
     method: str
-    # As in the url_map: /api/tasks/<id:id>.
+    # The path as in the url_map: /api/tasks/<id:id>.
     rule: str
     arguments: StrictSchema | None
     documented: Documented
-    # The names in the source of the view, like tasks/create.
+    # The names of statements in the source of the view, like tasks/create.
     statements: tuple[str, ...]
-    # A token gets 403.
+    # Whether a request with a token gets 403.
     session_only: bool
-    # It does not read the header Workspace-Id.
+    # Whether the view ignores the header Workspace-Id.
     way_out: bool
 
     @property
@@ -68,11 +68,11 @@ class View(NamedTuple):
 
     @property
     def files(self):
-        """The files of its statements, for messages."""
+        """The files of the statements, for the messages of failures."""
         return " or ".join(f"sql/{name}.sql" for name in self.statements)
 
     def path(self, *ids):
-        """The path below /api with these ids in place of its variables."""
+        """Return the path below /api with these ids instead of its variables."""
         remaining = iter(ids)
         path = re.sub(r"<id:\w+>", lambda _: next(remaining), self.rule.removeprefix("/api"))
         assert "<" not in path, f"{self.rule} has a variable that {HERE} does not know"
@@ -106,7 +106,10 @@ def views():
 
 
 def views_of(*methods, kinds=None, body=None):
-    """The views of these methods, of these kinds of response, with a body or without one."""
+    """Return the views with these methods; ``kinds`` and ``body`` choose further if given.
+
+    ``kinds`` are kinds of response. ``body`` says whether the view takes a body.
+    """
     return [
         view
         for view in views()
@@ -135,13 +138,16 @@ def settable(schema):
 
 
 class Values:
-    """Valid values of every field; ``references`` has the ids that a field may refer to."""
+    """Valid values for every field.
+
+    ``references`` has the ids of rows that a field may refer to, by the name of the field.
+    """
 
     def __init__(self, references):
         self.references = references
 
     def of(self, field, schema):
-        """Two values of a field, or its choices; both differ from its default."""
+        """Return two values for a field, or all its choices; the two differ from its default."""
         name = key(field)
         if name in VALUES:
             return VALUES[name]
@@ -165,7 +171,8 @@ class Values:
             case fields.Day():
                 return ["2090-03-01", "2090-04-01"]
             case fields.Timestamp():
-                # Each later field of a schema has later values: a meeting ends after its start.
+                # A field further down in a schema gets later values, so a meeting ends after its
+                # start.
                 timestamps = [other for other in settable(schema) if type(other) is type(field)]
                 year = 2090 + timestamps.index(field)
                 return [f"{year}-03-01T09:00:00.125Z", f"{year}-04-01T09:00:00.000Z"]
@@ -174,7 +181,7 @@ class Values:
             case fields.Email():
                 return [f"{name}1@example.com", f"{name}2@example.com"]
             case fields.URL():
-                # Neither needs a name server.
+                # No name server is needed for these.
                 return ["https://1.1.1.1/one", "https://1.1.1.1/two"]
             case fields.Text():
                 return [f"{name} {n}".ljust(field.min, "x")[: field.max] for n in ("one", "two")]
@@ -193,7 +200,10 @@ class Values:
 
 
 def full_line(kind, values):
-    """A line with every field of its schema; the last choice is that of a finished object."""
+    """Return a line with every field of its schema.
+
+    Where a field has choices, the line has the last one, which is the state of a finished object.
+    """
     schema = lines.TYPES[kind]
     line = {key(field): values.of(field, schema)[0] for field in settable(schema)}
     for field in settable(schema):
@@ -204,7 +214,7 @@ def full_line(kind, values):
 
 
 def references(connection, cast, insert_into):
-    """Ids for the fields that refer to a row of Alice's workspace, by the names of the fields."""
+    """Return ids of rows in Alice's workspace for the fields that refer to rows, by field name."""
     return {
         "assigneeId": [cast["bob"], cast["alice"]],
         "workspaceId": [cast["acme"]],
@@ -217,7 +227,7 @@ def references(connection, cast, insert_into):
 
 
 def filters(schema):
-    """The fields of a query that choose rows, which leaves out the size and the end of a page."""
+    """Return the fields of a query that choose rows: all fields but ``limit`` and ``cursor``."""
     return [
         field
         for field in (schema.fields.values() if schema else ())
@@ -226,7 +236,7 @@ def filters(schema):
 
 
 def filter_values(field, ids, text, cursor):
-    """The values to try for a filter; all ``ids`` for one that takes an id."""
+    """Return the values to try for a filter, including ``ids`` if the filter takes an id."""
     match field:
         case fields.Cursor():
             return [cursor]
@@ -244,22 +254,22 @@ def filter_values(field, ids, text, cursor):
     return missing(f"{HERE} has no values for the filter {key(field)}, a {type(field).__name__}")
 
 
-# The bytes of text of a page, unless its first row has more.
+# How many bytes of text a page may have, unless its first row alone has more.
 MAX_TEXT_BYTES = 1_048_576
-# These texts repeat themselves, so PostgreSQL could compress them to a hundredth.
+# PostgreSQL could compress these texts to a hundredth, because they repeat themselves.
 DOMAIN = f"{'b' * 60}.{'c' * 60}.{'d' * 37}.example.com"
 ADDRESSES = [f"{'a' * 60}{number:03}@{DOMAIN}" for number in range(200)]
 
 
 def longest(field):
-    """The longest value of a field, or None for a field of bounded size."""
+    """Return the longest value that a field allows, or None if its values are always short."""
     match field:
         case fields.StringList(inner=fields.Email()):
             return ADDRESSES
         case fields.StringList():
             return [longest(field.inner)] * field.max
         case fields.Text():
-            # The character is one byte in the table.
+            # This character takes one byte in the table.
             return "\x01" * field.max
     return None
 
@@ -270,7 +280,7 @@ def bytes_of(value):
 
 @cache
 def large_fields():
-    """The (list, field) of which a page of the largest limit could be larger than its bound."""
+    """Return the pairs (list, field) with which a page of the largest limit could be too large."""
     return [
         (name, column)
         for name, paged in LISTS.items()
@@ -279,12 +289,12 @@ def large_fields():
     ]
 
 
-# Members of responses that differ at each request.
+# Members of responses that change with each request.
 VOLATILE = {"requestId", "generatedAt", "remaining", "resetsAt", "lastUsedAt"}
 
 
 def stable(value):
-    """A response without the members that differ at each request."""
+    """Return a response without the members that change with each request."""
     if isinstance(value, dict):
         return {name: stable(inner) for name, inner in value.items() if name not in VOLATILE}
     return [stable(inner) for inner in value] if isinstance(value, list) else value
@@ -299,7 +309,7 @@ def outcome(response):
 
 
 def body_of(view, values):
-    """A valid body for a view, or {} for one that takes none; None for DELETE."""
+    """Return a valid body for a view, {} if it takes no body, or None for DELETE."""
     if view.method == "DELETE":
         return None
     if not view.takes_body:
@@ -311,6 +321,6 @@ def body_of(view, values):
 
 def session(app, name):
     client = Client(app, cookie=f"tmw_session_{name}_{WORD}")
-    # A write with a cookie declares JSON, also without a body.
+    # A write with a cookie must declare JSON, even without a body.
     client.headers["Content-Type"] = "application/json"
     return client

@@ -1,4 +1,4 @@
-"""The programs in front of the service or of PostgreSQL: nginx, HAProxy, PgBouncer."""
+"""Run the programs in front of the service or of PostgreSQL: nginx, HAProxy and PgBouncer."""
 
 import os
 import socket
@@ -19,7 +19,7 @@ def connects(port):
 
 @contextmanager
 def running(command, port, **options):
-    """A program that listens on this port; ends it by its pid."""
+    """Run a program that listens on this port; yield the port, and end the program afterwards."""
     process = subprocess.Popen([str(word) for word in command], **options)
     try:
         wait_until(lambda: connects(port), process)
@@ -30,7 +30,7 @@ def running(command, port, **options):
 
 
 def tls(folder, port):
-    """The lines of server.conf: on loopback, with a certificate in this folder."""
+    """Return server.conf for a port on loopback; make its certificate in this folder."""
     new = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=127.0.0.1")
     files = ("-keyout", folder / "service.key", "-out", folder / "service.crt")
     subprocess.run([*new, *files], check=True, capture_output=True)
@@ -41,7 +41,10 @@ def tls(folder, port):
 
 
 def service_site(folder, hosts, server):
-    """docs/deploy/nginx.conf; it includes the other two, as an operator writes them."""
+    """Return docs/deploy/nginx.conf with logs in this folder.
+
+    Write the two files that it includes, whose contents are ``hosts`` and ``server``.
+    """
     (folder / "task-service").mkdir()
     (folder / "task-service/hosts.conf").write_text(hosts)
     (folder / "task-service/server.conf").write_text(server)
@@ -56,7 +59,7 @@ def service_site(folder, hosts, server):
 @contextmanager
 def nginx(folder, site, port):
     (folder / "site.conf").write_text(site)
-    # Debian's default folders belong to root.
+    # Only root can use Debian's default folders for temporary files.
     names = "client_body", "proxy", "fastcgi", "uwsgi", "scgi"
     temporary = "".join(f"{name}_temp_path {folder}/{name};\n" for name in names)
     if os.geteuid() == 0:
@@ -84,7 +87,10 @@ def haproxy(folder, configuration):
 
 @contextmanager
 def pgbouncer(folder, configuration, account=None):
-    """PgBouncer with this configuration; it does not run as root, so ``account`` does."""
+    """Run PgBouncer with this configuration; yield its port.
+
+    PgBouncer refuses to run as root. If root runs the tests, the user ``account`` runs it.
+    """
     port = free_port()
     text = replaced(configuration, ("listen_port = 6432", f"listen_port = {port}"))
     path = folder / "pgbouncer.ini"

@@ -35,7 +35,7 @@ class Client:
 
 
 def error_message(response, status):
-    """Return the message of an error response, after checking its form."""
+    """Check the form of an error response; return its message."""
     error = response.get_json()
     assert response.status_code == status, error
     assert list(error) == [
@@ -49,7 +49,10 @@ def error_message(response, status):
 
 
 def invalid_field(response, field):
-    """Return the message of a 400 about its one field; body and errors must agree."""
+    """Return the message of a 400 that has one error, about this field.
+
+    The member ``message`` must say the same as the one in ``errors``.
+    """
     message = error_message(response, 400)
     (fault,) = response.get_json()["errors"]
     assert list(fault) == ["field", "message"]
@@ -59,7 +62,7 @@ def invalid_field(response, field):
 
 
 def read_all(client, path, **query):
-    """Return all items of a list, page by page; Link must lead where nextCursor leads."""
+    """Return all items of a list, page by page; Link and nextCursor must lead to the same page."""
     items = []
     response = client.get(path, query_string=query)
     while True:

@@ -1,6 +1,6 @@
-"""Checks every response of the suite against the published document: status, headers, body.
+"""Check every response of the suite against the published document: status, headers and body.
 
-The suite holds the service to more than clients may rely on: a response has no member that is not
+The suite is stricter than what clients may rely on: a response has no member that is not
 documented, a timestamp always has milliseconds and Z, and JSON has no spaces between its values.
 """
 
@@ -13,7 +13,7 @@ from jsonschema_rs import Draft202012Validator, Registry
 from service.app import create_app, openapi
 from service.settings import Settings
 
-# Headers that must be documented wherever they occur.
+# A response may have these headers only if the document names them for it.
 DOCUMENTED = {
     "ETag", "Location", "Link", "Retry-After", "WWW-Authenticate", "Allow", "Idempotent-Replayed",
     "RateLimit", "RateLimit-Policy",
@@ -37,13 +37,17 @@ TIMESTAMP = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T([0-9]{2}:){2}[0-9]{2}\.[0-9]{3}Z$"
 
 
 def closed(part):
-    """The part with every object of a response closed, and its timestamps in their one form."""
+    """Return a part of the document with the stricter rules for responses.
+
+    Objects allow no further members, and timestamps have one form.
+    """
     if isinstance(part, list):
         return [closed(inner) for inner in part]
     if not isinstance(part, dict):
         return part
     if "propertyNames" in part or part.get("additionalProperties") is False:
-        # A request, which is strict already; its timestamps have many forms.
+        # This is a schema for requests, which is strict already and allows other forms of
+        # timestamps.
         return part
     part = {name: closed(inner) for name, inner in part.items()}
     if part.get("type") == "object" and "properties" in part:
@@ -55,7 +59,7 @@ def closed(part):
 
 @cache
 def routes():
-    """Pairs of a pattern for paths and the operations there, by method."""
+    """Return pairs: a pattern for paths, and the operations of these paths by method."""
     return [
         (re.compile(re.sub(r"\{\w+\}", "[^/]+", path) + "/?"), item)
         for path, item in document()["paths"].items()
@@ -69,7 +73,7 @@ def registry():
 
 @cache
 def validator(schema, formats):
-    """The validator of a schema that is given as JSON text; ``formats`` are checked or ignored."""
+    """Return the validator of a schema in JSON; ``formats`` says whether it checks formats."""
     return Draft202012Validator(
         closed(json.loads(schema.replace('"#/', '"urn:document#/'))),
         registry=registry(),
@@ -82,7 +86,7 @@ def violations(schema, value, *, formats=True):
 
 
 def resolve(part):
-    """The part itself, or what its ``$ref`` stands for."""
+    """Return the part itself, or the part that its ``$ref`` refers to."""
     while "$ref" in part:
         target = document()
         for step in part["$ref"].removeprefix("#/").split("/"):
@@ -108,7 +112,7 @@ def check_against_document(response):
         assert str(status) in operation["responses"], f"{where} is not documented"
         documented = resolve(operation["responses"][str(status)])
     else:
-        # No operation: the response that all operations share for this status.
+        # Without an operation, this is the response that all operations share for this status.
         documented = next(
             part
             for part in document()["components"]["responses"].values()

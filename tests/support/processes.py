@@ -66,7 +66,7 @@ def serving(
 
 @contextmanager
 def working(database_url, **settings):
-    """A worker as the Procfile starts it; ends it by its pid."""
+    """Start a worker as the Procfile does; yield its process, and end it afterwards."""
     worker = subprocess.Popen(
         procfile_line("worker"),
         cwd=PROJECT,
@@ -115,7 +115,10 @@ def free_port():
 
 
 def wait_until(happened, running=None, seconds=60):
-    """Return once ``happened()`` is true; fail later, or if the process or the future has ended."""
+    """Return once ``happened()`` is true.
+
+    Fail after ``seconds``, or as soon as ``running``, a process or a future, has ended.
+    """
     end = time.monotonic() + seconds
     text = repr(happened) if isinstance(happened, partial) else inspect.getsource(happened)
     while not happened():
@@ -128,7 +131,7 @@ def wait_until(happened, running=None, seconds=60):
 
 
 def is_running(pid):
-    """Return whether the process runs; a zombie has ended."""
+    """Return whether the process runs; a zombie does not."""
     return output("ps", "-o", "stat=", "-p", str(pid)).strip()[:1] not in ("", "Z")
 
 
@@ -146,13 +149,13 @@ def answers(port):
 
 
 def resident(server):
-    """Return the memory of the only worker in megabytes."""
+    """Return the memory of the only worker process in mebibytes."""
     (worker,) = children(server.pid)
     return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{worker}/status").read_text())[1]) / 1024
 
 
 class Answer:
-    """A response as received; ``status`` is None if the server closed without one."""
+    """A response as received; ``status`` is None if the server closed without a response."""
 
     def __init__(self, raw):
         head, _, self.body = raw.partition(b"\r\n\r\n")
@@ -162,7 +165,7 @@ class Answer:
 
 
 def receive_all(client):
-    """Read until the server closes; return what came."""
+    """Read until the server closes the connection; return all bytes."""
     parts = []
     while more := client.recv(2**20):
         parts.append(more)
@@ -170,7 +173,7 @@ def receive_all(client):
 
 
 def receive(client):
-    """Read one response, or what comes of it before the connection ends."""
+    """Read one response, or the part of it that comes before the connection ends."""
     raw, end = bytearray(), None
     with suppress(ConnectionResetError):
         while (end is None or len(raw) < end) and (more := client.recv(65536)):
@@ -183,7 +186,7 @@ def receive(client):
 
 
 def send(port, request, *, finish=False, timeout=60):
-    """Send these bytes and read until the server closes or the announced body is there."""
+    """Send these bytes; return the response once it is complete or the server closes."""
     with (
         socket.create_connection(("127.0.0.1", port), timeout=timeout) as client,
         suppress(BrokenPipeError, ConnectionResetError),
@@ -206,7 +209,7 @@ def post(body, headers):
 
 
 def call(port, method, path, token, document=None):
-    """Send one request with JSON; returns the status and the JSON of its answer."""
+    """Send one request with JSON; return the status and the JSON of the response."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.request(
@@ -225,18 +228,18 @@ UUID = "0190163d-8694-739b-aea5-966c26f8ad91"
 
 
 class Running(Thread):
-    """A worker that runs in this process, until SIGTERM for its thread."""
+    """A worker that runs in a thread of this process, until the thread gets SIGTERM."""
 
     def __init__(self, worker):
         super().__init__(target=worker.run, kwargs={"deliver": True})
         self.pool = worker.pool
-        # The thread and those of the worker block the signal from the beginning.
+        # This thread and the threads of the worker block the signal from the beginning.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         self.start()
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
     def stop(self):
-        """Send SIGTERM; return whether the worker has ended, and its connections too."""
+        """Send SIGTERM; return whether the worker has ended and closed its connections."""
         if self.is_alive():
             signal.pthread_kill(self.ident, signal.SIGTERM)
         self.join(10)

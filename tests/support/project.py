@@ -1,4 +1,4 @@
-"""The project: its pages and requirements, copies of it, and the programs that tests run."""
+"""The files of the project, its pages and requirements, and the programs that tests run."""
 
 import configparser
 import os
@@ -21,7 +21,7 @@ def read(page):
 
 
 def replaced(text, *pairs):
-    """Return the text with each old part replaced; every one has to be there."""
+    """Return the text with each old part replaced; fail if the text lacks one of them."""
     for old, new in pairs:
         assert old in text, old
         text = text.replace(old, new)
@@ -36,7 +36,7 @@ def section(page, heading):
 
 
 def rows(page, heading):
-    """Return the cells of the table below a heading, without its head."""
+    """Return the rows of the table below a heading as lists of cells, without the header."""
     lines = [line for line in section(page, heading).splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
@@ -59,14 +59,14 @@ def environment(**settings):
 
 
 def output(program, *options, cwd=None):
-    """Return what a program prints; where it is not installed, the test is skipped."""
+    """Run a program and return its stdout; skip the test if the program is not installed."""
     if not shutil.which(program):
         pytest.skip(f"{program} is missing")
     return subprocess.run([program, *options], cwd=cwd, stdout=subprocess.PIPE, text=True).stdout
 
 
 def copy_project(folder):
-    """Copy every file of the repository, changed or not, new ones included."""
+    """Copy every file of the working tree that git does not ignore, including new files."""
     options = "-z", "--cached", "--others", "--exclude-standard"
     for name in filter(None, output("git", "ls-files", *options, cwd=PROJECT).split("\0")):
         if PROJECT.joinpath(name).exists():
@@ -76,7 +76,7 @@ def copy_project(folder):
 
 
 def clone_of_windows(folder):
-    """Make a clone as git does on Windows, without symbolic links and with other line ends."""
+    """Make a clone as git does on Windows: without symbolic links, and with CRLF line ends."""
     copy_project(folder / "copy")
     run("git", "init", "--quiet", cwd=folder / "copy")
     run("git", "add", "--all", cwd=folder / "copy")
@@ -87,7 +87,7 @@ def clone_of_windows(folder):
 
 
 def start(*command, cwd, **variables):
-    """Run a command, with the programs from npm in its path."""
+    """Run a command; programs that npm has installed are on its PATH. Return the ended process."""
     path = os.pathsep.join([str(cwd / "node_modules/.bin"), environment()["PATH"]])
     variables = environment(**{"PATH": path, **variables})
     return subprocess.run(command, cwd=cwd, env=variables, capture_output=True, text=True)
@@ -100,10 +100,11 @@ def run(*command, cwd, **variables):
 
 
 def pythons(minors=range(11, 30)):
-    """Return {version: path} of each other Python here, by default those for the service.
+    """Return {version: path} of each other Python here, by default those that can run the service.
 
-    This one runs the whole suite. A name in the path may be a shim of pyenv for a version that is
-    not switched on. That of the system may be an older release of the same version.
+    The Python that runs the whole suite is left out. A program found on the PATH may be a shim of
+    pyenv for a version that is not switched on. The Python of the system may be an older release of
+    the same version.
     """
     ask = "import platform, venv; print(platform.python_version())"
     found = {}

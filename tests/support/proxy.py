@@ -13,7 +13,10 @@ RESET = struct.pack("ii", 1, 0)
 
 
 class Proxy:
-    """Forwards connections to PostgreSQL until a test breaks them; ``url`` leads through it."""
+    """Forwards connections to PostgreSQL until a test breaks them.
+
+    ``url`` is the URL of the database through the proxy.
+    """
 
     def __init__(self, database_url):
         self.target = conninfo_to_dict(database_url)
@@ -22,7 +25,7 @@ class Proxy:
         self.losing = False
         self.sockets = []
         self.listener = None
-        # Free again after ``refuse``: no other connection is given it meanwhile.
+        # After ``refuse``, this port is still free: no other connection gets it meanwhile.
         self.port = free_port()
         self.listen()
 
@@ -32,7 +35,7 @@ class Proxy:
         return " ".join(f"{name}='{value}'" for name, value in parts.items())
 
     def listen(self):
-        """Accept connections; after ``refuse`` on the same port."""
+        """Accept connections; after ``refuse``, accept them again on the same port."""
         self.listener = socket.create_server(("127.0.0.1", self.port))
         self.accepting = threading.Thread(target=self._accept, args=(self.listener,), daemon=True)
         self.accepting.start()
@@ -41,13 +44,13 @@ class Proxy:
         """Close the listener and every connection."""
         with suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
-        # The thread may have accepted one more connection, which is closed too.
+        # The thread may have accepted one more connection, so close the connections after it ends.
         self.accepting.join()
         self.listener.close()
         self.reset()
 
     def reset(self):
-        """Close every connection with RST; new ones are accepted."""
+        """Close every connection with RST; still accept new connections."""
         for end in self.sockets:
             with suppress(OSError):
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
@@ -56,23 +59,23 @@ class Proxy:
         self.sockets.clear()
 
     def freeze(self):
-        """Accept everything and forward nothing until ``thaw``."""
+        """Accept connections and bytes, but forward nothing until ``thaw``."""
         self.flowing.clear()
 
     def thaw(self):
         self.flowing.set()
 
     def lose(self):
-        """Accept everything and discard it, like a black hole, until ``restore``."""
+        """Accept connections and discard all bytes, like a black hole, until ``restore``."""
         self.losing = True
 
     def restore(self):
-        """Forward again; connections that have lost bytes are closed."""
+        """Forward again; close the connections, which have lost bytes."""
         self.losing = False
         self.reset()
 
     def forwarded(self, content):
-        """The bytes to forward in place of these."""
+        """Return the bytes to forward instead of these; subclasses change or delay them."""
         return content
 
     def close(self):

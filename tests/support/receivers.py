@@ -22,10 +22,10 @@ from service.webhooks import secrets
 
 KEY = "only for the tests and long enough"
 FINGERPRINT = secrets.fingerprint(KEY)
-# For receiver.test, signed by itself, valid for a hundred years.
+# A self-signed certificate for receiver.test, valid for a hundred years.
 CERTIFICATE = PROJECT / "tests" / "receiver.pem"
 
-# Seconds for what happens at once on a machine with nothing else to do.
+# Seconds to wait for something that happens immediately on an idle machine.
 PATIENCE = 60
 
 
@@ -66,7 +66,7 @@ class Receiver(ThreadingHTTPServer):
     def __init__(self, *behaviours, address=("127.0.0.1", 0), tls=False):
         super().__init__(address, Handler)
         self.received = Queue()
-        # Set when the test ends, or before: hanging and dripping behaviours end then.
+        # A test may set this to end behaviours that hang or drip; the end of the test sets it.
         self.released = Event()
         self.connections = 0
         self.server_names = []
@@ -91,7 +91,7 @@ class Receiver(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.port}/hook"
 
     def behaves(self, *behaviours):
-        """Use one behaviour for each of the next requests, and the last for all that follow."""
+        """Use each behaviour for one of the next requests, and the last one for all that follow."""
         self.behaviours = deque(behaviours)
 
     def next_behaviour(self):
@@ -113,7 +113,7 @@ class Receiver(ThreadingHTTPServer):
         return True
 
     def handle_error(self, _request, _address):
-        """Say nothing: in these tests, senders disconnect."""
+        """Print nothing: in these tests, senders often disconnect."""
 
     def close(self):
         self.released.set()
@@ -134,7 +134,7 @@ def answer(status, body=b"thanks", **headers):
 
 
 def hang(handler):
-    """Respond only when the test releases it."""
+    """Respond only once the test sets ``released``."""
     handler.server.released.wait(30)
     answer(200)(handler)
 
@@ -190,12 +190,12 @@ WEBHOOK_SETTINGS = {
 
 
 def environment(database_url, **changes):
-    """The variables that enable webhooks to these receivers."""
+    """Return environment variables that enable webhooks to these receivers."""
     return {"DATABASE_URL": database_url, "LOGIN_KEY": LOGIN_KEY, **WEBHOOK_SETTINGS, **changes}
 
 
 def subscribe(connection, workspace_id, url, *events, **columns):
-    """Insert a webhook past the service, whose secret derives from KEY; return its id."""
+    """Insert a webhook past the service; its secret derives from KEY. Return its id."""
     columns = {"url": url, "events": list(events), "key_fingerprint": FINGERPRINT, **columns}
     return insert(connection, "webhooks", workspace_id=workspace_id, **columns)
 
@@ -205,7 +205,10 @@ def secret_of(webhook_id, number=1):
 
 
 def announce(connection, workspace_id, times=1, type="task.created"):
-    """Insert events that no request posts; a type that the document lacks is of a later release."""
+    """Insert events that no request posts.
+
+    A type that the document does not have stands for an event of a later release.
+    """
     connection.execute(
         "SELECT announce(%s::uuid, %s, row_to_json(item))"
         " FROM (SELECT number FROM generate_series(1, %s) AS number) AS item",
@@ -214,7 +217,7 @@ def announce(connection, workspace_id, times=1, type="task.created"):
 
 
 def grow_older(connection, **age):
-    """Set the age of events and attempts, make deliveries due and end back-offs."""
+    """Make events and attempts this old, make deliveries due and end back-offs."""
     age = timedelta(**age)
     connection.execute("UPDATE events SET created_at = now() - %s", (age,))
     connection.execute("UPDATE attempts SET at = now() - %s", (age,))
@@ -248,7 +251,7 @@ def is_genuine(secret, body, signature):
 
 
 def verified(secret, received, body=None):
-    """Verify a post with Standard Webhooks as docs/webhooks.md does; return the event."""
+    """Verify a post with Standard Webhooks, as docs/webhooks.md does; return the event."""
     names = {"secret": secret, "body": body or received.body, "headers": received.headers}
     exec(blocks("docs/webhooks.md", "python")[1], names)
     return names["event"]

@@ -1,6 +1,6 @@
 """The resources: one entry for each table that requests write or read.
 
-The entry of a new table is all that the tests of rows, of lists, of limits and of tenants need.
+For a new table, an entry here is all that the tests of rows, lists, limits and tenants need.
 """
 
 from collections.abc import Callable
@@ -22,9 +22,10 @@ from service.values.schemas import Resource as Schema
 
 HERE = "tests/support/resources.py"
 MS = timedelta(milliseconds=1)
-# When meetings start and mail arrives unless a test says otherwise: in the future.
+# When meetings start and mail arrives unless a test sets another time. It is in the future.
 NOON = datetime(2099, 1, 1, 12, tzinfo=UTC)
-# Both ends of time, both sides of 1970, and neighbours; a meeting ends one millisecond later.
+# The first and last times that are allowed, times around 1970, and times a millisecond apart. A
+# meeting that starts at one of them ends one millisecond later.
 EDGES = [
     datetime(1900, 1, 1, tzinfo=UTC),
     datetime(1900, 1, 1, tzinfo=UTC) + MS,
@@ -38,10 +39,11 @@ EDGES = [
     datetime(9998, 12, 31, 23, 59, 59, 998000, tzinfo=UTC),
 ]
 RANK = "(ts_rank(words, 'tea'::tsquery) * 1000000)::bigint"
-# A word that the texts of a world have, and that a search finds.
+# A word in the texts of every world (see world.py), for which tests search.
 WORD = "heirloom"
 
-# Who sees the rows: the members of the active workspace, those of any workspace, or one user.
+# Where a caller sees the rows: in the active workspace, in all of the caller's workspaces, or only
+# the caller's own rows.
 WORKSPACE, EVERYWHERE, PERSONAL = "the active workspace", "all workspaces", "the user"
 
 
@@ -49,7 +51,7 @@ REPORTED = set()
 
 
 def missing(message):
-    """Fail the first test that needs what is missing; skip the others, which would repeat it."""
+    """Fail the first test that needs what is missing; skip the others, which would repeat this."""
     if message in REPORTED:
         pytest.skip(message)
     REPORTED.add(message)
@@ -60,7 +62,7 @@ def edge(n):
     return EDGES[n % len(EDGES)]
 
 
-# Values that a row takes from its user, from the first task of its world, or from its start.
+# Functions for columns whose value depends on the row or on ids that are known.
 def user(_, known):
     return known["user"]
 
@@ -75,7 +77,7 @@ def end_time(row, _):
 
 @dataclass(frozen=True)
 class PagedList:
-    """A list of a resource: its query, its order, and the columns by which its rows differ."""
+    """A list of a resource: its query, its order, and ``columns``, by which its rows differ."""
 
     order: str = "id DESC"
     query: dict = field(default_factory=dict)
@@ -83,7 +85,7 @@ class PagedList:
     columns: Callable = lambda _: {}
     default: int = 50
     maximum: int = 200
-    # The entry that has the list sets these.
+    # LISTS sets these from the resource that has the list.
     path: str = ""
     table: str = ""
     visible_to: str = ""
@@ -107,23 +109,29 @@ class PagedList:
 
 @dataclass(frozen=True)
 class Resource:
-    """A table, and what its rows are like; a table whose rows no test inserts alike has less."""
+    """A table and what its rows are like.
+
+    If tests insert the rows of a table in different ways, its entry has fewer values.
+    """
 
     table: str
     path: str = ""
-    # The fields of a row, where the API has an object of them, and the type of its line for load.
+    # The schema of the rows if the API shows them as objects, and the type of their lines for load.
     schema: type[Schema] | None = None
     line: str | None = None
-    # An export leaves the rows out.
+    # Whether an export leaves the rows out.
     left_out: bool = False
-    # The columns that an INSERT needs; a function gets the row and the ids that are known.
+    # Values for the columns that an INSERT needs. A value may be a function, which gets the row and
+    # the ids that are known.
     required: dict = field(default_factory=dict)
-    # What the rows of a world have beside them.
+    # For each row of a world: further values.
     world: tuple[dict, ...] = ({},)
-    # The fields that refer to a row, and values of those whose class does not tell them: two.
+    # The names of fields that refer to a row; and two values for each field whose class does not
+    # say which values are valid.
     references: tuple[str, ...] = ()
     values: dict[str, list] = field(default_factory=dict)
-    # Values of columns that no field limits, and the columns that take NULL without a field.
+    # Values that the schema of the database rejects and accepts in columns without a field, and the
+    # columns without a field that may be NULL.
     rejected: dict = field(default_factory=dict)
     accepted: dict = field(default_factory=dict)
     nullable: str = ""
@@ -131,7 +139,7 @@ class Resource:
     lists: dict[str, PagedList] = field(default_factory=dict)
 
     def insert(self, connection, workspace_id, known, **values):
-        """Insert a row with the required columns and these; return its id."""
+        """Insert a row with the required columns and these values; return its id."""
         row = {**self.required, **values}
         row = {name: value(row, known) if callable(value) else value for name, value in row.items()}
         return insert(connection, self.table, workspace_id=workspace_id, **row)
@@ -251,7 +259,7 @@ RESOURCES = [
     ),
     Resource("users", line="user", nullable="active_workspace_id deactivated_at"),
     Resource("members", line="member"),
-    # The authors of tasks and meetings make the rows again.
+    # After a load, the authors of tasks and meetings make these rows again.
     Resource("former_members", left_out=True),
     Resource("deleted_users", line="deleted_user", nullable="deleted_at"),
     Resource(
@@ -272,7 +280,7 @@ RESOURCES = [
         left_out=True,
         rejected={"key": ["", "x" * 256]},
         accepted={"key": ["x", "x" * 255]},
-        # Until the first request with the key has ended.
+        # These are NULL until the first request with the key has ended.
         nullable="status headers body",
     ),
     Resource(
@@ -298,7 +306,7 @@ RESOURCES = [
     Resource("attempts", left_out=True, nullable="status error answer"),
 ]
 TABLES = {resource.table: resource for resource in RESOURCES}
-# The tables of the lines that load reads.
+# By type of a line that load reads: its table.
 TABLE_OF = {resource.line: resource.table for resource in RESOURCES if resource.line}
 LISTS = {
     name: replace(paged, path=resource.path, table=resource.table, visible_to=resource.visible_to)

@@ -57,7 +57,7 @@ def insert_token(
 
 
 def row_of(connection, table, id):
-    """The row with this id, and the transaction that wrote it; None if there is none."""
+    """Return the row with this id and, as ``xmin``, the transaction that wrote it; or None."""
     return connection.execute(
         f"SELECT *, xmin::text AS xmin FROM {table} WHERE id = %s", (id,)
     ).fetchone()
@@ -68,7 +68,7 @@ def count(connection, table, where="true"):
 
 
 def grants(database, role):
-    """Return the SQL that gives a role the rights of docs/operations.md, and takes those of all."""
+    """Return the SQL that gives a role the rights of docs/operations.md and revokes all others."""
     (block,) = blocks("docs/operations.md", "sql")
     return (
         f"REVOKE ALL ON DATABASE {database} FROM PUBLIC;"
@@ -77,9 +77,9 @@ def grants(database, role):
     ) + replaced(block, (" service ", f" {database} "), (" app;", f" {role};"))
 
 
-# A function of the session, because it runs before each test: PostgreSQL plans its statements once.
-# Rollback would be no substitute: what happens after commit must happen. All other rows go with
-# those deleted here.
+# This runs before each test. As a function of the database session, its statements are planned only
+# once. A rollback after each test would not do, because the tests need what happens at a commit.
+# Deleting these rows deletes the rows of all other tables too.
 CAST = """
 CREATE FUNCTION pg_temp.restore_cast() RETURNS TABLE (name text, id text) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -112,12 +112,12 @@ END $$
 """
 
 
-# The connections that have the function.
+# The connections on which the function exists.
 WITH_CAST = WeakSet()
 
 
 def restore_cast(connection):
-    """Insert three users in two workspaces, and no other rows; return names to ids."""
+    """Delete all rows, and insert three users in two workspaces; return their ids by name."""
     if connection not in WITH_CAST:
         connection.execute(CAST)
         WITH_CAST.add(connection)

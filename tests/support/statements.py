@@ -17,19 +17,19 @@ from service.settings import Settings
 
 
 def numbered(name):
-    """``sql/<name>.sql`` as PREPARE takes it, and the names of its parameters in order."""
+    """Return ``sql/<name>.sql`` as PREPARE accepts it, and the names of its parameters in order."""
     statement = STATEMENTS[name]
     return statement.text.decode(), statement.parameters
 
 
 def preparable(name):
-    """``sql/<name>.sql`` as PREPARE takes it, and NULLs to EXECUTE it with."""
+    """Return ``sql/<name>.sql`` as PREPARE accepts it, and a list of NULLs for EXECUTE."""
     text, names = numbered(name)
     return text, f"({', '.join(['NULL'] * len(names))})" if names else ""
 
 
 def configure(connection):
-    """Set up a connection in a transaction as the pool does, so that plans are the pool's."""
+    """Configure a connection as the pool does, so that it gets the same plans."""
     timeouts = {"statement_timeout": "0", "idle_timeout": "0"}
     connection.execute(STATEMENTS["connection/configure"].source, timeouts)
 
@@ -43,7 +43,7 @@ def flattened(tree):
 
 
 def generic_plan(connection, name):
-    """Return the nodes of the plan that ``sql/<name>.sql`` has for any values."""
+    """Return the nodes of the generic plan of ``sql/<name>.sql``, which is used for any values."""
     text, nulls = preparable(name)
     connection.execute(f"PREPARE it AS {text}")
     explained = connection.execute(f"EXPLAIN (FORMAT json) EXECUTE it{nulls}").fetchone()
@@ -60,7 +60,10 @@ def waiting(connection):
 
 @contextmanager
 def trigger(connection, event, body, *, at_commit=False):
-    """Run ``body`` for each row, ``event`` (AFTER INSERT ON tasks), at once or at the commit."""
+    """Run ``body`` for each row at ``event``, like AFTER INSERT ON tasks.
+
+    It runs with the statement, or at the commit if ``at_commit`` is true.
+    """
     kind, deferred = ("CONSTRAINT", "DEFERRABLE INITIALLY DEFERRED") if at_commit else ("", "")
     connection.execute(
         f"CREATE FUNCTION triggered() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} END $$;"
@@ -83,16 +86,16 @@ def empty_database(server):
 
 
 def new_database(server):
-    """Yield the URL of a migrated one."""
+    """Yield the URL of a new, migrated database on this server; drop the database in the end."""
     for url in empty_database(server):
         migrate(Settings.read({"DATABASE_URL": url}))
         yield url
 
 
 URL = "https://example.com/hook"
-# No id is larger.
+# The largest id.
 LAST = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-# What the gate takes of a request of Alice.
+# The parameters of the gate's statement for a request of Alice.
 CREDENTIAL = {
     "hash": sha256(TOKENS["alice"].encode()).digest(),
     "kind": "api",
@@ -103,19 +106,19 @@ NIL = "00000000-0000-0000-0000-000000000000"
 
 
 def run(connection, name, /, **values):
-    """Run a statement, as for a credential without a workspace of its own; return its rows."""
+    """Run a statement as for a credential that is not bound to a workspace; return its rows."""
     values = {"token_workspace_id": None, **values}
     cursor = connection.execute(STATEMENTS[name].source, values)
     return cursor.fetchall() if cursor.description else []
 
 
 def until_waiting(connection, running, number=1):
-    """Return once so many statements wait for a lock; fail if the last one has ended."""
+    """Return once this many statements wait for a lock; fail if the last one has ended."""
     wait_until(lambda: waiting(connection) >= number, running)
 
 
 def managed(cast):
-    """The parameters of a statement about a webhook that Alice manages."""
+    """Return the parameters that Alice's requests give to a statement about a webhook of Acme."""
     return {"workspace_id": cast["acme"], "user_id": cast["alice"]}
 
 
@@ -130,7 +133,7 @@ def claim_due(connection, after=(NIL, NIL), busy=()):
 
 
 def outcome_of(delivery, **changes):
-    """The parameters that record a first attempt, which has failed unless ``changes`` say more."""
+    """Return the parameters that record a failed first attempt, with these changes."""
     outcome = {
         "in_workspace_id": delivery["workspace_id"],
         "webhook_id": delivery["webhook_id"],
@@ -157,11 +160,11 @@ SUCCESS = {"success": True, "status": 200, "retry_delay": None}
 NAMES = [name for name in STATEMENTS if not name.startswith("schema/")]
 
 
-# Statement names in Python: a string of two words with a slash; the media type is none.
+# The name of a statement in Python is a string of two words with a slash, except a media type.
 NAME_IN_PYTHON = re.compile(r'"(?!application/)([a-z_]+/[a-z_{}]+)"')
 
 
-# PostgreSQL neither prepares nor explains statements that define a table, or deallocate.
+# PostgreSQL can neither prepare nor explain these statements, which define objects or deallocate.
 DEFINITIONS = {
     "connection/deallocate",
     "double/create_clock",

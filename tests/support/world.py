@@ -7,13 +7,16 @@ from uuid import UUID
 from support.resources import HERE, RESOURCES, WORD, missing
 from support.rows import insert_token
 
-# No test can fill this one: the gate counts requests.
+# The gate fills this table when it counts requests, so a world has no row in it.
 COUNTED = {"usage"}
 
 
 @cache
 def tables_with(connection, column):
-    """The tables that have this column; no test changes the schema of the shared database."""
+    """Return the tables that have this column.
+
+    The result is cached, because no test changes the schema of the database that tests use.
+    """
     rows = connection.execute(
         "SELECT columns.table_name AS name FROM information_schema.columns"
         " JOIN information_schema.tables USING (table_schema, table_name)"
@@ -25,9 +28,10 @@ def tables_with(connection, column):
 
 
 class World:
-    """The rows of one workspace, and those of one of its members."""
+    """The rows of one workspace and of one of its members."""
 
-    # Whether a world had a row in every table; all are filled alike.
+    # Whether the first world had a row in every table. All worlds are filled alike, so one check is
+    # enough.
     complete = False
 
     def __init__(self, connection, workspace_id, user_id):
@@ -47,7 +51,7 @@ class World:
             " VALUES (%s, %s, %s, '', 200, %s)",
             (self.workspace_id, self.user_id, WORD, WORD),
         )
-        # Who has come back.
+        # The user is a former member too, as if the user had left and come back.
         self.connection.execute(
             "INSERT INTO former_members (workspace_id, user_id) VALUES (%s, %s)",
             (self.workspace_id, self.user_id),
@@ -111,7 +115,7 @@ class World:
         ).fetchall()
 
     def everything(self):
-        """Return all rows of the workspace and of its members, without what requests count."""
+        """Return all rows of the workspace and of its user, without those that count requests."""
         found = {
             table: self.rows(table, "workspace_id", self.workspace_id)
             for table in tables_with(self.connection, "workspace_id")
@@ -127,7 +131,7 @@ class World:
         return found
 
     def ids(self, *, few=False):
-        """The ids of all rows, or of the first and the last row of each table; and of the user."""
+        """Return the ids of the user and of all rows, or of two rows of each table if ``few``."""
         found = {self.user_id}
         for rows in self.everything().values():
             ids = sorted(str(row["id"]) for row in rows if "id" in row)
@@ -135,7 +139,7 @@ class World:
         return sorted(found)
 
     def pairs(self):
-        """The ids that stand together in a row, like those of a webhook and its delivery."""
+        """Return all pairs of ids that are in the same row, like a webhook and its delivery."""
         found = set()
         for rows in self.everything().values():
             for row in rows:
@@ -144,7 +148,7 @@ class World:
         return sorted(found)
 
     def personal_ids(self):
-        """The ids of the rows that the user alone may see."""
+        """Return the ids of the rows that only the user may see."""
         return sorted(
             str(row["id"])
             for table in tables_with(self.connection, "user_id")
