@@ -140,7 +140,7 @@ def test_the_line_has_everything_that_a_harness_needs_and_sigterm_leaves_nothing
         (signal.SIGKILL, "/postgres/postmaster.pid"),
     ],
 )
-def test_a_signal_during_the_start_leaves_nothing_behind(number, moment, folder):
+def test_a_double_that_gets_a_signal_while_it_starts_leaves_nothing_behind(number, moment, folder):
     killed = number == signal.SIGKILL
     process = subprocess.Popen(
         COMMAND,
@@ -174,7 +174,7 @@ def everything(line):
 
 @pytest.mark.proof
 @pytest.mark.parametrize("victim", ["the first process", "its process group", "the second process"])
-def test_sigkill_leaves_nothing_behind(victim):
+def test_a_double_that_gets_sigkill_leaves_nothing_behind(victim):
     with started(start_new_session=True) as (process, line):
         gone = everything(line)
         if victim == "its process group":

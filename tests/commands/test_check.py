@@ -147,7 +147,7 @@ def test_more_connections_than_the_server_allows_are_an_error_that_does_not_prev
     assert re.match(r"connection  ERROR the processes may open \d+ connections, and the ", line)
 
 
-def test_for_a_database_without_migrations_check_also_suggests_that_it_is_the_wrong_one(empty):
+def test_without_migrations_check_suggests_that_database_url_may_name_the_wrong_database(empty):
     assert check(empty)[1][3].endswith(
         ": run the command migrate, or correct the name of the database in DATABASE_URL"
     )

@@ -119,7 +119,7 @@ def test_a_killed_run_of_migrate_keeps_the_finished_files_and_the_next_run_appli
         wait_until(lambda: watcher.execute(waiting, [pid]).fetchall(), killed)
         killed.send_signal(signal.SIGKILL)
         killed.wait()
-        # The finished migrations are kept. PostgreSQL has rolled back the one that was killed.
+        # The finished migrations are kept. PostgreSQL has rolled back the killed migration.
         blocker.rollback()
         assert apply(empty) == FILES[FILES.index("0004-meetings") :]
     assert schema(empty) == schema(database_url)

@@ -202,8 +202,8 @@ def test_a_run_that_loses_its_connection_says_so_and_the_next_run_goes_on(
 
 
 @pytest.mark.parametrize("command", [["migrate"], ["migrate", "--dry-run"], ["check"], ["status"]])
-def test_a_file_that_was_changed_after_it_was_applied_is_named(command, empty, watcher):
-    """The checksum ignores line ends, because Git may have written those of Windows."""
+def test_a_migration_that_was_changed_after_it_was_applied_is_named(command, empty, watcher):
+    """The checksum ignores line ends, because Git on Windows may have changed them."""
     watcher.execute("UPDATE schema_migrations SET sha256 = repeat('0', 64) WHERE name LIKE '0003%'")
     outcome = CliRunner().invoke(main, command, env={"DATABASE_URL": empty})
     assert outcome.exit_code == 1
@@ -213,7 +213,9 @@ def test_a_file_that_was_changed_after_it_was_applied_is_named(command, empty, w
     )
 
 
-def test_an_unknown_way_to_run_is_refused_before_anything_is_applied(run, copied, watcher):
+def test_migrate_refuses_a_file_with_an_unknown_way_to_run_before_it_applies_anything(
+    run, copied, watcher
+):
     path = copied / "sql/schema/9002-index.sql"
     path.write_text("-- migrate: concurrently\nSELECT 1;")
     before = watcher.execute("SELECT name FROM schema_migrations").fetchall()

@@ -83,7 +83,7 @@ def test_each_form_of_synchronous_standby_names_is_understood(pair, status, name
         pair[0].wait_for("standby")
 
 
-def test_a_role_that_may_not_see_the_standbys_is_told_so(pair, status):
+def test_status_says_so_if_its_role_may_not_see_the_standbys(pair, status):
     with pair[0].connect() as connection:
         connection.execute("CREATE ROLE plain LOGIN")
         connection.execute(grants(connection.info.dbname, "plain"))
@@ -128,7 +128,7 @@ def test_a_stopped_standby_that_writes_wait_for_is_a_problem(pair, status):
     assert waits == f"synchronous_standby_names = 'standby' waits for 1 standby(s), and 0{MISSING}"
 
 
-def test_a_standby_that_replays_nothing_is_behind(pair, status, tmp_path):
+def test_status_shows_how_far_a_standby_that_does_not_replay_is_behind(pair, status, tmp_path):
     """pg_receivewal is connected too. It never replays, so its distance is unknown."""
     primary, standby = pair
     tmp_path.chmod(0o711)

@@ -88,7 +88,9 @@ def test_no_credential_of_a_deactivated_user_works_until_the_user_is_reactivated
     assert bob.get(f"/tasks/{task['id']}").get_json() == task
 
 
-def test_a_deactivated_user_is_assigned_nothing_new_and_keeps_the_rest(app, cli, cast, connection):
+def test_a_deactivated_user_keeps_assigned_tasks_and_can_be_assigned_no_others(
+    app, cli, cast, connection
+):
     alice = Client(app, TOKENS["alice"])
     theirs = alice.post("/tasks", {"title": "Bob's", "assigneeId": cast["bob"]}).get_json()
     other = alice.post("/tasks", {"title": "Other"}).get_json()

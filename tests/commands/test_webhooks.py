@@ -43,7 +43,7 @@ def test_a_webhook_command_names_an_unknown_id(command, thing, id, cli):
     assert ran.stderr == f"Error: there is no {thing} {id}\n"
 
 
-def test_rotate_needs_the_key(cli, cast, connection, receiver):
+def test_rotate_fails_without_webhook_key_and_changes_nothing(cli, cast, connection, receiver):
     webhook = subscribe(connection, cast["acme"], receiver.url)
     ran = cli("rotate", webhook, WEBHOOK_KEY="")
     assert ran.exit_code == 1
@@ -57,7 +57,7 @@ def test_rotate_needs_the_key(cli, cast, connection, receiver):
 @pytest.mark.parametrize(
     ("behaviour", "end"), [(answer(500), "500"), (reset, "ConnectionResetError")]
 )
-def test_list_shows_waiting_deliveries_their_next_attempt_and_the_end_of_the_last_one(
+def test_list_shows_waiting_deliveries_their_next_attempt_and_the_outcome_of_the_last_one(
     behaviour, end, work, cli, cast, connection, receiver
 ):
     receiver.behaves(behaviour)

@@ -341,7 +341,7 @@ def test_dev_starts_after_everything_was_killed_even_if_nobody_reaps_the_killed_
 
 
 @proof
-def test_the_receiver_verifies_and_prints_each_event(dev):
+def test_the_receiver_of_dev_verifies_and_prints_each_event(dev):
     for _ in range(2):
         running = dev("--receiver", WEBHOOK_ALLOW="hooks.example")
         create = re.search("(?m)^curl .* -d .*", running.printed)[0]
@@ -499,7 +499,7 @@ def test_the_data_folder_is_in_the_checkout_or_for_a_wheel_in_the_home_directory
     assert embedded.default_folder() == Path("/home/rosa/.local/share/task-service")
 
 
-def test_reset_removes_the_data_and_nothing_else(folder):
+def test_erasing_the_data_removes_nothing_else_in_their_folder(folder):
     (folder / "postgres").mkdir()
     (folder / "postgres" / "old").touch()
     (folder / "thesis.txt").touch()

@@ -72,7 +72,7 @@ def port(database_url):
 
 @pytest.fixture
 def paths(app, connection, cast):
-    """Return all paths, each with the id of a task, with that of a workspace and with no id."""
+    """Return all paths: each with the id of a task, with the id of a workspace, and with no id."""
     task = insert(
         connection, "tasks", title="x", workspace_id=cast["acme"], created_by=cast["alice"]
     )

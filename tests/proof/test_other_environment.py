@@ -48,7 +48,7 @@ def test_a_project_with_old_libraries_runs_the_examples(tmp_path):
     run("pip", "install", "-q", *PINS, cwd=project, PATH=path)
     text = (PROJECT / "docs" / "testing.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"(?s)<!-- run: install -->\n```sh\n(.*?)```", text)
-    # The service needs a newer Python than the project. That of these tests is new enough.
+    # The service needs a newer Python than the project: the Python that runs these tests.
     block = block.replace("python3 -m venv", f"{sys.executable} -m venv")
     printed = run("sh", "-e", "-c", block, cwd=project, PATH=path)
     # A relative command is resolved from the root of the project.

@@ -15,7 +15,7 @@ from support.project import PROJECT, copy_project
 
 pytestmark = [pytest.mark.proof, pytest.mark.nodatabase]
 
-# The tests that check whether all parts fit together. Those with the clearest messages come first.
+# The tests that check whether all parts fit together, in the order of how clear their messages are.
 TESTS = """
     test_sql test_docs commands/test_export openapi/test_openapi test_tenants test_constraints
     api/test_every_field commands/test_load api/test_page_size api/test_meetings api/test_writes

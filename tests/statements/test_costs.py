@@ -151,7 +151,7 @@ def test_a_page_of_a_list_reads_about_one_page_of_rows_at_any_depth(
 
 
 @pytest.mark.parametrize("name", ["tasks/get", "meetings/get"])
-def test_one_object_is_found_by_an_index(many, name):
+def test_getting_one_object_uses_an_index(many, name):
     table = name.split("/")[0]
     (id,) = many.execute(
         f"SELECT id FROM {table} WHERE workspace_id = '{WORKSPACE}' LIMIT 1"

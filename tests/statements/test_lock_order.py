@@ -147,7 +147,7 @@ class Stage:
         return future
 
     def locked(self, *tables):
-        """Return those of the tables whose row is locked."""
+        """Return the tables, among these, whose row is locked."""
         return [
             table
             for table in tables

@@ -156,7 +156,7 @@ def test_the_count_of_members_is_right_when_members_join_and_leave_at_the_same_t
 def test_deleting_a_user_locks_the_workspaces_of_the_user_in_the_order_of_ids(
     connection, meanwhile, cast
 ):
-    """Otherwise the deletions of two users could deadlock.
+    """Without this order, the deletions of two users could deadlock.
 
     In the table, the row of the lower id comes after the other row.
     """

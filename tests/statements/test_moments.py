@@ -65,7 +65,7 @@ def still(connect):
     connection.rollback()
 
 
-def test_a_secret_no_longer_signs_from_the_moment_at_which_it_expires(still, cast):
+def test_a_replaced_secret_stops_signing_at_the_moment_at_which_it_expires(still, cast):
     webhook = subscribe(still, cast["acme"], URL, key_fingerprint="a")
     other = subscribe(still, cast["acme"], URL, key_fingerprint="a", secret_number=5)
     run(still, "webhooks/rotate", id=other, key_fingerprint="a", **managed(cast))

@@ -38,11 +38,15 @@ def test_a_request_claims_its_oldest_delivery_first_and_skips_failing_webhooks(c
     assert [[row["id"] for row in some] for some in claimed] == [[mine[0]], [mine[1]], []]
 
 
-@pytest.mark.parametrize("changes", [SUCCESS, {}, {"retry_delay": None}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [SUCCESS, {}, {"retry_delay": None}],
+    ids=["success", "failure", "last failure of the schedule"],
+)
 @pytest.mark.parametrize(
     ("state", "number"), [("waiting", 2), ("delivered", 1), ("failed", 1)], ids=str
 )
-def test_an_outcome_changes_only_the_due_delivery_whose_last_attempt_it_is(
+def test_only_the_outcome_of_the_last_attempt_changes_a_delivery_and_only_while_it_waits(
     connection, delivery, state, number, changes
 ):
     connection.execute("UPDATE deliveries SET state = %s, attempts = %s", (state, number))

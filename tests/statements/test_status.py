@@ -130,7 +130,7 @@ SELECT 'schema', nspname, nspname, privilege_type
 """
 
 
-def test_each_right_that_a_role_lacks_is_named_by_its_object(connect):
+def test_status_names_each_object_on_which_the_role_lacks_a_right(connect):
     """The rights come from the catalogue, so a new kind of object is tested too."""
     still = connect()
     still.execute("CREATE ROLE limited")

@@ -46,7 +46,7 @@ mkdir -p .outside
 pivot_root . .outside
 cd /
 umount -l /.outside
-# Start no services but those that a test starts.
+# Let systemd start no service by itself; a test starts the services that it needs.
 rm -rf /etc/systemd/system/*.wants
 export container=other
 exec /lib/systemd/systemd --unit=basic.target --log-target=console

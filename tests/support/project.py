@@ -100,7 +100,7 @@ def run(*command, cwd, **variables):
 
 
 def pythons(minors=range(11, 30)):
-    """Return {version: path} of each other Python here, by default those that can run the service.
+    """Return {version: path} of each other Python here, by default if it can run the service.
 
     The Python that runs the whole suite is left out. A program found on the PATH may be a shim of
     pyenv for a version that is not switched on. The Python of the system may be an older release of

@@ -115,7 +115,7 @@ class World:
         ).fetchall()
 
     def everything(self):
-        """Return all rows of the workspace and of its user, without those that count requests."""
+        """Return all rows of the workspace and of its user, without the counts of requests."""
         found = {
             table: self.rows(table, "workspace_id", self.workspace_id)
             for table in tables_with(self.connection, "workspace_id")

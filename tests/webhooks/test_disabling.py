@@ -58,7 +58,7 @@ def test_a_webhook_that_has_only_failed_for_webhook_disable_after_hours_is_disab
     assert {state for state, _ in states(connection)} == {"waiting"}
 
 
-def test_a_delivery_written_while_its_webhook_is_disabled_waits(
+def test_a_delivery_written_while_its_webhook_is_being_disabled_waits(
     worker, database_url, cast, connection, receiver, webhook
 ):
     """The two transactions overlap, so neither sees the change of the other one."""

@@ -501,7 +501,7 @@ def test_the_deadline_covers_the_handshake_of_tls(monkeypatch, secure_receiver):
     times_out(f"https://receiver.test:{secure_receiver.port}/", 0.7, least=650)
 
 
-@pytest.mark.parametrize("trusted", [False, True], ids=["unknown issuer", "other name"])
+@pytest.mark.parametrize("trusted", [False, True], ids=["unknown issuer", "wrong host name"])
 def test_a_receiver_with_an_invalid_certificate_gets_no_request(
     trusted, names, monkeypatch, secure_receiver
 ):

@@ -195,7 +195,9 @@ def rejects_number(number):
     return behave
 
 
-def test_an_event_that_fails_alone_keeps_its_schedule(worker, cast, connection, receiver, webhook):
+def test_an_event_that_fails_while_others_succeed_keeps_its_schedule(
+    worker, cast, connection, receiver, webhook
+):
     receiver.behaves(rejects_number(1))
     poisoned = []
     # All deliveries are due at the same moment, so the worker may attempt them in any order.

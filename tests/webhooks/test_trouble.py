@@ -50,7 +50,7 @@ def troubled(worker, monkeypatch):
     return work
 
 
-def test_a_worker_logs_when_an_error_of_the_database_begins_with_its_remedy_changes_and_ends(
+def test_a_worker_logs_an_error_of_the_database_and_its_remedy_when_it_begins_changes_and_ends(
     worker, troubled, empty, caplog, monkeypatch
 ):
     """An error that lasts is logged again each minute."""
