@@ -161,7 +161,7 @@ def test_a_token_for_one_workspace_and_a_read_token_cannot_change_the_name(
     insert_token(connection, cast["alice"], "reader", scope="read")
     for body in ({"name": "Fool"}, {"name": "Fool", "workspaceId": initech}):
         refused = Client(app, "of-acme").patch("/me", body)
-        assert "belongs to one workspace" in error_message(refused, 409)
+        assert "works in one workspace only" in error_message(refused, 409)
         error_message(Client(app, "reader").patch("/me", body), 403)
     assert named() == before
     # An empty change is allowed, because it changes nothing.

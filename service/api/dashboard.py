@@ -14,9 +14,9 @@ dashboard = Blueprint("dashboard", __name__)
 def figures(
     name: str, description: str, counts: dict[str, str], **nested: fields.Nested
 ) -> fields.Nested:
-    """Make the field of an object of counts, each with its description.
+    """Return a field whose value is an object of counts; ``counts`` describes each of them.
 
-    ``name`` names the schema of the object in the document.
+    ``name`` is the name of the object's schema in the document.
     """
     members = {count: fields.Integer(description=counts[count]) for count in counts}
     schema = schemas.Resource.from_dict({**members, **nested}, name=name)
@@ -24,7 +24,7 @@ def figures(
 
 
 class DashboardStats(schemas.Resource):
-    workspace_id = fields.Id(description="The workspace")
+    workspace_id = fields.Id(description="The workspace that was counted")
     generated_at = fields.Timestamp(description="When the service counted")
     tasks = figures(
         "TaskCounts",
@@ -32,7 +32,7 @@ class DashboardStats(schemas.Resource):
         {
             "total": "All tasks",
             **{status: f"Tasks with the status {status}" for status in STATUSES},
-            "overdue": "Open tasks after their due date",
+            "overdue": "Open tasks whose due date has passed",
             "due_today": "Open tasks due today, in the workspace's timezone",
         },
         by_priority=figures(
@@ -61,7 +61,7 @@ class StatsFilter(schemas.Query):
     only_workspace_id = fields.Id(
         data_key="workspaceId",
         load_default=None,
-        description="The workspace to count. Default: the active one; 404 if it is not yours",
+        description="The workspace to count. Default: the active one. 404 if it is not yours",
     )
 
 
@@ -71,8 +71,8 @@ class StatsFilter(schemas.Query):
 def get_stats(query: Values) -> Response:
     """Count the tasks, meetings, members, unread mail and pending suggestions of a workspace
 
-    The default is your active workspace. All counts are from the same moment. ``dueToday`` uses the
-    timezone of the workspace.
+    Without ``workspaceId``, this is your active workspace. All counts are from the same moment.
+    ``dueToday`` uses the timezone of the workspace.
     """
     stats = db.row_or_none(Body, "dashboard/stats", **query)
     if stats is None:

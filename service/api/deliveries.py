@@ -18,15 +18,19 @@ deliveries = Blueprint("deliveries", __name__)
 
 class Attempt(schemas.Resource):
     at = fields.Timestamp(description="When the attempt ended")
-    status = fields.Integer(allow_none=True, description="The receiver's status, or null")
-    milliseconds = fields.Integer(description="The duration of the attempt")
+    status = fields.Integer(
+        allow_none=True, description="The status that the receiver returned, or null"
+    )
+    milliseconds = fields.Integer(description="How long the attempt took")
     error = fields.Text(
         fields.MAX_REFERENCE,
         allow_none=True,
-        description="Why there is no status, like timeout or blocked; or null",
+        description="Why there is no status, such as timeout or blocked; null if there is one",
     )
     answer = fields.Text(
-        200, allow_none=True, description="The beginning of the receiver's response"
+        200,
+        allow_none=True,
+        description="The beginning of the body that the receiver returned, or null",
     )
 
 
@@ -40,10 +44,10 @@ class Delivery(schemas.Resource):
     state = fields.OneOf(
         *STATES,
         schema_name="DeliveryState",
-        description="failed: the service makes no further attempt",
+        description="waiting for an attempt, delivered, or failed: then the service has given up",
     )
     next_attempt_at = fields.Timestamp(
-        allow_none=True, description="When the next attempt is due, or null"
+        allow_none=True, description="When the next attempt is due; null if none is planned"
     )
     attempts = fields.NestedList(Attempt, description="The last 20 attempts, oldest first")
 
@@ -62,7 +66,10 @@ class DeliveryFilter(schemas.PageQuery):
 
 
 def reply_delivery(delivery: Body | Redelivered | None) -> Response:
-    """Answer with one delivery; raises 403 for the role, or NotFound."""
+    """Return the response with one delivery.
+
+    If there is none, raise 403 if the caller's role does not allow it, and NotFound if it does.
+    """
     if delivery is None:
         role_or_none()
         raise db.NotFound("delivery")
@@ -75,7 +82,7 @@ def reply_delivery(delivery: Body | Redelivered | None) -> Response:
 def list_deliveries(query: Values, id: str) -> Response:
     """List the deliveries of a webhook with their attempts, newest first
 
-    The operator sets how long the service keeps finished deliveries.
+    The service deletes finished deliveries after a time that the operator sets.
     """
     page = db.row(Page, "deliveries/list", webhook_id=id, **query)
     if page.data == b"[]":
@@ -88,7 +95,7 @@ def list_deliveries(query: Values, id: str) -> Response:
 def get_delivery(id: str, delivery: str) -> Response:
     """Return a delivery with its body
 
-    A redelivery sends the same bytes.
+    Every attempt and every redelivery sends these bytes.
     """
     return reply_delivery(db.row_or_none(Body, "deliveries/get", webhook_id=id, id=delivery))
 
@@ -99,7 +106,8 @@ def get_delivery(id: str, delivery: str) -> Response:
 def redeliver(id: str, delivery: str) -> Response:
     """Send a delivery again, with the same bytes
 
-    It becomes due now, and the worker sends it; a disabled webhook gets it once it is enabled.
+    The delivery becomes due now, and the worker sends it. If the webhook is disabled, the worker
+    sends it after somebody has enabled the webhook.
     """
     return reply_delivery(
         db.row_or_none(Redelivered, "deliveries/redeliver", webhook_id=id, id=delivery)

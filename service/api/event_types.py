@@ -1,4 +1,8 @@
-"""The types of events: docs/specification.md, section 6, and two for a copy of the meetings."""
+"""The types of events.
+
+docs/specification.md, section 6, requires all but two: ``meeting.updated`` and ``meeting.deleted``
+let a client keep a copy of the meetings.
+"""
 
 from typing import NamedTuple
 
@@ -17,11 +21,13 @@ class EventType(NamedTuple):
 
 EVENT_TYPES = {
     "task.created": EventType("A task was created", Task),
-    "task.updated": EventType("A task was updated", Task),
-    "task.deleted": EventType("A task was deleted; data is its last state", Task),
+    "task.updated": EventType("A task was changed", Task),
+    "task.deleted": EventType("A task was deleted; data is the last state of the task", Task),
     "meeting.created": EventType("A meeting was created", MeetingDetails),
     "meeting.updated": EventType("A meeting was changed, but not completed", MeetingDetails),
     "meeting.completed": EventType("A meeting was completed", MeetingDetails),
-    "meeting.deleted": EventType("A meeting was deleted; data is its last state", MeetingDetails),
+    "meeting.deleted": EventType(
+        "A meeting was deleted; data is the last state of the meeting", MeetingDetails
+    ),
     "ai.suggestion.created": EventType("An AI suggestion was created", Suggestion),
 }

@@ -14,12 +14,12 @@ from service.values import fields, schemas
 
 NEXT = "The cursor for the next request, even if the page is empty"
 AFTER = (
-    "The nextCursor of an earlier response; opaque; 410 if events after it may be missing. Without"
-    " it the page is empty, and nextCursor is where to begin"
+    "The nextCursor of an earlier response; opaque. 410 if events after it may be missing. Without"
+    " a cursor, the page is empty and its nextCursor marks the present"
 )
-MORE = "Whether more events follow now: ask at once; else wait"
+MORE = "True if more events are ready: ask again immediately. If false, wait before you ask"
 
-# What webhooks get, which openapi/events.py describes.
+# The schemas of the events; openapi/events.py describes them.
 EVENT = [{"$ref": f"#/components/schemas/{name}"} for name in ("WorkspaceEvent", "OtherEvent")]
 
 events = Blueprint("events", __name__)
@@ -27,7 +27,10 @@ events = Blueprint("events", __name__)
 
 class EventPage(schemas.Resource):
     data = fields.Field(
-        {"type": "array", "items": {"anyOf": EVENT, "description": "An event, as webhooks get it"}},
+        {
+            "type": "array",
+            "items": {"anyOf": EVENT, "description": "An event, as webhooks receive it"},
+        },
         description="The oldest events after the cursor",
     )
     next_cursor = fields.Text(fields.MAX_REFERENCE, description=NEXT)
@@ -51,13 +54,13 @@ class EventFilter(schemas.Query):
 
 
 class Feed(NamedTuple):
-    """The row of the feed; ``ready`` once every change announces its event."""
+    """The row of the feed; ``ready`` is true once every change records an event."""
 
     ready: bool
 
 
 class Settled(NamedTuple):
-    """The position up to which no event can be added anymore."""
+    """The position up to which the events are final: no transaction can add one there."""
 
     position: int
 
@@ -68,11 +71,11 @@ class Settled(NamedTuple):
 def list_events(query: Values) -> Response:
     """List the events of the active workspace after a cursor, oldest first
 
-    Without ``after`` the page is empty, and ``nextCursor`` marks the present: take this cursor
-    first, then list everything once, then poll with ``after``, at once while ``hasMore`` is true.
-    No event is missing, and those of one object come in the order of its versions. If events since
-    the cursor may be missing, the response is 410: take a new cursor without ``after``, then list
-    everything.
+    Without ``after`` the page is empty, and ``nextCursor`` marks the present. Take this cursor
+    first, then list everything once, then poll with ``after``. While ``hasMore`` is true, ask again
+    immediately. No event is missing, and the events of one object come in the order of its
+    versions. If events since the cursor may be missing, the response is 410: take a new cursor
+    without ``after``, then list everything.
     """
     if query["after"] is None:
         feed = db.row_or_none(Feed, "events/begin")

@@ -15,7 +15,7 @@ from service.values import fields, schemas
 
 health = Blueprint("health", __name__)
 
-# Seconds. A migration takes seconds too, so an earlier retry would get the same response.
+# Seconds. A migration takes seconds as well, so an earlier retry would get the same response.
 RETRY_AFTER = 5
 # Seconds from the arrival of the request until its response.
 TIME_LIMIT = 1.9
@@ -35,7 +35,7 @@ class ServiceIndex(schemas.Resource):
     name = fields.Text(fields.MAX_NAME, description="The name of the service")
     docs = fields.Text(fields.MAX_NAME, description="The path of the reference page")
     openapi = fields.Text(fields.MAX_NAME, description="The path of this document")
-    health = fields.Text(fields.MAX_NAME, description="The path for health checks")
+    health = fields.Text(fields.MAX_NAME, description="The path of the health check")
 
 
 class Health(schemas.Resource):
@@ -49,7 +49,7 @@ class Health(schemas.Resource):
 def get_index() -> Response:
     """Return the paths that need no credential
 
-    ``docs`` is present only if this service has the reference page.
+    ``docs`` is present only if the operator has switched on the reference page.
     """
     docs = {"docs": "/docs"} if current_settings().docs else {}
     paths = {**docs, "openapi": "/openapi.json", "health": "/healthz"}
@@ -59,15 +59,15 @@ def get_index() -> Response:
 @health.get("/healthz")
 @response(Health, kind="object", also=(503,))
 def check_health() -> Response:
-    """Return 200 if the service can serve requests, else 503
+    """Return 200 if the service can serve requests, and 503 if it cannot
 
-    It can if the database is PostgreSQL 15 or later, accepts writes, stores UTF-8 and has all
-    migrations, and if the service has all its tables and the rights to use them.
+    The service can serve requests if the database is PostgreSQL 15 or later, accepts writes, stores
+    UTF-8 and has all migrations, and if the service has all its tables and the rights to use them.
 
-    Load balancers can use this request. It does not count against a rate limit, and the response
-    comes within two seconds.
+    This request is for load balancers. It does not count against a rate limit, and it is answered
+    within two seconds.
     """
-    # Load balancers time out sooner than other clients. The limit includes the wait in a queue.
+    # Load balancers time out sooner than other clients. The limit includes the wait for a thread.
     current_state().deadline = current_state().arrived + TIME_LIMIT
     health = None
     try:
@@ -77,7 +77,7 @@ def check_health() -> Response:
     except WrongEncoding:
         raise http_error("wrong_encoding", RETRY_AFTER) from None
     except psycopg.errors.UndefinedTable:
-        # Or its schema is hidden: the next statement tells.
+        # The table is missing, or its schema is hidden: the next statement finds out which.
         pass
     except psycopg.errors.ReadOnlySqlTransaction:
         raise http_error("read_only", RETRY_AFTER) from None
@@ -88,7 +88,7 @@ def check_health() -> Response:
     unusable = db.rows(UnusableObject, "status/unusable", **schema_objects())
     if any(item.owner for item in unusable):
         raise http_error("no_rights", RETRY_AFTER)
-    # Without its own table, the command migrate has never run on this database.
+    # The command migrate creates this table, so it has never run on this database.
     if any(item.name == "schema_migrations" for item in unusable):
         raise http_error("migrations_pending", RETRY_AFTER)
     if unusable or not health:

@@ -11,7 +11,7 @@ knowledge = Blueprint("knowledge", __name__)
 
 
 class Knowledge(schemas.Resource):
-    """An entry of the knowledge base; the command ``load`` imports entries."""
+    """An entry of the knowledge base. Only the command ``load`` creates entries."""
 
     id = fields.Id(description="The id of the entry")
     title = fields.Text(
@@ -29,7 +29,7 @@ class KnowledgeFilter(schemas.PageQuery):
     q = fields.Text(
         fields.MAX_TITLE,
         load_default=None,
-        description="Words to search for, and phrases in double quotes; - excludes a word",
+        description="Words and phrases in double quotes to search for; - before a word excludes it",
     )
     cursor = fields.Cursor(keyed=True)
 
@@ -40,8 +40,8 @@ class KnowledgeFilter(schemas.PageQuery):
 def list_knowledge(query: Values) -> Response:
     """List or search the knowledge entries of the active workspace
 
-    The newest come first, or with ``q`` the best matches. If more than 5 000 entries match, the
-    newest come first.
+    Without ``q``, the newest entries come first. With ``q``, the best matches come first, unless
+    more than 5 000 entries match: then the newest do.
     """
     if query["q"] is None:
         return reply_page(db.row(Page, "knowledge/list", **query))

@@ -11,7 +11,7 @@ mail = Blueprint("mail", __name__)
 
 
 class Mail(schemas.Resource):
-    """An e-mail that the user received; the command ``load`` imports e-mails."""
+    """An e-mail that the user received. Only the command ``load`` creates e-mails."""
 
     id = fields.Id(description="The id of the e-mail")
     sender = fields.Email(data_key="from", required=True, description="The address of the sender")
@@ -24,8 +24,8 @@ class Mail(schemas.Resource):
     )
     subject = fields.Text(fields.MAX_TITLE, load_default="", description="The subject")
     snippet = fields.Text(2000, load_default="", description="The beginning of the text")
-    read = fields.Boolean(load_default=False, description="Whether you have read it")
-    received_at = fields.Timestamp(required=True, description="When it was received")
+    read = fields.Boolean(load_default=False, description="Whether you have read the e-mail")
+    received_at = fields.Timestamp(required=True, description="When the e-mail was received")
 
 
 class MailFilter(schemas.PageQuery):
@@ -38,6 +38,6 @@ class MailFilter(schemas.PageQuery):
 def list_mail(query: Values) -> Response:
     """List your mail in the active workspace, newest first
 
-    Other members cannot see it.
+    Nobody else can see your mail.
     """
     return reply_page(db.row(Page, "mail/list", **query))

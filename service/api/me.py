@@ -15,7 +15,7 @@ from service.http.responses import Body, reply, response
 from service.http.safe_writes import idempotent_of_user
 from service.values import fields, schemas
 
-ACTIVE = "The id of one of your workspaces, which becomes the active one"
+ACTIVE = "Choose this workspace, one of yours, as the active one"
 
 me = Blueprint("me", __name__)
 
@@ -31,12 +31,14 @@ class ActiveWorkspace(schemas.Resource):
     name = fields.Text(fields.MAX_NAME, min=1, description="The display name")
     slug = fields.Text(fields.MAX_REFERENCE, min=1, **SLUG)
     plan = fields.Text(fields.MAX_REFERENCE, min=1, **PLAN)
-    role = fields.OneOf(*fields.ROLES, schema_name="Role", description="What the user may do in it")
+    role = fields.OneOf(
+        *fields.ROLES, schema_name="Role", description="What the user may do in the workspace"
+    )
 
 
 class RateLimitWindow(schemas.Resource):
     limit = fields.Integer(min=1, description="The number of requests that the window allows")
-    remaining = fields.Integer(description="The number of requests left in it")
+    remaining = fields.Integer(description="The number of requests left in the window")
     resets_at = fields.Timestamp(description="When the window ends")
 
 
@@ -58,7 +60,7 @@ class Me(schemas.Resource):
         *CREDENTIALS,
         schema_name="CredentialKind",
         dump_only=True,
-        description="An API token, or a session",
+        description="Whether the credential is an API token or a session",
     )
     expires_at = fields.Timestamp(
         dump_only=True, allow_none=True, description="When the credential expires; null means never"
@@ -67,20 +69,20 @@ class Me(schemas.Resource):
         ActiveWorkspace,
         dump_only=True,
         allow_none=True,
-        description="The active workspace; null without one",
+        description="The active workspace; null if there is none",
     )
     limits = fields.Nested(
-        RateLimits, dump_only=True, description="The rate limits and what is left"
+        RateLimits, dump_only=True, description="The rate limits, and how many requests are left"
     )
     workspace_id = fields.Id(load_only=True, description=ACTIVE)
     name = fields.PersonName(load_only=True, description="Your name, as every workspace shows it")
 
 
 class ChangedMe(NamedTuple):
-    """The row of a change; without the permission, or a membership, nothing changes."""
+    """The row of a change; nothing changes unless ``can_change`` and ``is_member`` are true."""
 
     can_change: bool
-    # True also if the request chooses no workspace.
+    # Also true if the request does not choose a workspace.
     is_member: bool
     # The active workspace after the change.
     workspace_id: str | None
@@ -92,9 +94,9 @@ class ChangedMe(NamedTuple):
 def get_me() -> Response:
     """Return your user, credential, active workspace and rate limits
 
-    ``workspace`` is the active workspace, or null, whatever ``Workspace-Id`` says. ``limits`` has
-    the values of the headers of this response, so it counts this request. On a plan without a daily
-    limit, ``day`` is null.
+    ``workspace`` is the active workspace, or null; this operation ignores ``Workspace-Id``.
+    ``limits`` has the same values as the headers of this response, so it includes this request. On
+    a plan without a daily limit, ``day`` is null.
     """
     return reply_me()
 
@@ -107,11 +109,11 @@ def get_me() -> Response:
 def update_me(changes: Values) -> Response:
     """Choose your active workspace, or change your name
 
-    From the next request on, the choice applies to all your sessions and to the API tokens without
-    a workspace, unless a request has the header ``Workspace-Id``. ``limits`` and the headers of
-    this response still describe the previous workspace. Every workspace shows the name; if your
-    login page sends names, the next sign-in replaces it. A token for one workspace changes neither
-    (409). The change sends no event. The service ignores read-only fields.
+    The next request uses the new workspace. The choice applies to all your sessions and to all API
+    tokens without a workspace, unless a request has the header ``Workspace-Id``. ``limits`` and the
+    headers of this response still describe the previous workspace. All workspaces show your name.
+    If your login page sends names, the next sign-in replaces the name. A token for one workspace
+    can change neither (409). The change sends no event. The service ignores read-only fields.
     """
     if not changes:
         return reply_me()
@@ -133,7 +135,10 @@ def update_me(changes: Values) -> Response:
 
 
 def reply_me(**values: object) -> Response:
-    """Answer with the caller; raises 401 if the user or the token is deleted."""
+    """Return the response that describes the caller.
+
+    Raise 401 if the user or the token has been deleted since the request began.
+    """
     usage = current_state().usage
     profile = usage and db.row_or_none(
         Body,

@@ -26,7 +26,7 @@ from service.values import fields, schemas
 
 PLATFORMS = "google_meet", "zoom", "teams", "in_person"
 STATUSES = "scheduled", "completed"
-UPCOMING = "Only meetings that start in the future, soonest first"
+UPCOMING = "True: only meetings that start in the future, soonest first"
 ONLY_WORKSPACE = "Only meetings of this workspace. Default: all your workspaces"
 DAY = "; a day, like 2026-11-20, means its beginning in the active workspace's timezone"
 FROM = f"Only meetings that start at this time or later{DAY}"
@@ -44,10 +44,15 @@ class Meeting(schemas.Resource):
     title = fields.Text(
         fields.MAX_TITLE, min=1, trim=True, required=True, description="What the meeting is about"
     )
-    start_time = fields.Timestamp(required=True, description="When it starts")
-    end_time = fields.Timestamp(required=True, description="When it ends; must be after startTime")
+    start_time = fields.Timestamp(required=True, description="When the meeting starts")
+    end_time = fields.Timestamp(
+        required=True, description="When the meeting ends; must be after startTime"
+    )
     platform = fields.OneOf(
-        *PLATFORMS, schema_name="Platform", load_default=None, description="Where it takes place"
+        *PLATFORMS,
+        schema_name="Platform",
+        load_default=None,
+        description="Where the meeting takes place",
     )
     attendees = fields.StringList(
         fields.Email(),
@@ -57,7 +62,7 @@ class Meeting(schemas.Resource):
         description="The e-mail addresses of the people invited",
     )
     agenda = fields.Text(fields.MAX_TEXT, load_default=None, description="Topics to discuss")
-    notes = fields.Text(fields.MAX_TEXT, load_default=None, description="Notes")
+    notes = fields.Text(fields.MAX_TEXT, load_default=None, description="Notes on the meeting")
     status = fields.OneOf(
         *STATUSES, schema_name="MeetingStatus", dump_only=True, description=COMPLETION
     )
@@ -68,7 +73,7 @@ class Meeting(schemas.Resource):
 
 
 class MeetingDetails(Meeting):
-    """A single meeting; PATCH completes a meeting, and only a completed meeting has an outcome."""
+    """A single meeting. PATCH completes it, and only a completed meeting has an outcome."""
 
     optional = "summary", "action_items", "decisions"
 
@@ -101,8 +106,8 @@ class MeetingFilter(schemas.PageQuery):
 def list_meetings(query: Values) -> Response:
     """List meetings of all your workspaces, or of one
 
-    The latest start comes first; with ``upcoming``, the soonest. If you do not belong to the
-    workspace, the list is empty.
+    The meeting that starts latest comes first. With ``upcoming``, the meeting that starts soonest
+    comes first. If you do not belong to the workspace in ``workspaceId``, the list is empty.
     """
     statement = "meetings/upcoming" if query.pop("upcoming") else "meetings/list"
     page = db.row(BoundedPage, statement, **query)
@@ -118,8 +123,8 @@ def list_meetings(query: Values) -> Response:
 def create_meeting(meeting: Values) -> Response:
     """Create a meeting in the active workspace
 
-    ``title``, ``startTime`` and ``endTime`` are required; a meeting must end after it starts. The
-    event is ``meeting.created``.
+    ``title``, ``startTime`` and ``endTime`` are required. A meeting must end after it starts. The
+    service sends the event ``meeting.created``.
     """
     created = db.row(Created, "meetings/create", **meeting)
     webhooks.post_after_commit(created.event_id)
@@ -131,7 +136,7 @@ def create_meeting(meeting: Values) -> Response:
 def get_meeting(id: str) -> Response:
     """Return a meeting, with summary, action items and decisions if it is completed
 
-    The response for a scheduled meeting does not have these three fields.
+    A meeting that is not completed does not have these three fields.
     """
     return reply_one(db.row(One, "meetings/get", id=id))
 
@@ -141,7 +146,7 @@ def get_meeting(id: str) -> Response:
 @idempotent
 @response(MeetingDetails)
 def update_meeting(changes: Values, id: str) -> Response:
-    """Change some fields of a meeting; null clears one (RFC 7396)
+    """Change some fields of a meeting; null clears a field (RFC 7396)
 
     Absent fields keep their values. A completed meeting stays completed. Only a completed meeting
     can have ``summary``, ``actionItems`` and ``decisions``. Completing a meeting sends the event
@@ -168,7 +173,7 @@ class DeletedMeeting(NamedTuple):
 def delete_meeting(id: str) -> Response:
     """Delete a meeting permanently
 
-    The event is ``meeting.deleted``.
+    The service sends the event ``meeting.deleted``.
     """
     deleted = db.row(DeletedMeeting, "meetings/delete", id=id, versions=expected_versions())
     require_match(deleted.matched, deleted.version)

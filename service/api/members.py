@@ -29,31 +29,35 @@ class Member(schemas.Resource):
 
 
 class Person(Member):
-    """A member; or somebody who has left, of whom only the name is shown."""
+    """A member, or a user who has left; of the latter, the service shows only the name."""
 
     email = fields.Email(
-        dump_only=True, allow_none=True, description="The e-mail address of a member"
+        dump_only=True,
+        allow_none=True,
+        description="The user's e-mail address; null if the user has left",
     )
     role = fields.OneOf(
         *fields.ROLES,
         schema_name="Role",
         allow_none=True,
-        description="What a member may do in the workspace",
+        description="What the user may do in the workspace; null if the user has left",
     )
     joined_at = fields.Timestamp(
-        dump_only=True, allow_none=True, description="When a member became one"
+        dump_only=True,
+        allow_none=True,
+        description="When the user became a member; null if the user has left",
     )
 
 
 class NewMember(Member):
     email = fields.Email(
-        required=True, description="The user's e-mail address; upper and lower case are alike"
+        required=True, description="The user's e-mail address; case does not matter"
     )
     name = fields.PersonName(
         load_default=None,
         allow_none=False,
         description="The name of a new user. Default: the part of the address before the @."
-        " A user who exists keeps the name",
+        " An existing user keeps the name",
     )
 
 
@@ -62,7 +66,7 @@ class NewMember(Member):
 def list_members(id: str) -> Response:
     """List all members of a workspace with their roles
 
-    The members are in the order in which they joined. A ``userId`` can be the ``assigneeId`` of a
+    The members are in the order in which they joined. Use a ``userId`` as the ``assigneeId`` of a
     task.
     """
     return reply(db.row(Body, "workspaces/members", id=id).body)
@@ -75,11 +79,11 @@ def list_members(id: str) -> Response:
 def add_member(member: Values, id: str) -> Response:
     """Add a user to a workspace by e-mail address; owners and admins only
 
-    If no user has the address, the service creates the user with ``name``, and this workspace
-    becomes the user's active one; where the operator has switched this off, the response is 404. A
-    user who exists keeps name and active workspace, even if there is none: PATCH /api/me chooses
-    one. Only owners add owners and admins. The response is 409 if the user is a member already, or
-    deactivated.
+    If nobody has the address, the service creates the user with ``name``, and this workspace
+    becomes the user's active one. If the operator has switched this off, the response is 404. An
+    existing user keeps name and active workspace. An existing user without an active workspace
+    still has none, and chooses one with PATCH /api/me. Only owners may add owners and admins. The
+    response is 409 if the user is already a member, or is deactivated.
     """
     with db.transaction():
         created = None
@@ -106,9 +110,10 @@ def add_member(member: Values, id: str) -> Response:
 def get_member(id: str, member: str) -> Response:
     """Return a member, or the name of a person who has left
 
-    So you can name everybody whom an object or an event of the workspace names: its
-    ``createdBy``, ``assigneeId`` or ``actorId``. Of somebody who has left, everything but the name
-    is null. Whoever never was a member, and a deleted user, is not found (404).
+    Use it to show the name of everybody whom an object or an event of the workspace names, in
+    ``createdBy``, ``assigneeId`` or ``actorId``. For a user who has left, every field except
+    ``userId`` and ``name`` is null. The response is 404 for a user who never was a member, and for
+    a deleted user.
     """
     return reply(db.row(Body, "members/get", id=id, member_id=member).body)
 
@@ -120,8 +125,9 @@ def get_member(id: str, member: str) -> Response:
 def update_member(changes: Values, id: str, member: str) -> Response:
     """Change the role of a member; owners and admins only
 
-    ``memberId`` is the ``userId`` of the member. Only owners change the role of owners and admins,
-    or make them. The last owner stays one (409). The service ignores read-only fields.
+    ``memberId`` is the ``userId`` of the member. Only owners may change the role of an owner or an
+    admin, or make a member an owner or an admin. The last owner cannot be demoted (409). The
+    service ignores read-only fields.
     """
     role = changes.get("role")
     return change_member("members/update", id=id, member_id=member, role=role)
@@ -131,11 +137,12 @@ def update_member(changes: Values, id: str, member: str) -> Response:
 @idempotent_in_path
 @response(status=204, kind="object")
 def remove_member(id: str, member: str) -> Response:
-    """Remove a member from a workspace, or leave it yourself; owners and admins only
+    """Remove a member from a workspace, or leave it yourself
 
-    Every member may leave. Only owners remove owners and admins, and the last owner stays (409).
-    The user's tasks in the workspace lose their assignee, each with its event. The user's tokens
-    for the workspace are revoked.
+    Any member may leave. Only owners and admins may remove others, and only owners may remove
+    owners and admins. The last owner can neither leave nor be removed (409). The user's tasks in
+    the workspace lose their assignee, and the service sends an event for each. The service revokes
+    the user's tokens for the workspace.
     """
     return change_member("members/remove", id=id, member_id=member)
 

@@ -16,7 +16,7 @@ from service.http.safe_writes import idempotent_of_user
 from service.values import fields, schemas
 
 EXPIRES = f"When the session expires. Default: in {SESSION_DAYS} days"
-NAME = "The user's name at your identity provider, which replaces the stored one; null keeps that"
+NAME = "The user's name at your identity provider; it replaces the stored name, and null keeps it"
 
 sessions = Blueprint("sessions", __name__)
 
@@ -30,12 +30,12 @@ class Session(schemas.Resource):
         fields.MAX_NAME,
         dump_only=True,
         allow_none=True,
-        description="The value of the cookie `session`; null if the Idempotency-Key is repeated",
+        description="The value of the cookie `session`; null if you repeat an Idempotency-Key",
     )
 
 
 def as_user(view: View) -> View:
-    """Run the decorated view as the user that the body names; raises 404 if there is none."""
+    """Run the decorated view as the user whom the body names; raise 404 if there is none."""
 
     @wraps(view)
     def wrapper(session: Values) -> object:
@@ -58,8 +58,8 @@ def create_session(session: Values) -> Response:
     """Create a session for a user who has logged in to your login page
 
     Requires the `LOGIN_KEY` as bearer token. Anyone with the key can become any user. The response
-    shows the token once; set it as the cookie `session`. Unknown and deactivated users return 404.
-    With `name` the user gets this name, in every workspace.
+    shows the session token once: set it as the cookie `session`. An unknown or deactivated user
+    returns 404. If you send `name`, it becomes the user's name in all workspaces.
     """
     secret, created = create_credential(
         partial(db.row, CreatedSession, "sessions/create"), "session", days=SESSION_DAYS, **session

@@ -8,7 +8,7 @@ from service.http.responses import Page, reply_page, response
 from service.values import fields, schemas
 
 KIND: fields.Described = {
-    "description": "What it suggests",
+    "description": "What the AI suggests",
     "json_schema": {"examples": ["task", "due_date", "assignee"]},
 }
 STATUSES = "pending", "accepted", "dismissed"
@@ -17,7 +17,7 @@ suggestions = Blueprint("suggestions", __name__)
 
 
 class Suggestion(schemas.Resource):
-    """A suggestion of the AI; the command ``load`` imports suggestions."""
+    """A suggestion of the AI. Only the command ``load`` creates suggestions."""
 
     id = fields.Id(description="The id of the suggestion")
     kind = fields.Text(fields.MAX_REFERENCE, min=1, required=True, **KIND)
@@ -25,12 +25,14 @@ class Suggestion(schemas.Resource):
         fields.MAX_TITLE, min=1, trim=True, required=True, description="The suggestion in brief"
     )
     body = fields.Text(fields.MAX_TEXT, load_default=None, description="Details")
-    task_id = fields.Id(load_default=None, description="The task it concerns, or null")
+    task_id = fields.Id(
+        load_default=None, description="The task that the suggestion is about, or null"
+    )
     status = fields.OneOf(
         *STATUSES,
         schema_name="SuggestionStatus",
         load_default="pending",
-        description="Whether a user has accepted or dismissed it",
+        description="Whether a user has accepted or dismissed the suggestion",
     )
     created_at = fields.Timestamp(description="When the suggestion was created")
 

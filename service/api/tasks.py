@@ -29,14 +29,14 @@ from service.values import fields, schemas
 STATUSES = "todo", "in_progress", "done"
 PRIORITIES = "urgent", "high", "medium", "low"
 ASSIGNEE_FILTER = "The id of a member, `me` (yourself) or `none` (unassigned)"
-PARENT_FILTER = "The id of a task: its subtasks; `none`: the tasks that are no subtasks"
-PROJECT = "An id of your choice, for projects kept elsewhere"
-PARENT = "The parent task of this subtask; subtasks have no subtasks"
+PARENT_FILTER = "The id of a task, for its subtasks; or `none`, for tasks that are not subtasks"
+PROJECT = "An id of your choice, for a project that you keep elsewhere"
+PARENT = "The task of which this is a subtask, or null; a subtask cannot have subtasks"
 DAY = "; a day, like 2026-11-20, means its beginning in the workspace's timezone"
 SEARCH = "Only tasks whose title contains these words, in any case; at most 8 words"
 SORT = "`dueDate`: soonest first, tasks without a due date last. Default: newest first"
-DUE_DAY = "The day, if dueDate was set to one; another timezone of the workspace does not move it"
-COMPLETED = "When the status became done; null for other statuses"
+DUE_DAY = "The day, if dueDate was set to a day; a new timezone of the workspace does not change it"
+COMPLETED = "When the status became done; null if the status is not done"
 
 tasks = Blueprint("tasks", __name__)
 
@@ -52,7 +52,7 @@ class Task(schemas.Resource):
         *STATUSES,
         schema_name="TaskStatus",
         load_default="todo",
-        description="The progress; any status can follow any other",
+        description="The progress of the task; any status can follow any other",
     )
     priority = fields.OneOf(
         *PRIORITIES,
@@ -60,7 +60,7 @@ class Task(schemas.Resource):
         load_default="medium",
         description="How urgent the task is",
     )
-    due_date = fields.DayOrTimestamp(load_default=None, description="When it is due")
+    due_date = fields.DayOrTimestamp(load_default=None, description="When the task is due")
     due_day = fields.Day(dump_only=True, allow_none=True, description=DUE_DAY)
     assignee_id = fields.Id(load_default=None, description="The id of a member of the workspace")
     project_id = fields.Text(fields.MAX_REFERENCE, min=1, load_default=None, description=PROJECT)
@@ -91,9 +91,11 @@ class TaskFilter(schemas.PageQuery):
     )
     parent_id = fields.Id(words=("none",), load_default=None, description=PARENT_FILTER)
     due_after = fields.DayOrTimestamp(
-        load_default=None, description=f"Due at this time or later{DAY}"
+        load_default=None, description=f"Only tasks due at this time or later{DAY}"
     )
-    due_before = fields.DayOrTimestamp(load_default=None, description=f"Due before this time{DAY}")
+    due_before = fields.DayOrTimestamp(
+        load_default=None, description=f"Only tasks due before this time{DAY}"
+    )
     q = fields.Words(load_default=None, description=SEARCH)
     sort = fields.OneOf("dueDate", schema_name="TaskOrder", load_default=None, description=SORT)
     cursor = fields.Cursor(keyed=None)
@@ -133,9 +135,9 @@ def list_tasks(query: Values) -> Response:
     """List the tasks of the active workspace, newest first or soonest first
 
     The list includes subtasks. A task must match all filters. With ``sort=dueDate``, tasks without
-    a due date come last. With ``q``, a request searches 10 000 tasks, the newest that match the
-    other filters: a page can be empty although ``nextCursor`` is not null. With both, the search
-    ends there.
+    a due date come last. With ``q``, each request searches the newest 10 000 tasks that match the
+    other filters, so a page can be empty although ``nextCursor`` is not null. With ``q`` and
+    ``sort``, only these 10 000 tasks are searched, on all pages together.
     """
     if not any(map(query.get, FILTERS)):
         return reply_page(db.row(Page, "tasks/list", **query))
@@ -157,8 +159,8 @@ def list_tasks(query: Values) -> Response:
 def create_task(task: Values) -> Response:
     """Create a task in the active workspace
 
-    Only ``title`` is required. ``parentId`` makes the new task a subtask. The event is
-    ``task.created``.
+    Only ``title`` is required. ``parentId`` makes the new task a subtask. The service sends the
+    event ``task.created``.
     """
     created = db.row(Created, "tasks/create", **{"due_day": None, **with_due_day(task)})
     webhooks.post_after_commit(created.event_id)
@@ -170,7 +172,7 @@ def create_task(task: Values) -> Response:
 def get_task(id: str) -> Response:
     """Return a task
 
-    A task outside your active workspace is not found (404).
+    The task must be in your active workspace; for any other, the response is 404.
     """
     return reply_one(db.row(One, "tasks/get", id=id))
 
@@ -180,11 +182,11 @@ def get_task(id: str) -> Response:
 @idempotent
 @response(Task)
 def update_task(changes: Values, id: str) -> Response:
-    """Change some fields of a task; null clears one (RFC 7396)
+    """Change some fields of a task; null clears a field (RFC 7396)
 
     Absent fields keep their values, and any status can follow any other. A change sends the event
-    ``task.updated``; a request that changes nothing returns 200 and sends none. The service ignores
-    read-only fields, so you can send a task back as you read it.
+    ``task.updated``; a request that changes nothing returns 200 and sends no event. The service
+    ignores read-only fields, so you can send a task back as you read it.
     """
     task = db.row(
         Changed,
@@ -199,7 +201,7 @@ def update_task(changes: Values, id: str) -> Response:
 
 
 class Deleted(NamedTuple):
-    """The row of a task after a DELETE, which deletes only if it is matched and deletable."""
+    """The row of a task after a DELETE; it is deleted only if it is matched and deletable."""
 
     version: int
     matched: bool
@@ -214,8 +216,9 @@ class Deleted(NamedTuple):
 def delete_task(id: str) -> Response:
     """Delete a task and its subtasks permanently
 
-    Each deleted task sends an event ``task.deleted``. While a webhook is enabled or a client pulls
-    events, the response is 409 if the subtasks hold more than 16 MiB of text: delete some first.
+    The service sends an event ``task.deleted`` for each deleted task. While a webhook is enabled or
+    a client polls for events, the response is 409 if the subtasks hold more than 16 MiB of text:
+    delete some of the subtasks first.
     """
     deleted = db.row(Deleted, "tasks/delete", id=id, versions=expected_versions())
     require_match(deleted.matched, deleted.version)

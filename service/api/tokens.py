@@ -20,7 +20,7 @@ from service.values import fields, schemas
 # to set, because a browser replaces only a cookie of the same name and path.
 NO_COOKIE = "session=; Path=/api; Max-Age=0; HttpOnly; Secure; SameSite=Lax"
 
-WORKSPACE = "The only workspace that this token can see; null: it acts in your active workspace"
+WORKSPACE = "The only workspace that the token can use; null: it acts in your active workspace"
 
 tokens = Blueprint("tokens", __name__)
 
@@ -30,7 +30,7 @@ class Token(schemas.Resource):
 
     id = fields.Id(dump_only=True, description="The id of the token")
     name = fields.Text(
-        fields.MAX_NAME, description="What the token is for; empty if an operator gave it no name"
+        fields.MAX_NAME, description="What the token is for; empty if the operator gave it no name"
     )
     scope = fields.OneOf(
         *SCOPES, schema_name="Scope", load_default="write", description="What the token may do"
@@ -40,7 +40,9 @@ class Token(schemas.Resource):
         load_default=None, description="When the token expires; null means never"
     )
     last_used_at = fields.Timestamp(
-        dump_only=True, allow_none=True, description="When it was last used, to the minute, or null"
+        dump_only=True,
+        allow_none=True,
+        description="When the token was last used, to the minute; null if never",
     )
     workspace_id = fields.Id(load_default=None, description=WORKSPACE)
 
@@ -53,12 +55,12 @@ class NewToken(Token):
         fields.MAX_NAME,
         dump_only=True,
         allow_none=True,
-        description="Shown once; null if the Idempotency-Key is repeated",
+        description="The token, shown once; null if you repeat an Idempotency-Key",
     )
 
 
 class CreatedToken(NamedTuple):
-    """The row of a new token; without both permissions there is none."""
+    """The row of a new token; there is no token unless the three conditions are true."""
 
     in_future: bool
     is_member: bool
@@ -75,8 +77,8 @@ class CreatedToken(NamedTuple):
 def list_tokens() -> Response:
     """List your API tokens that are neither revoked nor expired, newest first
 
-    Requires a session. The list has no pages, and does not contain the tokens themselves, which are
-    not stored.
+    Requires a session. The list has no pages. It does not contain the tokens themselves, because
+    the service does not store them.
     """
     return reply(db.row(Body, "tokens/list_own").body)
 
@@ -89,11 +91,11 @@ def list_tokens() -> Response:
 def create_token(token: Values) -> Response:
     """Create an API token for yourself; the response shows it once
 
-    Requires a session: otherwise a leaked token could create others that survive its revocation.
-    Give a program a token with ``workspaceId``: it sees and changes this workspace alone, and is
-    revoked when you leave it. Other tokens act in your active workspace. You can have 100 tokens.
-    If you repeat the request with its ``Idempotency-Key``, ``token`` is null, because the service
-    stores no secret: revoke that token and create another one.
+    Requires a session, because a leaked token could create others that survive its revocation. Give
+    a program a token with ``workspaceId``. Such a token can see and change this workspace only, and
+    is revoked when you leave it. A token without ``workspaceId`` acts in your active workspace. You
+    can have 100 tokens. If you repeat the request with its ``Idempotency-Key``, ``token`` is null,
+    because the service does not store secrets: revoke that token and create another one.
     """
     usage = current_state().usage
     secret, created = create_credential(
@@ -109,7 +111,8 @@ def create_token(token: Values) -> Response:
     if created.has_room is False:
         raise http_error("too_many_tokens")
     if created.id is None or created.body is None:
-        # The session has ended, or the user was deactivated or deleted, since the gate.
+        # Since this request was authenticated, its session has ended, or an operator has
+        # deactivated or deleted the user.
         raise http_error("unauthorized")
     headers = headers_of_created("/api/tokens", created.id)
     return reply_secret(created.body, "token", secret, 201, headers)

@@ -32,17 +32,19 @@ from service.webhooks.rows import BY_MANAGER, ListedWebhook, MatchedWebhook
 
 STATES = "enabled", "failing", "disabled"
 
-ALL_EVENTS = "The types of events; null means all, including future ones"
-NEXT_ATTEMPT = "When the next delivery is due; null if none waits or the webhook is disabled"
+ALL_EVENTS = "The types of events that the webhook gets; null means all, including future types"
+NEXT_ATTEMPT = (
+    "When the next delivery is due; null if no delivery is waiting, or the webhook is disabled"
+)
 GAP_SINCE = (
-    "When it was last disabled, or null; it gets no events that occurred between then and when it"
-    " was enabled again"
+    "When the webhook was last disabled, or null. Events from then until it was enabled again are"
+    " not delivered"
 )
 WEBHOOK_VERSION = (
-    "Increases with each change of url and events, and when the webhook is enabled or disabled. To"
-    " change only this version, send If-Match"
+    "Increases when url or events change, and when the webhook is enabled or disabled. To avoid"
+    " overwriting a newer version, send this version in If-Match"
 )
-SHOWN_ONCE = "Signs the events; null if the Idempotency-Key is repeated"
+SHOWN_ONCE = "The key that signs the events, shown once; null if you repeat an Idempotency-Key"
 
 webhooks = Blueprint("webhooks", __name__)
 
@@ -62,13 +64,16 @@ class Webhook(schemas.Resource):
         *STATES,
         schema_name="WebhookState",
         dump_only=True,
-        description="failing from a failed attempt until one succeeds",
+        description="The state is failing from a failed attempt until the next success",
     )
     disabled_reason = fields.Text(
-        fields.MAX_TITLE, dump_only=True, allow_none=True, description="Why it is disabled, or null"
+        fields.MAX_TITLE,
+        dump_only=True,
+        allow_none=True,
+        description="Why the webhook is disabled, or null",
     )
     failing_since = fields.Timestamp(
-        dump_only=True, allow_none=True, description="When it began to fail, or null"
+        dump_only=True, allow_none=True, description="When the webhook began to fail, or null"
     )
     gap_since = fields.Timestamp(dump_only=True, allow_none=True, description=GAP_SINCE)
     waiting = fields.Integer(description="The number of waiting deliveries")
@@ -78,12 +83,12 @@ class Webhook(schemas.Resource):
 
 
 class WebhookDetails(Webhook):
-    """The members of a PATCH: those of a webhook, and ``enabled``."""
+    """What a PATCH may contain: the fields of a webhook, and ``enabled``."""
 
     enabled = fields.Boolean(
         load_only=True,
         load_default=True,
-        description="False disables the webhook, true enables it again",
+        description="False disables the webhook; true enables it again",
     )
 
 
@@ -96,12 +101,14 @@ class WebhookSecret(schemas.Resource):
 
 
 class Ping(schemas.Resource):
-    status = fields.Integer(allow_none=True, description="The receiver's status, or null")
-    milliseconds = fields.Integer(description="The duration of the attempt")
+    status = fields.Integer(
+        allow_none=True, description="The status that the receiver returned, or null"
+    )
+    milliseconds = fields.Integer(description="How long the attempt took")
     error = fields.Text(
         fields.MAX_REFERENCE,
         allow_none=True,
-        description="Why there is no status, like timeout or blocked; or null",
+        description="Why there is no status, such as timeout or blocked; null if there is one",
     )
 
 
@@ -110,7 +117,7 @@ class Ping(schemas.Resource):
 def list_webhooks() -> Response:
     """List the webhooks of the active workspace, oldest first
 
-    The list has no pages; a workspace has at most 20 webhooks.
+    The list has no pages. A workspace can have 20 webhooks.
     """
     rows = db.rows(ListedWebhook, "webhooks/list")
     if not rows:
@@ -126,8 +133,8 @@ def list_webhooks() -> Response:
 def create_webhook(webhook: Values) -> Response:
     """Create a webhook for the active workspace; the response shows the secret
 
-    ``url`` must lead to public addresses. Without ``events`` the webhook gets all types, including
-    future ones. A workspace has at most 20 webhooks.
+    ``url`` must lead to public addresses. Without ``events``, the webhook gets all types of events,
+    including future types. A workspace can have 20 webhooks.
     """
     key = current_settings().require_webhook_key()
     made = secrets.create(db.row_or_none, key, **webhook)
@@ -143,7 +150,7 @@ def create_webhook(webhook: Values) -> Response:
 def get_webhook(id: str) -> Response:
     """Return a webhook and the state of its deliveries
 
-    The ``ETag`` covers only what you can change: attempts and waiting deliveries do not change it.
+    The ``ETag`` covers only what you can change. Attempts and waiting deliveries do not change it.
     """
     webhook = require_webhook(db.row_or_none(One, "webhooks/get", id=id))
     return reply(webhook.body, 200, {"ETag": etag(webhook.version)})
@@ -156,9 +163,9 @@ def get_webhook(id: str) -> Response:
 def update_webhook(changes: Values, id: str) -> Response:
     """Change the URL or the events of a webhook, or enable or disable it
 
-    Null for ``events`` means all types. A disabled webhook gets no new events, but keeps waiting
-    deliveries. ``enabled: true`` or a new URL makes these due now. The service ignores read-only
-    fields.
+    Null for ``events`` means all types. A disabled webhook gets no new events, but keeps the
+    deliveries that are waiting. ``enabled: true`` or a new URL makes the waiting deliveries due
+    now. The service ignores read-only fields.
     """
     enabled = changes.pop("enabled", None)
     row = db.row_or_none(
@@ -184,7 +191,7 @@ def update_webhook(changes: Values, id: str) -> Response:
 def delete_webhook(id: str) -> Response:
     """Delete a webhook and all its deliveries, including waiting ones
 
-    This takes effect immediately: the receiver gets nothing more.
+    This takes effect immediately: the receiver gets no further request.
     """
     row = db.row_or_none(MatchedWebhook, "webhooks/delete", id=id, versions=expected_versions())
     webhook = require_webhook(row)
@@ -200,7 +207,7 @@ def rotate_secret(id: str) -> Response:
     """Replace the secret of a webhook
 
     ``X-Service-Signature`` uses the new secret immediately. For 24 hours, ``webhook-signature``
-    also has a signature with the old secret.
+    also has a signature that is made with the old secret.
     """
     # 403 and 404 take precedence over 503.
     role_or_none(id)
@@ -215,9 +222,9 @@ def rotate_secret(id: str) -> Response:
 def ping_webhook(id: str) -> Response:
     """Post a signed ping event to a webhook now, and return the outcome
 
-    ``status`` is the one that the receiver returned; if there is none, ``error`` says why. A ping
-    is not recorded. A success makes waiting deliveries due now, unless the webhook is disabled; a
-    failure changes nothing.
+    ``status`` is the status that the receiver returned. If there is none, ``error`` says why. The
+    service does not record pings. A success makes the waiting deliveries due now, unless the
+    webhook is disabled. A failure changes nothing.
     """
     target = require_webhook(db.row_or_none(Message, "webhooks/ping", id=id))
     settings = current_settings()
@@ -226,6 +233,7 @@ def ping_webhook(id: str) -> Response:
     if outcome.success:
         db.execute("webhooks/resume", id=id)
     shown = {"status": outcome.status, "milliseconds": outcome.milliseconds}
-    # What follows the colon is for operators: it can name an address inside their network.
+    # The text after the colon is for operators only, because it can name an address inside their
+    # network.
     error = outcome.error and outcome.error.partition(":")[0]
     return reply(to_json({**shown, "error": error}))

@@ -18,7 +18,7 @@ SLUG: fields.Described = {
     "json_schema": {"pattern": "^[a-z0-9][a-z0-9-]{0,127}$"},
 }
 PLAN: fields.Described = {
-    "description": "The plan, which sets the rate limits",
+    "description": "The plan, which determines the rate limits",
     "json_schema": {"examples": ["Starter", "Pro", "Team"]},
 }
 
@@ -40,12 +40,12 @@ class Workspace(schemas.Resource):
 
 class WorkspaceDetails(Workspace):
     timezone = fields.Timezone(
-        description="An IANA timezone name; it determines when a day begins and ends"
+        description="An IANA timezone name. It determines when a day begins and ends"
     )
 
 
 class ChangedWorkspace(NamedTuple):
-    """The row of a workspace after a PATCH, which changes only if it is permitted and matched."""
+    """The row of a workspace after a PATCH; it changes only if it is permitted and matched."""
 
     body: bytes
     version: int

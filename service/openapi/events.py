@@ -1,4 +1,4 @@
-"""The events of the document, as webhooks and in the feed; webhooks get pings too."""
+"""The part of the document about events: as webhooks, and in the feed. Only webhooks get pings."""
 
 from service.api.event_types import EVENT_TYPES
 from service.openapi.json_schema import JSON, Schemas, object_of, with_nulls
@@ -10,17 +10,18 @@ WEBHOOKS["ping"] = "A user tested the webhook with POST …/ping"
 
 HEADERS = "X-Service-Signature", "webhook-id", "webhook-timestamp", "webhook-signature"
 
-ACTOR = "The user who made the request, also through an API token; null for operators' commands"
+ACTOR = "The user who made the request, even with an API token; null for commands of the operator"
 CHANGED = (
-    "The members of data that an update changed, in their order; updatedAt and version, which every"
-    " update changes, are not listed. Empty for all other events"
+    "The members of data that an update changed, in the order of data, without updatedAt and"
+    " version, which every update changes. Empty for all other events"
 )
 
 RESPONSES = {
-    "2XX": {"description": "Received; redirects and all other responses count as failures"},
+    "2XX": {"description": "Received. All other responses, including redirects, are failures"},
     "410": {"description": "Gone: the service disables the webhook"},
     "default": {
-        "description": "Failed: the service retries later, after Retry-After if the response has it"
+        "description": "Failed: the service retries later. If the response has Retry-After, the"
+        " service waits that long"
     },
 }
 
@@ -32,7 +33,9 @@ def words(name: str) -> str:
 def event(name: str, schemas: Schemas) -> JSON:
     data: JSON = {"type": "object", "description": "Empty"}
     if name in EVENT_TYPES:
-        about = "The object after the event, as the API returns it; if deleted, its last state"
+        about = (
+            "The object after the event, as the API returns it; after a deletion, its last state"
+        )
         data = {**schemas.response(EVENT_TYPES[name].data), "description": about}
     envelope: dict[str, JSON] = {
         "id": {
@@ -105,7 +108,7 @@ def webhook(name: str, schemas: Schemas, examples: Examples) -> JSON:
             "summary": WEBHOOKS[name],
             "tags": ["webhooks"],
             "security": [],
-            # Otherwise openapi-generator makes functions that send events, and they do not compile.
+            # Without this, openapi-generator makes functions that send events and do not compile.
             "x-internal": True,
             "parameters": list(refer("parameters", *HEADERS).values()),
             "requestBody": {"required": True, "content": {"application/json": content}},

@@ -50,8 +50,8 @@ PERSON_NAME = rf"^[{BLANK}]*{INKED}([^{CONTROL}]*{INKED})?[{BLANK}]*$"
 ROLES = "owner", "admin", "member"
 
 VERSION = (
-    "Increases with each change. To change only this version, send If-Match; in a body, the version"
-    " has no effect"
+    "Increases with each change. To avoid overwriting a newer version, send this version in"
+    " If-Match. In a request body, the version is ignored"
 )
 
 

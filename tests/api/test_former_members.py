@@ -174,7 +174,7 @@ def test_a_workspace_has_at_most_10000_members(
     assert len(alice.get(path).get_json()) == MAXIMUM
     assert alice.get(f"/workspaces/{cast['acme']}").get_json()["memberCount"] == MAXIMUM
     again = error_message(alice.post(path, {"email": "bob@example.com"}), 409)
-    assert again.endswith("is a member already")
+    assert again.endswith("is already a member")
     changed = alice.patch(f"{path}/{cast['bob']}", {"role": "admin"})
     assert changed.status_code == 200
     # Another workspace has room, and so has this one after a removal.

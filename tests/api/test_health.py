@@ -63,7 +63,7 @@ def test_healthz_is_503_while_the_database_is_read_only(migrated, check):
         connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
         end_others(connection)
         message = error_message(check(), 503)
-        assert message == "The database accepts no writes: the command status says why"
+        assert message == "The database accepts no writes; the command status says why"
         connection.execute("SET default_transaction_read_only = off")
         connection.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
     # The pool replaces connections that still have the setting.
@@ -84,7 +84,7 @@ def test_healthz_is_503_while_a_table_is_missing(migrated, check):
             assert check().status_code == 200, table
             connection.execute(f"ALTER TABLE {table} RENAME TO renamed")
             message = error_message(check(), 503)
-            named = "is missing: the command status names it"
+            named = "is missing; the command status names it"
             assert message == f"A table or a function of the service {named}"
             connection.execute(f"ALTER TABLE renamed RENAME TO {table}")
     assert check().status_code == 200

@@ -192,7 +192,7 @@ def test_a_range_of_meetings_includes_from_and_excludes_to(alice, insert_into, u
         assert {*ids(read_all(alice, "/meetings", upcoming=upcoming, **query))} == {*expected}
     for end in bounds["from"], "2097-01-01T12:00:00Z":
         response = alice.get("/meetings", query_string={**bounds, "to": end, "upcoming": upcoming})
-        assert invalid_field(response, "from") == "must be before to"
+        assert invalid_field(response, "from") == "must be before the value of to"
 
 
 def test_upcoming_meetings_start_in_the_future_and_come_soonest_first(alice, initech, insert_into):

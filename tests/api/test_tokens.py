@@ -212,7 +212,7 @@ def test_a_token_for_one_workspace_works_without_an_active_workspace_and_cannot_
         assert worker.get("/dashboard/stats").get_json()["workspaceId"] == cast["acme"]
     for id in (initech, cast["acme"], cast["globex"]):
         message = error_message(worker.patch("/me", {"workspaceId": id}), 409)
-        assert message.startswith("This token belongs to one workspace")
+        assert message.startswith("This token works in one workspace only")
     assert worker.patch("/me", {}).status_code == 200
     (row,) = connection.execute(
         "SELECT active_workspace_id FROM users WHERE id = %s", (cast["alice"],)

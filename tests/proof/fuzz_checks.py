@@ -12,7 +12,7 @@ REASONS = re.compile(
     r"|parentId: must (be the id of a task of the workspace|be another task"
     r"|not be the id of a subtask|be null for a task with subtasks)"
     r"|endTime: must be after startTime"
-    r"|from: must be before to|dueAfter: must be before dueBefore"
+    r"|from: must be before the value of to|dueAfter: must be before dueBefore"
     # The cursor has another form with sort=dueDate, but it is one parameter.
     r"|cursor: must be the nextCursor of an earlier response"
     r"|(summary|actionItems|decisions): needs? status completed"

@@ -578,7 +578,7 @@ def test_a_changed_setting_takes_effect_after_a_restart_and_not_after_a_reload(d
 
 def test_changed_code_takes_effect_after_a_reload(deployed):
     deployed.run(
-        "sed -i 's/No resource has this path/Nothing is here/'"
+        "sed -i 's/This path does not exist/Nothing is here/'"
         " /opt/task-service/1.0.0/lib/python3.*/site-packages/service/http/messages.toml\n"
         "systemctl reload task-service-web"
     )
