@@ -270,7 +270,7 @@ def test_a_plain_member_gets_403_for_every_webhook_and_changes_nothing(
 ):
     def refused(method, path, body):
         response = bob.send(method, path, json=body)
-        assert "owner or an admin" in error_message(response, 403), path
+        assert "Only owners and admins may see" in error_message(response, 403), path
 
     for _ in range(2):
         before = everything(connection)
