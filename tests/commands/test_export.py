@@ -232,7 +232,7 @@ def test_an_export_contains_no_other_workspace_and_no_credential(
 
 
 def test_an_export_is_a_snapshot_of_one_moment(database_url, export, connection, insert_into):
-    """A suggestion that is created while the export reads tasks is not in it."""
+    """A suggestion that is created while the export runs is not in it."""
     insert_into("tasks")
     with ThreadPoolExecutor(1) as thread, psycopg.connect(database_url) as blocker:
         blocker.execute("LOCK TABLE meetings")

@@ -327,7 +327,7 @@ def test_a_figure_is_a_problem_only_beyond_its_threshold(reader):
 def test_a_lock_is_a_problem_once_somebody_has_waited_for_it_for_a_second(
     reader, database_url, connection, monkeypatch
 ):
-    # A lock for which nobody waits becomes a problem later than this test ends.
+    # Raise the threshold for locks that nobody waits for, so that only waiting makes a problem.
     monkeypatch.setattr(schema, "LOCK", 600)
     with (
         ThreadPoolExecutor(2) as threads,

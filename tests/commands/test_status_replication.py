@@ -45,7 +45,7 @@ def status(pair, status_of):
 
 
 def problems(outcome):
-    """Return the problems in the JSON, without the problem that no process of the service runs."""
+    """Return the problems in the JSON, except that no web process and no worker live."""
     assert outcome.stderr == ""
     found = json.loads(outcome.stdout)["problems"]
     return [problem for problem in found if not problem.startswith("no w")]

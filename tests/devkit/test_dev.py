@@ -532,7 +532,7 @@ def test_processes_that_start_at_the_same_time_create_the_system_user_once(tmp_p
     account = pwd.getpwuid(os.getuid())
     created, added = tmp_path / "created", tmp_path / "added"
     useradd = tmp_path / "useradd"
-    # Like the real useradd, it fails if another process has created the user.
+    # Like the real useradd, this one fails if another one runs or has created the user.
     useradd.write_text(f"#!/bin/sh\necho $* >> '{added}'\nmkdir '{created}'\n")
     useradd.chmod(0o755)
     this = threading.local()

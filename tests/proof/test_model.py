@@ -70,7 +70,7 @@ def split(pairs):
 
 
 class Model(RuleBasedStateMachine):
-    """Alice and Bob are in Acme; Charlie is in Globex, and so is Alice, active in Acme."""
+    """The model. Alice and Bob are in Acme, Alice and Charlie in Globex; Alice works in Acme."""
 
     task_ids = Bundle("task_ids")
 

@@ -90,9 +90,9 @@ class Installation(Server):
             wait_until(lambda: not rows(connection, "SELECT WHERE pg_is_in_recovery()"))
 
     def commit_to_memory(self):
-        """Freeze the process that writes commits to the disk, so that a crash loses commits.
+        """Freeze the process that writes asynchronous commits to the disk, so a crash loses them.
 
-        A commit then reaches the disk only once PostgreSQL has filled the current page of the WAL.
+        The process would write them once a page of the WAL is full, or earlier.
         """
         self.execute("ALTER DATABASE service SET synchronous_commit = off")
         with self.connect() as connection:

@@ -50,7 +50,7 @@ def last_moment(day, zone, known):
 def ends():
     """Return the ends of days around each change of the clocks, as zoneinfo computes them.
 
-    Two ordinary days of each year are among them. The keys are pairs of a timezone and a day.
+    Some ordinary days of each year are among them. The keys are pairs of a timezone and a day.
     """
     found = {}
     for name in timezones():

@@ -56,7 +56,7 @@ PRIVATE = [
     "[fec0::1]", "[ff02::1]", "[ff0e::1]",
 ]  # fmt: skip
 
-# Each of these is 127.0.0.1, or ::1, or invalid.
+# Each of these stands for this host or is invalid.
 SPELLINGS = [
     "127.1", "127.0.1", "2130706433", "0x7f000001", "0x7f.0.0.1", "0x7f.1", "017700000001",
     "0177.0.0.1", "0177.0.0.01", "0", "localhost", "LOCALHOST",

@@ -1,5 +1,5 @@
-// Calls the service through the client that openapi-generator makes for Go, with the standard
-// library alone. The compiler and go vet check this file; test_clients.py runs it.
+// Calls the service through the client that openapi-generator makes for Go, which needs only the
+// standard library. The compiler and go vet check this file; test_clients.py runs it.
 package main
 
 import (

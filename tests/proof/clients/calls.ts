@@ -27,18 +27,18 @@ function failed(result: { error?: ErrorResponse; response: Response }, status: n
   return result.error;
 }
 
-// One type of a status, wherever it is: each line is an error for tsc if it is not.
+// The status of a task has the same type everywhere. If it had not, these lines would not compile.
 function oneType(task: Schemas["Task"], page: Schemas["EventPage"]) {
   const status: TaskStatus = task.status;
   const create: Schemas["TaskInput"] = { title: "x", status };
   const [event] = page.data;
   const change: Schemas["TaskChanges"] = {};
-  // The type of an event tells that of its data; a type of a later release matches no case.
+  // The type of an event determines the type of its data. An event type of a later release matches no case.
   if (event?.type === "task.updated" && event.changed.includes("status")) change.status = event.data.status;
   if (event?.type === "meeting.completed") create.title = event.data.startTime;
   const query: NonNullable<paths["/api/tasks"]["get"]["parameters"]["query"]> = { status: [status] };
   const back: TaskStatus[] = [create.status ?? "todo", change.status ?? "done", query.status?.[0] ?? status];
-  // What was read can be sent back; null is a value of the fields that can be cleared.
+  // A client can send back what it has read. Fields that can be cleared accept null.
   const same: Schemas["TaskChanges"] = { ...task, dueDate: null };
   // @ts-expect-error no other string is a status
   const wrong: TaskStatus = "later";

@@ -1,9 +1,9 @@
-// The browser of the proof of docs/sign-in.md, and what a person does in it.
+// The browser for the proof of docs/sign-in.md, and what a person does in the browser.
 import puppeteer from "puppeteer-core";
 
 const { CHROMIUM, ORIGIN } = process.env;
 
-// Run a story in a browser, and print what it has seen as JSON.
+// Run a story in a browser, and print the result of the story as JSON.
 export async function tell(story) {
   const args = ["--no-sandbox", "--disable-gpu", "--no-first-run"];
   const browser = await puppeteer.launch({ executablePath: CHROMIUM, args, acceptInsecureCerts: true });

@@ -1,4 +1,5 @@
-// Signs in, opens the page in two tabs, and signs out in the first one while its list is under way; prints what both then show.
+// Signs in, opens the page in two tabs, and signs out in the first tab while that is still loading its list. Prints what
+// both tabs then show.
 import { cookies, signIn, tell, text } from "./browser.mjs";
 
 const { LOGIN, ORIGIN, POLLS } = process.env;

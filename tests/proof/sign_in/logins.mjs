@@ -1,4 +1,5 @@
-// Signs in with each of LOGINS, each in a browser without cookies; prints what the page then says, and the number of sessions.
+// Signs in with each of LOGINS in a browser without cookies. Prints what the page then says and how many session cookies
+// the browser has.
 import { cookies, signIn, tell, text } from "./browser.mjs";
 
 await tell(async (browser) => {

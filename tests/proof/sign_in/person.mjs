@@ -1,5 +1,5 @@
-// Opens the page WANTED, signs in as LOGIN, adds tasks, with two workspaces in a tab each, and signs out; prints what
-// the browser has had.
+// Opens the page WANTED, signs in as LOGIN, adds tasks in two tabs with a workspace each, and signs out. Prints what the
+// browser has shown and stored.
 import { add, cookies, signIn, tell, text, titles } from "./browser.mjs";
 
 const { LOGIN, ORIGIN, WANTED } = process.env;
@@ -28,7 +28,7 @@ await tell(async (browser) => {
       seen.tabs = [await titles(page), await titles(other)];
     }
     await page.click("#out");
-    // The provider asks whether to end its session, and then who comes next.
+    // The provider asks whether to end its session, and then shows its form for the next person.
     await page.waitForSelector("[name=logout]");
     seen.left = (await cookies(browser)).length;
     await page.click("[name=logout]");

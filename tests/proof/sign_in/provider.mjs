@@ -1,5 +1,5 @@
-// An OpenID provider for the proof of docs/sign-in.md: it knows each address, and asks for any password. A login is an address;
-// a question mark and JSON after it are claims.
+// An OpenID provider for the proof of docs/sign-in.md. It accepts every address with any password. A login is an address;
+// after a question mark, it may have claims as JSON.
 import { Provider } from "oidc-provider";
 
 const { PORT, CALLBACK, CLIENT_ID, CLIENT_SECRET } = process.env;

@@ -1,4 +1,5 @@
-// Meets errors of the service on the page, and prints what the page then shows: the message, what is typed, the chosen option.
+// Meets errors of the service on the page. After each error, prints what the page shows: the message, the typed text and
+// the chosen option.
 import { cookies, signIn, tell, titles } from "./browser.mjs";
 
 const { LOGIN, MEMBER, TOKEN, WORKSPACE } = process.env;
