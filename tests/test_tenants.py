@@ -35,7 +35,7 @@ from support.project import PROJECT
 from support.resources import EVERYWHERE, RESOURCES, WORD
 from support.resources import HERE as TABLE
 from support.rows import UNKNOWN, activate, insert_member, insert_token
-from support.statements import NAME_IN_PYTHON, SUCCESS, claim_due, claim_new, record
+from support.statements import NAME_IN_PYTHON, NIL, SUCCESS, claim_due, claim_new, record
 from support.world import COUNTED, World
 
 from service.database.statements import STATEMENTS
@@ -403,6 +403,53 @@ def test_a_user_who_has_left_their_only_workspace_can_read_and_write_nothing(
     error_message(bob.post("/tasks", {"title": "New"}), 409)
     error_message(bob.post("/meetings", {"title": "New", **times}), 409)
     assert acme.everything() == before
+
+
+# Repeats
+
+
+@by_name([view for view in WRITES if view.idempotent])
+def test_a_user_gets_the_first_response_to_a_repeat_in_any_role_until_the_membership_ends(
+    silent_app, acme, connection, cast, insert_into, unlimited, view
+):
+    """A key of the user alone outlives the membership, unless its response names the workspace."""
+    client = session(silent_app, "alice")
+    body = body_of(view, Values(references(connection, cast, insert_into)))
+
+    def send(path):
+        key = {"Idempotency-Key": f"key:{path}"}
+        return client.send(view.method, path, json=body, headers=key)
+
+    # She cannot change herself, the only owner.
+    of_bob = view.resource == "members" and len(view.variables) == 2
+    members = [view.path(cast["acme"], cast["bob"])] if of_bob else []
+    tried = ((path, send(path)) for path in members or paths(view, acme.ids(), acme))
+    path, first = next((path, sent) for path, sent in tried if sent.status_code < 300)
+    (key,) = connection.execute(
+        "SELECT workspace_id::text, coalesce(body, '') AS body FROM idempotency_keys"
+        " WHERE key = %s",
+        (f"key:{path}",),
+    ).fetchall()
+    assert first.headers.get("Idempotent-Replayed") is None
+    shown = first.get_json(silent=True)
+    if isinstance(shown, dict):
+        shown |= dict.fromkeys({"secret", "token"} & shown.keys())
+    of_alice = "WHERE workspace_id = %s AND user_id = %s"
+    for change, lasts in (
+        ("UPDATE members SET role = 'admin'", True),
+        ("UPDATE members SET role = 'member'", True),
+        ("DELETE FROM members", key["workspace_id"] == NIL and cast["acme"] not in key["body"]),
+    ):
+        connection.execute(f"{change} {of_alice}", (cast["acme"], cast["alice"]))
+        before = acme.everything()
+        repeat = send(path)
+        assert (repeat.headers.get("Idempotent-Replayed") == "true") == lasts, change
+        if lasts:
+            assert repeat.status_code == first.status_code
+            assert repeat.get_json(silent=True) == shown
+        else:
+            assert 400 <= repeat.status_code < 500
+        assert acme.everything() == before
 
 
 # Rows with the same ids

@@ -59,8 +59,9 @@ def gone(client, cursor):
 @pytest.mark.parametrize("role", ["owner", "admin", "member"])
 @pytest.mark.parametrize("kind", ["api", "session", "of the workspace", "with a header"])
 def test_each_change_after_the_first_cursor_is_listed_once_in_order_with_the_user_who_made_it(
-    app, alice, cast, connection, role, kind
+    any_app, cast, connection, role, kind
 ):
+    alice = Client(any_app, TOKENS["alice"])
     dora = insert(connection, "users", name="Dora", email="dora@example.com")
     for workspace in cast["globex"], cast["acme"]:
         insert_member(connection, workspace, dora, role)
@@ -68,7 +69,8 @@ def test_each_change_after_the_first_cursor_is_listed_once_in_order_with_the_use
     only = cast["acme"] if kind == "of the workspace" else None
     stored = "session" if kind == "session" else "api"
     insert_token(connection, dora, "tmw_dora", kind=stored, workspace_id=only)
-    client = Client(app, cookie="tmw_dora") if kind == "session" else Client(app, "tmw_dora")
+    credential = {"cookie" if kind == "session" else "token": "tmw_dora"}
+    client = Client(any_app, **credential)
     if "header" in kind:
         client.headers["Workspace-Id"] = cast["acme"]
     parent = alice.post("/tasks", {"title": "Of Alice"}).get_json()["id"]

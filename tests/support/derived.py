@@ -49,6 +49,8 @@ class View(NamedTuple):
     session_only: bool
     # Whether the view ignores the header Workspace-Id.
     way_out: bool
+    # It takes the header Idempotency-Key.
+    idempotent: bool
 
     @property
     def name(self):
@@ -99,6 +101,7 @@ def views():
                 tuple(NAME_IN_PYTHON.findall(source)),
                 getattr(view, "session_only", False),
                 getattr(view, "way_out", False),
+                getattr(view, "idempotent", False),
             )
             for method in sorted(rule.methods - {"HEAD", "OPTIONS"})
         ]
