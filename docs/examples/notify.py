@@ -1,7 +1,7 @@
 """Posts "Bob closed X" to a chat for each task that is done: ``python notify.py FILE``.
 
-FILE keeps the cursor. After a failure the program may say something twice. If the service cannot
-tell what happened since the cursor, the program says so on stderr and goes on from now.
+The program stores its cursor in FILE. After a failure, it may post a text twice. If the service no
+longer has all events since the cursor, the program says so on stderr and continues from now.
 """
 
 import os

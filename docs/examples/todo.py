@@ -35,7 +35,7 @@ class Tasks:
                 if attempt == 4:
                     raise
                 time.sleep(attempt)
-                continue  # Repeated under its key, it is done once.
+                continue  # The service does a repeated request once, because it has the same key.
             if response.status not in (429, 503):
                 break
             time.sleep(int(response.headers["Retry-After"]))
