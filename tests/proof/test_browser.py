@@ -256,7 +256,7 @@ def test_the_example_page_of_tasks_does_what_its_user_asks_or_says_why_not(
         True,
         "Somebody has changed this task meanwhile. The list is up to date now: look again.",
         ["Changed"],
-        "That were too many requests. Try again in 7 seconds.",
+        "Too many requests. Try again in 7 seconds.",
         "The service is not available at the moment. Try again in 7 seconds;"
         " nothing is done twice.",
         "This token is unknown, expired or revoked. Enter another one.",
