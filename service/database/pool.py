@@ -181,7 +181,9 @@ class Pool(ConnectionPool[Connection]):
         # Why the newest connection leads to a database that the service cannot run on.
         self.fault: UnusableDatabase | None = None
         self.counters = Counters()
-        self.sign_of_life = SignOfLife(program)
+        self.sign_of_life = SignOfLife(
+            program, speedups=settings.uses_speedups if program == "web" else None
+        )
         self._stopping = Event()
         self._last_drained = 0.0
         # Why psycopg_pool cannot connect is logged once a minute; a logger takes each filter once.

@@ -21,10 +21,14 @@ class Silent(NamedTuple):
 
 
 class SignOfLife:
-    """Renews the row of this process while it lives, and removes it at the end."""
+    """Renews the row of this process while it lives, and removes it at the end.
 
-    def __init__(self, program: str) -> None:
+    ``speedups`` says whether a web process uses them; it is None for a worker, which has none.
+    """
+
+    def __init__(self, program: str, *, speedups: bool | None) -> None:
         self._program = program
+        self._speedups = speedups
         self._renewed: float | None = None
 
     @property
@@ -37,7 +41,8 @@ class SignOfLife:
             return
         # A fork has another process id, hence another name.
         name = application_name(self._program)
-        silent = connection.rows(Silent, "processes/renew", {"name": name})
+        values: dict[str, object] = {"name": name, "speedups": self._speedups}
+        silent = connection.rows(Silent, "processes/renew", values)
         self._renewed = monotonic()
         for process in silent:
             # Only processes of this host are checked, because only their process ids tell a killed

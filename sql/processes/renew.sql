@@ -9,8 +9,8 @@ WITH setting AS MATERIALIZED (
      WHERE seen_at < now() - interval '1 hour'
        AND name <> %(name)s
 ), renewed AS (
-    INSERT INTO processes (name)
-    SELECT %(name)s
+    INSERT INTO processes (name, speedups)
+    SELECT %(name)s, %(speedups)s::boolean
       FROM setting
      WHERE setting.commit IS NOT NULL
         ON CONFLICT (name) DO UPDATE

@@ -500,8 +500,11 @@ CREATE TABLE counters (
 
 -- The running web processes and workers. Each renews its row every ten seconds, and deletes the row
 -- when it ends. The name is the application_name of the process in pg_stat_activity.
+-- The column speedups says whether a web process uses them. It is null for a worker, which has
+-- none.
 CREATE TABLE processes (
     name text PRIMARY KEY,
+    speedups boolean,
     started_at timestamptz NOT NULL DEFAULT now(),
     seen_at timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 50);

@@ -4,6 +4,7 @@
 SELECT split_part(process.name, ' ', 2) AS program,
        split_part(process.name, ' ', 3) AS version,
        split_part(process.name, ' ', 4) AS process,
+       process.speedups,
        count(session.pid) AS connections,
        to_char(process.started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
        AS started_at,

@@ -295,7 +295,7 @@ def reader(database_url):
 
 
 def process(program, name, silent_seconds):
-    return Process(program, VERSION, name, 1, "2026-01-01T00:00:00.000Z", silent_seconds)
+    return Process(program, VERSION, name, None, 1, "2026-01-01T00:00:00.000Z", silent_seconds)
 
 
 def test_a_figure_is_a_problem_only_beyond_its_threshold(reader):

@@ -128,6 +128,26 @@ def test_a_process_gives_its_sign_of_life_once_one_of_its_connections_is_free(bu
     assert names(connection) == [application_name("web")]
 
 
+@pytest.mark.parametrize("speedups", [pytest.param("on", marks=pytest.mark.speedups), "off"])
+def test_status_says_of_each_web_process_whether_it_uses_the_speedups(speedups, other, status_of):
+    with serving(other, SPEEDUPS=speedups, WEB_CONCURRENCY="1") as server, working(other) as worker:
+        page = ""
+
+        def both_live():
+            nonlocal page
+            page = status_of(other).stdout
+            return {"web", "worker"} <= {line.partition(" ")[0] for line in page.splitlines()}
+
+        wait_until(both_live, server)
+        assert worker.poll() is None
+        processes = json.loads(status_of(other, "--json").stdout)["processes"]
+    found = {process["program"]: process["speedups"] for process in processes}
+    assert found == {"web": speedups == "on", "worker": None}
+    web, worker = [line for line in page.splitlines() if line.startswith(("web ", "worker "))]
+    assert f" since {processes[0]['startedAt']}, speedups {speedups}, " in web
+    assert "speedups" not in worker
+
+
 def test_on_a_read_only_database_status_reports_no_number_of_processes(other, status_of):
     with psycopg.connect(other, autocommit=True) as changing:
         name = changing.info.dbname

@@ -304,6 +304,7 @@ RESOURCES = [
     Resource("feeds", left_out=True, nullable="read_at"),
     Resource("event_cursors", left_out=True, nullable="server_started"),
     Resource("attempts", left_out=True, nullable="status error answer"),
+    Resource("processes", left_out=True, nullable="speedups"),
 ]
 TABLES = {resource.table: resource for resource in RESOURCES}
 # By type of a line that load reads: its table.

@@ -42,8 +42,9 @@ def read_processes(reader: Reader) -> Section:
         text = "no worker lives, so deliveries wait and nothing is pruned"
         problems.append(Problem(text, "start a worker"))
     for process in reader.processes:
+        speedups = {True: " speedups on,", False: " speedups off,", None: ""}[process.speedups]
         text = (
-            f"{process.process} version {process.version} since {process.started_at},"
+            f"{process.process} version {process.version} since {process.started_at},{speedups}"
             f" {process.connections} connections, last sign of life"
             f" {process.silent_seconds:.1f} s ago"
         )

@@ -56,6 +56,8 @@ class Process(NamedTuple):
     version: str
     # Host and process id, like host7:4711.
     process: str
+    # Whether a web process uses the speedups; None for a worker, which has none.
+    speedups: bool | None
     # The sessions that have its name; behind a connection pooler that of their last client.
     connections: int
     started_at: str
