@@ -41,7 +41,7 @@ def list_knowledge(query: Values) -> Response:
     """List or search the knowledge entries of the active workspace
 
     Without ``q``, the newest entries come first. With ``q``, the best matches come first, unless
-    more than 5 000 entries match: then the newest do.
+    more than 5 000 entries match. If they do, the newest of them come first.
     """
     if query["q"] is None:
         return reply_page(db.row(Page, "knowledge/list", **query))

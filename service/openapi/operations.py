@@ -23,7 +23,7 @@ WINDOWS = "RateLimit-Policy", "RateLimit"
 
 SUCCESS = {200: "OK", 201: "Created", 204: "Deleted"}
 
-PATH_ID = "The id of the object; an id that is unknown, malformed or not yours returns 404"
+PATH_ID = "The id of the object. An id that is unknown, malformed or not yours returns 404"
 
 # The schema of this document itself is open: generators of clients need no more.
 OPENAPI: JSON = {"type": "object", "additionalProperties": True}
