@@ -60,7 +60,8 @@ def test_a_worker_without_a_key_says_so_once_and_ends_on_sigterm(database_url, c
             name = conninfo_to_dict(database_url)["dbname"]
             assert re.fullmatch(
                 rf"worker {re.escape(build())} {event}: process {process.pid};"
-                rf" database {name} on \S+; settings: DATABASE_URL=set LOGIN_KEY=set"
+                rf" database {name} on \S+; settings: DATABASE_URL=set"
+                r" (SPEEDUPS=off )?LOGIN_KEY=set"
                 r" WEBHOOK_ALLOW=127.0.0.1/32 WEBHOOK_SCHEDULE=0.1,60",
                 record["message"],
             )
