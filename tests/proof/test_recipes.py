@@ -225,7 +225,7 @@ EVERYTHING = (
     [
         (add_a_field, "sql/meetings/update.sql", " location = (after).location,", ""),
         (add_a_filter, "sql/meetings/upcoming.sql", CONDITION, ""),
-        (add_a_filter, "sql/meetings/upcoming.sql", "meeting.platform = ", "'zoom' <> "),
+        (add_a_filter, "sql/meetings/upcoming.sql", "meeting.platform = ", "%(platform)s::text = "),
         (add_an_endpoint, "sql/tags/list.sql", TENANT, EVERYTHING),
     ],
     ids=[
