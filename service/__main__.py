@@ -15,13 +15,13 @@ COMMANDS = {
     "migrate": ("commands.migrate.migrate_database", "Apply the pending migrations."),
     "check": (
         "commands.check.check",
-        "Check settings, connection, encoding, schema, rights and key; exits with 1 if one is"
-        " wrong.",
+        "Check settings, connection, encoding, schema, rights and key; exits with 1 if a check"
+        " fails.",
     ),
-    "web": ("commands.web.web", "Serve requests by gunicorn, in the foreground, until SIGTERM."),
+    "web": ("commands.web.web", "Serve requests with gunicorn, in the foreground, until SIGTERM."),
     "worker": (
         "commands.worker.worker",
-        "Deliver webhooks and prune old rows, until SIGTERM; any number of workers may run.",
+        "Deliver webhooks and prune old rows, until SIGTERM; you may run several workers.",
     ),
     "status": (
         "commands.status.show_status",
@@ -29,42 +29,43 @@ COMMANDS = {
     ),
     "workspace": (
         "commands.workspaces.workspace",
-        "Create, list, export and delete workspaces, and change their plan.",
+        "Create, list, export and delete workspaces, and change their plans.",
     ),
     "user": (
         "commands.users.user",
-        "Create, show, deactivate and delete users, and choose their active workspace.",
+        "Create, show, deactivate and delete users, and choose their active workspaces.",
     ),
     "member": ("commands.members.member", "Add members to workspaces, list and remove them."),
     "token": ("commands.tokens.token", "Create, list and revoke API tokens."),
     "session": (
         "commands.tokens.session",
-        "Create session cookies, list and revoke the sessions of all users.",
+        "Create session cookies; list and revoke the sessions of all users.",
     ),
     "plan": ("commands.plans.plan", "List plans and change their limits."),
     "webhook": (
         "commands.webhooks.webhook",
-        "List webhooks and deliveries, deliver again, stop and resume, rotate secrets.",
+        "List webhooks and deliveries, deliver again, disable and enable, rotate secrets.",
     ),
     "load": (
         "commands.load.load",
-        "Load workspaces, users and what belongs to them from files of JSON Lines.",
+        "Load workspaces and users, with everything in them, from files of JSON Lines.",
     ),
     "openapi": (
         "commands.document.print_document",
-        "Print the interface as OpenAPI 3.1, like GET /openapi.json; needs no database.",
+        "Print the OpenAPI 3.1 document of the API, as GET /openapi.json returns it; needs no"
+        " database.",
     ),
 }
 
 
 class Commands(click.Group):
-    """A group that imports a command when it is called; ``--help`` imports none."""
+    """A group that imports a command only when the command is called; ``--help`` imports none."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
-        """Import a command, and put its sentence before the rest of its help."""
+        """Import a command, and put its sentence from COMMANDS before the rest of its help."""
         if name not in COMMANDS:
             return None
         place, sentence = COMMANDS[name]
@@ -82,8 +83,7 @@ class Commands(click.Group):
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
         except Exception:
-            # Imported late, because --help and the rejection of an option do not need these
-            # libraries.
+            # Imported late: the libraries that this needs would slow down --help and usage errors.
             from service.commands.base import errors_in_one_line
 
             with errors_in_one_line():
@@ -101,7 +101,7 @@ class Commands(click.Group):
     is_eager=True,
     expose_value=False,
     callback=lambda context, _option, asked: print_version(context) if asked else None,
-    help="Show the version and the Git hash that it was built from.",
+    help="Show the version, and the Git hash of its source.",
 )
 def main() -> None:
     """Run and manage the Task, Meeting and Workspace service.
@@ -118,7 +118,7 @@ def main() -> None:
 
 
 def print_version(context: click.Context) -> None:
-    # Reading the version takes too long for --help.
+    # Imported late, because reading the version takes longer than --help may take.
     from service.version import build
 
     click.echo(build())

@@ -27,7 +27,7 @@ json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print a JSON array of objects instead of lines."
 )
 yes_option = click.option(
-    "--yes", is_flag=True, help="Do not ask; needed where standard input is not a terminal."
+    "--yes", is_flag=True, help="Do not ask; required if standard input is not a terminal."
 )
 
 
@@ -54,7 +54,11 @@ def errors_in_one_line() -> Iterator[None]:
 
 
 def describe(error: psycopg.Error) -> str:
-    """Explain an error in one line: by a constraint's sentence, or PostgreSQL's with the remedy."""
+    """Explain an error in one line.
+
+    The line is the name of the constraint, if that is a sentence; else PostgreSQL's message, with
+    the remedy if one is known.
+    """
     constraint = error.diag.constraint_name or ""
     if " " in constraint:
         return constraint
@@ -70,9 +74,9 @@ def describe_invalid(error: ValidationError) -> str:
 
 
 def current_settings() -> Settings:
-    """Read the settings from the environment, once; raises InvalidSetting.
+    """Return the settings of this run: read once from the environment; raises InvalidSetting.
 
-    The caller of ``main``, or the command itself, may have given others.
+    If the caller of ``main``, or the command itself, has set other settings, return those.
     """
     root = click.get_current_context().find_root()
     if root.obj is None:
@@ -89,18 +93,18 @@ def connect() -> Connection:
 
 
 def query(kind: type[Row], name: str, /, **values: object) -> list[Row]:
-    """Run ``sql/<name>.sql`` on a connection of its own, and return all rows."""
+    """Run ``sql/<name>.sql`` on a new connection, and return all rows."""
     with connect() as connection:
         return connection.rows(kind, name, values)
 
 
 def row_or_none(kind: type[Row], name: str, /, **values: object) -> Row | None:
-    """Run ``sql/<name>.sql`` on a connection of its own, and return its only row, or None."""
+    """Run ``sql/<name>.sql`` on a new connection, and return its only row, or None."""
     return single_row(query(kind, name, **values))
 
 
 def one_row(kind: type[Row], name: str, absent: str, /, **values: object) -> Row:
-    """Run ``sql/<name>.sql`` for its only row; without one raise ClickException(absent)."""
+    """Run ``sql/<name>.sql`` and return its only row; raises ClickException(absent) without one."""
     row = row_or_none(kind, name, **values)
     if row is None:
         raise click.ClickException(absent)
@@ -120,7 +124,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.ClickException(f"{question} Without a terminal, say so with --yes.")
+        raise click.ClickException(f"{question} Without a terminal, confirm with --yes.")
     click.confirm(question, abort=True, err=True)
 
 
@@ -128,7 +132,7 @@ def confirm(question: str, *, yes: bool) -> None:
 def progress(
     label: str, length: int | None, *, shown: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """Show on a terminal, by a line on stderr, how many steps are done; elsewhere nothing.
+    """Show on stderr how many steps are done, if stderr is a terminal.
 
     The context is a function that takes the number of new steps.
     """
@@ -142,14 +146,14 @@ def progress(
         label=label,
         file=sys.stderr,
         show_pos=length is None,
-        # To draw the line costs more than most steps.
+        # Drawing the line costs more than most steps.
         update_min_steps=max(1, (length or 10_000) // 100),
     ) as bar:
         yield bar.update
 
 
 def printable(text: str) -> str:
-    """Escape unprintable characters, so that a terminal obeys none of them."""
+    """Escape unprintable characters, so that the terminal does not interpret them."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
@@ -170,10 +174,9 @@ def echo_ids(rows: Iterable[IdRow]) -> None:
 
 
 def echo_rows(rows: Iterable[NamedTuple], *, as_json: bool) -> None:
-    """Print rows, or all as JSON objects whose members are the columns.
+    """Print rows: as a JSON array of objects, or as lines.
 
-    On a terminal the rows are aligned below a head; elsewhere a row is one line with tabs between
-    the values.
+    On a terminal the lines are aligned below a heading. Elsewhere tabs separate the values.
     """
     rows = list(rows)
     if as_json:

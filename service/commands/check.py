@@ -1,4 +1,4 @@
-"""``task-service check``: everything that a start needs, in one go."""
+"""``task-service check``: check everything that the service needs to start."""
 
 import os
 import re
@@ -21,7 +21,7 @@ from service.database.remedies import kind_of
 from service.database.statements import Connection
 from service.settings import InvalidSetting, Settings
 
-# The files of this release, and where its script `install` puts those that are no units.
+# The files of this release. PLACES: where its script `install` puts the files that are not units.
 DEPLOY = Path(__file__).parents[1] / "deploy"
 UNITS = Path("/etc/systemd/system")
 PLACES = {
@@ -44,11 +44,14 @@ class Finding(NamedTuple):
 @click.option(
     "--start",
     is_flag=True,
-    help="Ignore what a running service recovers from: no database, a read-only one, a missing"
-    " webhook key.",
+    help="Ignore problems from which a running service recovers: a database that does not answer or"
+    " is read-only, a missing webhook key.",
 )
 def check(start: bool) -> None:
-    """Prints a line for each; the line of one that is wrong has the remedy. It changes nothing."""
+    """Prints one line per check; the line of a failed check also says what to do.
+
+    Changes nothing.
+    """
     ignored = {"tolerable", "warning"} if start else {"warning"}
     failed = False
     for name, text, problems in findings():
@@ -62,7 +65,7 @@ def check(start: bool) -> None:
 
 
 def findings() -> Iterator[Finding]:
-    """Yield the findings in order; one that hides the others is the last."""
+    """Yield the findings in order, and stop after one that prevents the remaining checks."""
     try:
         current = current_settings()
         current.require_database()
@@ -87,20 +90,21 @@ def findings() -> Iterator[Finding]:
     except WrongEncoding as error:
         yield Finding("encoding", "", [Problem(str(error))])
     except psycopg.Error as error:
-        # PostgreSQL rejects a connection with FATAL; otherwise none has answered.
+        # With FATAL, PostgreSQL has rejected the connection. Without it, no PostgreSQL has
+        # answered.
         waits = "FATAL" not in str(error) or kind_of(error) in ("53300", "limit", "57P03")
         text = describe(error)
-        # The password would end at a slash; not all of the others are harmless in each tool.
+        # In a URL, a slash ends the password. The other characters break it in some tools.
         if re.match("postgres(ql)?://[^:/@]*:[^@]*[][/?#@].*@", current.require_database()):
             text += "; write the characters :/?#[]@% of a password as %XX, like %2F for /"
         yield Finding("connection", "", [Problem(text, level="tolerable" if waits else "error")])
 
 
 def without_effect() -> Iterator[Problem]:
-    """Name the variables that somebody has set in vain."""
+    """Yield a problem for each environment variable that is set but has no effect."""
     for variable, nearest in Settings.misspelled().items():
-        yield Problem(f"{variable} is no setting", f"write {nearest}", "tolerable")
-    # Another file of settings than that of the unit is for a process without the socket.
+        yield Problem(f"{variable} is not a setting", f"write {nearest}", "tolerable")
+    # TASK_SERVICE_ENV names another file of settings, for a process that does not use the socket.
     if SOCKET.exists() and not os.environ.get("TASK_SERVICE_ENV"):
         for variable in sorted({"HOST", "PORT"} & set(Settings.changed())):
             address = f"ListenStream of {SOCKET} is the address"
@@ -108,7 +112,10 @@ def without_effect() -> Iterator[Problem]:
 
 
 def of_another_release() -> Iterator[Path]:
-    """Yield the installed files that are not those of this release; some may not be installed."""
+    """Yield the installed files that differ from this release.
+
+    Skip files that are not installed.
+    """
     for path in sorted(DEPLOY.iterdir()):
         place = PLACES.get(path.name, UNITS / path.name)
         with suppress(OSError):
@@ -123,7 +130,7 @@ def family_of(host: str) -> socket.AddressFamily:
 def of_database(connection: Connection, settings: Settings) -> Iterator[Finding]:
     reader = Reader(connection, settings)
     server, missing_keys = read_database(reader), read_keys(reader)
-    # Its statement calls a function of the schema, which may be missing.
+    # Read only to notice a missing function of the schema, which this statement calls.
     read_webhooks(reader)
     problems = [*server.problems, *read_connections(reader).problems]
     yield Finding("connection", f"ok: {dict(server.lines)['database']}", problems)
@@ -132,5 +139,5 @@ def of_database(connection: Connection, settings: Settings) -> Iterator[Finding]
     yield Finding("schema", applied, read_schema(reader).problems)
     yield Finding("rights", f"ok: {connection.info.user}", read_rights(reader).problems)
     known = len(settings.webhook_keys)
-    key = f"ok: {known}" if known else "WEBHOOK_KEY is not set: events of webhooks wait"
+    key = f"ok: {known}" if known else "WEBHOOK_KEY is not set: webhook events wait"
     yield Finding("key", key, missing_keys.problems)

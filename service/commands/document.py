@@ -1,4 +1,4 @@
-"""``task-service openapi``: the published contract on stdout."""
+"""``task-service openapi``: print the OpenAPI document."""
 
 import click
 

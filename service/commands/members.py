@@ -1,4 +1,4 @@
-"""Commands for the members of workspaces."""
+"""Commands for members of workspaces."""
 
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ class FoundMember(NamedTuple):
 
 
 def require_owner(change: ChangedMember, slug: str, email: str) -> None:
-    """Raise ClickException if the last owner had to stay."""
+    """Raise ClickException if the change was refused because the member is the last owner."""
     if not change.has_owner:
         raise click.ClickException(
             f"{email} is the last owner of {slug}: first make another member an owner with"
@@ -44,13 +44,13 @@ member = click.Group("member")
     type=click.Choice(ROLES),
     default="member",
     show_default=True,
-    help="Permissions: owners and admins may change the workspace.",
+    help="Role in the workspace: owners and admins may change the workspace.",
 )
 def add_member(slug: str, email: str, role: str) -> None:
     """Add the user EMAIL to the workspace SLUG.
 
-    Changes the role of a member, and prints the id of the user. For a user without an active
-    workspace, SLUG becomes the active one. The last owner stays an owner.
+    If the user is already a member, changes the role. Prints the id of the user. If the user has no
+    active workspace, SLUG becomes the active one. The last owner cannot be demoted.
     """
     values = {**OPERATOR, "id": find_workspace(slug).id, "role": role, "created_id": None}
     (added,) = query(AddedMember, "members/add", email=email, **values)
@@ -67,7 +67,7 @@ def add_member(slug: str, email: str, role: str) -> None:
 @click.argument("slug")
 @json_option
 def list_members(slug: str, as_json: bool) -> None:
-    """List the members of the workspace SLUG, in the order of joining.
+    """List the members of the workspace SLUG, in the order in which they joined.
 
     Columns: id of the user, e-mail address, name, role, joined.
     """
@@ -82,8 +82,8 @@ def list_members(slug: str, as_json: bool) -> None:
 def remove_member(slug: str, email: str, yes: bool) -> None:
     """Remove the user EMAIL from the workspace SLUG.
 
-    Prints the id of the user. The user's tasks there stay without an assignee. The last owner
-    cannot be removed.
+    Prints the id of the user. The tasks assigned to the user stay, without an assignee. The last
+    owner cannot be removed.
     """
     id = find_workspace(slug).id
     absent = f"{email} is not a member of {slug}"

@@ -1,8 +1,8 @@
 """``task-service migrate``: apply ``sql/schema/*.sql`` in order, each file in its own way.
 
 A file without a first line ``-- migrate: …`` runs in one transaction, which suits everything that
-takes milliseconds. What takes longer on a large table runs in one of two other ways, so that
-requests go on meanwhile:
+takes milliseconds. A change that takes longer on a large table runs in one of two other ways, so
+that requests continue meanwhile:
 
 ``-- migrate: without a transaction``
     One statement that can be repeated, such as ``CREATE INDEX CONCURRENTLY IF NOT EXISTS`` or
@@ -11,7 +11,8 @@ requests go on meanwhile:
     One statement that changes at most some thousand rows. It runs until it changes none, each time
     in its own transaction. ``-- left: SELECT …`` counts the rows that it will change.
 
-A run that ends early, for whatever reason, keeps what it has finished: the next run goes on there.
+A run that ends early, for whatever reason, keeps what it has finished, and the next run continues
+from there.
 """
 
 import hashlib
@@ -33,8 +34,8 @@ from service.settings import Settings
 
 # How long a migration waits for a lock; then it lets the requests that queue behind it proceed.
 LOCK_TIMEOUT = "2s"
-# Seconds between two attempts, seconds after which the command gives up, and seconds between two
-# queries for the processes that hold the lock.
+# PAUSE: seconds between two attempts. PATIENCE: seconds after which the command gives up.
+# WATCH_INTERVAL: seconds between two queries for the processes that hold the lock.
 PAUSE, PATIENCE, WATCH_INTERVAL = 5, 300, 0.5
 # A migration in batches pauses while a synchronous standby or the archive is further behind.
 BEHIND_BYTES = 256 * 1024 * 1024
@@ -83,12 +84,12 @@ class Comparison(NamedTuple):
     pending: list[str]
     # Migrations of a newer release, which this release does not have.
     newer: list[str]
-    # Migrations that were applied with another text than this release has.
+    # Migrations whose text in this release differs from the text that was applied.
     changed: list[str] = []
 
     @property
     def conflict(self) -> str | None:
-        """Why no migration of this release can be applied, and the way out; None if they can."""
+        """Why no migration of this release can be applied, and what to do; None if they can be."""
         if self.changed:
             return (
                 f"the database was made with another text of {', '.join(self.changed)} than this"
@@ -237,15 +238,15 @@ def _record(connection: Connection, file: File) -> None:
 
 
 def _is_sole_run(connection: Connection, file: File, settings: Settings) -> bool:
-    """Keep other runs out until the connection ends; False if one of them has applied the file.
+    """Lock other runs out until the connection ends; return False if one has applied the file.
 
-    Raises ClickException behind a connection pooler, which could leave the lock to others.
+    Raises ClickException behind a connection pooler, which could pass the lock to another client.
     """
     (backend,) = connection.rows(Backend, "migrate/pid", {})
     if backend.pid != connection.info.backend_pid:
         raise click.ClickException(
-            f"{file.name} runs {file.kind}, and not through a connection pooler: run migrate with"
-            " the DATABASE_URL of the server itself"
+            f"{file.name} runs {file.kind}, and cannot run through a connection pooler: run migrate"
+            " with the DATABASE_URL of the server itself"
         )
 
     def attempt() -> bool:
@@ -286,7 +287,7 @@ def _wait_for_followers(connection: Connection) -> None:
         text = " and ".join(row.text for row in rows)
         if monotonic() > end:
             raise click.ClickException(
-                f"gave up after {PATIENCE} s: {text}; what is finished stays, run migrate again"
+                f"gave up after {PATIENCE} s: {text}; what is finished stays, so run migrate again"
             )
         if text != said:
             _say(f"waiting: {text}")
@@ -341,8 +342,8 @@ class Watch:
 def signals_interrupt() -> Iterator[None]:
     """Let SIGTERM and SIGHUP do what Ctrl-C does: psycopg then cancels the running statement.
 
-    Otherwise the server would go on with the statement, and keep its locks, after the process has
-    gone. A signal that the caller ignores, as nohup does with SIGHUP, stays ignored.
+    If the process just died, the server would continue the statement and keep its locks. A signal
+    that the caller ignores, as nohup does with SIGHUP, stays ignored.
     """
 
     def interrupt(_number: int, _frame: object) -> None:
@@ -355,7 +356,7 @@ def signals_interrupt() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        text = "stopped: what is finished stays, and the next migrate goes on there"
+        text = "stopped: what is finished stays, and the next migrate continues from there"
         raise click.ClickException(text) from None
     finally:
         for number, handler in before.items():
@@ -363,7 +364,9 @@ def signals_interrupt() -> Iterator[None]:
 
 
 @click.command("migrate")
-@click.option("--dry-run", is_flag=True, help="Print the pending migrations, and apply none.")
+@click.option(
+    "--dry-run", is_flag=True, help="Print the names of the pending migrations, and apply none."
+)
 def migrate_database(dry_run: bool) -> None:
     """Safe to repeat, and to run on several hosts at once. Prints the name of each migration."""
     if dry_run:

@@ -1,4 +1,4 @@
-"""Commands for plans: how many requests a user may make in a workspace."""
+"""Commands for plans, which limit how many requests each user may send in a workspace."""
 
 import re
 from typing import NamedTuple
@@ -20,7 +20,7 @@ class ListedPlan(NamedTuple):
 
 
 def quota(text: str) -> int:
-    """Parse a number of requests, 0 for the word unlimited; raises BadParameter."""
+    """Parse a number of requests; the word unlimited is 0. Raises BadParameter."""
     if text == "unlimited":
         return 0
     if re.fullmatch("[0-9]{1,10}", text, re.ASCII) and 1 <= int(text) <= MAX_QUOTA:
@@ -47,19 +47,19 @@ def list_plans(as_json: bool) -> None:
     "--per-minute",
     type=click.IntRange(1, MAX_QUOTA),
     metavar="NUMBER",
-    help="Requests of a user in a minute.",
+    help="Requests per user and minute.",
 )
 @click.option(
     "--per-day",
     type=quota,
     metavar="NUMBER",
-    help="Requests of a user in a day, or the word unlimited.",
+    help="Requests per user and day, or the word unlimited.",
 )
 def set_plan(name: str, per_minute: int | None, per_day: int | None) -> None:
     """Change the limits of a plan.
 
-    They hold from the next request on. Prints the plan as the list does. A limit whose option is
-    absent keeps its value. With both options, NAME may be a new plan.
+    Takes effect with the next request. Prints the plan like plan list. If you omit an option, that
+    limit keeps its value. If there is no plan NAME, give both options to create it.
     """
     if per_minute is None and per_day is None:
         raise click.UsageError("give --per-minute, --per-day, or both")

@@ -51,29 +51,30 @@ token = click.Group("token")
     type=click.Choice(SCOPES),
     default="write",
     show_default=True,
-    help="Permissions; write includes read.",
+    help="What the token may do; write includes read.",
 )
 @click.option(
     "--expires-in",
     type=click.IntRange(1, 36500),
     metavar="DAYS",
     help="Days until the token expires.",
-    show_default="for ever",
+    show_default="never",
 )
-@click.option("--name", default="", help="Purpose of the token.")
+@click.option("--name", default="", help="What the token is for, to recognize it in lists.")
 @click.option(
     "--workspace",
     metavar="SLUG",
-    help="The only workspace that the token can see.",
-    show_default="the one that the user chooses",
+    help="The only workspace in which the token works.",
+    show_default="every workspace of the user",
 )
 def create_token(
     email: str, scope: str, expires_in: int | None, name: str, workspace: str | None
 ) -> None:
     """Create an API token for the user EMAIL.
 
-    Prints the token, which no command prints again. With --workspace the token stays in this
-    workspace, and is revoked when the user leaves it: make such a token for each program.
+    Prints the token. Save it: no command can print it again. With --workspace, the token works in
+    that workspace only, and is revoked when the user leaves the workspace. Make such a token for
+    each program.
     """
     name = validate(Text(MAX_NAME), "--name", name)
     click.echo(new_token(email, scope, expires_in, name, workspace))
@@ -86,13 +87,14 @@ def new_token(
     name: str = "",
     workspace: str | None = None,
 ) -> str:
-    """Make an API token and return its text, of which the database stores only the SHA-256.
+    """Create an API token and return its text. The database stores only the SHA-256 of the text.
 
-    Raises ClickException if the user is absent or deactivated, or no member of the workspace.
+    Raises ClickException if the user does not exist, is deactivated, or is not a member of the
+    workspace.
     """
     require_active_user(email)
     secret, _ = create_credential(
-        partial(one_row, IdRow, "tokens/create", f"{email} is no member of {workspace}"),
+        partial(one_row, IdRow, "tokens/create", f"{email} is not a member of {workspace}"),
         "api",
         email=email,
         scope=scope,
@@ -104,9 +106,9 @@ def new_token(
 
 
 def new_session(email: str, days: int = SESSION_DAYS) -> str:
-    """Make a session and return its text, as ``POST /api/session`` does.
+    """Create a session, as ``POST /api/session`` does, and return the value of its cookie.
 
-    Raises ClickException if the user is absent or deactivated.
+    Raises ClickException if the user does not exist or is deactivated.
     """
     secret, _ = create_credential(
         partial(one_row, CreatedSession, "sessions/create", f"there is no user {email}"),
@@ -138,7 +140,8 @@ def list_tokens(email: str, as_json: bool) -> None:
 def revoke_tokens(id: str, of_user: bool, yes: bool) -> None:
     """Revoke an API token or a session; prints its id.
 
-    With --all, revokes all API tokens and sessions of the user EMAIL, and prints one id a line.
+    With --all, give the e-mail address of a user instead of an id: revokes all API tokens and
+    sessions of this user, and prints one id per line.
     """
     if not of_user:
         click.echo(
@@ -177,7 +180,7 @@ session = click.Group("session")
 def create_session(email: str, expires_in: int) -> None:
     """Create a session for the user EMAIL.
 
-    Prints the value of the cookie 'session', which no command prints again.
+    Prints the value of the cookie 'session'. Save it: no command can print it again.
     """
     click.echo(new_session(email, expires_in))
 
@@ -190,7 +193,7 @@ def create_session(email: str, expires_in: int) -> None:
 )
 @json_option
 def list_sessions(since: str | None, as_json: bool) -> None:
-    """List the sessions of all users that have not ended, oldest first.
+    """List the active sessions of all users, oldest first.
 
     Columns: id, email, created, last used, expires.
     """
@@ -207,10 +210,10 @@ def list_sessions(since: str | None, as_json: bool) -> None:
 )
 @yes_option
 def revoke_sessions(since: str, yes: bool) -> None:
-    """Revoke the sessions that were created since a time.
+    """Revoke the sessions of all users that were created since a time.
 
-    Those of all users; prints their ids. If LOGIN_KEY has leaked, first change it and restart, so
-    that nobody creates more.
+    Prints the ids of the sessions. If LOGIN_KEY has leaked, first change it and restart the
+    service, so that nobody can create more sessions.
     """
     moment = validate(Timestamp(), "--since", since)
     confirm(f"Revoke the sessions of all users created since {since}?", yes=yes)

@@ -1,4 +1,4 @@
-"""Commands for users. Over HTTP, owners and admins create some as members (api/members.py)."""
+"""Commands for users. Over HTTP, adding a member can also create a user (api/members.py)."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from service.values.fields import Email, PersonName, uuid_or_nil
 
 class ListedUser(NamedTuple):
     id: str
-    # A deleted user has the id and the last two columns; the others are null, workspaces is empty.
+    # For a deleted user only the id and the last two columns have values; workspaces is empty.
     email: str | None
     name: str | None
     # The slug; null without an active workspace.
@@ -31,12 +31,12 @@ class ListedUser(NamedTuple):
     last_seen_at: str | None
     # One of: active, deactivated, deleted.
     state: str
-    # When the user was deactivated or deleted; null for active users, and if it is not known.
+    # When the user was deactivated or deleted; null for an active user, or if the time is unknown.
     left_at: str | None
 
 
 class Deletion(NamedTuple):
-    """The row of a user who is deleted unless workspaces would lose their last owner."""
+    """The outcome of deleting a user; a user who is the last owner of a workspace is kept."""
 
     id: str
     # Slugs of workspaces; empty if the user is deleted.
@@ -50,7 +50,7 @@ user = click.Group("user")
 @click.argument("email")
 @click.argument("name")
 def create_user(email: str, name: str) -> None:
-    """Create a user; prints the id."""
+    """Create a user with this e-mail address and name; prints the id."""
     email = validate(Email(), "EMAIL", email)
     name = validate(PersonName(), "NAME", name)
     click.echo(query(IdRow, "users/create", email=email, name=name)[0].id)
@@ -62,8 +62,8 @@ def create_user(email: str, name: str) -> None:
 def rename_user(email: str, name: str) -> None:
     """Change the name of the user EMAIL; prints the id.
 
-    Every workspace of the user shows the new name. If your login page sends names, the next sign-in
-    replaces it.
+    Every workspace of the user shows the new name. If your login page sends names, the name that it
+    sends at the next sign-in replaces this one.
     """
     name = validate(PersonName(), "NAME", name)
     absent = f"there is no user {email}"
@@ -74,9 +74,9 @@ def rename_user(email: str, name: str) -> None:
 @click.argument("email")
 @click.argument("slug")
 def activate_workspace(email: str, slug: str) -> None:
-    """Choose the active workspace of the user EMAIL.
+    """Make the workspace SLUG the active workspace of the user EMAIL.
 
-    Prints the id of the workspace SLUG.
+    Prints the id of the workspace.
     """
     absent = f"{email} is not a member of {slug}"
     click.echo(one_row(IdRow, "users/activate", absent, email=email, slug=slug).id)
@@ -87,7 +87,7 @@ def activate_workspace(email: str, slug: str) -> None:
 def list_users(as_json: bool) -> None:
     """List all users, oldest first.
 
-    Columns: id, e-mail address, name, active workspace, workspaces with the role there, created,
+    Columns: id, e-mail address, name, active workspace, workspaces with the user's roles, created,
     last seen, state (active or deactivated), deactivated at.
     """
     echo_rows(query(ListedUser, "users/list", email=None, id=None), as_json=as_json)
@@ -97,9 +97,9 @@ def list_users(as_json: bool) -> None:
 @click.argument("name", metavar="ID_OR_EMAIL")
 @json_option
 def show_user(name: str, as_json: bool) -> None:
-    """Show one user with the columns of the list.
+    """Show one user, with the columns of user list.
 
-    The id of a deleted user still shows the state deleted, and when that was.
+    For a deleted user, give the id: shows the state deleted, and the time of the deletion.
     """
     row = one_row(
         ListedUser, "users/list", f"there is no user {name}", email=name, id=uuid_or_nil(name)
@@ -112,9 +112,9 @@ def show_user(name: str, as_json: bool) -> None:
 def deactivate_user(email: str) -> None:
     """Take away the access of the user EMAIL.
 
-    From the next request on no API token and no session of the user works, and no task can be
-    assigned to the user. The user's name, memberships, roles and tasks stay; reactivate undoes it.
-    Prints the id.
+    Takes effect with the next request: the user's API tokens and sessions are rejected, and nobody
+    can assign a task to the user. The user's name, memberships, roles and tasks stay. To undo it,
+    run user reactivate. Prints the id.
     """
     click.echo(one_row(IdRow, "users/deactivate", f"there is no user {email}", email=email).id)
 
@@ -135,9 +135,9 @@ def reactivate_user(email: str) -> None:
 def delete_user(email: str, yes: bool) -> None:
     """Delete the user EMAIL; prints the id.
 
-    The user's tokens, memberships and mail are deleted too. Tasks and meetings stay, with the id of
-    the user in createdBy. The last owner of a workspace cannot be deleted. To only take the access
-    away, use deactivate.
+    Also deletes the user's tokens, memberships and mail. Tasks and meetings stay, with the user's
+    id in createdBy. The last owner of a workspace cannot be deleted. To take away only the access,
+    run user deactivate.
     """
     confirm(f"Delete the user {email} with all tokens, memberships and mail?", yes=yes)
     row = one_row(Deletion, "users/delete", f"there is no user {email}", email=email)

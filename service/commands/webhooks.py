@@ -1,4 +1,4 @@
-"""Commands for incidents of webhooks; owners and admins create and delete them over HTTP."""
+"""Commands that repair webhooks. Owners and admins create and delete webhooks over HTTP."""
 
 import json
 from typing import NamedTuple
@@ -54,7 +54,7 @@ class FoundDelivery(NamedTuple):
 
 
 class ListedAttempt(NamedTuple):
-    """The row of an attempt; a delivery without one is a row with nulls."""
+    """One attempt. A delivery without an attempt has one row, in which the attempt is null."""
 
     id: str
     type: str
@@ -81,7 +81,7 @@ def list_webhooks(slug: str, as_json: bool) -> None:
     """List the webhooks of the workspace SLUG, oldest first.
 
     Columns: id, state, URL, events, failing since, why disabled, number of waiting deliveries,
-    next attempt, backs off until, last attempt, its status or error.
+    next attempt, end of the pause after failures, last attempt, its status or error.
     """
     workspace_id = find_workspace(slug).id
     rows = query(ListedWebhook, "webhooks/list", workspace_id=workspace_id, **OPERATOR)
@@ -100,14 +100,17 @@ def find_webhook(id: str) -> FoundWebhook:
 
 
 def values_of(id: str) -> dict[str, object]:
-    """The parameters that select a webhook as an operator, whose role is not checked."""
+    """Return the parameters that select a webhook for an operator, whose role is not checked."""
     return {**OPERATOR, **find_webhook(id)._asdict()}
 
 
 @webhook.command("rotate")
 @click.argument("id")
 def rotate(id: str) -> None:
-    """Give the webhook ID a new secret; prints the secret. The old one signs for 24 hours too."""
+    """Give the webhook ID a new secret; prints the secret.
+
+    For 24 hours, events are signed with the old secret as well.
+    """
     key = current_settings().require_webhook_key()
     rotated = secrets.rotate(row_or_none, key, **values_of(id))
     if rotated is None:
@@ -120,8 +123,8 @@ def rotate(id: str) -> None:
 def disable(id: str) -> None:
     """Stop sending to the webhook ID; prints the id.
 
-    Due deliveries wait until it is enabled. Events that occur while the webhook is disabled are
-    never sent to it.
+    Waiting deliveries stay until the webhook is enabled again. Events that occur while it is
+    disabled are never sent to it.
     """
     click.echo(set_enabled(id, False))
 
@@ -129,7 +132,7 @@ def disable(id: str) -> None:
 @webhook.command("enable")
 @click.argument("id")
 def enable(id: str) -> None:
-    """Send to the webhook ID again; prints the id. Its waiting deliveries come first."""
+    """Send to the webhook ID again, its waiting deliveries first; prints the id."""
     click.echo(set_enabled(id, True))
 
 
@@ -147,16 +150,16 @@ def set_enabled(id: str, enabled: bool) -> str:
     type=click.IntRange(1, 10000),
     default=50,
     show_default=True,
-    help="How many deliveries.",
+    help="The most deliveries to list.",
 )
 @json_option
 def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool) -> None:
     """List the latest deliveries, newest first.
 
-    Those of the webhook ID, or those --about a task. Each line is an attempt, or a delivery that
-    was not attempted yet.
+    Lists the deliveries of one webhook (ID), or of one object (--about). Each line is an attempt,
+    or a delivery that has not been attempted yet.
 
-    Columns: delivery, event, state, attempt, when, status, milliseconds, error, answer, next
+    Columns: delivery, event, state, attempt, when, status, milliseconds, error, response body, next
     attempt, webhook, id of the task, meeting or suggestion.
     """
     if id is None and about is None:
@@ -180,9 +183,9 @@ def list_deliveries(id: str | None, about: str | None, limit: int, as_json: bool
 def redeliver(id: str, failed: bool, since: str | None) -> None:
     """Attempt the delivery ID again; prints the id.
 
-    The worker posts the same bytes. With --failed, ID is the id of a webhook; prints the id of each
-    delivery that is attempted again. A disabled webhook gets its deliveries once the webhook is
-    enabled.
+    The worker posts the same bytes again. With --failed, ID is the id of a webhook: all of its
+    failed deliveries are attempted again, and their ids are printed. If the webhook is disabled,
+    the deliveries wait until it is enabled.
     """
     if failed:
         webhook_id = find_webhook(id).id

@@ -1,4 +1,4 @@
-"""``task-service worker``: the process that delivers webhooks and prunes."""
+"""``task-service worker``: the process that delivers webhooks and prunes old rows."""
 
 import logging
 
@@ -13,9 +13,9 @@ log = logging.getLogger("service.worker")
 
 
 @click.command("worker")
-@click.option("--once", is_flag=True, help="Do what is due now and end; for cron.")
+@click.option("--once", is_flag=True, help="Do what is due now, then exit; for cron.")
 def worker(once: bool) -> None:
-    """Without WEBHOOK_KEY the worker prunes, and deliveries wait."""
+    """Without WEBHOOK_KEY the worker only prunes, and deliveries wait."""
     settings = current_settings()
     settings.require_database()
     logs.configure(settings.log_format)

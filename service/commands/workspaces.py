@@ -1,4 +1,4 @@
-"""Commands for workspaces, which no request can create (docs/specification.md, section 4)."""
+"""Commands for workspaces. No request can create one (docs/specification.md, section 4)."""
 
 import re
 import sys
@@ -50,7 +50,10 @@ workspace = click.Group("workspace")
 @click.argument("name")
 @click.option("--slug", help="Short name for URLs and commands.", show_default="made from NAME")
 @click.option(
-    "--plan", default="Starter", show_default=True, help="A plan; the command plan list shows all."
+    "--plan",
+    default="Starter",
+    show_default=True,
+    help="Name of a plan; plan list shows all plans.",
 )
 def create_workspace(name: str, slug: str | None, plan: str) -> None:
     """Create a workspace; prints its id."""
@@ -77,7 +80,7 @@ def list_workspaces(as_json: bool) -> None:
 def change_plan(slug: str, plan: str) -> None:
     """Change the plan of the workspace SLUG.
 
-    PLAN holds from its next request on. Prints the id of the workspace.
+    Takes effect with the next request. Prints the id of the workspace.
     """
     check_plan(plan)
     absent = f"there is no workspace {slug}"
@@ -89,18 +92,19 @@ def change_plan(slug: str, plan: str) -> None:
 def export_workspace(slug: str) -> None:
     """Print the workspace SLUG as JSON Lines.
 
-    The command load reads them, with ids and times. They are one snapshot of the workspace: users,
-    members, tasks, meetings, mail, knowledge entries, suggestions and webhooks, but no tokens,
-    events or deliveries. The first line has the type export, and the last one the type end: load
-    rejects an export that was cut off.
+    The command load reads these lines, including ids and times. They are one snapshot of the
+    workspace: users, members, tasks, meetings, mail, knowledge entries, suggestions and webhooks,
+    but no tokens, events or deliveries. The first line has the type export and the last line the
+    type end, so that load can reject an export that was cut off.
     """
-    # The schemas of the lines import the whole interface, which no other command here needs.
+    # Imported late: the schemas of the lines import the whole API, which no other command here
+    # needs.
     from service.commands.load import export
 
     with (
         connect() as connection,
         click.open_file("-", "wb") as output,
-        # On a terminal the lines themselves move.
+        # If the lines go to a terminal, they show the progress themselves.
         progress("lines", None, shown=not sys.stdout.isatty()) as step,
     ):
         for line in export.lines(connection, slug):
@@ -113,7 +117,7 @@ def export_workspace(slug: str) -> None:
 @click.argument("slug")
 @yes_option
 def delete_workspace(slug: str, yes: bool) -> None:
-    """Delete the workspace SLUG with everything in it.
+    """Delete the workspace SLUG and everything in it.
 
     Its members keep their accounts. Prints the id of the workspace.
     """

@@ -1,1 +1,1 @@
-"""The kit of a developer: the service with a PostgreSQL of its own."""
+"""The kit of a developer: the command ``dev``, and a PostgreSQL that needs no installation."""

@@ -1,4 +1,4 @@
-"""The processes that the kit starts, beside PostgreSQL: gunicorn and the worker."""
+"""Start gunicorn and the worker, for ``dev`` and the test double."""
 
 import ctypes
 import os
@@ -34,7 +34,7 @@ LIBC = ctypes.CDLL(None)
 
 
 class Interrupt:
-    """Notes the signals that end a command, so that it ends between two steps, not within one."""
+    """Notes the signals that end a command, so that it never ends within a step."""
 
     def __init__(self) -> None:
         self.received = False
@@ -51,15 +51,15 @@ class Interrupt:
 
 
 def end_with_parent() -> None:
-    """Ask Linux to end this process when the one that started it is killed."""
+    """Ask Linux to end this process when its parent is killed."""
     with suppress(AttributeError):
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class Children:
-    """gunicorn and the worker; the end of a ``with`` block ends both.
+    """gunicorn and the worker; leaving the ``with`` block ends both.
 
-    Both inherit the file descriptors ``shared``. With ``at_once``, SIGKILL ends them.
+    Both inherit the file descriptors ``shared``. With ``at_once``, they are killed with SIGKILL.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Children:
             stdout=self.log,
             stderr=self.log,
             pass_fds=self.shared,
-            # A signal of the terminal reaches this process alone, which then ends its children.
+            # Ctrl-C in a terminal reaches only this process, which then ends its children.
             start_new_session=True,
             preexec_fn=end_with_parent,
         )
@@ -120,10 +120,10 @@ class Children:
                 return
             except urllib3.exceptions.HTTPError:
                 sleep(CHILDREN_INTERVAL)
-        raise click.ClickException("gunicorn did not start; it says why above")
+        raise click.ClickException("gunicorn did not start; its messages above say why")
 
     def ended(self) -> str | None:
-        """Find the name and status of a child that has ended; a status below 0 is a signal."""
+        """Describe a child that has ended, if there is one. A negative status is a signal."""
         for name, child in self.running.items():
             if child.poll() is not None:
                 return f"{name} has ended with status {child.returncode}"
@@ -140,12 +140,13 @@ class Children:
 
         Start PostgreSQL again if it ends; raises CannotStart if it does not start.
         """
-        # Broken code ends a child that is just starting; the next change starts another child.
+        # Broken code can end a child that is just starting; the next change then starts another
+        # one.
         broken = False
         while not self.interrupt.received:
             sleep(FILES_INTERVAL)
             if postgres.revive():
-                click.echo("PostgreSQL had ended; it runs again", err=True)
+                click.echo("PostgreSQL had ended; it is running again", err=True)
             self._ending = [child for child in self._ending if child.poll() is None]
             before, self._files = self._files, modification_times()
             changed = sorted(str(path) for path, _ in before.items() ^ self._files.items())
@@ -158,7 +159,7 @@ class Children:
     def _require_all(self) -> None:
         ended = self.ended()
         if ended and not self.interrupt.received:
-            raise click.ClickException(f"{ended}; if it said why, it is above")
+            raise click.ClickException(f"{ended}; its messages above may say why")
 
     def replace(self, changed: str) -> bool:
         """Restart the children with the code on the disk; return False if its import fails."""
@@ -168,7 +169,10 @@ class Children:
             env=self.environment,
         )
         if imported.returncode:
-            click.echo(f"{changed} changed; the service stays as it was, see above", err=True)
+            text = (
+                f"{changed} changed, but its import failed, see above: the old code keeps running"
+            )
+            click.echo(text, err=True)
             return False
         click.echo(f"{changed} changed; reloading", err=True)
         for child in self.running.values():
@@ -179,7 +183,7 @@ class Children:
         return True
 
     def close(self) -> None:
-        """End all children; a child may finish its work first, for at most ``ENDED`` seconds."""
+        """End all children. Each has ``ENDED`` seconds to finish its work; then it is killed."""
         children = [*self.running.values(), *self._ending]
         for child in children:
             if self.at_once:
@@ -200,14 +204,14 @@ def announce_migrations(added: set[Path]) -> None:
     for path in sorted(added):
         if path.parent == SQL / "schema":
             click.echo(
-                f"{path.name} is a new migration: until it is applied, /healthz is 503."
-                " Run task-service migrate in the shell with the exports, or start dev again.",
+                f"{path.name} is a new migration: until it is applied, /healthz returns 503."
+                " Run task-service migrate in the shell with the exports, or restart dev.",
                 err=True,
             )
 
 
 def modification_times() -> dict[Path, int]:
-    """Find the files whose change restarts the service, with their times of modification."""
+    """Return the watched files, whose changes restart the service, with their times of change."""
     times = {}
     for folder in {PACKAGE, SPEEDUPS, SQL}:
         for path in folder.rglob("*"):

@@ -1,4 +1,4 @@
-"""``dev``: the options of the command; ``local`` runs it, or the test double if it is asked for."""
+"""``dev``: the options of the command. ``local`` runs the service; ``--json`` the test double."""
 
 from importlib import metadata
 from pathlib import Path
@@ -13,7 +13,7 @@ JSON_OPTION = "--json"
 
 
 class Dev(click.Command):
-    """The command ``dev``; with ``--json``, the command of the test double, if it is installed."""
+    """The command ``dev``. With ``--json`` it becomes the command of the test double instead."""
 
     def make_context(
         self,
@@ -29,7 +29,7 @@ class Dev(click.Command):
 
 
 def import_double() -> click.Command:
-    """Import the command of the distribution task-service-double; raises ClickException."""
+    """Import the test double's command; raises ClickException if task-service-double is absent."""
     for found in metadata.entry_points(group="task_service.dev", name="json"):
         command: click.Command = found.load()
         return command
@@ -45,7 +45,7 @@ port_option = click.option(
     type=click.IntRange(0, 65535),
     default=8000,
     show_default=True,
-    help="Port on 127.0.0.1; 0 is any free port.",
+    help="Port on 127.0.0.1; 0 takes any free port.",
 )
 
 
@@ -56,37 +56,40 @@ port_option = click.option(
     "folder",
     type=click.Path(path_type=Path),
     default=default_folder,
-    help="Folder of the data.",
+    help="Folder for the data.",
     show_default=".data in a checkout, else ~/.local/share/task-service; for root in /var/lib",
 )
-@click.option("--reset", is_flag=True, help="Remove the data first.")
+@click.option("--reset", is_flag=True, help="Delete the data first.")
 @click.option(
     "--limits",
     type=click.Choice(["on", "off"]),
     default="on",
     show_default=True,
-    help="off: no rate limits until the next start.",
+    help="off: no rate limits in this run.",
 )
 @click.option(
     "--receiver",
     "receive",
     is_flag=True,
-    help="Print the webhooks of the demo workspace, and verify their signatures.",
+    help=(
+        "Receive the webhook events of the demo workspace: verify each signature, print the event."
+    ),
 )
 @click.option(
     JSON_OPTION,
     is_flag=True,
     expose_value=False,
-    help="Run the test double instead, if it is installed; dev --json --help lists its options.",
+    help="Run the test double instead, if it is installed; see dev --json --help.",
 )
 def dev(port: int, folder: Path, reset: bool, limits: str, receive: bool) -> None:
-    """Prints the base URL, a token and a cookie of the demo owner, and three commands to begin
-    with. The command has a database of its own, and ignores DATABASE_URL and PGHOST.
+    """Prints the base URL, an API token and a session cookie of the demo owner, and three commands
+    to try. Uses its own database, and ignores DATABASE_URL and PGHOST.
 
-    As root it creates the system user pgserver, who runs PostgreSQL, and for each checkout a folder
-    of some 40 MB, /var/lib/task-service-ID. To remove them: rm -r, and userdel pgserver.
+    As root, it creates the system user pgserver to run PostgreSQL, and for each checkout a folder
+    /var/lib/task-service-ID of some 40 MB. To remove them, run rm -r on the folder, and userdel
+    pgserver.
     """
-    # The options are checked, and --help is shown, without the libraries of the service.
+    # Imported late: checking the options and showing --help need no library of the service.
     from service.devkit.local import run
 
     run(port, folder, reset=reset, limits=limits, receive=receive)

@@ -1,4 +1,4 @@
-"""The whole service on this machine, with PostgreSQL and demo data, as ``dev`` runs it."""
+"""Run the whole service on this machine, with PostgreSQL and demo data, for ``dev``."""
 
 import os
 import shlex
@@ -33,10 +33,11 @@ from service.webhooks import secrets
 OWNER, WORKSPACE = "ada@example.com", "demo"
 DEMO = Path(__file__).with_name("demo.jsonl")
 
-# A constant, so that secrets of webhooks outlive a restart; they protect demo data only.
+# A constant, so that the secrets of webhooks stay the same after a restart. They protect only demo
+# data.
 WEBHOOK_KEY = "task-service-dev-for-this-machine-only"
 
-WITHOUT_DOCS = "not here: it needs the package flask-swagger-ui, which the extra dev has"
+WITHOUT_DOCS = "off: it needs the package flask-swagger-ui, which the extra dev installs"
 
 JSON = "-H 'Content-Type: application/json'"
 
@@ -52,8 +53,9 @@ curl -H 'Authorization: Bearer {token}' '{base}/tasks?limit=2'
 curl -H 'Authorization: Bearer {token}' {json} -d '{{"title": "Try"}}' {base}/tasks
 curl -H 'Cookie: session={cookie}' {base}/workspaces
 
-Ctrl-C stops it; the data stay. After kill -9, PostgreSQL runs until the next dev ends.
-For other commands (--help lists them), in another shell:
+Ctrl-C stops everything and keeps the data. If dev is killed with -9, PostgreSQL keeps running:
+start and stop dev once more to end it.
+To run other commands (task-service --help lists them), paste this into another shell:
 
 {unset}export {exports}
 """
@@ -64,9 +66,10 @@ class Existence(NamedTuple):
 
 
 def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> None:
-    """Run the service until a signal ends it, as the options of ``dev`` say."""
+    """Run the service with these options of ``dev`` until a signal ends it."""
     if sys.stderr is None:
-        # It was closed: what belongs there goes to stdout, and no file or socket becomes stderr.
+        # The parent closed stderr. Write to stdout instead, and occupy descriptor 2, so that no
+        # file or socket gets it.
         os.dup2(1, 2)
         sys.stderr = sys.stdout
     forget(*SERVERS)
@@ -97,7 +100,9 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
             if variables["WEBHOOK_ALLOW"] != LOOPBACK:
                 variables["WEBHOOK_ALLOW"] += ",127.0.0.1"
             subscribe(printer)
-            notes += f"Webhooks        printed here; the demo workspace sends to {printer.url}\n"
+            notes += (
+                f"Webhooks        printed here; the demo workspace sends them to {printer.url}\n"
+            )
         served = dict(variables)
         if limits == "off":
             served["DATABASE_URL"] = without_limits(variables["DATABASE_URL"])
@@ -108,7 +113,7 @@ def run(port: int, folder: Path, *, reset: bool, limits: str, receive: bool) -> 
         children.start_worker()
         token = new_token(OWNER, expires_in=30, name="dev", workspace=WORKSPACE)
         cookie = new_session(OWNER)
-        # Until the service is up, requests wait at its port.
+        # Requests that arrive earlier wait at the port.
         children.wait_until_up(address)
         exports = ("DATABASE_URL", "WEBHOOK_KEY", "WEBHOOK_ALLOW")
         click.echo(
@@ -150,7 +155,7 @@ def environment(database_url: str, port: int) -> dict[str, str]:
 
 
 def subscribe(printer: Printer) -> None:
-    absent = f"there is no workspace {WORKSPACE} to receive from: start with --reset"
+    absent = f"there is no workspace {WORKSPACE} whose events to receive: start dev with --reset"
     workspace = one_row(FoundWorkspace, "workspaces/find", absent, slugs=[WORKSPACE])
     made = secrets.create(
         row_or_none,
@@ -166,6 +171,6 @@ def subscribe(printer: Printer) -> None:
 
 
 def without_limits(database_url: str) -> str:
-    """Lead a URL to the same database with plans without limits."""
+    """Return a URL for the same database, in which no plan has a limit."""
     execute("unlimited/create")
     return make_conninfo(database_url, options="-c search_path=unlimited,public")

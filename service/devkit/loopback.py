@@ -1,4 +1,4 @@
-"""This machine alone: where a local run listens, and where its webhooks and libpq may connect."""
+"""Keep a local run on this machine: its port, its webhooks, and its connections to PostgreSQL."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ import socket
 
 import click
 
-# The hosts that webhooks may reach.
+# The hosts that webhooks of a local run may reach.
 LOOPBACK = "localhost,127.0.0.0/8,::1"
 
 

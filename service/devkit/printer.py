@@ -1,4 +1,4 @@
-"""The receiver of webhooks of ``dev --receiver``: verifies each event and prints it."""
+"""The webhook receiver of ``dev --receiver``, which verifies each event and prints it."""
 
 import json
 import re
@@ -36,7 +36,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Printer(ThreadingHTTPServer):
-    """Listens on a free port of this machine; ``secret`` is that of the webhook."""
+    """Listens on a free port of this machine; ``secret`` is the secret of the webhook."""
 
     daemon_threads = True
     secret = ""
@@ -50,7 +50,7 @@ class Printer(ThreadingHTTPServer):
 
 
 def describe(body: bytes, genuine: bool) -> str:
-    """Show an event in lines: time of arrival, type, whether the signature is valid, JSON."""
+    """Show an event: a line with arrival time, type and verdict on the signature, then its JSON."""
     try:
         event = json.loads(body)
         kind = event.get("type") if isinstance(event, dict) else None

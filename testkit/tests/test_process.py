@@ -286,7 +286,7 @@ def test_stderr_is_empty_until_gunicorn_dies_and_then_shows_the_end_of_the_log(
         os.kill(gunicorn, signal.SIGKILL)
         errors = process.stderr.read()
     assert '"path": "/api/last-request"' in errors
-    assert errors.endswith("gunicorn has ended with status -9; if it said why, it is above\n")
+    assert errors.endswith("gunicorn has ended with status -9; its messages above may say why\n")
 
 
 def test_for_a_user_without_a_name_the_error_names_the_option_that_helps():

@@ -55,9 +55,7 @@ def test_if_all_is_well_check_prints_one_line_per_check(database_url):
         strict=True,
     ):
         assert re.fullmatch(pattern, line)
-    assert check(database_url)[1][-1] == (
-        "key         WEBHOOK_KEY is not set: events of webhooks wait"
-    )
+    assert check(database_url)[1][-1] == ("key         WEBHOOK_KEY is not set: webhook events wait")
 
 
 @pytest.mark.nodatabase
@@ -93,7 +91,7 @@ def test_check_names_a_setting_without_effect_and_its_remedy(tmp_path, monkeypat
     monkeypatch.setattr("service.commands.check.SOCKET", unit)
     settings = {"WEB_CONCURENCY": "4", "PORT": "8001"}
     assert warned("host=/nowhere", **settings)[0] == (
-        "settings    ERROR WEB_CONCURENCY is no setting: write WEB_CONCURRENCY;"
+        "settings    ERROR WEB_CONCURENCY is not a setting: write WEB_CONCURRENCY;"
         f" PORT has no effect: ListenStream of {unit} is the address"
     )
     # With other settings the process is not the unit's, so PORT does have an effect. An operator

@@ -161,7 +161,8 @@ def test_after_a_signal_ended_a_run_no_statement_is_left_and_the_next_run_goes_o
         else:
             assert status == 1
             assert err.endswith(
-                "Error: stopped: what is finished stays, and the next migrate goes on there\n"
+                "Error: stopped: what is finished stays, and the next migrate continues from"
+                " there\n"
             )
         # The blocker still holds its lock, so the statement cannot have finished by itself.
         wait_until(lambda: not watcher.execute(RUNNING, [name]).fetchall())

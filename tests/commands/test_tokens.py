@@ -79,7 +79,7 @@ def test_only_a_member_of_a_workspace_can_get_a_token_for_that_workspace(app, cl
     assert "\tacme\t" in cli("token", "list", "alice@example.com").stdout
     for slug in ("globex", "absent"):
         words = ("token", "create", "alice@example.com", "--workspace", slug)
-        assert_failed(cli(*words), f"alice@example.com is no member of {slug}")
+        assert_failed(cli(*words), f"alice@example.com is not a member of {slug}")
 
 
 def test_session_list_and_revoke_with_since_concern_only_sessions_made_since_then(

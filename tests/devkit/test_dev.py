@@ -258,7 +258,7 @@ def test_dev_starts_without_the_reference_page_and_says_so(folder, tmp_path):
         assert fetch(running.base.replace("/api", "/docs/")).status != 200
     finally:
         running.end()
-    assert re.search("(?m)^Reference page +not here: .* extra dev has$", running.printed)
+    assert re.search("(?m)^Reference page +off: .* extra dev installs$", running.printed)
 
 
 @proof
@@ -311,7 +311,7 @@ def test_dev_restarts_a_postgresql_that_was_killed_and_requests_succeed_again(de
     for _ in range(2):
         killed = running.postmaster()
         os.kill(killed, signal.SIGKILL)
-        running.log_until("PostgreSQL had ended; it runs again")
+        running.log_until("PostgreSQL had ended; it is running again")
         wait_until(lambda: running.get("/tasks").status == 200, running.process)
         assert running.postmaster() != killed
 
@@ -479,7 +479,7 @@ def test_if_gunicorn_cannot_start_dev_prints_an_error_and_no_banner_even_if_stde
         text=True,
     )
     assert ran.returncode == 1
-    assert "Error: gunicorn did not start; it says why above" in ran.stdout
+    assert "Error: gunicorn did not start; its messages above say why" in ran.stdout
     assert "Base URL" not in ran.stdout
 
 

@@ -30,7 +30,7 @@ MAX_LINE = 2**23
 
 CUT_OFF = (
     "the export is cut off or changed: export it again, or remove its lines of type export and end"
-    " to load the others as they are"
+    " to load the remaining lines as they are"
 )
 
 
@@ -39,7 +39,8 @@ CUT_OFF = (
 @click.option(
     "--match-users",
     type=click.Choice(["email"]),
-    help="Take users who exist for those with the same e-mail address and another id.",
+    help="Map each user in the file to the existing user with the same e-mail address, even if the"
+    " ids differ.",
 )
 @click.option(
     "--fields",
@@ -47,13 +48,14 @@ CUT_OFF = (
     is_eager=True,
     expose_value=False,
     callback=lambda context, _option, asked: print_fields(context) if asked else None,
-    help="Show each type with its fields; * is required.",
+    help="Show each type with its fields; * marks required ones.",
 )
 def load(files: tuple[str, ...], match_users: str | None) -> None:
-    """One JSON object per line, with its type and the API's fields; - reads standard input.
+    """Each line is a JSON object with its type and the fields of the API; the file - is standard
+    input.
 
-    Prints each file and its number of objects, tab-separated. The command loads a file as a whole
-    or not at all; the first invalid line ends the command, which names the line.
+    Prints the name of each file and its number of objects, separated by a tab. Loads a file as a
+    whole or not at all: stops at the first invalid line and prints its number.
     """
     for file in files:
         total = load_file(current_settings(), file, match_users=bool(match_users))
@@ -80,7 +82,7 @@ def load_file(
         with click.open_file(path, "rb") as file:
             size = None
             with suppress(OSError):
-                # A pipe has the size 0, and what is no file at all has none.
+                # A pipe has the size 0; a file object without a descriptor has no size.
                 size = os.fstat(file.fileno()).st_size or None
             with progress("load", size) as step:
                 return load_lines(settings, file, name, step, match_users=match_users)
@@ -122,9 +124,10 @@ def read(
 ) -> Iterator[tuple[str, Row, int]]:
     """Yield the type, the checked content and the size of every line; raises InvalidLine.
 
-    An export begins with a line of type export; its last line, of type end, counts those between.
+    An export begins with a line of type export. It ends with a line of type end, which has the
+    number of lines between the two.
     """
-    # The objects of the export so far, None outside of an export.
+    # How many objects of the current export were read; None outside an export.
     exported: int | None = None
     for line in count(1):
         text = file.readline(MAX_LINE + 1)

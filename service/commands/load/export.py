@@ -14,16 +14,16 @@ from service.database.statements import STATEMENTS, Connection
 
 
 class Exported(NamedTuple):
-    # The JSON of the API, for users and members that of ``load``.
+    # The JSON of the API; for users and members, which the API shows differently, the JSON of load.
     body: str
 
 
 def lines(connection: Connection, slug: str) -> Iterator[bytes]:
-    """Yield the lines of a workspace in an order that can be loaded, all of one moment.
+    """Yield the lines of a snapshot of a workspace, in an order that ``load`` can read.
 
-    A line has the members that ``load`` reads, unless they are null. The first line says that this
-    is an export, and the last one counts those between, so that ``load`` rejects a part of it.
-    The connection must be outside of a transaction. The process holds one object at a time.
+    A line has the members that ``load`` reads, except null ones. The first line says that this is
+    an export, and the last line counts the lines between, so that ``load`` can reject a part of an
+    export. The connection must not be in a transaction. The process holds one object at a time.
     Raises ClickException if there is no such workspace.
     """
     connection.isolation_level = IsolationLevel.REPEATABLE_READ

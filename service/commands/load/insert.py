@@ -1,4 +1,4 @@
-"""Store lines: replace names by ids, insert each batch by one statement, find a rejected line."""
+"""Store lines: replace names by ids, insert each batch with one statement, find a rejected line."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -13,14 +13,14 @@ Row = dict[str, Any]
 # The most rows of one statement: enough that its round trip costs little.
 MAX_ROWS = 5000
 
-# The types that have an author, by default the oldest owner of the workspace; no event announces
-# what is loaded of them.
+# The types with an author. The default author is the oldest owner of the workspace. Loading these
+# types creates no events.
 AUTHORED = "task", "meeting"
 
 # The columns that hold a user, and their names in a line.
 USER_COLUMNS = {"user_id": "user", "assignee_id": "assigneeId", "created_by": "createdBy"}
 
-# Errors that a line causes; no line causes others, like a lost connection or a full disk.
+# Errors that a line can cause, unlike a lost connection or a full disk.
 REJECTIONS = psycopg.DataError, psycopg.IntegrityError, psycopg.errors.ProgramLimitExceeded
 
 
@@ -40,7 +40,7 @@ class FoundUser(NamedTuple):
 class Batch:
     """Consecutive lines of one type, for one statement."""
 
-    # The bytes of lines with which a statement is full; the process holds them twice in memory.
+    # A batch with this many bytes of lines is full. The process holds them twice in memory.
     MAX_BYTES = 2**22
 
     def __init__(self, kind: str) -> None:
@@ -50,7 +50,7 @@ class Batch:
         self.parents: set[str] = set()
 
     def takes(self, kind: str, row: Row) -> bool:
-        """Tell whether the statement of this batch may take the row too."""
+        """Return whether the row may join this batch."""
         return (
             kind == self.kind
             and len(self.rows) < MAX_ROWS
