@@ -1,4 +1,4 @@
-"""This process: its name in pg_stat_activity, its log lines at start and stop."""
+"""The name of this process in pg_stat_activity, and its log lines at start and stop."""
 
 import os
 
@@ -22,7 +22,7 @@ def application_name(program: str) -> str:
 
 
 def lifecycle_line(program: str, event: str, settings: Settings) -> str:
-    """Write the log line of a program that starts or stops; raises InvalidSetting.
+    """Return the log line of a program that starts or stops; raises InvalidSetting.
 
     The line names the host and the database, and says whether a web process uses the speedups.
     It contains no password and no key; instead of a secret it has the word "set".

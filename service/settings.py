@@ -1,4 +1,4 @@
-"""Settings: read from environment variables and checked once, at startup."""
+"""Settings, which are read from environment variables and checked once, at startup."""
 
 import difflib
 import os
@@ -171,30 +171,35 @@ class Settings:
     database_url: str | None = setting(
         None,
         fields.String(validate=check_conninfo),
-        "connection to PostgreSQL 15 or later: a URL or a libpq string",
+        "the PostgreSQL database, version 15 or later: a URL or a libpq string",
         secret=True,
     )
     port: int = setting("8000", integer(1, 65535), "port to listen on")
     host: str = setting("127.0.0.1", fields.String(validate=check_host), "address to listen on")
     web_concurrency: int = setting("2", integer(1, 256), "web processes (gunicorn workers)")
     web_threads: int = setting(
-        "4", integer(1, 256), "database connections, and so requests that run at once, per process"
+        "4",
+        integer(1, 256),
+        "threads per process: the most requests that it runs, and connections that it opens, at the"
+        " same time",
     )
     trusted_proxies: int = setting(
         "0", integer(0, 16), "number of proxies whose X-Forwarded-For entries are trusted"
     )
     database_prepare: bool = setting(
-        "on", switch(), "use prepared statements; set off behind PgBouncer before 1.22"
+        "on", switch(), "use prepared statements; set to off behind a PgBouncer older than 1.22"
     )
     statement_timeout: float = setting(
         "4", seconds(), "maximum duration of one statement, in seconds"
     )
     pool_timeout: float = setting(
-        "2", seconds(), "seconds to wait for a database connection, including the wait for a thread"
+        "2", seconds(), "seconds that a request may wait for a thread and a database connection"
     )
     max_body: int = setting("1048576", integer(1, 2**30), "maximum size of a request body in bytes")
-    docs: bool = setting("off", switch(), "serve the reference page /docs; for development")
-    speedups: bool = setting("on", switch(), "use the faster parts in speedups, if installed")
+    docs: bool = setting("off", switch(), "serve the reference page at /docs; for development")
+    speedups: bool = setting(
+        "on", switch(), "use the faster parts of the package speedups, if it is installed"
+    )
     cors_origins: tuple[str, ...] = setting(
         "",
         CommaSeparated(fields.String(validate=check_origin)),
@@ -204,12 +209,15 @@ class Settings:
     login_key: str | None = setting(
         None,
         fields.String(validate=check_login_keys),
-        "key with which a login page creates sessions for any user: 32 to 200 characters;"
-        " if unset, no page can; to change it, list both keys for a while, separated by a comma",
+        "key with which a login page can create a session for any user: 32 to 200 characters;"
+        " without a key, no page can; to change it, list both keys for a while, separated by a"
+        " comma",
         secret=True,
     )
     members_create_users: bool = setting(
-        "on", switch(), "owners and admins who add an unknown e-mail address create the user"
+        "on",
+        switch(),
+        "adding a member with an unknown e-mail address over HTTP creates the user",
     )
     log_format: str = setting(
         "json",
@@ -220,8 +228,8 @@ class Settings:
         None,
         fields.String(validate=check_keys),
         "key from which webhook secrets are derived: at least 32 characters, no comma and no quote;"
-        " back it up"
-        " and keep it secret; to change it, put the new key and a comma before the old one",
+        " keep it secret and back it up; to change it, put the new key and a comma before the old"
+        " one",
         secret=True,
     )
     webhook_allow: tuple[str, ...] = setting(
@@ -231,7 +239,7 @@ class Settings:
         " localhost,10.0.0.0/8",
     )
     webhook_timeout: float = setting(
-        "2", seconds(), "seconds that a request may spend posting its events"
+        "2", seconds(), "seconds that a request may spend on posting its events"
     )
     webhook_schedule: tuple[float, ...] = setting(
         "5,300,1800,7200,18000,36000,50400,72000",
@@ -239,15 +247,20 @@ class Settings:
         "delays before the retries of a failed delivery, in seconds",
     )
     webhook_lease: float = setting(
-        "60", seconds(), "seconds after which an attempt without a recorded outcome is retried"
+        "60",
+        seconds(),
+        "seconds after which another process repeats an attempt that has no recorded outcome",
     )
     webhook_disable_after: int = setting(
-        "120", integer(1, 8760), "hours without a success after which a webhook is disabled"
+        "120",
+        integer(1, 8760),
+        "hours without a successful delivery after which a failing webhook is disabled",
     )
     webhook_keep: int = setting(
         "168",
         integer(1, 8760),
-        "hours to keep finished deliveries, and events for disabled webhooks or polling clients",
+        "hours for which finished deliveries, and events for disabled webhooks or polling"
+        " clients, are kept",
     )
 
     def require_database(self) -> str:
@@ -255,7 +268,7 @@ class Settings:
         if not self.database_url:
             raise InvalidSetting(
                 "DATABASE_URL is not set: it names the PostgreSQL database, like"
-                " postgresql://user:password@host:5432/name (the command dev brings its own)"
+                " postgresql://user:password@host:5432/name (the command dev has its own database)"
             )
         return self.database_url
 
@@ -263,8 +276,8 @@ class Settings:
         """The newest key of WEBHOOK_KEY; raises InvalidSetting if it is not set."""
         if not self.webhook_key:
             raise InvalidSetting(
-                "WEBHOOK_KEY is not set: the secrets of the webhooks are derived from it;"
-                " make one with: openssl rand -hex 32"
+                "WEBHOOK_KEY is not set: the secrets of webhooks are derived from it;"
+                " generate a key with: openssl rand -hex 32"
             )
         return self.webhook_keys[0]
 
@@ -291,7 +304,7 @@ class Settings:
 
     @classmethod
     def changed(cls, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """Find the variables that differ from their defaults; the value of a secret is "set"."""
+        """Return the variables that differ from their defaults; for a secret the value is "set"."""
         variables = {}
         for item in dataclass_fields(cls):
             variable = item.name.upper()

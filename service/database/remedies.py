@@ -10,15 +10,15 @@ MIGRATE = (
 )
 RIGHTS = "let it own them, or GRANT it the rights: docs/operations.md, A role that owns nothing"
 NO_RIGHTS = f"the user of DATABASE_URL lacks rights on its schema, tables or functions: {RIGHTS}"
-CREDENTIALS = "correct the user and the password in DATABASE_URL"
+CREDENTIALS = "correct the user or the password in DATABASE_URL"
 
 PATRONI = (
     "Patroni promotes a standby within 25 s; after that, timeout 20 patronictl"
     " -c /etc/patroni/config.yml list on a database host says which one is missing"
 )
 POOLER = (
-    "set DATABASE_PREPARE=off: a connection pooler, as PgBouncer before 1.22, mixes up prepared"
-    " statements"
+    "set DATABASE_PREPARE=off: a connection pooler, such as a PgBouncer older than 1.22, mixes up"
+    " prepared statements"
 )
 
 CORRUPTED = (
@@ -26,7 +26,7 @@ CORRUPTED = (
     " REINDEX an index; for a table restore a backup: docs/operations.md, The bad night"
 )
 
-# By SQLSTATE, or a name for an error without one; None means that there is no connection.
+# The keys are SQLSTATEs, or our own names for errors without one. None: there is no connection.
 REMEDIES = {
     None: "start PostgreSQL, or correct DATABASE_URL; on Debian pg_lsclusters shows what runs",
     "closed": f"read the log of PostgreSQL; through HAProxy no server is the primary: {PATRONI}",
@@ -41,7 +41,8 @@ REMEDIES = {
         " on Debian pg_lsclusters shows a frozen PostgreSQL as online"
     ),
     "standby": f"no server of DATABASE_URL takes writes, status shows each: {PATRONI}",
-    "25006": "a standby, or read-only by a setting: the command status prints the remedy",
+    "25006": "the server is a standby, or a setting makes it read-only: the command status prints"
+    " the remedy",
     "26000": POOLER,
     "28000": CREDENTIALS,
     "28P01": CREDENTIALS,
@@ -92,7 +93,7 @@ def kind_of(error: psycopg.Error) -> str | None:
 
 
 def remedy(error: psycopg.Error) -> str | None:
-    """Tell what an operator does about this error; None if that is not known."""
+    """Return what an operator can do about this error, or None if that is unknown."""
     if error.sqlstate is None and not isinstance(error, psycopg.OperationalError):
         return None
     return REMEDIES.get(kind_of(error))

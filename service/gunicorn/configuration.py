@@ -84,7 +84,9 @@ def when_ready(server: Any) -> None:
     server.log.info(lifecycle_line("web", "starts", settings))
     # A platform sets PORT alone. For the platforms that settings.py knows, HOST has a default.
     if "PORT" in os.environ and "HOST" not in os.environ and settings.host == "127.0.0.1":
-        text = "HOST is not set: only this machine reaches PORT; HOST=0.0.0.0 serves others too"
+        text = (
+            "HOST is not set: only this machine can reach PORT; to serve others, set HOST=0.0.0.0"
+        )
         server.log.info(text)
 
 

@@ -33,7 +33,7 @@ class ErrorLog:
         """Note that a statement has succeeded; log it if no other statement still fails."""
         with self._lock:
             if self._failing.pop(statement, None) and not self._failing:
-                log.info("the worker goes on: its statements succeed again")
+                log.info("the worker continues: its statements succeed again")
 
 
 def message_of(statement: str, error: psycopg.Error) -> str:

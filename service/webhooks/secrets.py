@@ -96,7 +96,7 @@ def missing_keys(connection: Connection, settings: Settings) -> list[MissingKey]
 def warn_of_missing_keys(missing: Sequence[MissingKey], settings: Settings) -> None:
     """Log one line for each missing key, or a single line if WEBHOOK_KEY has no key at all."""
     if missing and not settings.webhook_keys:
-        log.warning("WEBHOOK_KEY is not set: this process sends no event to a webhook")
+        log.warning("WEBHOOK_KEY is not set: this process sends no events to webhooks")
         return
     for key in missing:
         log.warning("%s", key)

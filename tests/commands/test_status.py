@@ -36,7 +36,7 @@ from service.webhooks.secrets import fingerprint
 
 VERSION = build()
 PATTERN = re.escape(VERSION)
-NO_WORKER = "no worker lives, so deliveries wait and nothing is pruned: start a worker"
+NO_WORKER = "no worker is running, so deliveries wait and nothing is pruned: start a worker"
 
 
 @contextmanager
@@ -208,7 +208,7 @@ def test_a_problem_is_printed_on_a_line_and_status_exits_with_1(cli):
         ),
         (
             "UPDATE webhooks SET disabled_at = now(), disabled_reason = 'a reason'",
-            r"webhook {id} of acme is disabled, a reason: enable or delete it",
+            r"webhook {id} of acme is disabled: a reason: enable or delete it",
         ),
         (
             "INSERT INTO idempotency_keys (workspace_id, user_id, key, fingerprint, created_at)"
@@ -272,7 +272,8 @@ def test_a_key_that_webhook_key_does_not_list_is_a_problem(webhooks_app, cast, c
     (problem,) = document["problems"]
     assert problem == (
         f"WEBHOOK_KEY does not list the key {lost}, for which 2 webhook(s) wait, {key['example']}"
-        " among them: add that key at the end, or rotate their secrets"
+        " among them: add that key at the end of WEBHOOK_KEY, or rotate the secrets of these"
+        " webhooks"
     )
     metrics = runner.invoke(args=["status", "--metrics"]).stdout
     assert "task_service_webhooks_without_key 2\n" in metrics
@@ -283,7 +284,7 @@ def test_a_process_of_another_version_is_a_problem(cli, database_url):
     with living(database_url, "web", "0.9.0", "host7:4712"):
         _, document = report(cli)
     assert document["problems"] == [
-        f"the web process host7:4712 runs version 0.9.0, and this is {VERSION}: restart it"
+        f"the web process host7:4712 runs version 0.9.0, but this command is {VERSION}: restart it"
     ]
 
 
@@ -498,7 +499,9 @@ def test_a_schema_that_differs_from_the_release_is_the_only_problem_reported(
 
 def test_status_notes_migrations_of_a_newer_release_without_a_problem(used, status_of):
     run_in(used, "INSERT INTO schema_migrations VALUES ('9999-later', repeat('0', 64))")
-    note = "the database has migrations of a newer release, which this one can use: 9999-later"
+    note = (
+        "the database has migrations of a newer release, with which this release works: 9999-later"
+    )
     outcome = status_of(used)
     assert (outcome.exit_code, outcome.stderr) == (0, "")
     assert f"note          {note}\n" in outcome.stdout
@@ -516,7 +519,7 @@ def test_status_notes_migrations_of_a_newer_release_without_a_problem(used, stat
 def test_a_missing_web_process_is_a_problem(other, status_of):
     with living(other, "worker"):
         outcome = status_of(other, "--json")
-    assert problems(outcome) == ["no web process lives, so no request is answered: start web"]
+    assert problems(outcome) == ["no web process is running, so no request is answered: start web"]
     # The web processes that are to start need these connections, and one worker.
     settings = Settings.read({})
     needed = (settings.web_concurrency + 1) * settings.web_threads
@@ -566,12 +569,13 @@ def test_for_a_lock_of_a_hidden_session_status_names_the_grant_that_shows_more(
             # The age of the lock is hidden too, so the lock alone is not a problem.
             assert schema.read_locks(Reader(other_reader, settings)).problems == []
     assert (
-        f"PROBLEM       process {pid} (maintenance; its statement is hidden: GRANT"
-        " pg_read_all_stats TO the user of DATABASE_URL shows more) locks webhooks, which hides the"
-        f" figures of tables, deliveries, webhooks; to end it: SELECT pg_terminate_backend({pid})\n"
+        f"PROBLEM       process {pid} (maintenance; its statement is hidden: to see"
+        " more, GRANT pg_read_all_stats TO the user of DATABASE_URL) locks webhooks, which hides"
+        f" the figures of tables, deliveries, webhooks; to end it: SELECT"
+        f" pg_terminate_backend({pid})\n"
     ) in outcome.stdout
     assert re.search(
-        r"(?m)^transactions  the oldest runs for [0-9.]+ s; [1-9] sessions are hidden: GRANT",
+        r"(?m)^transactions  the oldest runs for [0-9.]+ s; [1-9] sessions are hidden: to see more",
         outcome.stdout,
     )
 

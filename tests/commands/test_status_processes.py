@@ -63,8 +63,8 @@ def test_behind_pgbouncer_in_transaction_mode_status_sees_all_processes_each_tim
             for figure in (*expected, "connections_needed 0"):
                 assert f"task_service_{figure}" in figures
         assert [text.partition(":")[0] for text in json.loads(status())["problems"]] == [
-            "no web process lives, so no request is answered",
-            "no worker lives, so deliveries wait and nothing is pruned",
+            "no web process is running, so no request is answered",
+            "no worker is running, so deliveries wait and nothing is pruned",
         ]
 
 

@@ -22,8 +22,8 @@ pytestmark = [pytest.mark.nodatabase, pytest.mark.proof]
 
 
 MISSING = (
-    " is connected, so writes wait: if none comes within 30 s of a failover, start the standby or"
-    " change the setting"
+    " is connected, so writes wait: if none connects within 30 s of a failover, start the standby"
+    " or change the setting"
 )
 
 
@@ -89,7 +89,8 @@ def test_status_says_so_if_its_role_may_not_see_the_standbys(pair, status):
         connection.execute(grants(connection.info.dbname, "plain"))
     outcome = status(user="plain")
     assert re.search(
-        r"(?m)^standby       .*unknown; GRANT pg_read_all_stats TO the user", outcome.stdout
+        r"(?m)^standby       .*unknown; to see more, GRANT pg_read_all_stats TO the user",
+        outcome.stdout,
     )
     assert problems(status("--json", user="plain")) == []
     metrics = status("--metrics", user="plain").stdout.splitlines()
@@ -271,7 +272,7 @@ def test_two_servers_that_accept_writes_are_a_problem(pair, status):
         follow(standby, primary)
     assert found[0] == (
         f"127.0.0.1:{primary.port} and 127.0.0.1:{standby.port} both accept writes:"
-        " immediately stop the one that is not the primary"
+        " immediately stop the server that should not be the primary"
     )
     assert found[1].startswith("127.0.0.1:1 of DATABASE_URL does not answer: ")
 

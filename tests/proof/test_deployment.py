@@ -701,7 +701,9 @@ def test_status_reports_an_archive_that_fails_until_it_works_again(operated):
     operated.run(f"mv /srv/pgbackrest /srv/away\n{switch}")
     wait_until(lambda: fails in operated.run(status))
     page = operated.run("task-service status", check=False)
-    assert re.search(r"(?m)^PROBLEM       the archive of the WAL does not take [0-9A-F]{24}:", page)
+    assert re.search(
+        r"(?m)^PROBLEM       PostgreSQL cannot archive the WAL file [0-9A-F]{24}:", page
+    )
     operated.run(f"mv /srv/away /srv/pgbackrest\n{switch}")
     wait_until(lambda: fails not in operated.run(status))
 

@@ -212,7 +212,7 @@ CAUSES = {
     "nginx passes requests to a wrong place": (
         {"public_healthz_status": 502, "unanswered_total": "0+30x70"}, {"ClientsGetNoAnswer"},
     ),
-    "no web process lives": (
+    "no web process is running": (
         {"web_processes": 0, "healthz_status": 0, "public_healthz_status": 502, "problems": 1,
          "unanswered_total": "0+30x70"},
         {"NoWebProcess"},

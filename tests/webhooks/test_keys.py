@@ -100,7 +100,7 @@ def test_a_web_process_without_a_key_says_so_once_if_there_are_webhooks(
         assert client.post("/tasks", {"title": "New"}).status_code == 201
     assert client.client.get("/healthz").status_code == 200
     assert (receiver.connections, states(connection)) == (0, [("waiting", 0)] * 2)
-    assert warnings(caplog) == ["WEBHOOK_KEY is not set: this process sends no event to a webhook"]
+    assert warnings(caplog) == ["WEBHOOK_KEY is not set: this process sends no events to webhooks"]
 
 
 def test_after_a_key_was_lost_a_rotation_ends_the_warnings_and_events_are_sent_again(

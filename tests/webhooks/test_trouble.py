@@ -79,7 +79,7 @@ def test_a_worker_logs_an_error_of_the_database_and_its_remedy_when_it_begins_ch
         connection.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
     running.pool.drain()
     troubled(running)
-    assert caplog.messages[1:] == ["the worker goes on: its statements succeed again"]
+    assert caplog.messages[1:] == ["the worker continues: its statements succeed again"]
     running.pool.close()
 
 

@@ -25,14 +25,15 @@ from service.commands.status.webhooks import read_deliveries, read_keys, read_ol
     "--metrics",
     "as_metrics",
     is_flag=True,
-    help="Print a line for each number, as Prometheus' textfile collector reads them.",
+    help="Print the figures in the format of Prometheus' textfile collector.",
 )
 def show_status(as_json: bool, as_metrics: bool) -> None:
-    """Each problem is a line at the end of the page, and a member of "problems" in JSON. With
-    --metrics the exit status is 0, and task_service_problems says how many there are.
+    """Prints each problem in a line at the end of the page, with what to do. In JSON, the member
+    "problems" lists them. With --metrics the exit status is always 0, and task_service_problems is
+    their number.
     """
     if as_json and as_metrics:
-        raise click.UsageError("--json and --metrics exclude each other")
+        raise click.UsageError("give either --json or --metrics, not both")
     up = True
     try:
         with connect() as connection:
@@ -54,7 +55,7 @@ def show_status(as_json: bool, as_metrics: bool) -> None:
 
 
 def read_sections(reader: Reader) -> list[Section]:
-    """Read all sections, in the order of the page; their problems begin with the most urgent."""
+    """Return all sections in the order of the page, which puts the most urgent problems first."""
     first = [
         read_database(reader),
         read_servers(reader.settings),

@@ -1,4 +1,4 @@
-"""Section of ``status``: what all processes have counted."""
+"""Section of ``status``: the counters of all processes."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ class Count(NamedTuple):
     # The name and the labels, as Prometheus writes them.
     series: str
     value: float
-    # Since it last grew.
+    # Seconds since it last grew.
     seconds: float
 
 

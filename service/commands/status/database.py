@@ -10,7 +10,7 @@ from service.version import build
 
 # Seconds from which a figure is a problem.
 CLOCK = 5
-# The share of the allowed connections from which they are a problem.
+# The share of the allowed connections from which their number is a problem.
 CONNECTIONS = 0.8
 STANDBY = (
     "let DATABASE_URL name the primary, or all servers with target_session_attrs=read-write, and"
@@ -18,7 +18,7 @@ STANDBY = (
 )
 
 
-# Dead rows of a table from which they are a problem, if they are more than the live ones.
+# From this number, the dead rows of a table are a problem if they outnumber its live rows.
 DEAD_ROWS = 100_000
 
 
@@ -86,14 +86,15 @@ def disk_is_full(reader: Reader) -> bool:
     except errors.DiskFull:
         return True
     except errors.OperationalError:
-        # A limit of the role, as temp_file_limit, tells nothing about the disk.
+        # A limit of the role, such as temp_file_limit, says nothing about the disk.
         pass
     return False
 
 
 def read_connections(reader: Reader) -> Section:
     server, settings = reader.server, reader.settings
-    # How many the running processes may open together, by the settings of this host.
+    # How many connections the running processes may open together, if all have the settings of this
+    # host.
     processes = max(reader.count("web"), settings.web_concurrency) + max(reader.count("worker"), 1)
     needed = processes * settings.web_threads
     used, allowed = server.connections_used, server.connections_allowed
@@ -106,8 +107,8 @@ def read_connections(reader: Reader) -> Section:
         problems.append(Problem(text, REMEDIES["53300"], "tolerable"))
     opened = f"the processes may open {needed}"
     if server.backend_pid != reader.connection.info.backend_pid:
-        # The pooler itself limits what it opens.
-        needed, opened = 0, "the processes share those of a connection pooler"
+        # A pooler limits the connections that it opens.
+        needed, opened = 0, "the processes share the connections of a connection pooler"
     if needed > allowed:
         text = f"the processes may open {needed} connections, and the server allows {allowed}"
         problems.append(Problem(text, "raise max_connections, or lower WEB_THREADS", "tolerable"))
@@ -137,7 +138,8 @@ def read_clock(reader: Reader) -> Section:
     problems = []
     if abs(ahead) > CLOCK:
         text = (
-            f"the clock of the database differs by {ahead:.1f} s from that of this host, so tokens"
+            f"the clock of the database differs by {ahead:.1f} s from the clock of this host, so"
+            f" tokens"
             " and signatures expire at wrong times"
         )
         problems.append(Problem(text, "run NTP on both"))
@@ -161,7 +163,9 @@ def read_vacuum(reader: Reader) -> Section:
         problems.append(Problem(text, remedy))
     for table in found.bloated:
         text = f"the table {table} has more dead rows than live ones"
-        remedy = f"end transactions that are old, then VACUUM (VERBOSE) {table} says what it keeps"
+        remedy = (
+            f"end old transactions; then VACUUM (VERBOSE) {table} says which rows it still keeps"
+        )
         problems.append(Problem(text, remedy))
     return Section(
         figures={"vacuum": found},

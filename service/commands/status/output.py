@@ -10,12 +10,12 @@ from service.commands.status.section import Problem, Section
 from service.values.fields import camel_case
 from service.version import build
 
-# The only metric of more than one number for each of its labels.
+# The only metric that has several numbers for the same labels.
 HISTOGRAM = "request_duration_seconds"
 
 
 def page(sections: Sequence[Section], problems: Sequence[Problem]) -> Iterator[str]:
-    """Yield the lines of the page, then the notes, and at the end each problem in a line."""
+    """Yield the lines of the page, then the notes, then one line for each problem."""
     lines = [line for section in sections for line in section.lines]
     lines += [("note", note) for section in sections for note in section.notes]
     lines += [("PROBLEM", str(problem)) for problem in problems]

@@ -1,4 +1,4 @@
-"""The columns, indexes and triggers that the migrations make, and those that the database lacks."""
+"""The columns, indexes and triggers that the migrations create."""
 
 import re
 from functools import cache
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from service.database.statements import STATEMENTS, migrations
 
 NAME = r'(?:IF (?:NOT )?EXISTS )?(\w+|"[^"]+")'
-# What makes or removes a part, in the order of the migrations.
+# A statement that creates or removes a part.
 CHANGE = re.compile(
     r"^CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(?P<table>\w+) \((?P<columns>.*?)^\)"
     rf"|^CREATE (?:UNIQUE )?INDEX (?:CONCURRENTLY )?(?P<index>{NAME})\s+ON (?P<indexed>\w+)"
@@ -35,7 +35,7 @@ class Part(NamedTuple):
 
 @cache
 def schema_parts() -> list[Part]:
-    """Read the parts from the migrations, which write one column a line."""
+    """Read the parts from the migrations, in which each column has its own line."""
     sources = "".join(STATEMENTS[f"schema/{name}"].source.decode() for name in migrations())
     parts: dict[Part, None] = {}
     for change in CHANGE.finditer(sources):

@@ -5,11 +5,11 @@ from typing import NamedTuple
 from service.commands.status.section import SILENT, Problem, Reader, Section
 from service.version import build
 
-# Seconds from which the wait for a standby is a problem.
+# From this number of seconds, waiting for a standby is a problem.
 STANDBY = 5
 SILENT_REMEDY = (
-    "its log says why; kill -9 ends a frozen process, and its unit replaces it; if its host is"
-    " gone, this line goes an hour after the last sign"
+    "its log says why; end a frozen process with kill -9, and systemd starts another one; if its"
+    " host is gone, this line disappears an hour after the last sign of life"
 )
 
 
@@ -25,7 +25,7 @@ class Wait(NamedTuple):
 
 def read_processes(reader: Reader) -> Section:
     if not reader.knows_processes:
-        # Another section says why. The processes may live, so nothing is said about their number.
+        # Another section says why. The processes may run, so do not report that none does.
         return Section({"processes": reader.processes}, {}, [])
     web, workers = reader.count("web"), reader.count("worker")
     silent = [process for process in reader.processes if process.silent_seconds > SILENT]
@@ -36,10 +36,10 @@ def read_processes(reader: Reader) -> Section:
     }
     lines, problems = [], []
     if not web:
-        text = "no web process lives, so no request is answered"
+        text = "no web process is running, so no request is answered"
         problems.append(Problem(text, "start web"))
     if not workers:
-        text = "no worker lives, so deliveries wait and nothing is pruned"
+        text = "no worker is running, so deliveries wait and nothing is pruned"
         problems.append(Problem(text, "start a worker"))
     for process in reader.processes:
         speedups = {True: " speedups on,", False: " speedups off,", None: ""}[process.speedups]
@@ -54,7 +54,7 @@ def read_processes(reader: Reader) -> Section:
             text = f"{name} has given no sign of life for {process.silent_seconds:.0f} s"
             problems.append(Problem(text, SILENT_REMEDY))
         elif process.version != build():
-            text = f"{name} runs version {process.version}, and this is {build()}"
+            text = f"{name} runs version {process.version}, but this command is {build()}"
             problems.append(Problem(text, "restart it"))
     return Section({"processes": reader.processes}, metrics, problems, lines)
 
@@ -72,7 +72,7 @@ def read_waits(reader: Reader) -> Section:
         holders = f" of {', '.join(wait.blocked_by)}" if wait.blocked_by else ""
         text = f"{session} for {wait.waits_for}{holders}, {wait.seconds:.1f} s"
         lines.append(("waiting", text))
-        # The section of locks has those who hold one.
+        # The section of locks reports the sessions that hold a lock.
         if wait.waits_for == "SyncRep" and wait.seconds > STANDBY:
             text = f"{session} has waited {wait.seconds:.0f} s for a synchronous standby"
             problems.append(Problem(text))

@@ -32,24 +32,24 @@ class Standby(NamedTuple):
     name: str
     # sync, quorum, potential or async; unknown without the role pg_read_all_stats.
     state: str
-    # The write-ahead log that it has not replayed, and since when; None if that is unknown.
+    # How much write-ahead log it has not replayed, and for how long; None if unknown.
     behind_bytes: int | None
     behind_seconds: float | None
 
 
 class Synchronous(NamedTuple):
-    # As synchronous_standby_names has it.
+    # The setting synchronous_standby_names.
     names: str
-    # For how many standbys a commit waits; 0 on a standby, which commits nothing.
+    # How many standbys a commit waits for; 0 on a standby, which commits nothing.
     needed: int
 
 
 class Archived(NamedTuple):
     enabled: bool
-    # The last file in the archive, and since when it is there.
+    # The last file in the archive, and the seconds since it was archived.
     last: str | None
     seconds: float | None
-    # True if the last attempt failed, and for which file.
+    # Whether the last attempt failed, and for which file.
     fails: bool
     failed: str | None
 
@@ -64,7 +64,7 @@ def read_servers(settings: Settings) -> Section:
     ]
     if len(names["primary"]) > 1:
         both = " and ".join(names["primary"])
-        remedy = "immediately stop the one that is not the primary"
+        remedy = "immediately stop the server that should not be the primary"
         problems.insert(0, Problem(f"{both} both accept writes", remedy))
     return Section(
         figures={"servers": found},
@@ -92,7 +92,7 @@ def read_standbys(reader: Reader) -> Section:
             behind = f", {standby.behind_bytes} bytes and {seconds:.1f} s behind"
         lines.append(("standby", f"{standby.name} {standby.state}{behind}"))
     names, needed = synchronous
-    # Standbys that a commit can wait for; unknown ones count.
+    # Standbys that a commit can wait for. A standby in an unknown state counts as one.
     connected = sum(standby.state in (*SYNCHRONOUS, "unknown") for standby in found)
     if needed:
         lines.append(("synchronous", f"{names}: a write waits for {needed}"))
@@ -101,7 +101,9 @@ def read_standbys(reader: Reader) -> Section:
             f"synchronous_standby_names = '{names}' waits for {needed} standby(s), and {connected}"
             " is connected, so writes wait"
         )
-        remedy = "if none comes within 30 s of a failover, start the standby or change the setting"
+        remedy = (
+            "if none connects within 30 s of a failover, start the standby or change the setting"
+        )
         problems.append(Problem(text, remedy))
     return Section(
         figures={"synchronous": synchronous, "standbys": found},
@@ -129,20 +131,19 @@ def read_archive(reader: Reader) -> Section:
         metrics["archived_seconds"] = found.seconds
     if found.fails:
         remedy = (
-            "pg_wal grows until the disk is full; the log of PostgreSQL has the error of"
-            " archive_command"
+            "pg_wal grows until the disk is full; PostgreSQL's log has the error of archive_command"
         )
-        problems.append(Problem(f"the archive of the WAL does not take {found.failed}", remedy))
+        problems.append(Problem(f"PostgreSQL cannot archive the WAL file {found.failed}", remedy))
     return Section({"archive": found}, metrics, problems, lines)
 
 
 def each(settings: Settings) -> Iterator[tuple[str, Settings]]:
-    """Yield the name of each server of DATABASE_URL, and the settings that lead to it alone."""
+    """Yield each server of DATABASE_URL: its name, and settings that connect to it alone."""
     parts = conninfo_to_dict(settings.require_database())
     names = [name for name in parts if name in ("host", "hostaddr", "port")]
     lists = {name: str(parts[name]).split(",") for name in names}
     for number in range(max(map(len, lists.values()), default=1)):
-        # One port is that of all hosts.
+        # A single port applies to all hosts.
         own = {name: values[min(number, len(values) - 1)] for name, values in lists.items()}
         options: dict[str, Any] = {**parts, **own, "target_session_attrs": "any"}
         host = own.get("host") or own.get("hostaddr") or "localhost"
@@ -153,7 +154,7 @@ def each(settings: Settings) -> Iterator[tuple[str, Settings]]:
 
 
 def ask(name: str, settings: Settings) -> Host:
-    """Ask a server for its role; one that does not answer is silent."""
+    """Ask a server for its role. If the server does not answer, its role is silent."""
     try:
         with connect(settings, "status") as connection:
             (role,) = connection.rows(Role, "status/role", {})

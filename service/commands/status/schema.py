@@ -7,13 +7,13 @@ from service.commands.status.section import GRANT, Problem, Reader, Section
 from service.database.remedies import RIGHTS
 from service.database.statements import UnusableObject
 
-# Seconds from which a lock is a problem: one that nobody waits for, and one that somebody does. The
+# Seconds from which a lock is a problem: LOCK if nobody waits for it, WAITED if somebody does. The
 # statements of the service end after STATEMENT_TIMEOUT.
 LOCK, WAITED = 5, 1
 
-NEWER = "the database has migrations of a newer release, which this one can use"
+NEWER = "the database has migrations of a newer release, with which this release works"
 BY_HAND = "although all migrations are applied"
-CHANGE_BACK = "the schema was changed by hand, change it back"
+CHANGE_BACK = "the schema was changed by hand, so change it back"
 
 
 class Lock(NamedTuple):
@@ -35,7 +35,7 @@ class Lock(NamedTuple):
 
 
 def read_rights(reader: Reader) -> Section:
-    """Read what is missing, or belongs to another role and may not be used by this one."""
+    """Read which tables and functions this role may not use, because another role owns them."""
     forbidden = [item for item in reader.unusable if item.owner]
     problems = []
     if forbidden:
@@ -50,7 +50,7 @@ def read_rights(reader: Reader) -> Section:
 
 
 def explain(reader: Reader) -> list[Section]:
-    """Say why figures of the other sections are missing, once all of these were read."""
+    """Explain which figures of the other sections could not be read; so this must run last."""
     return [read_schema(reader), read_locks(reader)]
 
 
@@ -73,14 +73,14 @@ def read_schema(reader: Reader) -> Section:
     elif reader.parts:
         parts = ", ".join(map(str, reader.parts))
         text = f"missing, invalid or disabled {BY_HAND}: {parts}"
-        # The requests that do not need it succeed, so a start may go on.
+        # Requests that do not need the missing part succeed, so this does not prevent a start.
         problems.append(Problem(text, CHANGE_BACK, "tolerable"))
     elif not reader.unusable:
         errors = dict.fromkeys(reader.broken)
         problems += [Problem(f"{error} {BY_HAND}", CHANGE_BACK) for error in errors]
     notes = []
     if newer and not pending:
-        # As after a rollback.
+        # For example after a rollback.
         notes = [f"{NEWER}: {', '.join(found.newer)}"]
     return Section(
         figures={"migrations": found, "missing_parts": reader.parts},
@@ -108,7 +108,7 @@ def read_locks(reader: Reader) -> Section:
 
 
 def objects_in_words(unusable: list[UnusableObject]) -> str:
-    """Name objects after their kinds, which are in the singular or the plural."""
+    """List objects by kind, like "the tables a, b and the function c"."""
     kinds = groupby(unusable, lambda item: item.kind)
     found = [(kind, [item.name for item in items]) for kind, items in kinds]
     return " and ".join(

@@ -1,7 +1,7 @@
 """The parts of ``task-service status``.
 
-Each section comes from one function, which has all of its subject: it reads the figures, and says
-what they are in JSON, in the lines of the page and in metrics, and when they are a problem.
+One function makes each section. It reads the figures of its subject, decides which are a problem,
+and returns them in each form: for JSON, for the page and for metrics.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from service.settings import Settings
 
 # Seconds after which a process without a sign of life is silent; it gives one every ten seconds.
 SILENT = 60
-GRANT = "GRANT pg_read_all_stats TO the user of DATABASE_URL shows more"
+GRANT = "to see more, GRANT pg_read_all_stats TO the user of DATABASE_URL"
 
 
 class Server(NamedTuple):
@@ -35,7 +35,7 @@ class Server(NamedTuple):
     # Connections of all databases; those reserved for superusers are not counted.
     connections_used: int
     connections_allowed: int
-    # The process of the server; a connection pooler tells its clients another number.
+    # The process id of the backend; a connection pooler tells its clients another number.
     backend_pid: int
     # CONNECTION LIMIT of the role of this connection; None if it has none.
     connection_limit: int | None
@@ -46,7 +46,7 @@ class Server(NamedTuple):
 
 class Role(NamedTuple):
     standby: bool
-    # Ends the setting by which a server that is no standby takes no writes.
+    # What ends the setting that makes a server read-only although it is not a standby.
     remedy: str | None
 
 
@@ -58,21 +58,23 @@ class Process(NamedTuple):
     process: str
     # Whether a web process uses the speedups; None for a worker, which has none.
     speedups: bool | None
-    # The sessions that have its name; behind a connection pooler that of their last client.
+    # The sessions that have its name. A connection pooler gives a session the name of its last
+    # client.
     connections: int
     started_at: str
-    # Since its last sign of life: it renewed its row, or a statement of a session began or ended.
+    # Since its last sign of life: it renewed its row, or one of its sessions began or ended a
+    # statement.
     silent_seconds: float
 
 
 class Reader:
-    """Reads rows, first those of several sections; notes the figures that cannot be read."""
+    """Reads rows, at first the rows that several sections need; notes what it cannot read."""
 
     def __init__(self, connection: Connection, settings: Settings) -> None:
         self.connection = connection
         self.settings = settings
-        # The statements that read nothing; of these, those whose tables are locked; the errors of
-        # those whose tables are missing.
+        # unread: the statements that failed. locked: the failed statements whose tables are locked.
+        # broken: the errors of the failed statements whose tables are missing.
         self.unread: list[str] = []
         self.locked: list[str] = []
         self.broken: list[str] = []
@@ -80,7 +82,7 @@ class Reader:
         (self.server,) = self.rows(Server, "status/server")
         self.clock_ahead = self.server.clock - (before + time()) / 2
         self.processes = self.rows(Process, "status/processes")
-        # Without their table, or if they cannot write into it, nobody knows which processes live.
+        # Processes report in a table. Without it, or if they cannot write, it is unknown which run.
         self.knows_processes = not (self.unread or self.server.read_only)
         unusable = self.rows(UnusableObject, "status/unusable", **schema_objects())
         hidden = [item for item in unusable if item.kind == "schema"]
@@ -92,7 +94,7 @@ class Reader:
         self.parts = self.read_parts()
 
     def read_parts(self) -> list[Part]:
-        """Read which parts are missing, unless another release made the schema, or tables are."""
+        """Read the missing parts; none if whole tables are missing or a newer release migrated."""
         found = self.migrations
         if self.unusable or found.pending or found.newer or not found.applied:
             return []
@@ -110,14 +112,17 @@ class Reader:
         except UNMIGRATED as error:
             self.broken.append(error.diag.message_primary or "")
         except errors.InsufficientPrivilege:
-            # The section of rights names what it may not use.
+            # The section of rights names what this role may not use.
             pass
         self.unread.append(name)
         return []
 
     @contextmanager
     def limits(self) -> Iterator[None]:
-        """Bound the waits of a transaction; what it set would else stay in PgBouncer's session."""
+        """Run a transaction with limited waits.
+
+        Without one, PgBouncer would keep these settings.
+        """
         with self.connection.transaction():
             self.connection.run("status/configure", {})
             yield
@@ -133,7 +138,8 @@ class Reader:
 class Problem(NamedTuple):
     text: str
     remedy: str = ""
-    # A start may go on with what is ``tolerable``: the service waits for the remedy, or needs none.
+    # ``tolerable`` does not prevent a start: the service recovers once it is remedied, or works
+    # without.
     level: Literal["error", "tolerable", "warning"] = "error"
 
     def __str__(self) -> str:

@@ -9,12 +9,12 @@ from service.webhooks.secrets import MissingKey, fingerprints
 # Seconds from which a figure is a problem.
 FAILING, UNPRUNED = 3600, 3600
 STATES = "enabled", "failing", "disabled"
-# The reasons of a webhook that somebody has disabled.
+# The reasons of webhooks that a person has disabled.
 ON_PURPOSE = BY_OPERATOR, BY_MANAGER
 
 
 class Delivered(NamedTuple):
-    """The row that counts the deliveries; one is overdue a minute after it became due."""
+    """The numbers of deliveries. A delivery is overdue a minute after it became due."""
 
     waiting: int = 0
     failed: int = 0
@@ -67,11 +67,11 @@ def read_webhooks(reader: Reader) -> Section:
     for webhook in found:
         name = f"webhook {webhook.id} of {webhook.workspace}"
         if webhook.state == "disabled" and webhook.disabled_reason not in ON_PURPOSE:
-            text = f"{name} is disabled, {webhook.disabled_reason}"
+            text = f"{name} is disabled: {webhook.disabled_reason}"
             problems.append(Problem(text, "enable or delete it"))
         if webhook.state == "failing" and webhook.failing_seconds > FAILING:
             text = f"{name} has failed since {webhook.failing_since}"
-            problems.append(Problem(text, "webhook deliveries says why"))
+            problems.append(Problem(text, "the command webhook deliveries says why"))
     return Section(
         figures={"webhooks": found},
         lines=[("webhooks", ", ".join(f"{counts[state]} {state}" for state in STATES))],
@@ -82,7 +82,7 @@ def read_webhooks(reader: Reader) -> Section:
 
 def read_keys(reader: Reader) -> Section:
     missing: list[MissingKey] = []
-    # Not read without WEBHOOK_KEY: the processes that have the key may run on another host.
+    # Without WEBHOOK_KEY, report nothing: the processes that have the key may run on another host.
     if reader.settings.webhook_keys:
         listed = fingerprints(reader.settings)
         missing = reader.rows(MissingKey, "webhooks/missing_keys", keys=listed)
@@ -94,7 +94,11 @@ def read_keys(reader: Reader) -> Section:
         ],
         metrics={"webhooks_without_key": sum(key.webhooks for key in missing)},
         problems=[
-            Problem(str(key), "add that key at the end, or rotate their secrets", "tolerable")
+            Problem(
+                str(key),
+                "add that key at the end of WEBHOOK_KEY, or rotate the secrets of these webhooks",
+                "tolerable",
+            )
             for key in missing
         ],
     )
