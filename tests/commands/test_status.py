@@ -204,7 +204,7 @@ def test_a_problem_is_printed_on_a_line_and_status_exits_with_1(cli):
         ),
         (
             "UPDATE webhooks SET failing_since = '2026-01-02T03:04:05Z'",
-            r"webhook {id} of acme has failed since 2026-01-02T03:04:05.000Z: webhook deliveries",
+            r"webhook {id} of acme has failed since 2026-01-02T03:04:05.000Z: the command webhook",
         ),
         (
             "UPDATE webhooks SET disabled_at = now(), disabled_reason = 'a reason'",
