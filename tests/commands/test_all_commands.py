@@ -137,7 +137,7 @@ def test_without_a_terminal_a_command_that_deletes_or_revokes_needs_yes(app, cli
     ]
     alice, bob = Client(app, TOKENS["alice"]), Client(app, TOKENS["bob"])
     for words in losses:
-        assert_failed(cli(*words), "say so with --yes")
+        assert_failed(cli(*words), "confirm with --yes")
         assert alice.get("/tasks").status_code == bob.get("/tasks").status_code == 200
     for words in reversed(losses):
         assert cli(*words, "--yes").exit_code == 0
