@@ -72,7 +72,7 @@ def test_a_worker_logs_an_error_of_the_database_and_its_remedy_when_it_begins_ch
         connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     running.pool.drain()
     troubled(running)
-    read_only = "the worker waits for the database: ReadOnlySqlTransaction: a standby, or read"
+    read_only = "the worker waits for the database: ReadOnlySqlTransaction: the server is a standby"
     assert caplog.messages[0].startswith(read_only)
     with psycopg.connect(empty, autocommit=True) as connection:
         connection.execute("SET default_transaction_read_only = off")
