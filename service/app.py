@@ -17,12 +17,16 @@ def create_app(settings: Settings | None = None) -> Flask:
     settings = settings or Settings.read()
     parts = choose_parts(settings)
     app = parts.application(__name__, static_folder=None)
+    # One byte more than MAX_BODY, so that the reader of bodies notices a longer body. No rule
+    # allows OPTIONS, because the gate answers preflight requests.
     app.config.update(
         SETTINGS=settings, MAX_CONTENT_LENGTH=settings.max_body + 1, PROVIDE_AUTOMATIC_OPTIONS=False
     )
     app.url_map.strict_slashes = False
     app.url_map.merge_slashes = False
     db.init_app(app, parts.pool(settings, "web", partial(compare_keys, settings=settings)))
+    # Each part registers its hooks and views; hooks run in the order that http/__init__.py
+    # explains.
     for part in (http, webhooks, api, openapi):
         part.init_app(app)
     return app
@@ -31,7 +35,9 @@ def create_app(settings: Settings | None = None) -> Flask:
 class Parts(NamedTuple):
     """The classes of which ``speedups`` has faster subclasses.
 
-    The application determines the classes of requests and responses, as a ``Flask`` does.
+    The faster application also brings faster classes of requests and responses, and its
+    ``add_url_rule`` replaces the reader of a view's arguments. By default the faster classes run,
+    if they are installed. They keep all promises of the plain classes.
     """
 
     application: type[Flask] = Flask

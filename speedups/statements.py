@@ -100,5 +100,6 @@ class Connection(statements.Connection):
             sqlstate = result.error_field(DiagnosticField.SQLSTATE)
             if sqlstate is None:
                 raise psycopg.OperationalError("the connection to the database is lost")
-            self.is_read_only = sqlstate == READ_ONLY
+            if sqlstate == READ_ONLY:
+                self.is_read_only = True
             raise error_from_result(result)

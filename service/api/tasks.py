@@ -1,4 +1,10 @@
-"""Tasks and their subtasks."""
+"""Tasks and their subtasks.
+
+The decorators of a view: ``@arguments`` loads the query or the body with the schema.
+``@idempotent`` runs the view in a transaction if the client has sent an ``Idempotency-Key``.
+``@response`` only documents the response: PostgreSQL writes its JSON, with the function
+``task_json`` of sql/schema.
+"""
 
 from typing import NamedTuple
 
@@ -103,7 +109,9 @@ class TaskFilter(schemas.PageQuery):
     @post_load
     def split_cursor(self, values: Values, **options: object) -> Values:
         values = super().split_cursor(values, **options)
-        if values["after_id"] and (values["after"] is None) == (values["sort"] == "dueDate"):
+        # Only a cursor of the list by due date has a sort key.
+        has_key = values["after"] is not None
+        if values["after_id"] and has_key != (values["sort"] == "dueDate"):
             raise ValidationError(fields.Cursor.default_error_messages["cursor"], "cursor")
         return values
 
@@ -115,8 +123,8 @@ class DueMoment(NamedTuple):
 def with_due_day(values: Values) -> Values:
     """If ``dueDate`` is a day, store it as ``due_day``, and the end of that day as ``due_date``.
 
-    The day ends in the timezone of the workspace. This is a separate statement, because inside
-    create and update it would cost every write 2 % of its work.
+    The day ends in the timezone of the workspace. This is a separate statement, which runs only for
+    a day: inside tasks/create and tasks/update it would make every write 2 % slower.
     """
     day = values.get("due_date")
     if not fields.Day.matches(day):
@@ -142,11 +150,11 @@ def list_tasks(query: Values) -> Response:
     if not any(map(query.get, FILTERS)):
         return reply_page(db.row(Page, "tasks/list", **query))
     if query["q"]:
-        page = db.row_client_bound(BoundedPage, "tasks/search", **query)
+        page = db.row_planned_for_values(BoundedPage, "tasks/search", **query)
     elif query["sort"]:
-        page = db.row_client_bound(BoundedPage, "tasks/soonest", **query)
+        page = db.row_planned_for_values(BoundedPage, "tasks/soonest", **query)
     else:
-        page = db.row_client_bound(BoundedPage, "tasks/filter", **query)
+        page = db.row_planned_for_values(BoundedPage, "tasks/filter", **query)
     if not page.in_order:
         raise invalid_field("dueAfter", "due_bounds")
     return reply_page(page)

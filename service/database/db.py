@@ -19,7 +19,10 @@ from service.settings import Settings
 
 
 class RequestState:
-    """The values that a hook or a view of a request leaves for later hooks and views."""
+    """The values that a hook or a view of a request leaves for later hooks and views.
+
+    This is the class of Flask's ``g``: ``init_app`` lets Flask create one for each request.
+    """
 
     request_id = ""
     # The header of W3C Trace Context, if it is valid.
@@ -160,7 +163,7 @@ def rows(kind: type[Row], name: str, /, **values: object) -> list[Row]:
     return connection(state).rows(kind, name, {**state.caller, **values})
 
 
-def row_client_bound(kind: type[Row], name: str, /, **values: object) -> Row:
+def row_planned_for_values(kind: type[Row], name: str, /, **values: object) -> Row:
     """Like ``row``, but psycopg interpolates (and escapes) the values into the text.
 
     PostgreSQL then plans the statement for these values. This is worth the time for statements with
@@ -184,6 +187,7 @@ def execute(name: str, /, **values: object) -> None:
 
 
 def found(row: Row | None, name: str) -> Row:
+    """Return the row; without one raise NotFound: of tasks/get the message is Task not found."""
     if row is None:
         raise NotFound(name.partition("/")[0].removesuffix("s"))
     return row

@@ -116,6 +116,9 @@ def single_row(rows: list[Row]) -> Row | None:
 class Connection(psycopg.Connection[TupleRow]):
     """Runs statements by name; each method raises psycopg.Error.
 
+    The connection is in autocommit mode: outside ``transaction()``, each statement commits by
+    itself.
+
     ``prepare_threshold=0`` prepares each statement when it first runs, and None prepares nothing.
     After a migration has changed the type of a result, the statements are prepared again; within a
     transaction they fail.
@@ -123,7 +126,8 @@ class Connection(psycopg.Connection[TupleRow]):
 
     # Seconds that statements and commits have taken since the pool gave the connection away.
     seconds: float = 0
-    # True once PostgreSQL has refused a write. A session keeps a setting of its role or database.
+    # True once PostgreSQL has refused a write. The session stays read-only even when the database
+    # is writable again, so the pool replaces the connection.
     is_read_only = False
 
     def row(self, kind: type[Row], name: str, values: dict[str, object]) -> Row | None:
@@ -140,6 +144,7 @@ class Connection(psycopg.Connection[TupleRow]):
     def _execute(
         self, cursor: psycopg.RawCursor[Any], statement: Statement, values: dict[str, object]
     ) -> None:
+        # Values that the statement does not name are ignored: several statements take all filters.
         parameters = [values[name] for name in statement.parameters]
         began = monotonic()
         try:

@@ -35,7 +35,8 @@ from service.values import fields
 # setting DOCS is on (openapi/page.py).
 PUBLIC = {"/", "/healthz", "/openapi.json", "/docs/", "/docs/<path:path>", "/docs/dist/<path:path>"}
 
-# A login page creates sessions here. It sends a key instead of a credential.
+# A login page creates sessions here. Instead of a credential its server sends a key of LOGIN_KEY.
+# The path may end with a slash, because routing ignores it.
 LOGIN = {"/api/session", "/api/session/"}
 
 SAFE_METHODS = {"GET", "HEAD", "OPTIONS"}
@@ -75,12 +76,13 @@ def authenticate_and_count() -> Response | None:
     if request.method == "POST" and request.path in LOGIN:
         authenticate_login_page(token if kind == "api" else None)
         return None
-    named = None if is_way_out(request) else request.environ.get("HTTP_WORKSPACE_ID")
-    usage = count(kind, token, named)
+    workspace_header = None if is_way_out(request) else request.environ.get("HTTP_WORKSPACE_ID")
+    usage = find_and_count(kind, token, workspace_header)
     if usage.user_id is None:
         raise http_error("unauthorized")
-    if named is not None and not fields.UUID.fullmatch(named):
+    if workspace_header is not None and not fields.UUID.fullmatch(workspace_header):
         raise ValidationError({"Workspace-Id": [fields.Id.default_error_messages["uuid"]]})
+    # The statements of this request get these three as parameters (db.row).
     state.caller = {
         "user_id": usage.user_id,
         "workspace_id": usage.workspace_id,
@@ -92,7 +94,7 @@ def authenticate_and_count() -> Response | None:
     # An unknown path (404) or method (405) takes precedence over the errors that follow.
     if request.routing_exception is not None:
         return None
-    if named is not None and named.lower() != usage.workspace_id:
+    if workspace_header is not None and workspace_header.lower() != usage.workspace_id:
         raise invalid_field("Workspace-Id", "foreign_workspace")
     if writes and usage.scope != "write":
         raise http_error("read_only_token")
@@ -115,10 +117,10 @@ def is_way_out(request: Request) -> bool:
     return "way_out" in current_application().view_functions[request.endpoint].__dict__
 
 
-def count(kind: str, token: str | None, named: str | None) -> Usage:
-    """Count the request, for the caller who has the token or else for the address; raises 429.
+def find_and_count(kind: str, token: str | None, workspace_header: str | None) -> Usage:
+    """Find the caller by the token, and count the request for the caller; raises 429.
 
-    ``named`` is the header Workspace-Id.
+    Without a valid token the request is counted for the address of the client.
     """
     request, state = current_request(), current_state()
     state.usage = usage = db.row_with_retry(
@@ -127,7 +129,9 @@ def count(kind: str, token: str | None, named: str | None) -> Usage:
         kind=kind,
         hash=hash_of(token) if token else None,
         address=client_address(request.remote_addr),
-        requested_workspace_id=None if named is None else fields.uuid_or_nil(named),
+        requested_workspace_id=(
+            None if workspace_header is None else fields.uuid_or_nil(workspace_header)
+        ),
     )
     if usage.record_use:
         db.execute("tokens/record_use", token_id=usage.token_id)
@@ -139,11 +143,11 @@ def count(kind: str, token: str | None, named: str | None) -> Usage:
 def authenticate_login_page(token: str | None) -> None:
     """Compare a token with the keys of LOGIN_KEY, in constant time; raises 401, 404 or 429.
 
-    The request counts for its address. The view finds the user.
+    The request is counted for the address of the login page. The view looks up the user.
     """
     keys = current_settings().login_keys
     # Count by address, as for a request without a token. An API token must not pass here.
-    count("api", None, None)
+    find_and_count("api", None, None)
     if not keys:
         raise http_error("unknown_path")
     # Compare every key, so that the time that this takes does not tell which key is right.
@@ -256,7 +260,7 @@ def gate_headers(request: Request, state: RequestState, status: int) -> list[tup
         return [request_id, *uncounted_headers(status)]
     windows = usage.windows
     shown = decisive(windows)
-    left = [f'"{name}";r={left};t={seconds}' for name, _, left, seconds, _ in windows]
+    limits = [f'"{name}";r={left};t={seconds}' for name, _, left, seconds, _ in windows]
     return [
         request_id,
         *NOT_SHARED,
@@ -264,6 +268,6 @@ def gate_headers(request: Request, state: RequestState, status: int) -> list[tup
         ("X-RateLimit-Remaining", str(shown.left)),
         ("X-RateLimit-Reset", str(ceil(shown.ends))),
         ("RateLimit-Policy", policy(usage.per_minute, usage.per_day)),
-        ("RateLimit", ", ".join(left)),
+        ("RateLimit", ", ".join(limits)),
         *([("WWW-Authenticate", "Bearer")] if status == 401 else []),
     ]
