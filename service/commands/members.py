@@ -67,7 +67,7 @@ def add_member(slug: str, email: str, role: str) -> None:
 @click.argument("slug")
 @json_option
 def list_members(slug: str, as_json: bool) -> None:
-    """List the members of the workspace SLUG, in the order in which they joined.
+    """List the members of SLUG in the order in which they joined.
 
     Columns: id of the user, e-mail address, name, role, joined.
     """

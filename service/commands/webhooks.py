@@ -132,7 +132,10 @@ def disable(id: str) -> None:
 @webhook.command("enable")
 @click.argument("id")
 def enable(id: str) -> None:
-    """Send to the webhook ID again, its waiting deliveries first; prints the id."""
+    """Send to the webhook ID again; prints the id.
+
+    The deliveries that wait are sent first.
+    """
     click.echo(set_enabled(id, True))
 
 

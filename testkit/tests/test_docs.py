@@ -290,7 +290,7 @@ def test_the_page_lists_the_routes_of_the_control_url_with_the_members_of_their_
 
 
 def test_the_page_names_the_environment_variables_that_the_service_inherits():
-    named = re.search(r"(?s)the service inherits only (.*?);", TEXT)[1]
+    named = re.search(r"(?s)the service inherits only (.*?)\.", TEXT)[1]
     assert tuple(re.findall(r"`(\w+)`", named)) == PASSED
 
 

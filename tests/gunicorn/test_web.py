@@ -131,7 +131,7 @@ def test_the_log_shows_no_part_of_a_malformed_request(database_url, tmp_path, sp
     assert len([text for text in messages if "request from ip=127.0.0.1" in text]) > 10
     assert any(message.startswith("Listening at") for message in messages)
     # This server was started with PORT and without HOST.
-    assert any("HOST=0.0.0.0 serves others too" in message for message in messages)
+    assert any("to serve others, set HOST=0.0.0.0" in message for message in messages)
     for event in ("starts", "stops"):
         lines = [message for message in messages if f" {event}: process " in message]
         assert len(lines) == 1, event

@@ -122,7 +122,8 @@ def returns_rows(name):
 
 def test_each_statement_gives_the_same_types_and_errors_with_and_without_speedups(connections):
     for name in NAMES:
-        if name in DEFINITIONS:
+        # The lock of a session would stop the other connection, which runs the same statement.
+        if name in DEFINITIONS or name == "migrate/lock_session":
             continue
         found = []
         for connection in connections:
