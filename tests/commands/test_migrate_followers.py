@@ -131,5 +131,7 @@ def test_a_migration_in_batches_refuses_a_connection_pooler(pair, run, readable)
     (readable / "userlist.txt").write_text('"postgres" ""\n')
     with front.pgbouncer(readable, text, primary.account) as port:
         running = run(f"postgresql://postgres@127.0.0.1:{port}/service")
-        with pytest.raises(ClickException, match="not through a connection pooler: run migrate"):
+        with pytest.raises(
+            ClickException, match="cannot run through a connection pooler: run migrate"
+        ):
             running.result(60)

@@ -286,7 +286,7 @@ def test_when_one_process_ends_dev_names_it_and_ends_all_others(dev, name, end):
         if Path(f"/proc/{child}/cmdline").read_text().replace("\0", " ").endswith(f"{end} ")
     ]
     os.kill(pid, signal.SIGKILL)
-    assert f"Error: {name} has ended with status -9;" in running.log_until("it is above")
+    assert f"Error: {name} has ended with status -9;" in running.log_until("may say why")
     assert running.process.wait(60) == 1
     gone(descendants)
 
