@@ -567,13 +567,13 @@ def test_a_worker_whose_slots_are_all_taken_for_longer_than_timeout_logs_that_an
 
 
 def test_a_busy_worker_whose_requests_end_in_time_continues(serve):
-    server, turns = serve(timeout=2), threading.Semaphore(0)
+    server, turns = serve(timeout=4), threading.Semaphore(0)
     server.application.proceed = SimpleNamespace(
         wait=lambda seconds: turns.acquire(timeout=seconds), set=lambda: turns.release(9)
     )
     # Together the requests take longer than the timeout; each takes far less, even on a busy
     # machine.
-    for client in [server.ask("/wait") for _ in range(6)]:
+    for client in [server.ask("/wait") for _ in range(10)]:
         time.sleep(0.5)
         turns.release()
         assert read(client).status == 200
