@@ -189,6 +189,7 @@ def add_an_endpoint(folder):
         ),
         ("service/api/__init__.py", "tags, ", "tasks, meetings,"),
         ("docs/api.md", "| GET | `/api/tags` | lists tags |\n", "| GET | `/api/workspaces` |"),
+        ("docs/api.md", "| `/api/tags` | newest first | | 50, 200 |\n", "| `/api/mail` | newest"),
         ("tests/support/resources.py", ENTRY, '    Resource(\n        "workspaces",'),
     ):
         change(folder / file, old, new + old)
