@@ -40,8 +40,13 @@ TABLES = "SELECT relname FROM pg_class WHERE relkind IN ('r', 'p')"
 
 def squawk(path, kind):
     """Return the messages of squawk about a file."""
+    # Without --config, squawk lists every folder above the current one in search of a
+    # configuration, and fails if the user may not list one of them.
+    config = path.with_name("squawk.toml")
+    config.touch()
     command = [
         Path(sys.executable).with_name("squawk"),
+        *("--config", config),
         *("--reporter", "json", "--pg-version", "15", "--exclude", LEFT_OUT),
         *([] if kind else ["--assume-in-transaction"]),
         path,
