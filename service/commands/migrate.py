@@ -212,13 +212,14 @@ def _apply_in_batches(connection: Connection, file: File, settings: Settings) ->
         return False
     (left,) = (connection.execute(file.left).fetchone() if file.left else None) or (None,)
     with progress(f"migrate {file.name}", left) as step:
-        changed = 1
-        while changed:
+        while True:
             _wait_for_followers(connection)
             began = monotonic()
             changed = _when_unlocked(
                 connection, settings, lambda: connection.execute(file.source).rowcount
             )
+            if not changed:
+                break
             step(changed)
             sleep(monotonic() - began)
     _record(connection, file)

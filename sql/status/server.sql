@@ -1,5 +1,6 @@
 -- The server and this database: clock, connections of all databases, size, oldest transaction.
--- Transactions of autovacuum may take hours and do not count.
+-- Transactions of autovacuum and of pg_dump take as long as the tables are large, and end by
+-- themselves: they do not count.
 SELECT current_database()::text AS name,
        current_setting('server_version') AS version,
        pg_is_in_recovery() AS standby,
@@ -21,6 +22,7 @@ SELECT current_database()::text AS name,
             WHERE datname = current_database()
               AND pid <> pg_backend_pid()
               AND backend_type <> 'autovacuum worker'
+              AND application_name <> 'pg_dump'
        ) AS oldest_transaction_seconds,
        (
            SELECT count(*)
