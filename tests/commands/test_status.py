@@ -580,17 +580,6 @@ def test_for_a_lock_of_a_hidden_session_status_names_the_grant_that_shows_more(
     )
 
 
-@pytest.mark.parametrize(("name", "counts"), [("psql", True), ("pg_dump", False)])
-def test_a_backup_by_pg_dump_does_not_count_as_the_oldest_transaction(
-    name, counts, used, status_of
-):
-    with psycopg.connect(used, application_name=name) as holder:
-        holder.execute("SELECT 1")
-        metrics = status_of(used, "--metrics").stdout
-    (seconds,) = re.findall(r"(?m)^task_service_oldest_transaction_seconds (\S+)$", metrics)
-    assert (float(seconds) > 0) is counts
-
-
 def test_a_full_disk_is_a_problem(used, status_of):
     with psycopg.connect(used, autocommit=True) as connection:
         (data,) = connection.execute("SHOW data_directory").fetchone()

@@ -97,16 +97,23 @@ def test_the_oldest_transaction_that_status_shows_belongs_to_another_session(con
     assert row["connections_allowed"] == allowed
 
 
-@pytest.mark.parametrize(("kind", "seconds"), [("client backend", 3600), ("autovacuum worker", 0)])
-def test_a_transaction_of_autovacuum_does_not_count_as_the_oldest_transaction(
-    connection, kind, seconds
+@pytest.mark.parametrize(
+    ("kind", "name", "seconds"),
+    [
+        ("client backend", "psql", 3600),
+        ("client backend", "pg_dump", 0),
+        ("autovacuum worker", "", 0),
+    ],
+)
+def test_transactions_of_autovacuum_and_pg_dump_do_not_count_as_the_oldest_transaction(
+    connection, kind, name, seconds
 ):
     with connection.transaction(force_rollback=True):
         # PostgreSQL finds a temporary view before the view of the catalog.
         connection.execute(
             "CREATE TEMP VIEW pg_stat_activity AS"
             " SELECT datname, 0 AS pid, now() - interval '1 hour' AS xact_start, query,"
-            f" '{kind}'::text AS backend_type"
+            f" '{kind}'::text AS backend_type, '{name}'::text AS application_name"
             " FROM pg_catalog.pg_stat_activity WHERE pid = pg_backend_pid()"
         )
         (row,) = run(connection, "status/server")
